@@ -1,0 +1,111 @@
+package eviction
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Capabilities returns what the plugin has at all.
+func (p *Plugin) Capabilities() Capability {
+	var c Capability
+	if p.Observer != nil {
+		c |= CanObserve
+	}
+	if p.Measurer != nil {
+		c |= CanMeasure
+	}
+	if p.Watcher != nil {
+		c |= CanWatch
+	}
+	if p.Ranker != nil {
+		c |= CanRank
+	}
+	if p.Reclaimer != nil {
+		c |= CanReclaim
+	}
+	return c
+}
+
+// For returns what the plugin offers for s: nothing when it does not list s,
+// and never more than it has.
+func (p *Plugin) For(s Signal) Capability {
+	for i := range p.Signals {
+		if p.Signals[i].Signal == s {
+			if c := p.Signals[i].Capabilities; c != 0 {
+				return c & p.Capabilities()
+			}
+			return p.Capabilities()
+		}
+	}
+	return 0
+}
+
+// Validate checks that p keeps the contract and returns all that is wrong.
+func (p *Plugin) Validate() error {
+	var errs []error
+	if p.Name == "" {
+		errs = append(errs, errors.New("name is empty"))
+	}
+	if len(p.Signals) == 0 {
+		errs = append(errs, errors.New("signals is empty, want at least one"))
+	}
+	if p.Capabilities() == 0 {
+		errs = append(errs, errors.New("no capability is set, want at least one of Observer, Measurer, Watcher, Ranker, Reclaimer"))
+	}
+	if p.OwnsLayout && p.Observer == nil {
+		errs = append(errs, errors.New("ownsLayout without an Observer, which is what reports the layout"))
+	}
+	seen := make(map[Signal]bool, len(p.Signals))
+	for i, s := range p.Signals {
+		at := fmt.Sprintf("signals[%d] %q", i, s.Signal)
+		if seen[s.Signal] {
+			errs = append(errs, fmt.Errorf("%s: listed twice", at))
+		}
+		seen[s.Signal] = true
+		if missing := s.Capabilities &^ p.Capabilities(); missing != 0 {
+			errs = append(errs, fmt.Errorf("%s: offers capabilities that the plugin does not have", at))
+		}
+		errs = append(errs, wrapAll(at, s.validateDefinition(), s.validateSteps(p.Reclaimer != nil))...)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *SignalSpec) validateDefinition() error {
+	if _, ok := Builtin(s.Signal); ok {
+		if s.Definition != nil {
+			return errors.New("definition given for a built-in signal, want none")
+		}
+		return nil
+	}
+	if err := s.Signal.ValidOwn(); err != nil {
+		return err
+	}
+	if s.Definition == nil {
+		return errors.New("definition missing for an own signal")
+	}
+	return s.Definition.ValidOwn()
+}
+
+func (s *SignalSpec) validateSteps(canReclaim bool) error {
+	if len(s.ReclaimSteps) > 0 && !canReclaim {
+		return errors.New("reclaim steps without a Reclaimer")
+	}
+	seen := make(map[string]bool, len(s.ReclaimSteps))
+	for _, step := range s.ReclaimSteps {
+		if step.Name == "" || seen[step.Name] {
+			return fmt.Errorf("reclaim step %q is empty or listed twice", step.Name)
+		}
+		seen[step.Name] = true
+	}
+	return nil
+}
+
+func wrapAll(at string, errs ...error) []error {
+	var out []error
+	for _, err := range errs {
+		if err != nil {
+			out = append(out, fmt.Errorf("%s: %w", at, err))
+		}
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package eviction
+
+import "time"
+
+// QoSClass is a pod's quality of service class.
+type QoSClass string
+
+// The classes of Kubernetes.
+const (
+	Guaranteed QoSClass = "Guaranteed"
+	Burstable  QoSClass = "Burstable"
+	BestEffort QoSClass = "BestEffort"
+)
+
+// Pod is the compact row that plugins see of a pod.
+type Pod struct {
+	UID       string
+	Namespace string
+	Name      string
+	// Labels and Annotations hold the keys that the plugin asked for, if set.
+	Labels      map[string]string
+	Annotations map[string]string
+	Priority    int32
+	QoSClass    QoSClass
+	// StartTime is status.startTime, zero when the pod has none.
+	StartTime time.Time
+	// OwnerKind is the kind of the controlling owner, "" without one.
+	OwnerKind string
+	// Effective requests by the kubelet's rule: sidecars, init containers,
+	// overhead, pod-level resources, allocated values.
+	MemoryRequestBytes           int64
+	EphemeralStorageRequestBytes int64
+	Volumes                      []Volume
+	// Containers are those known to the runtime, so that a plugin finds their
+	// figures by id. Empty when the pod source has no runtime.
+	Containers []Container
+}
+
+// Volume is a volume of a pod.
+type Volume struct {
+	Name string
+	// Kind is the field of the volume source: "emptyDir", "hostPath", ...
+	Kind string
+	// Medium is emptyDir.medium, "" for the default.
+	Medium string
+	// CountsForRanking: the kubelet counts the volume as local storage.
+	CountsForRanking bool
+}
+
+// Container is a container of a pod.
+type Container struct {
+	// Name is the name in the pod's spec.
+	Name string
+	// ID is the runtime's id, without a scheme.
+	ID string
+}

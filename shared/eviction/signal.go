@@ -1,0 +1,145 @@
+package eviction
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Signal names one figure of the node that falls towards zero under
+// pressure. Built-in signals carry the kubelet's names; the names of own
+// signals are domain-qualified ("acme.example/nvme.spare").
+type Signal string
+
+// The kubelet's signals (pkg/kubelet/eviction/api/types.go).
+const (
+	// MemoryAvailable is the node's memory less its working set, in bytes.
+	MemoryAvailable Signal = "memory.available"
+	// AllocatableMemoryAvailable is the same of the cgroup of all pods.
+	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
+	// NodeFsAvailable is the room on the kubelet's filesystem, in bytes.
+	NodeFsAvailable Signal = "nodefs.available"
+	// NodeFsInodesFree is the inodes left on the kubelet's filesystem.
+	NodeFsInodesFree Signal = "nodefs.inodesFree"
+	// ImageFsAvailable is the room on the filesystem of images, in bytes.
+	ImageFsAvailable Signal = "imagefs.available"
+	// ImageFsInodesFree is the inodes left on the filesystem of images.
+	ImageFsInodesFree Signal = "imagefs.inodesFree"
+	// ContainerFsAvailable is the room for writable layers, in bytes.
+	ContainerFsAvailable Signal = "containerfs.available"
+	// ContainerFsInodesFree is the inodes left for writable layers.
+	ContainerFsInodesFree Signal = "containerfs.inodesFree"
+	// PIDAvailable is the tasks (threads) that may still be started.
+	PIDAvailable Signal = "pid.available"
+)
+
+// A Unit is what the int64 figures of a signal count.
+type Unit string
+
+// The units of the built-in signals. An own signal may have another.
+const (
+	UnitBytes     Unit = "bytes"
+	UnitInodes    Unit = "inodes"
+	UnitProcesses Unit = "processes"
+)
+
+// A Format is how the host prints a quantity of a signal.
+type Format string
+
+// Formats, named as in k8s.io/apimachinery/pkg/api/resource.
+const (
+	FormatBinarySI  Format = "BinarySI"
+	FormatDecimalSI Format = "DecimalSI"
+)
+
+// A Condition is the node condition that a signal's thresholds raise.
+type Condition string
+
+// The kubelet's conditions of node pressure.
+const (
+	MemoryPressure Condition = "MemoryPressure"
+	DiskPressure   Condition = "DiskPressure"
+	PIDPressure    Condition = "PIDPressure"
+)
+
+// Definition is what the host must know of a signal to decide on it.
+type Definition struct {
+	Unit   Unit
+	Format Format
+	// Resource is the name in events and messages ("Attempting to reclaim
+	// memory"). Own signals use a domain-qualified one.
+	Resource string
+	// Condition is the node condition that the signal's thresholds raise.
+	Condition Condition
+}
+
+var (
+	memorySignal = Definition{Unit: UnitBytes, Format: FormatBinarySI, Resource: "memory", Condition: MemoryPressure}
+	diskSignal   = Definition{Unit: UnitBytes, Format: FormatBinarySI, Resource: "ephemeral-storage", Condition: DiskPressure}
+	inodeSignal  = Definition{Unit: UnitInodes, Format: FormatDecimalSI, Resource: "inodes", Condition: DiskPressure}
+	pidSignal    = Definition{Unit: UnitProcesses, Format: FormatDecimalSI, Resource: "pids", Condition: PIDPressure}
+)
+
+// Builtin returns the definition of a kubelet signal, and whether s is one.
+func Builtin(s Signal) (Definition, bool) {
+	switch s {
+	case MemoryAvailable, AllocatableMemoryAvailable:
+		return memorySignal, true
+	case NodeFsAvailable, ImageFsAvailable, ContainerFsAvailable:
+		return diskSignal, true
+	case NodeFsInodesFree, ImageFsInodesFree, ContainerFsInodesFree:
+		return inodeSignal, true
+	case PIDAvailable:
+		return pidSignal, true
+	default:
+		return Definition{}, false
+	}
+}
+
+// BuiltinSignals lists the kubelet's signals in a fixed order.
+func BuiltinSignals() []Signal {
+	return []Signal{
+		MemoryAvailable, AllocatableMemoryAvailable,
+		NodeFsAvailable, NodeFsInodesFree,
+		ImageFsAvailable, ImageFsInodesFree,
+		ContainerFsAvailable, ContainerFsInodesFree,
+		PIDAvailable,
+	}
+}
+
+// ValidOwn reports whether s may name a vendor's own signal: domain/name, the
+// domain with a dot in it and not one of Kubernetes' own, no spaces or control
+// characters, at most 253 bytes.
+func (s Signal) ValidOwn() error { return validOwnName("signal", string(s)) }
+
+// ValidOwn reports whether d may define a vendor's own signal: unit and
+// resource are given, resource and condition are domain-qualified.
+func (d Definition) ValidOwn() error {
+	if d.Unit == "" {
+		return fmt.Errorf("unit is empty, want for example %q", UnitBytes)
+	}
+	if d.Format != FormatBinarySI && d.Format != FormatDecimalSI {
+		return fmt.Errorf("format %q, want %q or %q", d.Format, FormatBinarySI, FormatDecimalSI)
+	}
+	if err := validOwnName("resource", d.Resource); err != nil {
+		return err
+	}
+	return validOwnName("condition", string(d.Condition))
+}
+
+func validOwnName(what, name string) error {
+	domain, rest, ok := strings.Cut(name, "/")
+	switch {
+	case !ok || rest == "" || !strings.Contains(domain, "."):
+		return fmt.Errorf("%s %q, want a domain-qualified name such as \"acme.example/nvme.spare\"", what, name)
+	case len(name) > 253:
+		return fmt.Errorf("%s %.40q... has %d bytes, want at most 253", what, name, len(name))
+	case domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") || domain == "k8s.io" || strings.HasSuffix(domain, ".k8s.io"):
+		return fmt.Errorf("%s %q uses a domain of Kubernetes, want one of your own", what, name)
+	}
+	for _, r := range name {
+		if r <= ' ' || r >= 0x7f {
+			return fmt.Errorf("%s %q has the character %q, want letters, digits, '.', '-', '_' and one '/'", what, name, r)
+		}
+	}
+	return nil
+}
