@@ -1,0 +1,41 @@
+package eviction
+
+import "context"
+
+// Configurer takes the facts of the node and the plugin's own configuration.
+type Configurer interface {
+	// Configure is called once before the first observation and again when
+	// either changes. An error leaves the former configuration in force.
+	Configure(ctx context.Context, req ConfigureRequest) error
+}
+
+// ConfigureRequest is the input of Configurer.
+type ConfigureRequest struct {
+	Node NodeFacts
+	// Config is the plugin's part of the host's configuration as JSON; empty
+	// when there is none. An unknown field in it must be an error.
+	Config []byte
+}
+
+// NodeFacts is what the host knows of its node and every plugin may need.
+type NodeFacts struct {
+	NodeName string
+	// RootDir is where the node's root filesystem is seen, "/" outside of
+	// containers. /proc and /sys are looked for below it.
+	RootDir string
+	// CgroupRoot is the kubelet's --cgroup-root: the parent of "kubepods", as a
+	// path inside each cgroup hierarchy. "/" by default.
+	CgroupRoot string
+	// CgroupDriver is "cgroupfs" or "systemd": how pod cgroups are named.
+	CgroupDriver string
+	// KubeletRootDir holds the directories of pods, /var/lib/kubelet by default.
+	KubeletRootDir string
+	// PodLogsDir holds the logs of pods, /var/log/pods by default.
+	PodLogsDir string
+	// RuntimeEndpoint and ImageEndpoint are the CRI sockets, with unix://.
+	RuntimeEndpoint string
+	ImageEndpoint   string
+	// SummarySocket is the private socket on which the host serves the kubelet's
+	// stats summary; empty when plugins read their native sources.
+	SummarySocket string
+}

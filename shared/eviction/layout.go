@@ -1,0 +1,26 @@
+package eviction
+
+// LayoutReport says which filesystems the node has.
+type LayoutReport struct {
+	// ImageFs: images do not live on the kubelet's filesystem.
+	ImageFs bool
+	// ContainerFs: writable layers do not live with the images.
+	ContainerFs bool
+	// ImageFsErr and ContainerFsErr say why the answer is not known.
+	ImageFsErr     string
+	ContainerFsErr string
+}
+
+// Layout is one arrangement of the node's filesystems.
+type Layout uint8
+
+// The layouts that the kubelet knows.
+const (
+	// LayoutShared has everything on the kubelet's filesystem.
+	LayoutShared Layout = iota + 1
+	// LayoutImageFs has images and writable layers on a filesystem of their own.
+	LayoutImageFs
+	// LayoutContainerFs has images on their own, writable layers on the
+	// kubelet's filesystem.
+	LayoutContainerFs
+)

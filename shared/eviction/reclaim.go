@@ -1,0 +1,56 @@
+package eviction
+
+import "context"
+
+// Reclaimer frees a resource of the node without evicting a pod.
+type Reclaimer interface {
+	// Reclaim runs one step. It is idempotent. It calls progress whenever it has
+	// freed something or is known to be alive: without it the host gives up
+	// after 30 s. The result counts also when an error is returned with it.
+	Reclaim(ctx context.Context, req ReclaimRequest, progress func(Reclaimed)) (Reclaimed, error)
+}
+
+// ReclaimStep is one step of node-level reclaim.
+type ReclaimStep struct {
+	// Name is unique within the plugin; "container-gc" and "image-gc" are the
+	// built-in ones.
+	Name string
+	// Layouts limits the step to some filesystem layouts; empty means all.
+	Layouts []Layout
+}
+
+// ReclaimRequest is the input of Reclaimer.
+type ReclaimRequest struct {
+	Pass   uint64
+	Signal Signal
+	Step   string
+	// Pods are the pods that the host knows, with their states.
+	Pods []PodPhase
+	// AllSourcesReady: Pods is complete, so a pod not in it does not exist.
+	AllSourcesReady bool
+}
+
+// PodPhase is how far a pod's life has come, as container GC needs it.
+type PodPhase struct {
+	UID   string
+	State PodState
+}
+
+// PodState is a state in a pod's life.
+type PodState uint8
+
+// The states, in the order in which a pod goes through them.
+const (
+	PodActive PodState = iota + 1
+	PodTerminated
+	PodEvicted
+	PodDeleted
+)
+
+// Reclaimed is what a step has freed so far.
+type Reclaimed struct {
+	Bytes  int64
+	Inodes int64
+	// Message says what was done, for logs.
+	Message string
+}
