@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A Node is a directory tree that looks to evictd like a node on cgroup v1.
+type Node struct {
+	Root       string
+	TotalBytes int64
+	t          testing.TB
+}
+
+// NewNode makes a node with so much memory, of which nothing is used.
+func NewNode(t testing.TB, totalBytes int64) *Node {
+	t.Helper()
+	n := &Node{Root: t.TempDir(), TotalBytes: totalBytes, t: t}
+	n.write("proc/meminfo", fmt.Sprintf("MemTotal: %d kB\nMemFree: %d kB\nMemAvailable: %d kB\n", totalBytes>>10, totalBytes>>10, totalBytes>>10))
+	n.write("proc/loadavg", "0.00 0.00 0.00 1/100 1000\n")
+	n.write("proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n")
+	n.write("proc/self/mounts", "cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n")
+	n.cgroup("", 0, totalBytes)
+	n.SetAvailable(totalBytes)
+	return n
+}
+
+// SetAvailable moves memory.available of the node.
+func (n *Node) SetAvailable(bytes int64) {
+	n.t.Helper()
+	n.write("sys/fs/cgroup/memory/memory.usage_in_bytes", fmt.Sprintln(n.TotalBytes-bytes))
+}
+
+// AddPod makes the cgroup of a pod with a working set. qos is "", "burstable" or
+// "besteffort".
+func (n *Node) AddPod(qos, uid string, workingSetBytes int64) {
+	n.t.Helper()
+	n.cgroup("kubepods", 0, 0)
+	n.cgroup(filepath.Join("kubepods", qos), 0, 0)
+	n.cgroup(filepath.Join("kubepods", qos, "pod"+uid), workingSetBytes, 0)
+}
+
+func (n *Node) cgroup(path string, usage, limit int64) {
+	n.t.Helper()
+	if limit == 0 {
+		limit = 1<<63 - 4096
+	}
+	dir := filepath.Join("sys/fs/cgroup/memory", path)
+	n.write(filepath.Join(dir, "memory.usage_in_bytes"), fmt.Sprintln(usage))
+	n.write(filepath.Join(dir, "memory.limit_in_bytes"), fmt.Sprintln(limit))
+	n.write(filepath.Join(dir, "memory.stat"), "cache 0\nrss 0\ninactive_file 0\ntotal_cache 0\ntotal_inactive_file 0\n")
+}
+
+// write puts content in place in one step: a reader with the file open keeps
+// the old inode, so files that exist are rewritten in place at equal length.
+func (n *Node) write(name, content string) {
+	n.t.Helper()
+	path := filepath.Join(n.Root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	// Kept-open descriptors must see the new figure, so no rename; the figure
+	// is padded so that a reader never sees half of a shorter one.
+	if len(content) < figureWidth {
+		content = fmt.Sprintf("%-*s\n", figureWidth-1, content[:max(0, len(content)-1)])
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte(content), 0); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// figureWidth is wide enough for every int64 and a line feed.
+const figureWidth = 24

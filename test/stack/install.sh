@@ -1,0 +1,36 @@
+#!/bin/sh
+# Installs what the tests and the demo with real containers need, if it is missing.
+# usage: install.sh [--uml]   (--uml: also User-Mode Linux, for the tests on a cgroup v2 kernel)
+set -eu
+
+missing=
+need() { # need PACKAGE COMMAND-OR-FILE
+	command -v "$2" >/dev/null 2>&1 || ls $2 >/dev/null 2>&1 || missing="$missing $1"
+}
+PATH=$PATH:/usr/sbin:/sbin
+need containerd containerd
+need runc runc
+need busybox-static busybox
+need gcc gcc
+need libc6-dev '/usr/lib/*/libc.a'
+[ "${1:-}" != --uml ] || need user-mode-linux linux.uml
+
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" != 0 ]; then
+	echo "missing:$missing; run this as root to install them" >&2
+	exit 1
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "missing:$missing; this machine has no apt-get, install them by hand" >&2
+	exit 1
+fi
+echo "installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# The package lists of a fresh machine are empty; those of an old one may name versions that are gone.
+if ! { apt-get -q update && apt-get -qy install --no-install-recommends $missing; } >"$log" 2>&1; then
+	tail -n 20 "$log" >&2
+	echo "cannot install$missing" >&2
+	exit 1
+fi

@@ -1,0 +1,166 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// A Pod is a pod that was started.
+type Pod struct {
+	*v1.Pod
+	SandboxID string
+	// ContainerIDs are by container name.
+	ContainerIDs map[string]string
+	// CgroupParent is the pod's cgroup, as a path inside each hierarchy.
+	CgroupParent string
+	// Manifest is the pod's file in the manifest directory.
+	Manifest string
+
+	stack *Stack
+}
+
+// Key is namespace/name, as logs name the pod.
+func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
+
+// ReadManifest reads a v1.Pod from YAML, strictly.
+func ReadManifest(raw []byte) (*v1.Pod, error) {
+	pod := &v1.Pod{}
+	if err := yaml.UnmarshalStrict(raw, pod); err != nil {
+		return nil, fmt.Errorf("read pod manifest: %w", err)
+	}
+	if pod.Name == "" || pod.Namespace == "" || pod.UID == "" || len(pod.Spec.Containers) == 0 {
+		return nil, errors.New("read pod manifest: name, namespace, uid and at least one container must be set")
+	}
+	return pod, nil
+}
+
+// RunPod puts the pod's manifest into the manifest directory and starts its
+// containers as the kubelet would: same cgroup, labels, annotations and
+// resources. Containers share the host's network and have their own process
+// namespace. Volumes may be hostPath and emptyDir.
+func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
+	qos := qosClass(manifest)
+	p := &Pod{
+		Pod: manifest, stack: s, ContainerIDs: map[string]string{},
+		CgroupParent: podCgroup(s.CgroupRoot, qos, manifest),
+		Manifest:     filepath.Join(s.ManifestDir, manifest.Namespace+"_"+manifest.Name+".yaml"),
+	}
+	if err := s.writeManifest(p); err != nil {
+		return nil, err
+	}
+	if err := makeCgroup(s.hierarchies, p.CgroupParent); err != nil {
+		return nil, err
+	}
+	sandbox := s.sandboxConfig(p)
+	run, err := s.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandbox})
+	if err != nil {
+		return nil, fmt.Errorf("run pod %s: %w: %s", p.Key(), err, tail(filepath.Join(s.Dir, "containerd.log")))
+	}
+	p.SandboxID = run.PodSandboxId
+	for i := range manifest.Spec.Containers {
+		c := &manifest.Spec.Containers[i]
+		config, err := s.containerConfig(p, qos, c)
+		if err != nil {
+			return nil, fmt.Errorf("run pod %s: %w", p.Key(), err)
+		}
+		made, err := s.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.SandboxID, SandboxConfig: sandbox, Config: config})
+		if err != nil {
+			return nil, fmt.Errorf("create container %s of pod %s: %w", c.Name, p.Key(), err)
+		}
+		p.ContainerIDs[c.Name] = made.ContainerId
+		if _, err := s.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+			return nil, fmt.Errorf("start container %s of pod %s: %w", c.Name, p.Key(), err)
+		}
+	}
+	return p, nil
+}
+
+// writeManifest writes beside and renames: a reader that watches the directory
+// never sees half a manifest.
+func (s *Stack) writeManifest(p *Pod) error {
+	raw, err := yaml.Marshal(p.Pod)
+	if err != nil {
+		return fmt.Errorf("encode manifest of pod %s: %w", p.Key(), err)
+	}
+	next := filepath.Join(s.Dir, filepath.Base(p.Manifest)+".tmp")
+	if err := os.WriteFile(next, raw, 0o644); err != nil {
+		return fmt.Errorf("write manifest of pod %s: %w", p.Key(), err)
+	}
+	if err := os.Rename(next, p.Manifest); err != nil {
+		return fmt.Errorf("write manifest of pod %s: %w", p.Key(), err)
+	}
+	return nil
+}
+
+// Running reports whether all containers of the pod run.
+func (p *Pod) Running(ctx context.Context) (bool, error) {
+	for name, id := range p.ContainerIDs {
+		status, err := p.stack.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		if err != nil {
+			return false, fmt.Errorf("status of container %s of pod %s: %w", name, p.Key(), err)
+		}
+		if status.Status.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Processes returns the pids of the pod's containers and sandbox.
+func (p *Pod) Processes() []int {
+	var pids []int
+	for pid := range cgroupProcesses([]hierarchy{p.stack.tracked}, p.CgroupParent) {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// ContainerProcesses returns the pids of one container.
+func (p *Pod) ContainerProcesses(name string) []int {
+	var pids []int
+	for pid := range cgroupProcesses([]hierarchy{p.stack.tracked}, filepath.Join(p.CgroupParent, p.ContainerIDs[name])) {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// WaitGone waits until no process of the pod's containers is left.
+func (p *Pod) WaitGone(ctx context.Context) error {
+	err := poll(ctx, time.Millisecond, func() (bool, error) {
+		for name := range p.ContainerIDs {
+			if len(p.ContainerProcesses(name)) > 0 {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until pod %s is gone: %w", p.Key(), err)
+	}
+	return nil
+}
+
+// Remove stops and removes the pod, its manifest and its cgroup.
+func (p *Pod) Remove(ctx context.Context) error {
+	if err := os.Remove(p.Manifest); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove pod %s: %w", p.Key(), err)
+	}
+	if _, err := p.stack.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.SandboxID}); err != nil {
+		return fmt.Errorf("stop pod %s: %w", p.Key(), err)
+	}
+	if _, err := p.stack.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.SandboxID}); err != nil {
+		return fmt.Errorf("remove pod %s: %w", p.Key(), err)
+	}
+	if err := removeCgroup(ctx, p.stack.hierarchies, p.CgroupParent); err != nil {
+		return fmt.Errorf("remove pod %s: %w", p.Key(), err)
+	}
+	return nil
+}

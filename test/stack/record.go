@@ -1,0 +1,85 @@
+package stack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// recordDir is one fixed place, so that any later run finds what a killed one left.
+const recordDir = "/run/evictd-stack"
+
+// record is all that must be removed of a stack. It is written before the first
+// of these things is made and deleted after the last is gone.
+type record struct {
+	ID     string  `json:"id"`
+	Owner  Process `json:"owner"`
+	Dir    string  `json:"dir"`
+	Cgroup string  `json:"cgroup"`
+	// MadeDirs are directories outside of Dir that did not exist before; they
+	// are removed if they are empty.
+	MadeDirs []string `json:"madeDirs,omitempty"`
+}
+
+func (r record) path() string { return filepath.Join(recordDir, r.ID+".json") }
+
+func (r record) save() error {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode stack record: %w", err)
+	}
+	if err := os.MkdirAll(recordDir, 0o755); err != nil {
+		return fmt.Errorf("make stack record: %w", err)
+	}
+	// A temporary name first: a run that is killed while it writes must not
+	// leave half a record.
+	if err := os.WriteFile(r.path()+".tmp", raw, 0o644); err != nil {
+		return fmt.Errorf("write stack record: %w", err)
+	}
+	if err := os.Rename(r.path()+".tmp", r.path()); err != nil {
+		return fmt.Errorf("write stack record: %w", err)
+	}
+	return nil
+}
+
+func (r record) forget() error {
+	if err := os.Remove(r.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove stack record: %w", err)
+	}
+	_ = os.Remove(r.path() + ".tmp") // only there if the owner was killed while it wrote
+	_ = os.Remove(recordDir)         // only the last one out succeeds, as it should
+	return nil
+}
+
+// abandoned returns the records whose owner is dead.
+func abandoned() ([]record, error) {
+	paths, err := filepath.Glob(filepath.Join(recordDir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var out []record
+	var errs []error
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // its owner has just finished
+		}
+		var r record
+		if err == nil {
+			err = json.Unmarshal(raw, &r)
+		}
+		if err == nil && (r.path() != path || !safeName.MatchString(filepath.Base(r.Cgroup)) || !filepath.IsAbs(r.Dir)) {
+			err = errors.New("not written by this program")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("stack record %s: %w", path, err))
+			continue
+		}
+		if !r.Owner.Alive() {
+			out = append(out, r)
+		}
+	}
+	return out, errors.Join(errs...)
+}

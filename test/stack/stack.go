@@ -1,0 +1,196 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Where the Debian packages put what a stack needs.
+const (
+	busyboxPath = "/bin/busybox"
+	pauseImage  = "localhost/evictd/pause:1"
+)
+
+// PodImage is the image with a busybox and Options.Files that every stack has.
+const PodImage = "localhost/evictd/pod:1"
+
+const (
+	startDeadline = 60 * time.Second
+	closeDeadline = 30 * time.Second
+)
+
+// Options say what a stack is made of.
+type Options struct {
+	// Name starts the names of the stack's directory, cgroup and record.
+	Name string
+	// Files are put into PodImage: path in the image -> file on this machine.
+	Files map[string]string
+	// Progress, if set, gets a line for each slow step.
+	Progress io.Writer
+}
+
+// A Stack is a running private containerd with what belongs to it.
+type Stack struct {
+	// Dir is the stack's own directory; all of it goes with Close.
+	Dir string
+	// CgroupRoot is the parent of "kubepods", as a path inside each hierarchy.
+	CgroupRoot string
+	// ManifestDir holds the v1.Pod manifests of the pods that run.
+	ManifestDir string
+	// Socket is the path of containerd's CRI socket.
+	Socket string
+	// Runtime is containerd's CRI service.
+	Runtime runtimeapi.RuntimeServiceClient
+
+	images      runtimeapi.ImageServiceClient
+	conn        *grpc.ClientConn
+	record      record
+	hierarchies []hierarchy
+	tracked     hierarchy
+	progress    io.Writer
+	commands    sync.WaitGroup
+}
+
+var (
+	safeName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}-[0-9]+-[0-9]+$`)
+	counter  atomic.Int64
+)
+
+// Start removes what killed owners left behind, then starts a stack. The
+// caller must Close it, also after ctx has ended.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
+	defer cancel()
+	if err := Preflight(); err != nil {
+		return nil, err
+	}
+	if err := Sweep(ctx); err != nil {
+		return nil, err
+	}
+	s, err := newStack(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("start stack: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// newStack decides all names and records them before anything is made.
+func newStack(o Options) (*Stack, error) {
+	all, err := hierarchies()
+	if err != nil {
+		return nil, err
+	}
+	tracked, err := tracker(all)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := self()
+	if err != nil {
+		return nil, err
+	}
+	id := fmt.Sprintf("%s-%d-%d", o.Name, owner.PID, counter.Add(1))
+	if !safeName.MatchString(id) {
+		return nil, fmt.Errorf("stack name %q, want lower-case letters, digits and dashes, at most 31", o.Name)
+	}
+	dir := filepath.Join("/var/tmp", id)
+	s := &Stack{
+		Dir: dir, CgroupRoot: "/" + id, ManifestDir: filepath.Join(dir, "manifests"), Socket: filepath.Join(dir, "containerd.sock"),
+		record:      record{ID: id, Owner: owner, Dir: dir, Cgroup: "/" + id},
+		hierarchies: all, tracked: tracked, progress: io.Discard,
+	}
+	if o.Progress != nil {
+		s.progress = o.Progress
+	}
+	if _, err := os.Stat(shimDir); errors.Is(err, os.ErrNotExist) {
+		s.record.MadeDirs = []string{shimDir}
+	}
+	return s, s.record.save()
+}
+
+func (s *Stack) start(ctx context.Context, o Options) error {
+	// Names hold a pid that may be used again: never adopt what somebody else made.
+	if err := os.Mkdir(s.Dir, 0o755); err != nil {
+		return err
+	}
+	for _, dir := range []string{s.ManifestDir, s.podsDir(), s.logsDir()} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{"", "kubepods", "kubepods/burstable", "kubepods/besteffort"} {
+		if err := makeCgroup(s.hierarchies, filepath.Join(s.CgroupRoot, path)); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{runtimeGroup, toolsGroup} {
+		if err := makeCgroup([]hierarchy{s.tracked}, filepath.Join(s.CgroupRoot, path)); err != nil {
+			return err
+		}
+	}
+	if err := s.startContainerd(ctx); err != nil {
+		return err
+	}
+	for _, image := range []Image{
+		{Name: pauseImage, Files: map[string]string{"bin/busybox": busyboxPath}, Command: []string{"/bin/busybox", "sleep", "2147483647"}},
+		BusyboxImage(PodImage, busyboxPath, o.Files),
+	} {
+		if err := s.Import(ctx, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stack) podsDir() string { return filepath.Join(s.Dir, "pods") }
+func (s *Stack) logsDir() string { return filepath.Join(s.Dir, "logs") }
+
+// The groups of the stack's own processes, beside kubepods.
+const (
+	runtimeGroup = "runtime"
+	toolsGroup   = "tools"
+)
+
+// joinScript moves the shell into a cgroup before it becomes the program, so
+// that nothing the program ever starts is outside of it.
+const joinScript = `echo $$ >"$1/cgroup.procs"; shift; exec "$@"`
+
+// Command prepares a program that Close ends with the stack. It runs in its
+// own session, so that a Ctrl-C meant for the owner does not reach it.
+func (s *Stack) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return s.command(ctx, joinScript, toolsGroup, name, args...)
+}
+
+func (s *Stack) command(ctx context.Context, script, group, name string, args ...string) *exec.Cmd {
+	dir := filepath.Join(s.tracked.mount, s.CgroupRoot, group)
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-ec", script, "sh", dir, name}, args...)...)
+	cmd.SysProcAttr = detached()
+	return cmd
+}
+
+// Close removes the stack. It does not depend on any context, so that it works
+// after Ctrl-C, and reports everything that it could not remove.
+func (s *Stack) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeDeadline)
+	defer cancel()
+	if s.conn != nil {
+		_ = s.conn.Close() // nothing is asked of containerd any more
+	}
+	err := s.record.remove(ctx, s.hierarchies)
+	s.commands.Wait()
+	return err
+}

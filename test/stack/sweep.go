@@ -1,0 +1,118 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Sweep removes what owners that are dead left behind. Stacks of living ones
+// are not touched.
+func Sweep(ctx context.Context) error {
+	records, err := abandoned()
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, r := range records {
+		if err := r.remove(ctx, all); err != nil {
+			errs = append(errs, fmt.Errorf("remove what %s left behind: %w", r.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove takes away all that the record names and checks that it is gone.
+func (r record) remove(ctx context.Context, all []hierarchy) error {
+	if err := removeCgroup(ctx, all, r.Cgroup); err != nil {
+		return err // while something may still run, its files must stay
+	}
+	errs := []error{unmountBelow(r.Dir), os.RemoveAll(r.Dir)}
+	for _, dir := range r.MadeDirs {
+		// Somebody else may use it by now: only an empty one goes.
+		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, r.leftovers(all))
+	if err := errors.Join(errs...); err != nil {
+		return err // the record stays, for the next sweep
+	}
+	return r.forget()
+}
+
+// unmountBelow is for mounts that a test made itself; containerd's own end with
+// their namespace.
+func unmountBelow(dir string) error {
+	var errs []error
+	points := mountsBelow(dir)
+	for i := len(points) - 1; i >= 0; i-- {
+		if err := syscall.Unmount(points[i], syscall.MNT_DETACH); err != nil {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", points[i], err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func mountsBelow(dir string) []string {
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range bytes.Lines(raw) {
+		if f := bytes.Fields(line); len(f) > 4 && strings.HasPrefix(string(f[4])+"/", dir+"/") {
+			out = append(out, string(f[4]))
+		}
+	}
+	return out
+}
+
+// leftovers looks at the machine itself, not at what was removed: it finds
+// cgroups, mounts, files and processes that carry the stack's name.
+func (r record) leftovers(all []hierarchy) error {
+	var errs []error
+	for _, dir := range cgroupDirs(all, r.Cgroup) {
+		errs = append(errs, fmt.Errorf("left behind: cgroup %s", dir))
+	}
+	for _, mount := range mountsBelow(r.Dir) {
+		errs = append(errs, fmt.Errorf("left behind: mount %s", mount))
+	}
+	if _, err := os.Lstat(r.Dir); err == nil {
+		errs = append(errs, fmt.Errorf("left behind: directory %s", r.Dir))
+	}
+	for pid, command := range processesNaming(r.Dir) {
+		errs = append(errs, fmt.Errorf("left behind: process %s (%s)", pid, command))
+	}
+	return errors.Join(errs...)
+}
+
+// processesNaming finds processes whose command line, program or working
+// directory is in dir, by pid.
+func processesNaming(dir string) map[string]string {
+	found := map[string]string{}
+	entries, _ := filepath.Glob("/proc/[0-9]*")
+	for _, entry := range entries {
+		command, err := os.ReadFile(filepath.Join(entry, "cmdline"))
+		if err != nil || entry == fmt.Sprintf("/proc/%d", os.Getpid()) {
+			continue
+		}
+		exe, _ := os.Readlink(filepath.Join(entry, "exe")) // empty for kernel threads and the dead
+		cwd, _ := os.Readlink(filepath.Join(entry, "cwd"))
+		for _, text := range []string{string(command), exe, cwd} {
+			if strings.Contains(text, dir+"/") {
+				found[filepath.Base(entry)] = strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
+			}
+		}
+	}
+	return found
+}
