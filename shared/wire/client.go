@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
+)
+
+// limits override go-plugin's, which are 2 GiB.
+var limits = []grpc.CallOption{grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)}
+
+// A Client is the host's end of a connection to a plugin.
+type Client struct {
+	rpc pluginv1.PluginServiceClient
+}
+
+// NewClient returns a client on cc, which stays the caller's.
+func NewClient(cc grpc.ClientConnInterface) *Client {
+	return &Client{rpc: pluginv1.NewPluginServiceClient(cc)}
+}
+
+// Describe asks the plugin what it is. The fields of the plugin returned are
+// calls to it; a capability that it does not offer is nil. Like Describe, they
+// take their deadline from their context and return errors that wrap one of
+// those of package eviction, or the context's own when the caller gave up.
+//
+// Pod rows may be given with all labels and annotations: only those that the
+// plugin wants are sent.
+func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error) {
+	w, err := c.rpc.Describe(ctx, encodeHost(host), limits...)
+	if err != nil {
+		return eviction.Plugin{}, callError(ctx, err)
+	}
+	return c.connect(w)
+}
+
+// connect puts calls behind a description.
+func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) {
+	p := decodePlugin(w)
+	r := &remote{rpc: c.rpc, pods: podEncoder{labels: p.WantLabels, annotations: p.WantAnnotations}}
+	if w.GetConfigurable() {
+		p.Configurer = r
+	}
+	offered := decodeCapabilities(w.GetCapabilities())
+	if offered.Has(eviction.CanObserve) {
+		p.Observer = r
+	}
+	if offered.Has(eviction.CanMeasure) {
+		p.Measurer = r
+	}
+	if offered.Has(eviction.CanWatch) {
+		p.Watcher = r
+	}
+	if offered.Has(eviction.CanRank) {
+		p.Ranker = r
+	}
+	if offered.Has(eviction.CanReclaim) {
+		p.Reclaimer = r
+	}
+	if err := p.Validate(); err != nil {
+		return eviction.Plugin{}, fmt.Errorf("%w: describe: %w", eviction.ErrInvalidReply, err)
+	}
+	return p, nil
+}
+
+// remote is every capability of a plugin as calls to it.
+type remote struct {
+	rpc  pluginv1.PluginServiceClient
+	pods podEncoder
+}
+
+func (r *remote) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
+	_, err := r.rpc.Configure(ctx, encodeConfigureRequest(req), limits...)
+	return callError(ctx, err)
+}
+
+func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	w, err := r.rpc.Observe(ctx, encodeObserveRequest(req), limits...)
+	if err != nil {
+		return eviction.ObserveReply{}, callError(ctx, err)
+	}
+	return decodeObserveReply(w), nil
+}
+
+// Measure calls emit on the caller's goroutine as answers arrive. Answers for
+// pods that were not asked for, or a second time, are dropped and reported at
+// the end; the others count.
+func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	open := make(map[string]bool, len(req.Pods))
+	for i := range req.Pods {
+		open[req.Pods[i].UID] = true
+	}
+	var dropped int
+	var example string
+	stream, err := r.rpc.Measure(ctx, r.pods.encodeMeasureRequest(req), limits...)
+	err = receive(ctx, stream, err, func(w *pluginv1.MeasureResponse) {
+		for _, one := range w.GetMeasurements() {
+			if !open[one.GetUid()] {
+				dropped++
+				example = one.GetUid()
+				continue
+			}
+			open[one.GetUid()] = false
+			var m eviction.Measurement
+			decodeMeasurement(&m, one)
+			emit(m)
+		}
+	})
+	if dropped > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d measurements of pods not asked for or answered before, such as %.64q",
+			eviction.ErrInvalidReply, dropped, example))
+	}
+	return err
+}
+
+func (r *remote) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	stream, err := r.rpc.Watch(ctx, encodeWatchRequest(req), limits...)
+	return receive(ctx, stream, err, func(w *pluginv1.WatchResponse) { wake(decodeWake(w)) })
+}
+
+func (r *remote) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	w, err := r.rpc.Rank(ctx, r.pods.encodeRankRequest(req), limits...)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return decodeRanking(w), nil
+}
+
+// Reclaim calls progress for every message, the result included. With an error
+// it returns what was freed up to then.
+func (r *remote) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	var last eviction.Reclaimed
+	stream, err := r.rpc.Reclaim(ctx, encodeReclaimRequest(req), limits...)
+	err = receive(ctx, stream, err, func(w *pluginv1.ReclaimResponse) {
+		last = decodeReclaimed(w)
+		progress(last)
+	})
+	return last, err
+}
+
+// receive hands each message of a stream to take until the stream ends. err is
+// that of opening the stream.
+func receive[W any](ctx context.Context, stream grpc.ServerStreamingClient[W], err error, take func(*W)) error {
+	for err == nil {
+		var w *W
+		if w, err = stream.Recv(); err == nil {
+			take(w)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return callError(ctx, err)
+}

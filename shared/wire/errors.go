@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// maxErrorBytes limits the text of an error: it travels in an HTTP/2 header.
+const maxErrorBytes = 4 << 10
+
+// refusal turns an error of plugin code into the status that says "the plugin
+// refused", whatever the error is: a gRPC status or context error from some
+// inner call of the plugin must not look like the death of this call. Only when
+// the call itself has ended is it the context's error.
+func refusal(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return status.Error(codes.FailedPrecondition, clip(text(err.Error())))
+}
+
+// callError turns the end of a call into the error that tells the host's caller
+// why there is no answer.
+func callError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	st := status.Convert(err)
+	switch st.Code() {
+	case codes.OK:
+		return nil
+	case codes.Canceled:
+		if gone := gaveUp(ctx); gone != nil {
+			return gone
+		}
+		// Nobody here cancelled, so the connection was closed under the call.
+		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, st.Message())
+	case codes.DeadlineExceeded:
+		if gone := gaveUp(ctx); gone != nil {
+			return gone
+		}
+		return fmt.Errorf("%w: %s", eviction.ErrRefused, st.Message())
+	case codes.Unimplemented:
+		return fmt.Errorf("%w: %s", eviction.ErrUnsupported, st.Message())
+	case codes.Unavailable:
+		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, st.Message())
+	case codes.ResourceExhausted, codes.Internal, codes.DataLoss:
+		return fmt.Errorf("%w: %s", eviction.ErrInvalidReply, st.Message())
+	default:
+		return fmt.Errorf("%w: %s", eviction.ErrRefused, st.Message())
+	}
+}
+
+// gaveUp returns the context's error, also in the moment in which its deadline
+// has passed but its timer has not fired yet.
+func gaveUp(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// text makes s valid UTF-8. Protobuf refuses a whole message for one bad byte,
+// and a pod's odd annotation must not cost the call.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// clip shortens a valid s to maxErrorBytes at a character's border.
+func clip(s string) string {
+	if len(s) <= maxErrorBytes {
+		return s
+	}
+	const end = "..."
+	n := maxErrorBytes - len(end)
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + end
+}

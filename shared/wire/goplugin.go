@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
+)
+
+const (
+	// ProtocolMajor is the version of the protocol that this package speaks.
+	ProtocolMajor = 1
+	// PluginName is the only name in the plugin sets of go-plugin.
+	PluginName = "eviction"
+	// MaxMessageBytes limits a message in either direction, on both sides.
+	MaxMessageBytes = 8 << 20
+)
+
+// Handshake tells a plugin that it was started by the host and not by hand. It
+// protects nothing.
+var Handshake = plugin.HandshakeConfig{
+	MagicCookieKey:   "EVICTD_PLUGIN_COOKIE",
+	MagicCookieValue: "d3a9c1e6-node-pressure-eviction",
+}
+
+// ServerPlugins returns what go-plugin serves for p.
+func ServerPlugins(p eviction.Plugin) map[int]plugin.PluginSet {
+	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{server: newServer(p)}}}
+}
+
+// ClientPlugins returns what go-plugin dispenses on the host's side: under
+// PluginName, a *Client.
+func ClientPlugins() map[int]plugin.PluginSet {
+	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{}}}
+}
+
+// NewGRPCServer makes the plugin's gRPC server with the protocol's limits. It
+// fits plugin.ServeConfig.GRPCServer, whose default would receive 4 MiB only.
+func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes))...)
+}
+
+// glue is one plugin as go-plugin wants it, for either side.
+type glue struct {
+	plugin.NetRPCUnsupportedPlugin
+
+	server *server
+}
+
+func (g *glue) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	pluginv1.RegisterPluginServiceServer(s, g.server)
+	return nil
+}
+
+func (g *glue) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, cc *grpc.ClientConn) (any, error) {
+	return NewClient(cc), nil
+}

@@ -1,0 +1,73 @@
+package wire
+
+import "time"
+
+// encodeRows converts a list with two allocations for its messages, however
+// long it is.
+func encodeRows[D, W any](in []D, encode func(*W, *D)) []*W {
+	if len(in) == 0 {
+		return nil
+	}
+	rows := make([]W, len(in))
+	out := make([]*W, len(in))
+	for i := range in {
+		encode(&rows[i], &in[i])
+		out[i] = &rows[i]
+	}
+	return out
+}
+
+// decodeRows converts a list of messages.
+func decodeRows[W, D any](in []*W, decode func(*D, *W)) []D {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]D, len(in))
+	for i, w := range in {
+		decode(&out[i], w)
+	}
+	return out
+}
+
+func encodeNames[S ~string](in []S) []string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = text(string(s))
+	}
+	return out
+}
+
+func decodeNames[S ~string](in []string) []S {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]S, len(in))
+	for i, s := range in {
+		out[i] = S(s)
+	}
+	return out
+}
+
+// The times that int64 nanoseconds since the epoch can express.
+var (
+	minTime = time.Unix(0, -1<<63)
+	maxTime = time.Unix(0, 1<<63-1)
+)
+
+// encodeTime returns 0, which is "no time", for times that do not fit.
+func encodeTime(t time.Time) int64 {
+	if t.Before(minTime) || t.After(maxTime) {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func decodeTime(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos).UTC()
+}

@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
+)
+
+// server answers the host's calls with the capabilities of a plugin.
+type server struct {
+	pluginv1.UnimplementedPluginServiceServer
+
+	plugin eviction.Plugin
+
+	mu sync.Mutex
+	// endWatch ends the Watch in force, if any.
+	endWatch context.CancelCauseFunc
+}
+
+func newServer(p eviction.Plugin) *server { return &server{plugin: p} }
+
+func (s *server) Describe(ctx context.Context, w *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
+	if s.plugin.CheckHost != nil {
+		if err := s.plugin.CheckHost(decodeHost(w)); err != nil {
+			return nil, refusal(ctx, err)
+		}
+	}
+	return encodePlugin(&s.plugin), nil
+}
+
+func (s *server) Configure(ctx context.Context, w *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+	if s.plugin.Configurer == nil {
+		return s.UnimplementedPluginServiceServer.Configure(ctx, w)
+	}
+	if err := s.plugin.Configurer.Configure(ctx, decodeConfigureRequest(w)); err != nil {
+		return nil, refusal(ctx, err)
+	}
+	return &pluginv1.ConfigureResponse{}, nil
+}
+
+func (s *server) Observe(ctx context.Context, w *pluginv1.ObserveRequest) (*pluginv1.ObserveResponse, error) {
+	if s.plugin.Observer == nil {
+		return s.UnimplementedPluginServiceServer.Observe(ctx, w)
+	}
+	reply, err := s.plugin.Observer.Observe(ctx, decodeObserveRequest(w))
+	if err != nil {
+		return nil, refusal(ctx, err)
+	}
+	return encodeObserveReply(reply), nil
+}
+
+func (s *server) Measure(w *pluginv1.MeasureRequest, stream grpc.ServerStreamingServer[pluginv1.MeasureResponse]) error {
+	if s.plugin.Measurer == nil {
+		return s.UnimplementedPluginServiceServer.Measure(w, stream)
+	}
+	ctx := stream.Context()
+	out := newBatch(ctx, stream.Send)
+	err := s.plugin.Measurer.Measure(ctx, decodeMeasureRequest(w), out.add)
+	out.close()
+	return refusal(ctx, err)
+}
+
+var errWatchReplaced = errors.New("replaced by a newer watch")
+
+func (s *server) Watch(w *pluginv1.WatchRequest, stream grpc.ServerStreamingServer[pluginv1.WatchResponse]) error {
+	if s.plugin.Watcher == nil {
+		return s.UnimplementedPluginServiceServer.Watch(w, stream)
+	}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	s.replaceWatch(cancel)
+
+	out := sender[pluginv1.WatchResponse]{send: stream.Send}
+	defer out.close()
+	err := s.plugin.Watcher.Watch(ctx, decodeWatchRequest(w), func(wake eviction.Wake) {
+		if ctx.Err() == nil {
+			out.put(encodeWake(wake))
+		}
+	})
+	if errors.Is(context.Cause(ctx), errWatchReplaced) {
+		return status.Error(codes.Aborted, errWatchReplaced.Error())
+	}
+	return refusal(ctx, err)
+}
+
+// replaceWatch ends the Watch in force without waiting for it: one that does
+// not return must not keep the new one from starting.
+func (s *server) replaceWatch(end context.CancelCauseFunc) {
+	s.mu.Lock()
+	former := s.endWatch
+	s.endWatch = end
+	s.mu.Unlock()
+	if former != nil {
+		former(errWatchReplaced)
+	}
+}
+
+func (s *server) Rank(ctx context.Context, w *pluginv1.RankRequest) (*pluginv1.RankResponse, error) {
+	if s.plugin.Ranker == nil {
+		return s.UnimplementedPluginServiceServer.Rank(ctx, w)
+	}
+	ranking, err := s.plugin.Ranker.Rank(ctx, decodeRankRequest(w))
+	if err != nil {
+		return nil, refusal(ctx, err)
+	}
+	return encodeRanking(ranking), nil
+}
+
+func (s *server) Reclaim(w *pluginv1.ReclaimRequest, stream grpc.ServerStreamingServer[pluginv1.ReclaimResponse]) error {
+	if s.plugin.Reclaimer == nil {
+		return s.UnimplementedPluginServiceServer.Reclaim(w, stream)
+	}
+	ctx := stream.Context()
+	out := sender[pluginv1.ReclaimResponse]{send: stream.Send}
+	defer out.close()
+	result, err := s.plugin.Reclaimer.Reclaim(ctx, decodeReclaimRequest(w), func(r eviction.Reclaimed) {
+		out.put(encodeReclaimed(r))
+	})
+	out.put(encodeReclaimed(result))
+	return refusal(ctx, err)
+}
