@@ -1,0 +1,69 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// What a pass takes spans from a quiet one of 50 us to one that waits for a
+// plugin's whole deadline.
+var passBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// A kill takes from a few milliseconds to a pod's whole grace period.
+var killBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
+
+// The names, label and buckets of these two are the kubelet's, as what watches
+// a kubelet must work here (pkg/kubelet/metrics/metrics.go).
+func (m *Metrics) describeEvictions() {
+	m.evictions = counters("kubelet_evictions",
+		"Pods evicted, by the signal whose threshold was acted on. Counts evictions whose kill failed too, as the kubelet does.",
+		"eviction_signal")
+	m.statsAge = histograms("kubelet_eviction_stats_age_seconds",
+		"Age in seconds of the figure of a signal when it was acted on.",
+		prometheus.DefBuckets, "eviction_signal")
+}
+
+func (m *Metrics) describePasses() {
+	m.passDuration = histograms("evictd_pass_duration_seconds",
+		"Duration in seconds of a pass from observation to decision, by what made it run.", passBuckets, "trigger")
+	m.passes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "evictd_passes_total", Help: "Passes since the start.",
+	})
+	m.available = gauges("evictd_signal_available",
+		"What was left of a signal when last observed, in its base unit: bytes, inodes or processes.", "signal")
+	m.capacity = gauges("evictd_signal_capacity",
+		"The capacity of a signal when last observed, in its base unit: bytes, inodes or processes.", "signal")
+	m.unobserved = gauges("evictd_signal_unobserved",
+		"1 if a threshold is configured for the signal that no plugin observes, so that it has no effect; else 0.", "signal")
+	m.condition = gauges("evictd_node_condition",
+		"1 while the node condition is in force, else 0.", "condition")
+}
+
+func (m *Metrics) describePlugins() {
+	m.pluginUp = gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin")
+	m.restarts = counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
+	m.callFailures = counters("evictd_plugin_call_failures_total",
+		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")
+}
+
+func (m *Metrics) describeKills() {
+	m.killDuration = histograms("evictd_kill_duration_seconds",
+		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")
+	m.killsInFlight = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "evictd_kills_in_flight", Help: "Victims that are not yet finished.",
+	})
+	m.reloads = counters("evictd_config_reloads_total",
+		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")
+	// Both exist from the start, so that an alert on an increase sees the first.
+	m.reloads.WithLabelValues("ok")
+	m.reloads.WithLabelValues("error")
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}

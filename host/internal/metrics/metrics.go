@@ -1,0 +1,176 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Metrics is the set of metrics of one host. Its methods may be called
+// concurrently. Make one with New.
+type Metrics struct {
+	registry *prometheus.Registry
+	plugins  *names
+	signals  *names
+	// conditions are bounded as well: own signals bring their own.
+	conditions *names
+
+	evictions *prometheus.CounterVec
+	statsAge  *prometheus.HistogramVec
+
+	passDuration *prometheus.HistogramVec
+	passes       prometheus.Counter
+	available    *prometheus.GaugeVec
+	capacity     *prometheus.GaugeVec
+	unobserved   *prometheus.GaugeVec
+	condition    *prometheus.GaugeVec
+
+	pluginUp     *prometheus.GaugeVec
+	restarts     *prometheus.CounterVec
+	callFailures *prometheus.CounterVec
+
+	killDuration  *prometheus.HistogramVec
+	killsInFlight prometheus.Gauge
+	reloads       *prometheus.CounterVec
+}
+
+// New returns the metrics of a host of the given build.
+func New(version, commit string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), plugins: bounded(maxNames), signals: bounded(maxNames), conditions: bounded(maxNames)}
+	m.describeEvictions()
+	m.describePasses()
+	m.describePlugins()
+	m.describeKills()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "evictd_build_info",
+		Help:        "Always 1; the labels say which build runs.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(build,
+		m.evictions, m.statsAge,
+		m.passDuration, m.passes, m.available, m.capacity, m.unobserved, m.condition,
+		m.pluginUp, m.restarts, m.callFailures,
+		m.killDuration, m.killsInFlight, m.reloads,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}
+
+// Handler serves the metrics in Prometheus' formats.
+func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
+
+// Evicted counts an eviction because of s. As in the kubelet a kill that fails
+// counts too.
+func (m *Metrics) Evicted(s eviction.Signal) {
+	m.evictions.WithLabelValues(m.signals.of(string(s))).Inc()
+}
+
+// StatsAge records how old the figure of s was when it was acted on.
+func (m *Metrics) StatsAge(s eviction.Signal, age time.Duration) {
+	m.statsAge.WithLabelValues(m.signals.of(string(s))).Observe(age.Seconds())
+}
+
+// Passed records a pass and what made it run.
+func (m *Metrics) Passed(trigger string, took time.Duration) {
+	m.passes.Inc()
+	m.passDuration.WithLabelValues(oneOf(trigger, triggers)).Observe(took.Seconds())
+}
+
+// Observed records the figures of s, in its base unit.
+func (m *Metrics) Observed(s eviction.Signal, available, capacity int64) {
+	name := m.signals.of(string(s))
+	m.available.WithLabelValues(name).Set(float64(available))
+	m.capacity.WithLabelValues(name).Set(float64(capacity))
+}
+
+// Unobserved records whether a threshold of s has nobody who observes it.
+func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
+	m.unobserved.WithLabelValues(m.signals.of(string(s))).Set(flag(yes))
+}
+
+// SignalGone forgets the figures of a signal that no threshold names any more.
+func (m *Metrics) SignalGone(s eviction.Signal) {
+	name := m.signals.of(string(s))
+	for _, g := range []*prometheus.GaugeVec{m.available, m.capacity, m.unobserved} {
+		g.DeleteLabelValues(name)
+	}
+}
+
+// Condition records whether c is in force.
+func (m *Metrics) Condition(c eviction.Condition, yes bool) {
+	m.condition.WithLabelValues(m.conditions.of(string(c))).Set(flag(yes))
+}
+
+// PluginUp records whether a plugin serves.
+func (m *Metrics) PluginUp(plugin string, yes bool) {
+	m.pluginUp.WithLabelValues(m.plugins.of(plugin)).Set(flag(yes))
+}
+
+// PluginGone forgets the state of a plugin whose binary was removed. What it
+// was counted for stays: counters never go back.
+func (m *Metrics) PluginGone(plugin string) {
+	m.pluginUp.DeleteLabelValues(m.plugins.of(plugin))
+}
+
+// PluginRestarted counts a start of a plugin after its first.
+func (m *Metrics) PluginRestarted(plugin string) {
+	m.restarts.WithLabelValues(m.plugins.of(plugin)).Inc()
+}
+
+// CallFailed counts a call to a plugin that had no usable answer.
+func (m *Metrics) CallFailed(plugin, call string, err error) {
+	m.callFailures.WithLabelValues(m.plugins.of(plugin), oneOf(call, calls), kindOf(err)).Inc()
+}
+
+// Killed records how long it took to stop a pod, and whether that went well.
+func (m *Metrics) Killed(took time.Duration, err error) {
+	m.killDuration.WithLabelValues(result(err)).Observe(took.Seconds())
+}
+
+// KillsInFlight records how many victims are not yet finished.
+func (m *Metrics) KillsInFlight(n int) { m.killsInFlight.Set(float64(n)) }
+
+// Reloaded counts a reload of the configuration, applied or refused.
+func (m *Metrics) Reloaded(err error) { m.reloads.WithLabelValues(result(err)).Inc() }
+
+func flag(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
+
+// kindOf names the reasons that shared/eviction tells apart.
+func kindOf(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, eviction.ErrRefused):
+		return "refused"
+	case errors.Is(err, eviction.ErrUnavailable):
+		return "unavailable"
+	case errors.Is(err, eviction.ErrUnsupported):
+		return "unsupported"
+	case errors.Is(err, eviction.ErrInvalidReply):
+		return "invalid_reply"
+	default:
+		return other
+	}
+}
