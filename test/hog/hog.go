@@ -12,26 +12,32 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/evictd/evictd/test/stack"
 )
 
 //go:embed src/hog.c
 var source []byte
 
-// Build compiles the hog into dir with gcc and returns its path.
-func Build(ctx context.Context, dir string) (string, error) {
-	src, out := filepath.Join(dir, "hog.c"), filepath.Join(dir, "hog")
+// Image is the container image that Install makes: a busybox, and the hog as /bin/hog.
+const Image = "localhost/evictd/hog:1"
+
+// Install compiles the hog into the stack's directory with gcc, makes Image
+// known to its containerd and returns the path of the program.
+func Install(ctx context.Context, s *stack.Stack) (string, error) {
+	src, out := filepath.Join(s.Dir, "hog.c"), filepath.Join(s.Dir, "hog")
 	if err := os.WriteFile(src, source, 0o644); err != nil {
 		return "", fmt.Errorf("write hog source: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "gcc", "-std=gnu11", "-O2", "-Wall", "-static", "-o", out, src)
+	cmd := s.Command(ctx, "gcc", "-std=gnu11", "-O2", "-Wall", "-static", "-pipe", "-o", out, src)
+	cmd.Env = append(os.Environ(), "TMPDIR="+s.Dir) // no stray files elsewhere, even if killed
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile hog: %w: %s", err, bytes.TrimSpace(text))
 	}
-	return out, nil
+	return out, s.Import(ctx, stack.BusyboxImage(Image, map[string]string{"/bin/hog": out}))
 }
 
 // Stamps are the lines of a hog's stamp file: CLOCK_MONOTONIC nanoseconds by

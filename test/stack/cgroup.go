@@ -79,6 +79,16 @@ func tracker(all []hierarchy) (hierarchy, error) {
 	return *unified, nil
 }
 
+// MemoryCgroup returns where the root memory cgroup is mounted and whether it is cgroup v2.
+func MemoryCgroup() (mount string, v2 bool, err error) {
+	all, err := hierarchies()
+	if err != nil {
+		return "", false, err
+	}
+	h, err := tracker(all)
+	return h.mount, h.v2, err
+}
+
 // makeCgroup makes path in every tree. A v1 cpuset starts empty and would
 // refuse processes, so it inherits.
 func makeCgroup(all []hierarchy, path string) error {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -114,22 +116,9 @@ func (p *Pod) Running(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Processes returns the pids of the pod's containers and sandbox.
-func (p *Pod) Processes() []int {
-	var pids []int
-	for pid := range cgroupProcesses([]hierarchy{p.stack.tracked}, p.CgroupParent) {
-		pids = append(pids, pid)
-	}
-	return pids
-}
-
 // ContainerProcesses returns the pids of one container.
 func (p *Pod) ContainerProcesses(name string) []int {
-	var pids []int
-	for pid := range cgroupProcesses([]hierarchy{p.stack.tracked}, filepath.Join(p.CgroupParent, p.ContainerIDs[name])) {
-		pids = append(pids, pid)
-	}
-	return pids
+	return slices.Sorted(maps.Keys(cgroupProcesses([]hierarchy{p.stack.tracked}, filepath.Join(p.CgroupParent, p.ContainerIDs[name]))))
 }
 
 // WaitGone waits until no process of the pod's containers is left.

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ const (
 	pauseImage  = "localhost/evictd/pause:1"
 )
 
-// PodImage is the image with a busybox and Options.Files that every stack has.
+// PodImage is the image that every stack has: a busybox under its usual names.
 const PodImage = "localhost/evictd/pod:1"
 
 const (
@@ -35,10 +36,6 @@ const (
 type Options struct {
 	// Name starts the names of the stack's directory, cgroup and record.
 	Name string
-	// Files are put into PodImage: path in the image -> file on this machine.
-	Files map[string]string
-	// Progress, if set, gets a line for each slow step.
-	Progress io.Writer
 }
 
 // A Stack is a running private containerd with what belongs to it.
@@ -59,7 +56,6 @@ type Stack struct {
 	record      record
 	hierarchies []hierarchy
 	tracked     hierarchy
-	progress    io.Writer
 	commands    sync.WaitGroup
 }
 
@@ -83,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, o); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start stack: %w", err), s.Close())
 	}
 	return s, nil
@@ -111,10 +107,7 @@ func newStack(o Options) (*Stack, error) {
 	s := &Stack{
 		Dir: dir, CgroupRoot: "/" + id, ManifestDir: filepath.Join(dir, "manifests"), Socket: filepath.Join(dir, "containerd.sock"),
 		record:      record{ID: id, Owner: owner, Dir: dir, Cgroup: "/" + id},
-		hierarchies: all, tracked: tracked, progress: io.Discard,
-	}
-	if o.Progress != nil {
-		s.progress = o.Progress
+		hierarchies: all, tracked: tracked,
 	}
 	if _, err := os.Stat(shimDir); errors.Is(err, os.ErrNotExist) {
 		s.record.MadeDirs = []string{shimDir}
@@ -122,7 +115,7 @@ func newStack(o Options) (*Stack, error) {
 	return s, s.record.save()
 }
 
-func (s *Stack) start(ctx context.Context, o Options) error {
+func (s *Stack) start(ctx context.Context) error {
 	// Names hold a pid that may be used again: never adopt what somebody else made.
 	if err := os.Mkdir(s.Dir, 0o755); err != nil {
 		return err
@@ -147,7 +140,7 @@ func (s *Stack) start(ctx context.Context, o Options) error {
 	}
 	for _, image := range []Image{
 		{Name: pauseImage, Files: map[string]string{"bin/busybox": busyboxPath}, Command: []string{"/bin/busybox", "sleep", "2147483647"}},
-		BusyboxImage(PodImage, busyboxPath, o.Files),
+		BusyboxImage(PodImage, nil),
 	} {
 		if err := s.Import(ctx, image); err != nil {
 			return err
@@ -168,6 +161,12 @@ const (
 // joinScript moves the shell into a cgroup before it becomes the program, so
 // that nothing the program ever starts is outside of it.
 const joinScript = `echo $$ >"$1/cgroup.procs"; shift; exec "$@"`
+
+// Processes returns the pids of the programs started with Command, and of all
+// that they started.
+func (s *Stack) Processes() []int {
+	return slices.Sorted(maps.Keys(cgroupProcesses([]hierarchy{s.tracked}, filepath.Join(s.CgroupRoot, toolsGroup))))
+}
 
 // Command prepares a program that Close ends with the stack. It runs in its
 // own session, so that a Ctrl-C meant for the owner does not reach it.

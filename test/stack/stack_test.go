@@ -18,7 +18,7 @@ spec:
   volumes: [{name: out, emptyDir: {}}]
   containers:
   - name: main
-    image: localhost/evictd/pod:1
+    image: localhost/evictd/hog:1
     command: [/bin/hog, --stamp, /out/stamps]
     resources: {requests: {memory: 16Mi}}
     volumeMounts: [{name: out, mountPath: /out}]
@@ -30,11 +30,7 @@ func TestPodLivesAndLeavesNothing(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
 		t.Skip("needs root: run make test")
 	}
-	program, err := hog.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := stack.Start(t.Context(), stack.Options{Name: "evictd-test", Files: map[string]string{"/bin/hog": program}})
+	s, err := stack.Start(t.Context(), stack.Options{Name: "evictd-test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +40,9 @@ func TestPodLivesAndLeavesNothing(t *testing.T) {
 			_ = s.Close()
 		}
 	}()
+	if _, err := hog.Install(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
 	manifest, err := stack.ReadManifest([]byte(sleeper))
 	if err != nil {
 		t.Fatal(err)

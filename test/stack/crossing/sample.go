@@ -1,0 +1,89 @@
+package crossing
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	childEnv = "EVICTD_CROSSING_SAMPLER"
+	period   = time.Millisecond
+	// reportEvery is how often the value is told while nothing is crossed.
+	reportEvery = 100 * time.Millisecond
+)
+
+// RunIfChild turns the process into the sampler if it was started as one by
+// Start, and then does not return. Call it first in main or TestMain.
+func RunIfChild() {
+	if os.Getenv(childEnv) == "" {
+		return
+	}
+	if err := sample(); err != nil {
+		fmt.Fprintln(os.Stderr, "sampler:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// sample reads a threshold a line from stdin, each of which arms it anew, and
+// writes "s NS AVAILABLE" now and then and "x NS AVAILABLE GAP" for the first
+// sample below the threshold, GAP being the nanoseconds since the sample before.
+// It ends when stdin does.
+func sample() error {
+	m, err := openMemory()
+	if err != nil {
+		return err
+	}
+	// The yardstick must not be late: an own thread, before others, no collector.
+	runtime.LockOSThread()
+	debug.SetGCPercent(-1)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // a wish; GAP tells how it went
+
+	var armed atomic.Int64
+	var ended atomic.Bool
+	go func() { // ends with the process
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			if threshold, err := strconv.ParseInt(strings.TrimSpace(in.Text()), 10, 64); err == nil {
+				armed.Store(threshold)
+			}
+		}
+		ended.Store(true)
+	}()
+	line := make([]byte, 0, 128)
+	last, reported := Now(), int64(0)
+	for next := last; !ended.Load(); next = max(next+int64(period), Now()) {
+		wait := unix.NsecToTimespec(next)
+		if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &wait, nil); err != nil && err != unix.EINTR {
+			return err
+		}
+		available, err := m.available()
+		if err != nil {
+			return err
+		}
+		now, threshold := Now(), armed.Load()
+		line = line[:0]
+		switch {
+		case available < threshold && armed.CompareAndSwap(threshold, 0):
+			line = fmt.Appendf(line, "x %d %d %d\n", now, available, now-last)
+		case now-reported >= int64(reportEvery):
+			reported = now
+			line = fmt.Appendf(line, "s %d %d\n", now, available)
+		}
+		if len(line) > 0 {
+			if _, err := os.Stdout.Write(line); err != nil {
+				return err
+			}
+		}
+		last = now
+	}
+	return nil
+}
