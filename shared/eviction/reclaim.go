@@ -12,8 +12,8 @@ type Reclaimer interface {
 
 // ReclaimStep is one step of node-level reclaim.
 type ReclaimStep struct {
-	// Name is unique within the plugin; "container-gc" and "image-gc" are the
-	// built-in ones.
+	// Name is unique within the signal; "container-gc" and "image-gc" are the
+	// built-in ones. The same name in another signal is the same step.
 	Name string
 	// Layouts limits the step to some filesystem layouts; empty means all.
 	Layouts []Layout

@@ -50,6 +50,7 @@ type batch struct {
 	held      []*pluginv1.Measurement
 	immediate bool
 	closed    bool
+	err       error // of the first send that failed
 }
 
 func newBatch(ctx context.Context, send func(*pluginv1.MeasureResponse) error) *batch {
@@ -87,8 +88,9 @@ func (b *batch) hurry() {
 	}
 }
 
-// close sends what is left. It returns after a hurry that is under way.
-func (b *batch) close() {
+// close sends what is left, after a hurry that is under way, and returns the
+// first error of all sends.
+func (b *batch) close() error {
 	if b.late != nil {
 		b.late.Stop()
 	}
@@ -96,6 +98,7 @@ func (b *batch) close() {
 	defer b.mu.Unlock()
 	b.flush()
 	b.closed = true
+	return b.err
 }
 
 // flush sends what is held; the caller has the lock. Send has encoded the
@@ -104,7 +107,9 @@ func (b *batch) flush() {
 	if len(b.held) == 0 {
 		return
 	}
-	_ = b.send(&pluginv1.MeasureResponse{Measurements: b.held})
+	if err := b.send(&pluginv1.MeasureResponse{Measurements: b.held}); err != nil && b.err == nil {
+		b.err = err
+	}
 	clear(b.held)
 	b.held = b.held[:0]
 }

@@ -63,7 +63,9 @@ func (s *server) Measure(w *pluginv1.MeasureRequest, stream grpc.ServerStreaming
 	ctx := stream.Context()
 	out := newBatch(ctx, stream.Send)
 	err := s.plugin.Measurer.Measure(ctx, decodeMeasureRequest(w), out.add)
-	out.close()
+	if lost := out.close(); lost != nil && ctx.Err() == nil {
+		return lost // A chunk over the limit: not a refusal, an invalid reply.
+	}
 	return refusal(ctx, err)
 }
 
