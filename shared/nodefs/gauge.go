@@ -1,0 +1,164 @@
+package nodefs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// MemorySample is a memory figure with all that it was computed from.
+type MemorySample struct {
+	MemoryUse
+	// Limited is false when there is no limit: nothing is known to be available
+	// then, and the fields below are zero.
+	Limited bool
+	// CapacityBytes is the limit. The kubelet adds up what is available and the
+	// working set, which is the same.
+	CapacityBytes int64
+	// AvailableBytes is the limit less the working set. The kubelet computes it
+	// unsigned and casts, so that it is negative while the use is over the limit;
+	// here that reads as zero.
+	AvailableBytes int64
+}
+
+// MemoryGauge reads how much memory is available to a cgroup. It keeps its
+// files open and opens them anew when the cgroup was removed and made again. It
+// may be used concurrently, with a Buffer for each caller.
+type MemoryGauge struct {
+	open func() (*gaugeFiles, error)
+
+	mu    sync.Mutex
+	files *gaugeFiles // nil until the first read and while the cgroup is gone
+}
+
+type gaugeFiles struct {
+	cgroup *MemoryCgroup
+	limit  *File
+	parse  func([]byte) (limit int64, ok bool, err error)
+}
+
+// NodeMemory is the gauge of the whole node: the root cgroup's use against the
+// machine's memory, which is what cAdvisor says the root's limit is.
+func (h Hierarchy) NodeMemory() *MemoryGauge {
+	return &MemoryGauge{open: func() (*gaugeFiles, error) {
+		limit, err := h.FS.Open("/proc/meminfo")
+		if err != nil {
+			return nil, err
+		}
+		return h.openGauge("/", limit, func(b []byte) (int64, bool, error) {
+			total, err := parseMemTotal(b)
+			return total, true, err
+		})
+	}}
+}
+
+// CgroupMemory is the gauge of one cgroup: its use against its own limit. A read
+// returns an error that wraps ErrGone while there is no such cgroup.
+func (h Hierarchy) CgroupMemory(cgroup string) *MemoryGauge {
+	name := "memory.max"
+	if h.Version == V1 {
+		name = "memory.limit_in_bytes"
+	}
+	return &MemoryGauge{open: func() (*gaugeFiles, error) {
+		limit, err := h.open(cgroup, name)
+		if err != nil {
+			return nil, err
+		}
+		return h.openGauge(cgroup, limit, parseLimit)
+	}}
+}
+
+func (h Hierarchy) openGauge(cgroup string, limit *File, parse func([]byte) (int64, bool, error)) (*gaugeFiles, error) {
+	use, err := h.OpenMemory(cgroup)
+	if err != nil {
+		limit.Close()
+		return nil, err
+	}
+	return &gaugeFiles{cgroup: use, limit: limit, parse: parse}, nil
+}
+
+// ReadNodeMemory reads the node's memory once, keeping nothing open.
+func (f FS) ReadNodeMemory() (MemorySample, error) {
+	h, err := f.MemoryHierarchy()
+	if err != nil {
+		return MemorySample{}, err
+	}
+	g := h.NodeMemory()
+	defer g.Close()
+	return g.Read(&Buffer{})
+}
+
+// Read reads the figures now.
+func (g *MemoryGauge) Read(b *Buffer) (MemorySample, error) {
+	files, err := g.acquire(nil)
+	if err != nil {
+		return MemorySample{}, err
+	}
+	s, err := files.read(b)
+	if !errors.Is(err, ErrGone) {
+		return s, err
+	}
+	if files, err = g.acquire(files); err != nil {
+		return MemorySample{}, err
+	}
+	return files.read(b)
+}
+
+// Close closes the files. A later read opens them again.
+func (g *MemoryGauge) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.files != nil {
+		g.files.close()
+		g.files = nil
+	}
+}
+
+// acquire returns the open files, and others than stale.
+func (g *MemoryGauge) acquire(stale *gaugeFiles) (*gaugeFiles, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.files != nil && g.files != stale {
+		return g.files, nil
+	}
+	if g.files != nil {
+		g.files.close()
+		g.files = nil
+	}
+	files, err := g.open()
+	if err != nil {
+		return nil, err
+	}
+	g.files = files
+	return files, nil
+}
+
+func (f *gaugeFiles) read(b *Buffer) (MemorySample, error) {
+	content, err := f.limit.Read(b)
+	if err != nil {
+		return MemorySample{}, err
+	}
+	limit, limited, err := f.parse(content)
+	if err != nil {
+		return MemorySample{}, fmt.Errorf("parse %s: %w", f.limit.Path(), err)
+	}
+	use, err := f.cgroup.Read(b)
+	if err != nil {
+		return MemorySample{}, err
+	}
+	return sample(use, limit, limited), nil
+}
+
+func (f *gaugeFiles) close() {
+	f.cgroup.Close()
+	f.limit.Close()
+}
+
+func sample(use MemoryUse, limit int64, limited bool) MemorySample {
+	s := MemorySample{MemoryUse: use, Limited: limited}
+	if limited {
+		s.CapacityBytes = limit
+		s.AvailableBytes = max(0, limit-use.WorkingSetBytes())
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+package nodefs
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// CgroupNames knows how the kubelet and the runtimes name the cgroups of pods.
+// All names are paths inside a hierarchy, with a leading slash.
+type CgroupNames struct {
+	root    []string
+	systemd bool
+}
+
+// NewCgroupNames returns the names below the kubelet's --cgroup-root, for its
+// cgroup driver, "cgroupfs" or "systemd".
+func NewCgroupNames(cgroupRoot, driver string) (CgroupNames, error) {
+	if driver != "cgroupfs" && driver != "systemd" {
+		return CgroupNames{}, fmt.Errorf("cgroup driver %q, want \"cgroupfs\" or \"systemd\"", driver)
+	}
+	n := CgroupNames{systemd: driver == "systemd"}
+	if root := path.Join("/", cgroupRoot); root != "/" {
+		n.root = strings.Split(root[1:], "/")
+	}
+	return n, nil
+}
+
+// Kubepods returns the cgroup of all pods.
+func (n CgroupNames) Kubepods() string { return n.join("kubepods") }
+
+// Pod returns the cgroup of a pod of the QoS class "Guaranteed", "Burstable" or
+// "BestEffort".
+func (n CgroupNames) Pod(uid, qosClass string) (string, error) {
+	if err := validName(uid); err != nil {
+		return "", fmt.Errorf("pod uid %w", err)
+	}
+	switch qosClass {
+	case "Guaranteed":
+		return n.join("kubepods", "pod"+uid), nil
+	case "Burstable":
+		return n.join("kubepods", "burstable", "pod"+uid), nil
+	case "BestEffort":
+		return n.join("kubepods", "besteffort", "pod"+uid), nil
+	default:
+		return "", fmt.Errorf("QoS class %q of pod %s, want Guaranteed, Burstable or BestEffort", qosClass, uid)
+	}
+}
+
+// Containers returns where a container's cgroup may be below its pod's: the
+// name depends on the runtime. containerd's comes first.
+func (n CgroupNames) Containers(pod, id string) ([]string, error) {
+	if err := validName(id); err != nil {
+		return nil, fmt.Errorf("container id %w", err)
+	}
+	if n.systemd {
+		return []string{path.Join(pod, "cri-containerd-"+id+".scope"), path.Join(pod, "crio-"+id+".scope")}, nil
+	}
+	return []string{path.Join(pod, id), path.Join(pod, "crio-"+id)}, nil
+}
+
+// join names the cgroup that the kubelet means by root and parts. Under systemd
+// a slice lies in the slices that its name lists: a-b.slice in a.slice. A dash
+// inside a part would read as such a list and becomes an underscore
+// (cm/cgroup_manager_linux.go:ToSystemd).
+func (n CgroupNames) join(parts ...string) string {
+	all := slices.Concat(n.root, parts)
+	if !n.systemd {
+		return "/" + path.Join(all...)
+	}
+	name, full := "", ""
+	for _, part := range all {
+		part = strings.ReplaceAll(part, "-", "_")
+		if name != "" {
+			name += "-"
+		}
+		name += part
+		full += "/" + name + ".slice"
+	}
+	return full
+}
+
+// validName refuses what would leave the directory that it is joined to.
+func validName(s string) error {
+	if s == "" || s == "." || s == ".." || len(s) > 128 || strings.ContainsAny(s, "/\x00") {
+		return fmt.Errorf("%.64q, want a plain file name", s)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package nodefs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// unlimitedAbove is where a limit stops being one. The kubelet draws the line
+// here because the kernel rounds the largest value down to whole pages
+// (stats/helper.go:isMemoryUnlimited).
+const unlimitedAbove = 1 << 62
+
+// Keys of memory.stat and /proc/meminfo, with what stands around them: a key
+// counts only at the start of a line.
+var (
+	keyTotalInactiveFile = []byte("\ntotal_inactive_file ")
+	keyInactiveFile      = []byte("\ninactive_file ")
+	keyAnon              = []byte("\nanon ")
+	keyFile              = []byte("\nfile ")
+	keyMemTotal          = []byte("\nMemTotal:")
+)
+
+// parseAmount reads a file that holds one number, as memory.current does.
+func parseAmount(b []byte) (int64, error) {
+	v, rest, err := leadingUint(b)
+	if err != nil {
+		return 0, err
+	}
+	if len(bytes.TrimSpace(rest)) != 0 {
+		return 0, fmt.Errorf("%.40q is not one number", b)
+	}
+	if v > math.MaxInt64 {
+		return 0, fmt.Errorf("%d is too large", v)
+	}
+	return int64(v), nil
+}
+
+// parseLimit reads a limit file. ok is false when there is no limit: "max" in
+// version 2, a number near 2^63 in version 1.
+func parseLimit(b []byte) (limit int64, ok bool, err error) {
+	if string(bytes.TrimSpace(b)) == "max" {
+		return 0, false, nil
+	}
+	v, rest, err := leadingUint(b)
+	if err != nil {
+		return 0, false, err
+	}
+	if len(bytes.TrimSpace(rest)) != 0 {
+		return 0, false, fmt.Errorf("%.40q is not one number", b)
+	}
+	if v > unlimitedAbove {
+		return 0, false, nil
+	}
+	return int64(v), true, nil
+}
+
+// parseStat returns the figure of one of the keys above in memory.stat.
+func parseStat(b, key []byte) (int64, error) {
+	at, ok := afterKey(b, key)
+	if !ok {
+		return 0, missing(key)
+	}
+	v, rest, err := leadingUint(at)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s: %w", bytes.TrimSpace(key), err)
+	case len(rest) > 0 && rest[0] != '\n':
+		return 0, fmt.Errorf("%s: %.40q is not one number", bytes.TrimSpace(key), at)
+	case v > math.MaxInt64:
+		return 0, fmt.Errorf("%s: %d is too large", bytes.TrimSpace(key), v)
+	}
+	return int64(v), nil
+}
+
+// parseMemTotal returns MemTotal of /proc/meminfo in bytes.
+func parseMemTotal(b []byte) (int64, error) {
+	at, ok := afterKey(b, keyMemTotal)
+	if !ok {
+		return 0, missing(keyMemTotal)
+	}
+	v, rest, err := leadingUint(bytes.TrimLeft(at, " "))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("MemTotal: %w", err)
+	case !bytes.HasPrefix(rest, []byte(" kB")):
+		return 0, errors.New("MemTotal: not in kB")
+	case v > math.MaxInt64>>10:
+		return 0, fmt.Errorf("MemTotal: %d kB is too large", v)
+	}
+	return int64(v) << 10, nil
+}
+
+// afterKey returns what follows key, which begins with the line break before it.
+func afterKey(b, key []byte) ([]byte, bool) {
+	if bytes.HasPrefix(b, key[1:]) {
+		return b[len(key)-1:], true
+	}
+	i := bytes.Index(b, key)
+	if i < 0 {
+		return nil, false
+	}
+	return b[i+len(key):], true
+}
+
+func missing(key []byte) error {
+	return fmt.Errorf("no %s", bytes.TrimRight(bytes.TrimSpace(key), ":"))
+}
+
+// leadingUint is strconv.ParseUint on bytes, so that no string is made of them.
+func leadingUint(b []byte) (v uint64, rest []byte, err error) {
+	i := 0
+	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
+		d := uint64(b[i] - '0')
+		if v > (math.MaxUint64-d)/10 {
+			return 0, nil, fmt.Errorf("%.40q is too large", b)
+		}
+		v = v*10 + d
+	}
+	if i == 0 {
+		return 0, nil, fmt.Errorf("%.40q is not a number", b)
+	}
+	return v, b[i:], nil
+}
