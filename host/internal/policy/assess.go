@@ -1,0 +1,219 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Input is what a pass has found.
+type Input struct {
+	Now time.Time
+	// Thresholds are all that are in force, also those that this pass did not
+	// look at: one that is left out is forgotten with its timers. Thresholds of
+	// signals that nobody serves any more belong left out.
+	Thresholds []Threshold
+	// Observations has what was observed. A signal that is not in it is unknown.
+	Observations map[eviction.Signal]eviction.Observation
+	// TransitionPeriod is how long a condition outlives its cause. At zero no
+	// condition is ever reported, as in the kubelet, whose configuration makes
+	// five minutes of it.
+	TransitionPeriod time.Duration
+}
+
+// Assessment is what follows from a pass.
+type Assessment struct {
+	// Observed are the thresholds that are met, whether or not their grace period
+	// is over, in the order of Input.Thresholds.
+	Observed []Observed
+	// Met are those of Observed whose grace period is over.
+	Met []Threshold
+	// Actionable are those of Met that this pass has newer figures of than the
+	// last one. Only they may have a pod evicted.
+	Actionable []Threshold
+	// Conditions are those to report, by name.
+	Conditions []eviction.Condition
+	// Raised and Cleared are what is new in Conditions.
+	Raised, Cleared []eviction.Condition
+}
+
+// Observed is a threshold that is met.
+type Observed struct {
+	Threshold
+	// FirstObservedAt is the first of the passes in a row that found it so.
+	FirstObservedAt time.Time
+	// Frozen: the signal is unknown in this pass, this is what was known before.
+	Frozen bool
+}
+
+// Assess draws the conclusions of one pass (rules of the kubelet's synchronize).
+//
+// A signal that is absent does not meet its thresholds, and they forget since
+// when they were met. A signal that is unknown changes nothing: since when its
+// thresholds were met, whether they count for min reclaim, the time of its last
+// sample and the condition it holds up stay, and its thresholds are not acted
+// on. If all are unknown the whole state stays.
+func Assess(s State, in Input) (State, Assessment) {
+	next := State{
+		firstObserved: map[Key]time.Time{},
+		met:           map[Key]bool{},
+		stamps:        maps.Clone(s.stamps),
+		pressure:      map[source]pressure{},
+	}
+	var a Assessment
+	for _, t := range in.Thresholds {
+		o, frozen := s.observe(t, in)
+		if o == nil {
+			continue
+		}
+		key := t.Key()
+		a.Observed = append(a.Observed, *o)
+		next.firstObserved[key] = o.FirstObservedAt
+		if !frozen && in.Now.Sub(o.FirstObservedAt) < t.GracePeriod || frozen && !s.met[key] {
+			continue
+		}
+		next.met[key] = true
+		a.Met = append(a.Met, t)
+		if !frozen && s.fresh(in.Observations[t.Signal]) {
+			a.Actionable = append(a.Actionable, t)
+		}
+	}
+	next.stamp(in.Observations)
+	next.press(s, in, a.Observed)
+
+	before := s.conditions()
+	a.Conditions = next.conditions()
+	a.Raised = without(a.Conditions, before)
+	a.Cleared = without(before, a.Conditions)
+	return next, a
+}
+
+// observe returns t if it is met, nil if not, and whether that is from a former
+// pass because the signal is unknown.
+func (s State) observe(t Threshold, in Input) (*Observed, bool) {
+	key := t.Key()
+	first, before := s.firstObserved[key]
+	o := in.Observations[t.Signal]
+	if o.State == eviction.Unknown {
+		if !before {
+			return nil, true
+		}
+		return &Observed{Threshold: t, FirstObservedAt: first, Frozen: true}, true
+	}
+	if !t.met(o, s.met[key]) {
+		return nil, false
+	}
+	if !before {
+		first = in.Now
+	}
+	return &Observed{Threshold: t, FirstObservedAt: first}, false
+}
+
+// fresh reports whether o was sampled after what the last pass saw.
+func (s State) fresh(o eviction.Observation) bool {
+	last, ok := s.stamps[o.Signal]
+	return !ok || stamp{o.Time, o.BootNanos}.newer(last)
+}
+
+// stamp remembers the samples of this pass, also of those that were not acted
+// on: the next action needs newer ones.
+func (s *State) stamp(observations map[eviction.Signal]eviction.Observation) {
+	if s.stamps == nil {
+		s.stamps = make(map[eviction.Signal]stamp, len(observations))
+	}
+	for signal, o := range observations {
+		switch o.State {
+		case eviction.Observed:
+			s.stamps[signal] = stamp{o.Time, o.BootNanos}
+		case eviction.Absent:
+			delete(s.stamps, signal)
+		case eviction.Unknown:
+		}
+	}
+}
+
+// press works out what holds conditions up after this pass. A threshold counts
+// from its first moment, before its grace period is over.
+func (s *State) press(before State, in Input, observed []Observed) {
+	f := frozen(in)
+	for src, p := range before.pressure {
+		if p.last.After(in.Now) { // a clock that was set back must not prolong it
+			p.last = in.Now
+		}
+		if p.inherited || !f.has(src) {
+			p.held = in.Now.Sub(p.last) < in.TransitionPeriod
+		}
+		p.inherited = false
+		if p.held {
+			s.pressure[src] = p
+		}
+	}
+	for _, o := range observed {
+		if !o.Frozen {
+			src := source{o.Definition().Condition, o.Signal}
+			s.pressure[src] = pressure{last: in.Now, held: in.TransitionPeriod > 0}
+		}
+	}
+}
+
+// freeze says which sources a pass knows nothing of.
+type freeze struct {
+	all        bool
+	signals    map[eviction.Signal]bool
+	conditions map[eviction.Condition]bool
+}
+
+func frozen(in Input) freeze {
+	f := freeze{
+		all:        len(in.Thresholds) > 0,
+		signals:    map[eviction.Signal]bool{},
+		conditions: map[eviction.Condition]bool{},
+	}
+	known := map[eviction.Condition]bool{}
+	for _, t := range in.Thresholds {
+		c := t.Definition().Condition
+		if in.Observations[t.Signal].State == eviction.Unknown {
+			f.signals[t.Signal], f.conditions[c] = true, true
+		} else {
+			f.all, known[c] = false, true
+		}
+	}
+	for c := range known {
+		delete(f.conditions, c)
+	}
+	return f
+}
+
+// has reports whether src stays as it was. What a former host left behind waits
+// for the first of the condition's signals that is known.
+func (f freeze) has(src source) bool {
+	if src.signal == "" {
+		return f.all || f.conditions[src.condition]
+	}
+	return f.all || f.signals[src.signal]
+}
+
+// UntilGraceEnds returns how long after now the grace period of the first
+// threshold ends that is met and still has one to wait for; 0 if there is none.
+func UntilGraceEnds(a Assessment, now time.Time) time.Duration {
+	var soonest time.Duration
+	for _, o := range a.Observed {
+		left := o.GracePeriod - now.Sub(o.FirstObservedAt)
+		if left > 0 && (soonest == 0 || left < soonest) {
+			soonest = left
+		}
+	}
+	return soonest
+}
+
+func without(all, drop []eviction.Condition) []eviction.Condition {
+	var out []eviction.Condition
+	for _, c := range all {
+		if !slices.Contains(drop, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}

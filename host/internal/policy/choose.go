@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Choose returns the threshold to act on, and false if there is none: memory
+// before all else, then hard before soft, then by signal name. The kubelet only
+// puts memory first and picks at random beyond that.
+func Choose(actionable []Threshold) (Threshold, bool) {
+	if len(actionable) == 0 {
+		return Threshold{}, false
+	}
+	return slices.MinFunc(actionable, func(a, b Threshold) int {
+		return cmp.Or(
+			first(isMemory(a.Signal), isMemory(b.Signal)),
+			first(a.Hard(), b.Hard()),
+			cmp.Compare(a.Signal, b.Signal),
+			cmp.Compare(a.GracePeriod, b.GracePeriod),
+			cmp.Compare(a.Value.canonical(), b.Value.canonical()),
+		)
+	}), true
+}
+
+func isMemory(s eviction.Signal) bool {
+	return s == eviction.MemoryAvailable || s == eviction.AllocatableMemoryAvailable
+}
+
+// first orders true before false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// Satisfied reports whether no pod needs to go after node-level reclaim: every
+// configured threshold, also one that was never met, has its value and its min
+// reclaim available (reclaimNodeLevelResources). A signal that is absent is
+// satisfied, one that is unknown is not.
+func Satisfied(thresholds []Threshold, observations map[eviction.Signal]eviction.Observation) bool {
+	return !slices.ContainsFunc(thresholds, func(t Threshold) bool {
+		o := observations[t.Signal]
+		return o.State == eviction.Unknown || t.met(o, true)
+	})
+}
+
+// Shortfall returns how much more must be available to satisfy t and its min
+// reclaim, at least 1.
+func Shortfall(t Threshold, o eviction.Observation) int64 {
+	q := t.required(o.Capacity)
+	need := whole(q)
+	missing := need - o.Available
+	if need > 0 && o.Available < 0 && missing < 0 { // beyond int64
+		return int64(^uint64(0) >> 1)
+	}
+	if need < 0 && o.Available > 0 {
+		return 1
+	}
+	return max(1, missing)
+}

@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Annotations of the eviction event.
+const (
+	annotationContainers      = "offending_containers"
+	annotationContainersUsage = "offending_containers_usage"
+	annotationPod             = "offending_pod"
+	annotationPodUsage        = "offending_pod_usage"
+	annotationStarved         = "starved_resource"
+)
+
+// Message returns what a victim of t is told, and the annotations of its event:
+// the node's figures before reclaim, and which containers use more than they
+// asked for (evictionMessage, getThresholdMetInfo). Every sentence ends with a
+// space, the last one too. pod has the resources that the kubelet has allocated;
+// without figures in m the message stays short.
+func Message(pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
+	var text strings.Builder
+	definition := t.Definition()
+	threshold, available := t.Amount(o.Capacity), figure(o.Available, definition.Format)
+	fmt.Fprintf(&text, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", definition.Resource, &threshold, &available)
+	annotations := map[string]string{}
+	if m.State != eviction.Measured {
+		return text.String(), annotations
+	}
+	name := v1.ResourceName(definition.Resource)
+	podPart(&text, annotations, pod, name, m)
+
+	var names, usages []string
+	for _, c := range m.Containers {
+		spec, ok := containerSpec(pod, c.Name)
+		if !ok {
+			continue
+		}
+		usage, ok := containerUsage(name, c)
+		request := spec.Resources.Requests[name]
+		if !ok || usage.Cmp(request) <= 0 {
+			continue
+		}
+		fmt.Fprintf(&text, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name, &usage, &request, name)
+		names, usages = append(names, c.Name), append(usages, usage.String())
+	}
+	annotations[annotationContainers] = strings.Join(names, ",")
+	annotations[annotationContainersUsage] = strings.Join(usages, ",")
+	annotations[annotationStarved] = definition.Resource
+	return text.String(), annotations
+}
+
+// podPart tells of a pod whose memory request is set for the pod as a whole. It
+// is told also when the pod uses less than that.
+func podPart(text *strings.Builder, annotations map[string]string, pod *v1.Pod, name v1.ResourceName, m eviction.Measurement) {
+	if name != v1.ResourceMemory || pod.Spec.Resources == nil || !m.WorkingSetBytes.OK {
+		return
+	}
+	request, ok := pod.Spec.Resources.Requests[name]
+	if !ok {
+		return
+	}
+	usage := figure(m.WorkingSetBytes.Value, eviction.FormatBinarySI)
+	fmt.Fprintf(text, "Pod %s was using %s, request is %s, has larger consumption of %s. ", pod.Name, &usage, &request, name)
+	annotations[annotationPod] = pod.Name
+	annotations[annotationPodUsage] = usage.String()
+}
+
+func containerSpec(pod *v1.Pod, name string) (*v1.Container, bool) {
+	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if containers[i].Name == name {
+				return &containers[i], true
+			}
+		}
+	}
+	return nil, false
+}
+
+// containerUsage returns what a container uses of a resource that containers can
+// ask for. Inodes and processes are none.
+func containerUsage(name v1.ResourceName, c eviction.ContainerMeasurement) (resource.Quantity, bool) {
+	switch name {
+	case v1.ResourceMemory:
+		return figure(c.WorkingSetBytes.Value, eviction.FormatBinarySI), c.WorkingSetBytes.OK
+	case v1.ResourceEphemeralStorage:
+		usage := figure(c.RootfsUsedBytes.Value, eviction.FormatBinarySI)
+		usage.Add(figure(c.LogsUsedBytes.Value, eviction.FormatBinarySI))
+		return usage, c.RootfsUsedBytes.OK && c.LogsUsedBytes.OK
+	default:
+		return resource.Quantity{}, false
+	}
+}
+
+func figure(v int64, f eviction.Format) resource.Quantity {
+	return *resource.NewQuantity(v, resource.Format(f))
+}

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// ThresholdConfig is the part of KubeletConfiguration that thresholds come from:
+// maps from signal to text.
+type ThresholdConfig struct {
+	Hard            map[string]string
+	Soft            map[string]string
+	SoftGracePeriod map[string]string
+	MinReclaim      map[string]string
+	// EnforceNodeAllocatable copies hard memory thresholds to
+	// allocatableMemory.available if it has "pods".
+	EnforceNodeAllocatable []string
+}
+
+// Configuration keys, as in KubeletConfiguration.
+const (
+	keyHard       = "evictionHard"
+	keySoft       = "evictionSoft"
+	keySoftGrace  = "evictionSoftGracePeriod"
+	keyMinReclaim = "evictionMinimumReclaim"
+)
+
+const (
+	wantValue      = `want a quantity such as "1Gi" or a percentage such as "10%"`
+	wantPercentage = `want a percentage from "0%" (no threshold) to "100%" (no threshold), such as "10%"`
+	wantPeriod     = `want a duration such as "1m30s"`
+)
+
+// DefaultHard returns the kubelet's hard thresholds on Linux, which hold when
+// the configuration has none (eviction/defaults_linux.go).
+func DefaultHard() map[string]string {
+	return map[string]string{
+		string(eviction.MemoryAvailable):   "100Mi",
+		string(eviction.NodeFsAvailable):   "10%",
+		string(eviction.NodeFsInodesFree):  "5%",
+		string(eviction.ImageFsAvailable):  "15%",
+		string(eviction.ImageFsInodesFree): "5%",
+	}
+}
+
+// ParseThresholds reads c by the kubelet's grammar (ParseThresholdConfig). The
+// signals of own are known beside the kubelet's. Hard thresholds come before
+// soft ones, each by signal name, copies for allocatable memory last. The error
+// names everything that is wrong.
+func ParseThresholds(c ThresholdConfig, own ...eviction.SignalSpec) ([]Threshold, error) {
+	p := parser{own: make(map[eviction.Signal]*eviction.Definition, len(own))}
+	for _, s := range own {
+		p.own[s.Signal] = s.Definition
+	}
+	thresholds := p.statements(keyHard, c.Hard)
+	soft := p.statements(keySoft, c.Soft)
+	graces := p.gracePeriods(c.SoftGracePeriod)
+	reclaims := p.minReclaims(c.MinReclaim)
+	p.pair(c, soft, graces)
+
+	thresholds = append(thresholds, soft...)
+	for i := range thresholds {
+		if v, ok := reclaims[thresholds[i].Signal]; ok {
+			thresholds[i].MinReclaim = &v
+		}
+	}
+	if slices.Contains(c.EnforceNodeAllocatable, "pods") {
+		thresholds = withAllocatable(thresholds)
+	}
+	if len(p.errs) > 0 {
+		return nil, errors.Join(p.errs...)
+	}
+	return thresholds, nil
+}
+
+// withAllocatable appends a copy of each hard memory threshold for the cgroup of
+// all pods (addAllocatableThresholds).
+func withAllocatable(thresholds []Threshold) []Threshold {
+	for _, t := range slices.Clone(thresholds) {
+		if t.Signal == eviction.MemoryAvailable && t.Hard() {
+			t.Signal = eviction.AllocatableMemoryAvailable
+			thresholds = append(thresholds, t)
+		}
+	}
+	return thresholds
+}
+
+// parser collects what is wrong while it reads on.
+type parser struct {
+	own  map[eviction.Signal]*eviction.Definition
+	errs []error
+}
+
+func (p *parser) add(key, signal, text string, err error, want string) {
+	p.errs = append(p.errs, fmt.Errorf("%s[%q]: %q: %w; %s", key, signal, text, err, want))
+}
+
+// entries calls read for each entry of a known signal, by signal name.
+func (p *parser) entries(key string, m map[string]string, read func(s eviction.Signal, text string)) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		s := eviction.Signal(name)
+		_, builtin := eviction.Builtin(s)
+		if _, own := p.own[s]; !builtin && !own {
+			p.errs = append(p.errs, fmt.Errorf("%s[%q]: unsupported eviction signal %s; want one of %s", key, name, name, p.known()))
+			continue
+		}
+		read(s, m[name])
+	}
+}
+
+func (p *parser) known() string {
+	all := append(eviction.BuiltinSignals(), slices.Sorted(maps.Keys(p.own))...)
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *parser) statements(key string, m map[string]string) []Threshold {
+	var out []Threshold
+	p.entries(key, m, func(s eviction.Signal, text string) {
+		if ignored(text) {
+			return
+		}
+		v, want, err := parseThresholdValue(s, text)
+		if err != nil {
+			p.add(key, string(s), text, err, want)
+			return
+		}
+		out = append(out, Threshold{Signal: s, Value: v, Own: p.own[s]})
+	})
+	return out
+}
+
+// ignored reports whether text switches a threshold off. Only these spellings
+// do: "0.0%" makes a threshold that nothing is below.
+func ignored(text string) bool { return text == "0%" || text == "100%" }
+
+func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) {
+	if strings.HasSuffix(text, "%") {
+		part, err := parsePercentage(text)
+		switch {
+		case err != nil:
+			return Value{}, wantPercentage, err
+		case part < 0:
+			return Value{}, wantPercentage, fmt.Errorf("eviction percentage threshold %s must be >= 0%%: %s", s, text)
+		case part > 1:
+			return Value{}, wantPercentage, fmt.Errorf("eviction percentage threshold %s must be <= 100%%: %s", s, text)
+		}
+		return Value{Percentage: part, IsPercentage: true}, "", nil
+	}
+	q, err := resource.ParseQuantity(text)
+	switch {
+	case err != nil:
+		return Value{}, wantValue, err
+	case q.Sign() <= 0:
+		return Value{}, wantValue, fmt.Errorf("eviction threshold %s must be positive: %s", s, &q)
+	}
+	return Value{Quantity: q}, "", nil
+}
+
+// parsePercentage takes any number of trailing "%" and any float that Go knows,
+// as the kubelet does.
+func parsePercentage(text string) (float32, error) {
+	f, err := strconv.ParseFloat(strings.TrimRight(text, "%"), 32)
+	if err != nil {
+		return 0, err
+	}
+	return float32(f) / 100, nil
+}
+
+func (p *parser) gracePeriods(m map[string]string) map[eviction.Signal]time.Duration {
+	out := make(map[eviction.Signal]time.Duration, len(m))
+	p.entries(keySoftGrace, m, func(s eviction.Signal, text string) {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			p.add(keySoftGrace, string(s), text, err, wantPeriod)
+		case d < 0:
+			p.add(keySoftGrace, string(s), text,
+				fmt.Errorf("invalid eviction grace period specified: %s, must be a positive value", text), wantPeriod)
+		default:
+			out[s] = d
+		}
+	})
+	return out
+}
+
+func (p *parser) minReclaims(m map[string]string) map[eviction.Signal]Value {
+	out := make(map[eviction.Signal]Value, len(m))
+	p.entries(keyMinReclaim, m, func(s eviction.Signal, text string) {
+		v, want, err := parseMinReclaim(s, text)
+		if err != nil {
+			p.add(keyMinReclaim, string(s), text, err, want)
+			return
+		}
+		out[s] = v
+	})
+	return out
+}
+
+// parseMinReclaim differs from thresholds: "0" is nothing, "0%" is an error and
+// more than 100 % is not.
+func parseMinReclaim(s eviction.Signal, text string) (Value, string, error) {
+	if strings.HasSuffix(text, "%") {
+		part, err := parsePercentage(text)
+		switch {
+		case err != nil:
+			return Value{}, `want a percentage such as "5%"`, err
+		case part <= 0:
+			return Value{}, `want a percentage above "0%", or "0"`,
+				fmt.Errorf("eviction percentage minimum reclaim %s must be positive: %s", s, text)
+		}
+		return Value{Percentage: part, IsPercentage: true}, "", nil
+	}
+	q, err := resource.ParseQuantity(text)
+	switch {
+	case err != nil:
+		return Value{}, wantValue, err
+	case q.Sign() < 0:
+		return Value{}, `want "0" or more`, fmt.Errorf("negative eviction minimum reclaim specified for %s", s)
+	}
+	return Value{Quantity: q}, "", nil
+}
+
+// pair gives soft thresholds their grace periods and misses those that are not
+// given, also where the threshold itself is wrong. Periods without a threshold
+// are fine.
+func (p *parser) pair(c ThresholdConfig, soft []Threshold, graces map[eviction.Signal]time.Duration) {
+	for i := range soft {
+		soft[i].GracePeriod = graces[soft[i].Signal]
+	}
+	known := parser{own: p.own} // unknown signals have been reported
+	known.entries(keySoft, c.Soft, func(s eviction.Signal, text string) {
+		if _, given := c.SoftGracePeriod[string(s)]; !given && !ignored(text) {
+			p.errs = append(p.errs, fmt.Errorf("%s[%q]: grace period must be specified for the soft eviction threshold %s; %s",
+				keySoftGrace, s, s, wantPeriod))
+		}
+	})
+}

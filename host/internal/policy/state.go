@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// State is what passes hand on to the next one. The zero State is a start with
+// nothing known. A State never changes: Assess returns a new one, and a caller
+// may keep or come back to an old one.
+type State struct {
+	// firstObserved has the thresholds that were met, with or without their grace
+	// period over, and since when.
+	firstObserved map[Key]time.Time
+	// met has the thresholds that were met for their whole grace period; only
+	// these are prolonged by min reclaim.
+	met map[Key]bool
+	// stamps tell the samples of the last pass from newer ones.
+	stamps map[eviction.Signal]stamp
+	// pressure is what holds conditions up.
+	pressure map[source]pressure
+}
+
+// stamp is when a sample was taken.
+type stamp struct {
+	wall      time.Time
+	bootNanos int64
+}
+
+// newer reports whether s was taken after last. A sample without time counts as
+// new each time (thresholdsUpdatedStats).
+func (s stamp) newer(last stamp) bool {
+	if s.bootNanos != 0 && last.bootNanos != 0 {
+		return s.bootNanos > last.bootNanos
+	}
+	return s.wall.IsZero() || s.wall.After(last.wall)
+}
+
+// A source is a signal that has raised a condition. Conditions that a former
+// host has left behind come without a signal. Keeping them apart lets one
+// signal's condition end while another signal is unknown.
+type source struct {
+	condition eviction.Condition
+	signal    eviction.Signal
+}
+
+// pressure is when a source was last under pressure, and whether that still
+// counts. For a source that is unknown it stays as it was.
+type pressure struct {
+	last time.Time
+	held bool
+	// inherited: left behind by a former host and not looked at yet.
+	inherited bool
+}
+
+// Restore returns the state of a host that knows only when a former one last
+// saw conditions, in the clock that Assess gets.
+func Restore(conditionsLastSeen map[eviction.Condition]time.Time) State {
+	s := State{pressure: make(map[source]pressure, len(conditionsLastSeen))}
+	for c, last := range conditionsLastSeen {
+		s.pressure[source{condition: c}] = pressure{last: last, inherited: true}
+	}
+	return s
+}
+
+// ConditionsLastSeen returns when each condition that may still be reported was
+// last seen, for Restore.
+func (s State) ConditionsLastSeen() map[eviction.Condition]time.Time {
+	out := make(map[eviction.Condition]time.Time, len(s.pressure))
+	for src, p := range s.pressure {
+		if last, ok := out[src.condition]; !ok || p.last.After(last) {
+			out[src.condition] = p.last
+		}
+	}
+	return out
+}
+
+// conditions lists what is reported, by name.
+func (s State) conditions() []eviction.Condition {
+	held := map[eviction.Condition]bool{}
+	for src, p := range s.pressure {
+		if p.held {
+			held[src.condition] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(held))
+}

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Threshold is one configured point below which a signal is under pressure.
+type Threshold struct {
+	Signal eviction.Signal
+	Value  Value
+	// GracePeriod is how long the threshold must be met before a pod is evicted.
+	GracePeriod time.Duration
+	// MinReclaim is what must be available beyond Value once the threshold has
+	// been met, nil for nothing.
+	MinReclaim *Value
+	// Own defines a signal that is not the kubelet's, nil for one that is.
+	Own *eviction.Definition
+}
+
+// Key identifies a threshold across passes and configuration reloads: signal,
+// value and grace period. As in the kubelet (hasThreshold) min reclaim is not
+// part of it.
+type Key struct {
+	Signal      eviction.Signal
+	Value       string
+	GracePeriod time.Duration
+}
+
+// Key returns what identifies t.
+func (t Threshold) Key() Key {
+	return Key{Signal: t.Signal, Value: t.Value.canonical(), GracePeriod: t.GracePeriod}
+}
+
+// Hard reports whether t acts at once. A soft threshold with a grace period of
+// zero is a hard one in every respect (isHardEvictionThreshold).
+func (t Threshold) Hard() bool { return t.GracePeriod == 0 }
+
+// String is for people: "memory.available<1Gi", with the grace period if it has
+// one.
+func (t Threshold) String() string {
+	s := string(t.Signal) + "<" + t.Value.String()
+	if !t.Hard() {
+		s += " for " + t.GracePeriod.String()
+	}
+	return s
+}
+
+// Definition returns what t's signal counts and which condition it raises.
+func (t Threshold) Definition() eviction.Definition {
+	if t.Own != nil {
+		return *t.Own
+	}
+	d, _ := eviction.Builtin(t.Signal)
+	return d
+}
+
+// Amount returns the amount below which t is met, for an observed capacity.
+func (t Threshold) Amount(capacity int64) resource.Quantity { return t.Value.Of(capacity) }
+
+// required is Amount with min reclaim on top.
+func (t Threshold) required(capacity int64) resource.Quantity {
+	q := t.Amount(capacity)
+	if t.MinReclaim != nil {
+		q.Add(t.MinReclaim.Of(capacity))
+	}
+	return q
+}
+
+// Wire returns t's value as plugins see it: a fraction, or an amount rounded up
+// and clamped to what an int64 holds.
+func (t Threshold) Wire() eviction.Threshold {
+	switch {
+	case !t.Value.IsPercentage:
+		return eviction.Threshold{Amount: whole(t.Value.Quantity)}
+	case math.IsNaN(float64(t.Value.Percentage)):
+		return eviction.Threshold{}
+	default:
+		return eviction.Threshold{Fraction: t.Value.Percentage}
+	}
+}
+
+// met reports whether o is strictly below t, with min reclaim on top if asked.
+func (t Threshold) met(o eviction.Observation, withMinReclaim bool) bool {
+	if o.State != eviction.Observed {
+		return false
+	}
+	q := t.Amount(o.Capacity)
+	if withMinReclaim {
+		q = t.required(o.Capacity)
+	}
+	return q.CmpInt64(o.Available) > 0
+}

@@ -1,0 +1,79 @@
+package policy
+
+import (
+	"math"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Value is an amount: fixed, or a part of the observed capacity.
+type Value struct {
+	// Quantity is the amount in the signal's base unit, if not IsPercentage. It
+	// may have a fraction.
+	Quantity resource.Quantity
+	// Percentage is the part of the capacity, 0.1 for 10 %, if IsPercentage. It
+	// is a float32 because the kubelet's is: 10 % of 100Gi is 160 bytes more than
+	// 10Gi.
+	Percentage   float32
+	IsPercentage bool
+}
+
+// String prints a quantity in its canonical form and a percentage with "%".
+func (v Value) String() string {
+	if v.IsPercentage {
+		return strconv.FormatFloat(float64(v.Percentage*100), 'g', -1, 32) + "%"
+	}
+	return v.Quantity.String()
+}
+
+// Of returns the amount for a capacity. That of a percentage is truncated and
+// prints in powers of two, whatever the signal counts (api.GetThresholdQuantity).
+func (v Value) Of(capacity int64) resource.Quantity {
+	if v.IsPercentage {
+		return *resource.NewQuantity(fraction(capacity, v.Percentage), resource.BinarySI)
+	}
+	return v.Quantity.DeepCopy()
+}
+
+// fraction multiplies as the kubelet does. What does not fit into an int64 is
+// clamped, where the kubelet leaves it to the processor; "NaN%", which the
+// grammar lets through, is what amd64 makes of it: never met.
+func fraction(capacity int64, part float32) int64 {
+	f := float64(capacity) * float64(part)
+	switch {
+	case math.IsNaN(f):
+		return math.MinInt64
+	case f >= math.MaxInt64:
+		return math.MaxInt64
+	case f <= math.MinInt64:
+		return math.MinInt64
+	default:
+		return int64(f)
+	}
+}
+
+// canonical is equal for equal values, however they were written: 1Gi and
+// 1073741824, 500m and 0.5.
+func (v Value) canonical() string {
+	if v.IsPercentage {
+		return strconv.FormatFloat(float64(v.Percentage), 'g', -1, 32) + " of capacity"
+	}
+	q := v.Quantity.DeepCopy()
+	q.Format = resource.DecimalExponent
+	number, suffix := q.CanonicalizeBytes(nil)
+	return string(number) + string(suffix)
+}
+
+// whole rounds q up to an int64, clamped: an amount that is available is whole,
+// so it is below q if and only if it is below the next whole number.
+func whole(q resource.Quantity) int64 {
+	switch {
+	case q.CmpInt64(math.MaxInt64) >= 0:
+		return math.MaxInt64
+	case q.CmpInt64(math.MinInt64) <= 0:
+		return math.MinInt64
+	default:
+		return q.Value()
+	}
+}

@@ -1,0 +1,63 @@
+package rank
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Memory is the order under memory pressure (rankMemoryPressure): pods that use
+// more than their request, then lower priority, then larger use beyond it.
+func Memory() Compare { return byRequest(eviction.MemoryAvailable) }
+
+// Disk is the order under pressure on a filesystem's bytes or inodes
+// (rankDiskPressureFunc), s being the signal: pods that use more than their
+// request, then lower priority, then larger use beyond it.
+func Disk(s eviction.Signal) Compare { return byRequest(s) }
+
+// PID is the order under PID pressure (rankPIDPressure): lower priority, then
+// more processes. There are no requests for processes.
+func PID() Compare { return Chain(Priority, Usage(eviction.PIDAvailable)) }
+
+func byRequest(s eviction.Signal) Compare {
+	return Chain(ExceedsRequest(s), Priority, UsageOverRequest(s))
+}
+
+// For returns the kubelet's order for one of its signals, and for any other
+// signal lower priority, then larger use.
+func For(s eviction.Signal) Compare {
+	d, _ := eviction.Builtin(s)
+	switch d.Condition {
+	case eviction.MemoryPressure:
+		return Memory()
+	case eviction.DiskPressure:
+		return Disk(s)
+	case eviction.PIDPressure:
+		return PID()
+	default:
+		return Chain(Priority, Usage(s))
+	}
+}
+
+// Sort returns the candidates with those first that are to be evicted first, each
+// with its key figures as reason. Equal ones stay in their order. It does not
+// change its input.
+func Sort(candidates []eviction.Candidate, compare Compare) []eviction.Ranked {
+	order := make([]int, len(candidates))
+	for i := range order {
+		order[i] = i
+	}
+	// Comparing positions last makes any sort stable, and this one is faster than
+	// the stable one.
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(compare(&candidates[i], &candidates[j]), cmp.Compare(i, j))
+	})
+	ranked := make([]eviction.Ranked, len(candidates))
+	var buf []byte
+	for at, i := range order {
+		buf = appendReason(buf[:0], &candidates[i])
+		ranked[at] = eviction.Ranked{UID: candidates[i].Pod.UID, Reason: string(buf)}
+	}
+	return ranked
+}
