@@ -1,0 +1,192 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
+)
+
+const (
+	// A runtime that is away is asked again soon: it mostly restarts within a
+	// second, and the node is short of something until it is back.
+	firstRetry = 20 * time.Millisecond
+	maxRetry   = 500 * time.Millisecond
+)
+
+// A Target is the pod to kill.
+type Target struct {
+	UID, Namespace, Name string
+	// SandboxIDs and ContainerIDs are what the runtime calls its parts. When
+	// both are empty the runtime is asked for them by uid.
+	SandboxIDs   []string
+	ContainerIDs []string
+}
+
+// CRI kills pods through the container runtime. It is safe for concurrent use.
+type CRI struct {
+	client runtimeapi.RuntimeServiceClient
+}
+
+// NewCRI returns a killer that uses client.
+func NewCRI(client runtimeapi.RuntimeServiceClient) *CRI { return &CRI{client: client} }
+
+// Kill stops all containers of the pod in parallel, each with the grace period,
+// and then its sandboxes. It returns when the runtime has stopped them: nil also
+// if they were gone before. While ctx lives, a runtime that cannot be reached is
+// tried again, with what is left of the grace period. It gives up with ErrTimeout
+// after Timeout(graceSeconds).
+func (k *CRI) Kill(ctx context.Context, t Target, graceSeconds int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, Timeout(graceSeconds), ErrTimeout)
+	defer cancel()
+	started := time.Now()
+	if len(t.SandboxIDs) == 0 && len(t.ContainerIDs) == 0 {
+		if err := k.resolve(ctx, &t); err != nil {
+			return err
+		}
+	}
+	stopContainers := k.each(t.ContainerIDs, func(id string) error {
+		return k.retry(ctx, "stop container "+id, func() error {
+			left := graceSeconds - int64(time.Since(started)/time.Second)
+			_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(left, 0)})
+			return err
+		})
+	})
+	// The sandboxes also when a container could not be stopped: stopping a
+	// sandbox ends all that is in it.
+	stopSandboxes := k.each(t.SandboxIDs, func(id string) error {
+		return k.retry(ctx, "stop pod sandbox "+id, func() error {
+			_, err := k.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+			return err
+		})
+	})
+	return errors.Join(stopContainers, stopSandboxes)
+}
+
+// Finished reports whether nothing of the pod runs any more: no ready sandbox,
+// no running container.
+func (k *CRI) Finished(ctx context.Context, uid string) (bool, error) {
+	sandboxes, containers, err := k.parts(ctx, uid)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range sandboxes {
+		if pods.Ready(s) {
+			return false, nil
+		}
+	}
+	for _, c := range containers {
+		if pods.Running(c) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// resolve finds what is left of a pod of which only the uid is known.
+func (k *CRI) resolve(ctx context.Context, t *Target) error {
+	return k.retry(ctx, "find pod "+t.UID, func() error {
+		sandboxes, containers, err := k.parts(ctx, t.UID)
+		if err != nil {
+			return err
+		}
+		t.SandboxIDs, t.ContainerIDs = nil, nil
+		for _, s := range sandboxes {
+			if pods.Ready(s) {
+				t.SandboxIDs = append(t.SandboxIDs, s.GetId())
+			}
+		}
+		for _, c := range containers {
+			if !pods.Exited(c) {
+				t.ContainerIDs = append(t.ContainerIDs, c.GetId())
+			}
+		}
+		return nil
+	})
+}
+
+// parts lists all sandboxes and containers and picks the pod's own. The runtime
+// could pick by label, but then a sandbox made without labels would look gone.
+func (k *CRI) parts(ctx context.Context, uid string) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+	listed, err := pods.List(ctx, k.client)
+	if err != nil {
+		return nil, nil, err
+	}
+	var (
+		sandboxes    []*runtimeapi.PodSandbox
+		containers   []*runtimeapi.Container
+		uidOfSandbox = make(map[string]string, len(listed.Sandboxes))
+	)
+	for _, s := range listed.Sandboxes {
+		uidOfSandbox[s.GetId()] = pods.SandboxUID(s)
+		if pods.SandboxUID(s) == uid {
+			sandboxes = append(sandboxes, s)
+		}
+	}
+	for _, c := range listed.Containers {
+		if pods.ContainerUID(c, uidOfSandbox) == uid {
+			containers = append(containers, c)
+		}
+	}
+	return sandboxes, containers, nil
+}
+
+// each calls stop for all ids in parallel and joins their errors in order.
+func (k *CRI) each(ids []string, stop func(id string) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		wg.Go(func() { errs[i] = stop(id) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// retry calls the runtime again and again while it cannot be reached. What is
+// not found has been stopped and removed by somebody else.
+func (k *CRI) retry(ctx context.Context, what string, call func() error) error {
+	var last error
+	pace := backoff.NewExponentialBackOff()
+	pace.InitialInterval, pace.MaxInterval = firstRetry, maxRetry
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		last = call()
+		switch code(last) {
+		case codes.OK, codes.NotFound:
+			return struct{}{}, nil
+		case codes.Unavailable:
+			return struct{}{}, last
+		default:
+			return struct{}{}, backoff.Permanent(last)
+		}
+	}, backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0))
+	if err == nil {
+		return nil
+	}
+	if gaveUp := context.Cause(ctx); gaveUp != nil {
+		// Why the time ran out, and what the runtime said last.
+		return fmt.Errorf("%s: %w (%w)", what, gaveUp, last)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// code finds the gRPC code also in joined errors.
+func code(err error) codes.Code {
+	if err == nil {
+		return codes.OK
+	}
+	if s, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err); ok {
+		return s.GRPCStatus().Code()
+	}
+	return codes.Unknown
+}

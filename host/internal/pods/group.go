@@ -1,0 +1,157 @@
+package pods
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// podGroup is what the runtime knows of one pod.
+type podGroup struct {
+	uid, namespace, name string
+	// createdNanos is when the oldest sandbox was made, else the oldest container.
+	createdNanos int64
+	sandboxes    []*runtimeapi.PodSandbox
+	containers   []*runtimeapi.Container
+}
+
+// group returns the active pods in order.
+func group(l Listing) []*podGroup {
+	byUID := make(map[string]*podGroup, len(l.Sandboxes))
+	uidOfSandbox := make(map[string]string, len(l.Sandboxes))
+	of := func(uid, namespace, name string) *podGroup {
+		g := byUID[uid]
+		if g == nil {
+			g = &podGroup{uid: uid, namespace: namespace, name: name}
+			byUID[uid] = g
+		}
+		return g
+	}
+	for _, s := range l.Sandboxes {
+		uid := SandboxUID(s)
+		if uid == "" {
+			continue
+		}
+		uidOfSandbox[s.GetId()] = uid
+		g := of(uid, s.GetMetadata().GetNamespace(), s.GetMetadata().GetName())
+		g.sandboxes = append(g.sandboxes, s)
+	}
+	for _, c := range l.Containers {
+		uid := ContainerUID(c, uidOfSandbox)
+		if uid == "" || Exited(c) {
+			continue
+		}
+		g := of(uid, c.GetLabels()[labelNamespace], c.GetLabels()[labelName])
+		g.containers = append(g.containers, c)
+	}
+	active := make([]*podGroup, 0, len(byUID))
+	for _, g := range byUID {
+		if g.active() {
+			g.sort()
+			active = append(active, g)
+		}
+	}
+	slices.SortFunc(active, func(a, b *podGroup) int {
+		return cmp.Or(cmp.Compare(a.createdNanos, b.createdNanos), cmp.Compare(a.namespace, b.namespace),
+			cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid))
+	})
+	return active
+}
+
+// active: a container that was created and not started counts only with a ready
+// sandbox, since without one it never starts and holds nothing to reclaim.
+func (g *podGroup) active() bool {
+	return slices.ContainsFunc(g.sandboxes, Ready) || slices.ContainsFunc(g.containers, Running)
+}
+
+func (g *podGroup) sort() {
+	slices.SortFunc(g.sandboxes, func(a, b *runtimeapi.PodSandbox) int {
+		return cmp.Or(cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
+	})
+	slices.SortFunc(g.containers, func(a, b *runtimeapi.Container) int {
+		return cmp.Or(cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
+	})
+	if len(g.sandboxes) > 0 {
+		g.createdNanos = g.sandboxes[0].GetCreatedAt()
+	} else {
+		g.createdNanos = g.containers[0].GetCreatedAt()
+	}
+}
+
+// pod joins what runs with what it is.
+func (g *podGroup) pod(m *manifest) (Pod, *Problem) {
+	p := Pod{ContainerIDs: make([]string, 0, len(g.containers))}
+	for _, s := range g.sandboxes {
+		if Ready(s) {
+			p.SandboxIDs = append(p.SandboxIDs, s.GetId())
+		}
+	}
+	for _, c := range g.containers {
+		p.ContainerIDs = append(p.ContainerIDs, c.GetId())
+	}
+	var problem *Problem
+	if m != nil {
+		if err := g.contradicts(m.api); err != nil {
+			problem, m = &Problem{File: m.file, Err: err}, nil
+		}
+	}
+	if m != nil {
+		p.API, p.Row, p.HasManifest = m.api, m.row, true
+	} else {
+		p.API = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(g.uid), Namespace: g.namespace, Name: g.name}}
+		p.Row = eviction.Pod{UID: g.uid, Namespace: g.namespace, Name: g.name}
+	}
+	if p.Row.Namespace == "" {
+		p.Row.Namespace = g.namespace
+	}
+	// Nobody writes a status into a manifest. The kubelet's start time is when it
+	// took on the pod, just before it makes the sandbox.
+	if p.Row.StartTime.IsZero() && g.createdNanos > 0 {
+		p.Row.StartTime = time.Unix(0, g.createdNanos)
+	}
+	p.Row.Containers = g.rowContainers()
+	return p, problem
+}
+
+// contradicts: a manifest whose uid fits and whose name does not describes
+// another pod, and its priority must not decide over this one.
+func (g *podGroup) contradicts(pod *v1.Pod) error {
+	if pod.Name == g.name && (pod.Namespace == "" || pod.Namespace == g.namespace) {
+		return nil
+	}
+	return fmt.Errorf("metadata.uid %q belongs to the running pod %s/%s, the manifest says %s/%s", g.uid, g.namespace, g.name, pod.Namespace, pod.Name)
+}
+
+// rowContainers gives each name the container to look at: the newest that runs,
+// else the newest that is about to. They stay in the order of creation.
+func (g *podGroup) rowContainers() []eviction.Container {
+	newest := make(map[string]*runtimeapi.Container, len(g.containers))
+	for _, c := range g.containers {
+		name := c.GetMetadata().GetName()
+		if former := newest[name]; former == nil || newer(c, former) {
+			newest[name] = c
+		}
+	}
+	out := make([]eviction.Container, 0, len(newest))
+	for _, c := range g.containers {
+		if name := c.GetMetadata().GetName(); newest[name] == c {
+			out = append(out, eviction.Container{Name: name, ID: c.GetId()})
+		}
+	}
+	return out
+}
+
+func newer(a, b *runtimeapi.Container) bool {
+	if Running(a) != Running(b) {
+		return Running(a)
+	}
+	return cmp.Or(cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt()), cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt())) > 0
+}

@@ -1,0 +1,56 @@
+package pods
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Pod is an active pod of the node. Its API object is shared by all snapshots
+// and must not be changed.
+type Pod struct {
+	// API is the manifest. Without one it holds only the pod's identity.
+	API *v1.Pod
+	// Row is what policy and plugins see, without labels and annotations: see
+	// Filter.
+	Row eviction.Pod
+	// SandboxIDs are the ready sandboxes, ContainerIDs the containers that have
+	// not exited, both as the runtime names them.
+	SandboxIDs   []string
+	ContainerIDs []string
+	// HasManifest: a manifest says what the pod is. A pod without one is shown
+	// and never a candidate, because its priority and requests are not known.
+	HasManifest bool
+}
+
+// String names the pod as Kubernetes does: namespace/name.
+func (p Pod) String() string { return p.Row.Namespace + "/" + p.Row.Name }
+
+// A Snapshot is the active pods at one time, in the order of their creation,
+// and the manifests that are not as they should be.
+type Snapshot struct {
+	Pods     []Pod
+	Problems []Problem
+}
+
+// A Problem is what is wrong with a manifest. Others are not affected.
+type Problem struct {
+	// File is the manifest's path, or the directory's.
+	File string
+	Err  error
+	// Used: the manifest counts in spite of the problem.
+	Used bool
+}
+
+// Error says what is wrong with which file.
+func (p Problem) Error() string {
+	if p.Used {
+		return fmt.Sprintf("%s: %v (used all the same)", p.File, p.Err)
+	}
+	return fmt.Sprintf("%s: %v", p.File, p.Err)
+}
+
+// Unwrap returns the cause.
+func (p Problem) Unwrap() error { return p.Err }

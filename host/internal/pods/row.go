@@ -1,0 +1,74 @@
+package pods
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Row returns the compact row of pod, without labels and annotations (see
+// Filter). It keeps containers and changes nothing.
+func Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
+	row := eviction.Pod{
+		UID:                          string(pod.UID),
+		Namespace:                    pod.Namespace,
+		Name:                         pod.Name,
+		QoSClass:                     qosClass(pod),
+		MemoryRequestBytes:           Request(pod, v1.ResourceMemory),
+		EphemeralStorageRequestBytes: Request(pod, v1.ResourceEphemeralStorage),
+		Volumes:                      volumes(pod),
+		Containers:                   containers,
+	}
+	if pod.Spec.Priority != nil {
+		row.Priority = *pod.Spec.Priority
+	}
+	if pod.Status.StartTime != nil {
+		row.StartTime = pod.Status.StartTime.Time
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		row.OwnerKind = owner.Kind
+	}
+	return row
+}
+
+// Filter returns row with those labels and annotations of pod that a plugin
+// wants to see.
+func Filter(row eviction.Pod, pod *v1.Pod, wantLabels, wantAnnotations []string) eviction.Pod {
+	row.Labels = pick(pod.Labels, wantLabels)
+	row.Annotations = pick(pod.Annotations, wantAnnotations)
+	return row
+}
+
+func pick(from map[string]string, want []string) map[string]string {
+	var out map[string]string
+	for _, key := range want {
+		value, ok := from[key]
+		if !ok {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string, len(want))
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// Request is what the pod requests of a resource by the kubelet's rule for
+// eviction (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its
+// containers and sidecars, at least what an init container needs. With any
+// resource at pod level only the pod level counts, so that such a pod requests
+// no ephemeral storage. Overhead is added to what is not zero.
+func Request(pod *v1.Pod, name v1.ResourceName) int64 {
+	quantity := resource.PodRequests(pod, resource.PodResourcesOptions{
+		SkipContainerLevelResources: resource.IsPodLevelResourcesSet(pod),
+		ExcludeOverhead:             true,
+	})[name]
+	if overhead, ok := pod.Spec.Overhead[name]; ok && !quantity.IsZero() {
+		quantity = quantity.DeepCopy()
+		quantity.Add(overhead)
+	}
+	return quantity.Value()
+}
