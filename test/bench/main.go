@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// bench is what all parts share.
+type bench struct {
+	// name begins with leftoverPrefix; dir is a directory of that name.
+	name, dir string
+	programs  programs
+	memTotal  int64
+
+	sizes       []int
+	idlePods    int
+	roundBudget time.Duration
+	idle, quiet time.Duration
+	starts      int
+	crossings   int
+}
+
+// parts are measured one after the other, by name.
+var parts = []struct {
+	name string
+	run  func(context.Context, *bench) (*part, error)
+}{
+	{"roundtrips", roundTrips},
+	{"start", starts},
+	{"idle", idle},
+	{"quiet", quiet},
+	{"crossing", crossings},
+}
+
+func main() {
+	runIfHog()
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	b := &bench{name: leftoverPrefix + fmt.Sprint(os.Getpid()), sizes: []int{110, 500, 1000}, idlePods: 500}
+	jsonFile := flag.String("json", "", "also write the figures to this file")
+	only := flag.String("only", "", "comma-separated parts to run: roundtrips, start, idle, quiet, crossing (default: all)")
+	flag.DurationVar(&b.roundBudget, "round-trips", 2*time.Second, "time for each call at each number of pods")
+	flag.DurationVar(&b.idle, "idle", 30*time.Second, "how long to look at idle processes")
+	flag.DurationVar(&b.quiet, "quiet", 20*time.Second, "how long to look at passes every 100 ms")
+	flag.IntVar(&b.starts, "starts", 10, "how often to start evictd")
+	flag.IntVar(&b.crossings, "crossings", 40, "how often to cross a threshold")
+	flag.Parse()
+	if os.Geteuid() != 0 {
+		return errors.New("real processes and cgroups need root: run this as root")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return b.run(ctx, *only, *jsonFile)
+}
+
+func (b *bench) run(ctx context.Context, only, jsonFile string) (err error) {
+	if err := sweep(ctx); err != nil {
+		return fmt.Errorf("remove what a former run left behind: %w", err)
+	}
+	meminfo, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return err
+	}
+	b.memTotal = field(meminfo, "MemTotal:") << 10
+	b.dir = filepath.Join(os.TempDir(), b.name)
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if b.programs, err = buildPrograms(ctx, b.dir); err != nil {
+		return err
+	}
+	fmt.Printf("evictd's benchmarks: %d CPUs, %s, %s. Trust medians and ratios more than times.\n", runtime.NumCPU(), kernel(), runtime.Version())
+	var done []*part
+	for _, p := range parts {
+		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
+			continue
+		}
+		table, err := p.run(ctx, b)
+		if err != nil {
+			if ctx.Err() != nil {
+				return errors.New("interrupted")
+			}
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		if err := table.print(os.Stdout); err != nil {
+			return err
+		}
+		done = append(done, table)
+	}
+	if jsonFile == "" {
+		return nil
+	}
+	return save(jsonFile, done)
+}
+
+func kernel() string {
+	var u syscall.Utsname
+	if syscall.Uname(&u) != nil {
+		return "unknown kernel"
+	}
+	var s strings.Builder
+	for _, c := range u.Release {
+		if c == 0 {
+			break
+		}
+		s.WriteByte(byte(c))
+	}
+	return "Linux " + s.String()
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A usage is what a process has used so far, and holds now.
+type usage struct {
+	cpu time.Duration
+	// switches are context switches, voluntary and not, by thread.
+	switches map[string]int64
+	pssBytes int64
+}
+
+// usageOf reads a process. CPU time is utime + stime of all threads, the dead
+// ones too, from the process's clock: /proc shows it in ticks of 10 ms only.
+func usageOf(pid int) (usage, error) {
+	var t unix.Timespec
+	const schedClock = 2 // CPUCLOCK_SCHED, see clock_getcpuclockid(3)
+	if err := unix.ClockGettime(int32(^pid<<3|schedClock), &t); err != nil {
+		return usage{}, fmt.Errorf("CPU time of process %d: %w", pid, err)
+	}
+	u := usage{cpu: time.Duration(t.Nano()), switches: map[string]int64{}}
+	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return usage{}, err
+	}
+	u.pssBytes = field(rollup, "Pss:") << 10
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		return usage{}, err
+	}
+	for _, task := range tasks {
+		if status, err := os.ReadFile(task); err == nil { // else the thread has ended
+			u.switches[task] = field(status, "voluntary_ctxt_switches:") + field(status, "nonvoluntary_ctxt_switches:")
+		}
+	}
+	return u, nil
+}
+
+// switchesSince counts context switches between two readings.
+func (u usage) switchesSince(former usage) int64 {
+	var n int64
+	for thread, count := range u.switches {
+		n += count - former.switches[thread]
+	}
+	return n
+}
+
+// field finds the number behind a key at the start of a line.
+func field(text []byte, key string) int64 {
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
+			if words := bytes.Fields(rest); len(words) > 0 {
+				n, _ := strconv.ParseInt(string(words[0]), 10, 64)
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// children returns the pids of a process's living children by the name of their
+// program.
+func children(parent int) (map[string]int, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// The program's name stands in brackets and may contain any character.
+		rest := string(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if f := strings.Fields(rest); len(f) < 2 || f[0] == "Z" || f[1] != strconv.Itoa(parent) {
+			continue
+		}
+		dir := filepath.Dir(file)
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			return nil, err
+		}
+		if exe, err := os.Readlink(filepath.Join(dir, "exe")); err == nil {
+			found[filepath.Base(exe)] = pid
+		}
+	}
+	return found, nil
+}
+
+// monotonic is CLOCK_MONOTONIC, which all processes share.
+func monotonic() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail for this clock
+	return time.Duration(t.Nano())
+}

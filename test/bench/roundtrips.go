@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+// memorySignals are what a pass asks the memory plugin for by default.
+var memorySignals = []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable}
+
+// roundTrips measures the calls of a pass, from the host's side, through the
+// process of the memory plugin and over real cgroups.
+func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
+	p := &part{
+		Title: "Round trips through the memory plugin's process (AutoMTLS, unix socket), µs",
+		Columns: []column{
+			{"p50_us", "p50", 0}, {"p99_us", "p99", 0}, {"allocs", "allocs/op", 0}, {"alloc_kib", "KiB/op", 0},
+			{"peer_p50_us", "peer p50", 0}, {"ratio", "ratio", 2}, {"rounds", "rounds", 0},
+		},
+		Notes: []string{
+			"allocs/op and KiB/op are those of the calling process; ratio is p50 to the peer's p50, taken in turn.",
+			"Budget of reading 500 pods: 1.25 x the floor, no allocation (for the plugin alone, without the round trip).",
+		},
+	}
+	g, err := newCgroups(b.name, b.memTotal)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.remove()) }()
+	proc, err := startPlugin(ctx, b.programs.memory, b.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, proc.stop()) }()
+	facts := eviction.NodeFacts{NodeName: "bench", RootDir: "/", CgroupRoot: g.root, CgroupDriver: "cgroupfs"}
+	if err := proc.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: facts}); err != nil {
+		return nil, fmt.Errorf("configure the memory plugin: %w", err)
+	}
+	for _, n := range b.sizes {
+		if err := g.grow(n); err != nil {
+			return nil, err
+		}
+		for _, measure := range []func(context.Context, *process, *cgroups, int, time.Duration) (row, error){observeTrip, measureTrip, rankTrip} {
+			r, err := measure(ctx, proc, g, n, b.roundBudget)
+			if err != nil {
+				return nil, err
+			}
+			p.Rows = append(p.Rows, r)
+		}
+	}
+	return p, nil
+}
+
+func observeTrip(ctx context.Context, proc *process, _ *cgroups, n int, budget time.Duration) (row, error) {
+	req := eviction.ObserveRequest{View: eviction.ViewBefore, Signals: memorySignals}
+	c, err := compare(ctx, budget, func(ctx context.Context) error {
+		req.Pass++
+		reply, err := proc.Observer.Observe(ctx, req)
+		if err != nil {
+			return fmt.Errorf("observe: %w", err)
+		}
+		for _, o := range reply.Observations {
+			if o.State != eviction.Observed {
+				return fmt.Errorf("observe: %s is not observed: %s", o.Signal, o.Err)
+			}
+		}
+		if len(reply.Observations) != len(memorySignals) {
+			return fmt.Errorf("observe: got %d observations, want %d", len(reply.Observations), len(memorySignals))
+		}
+		return nil
+	}, func(ctx context.Context) error {
+		_, err := proc.calls.Describe(ctx, hostInfo)
+		return err
+	})
+	return c.row("Observe", n, "Describe, an RPC that reads nothing"), err
+}
+
+func measureTrip(ctx context.Context, proc *process, g *cgroups, n int, budget time.Duration) (_ row, err error) {
+	f, err := openFloor(g, n)
+	if err != nil {
+		return row{}, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	req := eviction.MeasureRequest{
+		View: eviction.ViewBefore, Detail: eviction.DetailPod,
+		Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: podRows(n),
+	}
+	c, err := compare(ctx, budget, func(ctx context.Context) error {
+		req.Pass++
+		measured := 0
+		err := proc.Measurer.Measure(ctx, req, func(m eviction.Measurement) {
+			if m.State == eviction.Measured {
+				measured++
+			}
+		})
+		if err == nil && measured != n {
+			err = fmt.Errorf("%d of %d pods were measured", measured, n)
+		}
+		if err != nil {
+			return fmt.Errorf("measure: %w", err)
+		}
+		return nil
+	}, f.read)
+	return c.row("Measure", n, "pread of the same files"), err
+}
+
+func rankTrip(ctx context.Context, proc *process, _ *cgroups, n int, budget time.Duration) (row, error) {
+	const capacity, threshold, available = 8 << 30, 1 << 30, 1000 << 20
+	req := eviction.RankRequest{
+		Signal: eviction.MemoryAvailable, Unit: eviction.UnitBytes, Threshold: eviction.Threshold{Amount: threshold},
+		Available: available, Capacity: capacity, Shortfall: threshold - available, Hard: true, Candidates: candidates(n),
+	}
+	c, err := compare(ctx, budget, func(ctx context.Context) error {
+		req.Pass++
+		order, err := proc.Ranker.Rank(ctx, req)
+		if err == nil && len(order) != n {
+			err = fmt.Errorf("%d of %d pods were ranked", len(order), n)
+		}
+		if err != nil {
+			return fmt.Errorf("rank: %w", err)
+		}
+		return nil
+	}, func(context.Context) error {
+		if order := rank.Sort(req.Candidates, rank.Memory()); len(order) != n {
+			return fmt.Errorf("%d of %d pods were sorted", len(order), n)
+		}
+		return nil
+	})
+	return c.row("Rank", n, "the same sort in this process"), err
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/test/stack/agent"
+	"github.com/evictd/evictd/test/stack/crossing"
+)
+
+// judge waits a while for a second victim, which there must not be, and
+// compares the pods themselves and evictd's log with what was expected.
+func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (string, error) {
+	known, cancel := context.WithTimeout(ctx, goneDeadline)
+	defer cancel()
+	finished := func(r agent.Record) bool { return r.Msg == "pod finished" && r.String("pod") == s.pods[victim].Key() }
+	if _, err := s.agent.Wait(known, finished); err != nil {
+		return "", fmt.Errorf("evictd did not report %s as finished: %w", s.pods[victim].Key(), err)
+	}
+	if err := s.stayQuiet(ctx); err != nil {
+		return "", err
+	}
+	kept, err := s.countKept(ctx, victim)
+	if err != nil {
+		return "", err
+	}
+	decisions := s.agent.Records("evicting pod")
+	if len(decisions) != 1 {
+		return "", fmt.Errorf("evictd decided %d evictions, want 1", len(decisions))
+	}
+	decided := decisions[0]
+	want := s.pods[s.expected()].Key()
+	if s.pods[victim].Key() != want || decided.String("pod") != want {
+		return "", fmt.Errorf("evictd decided on %s and %s went, want %s", decided.String("pod"), s.pods[victim].Key(), want)
+	}
+	raised := false
+	for _, r := range s.agent.Records("condition changed") {
+		raised = raised || r.String("condition") == "MemoryPressure"
+	}
+	if !raised {
+		return "", errors.New("evictd never changed the condition MemoryPressure")
+	}
+	status, err := s.agent.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.show.line("status", "conditions reported by evictd: %v", status["conditions"])
+	verdict := fmt.Sprintf("evicted %s (%s), crossed -> SIGTERM %.1f ms, %d pods kept", want, decided.String("signal"), latencyMS, kept)
+	if s.custom != "" {
+		verdict += ", ranked by " + decided.String("ranker")
+	}
+	return verdict, nil
+}
+
+// stayQuiet lets time pass and shows the signal every half second.
+func (s *story) stayQuiet(ctx context.Context) error {
+	timer := time.NewTimer(quiet)
+	defer timer.Stop()
+	for shown := crossing.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return nil
+		case sample, ok := <-s.watch.Samples():
+			if !ok {
+				return errors.New("the sampler died")
+			}
+			if sample.At-shown >= int64(500*time.Millisecond) {
+				shown = sample.At
+				s.show.signalLine(sample, s.threshold)
+			}
+		}
+	}
+}
+
+// countKept checks that every other pod runs and never got a SIGTERM.
+func (s *story) countKept(ctx context.Context, victim string) (int, error) {
+	var errs []error
+	for _, name := range podNames {
+		if name == victim {
+			continue
+		}
+		running, err := s.pods[name].Running(ctx)
+		at, stampErr := s.stamps(name)
+		switch {
+		case err != nil || stampErr != nil:
+			errs = append(errs, err, stampErr)
+		case at["term"] != 0:
+			errs = append(errs, fmt.Errorf("%s got SIGTERM as well", s.pods[name].Key()))
+		case !running:
+			errs = append(errs, fmt.Errorf("%s does not run any more", s.pods[name].Key()))
+		}
+	}
+	return len(podNames) - 1, errors.Join(errs...)
+}

@@ -1,0 +1,84 @@
+// Command demo shows evictd at work on a real container under real memory
+// pressure: three pods, one of which takes too much, and the eviction of
+// exactly that one, timed from outside.
+//
+// It is not a test suite: it plays one story and checks its end. Everything it
+// starts or makes is gone when it ends, however it ends.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/evictd/evictd/test/stack"
+	"github.com/evictd/evictd/test/stack/crossing"
+)
+
+func main() {
+	crossing.RunIfChild()
+	os.Exit(run())
+}
+
+func run() int {
+	var o options
+	flag.StringVar(&o.evictd, "evictd", "bin/evictd", "the evictd binary")
+	flag.StringVar(&o.plugins, "plugins", "bin/plugins", "directory with the built-in plugins")
+	flag.StringVar(&o.custom, "plugin", "", "one more plugin, for example bin/oldest; the oldest pod is then expected to go first")
+	flag.BoolVar(&o.verbose, "v", false, "show evictd's whole log")
+	flag.Parse()
+
+	// SIGPIPE too: `make demo | head` must not leave containers behind.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	defer stop()
+	verdict, err := play(ctx, o)
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "demo: interrupted, everything is cleaned up")
+		return 130
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		return 1
+	}
+	fmt.Println("demo:", verdict)
+	return 0
+}
+
+// play sets the stage, plays the story and clears the stage; the error of any
+// of these is the demo's.
+func play(ctx context.Context, o options) (verdict string, err error) {
+	if err := stack.Preflight(); err != nil {
+		return "", err
+	}
+	if err := o.check(); err != nil {
+		return "", err
+	}
+	if err := stack.Install(ctx, os.Stdout); err != nil {
+		return "", err
+	}
+	show := newScreen(os.Stdout)
+	show.line("stage", "starting a private containerd")
+	s, err := stack.Start(ctx, stack.Options{Name: "evictd-demo"})
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		show.line("stage", "removing everything")
+		if closeErr := s.Close(); closeErr != nil {
+			// Louder than Ctrl-C: what stays behind is the worse news.
+			verdict, err = "", fmt.Errorf("cleaning up: %w", errors.Join(closeErr, withoutCancel(err)))
+		}
+	}()
+	return (&story{options: o, stack: s, show: show}).play(ctx)
+}
+
+func withoutCancel(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/stack/crossing"
+)
+
+const (
+	mib = 1 << 20
+	// The hog takes hogMiB at hogRate MiB/s, against a threshold that is
+	// distanceMiB under what is available at the start.
+	hogMiB, distanceMiB, hogRate = 1536, 1024, 500
+	// termDelayMS is how long a pod lives on after its SIGTERM.
+	termDelayMS = 700
+)
+
+type options struct {
+	evictd, plugins, custom string
+	verbose                 bool
+}
+
+// check finds out early, in one sentence, what would fail later.
+func (o options) check() error {
+	if len(o.pluginFiles()) == 0 {
+		return fmt.Errorf("%s holds no plugins: run make build first", o.plugins)
+	}
+	for _, file := range append([]string{o.evictd}, o.pluginFiles()...) {
+		if err := unix.Access(file, unix.X_OK); err != nil {
+			return fmt.Errorf("%s cannot be executed (%w): run make build first", file, err)
+		}
+	}
+	available, err := crossing.Available()
+	if err != nil {
+		return fmt.Errorf("read memory.available: %w", err)
+	}
+	if available < 2*hogMiB*mib {
+		return fmt.Errorf("the demo needs %d MiB of memory, and %d MiB are available", 2*hogMiB, available/mib)
+	}
+	return nil
+}
+
+// pluginFiles are the built-in plugins and the custom one.
+func (o options) pluginFiles() []string {
+	files, _ := filepath.Glob(filepath.Join(o.plugins, "*")) // the pattern is well-formed
+	if o.custom != "" {
+		files = append(files, o.custom)
+	}
+	return files
+}
+
+// expected is the pod that must go: the hog, or with a custom ranker (the demo
+// knows the example "oldest") the pod that was started first.
+func (o options) expected() string {
+	if o.custom != "" {
+		return podNames[0]
+	}
+	return hogName
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/evictd/evictd/test/hog"
+	"github.com/evictd/evictd/test/stack"
+	"github.com/evictd/evictd/test/stack/agent"
+	"github.com/evictd/evictd/test/stack/crossing"
+)
+
+const (
+	crossDeadline = 30 * time.Second
+	goneDeadline  = 20 * time.Second
+	// quiet is how long nobody else may be touched after the victim is gone.
+	quiet = 2 * time.Second
+)
+
+// A story is one run of the demo on a stack.
+type story struct {
+	options
+	stack *stack.Stack
+	show  *screen
+
+	pods      map[string]*stack.Pod
+	agent     *agent.Agent
+	watch     *crossing.Watch
+	threshold int64
+}
+
+// play runs the story and returns the demo's last line.
+func (s *story) play(ctx context.Context) (string, error) {
+	program, err := hog.Install(ctx, s.stack)
+	if err != nil {
+		return "", err
+	}
+	s.show.line("stage", "touching %d MiB once, so that the machine's memory is really there", hogMiB+64)
+	if err := s.warmUp(ctx, program); err != nil {
+		return "", err
+	}
+	if err := s.startPods(ctx); err != nil {
+		return "", err
+	}
+	if s.watch, err = crossing.Start(ctx, s.stack); err != nil {
+		return "", err
+	}
+	verdict, err := s.evict(ctx)
+	return verdict, errors.Join(err, s.finish(ctx))
+}
+
+// warmUp takes and frees memory once: a virtual machine's first touch is many
+// times slower than the next.
+func (s *story) warmUp(ctx context.Context, program string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	stamps := filepath.Join(s.stack.Dir, "warm")
+	cmd := s.stack.Command(ctx, program, "--mib", strconv.Itoa(hogMiB+64), "--stamp", stamps)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	for {
+		at, err := hog.ReadStamps(stamps)
+		if err == nil && at["full"] != 0 {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			return cmd.Wait()
+		}
+		if err := errors.Join(err, sleep(ctx, 20*time.Millisecond)); err != nil {
+			_ = cmd.Process.Kill()
+			return errors.Join(err, cmd.Wait())
+		}
+	}
+}
+
+// startEvictd sets the threshold from what is available now.
+func (s *story) startEvictd(ctx context.Context) error {
+	available, err := crossing.Available()
+	if err != nil {
+		return fmt.Errorf("read memory.available: %w", err)
+	}
+	s.threshold = available - distanceMiB*mib
+	s.show.line("stage", "starting evictd with memory.available<%dMi; %d MiB are available", s.threshold/mib, available/mib)
+	s.agent, err = agent.Start(ctx, s.stack, agent.Options{
+		Binary:  s.evictd,
+		Plugins: s.pluginFiles(),
+		Config: map[string]any{
+			"evictionHard":       map[string]string{"memory.available": strconv.FormatInt(s.threshold, 10)},
+			"monitoringInterval": "10s",
+		},
+		OnRecord: func(r agent.Record) { s.show.record(r, s.verbose) },
+	})
+	return err
+}
+
+// evict runs from the start of evictd to the verdict.
+func (s *story) evict(ctx context.Context) (string, error) {
+	if err := s.startEvictd(ctx); err != nil {
+		return "", err
+	}
+	s.drain() // samples from before the story
+	if err := s.watch.Arm(s.threshold); err != nil {
+		return "", err
+	}
+	s.show.line("stage", "the hog may start")
+	if err := s.release(ctx); err != nil {
+		return "", err
+	}
+	crossed, err := s.waitCrossing(ctx)
+	if err != nil {
+		return "", err
+	}
+	victim, term, err := s.waitVictim(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.show.lineAt(term, "pod", "%s got SIGTERM %.1f ms after the crossing; it takes %d ms to leave", s.pods[victim].Key(), ms(term-crossed.At), termDelayMS)
+	if victim != hogName {
+		// The pod that went was not the cause, so the pressure must end otherwise.
+		s.show.line("stage", "the hog lets go, since %s was not the cause of the pressure", s.pods[victim].Key())
+		if err := s.letGo(); err != nil {
+			return "", err
+		}
+	}
+	if err := s.waitGone(ctx, victim); err != nil {
+		return "", err
+	}
+	return s.judge(ctx, victim, ms(term-crossed.At))
+}
+
+// finish ends evictd, which must leave no process of its own, and the sampler.
+func (s *story) finish(ctx context.Context) error {
+	var errs []error
+	if s.agent != nil {
+		s.show.line("stage", "stopping evictd")
+		errs = append(errs, s.agent.Stop())
+	}
+	if err := s.watch.Stop(); err != nil && ctx.Err() == nil {
+		errs = append(errs, fmt.Errorf("sampler: %w", err))
+	}
+	if left := s.stack.Processes(); len(left) > 0 && ctx.Err() == nil {
+		errs = append(errs, fmt.Errorf("evictd left the processes %v behind", left))
+	}
+	return errors.Join(errs...)
+}
+
+func ms(ns int64) float64 { return float64(ns) / 1e6 }
