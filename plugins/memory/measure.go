@@ -1,0 +1,111 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// Measure implements eviction.Measurer.
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	n, err := p.configured()
+	if err != nil {
+		return err
+	}
+	b, release := p.buffer()
+	defer release()
+	usage := newUsages(req.Signals, len(req.Pods))
+	for i := range req.Pods {
+		if err := ctx.Err(); err != nil {
+			return err // what was emitted counts
+		}
+		pod := &req.Pods[i]
+		m := n.measurePod(pod, b)
+		if m.State == eviction.Measured {
+			m.Usage = usage.of(m.WorkingSetBytes.Value)
+			if req.Detail == eviction.DetailContainers {
+				m.Containers = n.measureContainers(pod, b)
+			}
+		}
+		emit(m)
+	}
+	return nil
+}
+
+func (n *node) measurePod(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
+	m := eviction.Measurement{UID: pod.UID, Time: time.Now()}
+	use, err := n.pods.read(pod, b)
+	switch {
+	case err == nil:
+		m.State = eviction.Measured
+		m.WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
+	case errors.Is(err, nodefs.ErrGone):
+		m.State = eviction.NoStats
+	default:
+		m.State = eviction.MeasurementUnknown
+		m.Err = err.Error()
+	}
+	return m
+}
+
+// measureContainers reads the containers in the order of the row. One that has
+// no cgroup, since it has ended or not begun, has no figure. Descriptors are not
+// kept: this is asked for the one pod that is about to go.
+func (n *node) measureContainers(pod *eviction.Pod, b *nodefs.Buffer) []eviction.ContainerMeasurement {
+	podPath, err := n.names.Pod(pod.UID, string(pod.QoSClass))
+	if err != nil {
+		return nil
+	}
+	out := make([]eviction.ContainerMeasurement, len(pod.Containers))
+	for i, c := range pod.Containers {
+		out[i].Name = c.Name
+		if use, err := n.readContainer(podPath, c.ID, b); err == nil {
+			out[i].WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
+		}
+	}
+	return out
+}
+
+func (n *node) readContainer(podPath, id string, b *nodefs.Buffer) (nodefs.MemoryUse, error) {
+	paths, err := n.names.Containers(podPath, id)
+	if err != nil {
+		return nodefs.MemoryUse{}, err
+	}
+	for _, path := range paths {
+		var c *nodefs.MemoryCgroup
+		if c, err = n.hierarchy.OpenMemory(path); err == nil {
+			defer c.Close()
+			return c.Read(b)
+		}
+	}
+	return nodefs.MemoryUse{}, err
+}
+
+// usages hands out the Usage of measurements from one piece of memory.
+type usages struct {
+	signals []eviction.Signal
+	free    []eviction.SignalUsage
+}
+
+func newUsages(asked []eviction.Signal, pods int) usages {
+	var u usages
+	for _, s := range asked {
+		if s == eviction.MemoryAvailable || s == eviction.AllocatableMemoryAvailable {
+			u.signals = append(u.signals, s)
+		}
+	}
+	u.free = make([]eviction.SignalUsage, 0, pods*len(u.signals))
+	return u
+}
+
+// of returns the usages of a pod: both signals rank by its working set.
+func (u *usages) of(workingSet int64) []eviction.SignalUsage {
+	from := len(u.free)
+	for _, s := range u.signals {
+		u.free = append(u.free, eviction.SignalUsage{Signal: s, Value: workingSet})
+	}
+	return u.free[from:len(u.free):len(u.free)]
+}

@@ -1,0 +1,128 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// Bounds of the configured poll interval.
+const (
+	defaultPollInterval = 100 * time.Millisecond
+	minPollInterval     = 10 * time.Millisecond
+	maxPollInterval     = 10 * time.Second
+)
+
+var errNotConfigured = errors.New("not configured yet: Configure comes first")
+
+// New returns the memory plugin.
+func New() sdk.Plugin {
+	p := &plugin{buffers: sync.Pool{New: func() any { return new(nodefs.Buffer) }}}
+	return sdk.Plugin{
+		Name:       "memory",
+		Version:    "1",
+		Signals:    sdk.Signals(eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable),
+		Configurer: sdk.Configure(p.configure),
+		Observer:   p,
+		Measurer:   p,
+		Watcher:    p,
+		Ranker:     ranker(rank.Memory()),
+	}
+}
+
+// plugin is what the capabilities share. Each call takes the node as configured
+// when it begins and stays with it.
+type plugin struct {
+	current atomic.Pointer[node]
+	buffers sync.Pool
+}
+
+// config is the plugin's own configuration.
+type config struct {
+	// PollInterval is how long the watcher waits at most between two looks where
+	// the kernel does not call, as a Go duration. 100ms by default.
+	PollInterval string `json:"pollInterval"`
+}
+
+// node is the machine as one configuration describes it. Its descriptors are
+// closed by the garbage collector once it is replaced and no call uses it.
+type node struct {
+	hierarchy    nodefs.Hierarchy
+	names        nodefs.CgroupNames
+	total        *nodefs.MemoryGauge
+	allocatable  *nodefs.MemoryGauge
+	pods         *podFiles
+	pollInterval time.Duration
+	// replaced is closed when another configuration takes over.
+	replaced chan struct{}
+}
+
+func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
+	interval, intervalErr := c.pollInterval()
+	names, namesErr := nodefs.NewCgroupNames(facts.CgroupRoot, facts.CgroupDriver)
+	hierarchy, hierarchyErr := nodefs.FS{Root: facts.RootDir}.MemoryHierarchy()
+	if err := errors.Join(intervalErr, namesErr, hierarchyErr); err != nil {
+		return err
+	}
+	next := &node{
+		hierarchy:    hierarchy,
+		names:        names,
+		total:        hierarchy.NodeMemory(),
+		allocatable:  hierarchy.CgroupMemory(names.Kubepods()),
+		pods:         newPodFiles(hierarchy, names),
+		pollInterval: interval,
+		replaced:     make(chan struct{}),
+	}
+	if old := p.current.Swap(next); old != nil {
+		close(old.replaced)
+	}
+	return nil
+}
+
+func (c config) pollInterval() (time.Duration, error) {
+	if c.PollInterval == "" {
+		return defaultPollInterval, nil
+	}
+	d, err := time.ParseDuration(c.PollInterval)
+	if err != nil {
+		return 0, fmt.Errorf("config: pollInterval: %w", err)
+	}
+	if d < minPollInterval || d > maxPollInterval {
+		return 0, fmt.Errorf("config: pollInterval: %v, want %v to %v", d, minPollInterval, maxPollInterval)
+	}
+	return d, nil
+}
+
+func (p *plugin) configured() (*node, error) {
+	n := p.current.Load()
+	if n == nil {
+		return nil, errNotConfigured
+	}
+	return n, nil
+}
+
+// gauge returns what measures a signal, and the cgroup that it reads; nil for a
+// signal that is not of this plugin.
+func (n *node) gauge(s eviction.Signal) (*nodefs.MemoryGauge, string) {
+	switch s {
+	case eviction.MemoryAvailable:
+		return n.total, "/"
+	case eviction.AllocatableMemoryAvailable:
+		return n.allocatable, n.names.Kubepods()
+	default:
+		return nil, ""
+	}
+}
+
+func (p *plugin) buffer() (b *nodefs.Buffer, release func()) {
+	b, _ = p.buffers.Get().(*nodefs.Buffer)
+	return b, func() { p.buffers.Put(b) }
+}

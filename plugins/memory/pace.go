@@ -1,0 +1,158 @@
+package memory
+
+import (
+	"os"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const (
+	// fillRate is the fastest that memory is expected to fill, in bytes per
+	// nanosecond: about 4 GB/s. It turns a distance into a time to look away.
+	fillRate = 4
+	// armedInterval is the longest time between looks while the kernel will call
+	// when the usage reaches the level. The level itself moves with the page
+	// cache, and the kernel does not call for that.
+	armedInterval = time.Second
+	// Close to a threshold the watcher looks each tightInterval, and after
+	// tightLooks of them each closeInterval, for a node may stay there for days.
+	tightInterval = 2 * time.Millisecond
+	closeInterval = 10 * time.Millisecond
+	tightLooks    = 100
+	// A signal that stays under a threshold is told again after firstRepeat and
+	// then less and less often, up to maxRepeat.
+	firstRepeat = 200 * time.Millisecond
+	maxRepeat   = 500 * time.Millisecond
+	// No signal is told more than wakeBurst times at once and one each
+	// wakeInterval in the long run: below 10 in any second.
+	wakeBurst    = 4
+	wakeInterval = 200 * time.Millisecond
+)
+
+// pace decides when to wake the host, when to look again, and at which usage
+// the kernel should call. It does no I/O and has no clock; one goroutine owns
+// it.
+type pace struct {
+	thresholds []eviction.Threshold
+	// interval is the longest time between looks while the kernel does not call.
+	interval time.Duration
+
+	met         []bool // by threshold, at the last look
+	pending     bool   // a wake is due that the rate does not allow yet
+	nextRepeat  time.Time
+	repeatAfter time.Duration
+	wakeDebt    time.Time // when all wakes so far are paid for at one each wakeInterval
+	closeLooks  int
+}
+
+// verdict is what one look at the memory comes to.
+type verdict struct {
+	wake bool
+	// level is the usage, in bytes, at which the next threshold is crossed if the
+	// page cache stays as it is; 0 when there is no threshold left to cross.
+	level int64
+	// again is when to look again at the latest.
+	again time.Duration
+}
+
+func newPace(thresholds []eviction.Threshold, interval time.Duration) *pace {
+	return &pace{thresholds: thresholds, interval: interval, met: make([]bool, len(thresholds))}
+}
+
+// look takes a sample. armed says that the kernel will call at the level of the
+// look before.
+func (p *pace) look(now time.Time, s nodefs.MemorySample, armed bool) verdict {
+	if !s.Limited {
+		return p.lost()
+	}
+	crossed, under, distance := p.compare(s)
+	switch {
+	case crossed:
+		p.pending = true
+	case under && !now.Before(p.nextRepeat):
+		p.pending = true
+	}
+	v := verdict{again: p.interval}
+	if armed {
+		v.again = armedInterval
+	}
+	if distance >= 0 {
+		v.level = pageAbove(s.UsageBytes + distance)
+		v.again = p.approach(distance, v.again)
+	}
+	if v.wake = p.pending && p.mayWake(now); v.wake {
+		p.told(now, crossed)
+	}
+	switch {
+	case p.pending:
+		v.again = min(v.again, p.wakeDebt.Add(-(wakeBurst-1)*wakeInterval).Sub(now))
+	case under:
+		v.again = min(v.again, p.nextRepeat.Sub(now))
+	}
+	return v
+}
+
+// lost is the look that found no figure: nothing is met.
+func (p *pace) lost() verdict {
+	clear(p.met)
+	p.pending = false
+	return verdict{again: p.interval}
+}
+
+// compare tells whether a threshold is newly met, whether any is, and how many
+// bytes are left to the nearest that is not, -1 if there is none.
+func (p *pace) compare(s nodefs.MemorySample) (crossed, under bool, distance int64) {
+	distance = -1
+	for i, t := range p.thresholds {
+		left := s.AvailableBytes - t.Of(s.CapacityBytes)
+		met := left < 0
+		crossed = crossed || met && !p.met[i]
+		under = under || met
+		p.met[i] = met
+		if !met && t != (eviction.Threshold{}) && (distance < 0 || left < distance) {
+			distance = left
+		}
+	}
+	return crossed, under, distance
+}
+
+// approach shortens the time to the next look to what the memory needs at least
+// to fill up.
+func (p *pace) approach(distance int64, longest time.Duration) time.Duration {
+	d := time.Duration(distance / fillRate)
+	if d > closeInterval {
+		p.closeLooks = 0
+		return min(d, longest)
+	}
+	if p.closeLooks < tightLooks {
+		p.closeLooks++
+		return min(max(d, tightInterval), longest)
+	}
+	return min(closeInterval, longest)
+}
+
+func (p *pace) mayWake(now time.Time) bool {
+	return p.wakeDebt.Sub(now) <= (wakeBurst-1)*wakeInterval
+}
+
+func (p *pace) told(now time.Time, first bool) {
+	p.pending = false
+	if p.wakeDebt.Before(now) {
+		p.wakeDebt = now
+	}
+	p.wakeDebt = p.wakeDebt.Add(wakeInterval)
+	if first {
+		p.repeatAfter = firstRepeat
+	}
+	p.nextRepeat = now.Add(p.repeatAfter)
+	p.repeatAfter = min(2*p.repeatAfter, maxRepeat)
+}
+
+var pageSize = int64(os.Getpagesize())
+
+// pageAbove returns the least multiple of the page size above v. Usage counts
+// whole pages and a threshold is met only beyond it, so that is where the
+// kernel must call.
+func pageAbove(v int64) int64 { return (v/pageSize + 1) * pageSize }

@@ -1,0 +1,135 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// Causes of wakes.
+const (
+	causeKernel = "memcg"
+	causePoll   = "poll"
+)
+
+// minGap is the least time between two looks, however often the kernel calls.
+const minGap = time.Millisecond
+
+// Watch implements eviction.Watcher. It returns nil when ctx ends; thresholds
+// of other signals are left alone.
+func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	for {
+		n, err := p.configured()
+		if err != nil {
+			return err
+		}
+		n.watch(ctx, req, wake)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the caller ended the watch: that is how a watch ends
+		}
+	}
+}
+
+// watch watches until ctx ends or n is replaced.
+func (n *node) watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	wakes := make(chan eviction.Wake)
+	for _, s := range [...]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable} {
+		if thresholds := thresholdsOf(s, req); len(thresholds) > 0 {
+			running.Go(func() { n.watchSignal(ctx, s, thresholds, wakes) })
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.replaced:
+			return
+		case w := <-wakes:
+			wake(w) // from this goroutine only
+		}
+	}
+}
+
+func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Threshold {
+	var out []eviction.Threshold
+	for _, t := range req.Thresholds {
+		if t.Signal == s {
+			out = append(out, t.Threshold)
+		}
+	}
+	return out
+}
+
+// watchSignal looks at the signal's memory again and again. Each look starts
+// from fresh figures and sets the level at which the kernel calls next, so that
+// an early call is never the last one: the page cache moves the crossing while
+// the kernel knows only a usage.
+func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []eviction.Threshold, wakes chan<- eviction.Wake) {
+	gauge, cgroup := n.gauge(s)
+	var a *alarm
+	if n.hierarchy.Version == nodefs.V1 {
+		a = newAlarm(n.hierarchy.Path(cgroup))
+		var running sync.WaitGroup
+		running.Go(func() { a.run(ctx) })
+		defer running.Wait()
+	}
+	var b nodefs.Buffer
+	p := newPace(thresholds, n.pollInterval)
+	cause := causePoll
+	for ctx.Err() == nil {
+		v := lookOnce(p, gauge, a, &b)
+		if v.wake {
+			select {
+			case wakes <- eviction.Wake{Signal: s, Cause: cause}:
+			case <-ctx.Done():
+			}
+		}
+		cause = waitForNext(ctx, v.again, a)
+	}
+}
+
+func lookOnce(p *pace, gauge *nodefs.MemoryGauge, a *alarm, b *nodefs.Buffer) verdict {
+	sample, err := gauge.Read(b)
+	now := time.Now()
+	var v verdict
+	if err == nil {
+		v = p.look(now, sample, a != nil && a.ready())
+	} else {
+		v = p.lost()
+	}
+	if a != nil {
+		a.follow(now, v.level, sample.UsageBytes)
+	}
+	return v
+}
+
+// waitForNext waits until it is time to look again and returns what said so.
+func waitForNext(ctx context.Context, again time.Duration, a *alarm) (cause string) {
+	timer := time.NewTimer(min(minGap, max(again, 0)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return causePoll
+	case <-timer.C:
+	}
+	timer.Reset(again - minGap)
+	var rings <-chan struct{}
+	if a != nil {
+		rings = a.rings
+	}
+	select {
+	case <-ctx.Done():
+		return causePoll
+	case <-timer.C:
+		return causePoll
+	case <-rings:
+		return causeKernel
+	}
+}
