@@ -60,6 +60,9 @@ func (k *CRI) Kill(ctx context.Context, t Target, graceSeconds int64) error {
 			return err
 		})
 	})
+	if ctx.Err() != nil {
+		return stopContainers
+	}
 	// The sandboxes also when a container could not be stopped: stopping a
 	// sandbox ends all that is in it.
 	stopSandboxes := k.each(t.SandboxIDs, func(id string) error {

@@ -1,0 +1,157 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockName    = "lock"
+	pluginsName = "plugins"
+	killsName   = "kills"
+	tmpSuffix   = ".tmp"
+)
+
+// Dir is a run directory that this process holds. Its methods may be called
+// concurrently, the writing ones for different files only.
+type Dir struct {
+	path  string
+	lock  *os.File
+	clock clock
+}
+
+// Open makes the directory if it is missing, takes it for this process and
+// removes what a killed predecessor left in it. A directory that belongs to
+// somebody else, that others may enter, or that another evictd holds is refused.
+func Open(path string) (*Dir, error) { return open(path, systemClock{}) }
+
+func open(path string, c clock) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("run directory: %w", err)
+	}
+	if err := makePrivate(path); err != nil {
+		return nil, err
+	}
+	lock, err := acquire(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: path, lock: lock, clock: c}
+	if err := d.prepare(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Path is the directory's absolute path.
+func (d *Dir) Path() string { return d.path }
+
+// Plugins is the directory below which each start of a plugin gets its own
+// directory for its socket. It is emptied when the run directory is opened.
+func (d *Dir) Plugins() string { return filepath.Join(d.path, pluginsName) }
+
+// Close gives the directory up. The lock file stays, since removing it would let
+// two successors lock two different files.
+func (d *Dir) Close() error { return d.lock.Close() }
+
+// makePrivate has a directory at path that nobody else can enter. It never
+// changes the mode of an existing one: that may be a directory of the system,
+// named by mistake.
+func makePrivate(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make run directory: %w", err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make run directory: %w", err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return fmt.Errorf("run directory %s: %w", path, err)
+	}
+	switch me, mode := os.Geteuid(), stat.Mode&0o7777; {
+	case stat.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return fmt.Errorf("run directory %s is a symbolic link, want a directory", path)
+	case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("run directory %s is not a directory", path)
+	case int(stat.Uid) != me:
+		return fmt.Errorf("run directory %s belongs to uid %d, want uid %d, which evictd runs as", path, stat.Uid, me)
+	case mode&0o077 != 0:
+		return fmt.Errorf("run directory %s has mode %04o, want 0700: choose a directory that only evictd uses, or chmod 0700 it", path, mode)
+	}
+	return nil
+}
+
+// acquire locks the directory for as long as the returned file is open. The
+// kernel gives the lock up with the process, however that ends.
+func acquire(path string) (*os.File, error) {
+	name := filepath.Join(path, lockName)
+	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock run directory: %w", err)
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("run directory %s is in use by %s: stop it, or give this evictd a run directory of its own", path, holder(lock))
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), lock.Close())
+	}
+	// The pid is only for the message above: a full disk must not keep evictd
+	// from starting, so errors do not count.
+	if lock.Truncate(0) == nil {
+		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return lock, nil
+}
+
+// holder names the process that wrote its pid into the lock file.
+func holder(lock *os.File) string {
+	buf := make([]byte, 32)
+	n, _ := lock.ReadAt(buf, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil || pid <= 0 {
+		return "another evictd"
+	}
+	return fmt.Sprintf("another evictd, pid %d", pid)
+}
+
+// prepare removes what a killed predecessor left and makes the subdirectories.
+func (d *Dir) prepare() error {
+	if err := os.RemoveAll(d.Plugins()); err != nil {
+		return fmt.Errorf("remove leftovers of former plugins: %w", err)
+	}
+	for _, name := range []string{pluginsName, killsName} {
+		if err := os.Mkdir(filepath.Join(d.path, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("run directory: %w", err)
+		}
+	}
+	return errors.Join(removeTemporary(d.path), removeTemporary(d.kills()))
+}
+
+// removeTemporary removes files that a killed host was writing.
+func removeTemporary(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("run directory: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), tmpSuffix) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				errs = append(errs, fmt.Errorf("remove leftover: %w", err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Dir) kills() string { return filepath.Join(d.path, killsName) }
