@@ -34,7 +34,7 @@ func New() sdk.Plugin {
 		Observer:   p,
 		Measurer:   p,
 		Watcher:    p,
-		Ranker:     ranker(rank.Memory()),
+		Ranker:     sdk.RankBy(rank.Memory()),
 	}
 }
 
