@@ -1,0 +1,146 @@
+package fakecri
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// IgnoresTerm as Container.DiesAfter is a container that only SIGKILL ends.
+const IgnoresTerm time.Duration = -1
+
+// A Pod is a pod to run. UID is required.
+type Pod struct {
+	UID, Namespace, Name string
+	// Unlabeled leaves out the labels that Kubernetes puts on everything.
+	Unlabeled bool
+	// NotReady: the sandbox is down.
+	NotReady   bool
+	Containers []Container
+}
+
+// A Container is a container to run.
+type Container struct {
+	Name    string
+	Attempt uint32
+	// Exited, Created and Lost (unknown to the runtime) are states other than
+	// running.
+	Exited, Created, Lost bool
+	// DiesAfter is how long the container takes to end after SIGTERM.
+	DiesAfter time.Duration
+	// OnTerm is called with the SIGTERM, OnExit when the container ended.
+	OnTerm, OnExit func()
+}
+
+// Added is how the runtime calls a pod.
+type Added struct {
+	SandboxID    string
+	ContainerIDs []string
+}
+
+type sandbox struct {
+	pod  *runtimeapi.PodSandbox
+	spec Pod
+}
+
+type container struct {
+	api  *runtimeapi.Container
+	spec Container
+	// exited is closed when the container ended.
+	exited chan struct{}
+	// termed: SIGTERM was sent.
+	termed bool
+}
+
+// Add runs a pod. Each sandbox and container is a millisecond younger than the
+// one before.
+func (s *Server) Add(p Pod) Added {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	labels := map[string]string{
+		"io.kubernetes.pod.uid": p.UID, "io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.Namespace,
+	}
+	if p.Unlabeled {
+		labels = nil
+	}
+	sb := &runtimeapi.PodSandbox{
+		Id:        s.id("sandbox"),
+		Metadata:  &runtimeapi.PodSandboxMetadata{Uid: p.UID, Namespace: p.Namespace, Name: p.Name},
+		CreatedAt: s.tick(),
+		Labels:    labels,
+	}
+	if p.NotReady {
+		sb.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	}
+	s.sandboxes = append(s.sandboxes, &sandbox{pod: sb, spec: p})
+	out := Added{SandboxID: sb.GetId()}
+	for _, c := range p.Containers {
+		api := &runtimeapi.Container{
+			Id:           s.id(c.Name),
+			PodSandboxId: sb.GetId(),
+			Metadata:     &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: c.Attempt},
+			State:        c.state(),
+			CreatedAt:    s.tick(),
+			Labels:       labels,
+		}
+		s.containers = append(s.containers, &container{api: api, spec: c, exited: make(chan struct{})})
+		out.ContainerIDs = append(out.ContainerIDs, api.GetId())
+	}
+	s.announce()
+	return out
+}
+
+// Remove takes a pod away as if it had never been.
+func (s *Server) Remove(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := map[string]bool{}
+	s.sandboxes = slices.DeleteFunc(s.sandboxes, func(sb *sandbox) bool {
+		if sb.spec.UID != uid {
+			return false
+		}
+		gone[sb.pod.GetId()] = true
+		return true
+	})
+	s.containers = slices.DeleteFunc(s.containers, func(c *container) bool { return gone[c.api.GetPodSandboxId()] })
+	s.announce()
+}
+
+// Running reports whether any container of the pod runs.
+func (s *Server) Running(uid string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sb := range s.sandboxes {
+		for _, c := range s.containers {
+			if sb.spec.UID == uid && c.api.GetPodSandboxId() == sb.pod.GetId() && c.api.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c Container) state() runtimeapi.ContainerState {
+	switch {
+	case c.Exited:
+		return runtimeapi.ContainerState_CONTAINER_EXITED
+	case c.Created:
+		return runtimeapi.ContainerState_CONTAINER_CREATED
+	case c.Lost:
+		return runtimeapi.ContainerState_CONTAINER_UNKNOWN
+	default:
+		return runtimeapi.ContainerState_CONTAINER_RUNNING
+	}
+}
+
+func (s *Server) id(of string) string {
+	s.nextID++
+	return fmt.Sprintf("%s-%d", of, s.nextID)
+}
+
+func (s *Server) tick() int64 {
+	s.now += time.Millisecond.Nanoseconds()
+	return s.now
+}

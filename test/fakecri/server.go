@@ -1,0 +1,119 @@
+package fakecri
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Server is the runtime. Make it with New or Start. It is safe for concurrent
+// use.
+type Server struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+
+	mu         sync.Mutex
+	listener   *grpc.Server
+	served     chan struct{}
+	socket     string
+	changed    chan struct{} // closed and replaced with every change
+	scripts    []*script
+	calls      []Call
+	sandboxes  []*sandbox
+	containers []*container
+	nextID     int
+	now        int64
+}
+
+// New returns a runtime without pods that does not listen.
+func New() *Server {
+	return &Server{changed: make(chan struct{}), now: time.Now().UnixNano()}
+}
+
+// Start returns a runtime that listens on a socket of its own until the test
+// ends.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	// Not tb.TempDir: the names of subtests make paths longer than a socket's may be.
+	dir, err := os.MkdirTemp("", "fakecri-")
+	if err != nil {
+		tb.Fatalf("make directory of fake runtime: %v", err)
+	}
+	s := New()
+	if err := s.Listen(filepath.Join(dir, "cri.sock")); err != nil {
+		tb.Fatalf("start fake runtime: %v", err)
+	}
+	tb.Cleanup(func() {
+		s.Die()
+		if err := os.RemoveAll(dir); err != nil {
+			tb.Errorf("remove socket of fake runtime: %v", err)
+		}
+	})
+	return s
+}
+
+// Listen serves on a unix socket until Die.
+func (s *Server) Listen(socket string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		return fmt.Errorf("listen on %s: already listening on %s", socket, s.socket)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	server, served := grpc.NewServer(), make(chan struct{})
+	runtimeapi.RegisterRuntimeServiceServer(server, s)
+	go func() {
+		defer close(served)
+		// It always ends with an error: that of being stopped.
+		_ = server.Serve(l)
+	}()
+	s.listener, s.served, s.socket = server, served, socket
+	return nil
+}
+
+// Endpoint is the address as kubelet and evictd take it.
+func (s *Server) Endpoint() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return "unix://" + s.socket
+}
+
+// Die ends the runtime's process, as it were: connections break, calls in
+// progress never answer, the socket is gone. Pods live on.
+func (s *Server) Die() {
+	s.mu.Lock()
+	listener, served := s.listener, s.served
+	s.listener = nil
+	s.mu.Unlock()
+	if listener != nil {
+		listener.Stop()
+	}
+	// Also when a Fault is what ended it.
+	if served != nil {
+		<-served
+	}
+}
+
+// Revive starts the runtime again on the same socket, with the pods that it had.
+func (s *Server) Revive() error {
+	s.Die()
+	s.mu.Lock()
+	socket := s.socket
+	s.mu.Unlock()
+	return s.Listen(socket)
+}
+
+// announce wakes who waits for a change. The caller holds the lock.
+func (s *Server) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

@@ -1,0 +1,176 @@
+package fakecri
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Version implements CRI.
+func (s *Server) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	if err := s.enter(ctx, Call{Method: Version}); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fakecri", RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
+}
+
+// ListPodSandbox implements CRI.
+func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	if err := s.enter(ctx, Call{Method: ListPodSandbox}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, f := &runtimeapi.ListPodSandboxResponse{}, req.GetFilter()
+	for _, sb := range s.sandboxes {
+		if fits(f.GetId(), sb.pod.GetId()) && (f.GetState() == nil || f.GetState().GetState() == sb.pod.GetState()) &&
+			selected(f.GetLabelSelector(), sb.pod.GetLabels()) {
+			out.Items = append(out.Items, proto.CloneOf(sb.pod))
+		}
+	}
+	return out, nil
+}
+
+// ListContainers implements CRI.
+func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	if err := s.enter(ctx, Call{Method: ListContainers}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, f := &runtimeapi.ListContainersResponse{}, req.GetFilter()
+	for _, c := range s.containers {
+		if fits(f.GetId(), c.api.GetId()) && fits(f.GetPodSandboxId(), c.api.GetPodSandboxId()) &&
+			(f.GetState() == nil || f.GetState().GetState() == c.api.GetState()) && selected(f.GetLabelSelector(), c.api.GetLabels()) {
+			out.Containers = append(out.Containers, proto.CloneOf(c.api))
+		}
+	}
+	return out, nil
+}
+
+// StopContainer implements CRI: SIGTERM, and SIGKILL after the timeout. As with
+// containerd, a caller who gives up leaves a container that has its SIGTERM and
+// gets no SIGKILL.
+func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+	id := req.GetContainerId()
+	if err := s.enter(ctx, Call{Method: StopContainer, ID: id, Timeout: req.GetTimeout()}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	c := s.container(id)
+	if c == nil {
+		s.mu.Unlock()
+		return nil, status.Errorf(codes.NotFound, "container %q not found", id)
+	}
+	if c.alive() && req.GetTimeout() > 0 {
+		s.term(c)
+	}
+	s.mu.Unlock()
+	kill := time.NewTimer(time.Duration(req.GetTimeout()) * time.Second)
+	defer kill.Stop()
+	if c.alive() && req.GetTimeout() > 0 {
+		select {
+		case <-c.exited:
+			return &runtimeapi.StopContainerResponse{}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-kill.C:
+		}
+	}
+	s.exit(c)
+	return &runtimeapi.StopContainerResponse{}, nil
+}
+
+// StopPodSandbox implements CRI: what still runs in the sandbox is killed.
+func (s *Server) StopPodSandbox(ctx context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+	id := req.GetPodSandboxId()
+	if err := s.enter(ctx, Call{Method: StopPodSandbox, ID: id}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	var inside []*container
+	found := false
+	for _, sb := range s.sandboxes {
+		if sb.pod.GetId() == id {
+			found = true
+			sb.pod.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+		}
+	}
+	for _, c := range s.containers {
+		if c.api.GetPodSandboxId() == id {
+			inside = append(inside, c)
+		}
+	}
+	s.announce()
+	s.mu.Unlock()
+	if !found {
+		return nil, status.Errorf(codes.NotFound, "sandbox %q not found", id)
+	}
+	for _, c := range inside {
+		s.exit(c)
+	}
+	return &runtimeapi.StopPodSandboxResponse{}, nil
+}
+
+func (s *Server) container(id string) *container {
+	for _, c := range s.containers {
+		if c.api.GetId() == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// alive may be called without the lock.
+func (c *container) alive() bool {
+	select {
+	case <-c.exited:
+		return false
+	default:
+		return !c.spec.Exited && !c.spec.Created
+	}
+}
+
+// term sends SIGTERM, once. The caller holds the lock.
+func (s *Server) term(c *container) {
+	if c.termed {
+		return
+	}
+	c.termed = true
+	if c.spec.OnTerm != nil {
+		go c.spec.OnTerm()
+	}
+	if c.spec.DiesAfter != IgnoresTerm {
+		time.AfterFunc(c.spec.DiesAfter, func() { s.exit(c) })
+	}
+}
+
+// exit ends the container's processes.
+func (s *Server) exit(c *container) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.alive() {
+		return
+	}
+	c.api.State = runtimeapi.ContainerState_CONTAINER_EXITED
+	close(c.exited)
+	if c.spec.OnExit != nil {
+		go c.spec.OnExit()
+	}
+	s.announce()
+}
+
+func fits(want, got string) bool { return want == "" || want == got }
+
+func selected(want, labels map[string]string) bool {
+	for k, v := range want {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
