@@ -1,0 +1,223 @@
+package nodefs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	memTotal = 24684096 << 10
+	podUID   = "11111111-2222-3333-4444-555555555555"
+)
+
+func node(name string) FS { return FS{Root: filepath.Join("testdata", name)} }
+
+func hierarchy(t *testing.T, f FS) Hierarchy {
+	t.Helper()
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(f.Root) {
+		f.Root = filepath.Join(wd, f.Root)
+	}
+	h, err := f.MemoryHierarchy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestMemoryHierarchy(t *testing.T) {
+	for name, want := range map[string]struct {
+		version Version
+		dir     string
+	}{
+		"node-v1":         {V1, "/sys/fs/cgroup/memory"},
+		"node-hybrid":     {V1, "/sys/fs/cgroup/memory"},
+		"node-v2":         {V2, "/sys/fs/cgroup"},
+		"node-v2-systemd": {V2, "/sys/fs/cgroup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if h := hierarchy(t, node(name)); h.Version != want.version || h.Dir != want.dir {
+				t.Errorf("found version %d at %s, want %d at %s", h.Version, h.Dir, want.version, want.dir)
+			}
+		})
+	}
+}
+
+func TestHybridNodeWhoseSecondHierarchyHasTheMemory(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "sys/fs/cgroup/unified/cgroup.controllers", "memory pids\n")
+	if h := hierarchy(t, FS{Root: root}); h.Version != V2 || h.Dir != "/sys/fs/cgroup/unified" {
+		t.Errorf("found version %d at %s, want the unified hierarchy", h.Version, h.Dir)
+	}
+}
+
+func TestNodeWithoutMemoryControllerNamesWhatWasTried(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "sys/fs/cgroup/cgroup.controllers", "cpu memory_like pids\n")
+	_, err := FS{Root: root}.MemoryHierarchy()
+	if err == nil {
+		t.Fatal("found a hierarchy, want an error")
+	}
+	for _, want := range []string{"cgroup/memory/memory.usage_in_bytes", "cgroup/cgroup.controllers does not list memory", "unified/cgroup.controllers"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not mention %q", err, want)
+		}
+	}
+}
+
+func TestNodeMemory(t *testing.T) {
+	for name, want := range map[string]MemoryUse{
+		"node-v1":     {UsageBytes: 690917376, InactiveFileBytes: 143720448},
+		"node-hybrid": {UsageBytes: 690917376, InactiveFileBytes: 143720448},
+		"node-v2":     {UsageBytes: 2147483648 + 1073741824, InactiveFileBytes: 536870912},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hierarchy(t, node(name))
+			got, err := h.FS.ReadNodeMemory()
+			if err != nil {
+				t.Fatal(err)
+			}
+			workingSet := want.UsageBytes - want.InactiveFileBytes
+			if got != (MemorySample{MemoryUse: want, Limited: true, CapacityBytes: memTotal, AvailableBytes: memTotal - workingSet}) {
+				t.Errorf("read %+v, want use %+v of %d", got, want, int64(memTotal))
+			}
+			if got.WorkingSetBytes() != workingSet || got.AvailableBytes+got.WorkingSetBytes() != got.CapacityBytes {
+				t.Errorf("working set %d and available %d do not make %d", got.WorkingSetBytes(), got.AvailableBytes, got.CapacityBytes)
+			}
+		})
+	}
+}
+
+func TestMemoryOfTheCgroupOfPods(t *testing.T) {
+	const use, inactive = 5000003584, 1000001536
+	t.Run("limited", func(t *testing.T) {
+		for name, cgroup := range map[string]string{"node-v1": "/kubepods", "node-v2-systemd": "/kubepods.slice"} {
+			got := read(t, hierarchy(t, node(name)).CgroupMemory(cgroup))
+			if !got.Limited || got.CapacityBytes != 8<<30 || got.AvailableBytes != 8<<30-(use-inactive) {
+				t.Errorf("%s: read %+v", name, got)
+			}
+		}
+	})
+	t.Run("without a limit nothing is available", func(t *testing.T) {
+		got := read(t, hierarchy(t, node("node-v2")).CgroupMemory("/kubepods"))
+		if got.Limited || got.AvailableBytes != 0 || got.CapacityBytes != 0 || got.UsageBytes != use {
+			t.Errorf("read %+v, want usage without a limit", got)
+		}
+	})
+	t.Run("missing", func(t *testing.T) {
+		_, err := hierarchy(t, node("node-hybrid")).CgroupMemory("/kubepods").Read(&Buffer{})
+		if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "memory/kubepods/memory.limit_in_bytes") {
+			t.Errorf("error = %v, want gone with the path", err)
+		}
+	})
+}
+
+func TestUseOverTheLimitLeavesZero(t *testing.T) {
+	if s := sample(MemoryUse{UsageBytes: 900}, 800, true); s.AvailableBytes != 0 || s.CapacityBytes != 800 {
+		t.Errorf("sample = %+v, want 0 of 800", s)
+	}
+}
+
+func TestWorkingSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		use  MemoryUse
+		want int64
+	}{
+		"cache is not use":         {MemoryUse{UsageBytes: 900, InactiveFileBytes: 300}, 600},
+		"more cache than use is 0": {MemoryUse{UsageBytes: 100, InactiveFileBytes: 300}, 0},
+	} {
+		if got := c.use.WorkingSetBytes(); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestGaugeFollowsACgroupThatIsMadeAgain(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "sys/fs/cgroup/cgroup.controllers", "memory\n")
+	cgroup := filepath.Join(root, "sys/fs/cgroup/kubepods")
+	gauge := hierarchy(t, FS{Root: root}).CgroupMemory("/kubepods")
+	if _, err := gauge.Read(&Buffer{}); !errors.Is(err, ErrGone) {
+		t.Fatalf("error = %v, want gone", err)
+	}
+	for _, usage := range []string{"100", "200"} {
+		write(t, cgroup, "memory.max", "1000\n")
+		write(t, cgroup, "memory.current", usage+"\n")
+		write(t, cgroup, "memory.stat", "inactive_file 0\n")
+		gauge.Close() // a regular file never says ENODEV; the kernel's test is in plugins/memory
+		if got := read(t, gauge); got.CapacityBytes-got.AvailableBytes != got.UsageBytes || got.UsageBytes < 100 {
+			t.Errorf("read %+v", got)
+		}
+		if err := os.RemoveAll(cgroup); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gauge.Close()
+	if _, err := gauge.Read(&Buffer{}); !errors.Is(err, ErrGone) {
+		t.Errorf("error = %v, want gone", err)
+	}
+}
+
+func TestUnreadableFigureNamesItsFile(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "sys/fs/cgroup/cgroup.controllers", "memory\n")
+	write(t, root, "sys/fs/cgroup/kubepods/memory.max", "max\n")
+	write(t, root, "sys/fs/cgroup/kubepods/memory.current", "rubbish\n")
+	write(t, root, "sys/fs/cgroup/kubepods/memory.stat", "")
+	_, err := hierarchy(t, FS{Root: root}).CgroupMemory("/kubepods").Read(&Buffer{})
+	if err == nil || errors.Is(err, ErrGone) || !strings.Contains(err.Error(), filepath.Join(root, "sys/fs/cgroup/kubepods/memory.current")) {
+		t.Errorf("error = %v, want a parse error with the path", err)
+	}
+}
+
+func TestReadingAllocatesNothing(t *testing.T) {
+	for _, name := range []string{"node-v1", "node-v2"} {
+		h := hierarchy(t, node(name))
+		total, pods := h.NodeMemory(), h.CgroupMemory("/kubepods")
+		pod, err := h.OpenMemory("/kubepods/burstable/pod" + podUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b Buffer
+		allocs := testing.AllocsPerRun(100, func() {
+			_, err1 := total.Read(&b)
+			_, err2 := pods.Read(&b)
+			_, err3 := pod.Read(&b)
+			if err := errors.Join(err1, err2, err3); err != nil {
+				t.Fatal(err)
+			}
+			if !pod.Alive(&b) || BootNanos() == 0 {
+				t.Fatal("pod is not alive or there is no boot clock")
+			}
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations a read, want 0", name, allocs)
+		}
+	}
+}
+
+func read(t *testing.T, g *MemoryGauge) MemorySample {
+	t.Helper()
+	s, err := g.Read(&Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func write(t *testing.T, root, name, content string) {
+	t.Helper()
+	path := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

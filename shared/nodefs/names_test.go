@@ -1,0 +1,115 @@
+package nodefs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCgroupNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		root, driver, qos string
+		kubepods, pod     string
+		container         []string
+	}{
+		"cgroupfs guaranteed": {
+			"/", "cgroupfs", "Guaranteed", "/kubepods", "/kubepods/poda-b",
+			[]string{"/kubepods/poda-b/c1", "/kubepods/poda-b/crio-c1"},
+		},
+		"cgroupfs burstable below a root": {
+			"/my-root/inner/", "cgroupfs", "Burstable", "/my-root/inner/kubepods", "/my-root/inner/kubepods/burstable/poda-b",
+			[]string{"/my-root/inner/kubepods/burstable/poda-b/c1", "/my-root/inner/kubepods/burstable/poda-b/crio-c1"},
+		},
+		"an empty root is the root": {
+			"", "cgroupfs", "BestEffort", "/kubepods", "/kubepods/besteffort/poda-b",
+			[]string{"/kubepods/besteffort/poda-b/c1", "/kubepods/besteffort/poda-b/crio-c1"},
+		},
+		"systemd guaranteed": {
+			"/", "systemd", "Guaranteed", "/kubepods.slice", "/kubepods.slice/kubepods-poda_b.slice",
+			[]string{"/kubepods.slice/kubepods-poda_b.slice/cri-containerd-c1.scope", "/kubepods.slice/kubepods-poda_b.slice/crio-c1.scope"},
+		},
+		"systemd besteffort": {
+			"/", "systemd", "BestEffort", "/kubepods.slice",
+			"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poda_b.slice",
+			[]string{
+				"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poda_b.slice/cri-containerd-c1.scope",
+				"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poda_b.slice/crio-c1.scope",
+			},
+		},
+		"systemd below a root expands each slice": {
+			"/my-root/inner", "systemd", "Guaranteed",
+			"/my_root.slice/my_root-inner.slice/my_root-inner-kubepods.slice",
+			"/my_root.slice/my_root-inner.slice/my_root-inner-kubepods.slice/my_root-inner-kubepods-poda_b.slice",
+			[]string{
+				"/my_root.slice/my_root-inner.slice/my_root-inner-kubepods.slice/my_root-inner-kubepods-poda_b.slice/cri-containerd-c1.scope",
+				"/my_root.slice/my_root-inner.slice/my_root-inner-kubepods.slice/my_root-inner-kubepods-poda_b.slice/crio-c1.scope",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names, err := NewCgroupNames(c.root, c.driver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names.Kubepods(); got != c.kubepods {
+				t.Errorf("cgroup of all pods %q, want %q", got, c.kubepods)
+			}
+			pod, err := names.Pod("a-b", c.qos)
+			if err != nil || pod != c.pod {
+				t.Errorf("pod %q, %v, want %q", pod, err, c.pod)
+			}
+			if got, err := names.Containers(pod, "c1"); err != nil || !slices.Equal(got, c.container) {
+				t.Errorf("container %q, %v, want %q", got, err, c.container)
+			}
+		})
+	}
+}
+
+func TestNamesThatWouldLeaveTheCgroupAreRefused(t *testing.T) {
+	names, err := NewCgroupNames("/", "cgroupfs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"", "..", ".", "../../etc", "a/b", "a\x00b", strings.Repeat("x", 129)} {
+		if got, err := names.Containers("/kubepods/podx", bad); err == nil {
+			t.Errorf("container id %q became %q", bad, got)
+		}
+	}
+	for _, bad := range []string{"", "/../../x", "a\x00"} {
+		if got, err := names.Pod(bad, "Burstable"); err == nil {
+			t.Errorf("pod uid %q became %q", bad, got)
+		}
+	}
+	if _, err := names.Pod("x", "burstable"); err == nil || !strings.Contains(err.Error(), `QoS class "burstable"`) {
+		t.Errorf("error = %v, want one about the QoS class", err)
+	}
+	if _, err := NewCgroupNames("/", "Systemd"); err == nil || !strings.Contains(err.Error(), `cgroup driver "Systemd"`) {
+		t.Errorf("error = %v, want one about the driver", err)
+	}
+}
+
+func FuzzCgroupNames(f *testing.F) {
+	f.Add("/", "11111111-2222-3333-4444-555555555555", "abc")
+	f.Add("/a/../..", "..", "../x")
+	f.Fuzz(func(t *testing.T, root, uid, id string) {
+		for _, driver := range []string{"cgroupfs", "systemd"} {
+			names, err := NewCgroupNames(root, driver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod, err := names.Pod(uid, "Burstable")
+			if err != nil {
+				continue
+			}
+			containers, err := names.Containers(pod, id)
+			if err != nil {
+				continue
+			}
+			for _, c := range containers {
+				if !strings.HasPrefix(pod, names.Kubepods()+"/") || !strings.HasPrefix(c, pod+"/") {
+					t.Errorf("container %q is not in pod %q of %q", c, pod, names.Kubepods())
+				}
+			}
+		}
+	})
+}
