@@ -1,0 +1,99 @@
+# evictd. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+HOSTARCH := $(shell $(GO) env GOHOSTARCH)
+GOARCH   ?= $(HOSTARCH)
+# Binaries of another architecture than this machine's go beside, not in place of, its own.
+OUT      := $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/linux_$(GOARCH))
+TOOLS    := $(CURDIR)/bin/tools
+BUILD     = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)'
+
+FUZZTIME    ?= 10s
+DEMO_PLUGIN ?=
+CROSSINGS   ?= 20
+# Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
+E2E_PACKAGES   = $(sort $(dir $(shell grep -rl --include='*_test.go' EVICTD_TEST_E2E .)))
+BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func Benchmark' .)))
+# Root tests depend on the machine, not only on the source: never from the cache. -v for the tally.
+ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
+
+.PHONY: help build test check generate demo e2e bench fuzz soak clean tools lint generated
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## evictd, its plugins and the example into bin/ (GOARCH=arm64: into bin/linux_arm64/)
+	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
+	$(BUILD) -o $(OUT)/plugins/memory ./plugins/memory/cmd/memory
+	$(BUILD) -o $(OUT)/oldest ./sdk/examples/oldest
+
+test: ## all tests, with root, real processes and the race detector
+	@test/stack/install.sh --uml
+	@$(MAKE) build
+	@began=$$SECONDS; CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m ./... | $(GO) run ./test/tally; \
+	echo "make test took $$((SECONDS - began)) s"
+
+check: lint generated ## format, lint, vet, import rules, go.mod, generated code, protocol, arm64 build
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+
+lint: $(TOOLS)/golangci-lint-v2.15.0
+	$< run ./...
+
+generate: tools ## the Go code and the descriptor set of the plugin protocol
+	cd shared/proto && PATH=$(TOOLS):$$PATH buf generate
+	cd shared/proto && $(TOOLS)/buf build --exclude-source-info -o $(DESCRIPTOR)
+
+# The descriptor set is the protocol as released: what breaks it is told in
+# words, what only extends it shows up as a difference to be committed.
+DESCRIPTOR := descriptor.binpb
+GENERATED  := shared/proto/$(DESCRIPTOR) shared/wire/internal/pluginv1
+generated: tools
+	cd shared/proto && $(TOOLS)/buf lint && $(TOOLS)/buf format --diff --exit-code
+	cd shared/proto && $(TOOLS)/buf breaking --against $(DESCRIPTOR)
+	@was=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); $(MAKE) generate; \
+	now=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \
+	[ "$$was" = "$$now" ] || { echo "generated code was out of date; make generate has renewed it, commit it"; exit 1; }
+
+demo: build ## evict a real container under real memory pressure (root; DEMO_PLUGIN=bin/oldest for a custom ranker)
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/demo ./test/demo
+	@bin/demo $(if $(DEMO_PLUGIN),-plugin $(DEMO_PLUGIN))
+
+e2e: build ## tests with real containers: 20 threshold crossings, one victim each (CROSSINGS=n)
+	@test/stack/install.sh
+	EVICTD_TEST_E2E=1 EVICTD_CROSSINGS=$(CROSSINGS) $(ROOTTEST) -p 1 -timeout 60m $(E2E_PACKAGES) | $(GO) run ./test/tally -v
+
+bench: build ## benchmarks, as root, one run each
+	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)
+	@if [ -d test/bench ]; then $(GO) run ./test/bench; fi
+
+fuzz: ## each fuzz target for FUZZTIME (10s)
+	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \
+	grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
+		echo "== $$(dirname $$file) $${func#func }"; \
+		$(GO) test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) $$(dirname $$file) </dev/null; \
+	done
+
+soak: ## the long runs: 200 threshold crossings, a minute of each fuzz target
+	@$(MAKE) e2e CROSSINGS=200
+	@$(MAKE) fuzz FUZZTIME=1m
+
+clean: ## remove what was built
+	rm -rf bin dist
+
+# Tools, by pinned version: the version is in the file's name, so a new pin installs anew.
+tools: $(TOOLS)/golangci-lint-v2.15.0 $(TOOLS)/buf-v1.66.0 $(TOOLS)/protoc-gen-go-v1.36.12 $(TOOLS)/protoc-gen-go-grpc-v1.6.2
+
+$(TOOLS)/golangci-lint-%: PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(TOOLS)/buf-%: PACKAGE = github.com/bufbuild/buf/cmd/buf
+$(TOOLS)/protoc-gen-go-v%: PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
+$(TOOLS)/protoc-gen-go-grpc-%: PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
+$(TOOLS)/%:
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) GOFLAGS= CGO_ENABLED=0 $(GO) install $(PACKAGE)@v$(lastword $(subst -v, ,$*))
+	@ln -f $(TOOLS)/$(notdir $(PACKAGE)) $@
