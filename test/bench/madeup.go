@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -14,7 +16,10 @@ func podName(i int) string     { return fmt.Sprintf("pod-%04d", i) }
 func containerID(i int) string { return fmt.Sprintf("%064x", 0xc0000+i) }
 func sandboxID(i int) string   { return fmt.Sprintf("%064x", 0x50000+i) }
 
-const namespace = "bench"
+const (
+	namespace     = "bench"
+	containerName = "main"
+)
 
 // requestBytes spreads pods over being within and above their request.
 func requestBytes(i int) int64 { return int64(i%7) << 20 }
@@ -29,7 +34,7 @@ func podRows(n int) []eviction.Pod {
 			Priority: int32(i % 3 * 1000), QoSClass: eviction.Burstable,
 			StartTime: began.Add(time.Duration(i) * time.Minute), OwnerKind: "ReplicaSet",
 			MemoryRequestBytes: requestBytes(i),
-			Containers:         []eviction.Container{{Name: "main", ID: containerID(i)}},
+			Containers:         []eviction.Container{{Name: containerName, ID: containerID(i)}},
 		}
 	}
 	return rows
@@ -47,4 +52,24 @@ func candidates(n int) []eviction.Candidate {
 		}}
 	}
 	return out
+}
+
+// writeManifests describes pods to evictd. All are burstable, and the first one
+// has the lowest priority of those above their request: the victim.
+func writeManifests(dir string, n int) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for i := range n {
+		manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod",
+"metadata":{"name":%q,"namespace":%q,"uid":%q,"labels":{"app":"bench"}},
+"spec":{"priority":%d,"terminationGracePeriodSeconds":30,"containers":[{"name":%q,"image":"bench",
+"resources":{"requests":{"memory":"%d","cpu":"10m"}}}]},
+"status":{"phase":"Running","qosClass":"Burstable","startTime":"2026-01-01T00:00:00Z"}}
+`, podName(i), namespace, podUID(i), i%3*1000, containerName, requestBytes(i)+1)
+		if err := os.WriteFile(filepath.Join(dir, podName(i)+".json"), []byte(manifest), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

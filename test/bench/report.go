@@ -6,9 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // A part is one table of figures.
@@ -36,43 +36,54 @@ type row struct {
 	Values map[string]float64 `json:"values"`
 }
 
-// print writes p as a table; a value that a row lacks is a dash.
+// print writes p as a table; a value that a row lacks is a dash. Names stand
+// left, figures right.
 func (p *part) print(w io.Writer) error {
-	fmt.Fprintf(w, "\n%s\n", p.Title)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	peers := false
-	for _, r := range p.Rows {
-		peers = peers || r.Peer != ""
-	}
-	cells := []string{"", "pods"}
+	grid := [][]string{{"", "pods"}}
 	for _, c := range p.Columns {
-		cells = append(cells, c.head)
+		grid[0] = append(grid[0], c.head)
 	}
-	if peers {
-		cells = append(cells, "peer")
-	}
-	fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
+	grid[0] = append(grid[0], "peer")
 	for _, r := range p.Rows {
 		cells := []string{r.Name, strconv.Itoa(r.Pods)}
 		for _, c := range p.Columns {
-			cell := "-"
-			if v, ok := r.Values[c.key]; ok {
-				cell = strconv.FormatFloat(v, 'f', c.decimals, 64)
-			}
-			cells = append(cells, cell)
+			cells = append(cells, c.cell(r))
 		}
-		if peers {
-			cells = append(cells, r.Peer)
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
+		grid = append(grid, append(cells, r.Peer))
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	widths := make([]int, len(grid[0]))
+	compared := slices.ContainsFunc(p.Rows, func(r row) bool { return r.Peer != "" })
+	for _, cells := range grid {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n%s\n", p.Title)
+	for _, cells := range grid {
+		last := len(cells) - 1
+		fmt.Fprintf(&out, "  %-*s", widths[0], cells[0])
+		for i, cell := range cells[1:last] {
+			fmt.Fprintf(&out, "  %*s", widths[i+1], cell)
+		}
+		if compared {
+			fmt.Fprintf(&out, "  %s", cells[last])
+		}
+		out.WriteByte('\n')
 	}
 	for _, n := range p.Notes {
-		fmt.Fprintln(w, " ", n)
+		fmt.Fprintf(&out, "  %s\n", n)
 	}
-	return nil
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (c column) cell(r row) string {
+	v, ok := r.Values[c.key]
+	if !ok {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'f', c.decimals, 64)
 }
 
 // save writes all parts as JSON.

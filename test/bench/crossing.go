@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	crossingPods = 110
+	// The cgroup of all pods may use crossingLimit; the threshold is crossed when
+	// crossingLevel of it is used.
+	crossingLimit = 256 << 20
+	crossingLevel = 128 << 20
+	// calm is longer than evictd remembers the last wake: each crossing finds it
+	// as a quiet node does.
+	calm = 1200 * time.Millisecond
+	// missedAfter is when an eviction does not come any more: the interval is long
+	// enough that only a notification can bring it.
+	missedAfter = 5 * time.Second
+)
+
+// reactions are what followed crossings, each counted from the crossing.
+type reactions struct {
+	kernel, chosen, stopped []time.Duration
+	missed                  int
+}
+
+// crossings lets a hog cross allocatableMemory.available of the bench's own
+// cgroup, again and again, and measures what evictd does.
+func crossings(ctx context.Context, b *bench) (_ *part, err error) {
+	s, err := newSite(b, crossingPods, crossingLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	h, err := startHog(s.cgroups.pod(0), s.cgroups.path(), crossingLevel)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	n, err := newNotifier(s.cgroups.path(), crossingLevel)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	d, err := s.start(map[string]any{
+		"monitoringInterval": longerThanTheBench,
+		"evictionHard":       map[string]string{"allocatableMemory.available": fmt.Sprint(crossingLimit - crossingLevel)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.stop()) }()
+	if err := d.awaitReady(ctx); err != nil {
+		return nil, err
+	}
+	x := &crosser{site: s, hog: h, kernel: n, daemon: d, stops: make(chan time.Duration), drained: make(chan struct{})}
+	s.cri.notify(x.onStop)
+	defer close(x.drained)
+
+	// The first one reads all manifests and opens all files; it is told apart.
+	var first, all reactions
+	if err := x.cross(ctx, &first); err != nil {
+		return nil, err
+	}
+	for range b.crossings {
+		if err := x.cross(ctx, &all); err != nil {
+			return nil, err
+		}
+	}
+	return all.part(first), nil
+}
+
+// A crosser makes crossings and looks what happens.
+type crosser struct {
+	site   *site
+	hog    *hog
+	kernel *notifier
+	daemon *daemon
+	// stops has the time of each StopContainer, which is answered when the hog's
+	// memory is free again, as that of a killed container is.
+	stops   chan time.Duration
+	drained chan struct{}
+}
+
+// onStop is called by the runtime.
+func (x *crosser) onStop() {
+	select {
+	case x.stops <- monotonic():
+		<-x.drained
+	case <-x.drained:
+	}
+}
+
+// cross makes one crossing and puts everything back.
+func (x *crosser) cross(ctx context.Context, r *reactions) error {
+	if err := wait(ctx, calm); err != nil {
+		return err
+	}
+	x.daemon.forget()
+	x.kernel.drain()
+	crossed, err := x.hog.fill(ctx)
+	if err != nil {
+		return err
+	}
+	chosen, err := x.daemon.await(ctx, "evicting pod", missedAfter)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		r.missed++
+		return x.hog.drain(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if uid := chosen.text("uid"); uid != podUID(0) {
+		return fmt.Errorf("evictd chose %s (uid %s), want the pod that fills memory, uid %s", chosen.text("pod"), uid, podUID(0))
+	}
+	r.chosen = append(r.chosen, chosen.at-crossed)
+	select {
+	case at := <-x.stops:
+		r.stopped = append(r.stopped, at-crossed)
+	case <-time.After(missedAfter):
+		return errors.New("evictd chose a victim and did not stop its container")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case at := <-x.kernel.rings:
+		r.kernel = append(r.kernel, max(0, at-crossed)) // it may beat the hog's own look
+	default:
+	}
+	if err := x.hog.drain(ctx); err != nil {
+		return err
+	}
+	select {
+	case x.drained <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if _, err := x.daemon.await(ctx, "pod finished", missedAfter); err != nil {
+		return err
+	}
+	x.site.cri.revive()
+	return nil
+}
+
+func (r *reactions) part(first reactions) *part {
+	p := &part{
+		Title: "Threshold crossed, and then: allocatableMemory.available of an own cgroup, notifications only, µs",
+		Columns: []column{
+			{"p50_us", "p50", 0}, {"p99_us", "p99", 0}, {"max_us", "max", 0}, {"first_us", "first", 0},
+			{"budget_p50_us", "budget p50", 0}, {"budget_p99_us", "p99", 0}, {"ratio", "ratio", 2}, {"crossings", "crossings", 0}, {"missed", "missed", 0},
+		},
+		Notes: []string{
+			fmt.Sprintf("A process fills %d MiB about as fast as it can, and stamps the crossing; 110 pods with cgroups and manifests, a runtime that", crossingLevel>>20),
+			"answers at once. \"first\" is the crossing before these, with manifests and files not read yet. The ratio is of medians.",
+		},
+	}
+	kernel := quantile(slices.Sorted(slices.Values(r.kernel)), 0.5)
+	add := func(name string, took, first []time.Duration, more map[string]float64) {
+		sorted := slices.Sorted(slices.Values(took))
+		values := map[string]float64{
+			"p50_us": micros(quantile(sorted, 0.5)), "p99_us": micros(quantile(sorted, 0.99)), "max_us": micros(quantile(sorted, 1)),
+			"crossings": float64(len(sorted)),
+		}
+		for k, v := range more {
+			values[k] = v
+		}
+		if len(first) > 0 {
+			values["first_us"] = micros(first[0])
+		}
+		row := row{Name: name, Pods: crossingPods, Values: values}
+		if more != nil && kernel > 0 {
+			row.Peer, values["ratio"] = "the kernel's notification alone", values["p50_us"]/micros(kernel)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	missed := float64(r.missed)
+	add("kernel's notification", r.kernel, first.kernel, nil)
+	add("victim chosen (logged)", r.chosen, first.chosen, map[string]float64{"missed": missed, "budget_p50_us": budgetCrossingP50, "budget_p99_us": budgetCrossingP99})
+	add("StopContainer called", r.stopped, first.stopped, map[string]float64{"missed": missed})
+	return p
+}

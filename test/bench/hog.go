@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The hog is a second process of this program in the cgroup of a pod. It fills
+// memory until the usage of the cgroup of all pods passes a level, and says when
+// it saw that: it makes the crossing, so nobody can see it earlier.
+
+const (
+	// hogEnv tells the hog its pod's cgroup, that of all pods and the level.
+	hogEnv = "EVICTD_BENCH_HOG"
+	// hogStep is how much is filled between two looks, some 10 µs.
+	hogStep = 64 << 10
+	// hogBeyond is how far it goes beyond the crossing: the kernel looks at its
+	// levels once in 128 pages.
+	hogBeyond = 2 << 20
+)
+
+type hog struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines chan string
+	done  chan struct{}
+}
+
+// startHog starts a hog that is to lift the usage in all over levelBytes.
+func startHog(pod, all string, levelBytes int64) (*hog, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	h := &hog{cmd: exec.Command(self), lines: make(chan string, 1), done: make(chan struct{})}
+	h.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%s:%d", hogEnv, pod, all, levelBytes))
+	h.cmd.Stderr = os.Stderr
+	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := h.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := start(h.cmd); err != nil {
+		return nil, fmt.Errorf("start hog: %w", err)
+	}
+	go func() { // ends with the process, which stop waits for
+		for s := bufio.NewScanner(stdout); s.Scan(); {
+			h.lines <- s.Text()
+		}
+		close(h.lines)
+		_ = h.cmd.Wait()
+		close(h.done)
+	}()
+	return h, nil
+}
+
+// fill lets the hog fill and returns when it crossed the level.
+func (h *hog) fill(ctx context.Context) (time.Duration, error) {
+	answer, err := h.ask(ctx, "fill")
+	if err != nil {
+		return 0, err
+	}
+	at, err := strconv.ParseInt(answer, 10, 64)
+	return time.Duration(at), err
+}
+
+// drain lets the hog give its memory back.
+func (h *hog) drain(ctx context.Context) error {
+	_, err := h.ask(ctx, "drain")
+	return err
+}
+
+func (h *hog) ask(ctx context.Context, what string) (string, error) {
+	if _, err := fmt.Fprintln(h.stdin, what); err != nil {
+		return "", fmt.Errorf("hog: %s: %w", what, err)
+	}
+	select {
+	case answer, ok := <-h.lines:
+		if !ok {
+			return "", fmt.Errorf("hog: ended while asked to %s", what)
+		}
+		return answer, nil
+	case <-time.After(10 * time.Second):
+		return "", fmt.Errorf("hog: no answer to %s", what)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// stop ends the hog: it leaves when its input ends.
+func (h *hog) stop() error {
+	h.stdin.Close()
+	go func() {
+		for range h.lines { // an answer that nobody waits for any more
+			continue
+		}
+	}()
+	return end(h.cmd.Process, h.done)
+}
+
+// runIfHog turns this process into a hog if it was started as one, and then
+// does not return.
+func runIfHog() {
+	setting := os.Getenv(hogEnv)
+	if setting == "" {
+		return
+	}
+	if err := runHog(setting); err != nil {
+		fmt.Fprintln(os.Stderr, "hog:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runHog(setting string) error {
+	f := strings.Split(setting, ":")
+	if len(f) != 3 {
+		return fmt.Errorf("%s=%q, want POD:ALL:LEVEL", hogEnv, setting)
+	}
+	level, err := strconv.ParseInt(f[2], 10, 64)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(f[0], "cgroup.procs"), []byte("0"), 0); err != nil {
+		return err
+	}
+	w := working{}
+	if w.usage, err = os.Open(filepath.Join(f[1], "memory.usage_in_bytes")); err != nil {
+		return err
+	}
+	if w.stat, err = os.Open(filepath.Join(f[1], "memory.stat")); err != nil {
+		return err
+	}
+	memory, err := unix.Mmap(-1, 0, int(level)+2*hogBeyond, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	// Huge pages would make steps of 2 MiB. Without the option there are none.
+	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		answer := "drained"
+		if in.Text() == "fill" {
+			at, err := fillOver(memory, &w, level)
+			if err != nil {
+				return err
+			}
+			answer = strconv.FormatInt(int64(at), 10)
+		} else if err := unix.Madvise(memory, unix.MADV_DONTNEED); err != nil {
+			return err
+		}
+		fmt.Println(answer)
+	}
+	return nil
+}
+
+// fillOver touches memory until the working set is above level, then a bit
+// more, and returns when it was.
+func fillOver(memory []byte, w *working, level int64) (crossed time.Duration, err error) {
+	beyond := 0
+	for i := 0; i < len(memory); i += os.Getpagesize() {
+		memory[i] = 1
+		if i%hogStep != 0 {
+			continue
+		}
+		if beyond += hogStep; crossed != 0 {
+			if beyond > hogBeyond {
+				return crossed, nil
+			}
+			continue
+		}
+		over, err := w.over(level)
+		if err != nil {
+			return 0, err
+		}
+		if over {
+			crossed, beyond = monotonic(), 0
+		}
+	}
+	return 0, errors.New("all memory is touched and the level is not crossed")
+}
+
+// working reads the working set of a cgroup: usage less inactive file pages.
+type working struct {
+	usage, stat *os.File
+	buf         [16 << 10]byte
+}
+
+// over reads the statistics, which are slow, only when the usage is above.
+func (w *working) over(level int64) (bool, error) {
+	n, err := w.usage.ReadAt(w.buf[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	usage, err := strconv.ParseInt(strings.TrimSpace(string(w.buf[:n])), 10, 64)
+	if err != nil || usage <= level {
+		return false, err
+	}
+	if n, err = w.stat.ReadAt(w.buf[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return usage-field(w.buf[:n], "total_inactive_file") > level, nil
+}
