@@ -1,0 +1,120 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// builtin reports whether a plugin of that name comes with the host. All others
+// are custom and go before them.
+func builtin(name string) bool { return name == "memory" || name == "disk" || name == "pid" }
+
+// An offer is one thing that a plugin can do for a signal.
+type offer struct {
+	signal     eviction.Signal
+	capability eviction.Capability
+}
+
+var capabilities = []struct {
+	bit  eviction.Capability
+	name string
+}{
+	{eviction.CanObserve, "observe"},
+	{eviction.CanMeasure, "measure"},
+	{eviction.CanWatch, "watch"},
+	{eviction.CanRank, "rank"},
+	{eviction.CanReclaim, "reclaim"},
+}
+
+// offers lists what p offers, in the order of its signals.
+func offers(p *eviction.Plugin) []offer {
+	var all []offer
+	for _, s := range p.Signals {
+		has := p.For(s.Signal)
+		for _, c := range capabilities {
+			if has.Has(c.bit) {
+				all = append(all, offer{s.Signal, c.bit})
+			}
+		}
+	}
+	return all
+}
+
+func (o offer) String() string { return o.verb() + " " + string(o.signal) }
+
+func (o offer) verb() string {
+	for _, c := range capabilities {
+		if c.bit == o.capability {
+			return c.name
+		}
+	}
+	return ""
+}
+
+func offerNames(p *eviction.Plugin) []string {
+	var names []string
+	for _, o := range offers(p) {
+		names = append(names, o.String())
+	}
+	return names
+}
+
+// A claim is a plugin that was admitted and what it came with.
+type claim struct {
+	name   string
+	plugin *eviction.Plugin
+}
+
+// conflict returns why a and b cannot both serve, nil if they can. Both are
+// named.
+func conflict(a, b claim) error {
+	var errs []error
+	if builtin(a.name) == builtin(b.name) {
+		theirs := offers(b.plugin)
+		for _, o := range offers(a.plugin) {
+			if slices.Contains(theirs, o) {
+				errs = append(errs, fmt.Errorf("plugins %q and %q both offer %s, want one of them: remove or disable the other", a.name, b.name, o))
+			}
+		}
+	}
+	for _, s := range a.plugin.Signals {
+		for _, t := range b.plugin.Signals {
+			if s.Signal == t.Signal && s.Definition != nil && t.Definition != nil && *s.Definition != *t.Definition {
+				errs = append(errs, fmt.Errorf("plugins %q and %q define %s differently, want the same unit, format, resource and condition", a.name, b.name, s.Signal))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A roster is the running plugins and who serves what. It never changes.
+type roster struct {
+	instances []*Instance
+	providers map[offer][]*Instance
+}
+
+// newRoster assigns: custom before built-in, then by name.
+func newRoster(instances []*Instance) *roster {
+	slices.SortFunc(instances, func(a, b *Instance) int {
+		if x, y := builtin(a.Name), builtin(b.Name); x != y {
+			if y {
+				return -1
+			}
+			return 1
+		}
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	r := &roster{instances: instances, providers: map[offer][]*Instance{}}
+	for _, i := range instances {
+		for _, o := range offers(i.Plugin) {
+			r.providers[o] = append(r.providers[o], i)
+		}
+	}
+	return r
+}

@@ -1,0 +1,84 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// checkObservations returns what of a reply may be used, and an error about the
+// rest: an observation that cannot be is unknown, one that was not asked for is
+// dropped.
+func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.ObserveReply) (eviction.ObserveReply, error) {
+	var errs []error
+	kept := make([]eviction.Observation, 0, len(reply.Observations))
+	for _, o := range reply.Observations {
+		if !slices.Contains(asked, o.Signal) {
+			errs = append(errs, fmt.Errorf("observation of %.100q, which was not asked for", o.Signal))
+			continue
+		}
+		bad := ""
+		switch i := slices.IndexFunc(kept, func(k eviction.Observation) bool { return k.Signal == o.Signal }); {
+		case i >= 0:
+			// Which of the two is right cannot be known.
+			bad = "observed twice in one reply"
+			kept = slices.Delete(kept, i, i+1)
+		case o.State > eviction.Absent:
+			bad = fmt.Sprintf("state %d, want %d to %d", o.State, eviction.Unknown, eviction.Absent)
+		case o.State == eviction.Observed && o.Capacity < 0:
+			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
+		}
+		if bad != "" {
+			errs = append(errs, fmt.Errorf("%s: %s", o.Signal, bad))
+			o = eviction.Observation{Signal: o.Signal, Err: eviction.ErrInvalidReply.Error() + ": " + bad}
+		}
+		kept = append(kept, o)
+	}
+	reply.Observations = kept
+	if reply.Layout != nil && !ownsLayout {
+		errs = append(errs, errors.New("layout from a plugin that does not own it"))
+		reply.Layout = nil
+	}
+	return reply, errors.Join(errs...)
+}
+
+// checkRanking checks that each entry is a different candidate. A plugin that
+// names others cannot be believed in what it says of the rest.
+func checkRanking(candidates []eviction.Candidate, ranked []eviction.Ranked) error {
+	open := make(map[string]bool, len(candidates))
+	for i := range candidates {
+		open[candidates[i].Pod.UID] = true
+	}
+	for i := range ranked {
+		uid := ranked[i].UID
+		first, known := open[uid]
+		switch {
+		case !known:
+			return fmt.Errorf("%w: pod uid %.64q in the ranking was never sent", eviction.ErrInvalidReply, uid)
+		case !first:
+			return fmt.Errorf("%w: pod uid %.64q is in the ranking twice", eviction.ErrInvalidReply, uid)
+		}
+		open[uid] = false
+	}
+	return nil
+}
+
+// checkMeasurement makes a measurement unknown that has a figure below zero.
+func checkMeasurement(m *eviction.Measurement) error {
+	for i := range m.Usage {
+		if u := m.Usage[i]; u.Value < 0 {
+			err := fmt.Errorf("%w: usage of %s by pod uid %.64q is %d, want at least 0", eviction.ErrInvalidReply, u.Signal, m.UID, u.Value)
+			*m = eviction.Measurement{UID: m.UID, Err: err.Error()}
+			return err
+		}
+	}
+	return nil
+}
+
+// checkReclaimed makes amounts that cannot be zero.
+func checkReclaimed(r eviction.Reclaimed) eviction.Reclaimed {
+	r.Bytes, r.Inodes = max(0, r.Bytes), max(0, r.Inodes)
+	return r
+}

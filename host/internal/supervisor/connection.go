@@ -1,0 +1,138 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+
+	"github.com/evictd/evictd/shared/wire"
+)
+
+// A connection is a started process and the gRPC connection to it.
+type connection struct {
+	proc   *process
+	client *plugin.Client
+	wire   *wire.Client
+	// dir is the private directory of the socket.
+	dir string
+
+	mu    sync.Mutex
+	conns []*grpc.ClientConn
+}
+
+// A launch is what to start and how.
+type launch struct {
+	name string
+	// path is the file in the plugin directory, resolved the one without links.
+	path, resolved string
+	socketRoot     string
+	mtls           bool
+	timeout        time.Duration
+}
+
+// connect starts the file and returns once it can be called. On an error nothing
+// is left of it.
+func connect(ctx context.Context, proc *process, l launch) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	c := newConnection(ctx, proc, l)
+	done := make(chan error, 1)
+	go func() { done <- c.dial() }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		// Killing the process ends whatever go-plugin waits for.
+		err = errors.Join(ctx.Err(), proc.stop(0))
+		<-done
+	}
+	if err == nil {
+		return c, nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not ready within %s: %w", l.timeout, err)
+	}
+	return nil, errors.Join(err, c.close(0))
+}
+
+// newConnection sets go-plugin up for one start; nothing of it can be used
+// twice.
+func newConnection(ctx context.Context, proc *process, l launch) *connection {
+	c := &connection{proc: proc}
+	stdout, stderr := proc.log.lines(), proc.log.lines()
+	c.client = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  wire.Handshake,
+		VersionedPlugins: wire.ClientPlugins(),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		AutoMTLS:         l.mtls,
+		SkipHostEnv:      true,
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: l.socketRoot},
+		StartTimeout:     l.timeout,
+		Logger:           hclog.NewNullLogger(),
+		// What the plugin's code prints after the handshake comes through gRPC.
+		SyncStdout: stdout, SyncStderr: stderr,
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxMessageBytes), grpc.MaxCallSendMsgSize(wire.MaxMessageBytes)),
+			grpc.WithStreamInterceptor(c.remember),
+		},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
+			c.dir = dir
+			cmd.Path, cmd.Args, cmd.Err = l.resolved, []string{l.path}, nil
+			return &handshake{proc: proc, cmd: cmd, name: l.name, dir: filepath.Clean(dir), mtls: l.mtls, given: ctx.Done()}, nil
+		},
+	})
+	return c
+}
+
+func (c *connection) dial() error {
+	if _, err := c.client.Start(); err != nil {
+		return err
+	}
+	protocol, err := c.client.Client()
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	raw, err := protocol.Dispense(wire.PluginName)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	c.wire = raw.(*wire.Client)
+	return nil
+}
+
+// remember keeps go-plugin's connections, of which it drops those that fail
+// early without closing them. It opens streams on each one first of all.
+func (c *connection) remember(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	c.mu.Lock()
+	if len(c.conns) == 0 || c.conns[len(c.conns)-1] != cc {
+		c.conns = append(c.conns, cc)
+	}
+	c.mu.Unlock()
+	return streamer(ctx, desc, cc, method, opts...)
+}
+
+// close ends the process and everything that belongs to it.
+func (c *connection) close(grace time.Duration) error {
+	err := c.proc.stop(grace)
+	// With the process gone Kill waits for nothing; before, it might for ever.
+	c.client.Kill()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cc := range c.conns {
+		_ = cc.Close()
+	}
+	if c.dir != "" {
+		err = errors.Join(err, os.RemoveAll(c.dir))
+	}
+	return err
+}

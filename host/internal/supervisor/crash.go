@@ -1,0 +1,66 @@
+package supervisor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// patience says how a plugin that fails is tried again.
+type patience struct {
+	first, longest time.Duration // between two starts
+	// crashes within window put a plugin into quarantine for as long as window.
+	crashes int
+	window  time.Duration
+	// stable is how long a plugin must run to be waited for no longer than after
+	// its first crash.
+	stable time.Duration
+}
+
+func defaultPatience() patience {
+	return patience{first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute, stable: time.Minute}
+}
+
+// crashes remembers the crashes of one plugin.
+type crashes struct {
+	patience patience
+	wait     *backoff.ExponentialBackOff
+	times    []time.Time
+}
+
+func newCrashes(p patience) *crashes {
+	wait := backoff.NewExponentialBackOff()
+	// The jitter goes both ways and comes on top: these bounds keep what is waited
+	// between first and longest.
+	wait.RandomizationFactor = 0.2
+	wait.InitialInterval = time.Duration(float64(p.first) / 0.8)
+	wait.MaxInterval = time.Duration(float64(p.longest) / 1.2)
+	wait.Multiplier = 2
+	return &crashes{patience: p, wait: wait}
+}
+
+// next returns how long to wait before the next start, after the plugin ran for
+// some time. A plugin that the host killed did not crash: it is waited for, but
+// never put into quarantine, since on a thrashing node that would end it when it
+// is needed most.
+func (c *crashes) next(now time.Time, ran time.Duration, crashed bool) (wait time.Duration, quarantine bool) {
+	if ran >= c.patience.stable {
+		c.wait.Reset()
+	}
+	if crashed {
+		c.times = slices.DeleteFunc(c.times, func(t time.Time) bool { return now.Sub(t) >= c.patience.window })
+		c.times = append(c.times, now)
+	}
+	if len(c.times) >= c.patience.crashes {
+		c.forget()
+		return c.patience.window, true
+	}
+	return c.wait.NextBackOff(), false
+}
+
+// forget gives the plugin a fresh start.
+func (c *crashes) forget() {
+	c.times = nil
+	c.wait.Reset()
+}

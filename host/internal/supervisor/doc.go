@@ -1,0 +1,14 @@
+// Package supervisor keeps the plugin processes of a host: it finds them,
+// checks who may have written them, starts them, keeps them running, tells who
+// is in charge of which signal, and ends them with the host.
+//
+// What it hands out is an eviction.Plugin per running process whose calls have
+// deadlines and whose replies were checked. It does not decide when to call
+// which of them and knows nothing of thresholds or pods: that is
+// host/internal/loop.
+//
+// A plugin is never waited for without a deadline, and nothing that a plugin
+// writes reaches go-plugin's own parsers unchecked: those of v1.8.0 panic on a
+// log line whose message is not a string, and on a certificate that nobody
+// asked for.
+package supervisor

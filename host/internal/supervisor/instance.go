@@ -1,0 +1,93 @@
+package supervisor
+
+import (
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// An Instance is one running process of a plugin.
+type Instance struct {
+	// Name is the plugin's name, that of its file.
+	Name string
+	// Generation is different for each start of any plugin and grows.
+	Generation uint64
+	PID        int
+	// Plugin is what the plugin said of itself, its capabilities being calls that
+	// have deadlines of their own and whose replies are checked. They may be used
+	// as long as the instance is pinned, and fail afterwards at the latest.
+	Plugin *eviction.Plugin
+
+	supervisor *Supervisor
+	conn       *connection
+	// remote is the plugin without guards.
+	remote eviction.Plugin
+	mtls   bool
+	// doom is closed when the process is to be ended: condemned, and not pinned.
+	doom chan struct{}
+
+	// Below is guarded by the supervisor's mutex.
+	pins      int
+	condemned *sentence
+	misses    misses
+	blamed    string
+	// revision is that of the settings that it was configured with.
+	revision uint64
+}
+
+// A sentence is why the host ends a process that still runs.
+type sentence struct {
+	why error
+	// hung processes are not asked to leave.
+	hung bool
+}
+
+// A Pass keeps the instances of one moment alive: none of them is ended for its
+// timeouts or replaced until Release. It cannot keep one from crashing.
+type Pass struct {
+	supervisor *Supervisor
+	roster     *roster
+}
+
+// Pin starts a pass. It must be released.
+func (s *Supervisor) Pin() *Pass {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.roster.instances {
+		i.pins++
+	}
+	return &Pass{supervisor: s, roster: s.roster}
+}
+
+// Providers returns who offers c for sig: the one in charge first, its fallbacks
+// after it. The slice must not be changed.
+func (p *Pass) Providers(sig eviction.Signal, c eviction.Capability) []*Instance {
+	return p.roster.providers[offer{sig, c}]
+}
+
+// Instances returns all running instances, custom ones first. The slice must not
+// be changed.
+func (p *Pass) Instances() []*Instance { return p.roster.instances }
+
+// Release ends the pass. Releasing twice is harmless.
+func (p *Pass) Release() {
+	s := p.supervisor
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range p.roster.instances {
+		i.pins--
+		i.execute()
+	}
+	p.roster = &roster{}
+}
+
+// execute lets the end of a condemned instance begin when no pass needs it. The
+// supervisor's mutex is held.
+func (i *Instance) execute() {
+	if i.condemned == nil || i.pins > 0 {
+		return
+	}
+	select {
+	case <-i.doom:
+	default:
+		close(i.doom)
+	}
+}

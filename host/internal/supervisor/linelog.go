@@ -1,0 +1,146 @@
+package supervisor
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// maxLineBytes is the longest line that an hclog plugin may write (facts of
+	// go-plugin's own reader); maxTextBytes is how much of a line that is not in
+	// its format is logged, and of any line kept.
+	maxLineBytes = 64 << 10
+	maxTextBytes = 2 << 10
+	// keptLines are shown in the status of a plugin.
+	keptLines = 100
+	// maxLinesPerSecond is more than a plugin has to say, and little enough for
+	// the host's log when it goes wild.
+	maxLinesPerSecond = 200
+)
+
+// A lineLog passes a plugin's output on to the host's log and keeps the last
+// lines of it, also beyond the life of the process.
+type lineLog struct {
+	log  *slog.Logger
+	name string
+
+	mu      sync.Mutex
+	kept    [keptLines]string
+	written int
+	// second is when the present budget started, dropped what did not fit into it.
+	second  time.Time
+	budget  int
+	dropped int
+}
+
+func newLineLog(log *slog.Logger, name string) *lineLog {
+	return &lineLog{log: log, name: name}
+}
+
+// follow logs the lines of r until its end.
+func (l *lineLog) follow(r io.Reader) {
+	lines := l.lines()
+	_, _ = io.Copy(lines, r)
+	lines.flush()
+}
+
+// lines returns a writer whose lines are logged. It is for one goroutine.
+func (l *lineLog) lines() *splitter { return &splitter{max: maxLineBytes, emit: l.line} }
+
+// line logs one line of stderr: an hclog record, or text.
+func (l *lineLog) line(line []byte, cut bool) {
+	record, ok := parseRecord(line)
+	if cut || !ok {
+		l.text(line, cut)
+		return
+	}
+	if l.keep(clip(line, len(line) > maxTextBytes)) {
+		l.pass(record)
+	}
+}
+
+// pass logs a record at its own level. Its fields are in a group of their own:
+// a plugin cannot pass them off as the host's.
+func (l *lineLog) pass(r record) {
+	log := l.log.Info
+	switch r.level {
+	case slog.LevelDebug:
+		log = l.log.Debug
+	case slog.LevelWarn:
+		log = l.log.Warn
+	case slog.LevelError:
+		log = l.log.Error
+	}
+	if len(r.fields) == 0 {
+		log("plugin log", "plugin", l.name, "text", r.message)
+		return
+	}
+	log("plugin log", "plugin", l.name, "text", r.message, "fields", slog.GroupValue(r.fields...))
+}
+
+// text logs a line as it is.
+func (l *lineLog) text(line []byte, cut bool) {
+	if len(line) == 0 {
+		return
+	}
+	text := clip(line, cut || len(line) > maxTextBytes)
+	if l.keep(text) {
+		l.log.Info("plugin output", "plugin", l.name, "text", text)
+	}
+}
+
+func clip(line []byte, cut bool) string {
+	if !cut {
+		return string(line)
+	}
+	return fmt.Sprintf("%s... (cut)", line[:min(len(line), maxTextBytes)])
+}
+
+// keep keeps a line and reports whether it may be logged as well.
+func (l *lineLog) keep(line string) bool {
+	now := time.Now()
+	l.mu.Lock()
+	l.kept[l.written%keptLines] = line
+	l.written++
+	dropped := 0
+	if now.Sub(l.second) >= time.Second {
+		l.second, l.budget = now, maxLinesPerSecond
+		dropped, l.dropped = l.dropped, 0
+	}
+	ok := l.budget > 0
+	if ok {
+		l.budget--
+	} else {
+		l.dropped++
+	}
+	l.mu.Unlock()
+	if dropped > 0 {
+		l.log.Warn("plugin writes too much, lines were not logged", "plugin", l.name, "lines", dropped, "perSecond", maxLinesPerSecond)
+	}
+	return ok
+}
+
+// last returns the last n lines kept, oldest first.
+func (l *lineLog) last(n int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = min(n, l.written, keptLines)
+	lines := make([]string, 0, n)
+	for i := l.written - n; i < l.written; i++ {
+		lines = append(lines, l.kept[i%keptLines])
+	}
+	return lines
+}
+
+// mark remembers the present end of the log for since.
+func (l *lineLog) mark() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written
+}
+
+// since returns the last lines written after mark, at most n.
+func (l *lineLog) since(mark, n int) []string { return l.last(min(n, l.mark()-mark)) }

@@ -1,0 +1,85 @@
+package supervisor
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Options is what a Supervisor is made of. Dir, SocketRoot and Log are
+// required.
+type Options struct {
+	// Dir is the plugin directory.
+	Dir string
+	// SocketRoot is a directory of the supervisor's own. Below it each start of a
+	// plugin gets a directory with mode 0700, removed after the plugin's exit.
+	SocketRoot string
+	// Host and Node are told to each plugin.
+	Host eviction.Host
+	Node eviction.NodeFacts
+	// Settings are the plugins' own settings, by name.
+	Settings map[string]Settings
+	Timeouts Timeouts
+	Log      *slog.Logger
+	// Metrics may be nil.
+	Metrics Metrics
+}
+
+// Settings are what the host's configuration says about one plugin.
+type Settings struct {
+	// Config is passed to the plugin as it is, JSON; empty when there is none.
+	Config []byte
+	// AutoMTLS is on unless it points to false.
+	AutoMTLS *bool
+	// Disabled keeps the plugin from being started.
+	Disabled bool
+}
+
+func (s Settings) autoMTLS() bool { return s.AutoMTLS == nil || *s.AutoMTLS }
+
+// Metrics counts what happens to plugins. host/internal/metrics has one.
+type Metrics interface {
+	PluginUp(plugin string, yes bool)
+	PluginGone(plugin string)
+	PluginRestarted(plugin string)
+}
+
+type noMetrics struct{}
+
+func (noMetrics) PluginUp(string, bool)  {}
+func (noMetrics) PluginGone(string)      {}
+func (noMetrics) PluginRestarted(string) {}
+
+// Timeouts are the deadlines of calls. A caller's earlier deadline wins. Zero
+// fields have the defaults that stand beside them.
+type Timeouts struct {
+	// Handshake is from the start of the process until it can be called: 10 s.
+	Handshake time.Duration
+	Describe  time.Duration // 2 s
+	Configure time.Duration // 2 s
+	Observe   time.Duration // 1 s
+	Measure   time.Duration // 5 s
+	Rank      time.Duration // 1 s
+	// ReclaimIdle is how long a reclaim step may make no progress, 30 s; Reclaim
+	// how long it may take in all, 10 min.
+	ReclaimIdle time.Duration
+	Reclaim     time.Duration
+	// Stop is from SIGTERM to SIGKILL: 2 s.
+	Stop time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	return Timeouts{
+		Handshake:   cmp.Or(t.Handshake, 10*time.Second),
+		Describe:    cmp.Or(t.Describe, 2*time.Second),
+		Configure:   cmp.Or(t.Configure, 2*time.Second),
+		Observe:     cmp.Or(t.Observe, time.Second),
+		Measure:     cmp.Or(t.Measure, 5*time.Second),
+		Rank:        cmp.Or(t.Rank, time.Second),
+		ReclaimIdle: cmp.Or(t.ReclaimIdle, 30*time.Second),
+		Reclaim:     cmp.Or(t.Reclaim, 10*time.Minute),
+		Stop:        cmp.Or(t.Stop, 2*time.Second),
+	}
+}

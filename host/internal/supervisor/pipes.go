@@ -1,0 +1,51 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// pipes connect the host with one process. The host keeps parentW open and
+// never writes to it.
+type pipes struct {
+	stdoutR, stdoutW *os.File
+	stderrR, stderrW *os.File
+	parentR, parentW *os.File
+}
+
+func openPipes() (*pipes, error) {
+	p := &pipes{}
+	for _, ends := range [][2]**os.File{{&p.stdoutR, &p.stdoutW}, {&p.stderrR, &p.stderrW}, {&p.parentR, &p.parentW}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("open pipe: %w", err)
+		}
+		*ends[0], *ends[1] = r, w
+	}
+	return p, nil
+}
+
+func (p *pipes) closeChildEnds() {
+	closeAll(p.stdoutW, p.stderrW, p.parentR)
+}
+
+// drainUntil lets reads end at t even if somebody still holds the other ends.
+func (p *pipes) drainUntil(t time.Time) {
+	_ = p.stdoutR.SetReadDeadline(t)
+	_ = p.stderrR.SetReadDeadline(t)
+}
+
+// close closes all that is open. Closing twice is harmless.
+func (p *pipes) close() {
+	closeAll(p.stdoutR, p.stdoutW, p.stderrR, p.stderrW, p.parentR, p.parentW)
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}

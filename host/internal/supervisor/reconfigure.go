@@ -1,0 +1,103 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Reconfigure puts new facts and settings into force, whole or not at all: when
+// a plugin refuses, those that had accepted get the former ones back, and the
+// error says who refused and why. Plugins that do not run get the new settings
+// when they start; those that were refused or failed are tried again.
+func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings) error {
+	select {
+	case s.reconfiguring <- struct{}{}:
+		defer func() { <-s.reconfiguring }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	formerNode, former := s.node, s.settings
+	s.mu.Unlock()
+	var told []*Instance
+	for {
+		next := s.nextToTell(node, settings, told)
+		if next == nil {
+			return nil
+		}
+		told = append(told, next)
+		err := next.configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[next.Name].Config})
+		if err == nil {
+			continue
+		}
+		return errors.Join(fmt.Errorf("plugin %s: %w", next.Name, err), s.takeBack(ctx, formerNode, former, told, err))
+	}
+}
+
+// nextToTell returns an instance that has not been told of the new settings.
+// When there is none they are in force from that moment on.
+func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Settings, told []*Instance) *Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.members)) {
+		i := s.members[name].instance
+		if i == nil || settings[name].Disabled || settings[name].autoMTLS() != i.mtls || slices.Contains(told, i) {
+			continue
+		}
+		return i
+	}
+	s.node, s.settings = node, maps.Clone(settings)
+	s.revision++
+	for _, i := range told {
+		i.revision = s.revision
+	}
+	for name, m := range s.members {
+		if i := m.instance; i != nil && settings[name].autoMTLS() != i.mtls {
+			s.condemn(i, sentence{why: errAgain})
+		}
+	}
+	s.kickAll()
+	signal(s.rescan)
+	return nil
+}
+
+// ended reports whether an instance does not serve any more.
+func (s *Supervisor) ended(i *Instance) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.members[i.Name]
+	return m == nil || m.instance != i || i.condemned != nil
+}
+
+// takeBack puts the former settings into force again where new ones were
+// accepted. A plugin of which it is not certain what it has is started anew.
+func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings, told []*Instance, refused error) error {
+	// The caller's deadline must not leave half of it undone; each call has its own.
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for n, i := range slices.Backward(told) {
+		var err error
+		if n == len(told)-1 {
+			if errors.Is(refused, eviction.ErrRefused) {
+				continue // It has kept the former ones.
+			}
+			if s.ended(i) {
+				continue
+			}
+			err = refused
+		} else if err = i.configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[i.Name].Config}); err == nil || s.ended(i) {
+			continue
+		} else {
+			errs = append(errs, fmt.Errorf("plugin %s: put the former configuration back: %w", i.Name, err))
+		}
+		s.mu.Lock()
+		s.condemn(i, sentence{why: err, hung: true})
+		s.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}

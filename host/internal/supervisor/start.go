@@ -1,0 +1,106 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// start starts the plugin's process and gets it to the point where it can
+// serve. On an error nothing is left of it.
+func (m *member) start(ctx context.Context) (*Instance, error) {
+	s := m.supervisor
+	path := pathOf(s.dir, m.name)
+	resolved, err := executable(path, s.self)
+	if err != nil {
+		return nil, refusal{err}
+	}
+	s.mu.Lock()
+	m.starts++
+	again := m.starts > 1
+	mtls := s.settings[m.name].autoMTLS()
+	s.generation++
+	i := &Instance{Name: m.name, Generation: s.generation, supervisor: s, doom: make(chan struct{}), mtls: mtls}
+	s.mu.Unlock()
+	if again {
+		s.metrics.PluginRestarted(m.name)
+	}
+	proc := newProcess(s.spawn, m.log)
+	i.conn, err = connect(ctx, proc, launch{
+		name: m.name, path: path, resolved: resolved, socketRoot: s.socketRoot, mtls: mtls, timeout: s.timeouts.Handshake,
+	})
+	if err != nil {
+		return nil, err
+	}
+	i.PID = proc.id()
+	if err = m.introduce(ctx, i); err == nil {
+		return i, nil
+	}
+	grace := time.Duration(0)
+	if errors.Is(err, eviction.ErrRefused) {
+		grace = s.timeouts.Stop
+	}
+	m.end(i.conn, grace)
+	return nil, err
+}
+
+// introduce asks the plugin what it is and configures it.
+func (m *member) introduce(ctx context.Context, i *Instance) error {
+	s := m.supervisor
+	err := i.ask(ctx, "describe", s.timeouts.Describe, func(ctx context.Context) (err error) {
+		i.remote, err = i.conn.wire.Describe(ctx, s.host)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	i.Plugin = i.guarded(i.remote)
+	return m.configure(ctx, i)
+}
+
+// configure tells an instance the settings now in force.
+func (m *member) configure(ctx context.Context, i *Instance) error {
+	s := m.supervisor
+	s.mu.Lock()
+	req := eviction.ConfigureRequest{Node: s.node, Config: s.settings[m.name].Config}
+	revision := s.revision
+	s.mu.Unlock()
+	if err := i.configure(ctx, req); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	i.revision = revision
+	s.mu.Unlock()
+	return nil
+}
+
+func (i *Instance) configure(ctx context.Context, req eviction.ConfigureRequest) error {
+	if i.remote.Configurer == nil {
+		if len(req.Config) > 0 {
+			return errors.New("configure: the plugin takes no configuration, want none for it")
+		}
+		return nil
+	}
+	return i.ask(ctx, "configure", i.supervisor.timeouts.Configure, func(ctx context.Context) error {
+		return i.remote.Configurer.Configure(ctx, req)
+	})
+}
+
+// ask makes one of the calls that decide on whether the plugin serves at all.
+func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
+	own, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := f(own)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return fmt.Errorf("%s: no answer within %s", what, limit)
+	case errors.Is(err, eviction.ErrUnavailable) && i.conn.proc.waitFor(drainTime):
+		return fmt.Errorf("%s: the plugin crashed (%s)", what, i.conn.proc.ending())
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,269 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// maxSocketRoot is what go-plugin's own names leave of the 107 bytes that a
+// socket's path may have.
+const maxSocketRoot = 65
+
+// A Supervisor runs the plugins of one directory. Make one with New.
+type Supervisor struct {
+	dir, socketRoot string
+	self            uint32
+	host            eviction.Host
+	timeouts        Timeouts
+	patience        patience
+	log             *slog.Logger
+	metrics         Metrics
+
+	ran     atomic.Bool
+	spawn   *spawner
+	started chan struct{}
+	changed chan struct{}
+	// rescan asks Run to compare members with directory and settings.
+	rescan chan struct{}
+	// tried is closed when each plugin found at start has been started once.
+	tried chan struct{}
+	// reconfiguring holds a value while Reconfigure runs.
+	reconfiguring chan struct{}
+	wg            sync.WaitGroup
+
+	// mu guards everything below, and the fields of members and instances that say
+	// so. It is never held across a call to a plugin.
+	mu         sync.Mutex
+	node       eviction.NodeFacts
+	settings   map[string]Settings
+	revision   uint64
+	generation uint64
+	members    map[string]*member
+	claims     map[string]claim
+	roster     *roster
+	// begun: the plugins found at start were begun; untried and unsettled of them
+	// have not been started once, or neither serve nor have failed.
+	begun      bool
+	untried    int
+	unsettled  int
+	undead     []error
+}
+
+// New returns a supervisor of the plugins in o.Dir, none of them started. It is
+// an error if the directory is missing or others could put plugins into it.
+func New(o Options) (*Supervisor, error) {
+	s := &Supervisor{
+		dir: o.Dir, socketRoot: o.SocketRoot, self: uint32(os.Geteuid()),
+		host: o.Host, node: o.Node, settings: o.Settings,
+		timeouts: o.Timeouts.withDefaults(), patience: defaultPatience(),
+		log: o.Log, metrics: o.Metrics,
+		started: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
+		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1),
+		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil),
+	}
+	if s.metrics == nil {
+		s.metrics = noMetrics{}
+	}
+	return s, errors.Join(checkDir(o.Dir, s.self), s.checkSocketRoot())
+}
+
+func (s *Supervisor) checkSocketRoot() error {
+	abs, err := filepath.Abs(s.socketRoot)
+	if err != nil {
+		return fmt.Errorf("socket directory %s: %w", s.socketRoot, err)
+	}
+	s.socketRoot = abs
+	if len(abs) > maxSocketRoot {
+		return fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107", abs, len(abs), maxSocketRoot)
+	}
+	_, info, err := trusted(abs, s.self)
+	if err != nil {
+		return fmt.Errorf("socket directory: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("socket directory %s: is a %s, want a directory", abs, kind(info.Mode()))
+	}
+	return nil
+}
+
+// Started is closed when every plugin found at start serves or has failed its
+// first attempt.
+func (s *Supervisor) Started() <-chan struct{} { return s.started }
+
+// Changed delivers a value after the set of usable instances has changed, one
+// for several changes.
+func (s *Supervisor) Changed() <-chan struct{} { return s.changed }
+
+// Run starts the plugins and keeps them running until ctx ends; then it ends
+// them all. It returns when nothing is left of them, and an error for each
+// process that could not be killed. A Supervisor runs once.
+func (s *Supervisor) Run(ctx context.Context) error {
+	if s.ran.Swap(true) {
+		return errors.New("supervisor ran before, want a new one")
+	}
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	s.spawn = newSpawner()
+	err := s.reconcile(ctx)
+	for err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-s.rescan:
+			if err := s.reconcile(ctx); err != nil {
+				s.log.Error("plugin directory cannot be read, plugins stay as they are", "error", err)
+			}
+		}
+	}
+	s.wg.Wait()
+	s.spawn.close()
+	return errors.Join(append(s.undead, err)...)
+}
+
+// sweep removes the socket directories that a killed host left behind.
+func (s *Supervisor) sweep() error {
+	left, err := os.ReadDir(s.socketRoot)
+	if err != nil {
+		return fmt.Errorf("find old socket directories: %w", err)
+	}
+	for _, dir := range left {
+		if !strings.HasPrefix(dir.Name(), "plugin-dir") { // go-plugin's choice
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(s.socketRoot, dir.Name())); err != nil {
+			return fmt.Errorf("remove old socket directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// reconcile makes members of the files in the directory, starts those that
+// should run and ends those that should not. Only Run calls it.
+func (s *Supervisor) reconcile(ctx context.Context) error {
+	names, err := discover(s.dir)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make(map[string]bool, len(names))
+	for _, name := range names {
+		found[name] = true
+		if s.members[name] == nil {
+			s.members[name] = newMember(s, name)
+		}
+	}
+	var begin []*member
+	for name, m := range s.members {
+		wanted := found[name] && !s.settings[name].Disabled
+		switch {
+		case wanted && !m.running:
+			m.running, m.leaving = true, false
+			begin = append(begin, m)
+		case !wanted && m.running:
+			m.leave()
+		case !found[name]:
+			delete(s.members, name)
+			s.metrics.PluginGone(name)
+			s.kickAll()
+		case !wanted:
+			m.enter(Disabled, nil)
+		}
+	}
+	s.begin(ctx, begin)
+	return nil
+}
+
+// begin starts members. At the first call each is given a part in Started.
+func (s *Supervisor) begin(ctx context.Context, members []*member) {
+	if !s.begun {
+		s.begun = true
+		s.untried, s.unsettled = len(members), len(members)
+		if len(members) == 0 {
+			close(s.tried)
+			close(s.started)
+		}
+		for _, m := range members {
+			m.first = true
+		}
+	}
+	for _, m := range members {
+		m.enter(Starting, nil)
+		mctx, cancel := context.WithCancel(ctx)
+		m.cancel = cancel
+		s.wg.Go(func() {
+			defer cancel()
+			m.run(mctx)
+		})
+	}
+}
+
+// publish makes the roster anew. The mutex is held.
+func (s *Supervisor) publish() {
+	var usable []*Instance
+	for _, m := range s.members {
+		if m.instance != nil && m.instance.condemned == nil {
+			usable = append(usable, m.instance)
+		}
+	}
+	s.roster = newRoster(usable)
+	signal(s.changed)
+}
+
+// kickAll ends the waiting of those that might serve now. The mutex is held.
+func (s *Supervisor) kickAll() {
+	for _, m := range s.members {
+		signal(m.kick)
+	}
+}
+
+// signal sends to a channel that coalesces.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// count takes note of how a call went, and condemns an instance that does not
+// answer any more.
+func (s *Supervisor) count(i *Instance, c call, v verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i.misses.add(c, v) {
+		s.condemn(i, sentence{why: fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, c), hung: true})
+	}
+}
+
+// condemn takes an instance out of service and has it ended as soon as no pass
+// needs it. The mutex is held.
+func (s *Supervisor) condemn(i *Instance, why sentence) {
+	if i.condemned != nil {
+		return
+	}
+	i.condemned = &why
+	s.publish()
+	i.execute()
+}
+
+// blame records the latest thing that went wrong with an instance, and reports
+// whether it is something new.
+func (s *Supervisor) blame(i *Instance, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.members[i.Name]; m != nil {
+		m.lastError = err
+	}
+	news := i.blamed != err.Error()
+	i.blamed = err.Error()
+	return news
+}

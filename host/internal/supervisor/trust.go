@@ -1,0 +1,84 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLinks is the kernel's limit of symbolic links in one path.
+const maxLinks = 40
+
+// trusted resolves the symbolic links in path and checks, for everything on the
+// way, that nobody but root and the host's user could have put it there or can
+// change it. It returns the path without links and what was found at its end.
+func trusted(path string, self uint32) (string, fs.FileInfo, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", nil, fmt.Errorf("find %s: %w", path, err)
+	}
+	at, rest := "/", split(abs)
+	info, err := os.Lstat(at)
+	if err != nil {
+		return "", nil, err
+	}
+	errs := []error{checkOwner(at, info, self, len(rest) == 0)}
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		if info, err = os.Lstat(next); err != nil {
+			return "", nil, errors.Join(append(errs, err)...)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			errs = append(errs, checkOwner(next, info, self, len(rest) == 0))
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", nil, fmt.Errorf("%s: more than %d symbolic links, want fewer", path, maxLinks)
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", nil, err
+		}
+		errs = append(errs, checkOwner(next, info, self, false))
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(split(target), rest...)
+	}
+	// The last look may have been at a directory that ".." led to.
+	if info, err = os.Lstat(at); err != nil {
+		return "", nil, err
+	}
+	return at, info, errors.Join(errs...)
+}
+
+func split(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
+
+// checkOwner checks one file or directory. last is the one that the path names:
+// a sticky bit is enough for its parents only, since it protects what is in a
+// directory but lets others add to it.
+func checkOwner(path string, info fs.FileInfo, self uint32, last bool) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("%s: owner cannot be read on this system", path)
+	}
+	var errs []error
+	if st.Uid != 0 && st.Uid != self {
+		errs = append(errs, fmt.Errorf("%s: owned by uid %d, want root (0) or the host's user (%d)", path, st.Uid, self))
+	}
+	mode := info.Mode()
+	sticky := info.IsDir() && mode&fs.ModeSticky != 0 && st.Uid == 0 && !last
+	if mode.Perm()&0o022 != 0 && mode&fs.ModeSymlink == 0 && !sticky {
+		errs = append(errs, fmt.Errorf("%s: mode %04o is writable by others than its owner, want at most %04o (chmod go-w)",
+			path, mode.Perm(), mode.Perm()&^0o022))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,64 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// missesToKill is how many calls in a row may have no answer.
+const missesToKill = 3
+
+// A verdict is what one call says about whether the plugin is alive.
+type verdict uint8
+
+const (
+	// excused says nothing: the caller gave up early, or the host was late itself.
+	excused verdict = iota
+	answered
+	missed
+)
+
+// judge judges a call that ended with err after took and had limit to answer.
+func judge(err error, took, limit time.Duration) verdict {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		// A timer that fires much too late means that this process did not run:
+		// stopped, suspended or thrashing. Neither did the plugin, then, or its answer
+		// lies unread in the socket.
+		late := took > limit+max(limit/4, 50*time.Millisecond)
+		if took < limit || late {
+			return excused
+		}
+		return missed
+	case errors.Is(err, context.Canceled):
+		return excused
+	case errors.Is(err, eviction.ErrUnavailable):
+		return missed
+	default:
+		return answered
+	}
+}
+
+// misses counts calls without an answer, all together and each kind of its own:
+// a plugin that always hangs in Rank must not be saved by its observations in
+// between.
+type misses struct {
+	all  int
+	kind [numCalls]int
+}
+
+// add counts one call and reports whether that makes too many in a row.
+func (m *misses) add(c call, v verdict) bool {
+	switch v {
+	case answered:
+		m.all, m.kind[c] = 0, 0
+	case missed:
+		m.all++
+		m.kind[c]++
+	case excused:
+	}
+	return m.all >= missesToKill || m.kind[c] >= missesToKill
+}
