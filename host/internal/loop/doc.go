@@ -1,0 +1,10 @@
+// Package loop is the synchronize loop of the eviction manager: one goroutine
+// that observes through plugins, lets package policy decide, has one pod at a
+// time killed and keeps what it knows of conditions, grace periods and victims.
+//
+// It owns the order of things and the state, and nothing else: what a threshold
+// means is package policy, how a plugin process lives is package supervisor,
+// how a pod dies is package actuate. Kills and clean-up waits run beside the
+// loop and report back as values, so that a slow runtime never stops it from
+// observing.
+package loop

@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// firstRetry is the wait before a look that follows one with figures missing;
+	// it doubles up to the monitoring interval.
+	firstRetry = 100 * time.Millisecond
+	// endOfKills is what kills in flight get when the host is told to end. The
+	// journal has the rest finished by the next host.
+	endOfKills = 5 * time.Second
+)
+
+// A Loop is the eviction manager's loop. Run it once.
+type Loop struct {
+	Options
+
+	box      *wakeBox
+	reloads  chan reload
+	reports  chan report
+	snapshot atomic.Pointer[Snapshot]
+
+	// The rest belongs to the goroutine of Run.
+	state      policy.State
+	watches    *watches
+	pacers     map[family]*pacer
+	pending    map[family]string
+	nextFull   time.Time
+	retry      time.Duration
+	passes     uint64
+	lastSeen   map[eviction.Signal]eviction.Observation
+	lastUsage  map[usageKey]eviction.Measurement
+	met        map[policy.Key]bool // thresholds that were logged as met
+	unobserved map[eviction.Signal]bool
+	saved      savedConditions
+	flights    map[string]*flight
+	history    []*Eviction
+	killing    sync.WaitGroup
+	killCtx    context.Context //nolint:containedctx // outlives Run's ctx by endOfKills, so that a kill is not cut off
+}
+
+type reload struct {
+	settings Settings
+	applied  chan struct{}
+}
+
+// New returns a loop that has not looked at anything yet.
+func New(o Options) *Loop {
+	l := &Loop{
+		Options:    o,
+		box:        newWakeBox(),
+		reloads:    make(chan reload),
+		reports:    make(chan report),
+		pacers:     map[family]*pacer{},
+		pending:    map[family]string{},
+		lastSeen:   map[eviction.Signal]eviction.Observation{},
+		lastUsage:  map[usageKey]eviction.Measurement{},
+		met:        map[policy.Key]bool{},
+		unobserved: map[eviction.Signal]bool{},
+		flights:    map[string]*flight{},
+	}
+	l.state = policy.Restore(o.Restored.Conditions)
+	l.watches = &watches{box: l.box, family: familyOf, log: o.Log, streams: map[watchKey]watch{}}
+	l.snapshot.Store(&Snapshot{})
+	return l
+}
+
+func familyOf(s eviction.Signal) family {
+	d, _ := eviction.Builtin(s)
+	return d.Condition
+}
+
+// Run makes passes until ctx ends. Kills in flight then get a few seconds more.
+func (l *Loop) Run(ctx context.Context) {
+	killCtx, cancelKills := context.WithCancel(context.WithoutCancel(ctx))
+	l.killCtx = killCtx
+	defer cancelKills()
+	l.resume()
+	l.followPlugins(ctx)
+	l.nextFull = time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		now := time.Now()
+		if look, ok := l.due(now); ok {
+			l.pass(ctx, look)
+			continue
+		}
+		timer.Reset(l.next(now).Sub(now))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-l.box.notify:
+			for f, cause := range l.box.take() {
+				l.pending[f] = cause
+			}
+		case <-l.Plugins.Changed():
+			l.followPlugins(ctx)
+			l.nextFull = time.Now()
+		case r := <-l.reloads:
+			l.apply(ctx, r.settings)
+			close(r.applied)
+		case r := <-l.reports:
+			l.onReport(r)
+		}
+	}
+	l.watches.stop()
+	l.drain(cancelKills)
+}
+
+// Apply puts new settings in force between two passes. Timers of thresholds
+// that stay are kept.
+func (l *Loop) Apply(ctx context.Context, s Settings) error {
+	r := reload{settings: s, applied: make(chan struct{})}
+	select {
+	case l.reloads <- r:
+		<-r.applied
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Loop) apply(ctx context.Context, s Settings) {
+	l.Settings = s
+	l.followPlugins(ctx)
+	l.nextFull = time.Now()
+}
+
+// A look is what a pass looks at and why.
+type look struct {
+	// full passes look at every family, others at those in families.
+	full     bool
+	families map[family]string
+}
+
+func (k look) trigger() string {
+	if k.full {
+		return "interval"
+	}
+	return "wake"
+}
+
+func (k look) causes() string {
+	return strings.Join(slices.Sorted(maps.Values(k.families)), ",")
+}
+
+// due returns the pass that should run now, if one should.
+func (l *Loop) due(now time.Time) (look, bool) {
+	k := look{full: !l.nextFull.After(now), families: map[family]string{}}
+	for f, cause := range l.pending {
+		if k.full || !l.pacer(f).earliest(now).After(now) {
+			k.families[f] = cause
+			delete(l.pending, f)
+		}
+	}
+	return k, k.full || len(k.families) > 0
+}
+
+// next returns when something becomes due.
+func (l *Loop) next(now time.Time) time.Time {
+	at := l.nextFull
+	for f := range l.pending {
+		if t := l.pacer(f).earliest(now); t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+func (l *Loop) pacer(f family) *pacer {
+	p, ok := l.pacers[f]
+	if !ok {
+		p = &pacer{}
+		l.pacers[f] = p
+	}
+	return p
+}
+
+// plan sets when the next full pass runs: after the interval, at the end of a
+// grace period that is running, or soon when figures were missing.
+func (l *Loop) plan(incomplete bool, graceEnds time.Duration) {
+	now, wait := time.Now(), l.Settings.MonitoringInterval
+	if incomplete {
+		l.retry = min(max(2*l.retry, firstRetry), wait)
+		wait = l.retry
+	} else {
+		l.retry = 0
+	}
+	if graceEnds > 0 {
+		wait = min(wait, graceEnds)
+	}
+	l.nextFull = now.Add(wait)
+}
+
+// followPlugins opens the wake streams that the present plugins and thresholds
+// ask for.
+func (l *Loop) followPlugins(ctx context.Context) {
+	roster := l.Plugins.Pin()
+	defer roster.Release()
+	var watched []eviction.WatchThreshold
+	for _, t := range l.Settings.Thresholds {
+		if familyOf(t.Signal) == eviction.MemoryPressure && !l.Settings.MemoryNotifications {
+			continue
+		}
+		watched = append(watched, eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()})
+	}
+	l.watches.update(ctx, roster, watched)
+}

@@ -1,0 +1,76 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// observe asks who is in charge of each signal, all plugins in parallel, and
+// goes on with the next one for signals that are still unknown. A signal that
+// is not in the result has no observer at all.
+func (l *Loop) observe(ctx context.Context, roster Roster, view eviction.View, signals []eviction.Signal) map[eviction.Signal]eviction.Observation {
+	got := make(map[eviction.Signal]eviction.Observation, len(signals))
+	for turn := 0; ; turn++ {
+		asks := map[*Provider][]eviction.Signal{}
+		for _, s := range signals {
+			if o, ok := got[s]; ok && o.State != eviction.Unknown {
+				continue
+			}
+			if ps := roster.Providers(s, eviction.CanObserve); turn < len(ps) {
+				asks[ps[turn]] = append(asks[ps[turn]], s)
+			}
+		}
+		if len(asks) == 0 {
+			return got
+		}
+		for _, o := range l.ask(ctx, view, asks) {
+			got[o.Signal] = o
+		}
+	}
+}
+
+// ask calls Observe of several plugins at once. Every asked signal has exactly
+// one observation in the result.
+func (l *Loop) ask(ctx context.Context, view eviction.View, asks map[*Provider][]eviction.Signal) []eviction.Observation {
+	var (
+		wg  sync.WaitGroup
+		mu  sync.Mutex
+		all []eviction.Observation
+	)
+	for p, signals := range asks {
+		wg.Go(func() {
+			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: l.passes, View: view, Signals: signals})
+			if err != nil {
+				l.Metrics.CallFailed(p.Name, "observe", err)
+				l.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
+			}
+			obs := settle(signals, reply.Observations, err)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, obs...)
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// settle gives each asked signal its observation: the plugin's, or unknown with
+// the reason.
+func settle(asked []eviction.Signal, replied []eviction.Observation, err error) []eviction.Observation {
+	out := make([]eviction.Observation, 0, len(asked))
+	for _, s := range asked {
+		i := slices.IndexFunc(replied, func(o eviction.Observation) bool { return o.Signal == s })
+		switch {
+		case err != nil:
+			out = append(out, eviction.Observation{Signal: s, Err: err.Error()})
+		case i < 0:
+			out = append(out, eviction.Observation{Signal: s, Err: "left out of the plugin's reply"})
+		default:
+			out = append(out, replied[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// PodSource lists the active pods, in a stable order.
+type PodSource interface {
+	Active(ctx context.Context) (pods.Snapshot, error)
+}
+
+// A Kill is a decision to end a pod.
+type Kill struct {
+	Pod    pods.Pod
+	Signal eviction.Signal
+	// GraceSeconds is the grace period to end the pod with.
+	GraceSeconds int64
+	// Message and Annotations are the eviction's, as the kubelet words them.
+	Message     string
+	Annotations map[string]string
+}
+
+// A Killer ends pods. Both methods are called from goroutines beside the loop.
+type Killer interface {
+	// Kill returns when the pod's containers were stopped. It must keep to ctx.
+	Kill(ctx context.Context, k Kill) error
+	// Finished reports whether nothing of the pod runs any more.
+	Finished(ctx context.Context, k Kill) (bool, error)
+}
+
+// A Recorder takes the events of the eviction manager, worded as the kubelet's.
+type Recorder interface {
+	NodeEvent(eventType, reason, message string)
+	PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string)
+}
+
+// A Journal keeps across restarts what a new host must know.
+type Journal interface {
+	SaveKill(k rundir.Kill) error
+	RemoveKill(uid string) error
+	SaveConditions(lastSeen map[eviction.Condition]time.Time) error
+}
+
+// Pacing says what a victim that is still dying means for the next decision.
+type Pacing string
+
+// The pacings.
+const (
+	// PacingOneVictim takes no pressure action while a victim is in flight.
+	PacingOneVictim Pacing = "evictd"
+	// PacingKubelet lets each pass act; only the interval waits for clean-up.
+	PacingKubelet Pacing = "kubelet"
+)
+
+// RankVeto says under which thresholds a pod that a custom ranker left out is
+// safe from eviction.
+type RankVeto string
+
+// The vetoes.
+const (
+	VetoSoft   RankVeto = "soft"
+	VetoAlways RankVeto = "always"
+	VetoNever  RankVeto = "never"
+)
+
+func (v RankVeto) standsFor(t policy.Threshold) bool {
+	return v == VetoAlways || v != VetoNever && !t.Hard()
+}
+
+// Settings are what a reload may change between two passes.
+type Settings struct {
+	Thresholds               []policy.Threshold
+	TransitionPeriod         time.Duration
+	MaxPodGracePeriodSeconds int32
+	// MonitoringInterval is the time between passes that nothing woke.
+	MonitoringInterval time.Duration
+	// MemoryNotifications lets plugins watch the memory signals
+	// (kernelMemcgNotification of the kubelet).
+	MemoryNotifications bool
+	// DryRun decides and logs, and kills nobody.
+	DryRun   bool
+	Pacing   Pacing
+	RankVeto RankVeto
+}
+
+// Options is what a Loop is made of. All fields but Restored are required.
+type Options struct {
+	Settings Settings
+	Plugins  Plugins
+	Pods     PodSource
+	Killer   Killer
+	Recorder Recorder
+	Journal  Journal
+	Metrics  *metrics.Metrics
+	Log      *slog.Logger
+	// Now is the clock that policy sees. Waits use the real one.
+	Now func() time.Time
+	// Restored is what a former host on the same boot has left behind: kills to
+	// finish first, and when it last saw conditions.
+	Restored rundir.State
+}

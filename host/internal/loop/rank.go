@@ -1,0 +1,189 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+// hostRanker is the name under which the host's own comparators rank.
+const hostRanker = "evictd"
+
+// A ranking is the order in which pods may go, who made it and from what.
+type ranking struct {
+	order    []eviction.Ranked
+	by       string
+	measured map[string]eviction.Measurement
+}
+
+// rank measures the candidates and asks the ranker in charge for an order, then
+// the fallbacks, then sorts by itself: an eviction never waits for a plugin to
+// be well.
+func (l *Loop) rank(ctx context.Context, roster Roster, t policy.Threshold, o eviction.Observation, candidates []pods.Pod) ranking {
+	measured := l.measure(ctx, roster, t.Signal, eviction.DetailPod, candidates)
+	l.remember(t.Signal, measured, candidates)
+	r := ranking{by: hostRanker, measured: measured}
+	if len(candidates) == 0 {
+		return r
+	}
+	rows := make([]eviction.Candidate, len(candidates))
+	for i, p := range candidates {
+		rows[i] = eviction.Candidate{Pod: p.Row, Measurement: measured[p.Row.UID]}
+	}
+	fallback := rank.Sort(rows, rank.For(t.Signal))
+	req := eviction.RankRequest{
+		Pass: l.passes, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
+		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
+		Candidates: rows,
+	}
+	for _, p := range roster.Providers(t.Signal, eviction.CanRank) {
+		order, err := p.Plugin.Ranker.Rank(ctx, req)
+		if err == nil {
+			err = checkRanking(order, candidates)
+		}
+		if err != nil {
+			l.Metrics.CallFailed(p.Name, "rank", err)
+			l.Log.Error("ranking failed, falling back", "plugin", p.Name, "signal", t.Signal, "error", err)
+			continue
+		}
+		r.order, r.by = l.withLeftOut(order, fallback, t), p.Name
+		return r
+	}
+	r.order = fallback
+	return r
+}
+
+// checkRanking refuses a ranking that names a pod twice or one that was not
+// asked about: a ranker that is wrong about that may be wrong about all.
+func checkRanking(order []eviction.Ranked, candidates []pods.Pod) error {
+	left := make(map[string]bool, len(candidates))
+	for _, c := range candidates {
+		left[c.Row.UID] = true
+	}
+	for _, r := range order {
+		unused, known := left[r.UID]
+		switch {
+		case !known:
+			return fmt.Errorf("%w: ranked the uid %q, which is not a candidate", eviction.ErrInvalidReply, r.UID)
+		case !unused:
+			return fmt.Errorf("%w: ranked the uid %q twice", eviction.ErrInvalidReply, r.UID)
+		}
+		left[r.UID] = false
+	}
+	return nil
+}
+
+// withLeftOut appends the candidates that a ranker left out, in the kubelet's
+// order, unless its veto stands.
+func (l *Loop) withLeftOut(order, fallback []eviction.Ranked, t policy.Threshold) []eviction.Ranked {
+	if len(order) == len(fallback) || l.Settings.RankVeto.standsFor(t) {
+		return order
+	}
+	ranked := make(map[string]bool, len(order))
+	for _, r := range order {
+		ranked[r.UID] = true
+	}
+	for _, r := range fallback {
+		if !ranked[r.UID] {
+			order = append(order, r)
+		}
+	}
+	return order
+}
+
+// measure has the pods measured by who is in charge, and those that it could not
+// measure by the fallbacks. A pod that nobody measured keeps its last known
+// figures, else it is unknown.
+func (l *Loop) measure(ctx context.Context, roster Roster, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
+	var (
+		mu      sync.Mutex
+		got     = make(map[string]eviction.Measurement, len(candidates))
+		missing = candidates
+	)
+	for _, p := range roster.Providers(s, eviction.CanMeasure) {
+		if len(missing) == 0 {
+			break
+		}
+		req := eviction.MeasureRequest{
+			Pass: l.passes, View: eviction.ViewBefore, Detail: detail,
+			Signals: []eviction.Signal{s}, Pods: rowsOf(missing),
+		}
+		err := p.Plugin.Measurer.Measure(ctx, req, func(m eviction.Measurement) {
+			if m.State != eviction.MeasurementUnknown {
+				mu.Lock()
+				defer mu.Unlock()
+				got[m.UID] = m
+			}
+		})
+		if err != nil {
+			l.Metrics.CallFailed(p.Name, "measure", err)
+			l.Log.Error("measuring pods failed", "plugin", p.Name, "signal", s, "error", err)
+		}
+		mu.Lock()
+		var still []pods.Pod
+		for _, c := range missing {
+			if _, ok := got[c.Row.UID]; !ok {
+				still = append(still, c)
+			}
+		}
+		mu.Unlock()
+		missing = still
+	}
+	return got
+}
+
+func rowsOf(ps []pods.Pod) []eviction.Pod {
+	rows := make([]eviction.Pod, len(ps))
+	for i := range ps {
+		rows[i] = ps[i].Row
+	}
+	return rows
+}
+
+// usageKey finds the last figures that ranked a pod under a signal.
+type usageKey struct {
+	signal eviction.Signal
+	uid    string
+}
+
+// remember keeps the figures for passes in which measuring fails, gives pods
+// without figures their last ones, and forgets pods that are gone.
+func (l *Loop) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod) {
+	kept := make(map[usageKey]eviction.Measurement, len(candidates))
+	for _, c := range candidates {
+		key := usageKey{s, c.Row.UID}
+		if m, ok := got[c.Row.UID]; ok {
+			kept[key] = m
+		} else if m, ok := l.lastUsage[key]; ok {
+			kept[key], got[c.Row.UID] = m, m
+		} else {
+			got[c.Row.UID] = eviction.Measurement{UID: c.Row.UID, Err: "not measured"}
+		}
+	}
+	for key, m := range l.lastUsage {
+		if key.signal != s {
+			kept[key] = m
+		}
+	}
+	l.lastUsage = kept
+}
+
+// measureVictim looks into the containers of the victim, for the message. If
+// that fails the message does without them.
+func (l *Loop) measureVictim(ctx context.Context, roster Roster, s eviction.Signal, victim pods.Pod, known eviction.Measurement) eviction.Measurement {
+	if known.State != eviction.Measured || len(known.Containers) > 0 {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(ctx, detailDeadline)
+	defer cancel()
+	detailed, ok := l.measure(ctx, roster, s, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
+	if !ok || detailed.State != eviction.Measured {
+		return known
+	}
+	return detailed
+}

@@ -1,0 +1,144 @@
+package loop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// victimOf runs one eviction and returns who went and who ranked.
+func victimOf(t *testing.T, n *node, s Settings) (pod, by string) {
+	t.Helper()
+	n.run(s, rundir.State{})
+	n.settle()
+	n.set(gi / 2)
+	n.wake()
+	n.after(3 * time.Second)
+	e := n.loop.Snapshot().Evictions
+	if len(e) == 0 {
+		return "", ""
+	}
+	return e[0].Pod, e[0].Ranker
+}
+
+func TestACustomRankerDecides(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.addRanker("mine", func(eviction.RankRequest) ([]eviction.Ranked, error) {
+			return []eviction.Ranked{{UID: "uid-small"}, {UID: "uid-big"}}, nil
+		})
+		if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != "default/small" || by != "mine" {
+			t.Errorf("victim %q by %q, want default/small by mine", pod, by)
+		}
+	})
+}
+
+func TestARankerThatFailsIsReplaced(t *testing.T) {
+	for name, broken := range map[string]ranker{
+		"error":       func(eviction.RankRequest) ([]eviction.Ranked, error) { return nil, eviction.ErrRefused },
+		"dead":        func(eviction.RankRequest) ([]eviction.Ranked, error) { return nil, eviction.ErrUnavailable },
+		"foreign pod": func(eviction.RankRequest) ([]eviction.Ranked, error) { return []eviction.Ranked{{UID: "nobody"}}, nil },
+		"pod named twice": func(eviction.RankRequest) ([]eviction.Ranked, error) {
+			return []eviction.Ranked{{UID: "uid-small"}, {UID: "uid-small"}}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				n.addRanker("mine", broken)
+				if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != "default/big" || by != "memory" {
+					t.Errorf("victim %q by %q, want default/big by memory", pod, by)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutAnyRankerTheHostRanks(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.providers[0].Plugin.Ranker = nil
+		if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != "default/big" || by != hostRanker {
+			t.Errorf("victim %q by %q, want default/big by %s", pod, by, hostRanker)
+		}
+	})
+}
+
+func TestWhoIsLeftOut(t *testing.T) {
+	nobody := func(eviction.RankRequest) ([]eviction.Ranked, error) { return nil, nil }
+	for name, c := range map[string]struct {
+		veto RankVeto
+		hard bool
+		want string
+	}{
+		"under a hard threshold goes in the built-in order": {VetoSoft, true, "default/big"},
+		"under a soft threshold is safe":                    {VetoSoft, false, ""},
+		"is always safe by configuration":                   {VetoAlways, true, ""},
+		"is never safe by configuration":                    {VetoNever, false, "default/big"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				n.addRanker("mine", nobody)
+				s := settings(t, soft("1Gi", "1s"))
+				if c.hard {
+					s = settings(t, hard("1Gi"))
+				}
+				s.RankVeto = c.veto
+				if pod, _ := victimOf(t, n, s); pod != c.want {
+					t.Errorf("victim %q, want %q", pod, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestWhenMeasuringFailsTheLastFiguresRank(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.addPod("middle", gi)
+		s := settings(t, hard("3Gi"))
+		n.run(s, rundir.State{})
+		n.settle()
+		n.set(gi / 2)
+		n.dies["uid-big"] = time.Second
+		n.wake()
+		n.after(100 * time.Millisecond)
+		n.mu.Lock()
+		n.measure = eviction.ErrUnavailable
+		n.mu.Unlock()
+		n.after(5 * time.Second)
+		if got := n.count("kill middle"); got != 1 {
+			t.Errorf("%d kills of middle, want 1 by its last figures: %q", got, n.story())
+		}
+		if got := n.count("kill small"); got != 0 {
+			t.Errorf("small was killed: %q", n.story())
+		}
+	})
+}
+
+func TestWhenNothingWasEverMeasuredSomebodyStillGoes(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.measure = eviction.ErrUnavailable
+		if pod, _ := victimOf(t, n, settings(t, hard("1Gi"))); pod == "" {
+			t.Error("no victim under a hard threshold because measuring failed")
+		}
+	})
+}
+
+func TestProtectedPodsAreNeverShownToARanker(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.addPod("static", 3*gi)
+		n.pods[2].API.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		n.addPod("stranger", 3*gi)
+		n.pods[3].HasManifest = false
+		var shown []string
+		n.addRanker("mine", func(r eviction.RankRequest) ([]eviction.Ranked, error) {
+			for _, c := range r.Candidates {
+				shown = append(shown, c.Pod.Name)
+			}
+			return nil, eviction.ErrRefused
+		})
+		pod, _ := victimOf(t, n, settings(t, hard("1Gi")))
+		if len(shown) != 2 || pod != "default/big" {
+			t.Errorf("ranker saw %q and %q went, want small and big seen, big gone", shown, pod)
+		}
+	})
+}

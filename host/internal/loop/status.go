@@ -1,0 +1,195 @@
+package loop
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// maxHistory is how many evictions the status shows.
+const maxHistory = 50
+
+// A Snapshot is what the loop knew after its last pass. It is never changed
+// after it is published.
+type Snapshot struct {
+	// Passes counts the passes so far; 0 means that none has ended yet.
+	Passes     uint64               `json:"passes"`
+	Time       time.Time            `json:"time"`
+	Conditions []eviction.Condition `json:"conditions"`
+	Thresholds []ThresholdStatus    `json:"thresholds"`
+	Signals    []SignalStatus       `json:"signals"`
+	Evictions  []Eviction           `json:"evictions"`
+	// Unmanaged are pods that run without a manifest: shown, never evicted.
+	Unmanaged []string `json:"unmanagedPods,omitempty"`
+	// Problems are manifests that could not be used.
+	Problems []string `json:"manifestProblems,omitempty"`
+}
+
+// ThresholdStatus is one configured threshold and how it stands.
+type ThresholdStatus struct {
+	Signal      eviction.Signal `json:"signal"`
+	Value       string          `json:"value"`
+	GracePeriod string          `json:"gracePeriod,omitempty"`
+	Hard        bool            `json:"hard"`
+	// Met: under the threshold now, whatever the grace period.
+	Met bool `json:"met"`
+	// MetSince is when it was first seen to be met.
+	MetSince *time.Time `json:"metSince,omitempty"`
+	// Unobserved: no plugin observes the signal, the threshold has no effect.
+	Unobserved bool `json:"unobserved,omitempty"`
+}
+
+// SignalStatus is the last figure of a signal, in its base unit.
+type SignalStatus struct {
+	Signal     eviction.Signal  `json:"signal"`
+	State      string           `json:"state"`
+	Available  int64            `json:"available"`
+	Capacity   int64            `json:"capacity"`
+	Time       time.Time        `json:"time"`
+	Components map[string]int64 `json:"components,omitempty"`
+	Err        string           `json:"error,omitempty"`
+}
+
+// The states of a signal.
+const (
+	StateObserved = "observed"
+	StateAbsent   = "absent"
+	StateUnknown  = "unknown"
+)
+
+// The states of an eviction.
+const (
+	StateKilling    = "killing"
+	StateCleaningUp = "cleaning-up"
+	StateFinished   = "finished"
+	StateGivenUp    = "given-up"
+	StateDryRun     = "dry-run"
+)
+
+// Eviction is one decision and what came of it.
+type Eviction struct {
+	Time         time.Time       `json:"time"`
+	Pod          string          `json:"pod"`
+	UID          string          `json:"uid"`
+	Signal       eviction.Signal `json:"signal"`
+	GraceSeconds int64           `json:"graceSeconds"`
+	Message      string          `json:"message"`
+	Ranker       string          `json:"ranker,omitempty"`
+	RankReason   string          `json:"rankReason,omitempty"`
+	State        string          `json:"state"`
+	DryRun       bool            `json:"dryRun,omitempty"`
+	// Resumed: decided by a former evictd and finished by this one.
+	Resumed bool   `json:"resumed,omitempty"`
+	Err     string `json:"error,omitempty"`
+}
+
+// Snapshot returns what the loop knew after its last pass. It may be called from
+// anywhere.
+func (l *Loop) Snapshot() *Snapshot { return l.snapshot.Load() }
+
+// Under reports whether c is in force. It may be called from anywhere.
+func (l *Loop) Under(c eviction.Condition) bool {
+	return slices.Contains(l.snapshot.Load().Conditions, c)
+}
+
+func (l *Loop) publish(observed map[eviction.Signal]eviction.Observation, a policy.Assessment) {
+	next := *l.snapshot.Load()
+	next.Passes, next.Time = l.passes, time.Now()
+	next.Conditions = slices.Clone(a.Conditions)
+	next.Thresholds = l.thresholdStatus(a)
+	next.Signals = signalStatus(next.Signals, observed)
+	next.Evictions = l.evictions()
+	l.snapshot.Store(&next)
+}
+
+// publishEvictions shows what became of a kill without waiting for a pass.
+func (l *Loop) publishEvictions() {
+	next := *l.snapshot.Load()
+	next.Evictions = l.evictions()
+	l.snapshot.Store(&next)
+}
+
+func (l *Loop) evictions() []Eviction {
+	out := make([]Eviction, len(l.history))
+	for i, e := range l.history {
+		out[i] = *e
+	}
+	return out
+}
+
+func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {
+	since := make(map[policy.Key]time.Time, len(a.Observed))
+	for _, o := range a.Observed {
+		since[o.Threshold.Key()] = o.FirstObservedAt
+	}
+	out := make([]ThresholdStatus, 0, len(l.Settings.Thresholds))
+	for _, t := range l.Settings.Thresholds {
+		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: l.unobserved[t.Signal]}
+		if !t.Hard() {
+			s.GracePeriod = t.GracePeriod.String()
+		}
+		if first, ok := since[t.Key()]; ok {
+			s.Met, s.MetSince = true, &first
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// signalStatus replaces in former what was observed now.
+func signalStatus(former []SignalStatus, observed map[eviction.Signal]eviction.Observation) []SignalStatus {
+	bySignal := make(map[eviction.Signal]SignalStatus, len(former))
+	for _, s := range former {
+		bySignal[s.Signal] = s
+	}
+	for s, o := range observed {
+		status := SignalStatus{Signal: s, State: stateName(o.State), Available: o.Available, Capacity: o.Capacity, Time: o.Time, Err: o.Err}
+		for _, c := range o.Components {
+			if status.Components == nil {
+				status.Components = map[string]int64{}
+			}
+			status.Components[c.Name] = c.Value
+		}
+		bySignal[s] = status
+	}
+	out := make([]SignalStatus, 0, len(bySignal))
+	for _, s := range slices.Sorted(maps.Keys(bySignal)) {
+		out = append(out, bySignal[s])
+	}
+	return out
+}
+
+func stateName(s eviction.ObservationState) string {
+	switch s {
+	case eviction.Observed:
+		return StateObserved
+	case eviction.Absent:
+		return StateAbsent
+	default:
+		return StateUnknown
+	}
+}
+
+// notePods shows pods that cannot be evicted for want of a usable manifest.
+func (l *Loop) notePods(s pods.Snapshot) {
+	next := *l.snapshot.Load()
+	next.Unmanaged, next.Problems = nil, nil
+	for _, p := range s.Pods {
+		if !p.HasManifest {
+			next.Unmanaged = append(next.Unmanaged, p.String())
+		}
+	}
+	for _, p := range s.Problems {
+		next.Problems = append(next.Problems, p.Error())
+	}
+	if !slices.Equal(next.Problems, l.snapshot.Load().Problems) {
+		for _, p := range next.Problems {
+			l.Log.Warn("pod manifest not used", "problem", p)
+		}
+	}
+	l.snapshot.Store(&next)
+}
