@@ -84,7 +84,7 @@ func (s *story) countKept(ctx context.Context, victim string) (int, error) {
 			continue
 		}
 		running, err := s.pods[name].Running(ctx)
-		at, stampErr := s.stamps(name)
+		at, stampErr := s.stations[name].Stamps()
 		switch {
 		case err != nil || stampErr != nil:
 			errs = append(errs, err, stampErr)

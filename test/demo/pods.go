@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,7 +32,7 @@ func (s *story) startPods(ctx context.Context) error {
 	if err := template.Must(template.New("pods").Parse(manifests)).Execute(&text, values); err != nil {
 		return fmt.Errorf("write pod manifests: %w", err)
 	}
-	s.pods = map[string]*stack.Pod{}
+	s.pods, s.stations = map[string]*stack.Pod{}, map[string]hog.Station{}
 	for i, document := range strings.Split(text.String(), "\n---\n") {
 		if i > 0 {
 			if err := sleep(ctx, 1100*time.Millisecond); err != nil {
@@ -45,7 +43,7 @@ func (s *story) startPods(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.makeStampDir(manifest.Name); err != nil {
+		if s.stations[manifest.Name], err = hog.NewStation(filepath.Join(s.stampDir(), manifest.Name)); err != nil {
 			return err
 		}
 		pod, err := s.stack.RunPod(ctx, manifest)
@@ -59,41 +57,6 @@ func (s *story) startPods(ctx context.Context) error {
 }
 
 func (s *story) stampDir() string { return filepath.Join(s.stack.Dir, "stamps") }
-
-// makeStampDir makes the directory that the pod sees as /stamps, with the pipe
-// that tells it to go.
-func (s *story) makeStampDir(name string) error {
-	dir := filepath.Join(s.stampDir(), name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make stamp directory: %w", err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
-		return fmt.Errorf("make start pipe: %w", err)
-	}
-	return nil
-}
-
-// stamps reads what the main process of the pod wrote down.
-func (s *story) stamps(name string) (hog.Stamps, error) {
-	return hog.ReadStamps(filepath.Join(s.stampDir(), name, "stamps"))
-}
-
-// release lets the hog start. Opening for write without blocking works only
-// once it waits.
-func (s *story) release(ctx context.Context) error {
-	for {
-		pipe, err := os.OpenFile(filepath.Join(s.stampDir(), hogName, "go"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		if err == nil {
-			return pipe.Close()
-		}
-		if !errors.Is(err, syscall.ENXIO) {
-			return fmt.Errorf("tell the hog to start: %w", err)
-		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
 
 // letGo makes the hog give its memory back: without the hog as victim nothing
 // else would end the pressure.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/evictd/evictd/test/hog"
@@ -29,6 +27,7 @@ type story struct {
 	show  *screen
 
 	pods      map[string]*stack.Pod
+	stations  map[string]hog.Station
 	agent     *agent.Agent
 	watch     *crossing.Watch
 	threshold int64
@@ -41,7 +40,7 @@ func (s *story) play(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.show.line("stage", "touching %d MiB once, so that the machine's memory is really there", hogMiB+64)
-	if err := s.warmUp(ctx, program); err != nil {
+	if err := hog.WarmUp(ctx, s.stack, program, hogMiB+64); err != nil {
 		return "", err
 	}
 	if err := s.startPods(ctx); err != nil {
@@ -52,29 +51,6 @@ func (s *story) play(ctx context.Context) (string, error) {
 	}
 	verdict, err := s.evict(ctx)
 	return verdict, errors.Join(err, s.finish(ctx))
-}
-
-// warmUp takes and frees memory once: a virtual machine's first touch is many
-// times slower than the next.
-func (s *story) warmUp(ctx context.Context, program string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	stamps := filepath.Join(s.stack.Dir, "warm")
-	cmd := s.stack.Command(ctx, program, "--mib", strconv.Itoa(hogMiB+64), "--stamp", stamps)
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("warm up: %w", err)
-	}
-	for {
-		at, err := hog.ReadStamps(stamps)
-		if err == nil && at["full"] != 0 {
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-			return cmd.Wait()
-		}
-		if err := errors.Join(err, sleep(ctx, 20*time.Millisecond)); err != nil {
-			_ = cmd.Process.Kill()
-			return errors.Join(err, cmd.Wait())
-		}
-	}
 }
 
 // startEvictd sets the threshold from what is available now.
@@ -107,7 +83,7 @@ func (s *story) evict(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.show.line("stage", "the hog may start")
-	if err := s.release(ctx); err != nil {
+	if err := s.stations[hogName].Release(ctx); err != nil {
 		return "", err
 	}
 	crossed, err := s.waitCrossing(ctx)

@@ -25,7 +25,7 @@ func (s *story) waitCrossing(ctx context.Context) (crossing.Sample, error) {
 				s.show.signalLine(sample, s.threshold)
 			default:
 				s.show.lineAt(sample.At, "signal", "memory.available %6d MiB: CROSSED (%.1f ms after the sample before)", sample.AvailableBytes/mib, ms(int64(sample.Gap)))
-				at, err := s.stamps(hogName)
+				at, err := s.stations[hogName].Stamps()
 				if err == nil && (at["go"] == 0 || sample.At < at["go"]) {
 					err = errors.New("something else on this machine took the memory before the hog did: try again on a quieter machine")
 				}
@@ -42,7 +42,7 @@ func (s *story) waitVictim(ctx context.Context) (name string, term int64, err er
 	for {
 		s.drain()
 		for _, name := range podNames {
-			at, err := s.stamps(name)
+			at, err := s.stations[name].Stamps()
 			if err != nil || at["term"] != 0 {
 				return name, at["term"], err
 			}
