@@ -64,19 +64,23 @@ func Assess(s State, in Input) (State, Assessment) {
 	}
 	var a Assessment
 	for _, t := range in.Thresholds {
-		o, frozen := s.observe(t, in)
-		if o == nil {
+		o, ok := s.observe(t, in)
+		if !ok {
 			continue
 		}
 		key := t.Key()
-		a.Observed = append(a.Observed, *o)
+		a.Observed = append(a.Observed, o)
 		next.firstObserved[key] = o.FirstObservedAt
-		if !frozen && in.Now.Sub(o.FirstObservedAt) < t.GracePeriod || frozen && !s.met[key] {
+		met := in.Now.Sub(o.FirstObservedAt) >= t.GracePeriod
+		if o.Frozen {
+			met = s.met[key]
+		}
+		if !met {
 			continue
 		}
 		next.met[key] = true
 		a.Met = append(a.Met, t)
-		if !frozen && s.fresh(in.Observations[t.Signal]) {
+		if !o.Frozen && s.fresh(t.Signal, in.Observations[t.Signal]) {
 			a.Actionable = append(a.Actionable, t)
 		}
 	}
@@ -90,31 +94,25 @@ func Assess(s State, in Input) (State, Assessment) {
 	return next, a
 }
 
-// observe returns t if it is met, nil if not, and whether that is from a former
-// pass because the signal is unknown.
-func (s State) observe(t Threshold, in Input) (*Observed, bool) {
+// observe returns t and whether it is met: as before if its signal is unknown,
+// and with min reclaim on top if the last pass could have acted on it.
+func (s State) observe(t Threshold, in Input) (Observed, bool) {
 	key := t.Key()
 	first, before := s.firstObserved[key]
 	o := in.Observations[t.Signal]
 	if o.State == eviction.Unknown {
-		if !before {
-			return nil, true
-		}
-		return &Observed{Threshold: t, FirstObservedAt: first, Frozen: true}, true
-	}
-	if !t.met(o, s.met[key]) {
-		return nil, false
+		return Observed{Threshold: t, FirstObservedAt: first, Frozen: true}, before
 	}
 	if !before {
 		first = in.Now
 	}
-	return &Observed{Threshold: t, FirstObservedAt: first}, false
+	return Observed{Threshold: t, FirstObservedAt: first}, t.met(o, s.met[key])
 }
 
-// fresh reports whether o was sampled after what the last pass saw.
-func (s State) fresh(o eviction.Observation) bool {
-	last, ok := s.stamps[o.Signal]
-	return !ok || stamp{o.Time, o.BootNanos}.newer(last)
+// fresh reports whether o was sampled after what the last pass saw of signal.
+func (s State) fresh(signal eviction.Signal, o eviction.Observation) bool {
+	last, ok := s.stamps[signal]
+	return !ok || stampOf(o).newer(last)
 }
 
 // stamp remembers the samples of this pass, also of those that were not acted
@@ -126,7 +124,7 @@ func (s *State) stamp(observations map[eviction.Signal]eviction.Observation) {
 	for signal, o := range observations {
 		switch o.State {
 		case eviction.Observed:
-			s.stamps[signal] = stamp{o.Time, o.BootNanos}
+			s.stamps[signal] = stampOf(o)
 		case eviction.Absent:
 			delete(s.stamps, signal)
 		case eviction.Unknown:
@@ -142,18 +140,14 @@ func (s *State) press(before State, in Input, observed []Observed) {
 		if p.last.After(in.Now) { // a clock that was set back must not prolong it
 			p.last = in.Now
 		}
-		if p.inherited || !f.has(src) {
-			p.held = in.Now.Sub(p.last) < in.TransitionPeriod
-		}
-		p.inherited = false
-		if p.held {
-			s.pressure[src] = p
+		known := p.inherited || !f.has(src)
+		if !known || in.Now.Sub(p.last) < in.TransitionPeriod {
+			s.pressure[src] = pressure{last: p.last}
 		}
 	}
 	for _, o := range observed {
-		if !o.Frozen {
-			src := source{o.Definition().Condition, o.Signal}
-			s.pressure[src] = pressure{last: in.Now, held: in.TransitionPeriod > 0}
+		if !o.Frozen && in.TransitionPeriod > 0 {
+			s.pressure[source{o.Definition().Condition, o.Signal}] = pressure{last: in.Now}
 		}
 	}
 }

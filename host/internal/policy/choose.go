@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -55,14 +56,12 @@ func Satisfied(thresholds []Threshold, observations map[eviction.Signal]eviction
 // Shortfall returns how much more must be available to satisfy t and its min
 // reclaim, at least 1.
 func Shortfall(t Threshold, o eviction.Observation) int64 {
-	q := t.required(o.Capacity)
-	need := whole(q)
-	missing := need - o.Available
-	if need > 0 && o.Available < 0 && missing < 0 { // beyond int64
-		return int64(^uint64(0) >> 1)
-	}
-	if need < 0 && o.Available > 0 {
+	need := whole(t.required(o.Capacity))
+	if need <= o.Available {
 		return 1
 	}
-	return max(1, missing)
+	if o.Available < 0 { // the difference must fit into an int64
+		need = min(need, math.MaxInt64+o.Available)
+	}
+	return need - o.Available
 }

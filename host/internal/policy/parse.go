@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ const (
 
 const (
 	wantValue      = `want a quantity such as "1Gi" or a percentage such as "10%"`
-	wantPercentage = `want a percentage from "0%" (no threshold) to "100%" (no threshold), such as "10%"`
+	wantPercentage = `want a percentage between 0% and 100%, such as "10%", or exactly "0%" for no threshold`
 	wantPeriod     = `want a duration such as "1m30s"`
 )
 
@@ -159,7 +160,7 @@ func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) 
 		}
 		return Value{Percentage: part, IsPercentage: true}, "", nil
 	}
-	q, err := resource.ParseQuantity(text)
+	q, err := parseQuantity(text)
 	switch {
 	case err != nil:
 		return Value{}, wantValue, err
@@ -167,6 +168,17 @@ func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) 
 		return Value{}, wantValue, fmt.Errorf("eviction threshold %s must be positive: %s", s, &q)
 	}
 	return Value{Quantity: q}, "", nil
+}
+
+// exponent matches an exponent of more digits than any amount needs.
+var exponent = regexp.MustCompile(`[eE][-+]?[0-9]{4,}$`)
+
+// parseQuantity refuses exponents that the library would spend minutes on.
+func parseQuantity(text string) (resource.Quantity, error) {
+	if e := exponent.FindString(text); e != "" {
+		return resource.Quantity{}, fmt.Errorf("exponent %s is too large", e)
+	}
+	return resource.ParseQuantity(text)
 }
 
 // parsePercentage takes any number of trailing "%" and any float that Go knows,
@@ -223,7 +235,7 @@ func parseMinReclaim(s eviction.Signal, text string) (Value, string, error) {
 		}
 		return Value{Percentage: part, IsPercentage: true}, "", nil
 	}
-	q, err := resource.ParseQuantity(text)
+	q, err := parseQuantity(text)
 	switch {
 	case err != nil:
 		return Value{}, wantValue, err

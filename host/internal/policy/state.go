@@ -30,6 +30,8 @@ type stamp struct {
 	bootNanos int64
 }
 
+func stampOf(o eviction.Observation) stamp { return stamp{wall: o.Time, bootNanos: o.BootNanos} }
+
 // newer reports whether s was taken after last. A sample without time counts as
 // new each time (thresholdsUpdatedStats).
 func (s stamp) newer(last stamp) bool {
@@ -47,12 +49,13 @@ type source struct {
 	signal    eviction.Signal
 }
 
-// pressure is when a source was last under pressure, and whether that still
-// counts. For a source that is unknown it stays as it was.
+// pressure is when a source was last under pressure. A source that has it holds
+// its condition up, until a pass that knows the source finds that the
+// transition period is over.
 type pressure struct {
 	last time.Time
-	held bool
-	// inherited: left behind by a former host and not looked at yet.
+	// inherited: left behind by a former host and not looked at yet. It may have
+	// run out while no host was running.
 	inherited bool
 }
 
@@ -66,8 +69,8 @@ func Restore(conditionsLastSeen map[eviction.Condition]time.Time) State {
 	return s
 }
 
-// ConditionsLastSeen returns when each condition that may still be reported was
-// last seen, for Restore.
+// ConditionsLastSeen returns when each reported condition was last seen, for
+// Restore.
 func (s State) ConditionsLastSeen() map[eviction.Condition]time.Time {
 	out := make(map[eviction.Condition]time.Time, len(s.pressure))
 	for src, p := range s.pressure {
@@ -80,11 +83,9 @@ func (s State) ConditionsLastSeen() map[eviction.Condition]time.Time {
 
 // conditions lists what is reported, by name.
 func (s State) conditions() []eviction.Condition {
-	held := map[eviction.Condition]bool{}
-	for src, p := range s.pressure {
-		if p.held {
-			held[src.condition] = true
-		}
+	held := make(map[eviction.Condition]bool, len(s.pressure))
+	for src := range s.pressure {
+		held[src.condition] = true
 	}
 	return slices.Sorted(maps.Keys(held))
 }

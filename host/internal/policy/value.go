@@ -7,6 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// maxDigits tell any two float32 apart.
+const maxDigits = 9
+
 // Value is an amount: fixed, or a part of the observed capacity.
 type Value struct {
 	// Quantity is the amount in the signal's base unit, if not IsPercentage. It
@@ -19,12 +22,19 @@ type Value struct {
 	IsPercentage bool
 }
 
-// String prints a quantity in its canonical form and a percentage with "%".
+// String prints a quantity in its canonical form and a percentage as the shortest
+// one that reads back as the same: 15 % is 15.000001 % by plain multiplication.
 func (v Value) String() string {
-	if v.IsPercentage {
-		return strconv.FormatFloat(float64(v.Percentage*100), 'g', -1, 32) + "%"
+	if !v.IsPercentage {
+		return v.Quantity.String()
 	}
-	return v.Quantity.String()
+	for digits := 1; ; digits++ {
+		text := strconv.FormatFloat(float64(v.Percentage)*100, 'g', digits, 64) + "%"
+		part, err := parsePercentage(text)
+		if err == nil && part == v.Percentage || digits == maxDigits {
+			return text
+		}
+	}
 }
 
 // Of returns the amount for a capacity. That of a percentage is truncated and

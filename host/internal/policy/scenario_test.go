@@ -1,0 +1,235 @@
+package policy
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")
+
+// TestScenarios runs the stories of testdata. Each is a sequence of blocks:
+//
+//	hard SIGNAL VALUE | soft SIGNAL VALUE PERIOD | min-reclaim SIGNAL VALUE |
+//	drop hard|soft|min-reclaim SIGNAL | enforce pods | transition PERIOD
+//	    change the configuration from the next pass on
+//	restart
+//	    a new host that knows the old one's conditions only
+//	at TIME
+//	    a pass, followed by the observations, one a line:
+//	SIGNAL AMOUNT of CAPACITY [sampled TIME] [boot TIME] | SIGNAL absent | SIGNAL unknown
+//	    the sample is taken at the time of the pass unless it says otherwise,
+//	    "sampled -" is one without a time; a signal that is not listed is unknown
+//	> ...
+//	    what comes out; "-rewrite" writes these lines
+//
+// Times count from the start of the story.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := newStory(t).play(string(want))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+				t.Errorf("%s (-want +got), run with -rewrite if it should be so:\n%s", file, diff)
+			}
+		})
+	}
+}
+
+var storyStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+type story struct {
+	t          *testing.T
+	config     ThresholdConfig
+	transition time.Duration
+	state      State
+	// pending is the pass that is being read.
+	pending *Input
+	out     bytes.Buffer
+}
+
+func newStory(t *testing.T) *story {
+	return &story{t: t, config: ThresholdConfig{
+		Hard: map[string]string{}, Soft: map[string]string{},
+		SoftGracePeriod: map[string]string{}, MinReclaim: map[string]string{},
+	}}
+}
+
+func (s *story) play(text string) string {
+	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		fields := strings.Fields(line)
+		if strings.HasPrefix(line, ">") {
+			continue
+		}
+		if s.pending != nil && (len(fields) == 0 || !s.observation(fields)) {
+			s.pass()
+		}
+		s.out.WriteString(line + "\n")
+		if len(fields) > 0 && fields[0] != "#" && !(s.pending != nil && s.observation(fields)) {
+			s.directive(fields)
+		}
+	}
+	if s.pending != nil {
+		s.pass()
+	}
+	return s.out.String()
+}
+
+func (s *story) directive(f []string) {
+	set := map[string]map[string]string{"hard": s.config.Hard, "soft": s.config.Soft, "min-reclaim": s.config.MinReclaim}
+	switch f[0] {
+	case "hard", "min-reclaim":
+		set[f[0]][f[1]] = f[2]
+	case "soft":
+		s.config.Soft[f[1]], s.config.SoftGracePeriod[f[1]] = f[2], f[3]
+	case "drop":
+		delete(set[f[1]], f[2])
+	case "enforce":
+		s.config.EnforceNodeAllocatable = f[1:]
+	case "transition":
+		s.transition = s.duration(f[1])
+	case "restart":
+		s.state = Restore(s.state.ConditionsLastSeen())
+	case "at":
+		thresholds, err := ParseThresholds(s.config)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.pending = &Input{
+			Now: storyStart.Add(s.duration(f[1])), Thresholds: thresholds, TransitionPeriod: s.transition,
+			Observations: map[eviction.Signal]eviction.Observation{},
+		}
+	default:
+		s.t.Fatalf("unknown line %q", f)
+	}
+}
+
+// observation takes a line of a pass; false if it is none.
+func (s *story) observation(f []string) bool {
+	o := eviction.Observation{Signal: eviction.Signal(f[0]), Time: s.pending.Now}
+	if _, ok := eviction.Builtin(o.Signal); !ok {
+		return false
+	}
+	switch f[1] {
+	case "absent":
+		o.State = eviction.Absent
+	case "unknown":
+	default:
+		o.State = eviction.Observed
+		o.Available, o.Capacity = s.amount(f[1]), s.amount(f[3])
+		for i := 4; i < len(f); i += 2 {
+			switch {
+			case f[i] == "sampled" && f[i+1] == "-":
+				o.Time = time.Time{}
+			case f[i] == "sampled":
+				o.Time = storyStart.Add(s.duration(f[i+1]))
+			case f[i] == "boot":
+				o.BootNanos = int64(s.duration(f[i+1]))
+			default:
+				s.t.Fatalf("unknown word %q in %q", f[i], f)
+			}
+		}
+	}
+	s.pending.Observations[o.Signal] = o
+	return true
+}
+
+func (s *story) pass() {
+	in := *s.pending
+	s.pending = nil
+	var a Assessment
+	before := s.state.ConditionsLastSeen()
+	s.state, a = Assess(s.state, in)
+	actionable := map[Key]bool{}
+	for _, t := range a.Actionable {
+		actionable[t.Key()] = true
+	}
+	met := map[Key]bool{}
+	for _, t := range a.Met {
+		met[t.Key()] = true
+	}
+	lines := 0
+	line := func(format string, args ...any) {
+		lines++
+		fmt.Fprintf(&s.out, "> "+format+"\n", args...)
+	}
+	for _, o := range a.Observed {
+		text := fmt.Sprintf("%s since %s", o.Threshold, o.FirstObservedAt.Sub(storyStart))
+		for _, word := range []struct {
+			is   bool
+			name string
+		}{{o.Frozen, "frozen"}, {met[o.Key()], "met"}, {actionable[o.Key()], "actionable"}} {
+			if word.is {
+				text += ", " + word.name
+			}
+		}
+		line("%s", text)
+	}
+	if t, ok := Choose(a.Actionable); ok {
+		line("act on %s, short of %d", t, Shortfall(t, in.Observations[t.Signal]))
+	}
+	if wait := UntilGraceEnds(a, in.Now); wait > 0 {
+		line("grace ends in %s", wait)
+	}
+	s.conditions(line, a)
+	if lines == 0 {
+		line("quiet")
+	}
+	for c := range before {
+		before[c] = time.Time{} // a State must not hand out its own maps
+	}
+}
+
+func (s *story) conditions(line func(string, ...any), a Assessment) {
+	for _, list := range []struct {
+		name       string
+		conditions []eviction.Condition
+	}{{"conditions", a.Conditions}, {"raised", a.Raised}, {"cleared", a.Cleared}} {
+		text := list.name
+		for _, c := range list.conditions {
+			text += " " + string(c)
+		}
+		if len(list.conditions) > 0 {
+			line("%s", text)
+		}
+	}
+}
+
+func (s *story) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+func (s *story) amount(text string) int64 {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return q.Value()
+}
