@@ -1,0 +1,104 @@
+package config
+
+import (
+	"encoding/json"
+	"log/slog"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Config is the configuration of evictd as it is in force: defaults filled in,
+// flags applied. The json tags are the keys of the file; the keys named
+// eviction*, enforceNodeAllocatable, kernelMemcgNotification and
+// mergeDefaultEvictionSettings are those of KubeletConfiguration.
+type Config struct {
+	// NodeName is the node's name in logs, events and facts for plugins. The
+	// host name in lower case by default.
+	NodeName string `json:"nodeName"`
+	// Mode is how pods are found and killed; see ModeCRI.
+	Mode string `json:"mode"`
+	// PluginDir holds the plugin executables, RunDir what survives a restart.
+	PluginDir string `json:"pluginDir"`
+	RunDir    string `json:"runDir"`
+	// PodManifestDir holds the v1.Pod manifests of mode cri.
+	PodManifestDir string `json:"podManifestDir"`
+	// RuntimeEndpoint and ImageEndpoint are CRI sockets, with unix://.
+	RuntimeEndpoint string `json:"runtimeEndpoint"`
+	ImageEndpoint   string `json:"imageEndpoint"`
+	// RootDir is where the node's root filesystem is seen.
+	RootDir string `json:"rootDir"`
+	// CgroupRoot is the parent of "kubepods" inside each cgroup hierarchy,
+	// CgroupDriver how pod cgroups are named.
+	CgroupRoot     string `json:"cgroupRoot"`
+	CgroupDriver   string `json:"cgroupDriver"`
+	KubeletRootDir string `json:"kubeletRootDir"`
+	PodLogsDir     string `json:"podLogsDir"`
+	// ListenAddress serves /healthz, /metrics and /status.
+	ListenAddress string `json:"listenAddress"`
+	LogLevel      string `json:"logLevel"`
+	// DryRun decides and logs, and kills nobody.
+	DryRun bool   `json:"dryRun"`
+	Pacing string `json:"pacing"`
+	// MonitoringInterval is the time between passes that nothing woke.
+	MonitoringInterval metav1.Duration `json:"monitoringInterval"`
+	// RequiredSignals are those without which evictd must not run.
+	RequiredSignals []string `json:"requiredSignals"`
+	// RankVeto says when a pod that a custom ranker left out is safe.
+	RankVeto string `json:"rankVeto"`
+
+	EvictionHard                     map[string]string `json:"evictionHard"`
+	EvictionSoft                     map[string]string `json:"evictionSoft"`
+	EvictionSoftGracePeriod          map[string]string `json:"evictionSoftGracePeriod"`
+	EvictionMinimumReclaim           map[string]string `json:"evictionMinimumReclaim"`
+	EvictionMaxPodGracePeriod        int32             `json:"evictionMaxPodGracePeriod"`
+	EvictionPressureTransitionPeriod metav1.Duration   `json:"evictionPressureTransitionPeriod"`
+	MergeDefaultEvictionSettings     bool              `json:"mergeDefaultEvictionSettings"`
+	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable"`
+	KernelMemcgNotification          bool              `json:"kernelMemcgNotification"`
+
+	// Plugins are settings by plugin name, which is the executable's file name.
+	// A plugin needs no entry to run.
+	Plugins map[string]Plugin `json:"plugins"`
+}
+
+// Plugin is what the configuration says of one plugin.
+type Plugin struct {
+	// Config goes to the plugin as it is, as JSON; nil when there is none.
+	Config json.RawMessage `json:"config,omitempty"`
+	// AutoMTLS encrypts the calls to the plugin; nil means yes.
+	AutoMTLS *bool `json:"autoMTLS,omitempty"`
+	// Disabled keeps the plugin from being started.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// MTLS reports whether calls to the plugin are encrypted.
+func (p Plugin) MTLS() bool { return p.AutoMTLS == nil || *p.AutoMTLS }
+
+// The values of the fields that have few.
+const (
+	// ModeCRI takes pods from the container runtime and kills through it.
+	ModeCRI = "cri"
+
+	// DriverCgroupfs and DriverSystemd are the kubelet's cgroup drivers.
+	DriverCgroupfs = "cgroupfs"
+	DriverSystemd  = "systemd"
+
+	// PacingEvictd has one victim at a time; PacingKubelet lets each pass act.
+	PacingEvictd  = "evictd"
+	PacingKubelet = "kubelet"
+
+	// VetoSoft lets a custom ranker spare pods under soft thresholds only.
+	VetoSoft   = "soft"
+	VetoAlways = "always"
+	VetoNever  = "never"
+)
+
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug,
+	"info":  slog.LevelInfo,
+	"warn":  slog.LevelWarn,
+	"error": slog.LevelError,
+}
+
+// Level is LogLevel as log/slog has it.
+func (c *Config) Level() slog.Level { return levels[c.LogLevel] }

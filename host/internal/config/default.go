@@ -1,0 +1,98 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/policy"
+)
+
+// defaultTransitionPeriod also replaces an explicit 0, as the kubelet's
+// defaulting does: with 0 a condition would never be reported
+// (pkg/kubelet/apis/config/v1beta1/defaults.go).
+const defaultTransitionPeriod = 5 * time.Minute
+
+// blank is what a field has that neither the file nor a flag names. Fields whose
+// default depends on others stay empty until complete.
+func blank() Config {
+	return Config{
+		Mode:                             ModeCRI,
+		PluginDir:                        "/usr/libexec/evictd/plugins",
+		RunDir:                           "/run/evictd",
+		PodManifestDir:                   "/etc/evictd/manifests",
+		RuntimeEndpoint:                  "unix:///run/containerd/containerd.sock",
+		RootDir:                          "/",
+		CgroupRoot:                       "/",
+		CgroupDriver:                     DriverCgroupfs,
+		KubeletRootDir:                   "/var/lib/kubelet",
+		PodLogsDir:                       "/var/log/pods",
+		ListenAddress:                    "127.0.0.1:10269",
+		LogLevel:                         "info",
+		Pacing:                           PacingEvictd,
+		MonitoringInterval:               metav1.Duration{Duration: 10 * time.Second},
+		RankVeto:                         VetoSoft,
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: defaultTransitionPeriod},
+		EnforceNodeAllocatable:           []string{"pods"},
+		KernelMemcgNotification:          true,
+	}
+}
+
+// mergeHard gives the file's hard thresholds the kubelet's defaults. It runs
+// before flags are applied: as in the kubelet, a flag replaces all of them
+// (cmd/kubelet/app/server.go:loadConfigFile).
+func (c *Config) mergeHard() {
+	switch {
+	case c.EvictionHard == nil:
+		c.EvictionHard = policy.DefaultHard()
+	case c.MergeDefaultEvictionSettings:
+		merged := policy.DefaultHard()
+		maps.Copy(merged, c.EvictionHard)
+		c.EvictionHard = merged
+	}
+}
+
+// complete fills in what depends on other fields or the machine.
+func (c *Config) complete(hostname func() (string, error)) error {
+	c.ImageEndpoint = cmp.Or(c.ImageEndpoint, c.RuntimeEndpoint)
+	if c.EvictionPressureTransitionPeriod.Duration == 0 {
+		c.EvictionPressureTransitionPeriod.Duration = defaultTransitionPeriod
+	}
+	for _, path := range c.paths() {
+		if filepath.IsAbs(*path.value) {
+			*path.value = filepath.Clean(*path.value)
+		}
+	}
+	if c.NodeName != "" {
+		return nil
+	}
+	name, err := hostname()
+	if err != nil {
+		return fmt.Errorf("nodeName: not given, and the host name cannot be read: %w", err)
+	}
+	c.NodeName = strings.ToLower(name)
+	return nil
+}
+
+// A textField is a field of a Config, by name.
+type textField struct {
+	name  string
+	value *string
+}
+
+func (c *Config) paths() []textField {
+	return []textField{
+		{"pluginDir", &c.PluginDir},
+		{"runDir", &c.RunDir},
+		{"podManifestDir", &c.PodManifestDir},
+		{"rootDir", &c.RootDir},
+		{"cgroupRoot", &c.CgroupRoot},
+		{"kubeletRootDir", &c.KubeletRootDir},
+		{"podLogsDir", &c.PodLogsDir},
+	}
+}

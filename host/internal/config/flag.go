@@ -1,0 +1,137 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Flags are the command line's part of the configuration. Every field but
+// plugins and mergeDefaultEvictionSettings has a flag, its name in kebab case;
+// those of the kubelet have the kubelet's names and syntax.
+type Flags struct {
+	// file is --config.
+	file string
+	// values is where flags leave what they parsed, bound how it gets from there
+	// into a Config, by field.
+	values Config
+	bound  map[string]*bound
+	order  []string
+	errs   []error
+}
+
+type bound struct {
+	flag string
+	set  bool
+	bad  bool
+	copy func(to, from *Config)
+}
+
+// AddFlags defines the flags on fs.
+func AddFlags(fs *pflag.FlagSet) *Flags {
+	f := &Flags{values: blank(), bound: map[string]*bound{}}
+	fs.StringVar(&f.file, "config", "", "configuration file (YAML); flags beat it")
+	f.addNode(fs)
+	f.addHost(fs)
+	f.addEviction(fs)
+	return f
+}
+
+func (f *Flags) addNode(fs *pflag.FlagSet) {
+	add(f, fs, "nodeName", "name of this node (default the host name)", text, func(c *Config) *string { return &c.NodeName })
+	add(f, fs, "mode", "how pods are found and killed: cri", text, func(c *Config) *string { return &c.Mode })
+	add(f, fs, "podManifestDir", "directory of v1.Pod manifests", text, func(c *Config) *string { return &c.PodManifestDir })
+	add(f, fs, "runtimeEndpoint", "CRI socket of the container runtime", text, func(c *Config) *string { return &c.RuntimeEndpoint })
+	add(f, fs, "imageEndpoint", "CRI socket of the image service (default the runtime's)", text, func(c *Config) *string { return &c.ImageEndpoint })
+	add(f, fs, "rootDir", "where the node's root filesystem is seen", text, func(c *Config) *string { return &c.RootDir })
+	add(f, fs, "cgroupRoot", "parent of kubepods in each cgroup hierarchy", text, func(c *Config) *string { return &c.CgroupRoot })
+	add(f, fs, "cgroupDriver", "how pod cgroups are named: cgroupfs or systemd", text, func(c *Config) *string { return &c.CgroupDriver })
+	add(f, fs, "kubeletRootDir", "directory of the kubelet's pod directories", text, func(c *Config) *string { return &c.KubeletRootDir })
+	add(f, fs, "podLogsDir", "directory of pod logs", text, func(c *Config) *string { return &c.PodLogsDir })
+}
+
+func (f *Flags) addHost(fs *pflag.FlagSet) {
+	add(f, fs, "pluginDir", "directory of plugin executables", text, func(c *Config) *string { return &c.PluginDir })
+	add(f, fs, "runDir", "directory for what survives a restart", text, func(c *Config) *string { return &c.RunDir })
+	add(f, fs, "listenAddress", "IP:port of /healthz, /metrics and /status", text, func(c *Config) *string { return &c.ListenAddress })
+	add(f, fs, "logLevel", "debug, info, warn or error", text, func(c *Config) *string { return &c.LogLevel })
+	add(f, fs, "dryRun", "decide and log, kill nobody", boolean, func(c *Config) *bool { return &c.DryRun })
+	add(f, fs, "pacing", "evictd: one victim at a time; kubelet: as the kubelet does", text, func(c *Config) *string { return &c.Pacing })
+	add(f, fs, "monitoringInterval", "time between passes that nothing woke", duration, func(c *Config) *metav1.Duration { return &c.MonitoringInterval })
+	add(f, fs, "requiredSignals", "signals without which evictd must not run, comma-separated", list, func(c *Config) *[]string { return &c.RequiredSignals })
+	add(f, fs, "rankVeto", "under which thresholds a custom ranker may spare pods: soft, always or never", text, func(c *Config) *string { return &c.RankVeto })
+}
+
+func (f *Flags) addEviction(fs *pflag.FlagSet) {
+	add(f, fs, "evictionHard", "hard thresholds, such as memory.available<1Gi,nodefs.available<10%", pairs("<"),
+		func(c *Config) *map[string]string { return &c.EvictionHard })
+	add(f, fs, "evictionSoft", "soft thresholds, such as memory.available<1.5Gi", pairs("<"),
+		func(c *Config) *map[string]string { return &c.EvictionSoft })
+	add(f, fs, "evictionSoftGracePeriod", "grace periods of soft thresholds, such as memory.available=1m30s", pairs("="),
+		func(c *Config) *map[string]string { return &c.EvictionSoftGracePeriod })
+	add(f, fs, "evictionMinimumReclaim", "what to free beyond a threshold, such as memory.available=0Mi", pairs("="),
+		func(c *Config) *map[string]string { return &c.EvictionMinimumReclaim })
+	add(f, fs, "evictionMaxPodGracePeriod", "longest grace period of pods under soft thresholds, in seconds", seconds,
+		func(c *Config) *int32 { return &c.EvictionMaxPodGracePeriod })
+	add(f, fs, "evictionPressureTransitionPeriod", "how long a node condition outlasts its pressure", duration,
+		func(c *Config) *metav1.Duration { return &c.EvictionPressureTransitionPeriod })
+	add(f, fs, "enforceNodeAllocatable", "with pods in it, hard memory thresholds hold for all pods together too", list,
+		func(c *Config) *[]string { return &c.EnforceNodeAllocatable })
+	add(f, fs, "kernelMemcgNotification", "let the kernel wake evictd when memory runs short", boolean,
+		func(c *Config) *bool { return &c.KernelMemcgNotification })
+}
+
+// Load reads the file that --config names, if it does, and lays the flags over it.
+func (f *Flags) Load() (Config, error) { return load(f.file, f) }
+
+// File returns what --config names, "" if it was not given.
+func (f *Flags) File() string { return f.file }
+
+func (f *Flags) problems() []error {
+	if f == nil {
+		return nil
+	}
+	return append([]error(nil), f.errs...)
+}
+
+func (f *Flags) apply(c *Config) {
+	if f == nil {
+		return
+	}
+	for _, field := range f.order {
+		if b := f.bound[field]; b.set {
+			b.copy(c, &f.values)
+		}
+	}
+	if f.bound["evictionSoftGracePeriod"].bad {
+		// What is wrong was reported; that periods are missing is its echo.
+		c.EvictionSoft = nil
+	}
+}
+
+// blame says where the value came from that err is about.
+func (f *Flags) blame(err error, file string) error {
+	field := topField(err)
+	if f != nil && f.bound[field] != nil && f.bound[field].set {
+		return fmt.Errorf("--%s%s", f.bound[field].flag, err.Error()[len(field):])
+	}
+	if file == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
+
+// kebab turns a field's name into its flag's.
+func kebab(field string) string {
+	var b strings.Builder
+	for _, r := range field {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

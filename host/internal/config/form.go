@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// forms says of each field what a right value looks like, for the end of an
+// error: "want ...".
+var forms = map[string]string{
+	"nodeName":                         `a node name in quotes, such as "node-1"`,
+	"mode":                             `"cri"`,
+	"pluginDir":                        `an absolute path such as "/usr/libexec/evictd/plugins"`,
+	"runDir":                           `an absolute path such as "/run/evictd"`,
+	"podManifestDir":                   `an absolute path such as "/etc/evictd/manifests"`,
+	"runtimeEndpoint":                  `a socket such as "unix:///run/containerd/containerd.sock"`,
+	"imageEndpoint":                    `a socket such as "unix:///run/containerd/containerd.sock"`,
+	"rootDir":                          `an absolute path such as "/"`,
+	"cgroupRoot":                       `an absolute path such as "/"`,
+	"cgroupDriver":                     `"cgroupfs" or "systemd"`,
+	"kubeletRootDir":                   `an absolute path such as "/var/lib/kubelet"`,
+	"podLogsDir":                       `an absolute path such as "/var/log/pods"`,
+	"listenAddress":                    `an IP address and a port such as "127.0.0.1:10269"`,
+	"logLevel":                         `"debug", "info", "warn" or "error"`,
+	"dryRun":                           `true or false`,
+	"pacing":                           `"evictd" or "kubelet"`,
+	"monitoringInterval":               `a duration of at least 10ms such as "10s"`,
+	"requiredSignals":                  `a list of signals such as ["memory.available"]`,
+	"rankVeto":                         `"soft", "always" or "never"`,
+	"evictionHard":                     `quantities or percentages by signal, such as {"memory.available": "100Mi"}`,
+	"evictionSoft":                     `quantities or percentages by signal, such as {"memory.available": "300Mi"}`,
+	"evictionSoftGracePeriod":          `durations by signal, such as {"memory.available": "1m30s"}`,
+	"evictionMinimumReclaim":           `quantities or percentages by signal, such as {"memory.available": "0Mi"}`,
+	"evictionMaxPodGracePeriod":        `a whole number of seconds, at most 2147483647`,
+	"evictionPressureTransitionPeriod": `a duration such as "5m0s"`,
+	"mergeDefaultEvictionSettings":     `true or false`,
+	"enforceNodeAllocatable":           `a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`,
+	"kernelMemcgNotification":          `true or false`,
+	"plugins":                          `settings by plugin name, such as {"memory": {"autoMTLS": true}}`,
+}
+
+// entryForms says the same of one entry of a field that is a mapping.
+var entryForms = map[string]string{
+	"evictionHard":            `a quantity in quotes such as "100Mi" or a percentage such as "10%"`,
+	"evictionSoft":            `a quantity in quotes such as "300Mi" or a percentage such as "10%"`,
+	"evictionSoftGracePeriod": `a duration such as "1m30s"`,
+	"evictionMinimumReclaim":  `a quantity in quotes such as "0Mi" or a percentage such as "5%"`,
+	"plugins":                 `a mapping with "config", "autoMTLS" or "disabled"`,
+}
+
+// want returns the form of what is at path.
+func want(path []string) string {
+	switch len(path) {
+	case 1:
+		return forms[path[0]]
+	case 2:
+		return entryForms[path[0]]
+	default:
+		return "true or false"
+	}
+}
+
+// wrong is the error of a field whose value cannot be.
+func wrong(field, value string) error {
+	return fmt.Errorf("%s: %s: want %s", field, shown(fmt.Sprintf("%q", value)), forms[field])
+}
+
+// maxShown is how much of a wrong value an error repeats, in bytes.
+const maxShown = 80
+
+func shown(value string) string {
+	if len(value) > maxShown {
+		return strings.ToValidUTF8(value[:maxShown], "") + "..."
+	}
+	return value
+}
+
+// pathString writes a path as the kubelet's errors do: fields with dots, keys of
+// mappings, which have dots themselves, in brackets.
+func pathString(path []string) string {
+	var b strings.Builder
+	for i, p := range path {
+		p = shown(p)
+		switch {
+		case i == 0 && plain(p):
+			b.WriteString(p)
+		case i == 2 && path[0] == "plugins" && plain(p):
+			b.WriteString("." + p)
+		case i == 0:
+			fmt.Fprintf(&b, "%q", p)
+		default:
+			fmt.Fprintf(&b, "[%q]", p)
+		}
+	}
+	return b.String()
+}
+
+func plain(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	})
+}
+
+// unknown is the error of a field that does not exist.
+func unknown(path []string) error {
+	known := keysOf(reflect.TypeFor[Config]())
+	if len(path) > 1 {
+		known = keysOf(reflect.TypeFor[Plugin]())
+	}
+	name := path[len(path)-1]
+	for _, k := range known {
+		if near(strings.ToLower(name), strings.ToLower(k)) {
+			return fmt.Errorf("%s: unknown field, want %q", pathString(path), k)
+		}
+	}
+	slices.Sort(known)
+	return fmt.Errorf("%s: unknown field, want one of %s", pathString(path), strings.Join(known, ", "))
+}
+
+// keysOf returns the keys that t has in the file.
+func keysOf(t reflect.Type) []string {
+	keys := make([]string, 0, t.NumField())
+	for f := range t.Fields() {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// near reports whether a becomes b by at most two insertions, deletions or
+// replacements: a slip of the hand, not another word.
+func near(a, b string) bool {
+	const most = 2
+	if len(a) > len(b)+most || len(b) > len(a)+most || len(a) <= most {
+		return a == b
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)] <= most
+}

@@ -1,0 +1,216 @@
+package config
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/policy"
+)
+
+func write(t testing.TB, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "evictd.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// defaults is what no file and no flag give.
+func defaults(t testing.TB) Config {
+	t.Helper()
+	c, err := Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestDefaults(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		NodeName: strings.ToLower(host), Mode: "cri",
+		PluginDir: "/usr/libexec/evictd/plugins", RunDir: "/run/evictd", PodManifestDir: "/etc/evictd/manifests",
+		RuntimeEndpoint: "unix:///run/containerd/containerd.sock", ImageEndpoint: "unix:///run/containerd/containerd.sock",
+		RootDir: "/", CgroupRoot: "/", CgroupDriver: "cgroupfs", KubeletRootDir: "/var/lib/kubelet", PodLogsDir: "/var/log/pods",
+		ListenAddress: "127.0.0.1:10269", LogLevel: "info", Pacing: "evictd", RankVeto: "soft",
+		MonitoringInterval:               metav1.Duration{Duration: 10 * time.Second},
+		EvictionHard:                     policy.DefaultHard(),
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
+		EnforceNodeAllocatable:           []string{"pods"},
+		KernelMemcgNotification:          true,
+	}
+	if diff := cmp.Diff(want, defaults(t)); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatAFileSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		want func(*Config)
+	}{
+		"nothing":                         {`{}`, func(*Config) {}},
+		"a key without a value is no key": {"evictionHard:\ndryRun: null", func(*Config) {}},
+		"hard thresholds replace the defaults": {`evictionHard: {memory.available: 1Gi}`, func(c *Config) {
+			c.EvictionHard = map[string]string{"memory.available": "1Gi"}
+		}},
+		"no hard threshold at all": {`evictionHard: {}`, func(c *Config) { c.EvictionHard = map[string]string{} }},
+		"hard thresholds merged with the defaults": {"mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}", func(c *Config) {
+			c.MergeDefaultEvictionSettings = true
+			c.EvictionHard = policy.DefaultHard()
+			c.EvictionHard["memory.available"] = "1Gi"
+		}},
+		"a transition period of 0 is the default": {`evictionPressureTransitionPeriod: 0s`, func(*Config) {}},
+		"images come from the runtime's socket": {`runtimeEndpoint: unix:///run/x.sock`, func(c *Config) {
+			c.RuntimeEndpoint, c.ImageEndpoint = "unix:///run/x.sock", "unix:///run/x.sock"
+		}},
+		"allocatable is not enforced": {`enforceNodeAllocatable: []`, func(c *Config) { c.EnforceNodeAllocatable = []string{} }},
+		"paths are cleaned":           {`pluginDir: /a//b/../c/`, func(c *Config) { c.PluginDir = "/a/c" }},
+		"a threshold of an own signal": {`evictionHard: {acme.example/nvme.spare: 5%}`, func(c *Config) {
+			c.EvictionHard = map[string]string{"acme.example/nvme.spare": "5%"}
+		}},
+		"plugin settings": {"plugins:\n  memory:\n  oldest: {config: {labels: [a], count: 9007199254740993}, autoMTLS: false}\n  pid: {disabled: true, config: null}\n", func(c *Config) {
+			no := false
+			c.Plugins = map[string]Plugin{
+				"memory": {},
+				"oldest": {Config: json.RawMessage(`{"count":9007199254740993,"labels":["a"]}`), AutoMTLS: &no},
+				"pid":    {Disabled: true},
+			}
+		}},
+		"a merge key": {"plugins:\n  a: &x {disabled: true}\n  b:\n    <<: *x\n", func(c *Config) {
+			c.Plugins = map[string]Plugin{"a": {Disabled: true}, "b": {Disabled: true}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Load(write(t, c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := defaults(t)
+			c.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMTLSIsOnUnlessSwitchedOff(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		set  *bool
+		want bool
+	}{{nil, true}, {&yes, true}, {&no, false}} {
+		if got := (Plugin{AutoMTLS: c.set}).MTLS(); got != c.want {
+			t.Errorf("MTLS() with %v = %t, want %t", c.set, got, c.want)
+		}
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	c, err := Load(write(t, `
+evictionHard: {memory.available: 1Gi, acme.example/nvme.spare: 5%}
+evictionSoft: {memory.available: 20%}
+evictionSoftGracePeriod: {memory.available: 1m30s}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	thresholds, err := c.Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, th := range thresholds {
+		got = append(got, th.String())
+	}
+	want := []string{
+		"acme.example/nvme.spare<5%", "memory.available<1Gi", "memory.available<20% for 1m30s", "allocatableMemory.available<1Gi",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("thresholds (-want +got):\n%s", diff)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	c, err := Load(write(t, `
+evictionHard: {}
+evictionSoftGracePeriod: {memory.available: 1m}
+evictionMinimumReclaim: {memory.available: 1Mi}
+evictionMaxPodGracePeriod: -1
+listenAddress: 0.0.0.0:10269
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Warnings()
+	for i, want := range []string{
+		`evictionSoftGracePeriod["memory.available"] has no effect`, `evictionMinimumReclaim["memory.available"] has no effect`,
+		"no eviction threshold is in force", "evictionMaxPodGracePeriod is -1", `listenAddress "0.0.0.0:10269" is not on the loopback device`,
+	} {
+		if i >= len(got) || !strings.HasPrefix(got[i], want) {
+			t.Errorf("Warnings()[%d] of %q, want prefix %q", i, got, want)
+		}
+	}
+	d := defaults(t)
+	if w := d.Warnings(); len(w) != 0 {
+		t.Errorf("the defaults warn: %q", w)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", "---\n", "a: 1\n---\nb: 2\n", "evictionHard: {memory.available: 1Gi}", "mode: cri\nmode: cri\n",
+		"plugins: {memory: {config: {a: .inf}}}", "plugins: &a {x: {config: [1, 2]}}\nnodeName: *a\n", "? [a]\n: b\n", "1: 2\n\"1\": 3\n",
+		"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 90}\n", "\xff", "[]", "null", "dryRun: yes\n",
+		"evictionSoft: {memory.available: null}", "a: &a [*a]\n", "<<: {mode: cri}\n", "evictionPressureTransitionPeriod: -1s\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := blank()
+		errs := c.decode(data)
+		c.mergeHard()
+		if err := c.complete(func() (string, error) { return "node-1", nil }); err != nil {
+			t.Fatal(err)
+		}
+		errs = append(errs, c.problems()...)
+		if len(errs) > 0 {
+			if text := report(errs).Error(); len(text) > 100_000 || strings.ContainsAny(text, "\x00\x1b\r") {
+				t.Errorf("%d bytes of error text, want few and printable ones: %.200q", len(text), text)
+			}
+			return
+		}
+		// What is accepted says the same again when written and read.
+		if _, err := c.Thresholds(); err != nil {
+			t.Fatalf("accepted, and yet: %v", err)
+		}
+		again, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := blank()
+		if errs := d.decode(again); len(errs) > 0 {
+			t.Fatalf("%s: %v", again, errs)
+		}
+		d.mergeHard()
+		if err := d.complete(nil); err != nil {
+			t.Fatal(err)
+		}
+		third, err := json.Marshal(d)
+		if err != nil || string(third) != string(again) {
+			t.Errorf("read again it says\n%s, want\n%s (%v)", third, again, err)
+		}
+	})
+}

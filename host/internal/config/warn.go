@@ -1,0 +1,47 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// Warnings returns what is legal, as it is in the kubelet, and yet hardly meant.
+func (c *Config) Warnings() []string {
+	var warnings []string
+	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+
+	for _, s := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
+		if _, ok := c.EvictionSoft[s]; !ok {
+			warn("evictionSoftGracePeriod[%q] has no effect: evictionSoft has no such signal", s)
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(c.EvictionMinimumReclaim)) {
+		_, hard := c.EvictionHard[s]
+		_, soft := c.EvictionSoft[s]
+		if !hard && !soft {
+			warn("evictionMinimumReclaim[%q] has no effect: neither evictionHard nor evictionSoft has such a signal", s)
+		}
+	}
+	if thresholds, err := c.Thresholds(); err == nil && len(thresholds) == 0 {
+		warn("no eviction threshold is in force: nothing is ever evicted")
+	}
+	if c.EvictionMaxPodGracePeriod < 0 {
+		warn("evictionMaxPodGracePeriod is %d: under soft thresholds the grace period is negative, which counts as the shortest", c.EvictionMaxPodGracePeriod)
+	}
+	if !loopback(c.ListenAddress) {
+		warn("listenAddress %q is not on the loopback device: status and metrics are open to the network, without a login", c.ListenAddress)
+	}
+	return warnings
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
