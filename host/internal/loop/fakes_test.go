@@ -20,6 +20,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -57,8 +58,8 @@ type node struct {
 	did     []string
 
 	changed   chan struct{}
-	rankers   []*Provider
-	providers []*Provider
+	rankers   []*supervisor.Instance
+	providers []*supervisor.Instance
 }
 
 // newNode makes a node of 8Gi with 4Gi available and the memory plugin.
@@ -75,7 +76,7 @@ func newNode(t *testing.T) *node {
 		}),
 		Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}},
 	}
-	n.providers = []*Provider{{Name: "memory", Generation: 1, Plugin: memory}}
+	n.providers = []*supervisor.Instance{{Name: "memory", Generation: 1, Plugin: memory}}
 	return n
 }
 
@@ -88,7 +89,7 @@ func (f ranker) Rank(_ context.Context, r eviction.RankRequest) ([]eviction.Rank
 // addRanker puts a custom ranker before the built-in one.
 func (n *node) addRanker(name string, f ranker) {
 	p := &eviction.Plugin{Name: name, Ranker: f, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}}}
-	n.rankers = append(n.rankers, &Provider{Name: name, Generation: 1, Plugin: p})
+	n.rankers = append(n.rankers, &supervisor.Instance{Name: name, Generation: 1, Plugin: p})
 }
 
 // addPod starts a pod that uses so much memory and requests none.
@@ -140,18 +141,12 @@ func (n *node) Watch(ctx context.Context, r eviction.WatchRequest, wake func(evi
 	return ctx.Err()
 }
 
-// Pin implements Plugins.
-func (n *node) Pin() Roster { return n }
-
-// Changed implements Plugins.
-func (n *node) Changed() <-chan struct{} { return n.changed }
-
 // Release implements Roster.
 func (n *node) Release() {}
 
 // Providers implements Roster.
-func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*Provider {
-	var out []*Provider
+func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*supervisor.Instance {
+	var out []*supervisor.Instance
 	for _, p := range slices.Concat(n.rankers, n.providers) {
 		if p.Plugin.For(s).Has(c) {
 			out = append(out, p)
@@ -310,7 +305,7 @@ func soft(value, grace string) policy.ThresholdConfig {
 // run starts the loop; it ends with the test.
 func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
-		Settings: s, Plugins: n, Pods: n, Killer: n, Recorder: n, Journal: n,
+		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(n.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Now: time.Now, Restored: restored,
 	})

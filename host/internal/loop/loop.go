@@ -105,7 +105,7 @@ func (l *Loop) Run(ctx context.Context) {
 			for f, cause := range l.box.take() {
 				l.pending[f] = cause
 			}
-		case <-l.Plugins.Changed():
+		case <-l.Changed:
 			l.followPlugins(ctx)
 			l.nextFull = time.Now()
 		case r := <-l.reloads:
@@ -207,7 +207,7 @@ func (l *Loop) plan(incomplete bool, graceEnds time.Duration) {
 // followPlugins opens the wake streams that the present plugins and thresholds
 // ask for.
 func (l *Loop) followPlugins(ctx context.Context) {
-	roster := l.Plugins.Pin()
+	roster := l.Pin()
 	defer roster.Release()
 	var watched []eviction.WatchThreshold
 	for _, t := range l.Settings.Thresholds {

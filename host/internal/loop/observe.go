@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -14,7 +15,7 @@ import (
 func (l *Loop) observe(ctx context.Context, roster Roster, view eviction.View, signals []eviction.Signal) map[eviction.Signal]eviction.Observation {
 	got := make(map[eviction.Signal]eviction.Observation, len(signals))
 	for turn := 0; ; turn++ {
-		asks := map[*Provider][]eviction.Signal{}
+		asks := map[*supervisor.Instance][]eviction.Signal{}
 		for _, s := range signals {
 			if o, ok := got[s]; ok && o.State != eviction.Unknown {
 				continue
@@ -34,7 +35,7 @@ func (l *Loop) observe(ctx context.Context, roster Roster, view eviction.View, s
 
 // ask calls Observe of several plugins at once. Every asked signal has exactly
 // one observation in the result.
-func (l *Loop) ask(ctx context.Context, view eviction.View, asks map[*Provider][]eviction.Signal) []eviction.Observation {
+func (l *Loop) ask(ctx context.Context, view eviction.View, asks map[*supervisor.Instance][]eviction.Signal) []eviction.Observation {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex

@@ -94,7 +94,10 @@ type Settings struct {
 // Options is what a Loop is made of. All fields but Restored are required.
 type Options struct {
 	Settings Settings
-	Plugins  Plugins
+	// Pin starts a pass with the plugins that run now. Changed delivers a value
+	// when their set has changed.
+	Pin      func() Roster
+	Changed  <-chan struct{}
 	Pods     PodSource
 	Killer   Killer
 	Recorder Recorder

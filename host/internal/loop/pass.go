@@ -14,7 +14,7 @@ import (
 func (l *Loop) pass(ctx context.Context, k look) {
 	started := time.Now()
 	l.passes++
-	roster := l.Plugins.Pin()
+	roster := l.Pin()
 	defer roster.Release()
 
 	signals := l.signals(k)

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/evictd/evictd/host/internal/pods"
@@ -43,9 +42,6 @@ func (l *Loop) rank(ctx context.Context, roster Roster, t policy.Threshold, o ev
 	}
 	for _, p := range roster.Providers(t.Signal, eviction.CanRank) {
 		order, err := p.Plugin.Ranker.Rank(ctx, req)
-		if err == nil {
-			err = checkRanking(order, candidates)
-		}
 		if err != nil {
 			l.Metrics.CallFailed(p.Name, "rank", err)
 			l.Log.Error("ranking failed, falling back", "plugin", p.Name, "signal", t.Signal, "error", err)
@@ -56,26 +52,6 @@ func (l *Loop) rank(ctx context.Context, roster Roster, t policy.Threshold, o ev
 	}
 	r.order = fallback
 	return r
-}
-
-// checkRanking refuses a ranking that names a pod twice or one that was not
-// asked about: a ranker that is wrong about that may be wrong about all.
-func checkRanking(order []eviction.Ranked, candidates []pods.Pod) error {
-	left := make(map[string]bool, len(candidates))
-	for _, c := range candidates {
-		left[c.Row.UID] = true
-	}
-	for _, r := range order {
-		unused, known := left[r.UID]
-		switch {
-		case !known:
-			return fmt.Errorf("%w: ranked the uid %q, which is not a candidate", eviction.ErrInvalidReply, r.UID)
-		case !unused:
-			return fmt.Errorf("%w: ranked the uid %q twice", eviction.ErrInvalidReply, r.UID)
-		}
-		left[r.UID] = false
-	}
-	return nil
 }
 
 // withLeftOut appends the candidates that a ranker left out, in the kubelet's

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -80,7 +81,7 @@ type watches struct {
 // somebody watches is watched by the plugin in charge.
 func (w *watches) update(ctx context.Context, roster Roster, thresholds []eviction.WatchThreshold) {
 	wanted := map[watchKey][]eviction.WatchThreshold{}
-	provider := map[watchKey]*Provider{}
+	provider := map[watchKey]*supervisor.Instance{}
 	for _, t := range thresholds {
 		if ps := roster.Providers(t.Signal, eviction.CanWatch); len(ps) > 0 {
 			key := watchKey{ps[0].Name, ps[0].Generation}
@@ -106,7 +107,7 @@ func (w *watches) update(ctx context.Context, roster Roster, thresholds []evicti
 
 // follow keeps a stream open until ctx ends. A crossing may have happened while
 // no stream was open, so each start counts as a wake of all its families.
-func (w *watches) follow(ctx context.Context, p *Provider, thresholds []eviction.WatchThreshold) {
+func (w *watches) follow(ctx context.Context, p *supervisor.Instance, thresholds []eviction.WatchThreshold) {
 	families := map[family]bool{}
 	for _, t := range thresholds {
 		families[w.family(t.Signal)] = true

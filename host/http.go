@@ -1,0 +1,116 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// staleAfter is how many intervals may go by without a pass before the host
+	// is not healthy.
+	staleAfter = 3
+	// headerTimeout and shutdownTimeout keep a slow client from holding the host.
+	headerTimeout   = 5 * time.Second
+	shutdownTimeout = time.Second
+)
+
+// Status is what /status shows.
+type Status struct {
+	Version   string    `json:"version"`
+	NodeName  string    `json:"nodeName"`
+	StartTime time.Time `json:"startTime"`
+	DryRun    bool      `json:"dryRun"`
+	// NotReady says why /healthz fails; empty when it does not.
+	NotReady string `json:"notReady,omitempty"`
+	loop.Snapshot
+	Plugins []supervisor.Status `json:"plugins"`
+	Events  []Event             `json:"events"`
+}
+
+// Status returns what the manager knows now. It may be called at any time.
+func (m *Manager) Status() Status {
+	s := Status{
+		Version:   m.version,
+		NodeName:  m.config().NodeName,
+		StartTime: m.started,
+		DryRun:    m.config().DryRun,
+		Snapshot:  *m.loop.Snapshot(),
+		Plugins:   m.supervisor.Status(),
+		Events:    m.recorder.events(),
+	}
+	if err := m.healthy(&s.Snapshot); err != nil {
+		s.NotReady = err.Error()
+	}
+	return s
+}
+
+// healthy reports why the manager does not do its work, if it does not.
+func (m *Manager) healthy(s *loop.Snapshot) error {
+	c := m.config()
+	age, limit := time.Since(s.Time), staleAfter*c.MonitoringInterval.Duration+passAllowance
+	switch {
+	case s.Passes == 0:
+		return errors.New("no pass has ended yet")
+	case age > limit:
+		return fmt.Errorf("the last pass ended %v ago, want at most %v", age.Round(time.Second), limit)
+	}
+	observed := make(map[eviction.Signal]bool, len(s.Signals))
+	for _, o := range s.Signals {
+		observed[o.Signal] = o.State != loop.StateUnknown
+	}
+	var errs []error
+	for _, r := range c.RequiredSignals {
+		if !observed[eviction.Signal(r)] {
+			errs = append(errs, fmt.Errorf("required signal %s is not observed", r))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Handler serves /healthz, /metrics and /status.
+func (m *Manager) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.metrics.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := m.healthy(m.loop.Snapshot()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(m.Status()); err != nil {
+			m.log.Debug("status not sent", "error", err)
+		}
+	})
+	return mux
+}
+
+// serve answers on l until ctx ends.
+func (m *Manager) serve(ctx context.Context, l net.Listener) {
+	server := &http.Server{Handler: m.Handler(), ReadHeaderTimeout: headerTimeout}
+	stop := context.AfterFunc(ctx, func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		if server.Shutdown(ending) != nil {
+			server.Close()
+		}
+	})
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		m.log.Error("status and metrics are not served any more", "error", err)
+	}
+}

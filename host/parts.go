@@ -1,0 +1,63 @@
+package host
+
+import (
+	"context"
+
+	"github.com/evictd/evictd/host/internal/actuate"
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// facts is what the configuration says of the node.
+func facts(c *Config) eviction.NodeFacts {
+	return eviction.NodeFacts{
+		NodeName:        c.NodeName,
+		RootDir:         c.RootDir,
+		CgroupRoot:      c.CgroupRoot,
+		CgroupDriver:    c.CgroupDriver,
+		KubeletRootDir:  c.KubeletRootDir,
+		PodLogsDir:      c.PodLogsDir,
+		RuntimeEndpoint: c.RuntimeEndpoint,
+		ImageEndpoint:   c.ImageEndpoint,
+	}
+}
+
+func pluginSettings(c *Config) map[string]supervisor.Settings {
+	all := make(map[string]supervisor.Settings, len(c.Plugins))
+	for name, p := range c.Plugins {
+		all[name] = supervisor.Settings{Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled}
+	}
+	return all
+}
+
+func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
+	return loop.Settings{
+		Thresholds:               thresholds,
+		TransitionPeriod:         c.EvictionPressureTransitionPeriod.Duration,
+		MaxPodGracePeriodSeconds: c.EvictionMaxPodGracePeriod,
+		MonitoringInterval:       c.MonitoringInterval.Duration,
+		MemoryNotifications:      c.KernelMemcgNotification,
+		DryRun:                   c.DryRun,
+		Pacing:                   loop.Pacing(c.Pacing),
+		RankVeto:                 loop.RankVeto(c.RankVeto),
+	}
+}
+
+// criKiller kills pods through the container runtime.
+type criKiller struct{ cri *actuate.CRI }
+
+// Kill implements loop.Killer.
+func (k criKiller) Kill(ctx context.Context, d loop.Kill) error {
+	row := &d.Pod.Row
+	return k.cri.Kill(ctx, actuate.Target{
+		UID: row.UID, Namespace: row.Namespace, Name: row.Name,
+		SandboxIDs: d.Pod.SandboxIDs, ContainerIDs: d.Pod.ContainerIDs,
+	}, d.GraceSeconds)
+}
+
+// Finished implements loop.Killer.
+func (k criKiller) Finished(ctx context.Context, d loop.Kill) (bool, error) {
+	return k.cri.Finished(ctx, d.Pod.Row.UID)
+}
