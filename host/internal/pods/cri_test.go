@@ -1,0 +1,193 @@
+package pods
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+func active(t *testing.T, s *fakecri.Server, dir string) Snapshot {
+	t.Helper()
+	got, err := NewCRI(s.Client(), NewManifests(dir)).Active(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func names(s Snapshot) []string {
+	out := []string{}
+	for _, p := range s.Pods {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+func TestActivePodsAreThoseThatRun(t *testing.T) {
+	s := fakecri.New()
+	for _, p := range []fakecri.Pod{
+		{UID: "1", Name: "runs", Containers: []fakecri.Container{{Name: "c"}}},
+		{UID: "2", Name: "over", NotReady: true, Containers: []fakecri.Container{{Name: "c", Exited: true}}},
+		{UID: "3", Name: "is-starting"},
+		{UID: "4", Name: "lost-its-sandbox", NotReady: true, Containers: []fakecri.Container{{Name: "c"}}},
+		{UID: "5", Name: "runtime-is-not-sure", NotReady: true, Containers: []fakecri.Container{{Name: "c", Lost: true}}},
+		{UID: "6", Name: "never-started", NotReady: true, Containers: []fakecri.Container{{Name: "c", Created: true}}},
+		{UID: "7", Name: "has-no-labels", Unlabeled: true, Containers: []fakecri.Container{{Name: "c"}}},
+		{UID: "", Name: "is-nobodys"},
+	} {
+		p.Namespace = "ns"
+		s.Add(p)
+	}
+	want := []string{"ns/runs", "ns/is-starting", "ns/lost-its-sandbox", "ns/runtime-is-not-sure", "ns/has-no-labels"}
+	if diff := cmp.Diff(want, names(active(t, s, t.TempDir()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPodsAreJoinedWithTheirManifests(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "known.yaml", podYAML("known-uid", "known", "spec: {priority: 9, containers: [{name: app}]}"))
+	put(t, dir, "gone.yaml", podYAML("gone-uid", "gone"))
+	put(t, dir, "wrong.yaml", podYAML("wrong-uid", "somebody-else"))
+	put(t, dir, "bad.yaml", "kind: Pod")
+	s := fakecri.New()
+	known := s.Add(fakecri.Pod{UID: "known-uid", Namespace: "default", Name: "known", Containers: []fakecri.Container{
+		{Name: "init", Exited: true}, {Name: "app", Exited: true}, {Name: "app", Attempt: 1}, {Name: "app", Attempt: 2, Created: true}, {Name: "sidecar"},
+	}})
+	s.Add(fakecri.Pod{UID: "stranger-uid", Namespace: "other", Name: "stranger", Containers: []fakecri.Container{{Name: "c"}}})
+	s.Add(fakecri.Pod{UID: "wrong-uid", Namespace: "default", Name: "wrong"})
+
+	got := active(t, s, dir)
+	if diff := cmp.Diff([]string{"default/known", "other/stranger", "default/wrong"}, names(got)); diff != "" {
+		t.Fatal(diff)
+	}
+	p := got.Pods[0]
+	if !p.HasManifest || p.Row.Priority != 9 || p.API.Spec.Containers[0].Name != "app" {
+		t.Errorf("known pod %+v, want it with its manifest", p)
+	}
+	if p.Row.StartTime.IsZero() {
+		t.Error("start time is zero, want the sandbox's creation")
+	}
+	if diff := cmp.Diff(known.ContainerIDs[2:], p.ContainerIDs); diff != "" {
+		t.Errorf("containers to kill: %s", diff)
+	}
+	if diff := cmp.Diff([]string{known.SandboxID}, p.SandboxIDs); diff != "" {
+		t.Errorf("sandboxes to kill: %s", diff)
+	}
+	wantContainers := []eviction.Container{{Name: "app", ID: known.ContainerIDs[2]}, {Name: "sidecar", ID: known.ContainerIDs[4]}}
+	if diff := cmp.Diff(wantContainers, p.Row.Containers); diff != "" {
+		t.Errorf("containers to measure, the running attempt of each: %s", diff)
+	}
+	for _, p := range got.Pods[1:] {
+		if p.HasManifest || p.API == nil || p.Row.UID == "" {
+			t.Errorf("pod %s: %+v, want it shown without a manifest", p, p)
+		}
+	}
+	if len(got.Problems) != 2 || !strings.Contains(got.Problems[0].Error(), "bad.yaml") ||
+		!strings.Contains(got.Problems[1].Error(), `wrong.yaml: metadata.uid "wrong-uid" belongs to the running pod default/wrong, the manifest says default/somebody-else`) {
+		t.Errorf("problems %v", got.Problems)
+	}
+	if again := active(t, s, dir); !cmp.Equal(names(got), names(again)) {
+		t.Errorf("order changed to %v", names(again))
+	}
+}
+
+func TestBothListsAreAskedForAtTheSameTimeAndNotForEver(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		source := NewCRI(s.Client(), NewManifests(dir))
+		s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Delay: time.Second})
+		s.Inject(fakecri.ListContainers, fakecri.Fault{Delay: time.Second})
+		started := time.Now()
+		if _, err := source.Active(t.Context()); err != nil || time.Since(started) != time.Second {
+			t.Errorf("took %v, error %v, want 1s and none", time.Since(started), err)
+		}
+		s.Heal()
+		s.Inject(fakecri.ListContainers, fakecri.Fault{Hang: true})
+		started = time.Now()
+		_, err := source.Active(t.Context())
+		if err == nil || time.Since(started) != listTimeout || !strings.Contains(err.Error(), "list containers") {
+			t.Errorf("took %v, error %v, want %v and the call's name", time.Since(started), err, listTimeout)
+		}
+	})
+}
+
+func TestEndpoints(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"/run/containerd/containerd.sock": `has no scheme, want "unix:///run/containerd/containerd.sock"`,
+		"tcp://localhost:1234":            "is not a unix socket, want unix:// and an absolute path",
+		"unix://run/x.sock":               "has no absolute path, want three slashes",
+		"":                                "is not a unix socket",
+	} {
+		if _, err := Dial(endpoint); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"`+endpoint+`"`) {
+			t.Errorf("Dial(%q) = %v, want %q", endpoint, err, want)
+		}
+	}
+}
+
+func TestARuntimeThatIsAwaySaysWhatToDoAndMayComeBack(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "c.sock")
+	conn, err := Dial("unix://" + socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // the end of a test.
+	source := NewCRI(runtimeapi.NewRuntimeServiceClient(conn), NewManifests(t.TempDir()))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+
+	_, err = source.Active(ctx)
+	for _, want := range []string{"list pod sandboxes", "unix://" + socket + " does not exist", "containerd's is unix:///run/containerd/containerd.sock"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("absent socket: %v, want %q in it", err, want)
+		}
+	}
+
+	s := fakecri.New()
+	s.Add(fakecri.Pod{UID: "u", Name: "n"})
+	for range 2 {
+		if err := s.Listen(socket); err != nil {
+			t.Fatal(err)
+		}
+		if got := untilActive(ctx, t, source); len(got.Pods) != 1 {
+			t.Errorf("pods %v, want one", names(got))
+		}
+		s.Inject(fakecri.ListContainers, fakecri.Fault{Die: true, Times: 1})
+		if _, err := source.Active(ctx); err == nil || !strings.Contains(err.Error(), "list containers") {
+			t.Errorf("runtime died in the middle: %v, want the call named", err)
+		}
+		s.Die()
+	}
+}
+
+func untilActive(ctx context.Context, t *testing.T, source *CRI) Snapshot {
+	t.Helper()
+	for {
+		got, err := source.Active(ctx)
+		if err == nil {
+			return got
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("runtime does not come back: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	s := fakecri.New()
+	if got, err := Probe(t.Context(), s.Client()); err != nil || got != "fakecri 1.0.0" {
+		t.Errorf("Probe: %q, %v", got, err)
+	}
+}

@@ -1,0 +1,188 @@
+package pods
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func podYAML(uid, name string, more ...string) string {
+	return "apiVersion: v1\nkind: Pod\nmetadata: {uid: \"" + uid + "\", name: \"" + name + "\", namespace: default}\n" + strings.Join(more, "\n")
+}
+
+func put(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func uids(m map[string]*manifest) []string {
+	var out []string
+	for uid := range m {
+		out = append(out, uid)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, content string
+		want          string
+		used          bool
+	}{
+		"no YAML":               {"bad.yaml", "a: [", "did not find expected node content", false},
+		"no JSON":               {"bad.json", "{", "unexpected end of JSON input", false},
+		"empty":                 {"bad.yaml", "# nothing\n---\n", "is empty, want a v1.Pod", false},
+		"another kind":          {"bad.yaml", "apiVersion: apps/v1\nkind: Deployment\n", `is apiVersion "apps/v1", kind "Deployment", want apiVersion "v1", kind "Pod"`, false},
+		"a list":                {"bad.json", `[1]`, "cannot unmarshal array", false},
+		"no uid":                {"bad.yaml", podYAML("", "x"), "metadata.uid is missing", false},
+		"no name":               {"bad.yaml", podYAML("u", ""), "metadata.name is missing", false},
+		"a uid with a slash":    {"bad.yaml", podYAML("../../etc", "x"), `metadata.uid "../../etc" has characters`, false},
+		"a huge uid":            {"bad.yaml", podYAML(strings.Repeat("u", 300), "x"), "has 300 bytes, want at most 253", false},
+		"a wrong type":          {"bad.yaml", podYAML("u", "x", "spec: {priority: high}"), "spec.priority of type int32", false},
+		"a wrong quantity":      {"bad.yaml", podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}"), "quantities must match", false},
+		"two documents":         {"bad.yaml", podYAML("u", "x") + "\n---\n" + podYAML("v", "y"), "more than one document", false},
+		"too large":             {"bad.yaml", podYAML("u", "x") + strings.Repeat("# padding\n", maxManifestBytes/10), "has more than 1048576 bytes", false},
+		"an unknown field":      {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriod: 3}"), `unknown field "spec.terminationGracePeriod" (used all the same)`, true},
+		"a key given twice":     {"bad.yaml", podYAML("u", "x", "spec: {nodeName: a, nodeName: b}"), `key "nodeName" already set`, true},
+		"the uid of another":    {"zzz.yml", podYAML("good", "x"), "good.yaml, which is used; want one file for each pod", false},
+		"the uid of one before": {"aaa.yml", podYAML("good", "x"), "aaa.yml, which is used; want one file for each pod", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, "good.yaml", podYAML("good", "good"))
+			put(t, dir, c.file, c.content)
+			put(t, dir, ".hidden.yaml", "rubbish")
+			put(t, dir, "README.md", "rubbish")
+			got, problems := NewManifests(dir).list()
+			if got["good"] == nil {
+				t.Errorf("the good manifest is gone, have %v", uids(got))
+			}
+			if len(problems) != 1 || !strings.Contains(problems[0].Error(), c.want) {
+				t.Fatalf("problems %v, want one with %q", problems, c.want)
+			}
+			if strings.Contains(c.want, "good.yaml") && !strings.Contains(problems[0].Error(), c.file) {
+				t.Errorf("problem %v, want both files named", problems[0])
+			}
+			if used := problems[0].File != filepath.Join(dir, c.file) || got["u"] != nil; used != c.used {
+				t.Errorf("the other manifest is used: %v, want %v", used, c.used)
+			}
+		})
+	}
+}
+
+func TestADirectoryThatIsNotThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "manifests")
+	m := NewManifests(dir)
+	got, problems := m.list()
+	if len(got) != 0 || len(problems) != 1 || problems[0].File != dir || !strings.Contains(problems[0].Error(), "manifest directory does not exist") {
+		t.Errorf("manifests %v, problems %v", uids(got), problems)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "a.yaml", podYAML("a", "a"))
+	if got, problems = m.list(); len(got) != 1 || len(problems) != 0 {
+		t.Errorf("once it is there: manifests %v, problems %v", uids(got), problems)
+	}
+}
+
+func TestAFifoDoesNotStopTheListing(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, problems := NewManifests(dir).list(); len(problems) != 1 || !strings.Contains(problems[0].Error(), "want a regular file") {
+		t.Errorf("problems %v", problems)
+	}
+}
+
+func TestOnlyWhatChangedIsParsedAgain(t *testing.T) {
+	dir := t.TempDir()
+	m := NewManifests(dir)
+	put(t, dir, "a.yaml", podYAML("a", "a"))
+	put(t, dir, "b.yaml", podYAML("b", "b"))
+	// A file that was written just now may change once more within one tick of
+	// its timestamps, so it is read again until it is old enough.
+	first, _ := m.list()
+	if again, _ := m.list(); again["a"] == first["a"] {
+		t.Error("a file that is still warm was not read again")
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for ; !m.files["a.yaml"].settled || !m.files["b.yaml"].settled; m.list() {
+		if time.Now().After(deadline) {
+			t.Fatal("files never settle")
+		}
+	}
+	before, _ := m.list()
+	put(t, dir, "a.yaml", podYAML("a", "c")) // same size
+	after, _ := m.list()
+	if after["a"] == before["a"] || after["a"].row.Name != "c" {
+		t.Errorf("a changed file was not read again: %v", after["a"].row)
+	}
+	if after["b"] != before["b"] {
+		t.Error("an unchanged file was read again")
+	}
+	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if got, problems := m.list(); len(got) != 1 || len(problems) != 0 || len(m.files) != 1 {
+		t.Errorf("after removal: %v, %v", uids(got), problems)
+	}
+}
+
+func TestManifestsGetTheDefaultsOfTheAPI(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a.yaml", podYAML("a", "a", `
+spec:
+  containers:
+  - name: c
+    resources: {limits: {cpu: 1, memory: 64Mi}}
+  volumes:
+  - name: scratch
+`))
+	put(t, dir, "b.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"b","name":"b"},"spec":{"terminationGracePeriodSeconds":5,
+		"resources":{"limits":{"cpu":"1","memory":"1Gi"}},
+		"containers":[{"name":"c","resources":{"requests":{"memory":"16Mi"}}}]}}`)
+	got, problems := NewManifests(dir).list()
+	if len(problems) != 0 {
+		t.Fatal(problems)
+	}
+	a, b := got["a"], got["b"]
+	if *a.api.Spec.TerminationGracePeriodSeconds != 30 || *b.api.Spec.TerminationGracePeriodSeconds != 5 {
+		t.Error("grace periods are not 30 by default and else as given")
+	}
+	if a.row.MemoryRequestBytes != 64*mi || a.row.QoSClass != "Guaranteed" || a.row.Volumes[0].Kind != "emptyDir" {
+		t.Errorf("limits only: %+v, want requests from limits and an emptyDir", a.row)
+	}
+	if b.row.MemoryRequestBytes != 16*mi || b.row.QoSClass != "Burstable" {
+		t.Errorf("limits at pod level: %+v, want the memory request of the containers", b.row)
+	}
+	if cpu := b.api.Spec.Resources.Requests.Cpu().String(); cpu != "1" {
+		t.Errorf("cpu request at pod level is %s, want the limit, since no container requests any", cpu)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: 1Gi}}}]}")), false)
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"b","name":"b"},"spec":{"resources":{"limits":{"memory":"1Gi"}},"overhead":{"memory":"1"}}}`), true)
+	f.Add([]byte("a: &a [*a]"), false)
+	f.Add([]byte("---\n---\n"), false)
+	f.Fuzz(func(t *testing.T, data []byte, isJSON bool) {
+		pod, _, err := decode(data, isJSON)
+		if err != nil {
+			return
+		}
+		row := Row(pod, nil)
+		if row.UID == "" || row.Name == "" || len(row.UID) > maxIdentity {
+			t.Errorf("accepted %q %q", row.UID, row.Name)
+		}
+	})
+}
