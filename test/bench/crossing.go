@@ -128,7 +128,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	}
 	select {
 	case at := <-x.kernel.rings:
-		r.kernel = append(r.kernel, max(0, at-crossed)) // it may beat the hog's own look
+		r.kernel = append(r.kernel, at-crossed) // negative when it beats the hog's own look
 	default:
 	}
 	if err := x.hog.drain(ctx); err != nil {

@@ -93,7 +93,7 @@ func (b *bench) run(ctx context.Context, only, jsonFile string) (err error) {
 		table, err := p.run(ctx, b)
 		if err != nil {
 			if ctx.Err() != nil {
-				return errors.New("interrupted")
+				return fmt.Errorf("interrupted: %w", err)
 			}
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

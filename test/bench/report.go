@@ -62,14 +62,14 @@ func (p *part) print(w io.Writer) error {
 	fmt.Fprintf(&out, "\n%s\n", p.Title)
 	for _, cells := range grid {
 		last := len(cells) - 1
-		fmt.Fprintf(&out, "  %-*s", widths[0], cells[0])
+		text := fmt.Sprintf("  %-*s", widths[0], cells[0])
 		for i, cell := range cells[1:last] {
-			fmt.Fprintf(&out, "  %*s", widths[i+1], cell)
+			text += fmt.Sprintf("  %*s", widths[i+1], cell)
 		}
 		if compared {
-			fmt.Fprintf(&out, "  %s", cells[last])
+			text += "  " + cells[last]
 		}
-		out.WriteByte('\n')
+		out.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(&out, "  %s\n", n)

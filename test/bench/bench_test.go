@@ -1,0 +1,182 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	runIfHog()
+	os.Exit(m.Run())
+}
+
+func TestATableShowsWhatARowLacks(t *testing.T) {
+	p := &part{
+		Title:   "Title, µs",
+		Columns: []column{{"p50_us", "p50", 1}, {"ratio", "ratio", 2}},
+		Rows: []row{
+			{Name: "long name", Pods: 110, Peer: "the floor", Values: map[string]float64{"p50_us": 1234.56, "ratio": 2}},
+			{Name: "short", Pods: 5, Values: map[string]float64{"p50_us": 7}},
+		},
+		Notes: []string{"a note"},
+	}
+	var b strings.Builder
+	if err := p.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+Title, µs
+             pods     p50  ratio  peer
+  long name   110  1234.6   2.00  the floor
+  short         5     7.0      -
+  a note
+`
+	if b.String() != want {
+		t.Errorf("got\n%q\nwant\n%q", b.String(), want)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	var sorted []time.Duration
+	for i := range 100 {
+		sorted = append(sorted, time.Duration(i))
+	}
+	for q, want := range map[float64]time.Duration{0: 0, 0.5: 50, 0.99: 99, 1: 99} {
+		if got := quantile(sorted, q); got != want {
+			t.Errorf("quantile(%v) = %d, want %d", q, got, want)
+		}
+	}
+	if got := quantile(nil, 0.5); got != 0 {
+		t.Errorf("quantile of nothing = %d, want 0", got)
+	}
+}
+
+func TestFieldIsFoundAtTheStartOfALine(t *testing.T) {
+	text := []byte("Rss: 9 kB\nSwapPss:  7 kB\nPss:      42 kB\n")
+	if got := field(text, "Pss:"); got != 42 {
+		t.Errorf("field = %d, want 42", got)
+	}
+	if got := field(text, "Private:"); got != 0 {
+		t.Errorf("missing field = %d, want 0", got)
+	}
+}
+
+func TestUsageGrowsWithWork(t *testing.T) {
+	before, err := usageOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
+		continue
+	}
+	after, err := usageOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.cpu <= before.cpu || after.pssBytes == 0 || len(after.switches) == 0 {
+		t.Errorf("usage of a busy process went from %+v to %+v", before, after)
+	}
+}
+
+func TestChildrenAreFoundByProgram(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	defer func() {
+		if err := end(cmd.Process, done); err != nil {
+			t.Error(err)
+		}
+	}()
+	// Between fork and exec it still is this program.
+	for began := time.Now(); ; {
+		found, err := children(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range found {
+			if pid == cmd.Process.Pid && len(found) == 1 {
+				return
+			}
+		}
+		if time.Since(began) > 5*time.Second {
+			t.Fatalf("children = %v, want sleep with pid %d", found, cmd.Process.Pid)
+		}
+	}
+}
+
+// What a killed run left behind goes, what belongs to a living process stays.
+func TestSweepKnowsTheOwner(t *testing.T) {
+	if !ownerAlive("/tmp/" + leftoverPrefix + strconv.Itoa(os.Getpid())) {
+		t.Error("this process counts as dead")
+	}
+	if ownerAlive("/tmp/" + leftoverPrefix + "4194305") { // above the largest pid
+		t.Error("a pid that cannot be counts as alive")
+	}
+	if !ownerAlive("/tmp/" + leftoverPrefix + "somebody's") {
+		t.Error("a name that is not ours counts as left behind")
+	}
+}
+
+func TestTheKernelRingsWhenTheHogCrosses(t *testing.T) {
+	if os.Getenv("EVICTD_TEST_ROOT") == "" {
+		t.Skip("needs root: run make test")
+	}
+	const level = 16 << 20
+	g, err := newCgroups(leftoverPrefix+strconv.Itoa(os.Getpid()), 4*level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := g.grow(2); err != nil {
+		t.Fatal(err)
+	}
+	h, err := startHog(g.pod(0), g.path(), level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	n, err := newNotifier(g.path(), level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 3 {
+		n.drain()
+		began := monotonic()
+		crossed, err := h.fill(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case rang := <-n.rings:
+			t.Logf("filled in %v, rang %v after", crossed-began, rang-crossed)
+		case <-time.After(5 * time.Second):
+			t.Fatal("the kernel has not called")
+		}
+		if err := h.drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
