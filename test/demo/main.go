@@ -66,7 +66,7 @@ func play(ctx context.Context, o options) (verdict string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // cleaning up must work after Ctrl-C
 		show.line("stage", "removing everything")
 		if closeErr := s.Close(); closeErr != nil {
 			// Louder than Ctrl-C: what stays behind is the worse news.

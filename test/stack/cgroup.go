@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,12 +54,7 @@ func parseHierarchies(mountinfo []byte) []hierarchy {
 
 // has reports whether the v1 tree has the controller.
 func (h hierarchy) has(controller string) bool {
-	for _, c := range h.controllers {
-		if !h.v2 && c == controller {
-			return true
-		}
-	}
-	return false
+	return !h.v2 && slices.Contains(h.controllers, controller)
 }
 
 // tracker picks the tree in which the processes of a stack are found again:
@@ -125,9 +121,8 @@ func cgroupDirs(all []hierarchy, path string) []string {
 			}
 			return nil
 		})
-		for i := len(dirs) - 1; i >= 0; i-- {
-			out = append(out, dirs[i])
-		}
+		slices.Reverse(dirs)
+		out = append(out, dirs...)
 	}
 	return out
 }

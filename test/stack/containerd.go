@@ -86,7 +86,7 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		select {
 		case err := <-exited:
-			return false, fmt.Errorf("containerd exited: %v", err)
+			return false, errors.Join(errors.New("it exited"), err)
 		default:
 		}
 		_, err := s.Runtime.Status(ctx, &runtimeapi.StatusRequest{})

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -50,9 +51,7 @@ func podCgroup(root string, qos v1.PodQOSClass, pod *v1.Pod) string {
 
 func (s *Stack) sandboxConfig(p *Pod) *runtimeapi.PodSandboxConfig {
 	labels := map[string]string{labelPodName: p.Name, labelPodNamespace: p.Namespace, labelPodUID: string(p.UID)}
-	for k, v := range p.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, p.Labels)
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: string(p.UID)},
 		LogDirectory: filepath.Join(s.logsDir(), fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID)),

@@ -80,7 +80,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		return nil, err
 	}
 	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start stack: %w", err), s.Close())
+		return nil, errors.Join(fmt.Errorf("start stack: %w", err), s.Close()) //nolint:contextcheck // removing must work after ctx has ended
 	}
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -54,10 +55,9 @@ func (r record) remove(ctx context.Context, all []hierarchy) error {
 // their namespace.
 func unmountBelow(dir string) error {
 	var errs []error
-	points := mountsBelow(dir)
-	for i := len(points) - 1; i >= 0; i-- {
-		if err := syscall.Unmount(points[i], syscall.MNT_DETACH); err != nil {
-			errs = append(errs, fmt.Errorf("unmount %s: %w", points[i], err))
+	for _, point := range slices.Backward(mountsBelow(dir)) {
+		if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
 		}
 	}
 	return errors.Join(errs...)

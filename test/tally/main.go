@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -92,9 +93,9 @@ func (t *tally) endTest(e event) {
 
 func (t *tally) endPackage(e event) {
 	key := e.Package + " "
-	switch {
-	case e.Action == "skip": // a package without tests is nothing to count
-	case e.Action == "pass":
+	switch e.Action {
+	case "skip": // a package without tests is nothing to count
+	case "pass":
 		fmt.Printf("ok    %s  %.1f s\n", e.Package, e.Elapsed)
 	default:
 		if !t.failedTests[e.Package] { // it did not build, or died: show all that is known
@@ -129,8 +130,8 @@ func (t *tally) keep(path string) {
 
 // lastLine is where t.Skip puts its reason, before the line that ends the test.
 func lastLine(lines []string) string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if text := strings.TrimSpace(lines[i]); !strings.HasPrefix(text, "---") && text != "" {
+	for _, line := range slices.Backward(lines) {
+		if text := strings.TrimSpace(line); !strings.HasPrefix(text, "---") && text != "" {
 			return text
 		}
 	}

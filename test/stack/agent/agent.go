@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -105,9 +106,7 @@ func (a *Agent) prepare(s *stack.Stack, o Options) error {
 		"cgroupRoot":      s.CgroupRoot,
 		"listenAddress":   "127.0.0.1:0",
 	}
-	for key, value := range o.Config {
-		config[key] = value
-	}
+	maps.Copy(config, o.Config)
 	raw, err := yaml.Marshal(config)
 	if err != nil {
 		return err
