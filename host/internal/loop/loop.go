@@ -87,6 +87,10 @@ func (l *Loop) Run(ctx context.Context) {
 	l.killCtx = killCtx
 	defer cancelKills()
 	l.resume()
+	select { // The change that brought the first plugins is no news.
+	case <-l.Changed:
+	default:
+	}
 	l.followPlugins(ctx)
 	l.nextFull = time.Now()
 	timer := time.NewTimer(0)

@@ -99,7 +99,7 @@ func (l *Loop) Under(c eviction.Condition) bool {
 func (l *Loop) publish(observed map[eviction.Signal]eviction.Observation, a policy.Assessment) {
 	next := *l.snapshot.Load()
 	next.Passes, next.Time = l.passes, time.Now()
-	next.Conditions = slices.Clone(a.Conditions)
+	next.Conditions = append([]eviction.Condition{}, a.Conditions...)
 	next.Thresholds = l.thresholdStatus(a)
 	next.Signals = signalStatus(next.Signals, observed)
 	next.Evictions = l.evictions()
