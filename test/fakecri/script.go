@@ -109,7 +109,7 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 	s.mu.Lock()
 	s.calls = append(s.calls, c)
 	s.announce()
-	f := s.faultFor(c)
+	f, p := s.faultFor(c), s.process
 	s.mu.Unlock()
 	if f.Delay > 0 {
 		select {
@@ -121,7 +121,7 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 	if f.Die {
 		// Stopping waits for this very handler, which waits for its connection
 		// to break.
-		go s.Die()
+		go s.end(p)
 	}
 	if f.Hang || f.Die {
 		<-ctx.Done()

@@ -19,8 +19,7 @@ type Server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 
 	mu         sync.Mutex
-	listener   *grpc.Server
-	served     chan struct{}
+	process    *process // nil while it is dead
 	socket     string
 	changed    chan struct{} // closed and replaced with every change
 	scripts    []*script
@@ -29,6 +28,12 @@ type Server struct {
 	containers []*container
 	nextID     int
 	now        int64
+}
+
+// process is one life of the runtime.
+type process struct {
+	server *grpc.Server
+	served chan struct{} // closed when the socket is gone
 }
 
 // New returns a runtime without pods that does not listen.
@@ -62,21 +67,21 @@ func Start(tb testing.TB) *Server {
 func (s *Server) Listen(socket string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listener != nil {
+	if s.process != nil {
 		return fmt.Errorf("listen on %s: already listening on %s", socket, s.socket)
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
 	}
-	server, served := grpc.NewServer(), make(chan struct{})
-	runtimeapi.RegisterRuntimeServiceServer(server, s)
+	p := &process{server: grpc.NewServer(), served: make(chan struct{})}
+	runtimeapi.RegisterRuntimeServiceServer(p.server, s)
 	go func() {
-		defer close(served)
-		// It always ends with an error: that of being stopped.
-		_ = server.Serve(l)
+		defer close(p.served)
+		// Being stopped is the only way in which it ends.
+		_ = p.server.Serve(l)
 	}()
-	s.listener, s.served, s.socket = server, served, socket
+	s.process, s.socket = p, socket
 	return nil
 }
 
@@ -91,15 +96,22 @@ func (s *Server) Endpoint() string {
 // progress never answer, the socket is gone. Pods live on.
 func (s *Server) Die() {
 	s.mu.Lock()
-	listener, served := s.listener, s.served
-	s.listener = nil
+	p := s.process
 	s.mu.Unlock()
-	if listener != nil {
-		listener.Stop()
+	s.end(p)
+}
+
+// end ends p and not its successor.
+func (s *Server) end(p *process) {
+	if p == nil {
+		return
 	}
-	// Also when a Fault is what ended it.
-	if served != nil {
-		<-served
+	p.server.Stop()
+	<-p.served
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == p {
+		s.process = nil
 	}
 }
 

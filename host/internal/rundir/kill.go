@@ -19,6 +19,8 @@ const (
 	maxMessageBytes = 32 << 10
 	maxNameBytes    = 253
 	maxIDs          = 1000
+	// maxGraceSeconds is the API's int32 and far beyond any real grace period.
+	maxGraceSeconds = 1<<31 - 1
 )
 
 // errOtherBoot is a file that an evictd of another boot wrote.
@@ -50,9 +52,7 @@ type killFile struct {
 }
 
 func encodeKill(k Kill, now moment) killFile {
-	if len(k.Message) > maxMessageBytes {
-		k.Message = strings.ToValidUTF8(k.Message[:maxMessageBytes], "")
-	}
+	k.Message = strings.ToValidUTF8(k.Message[:min(len(k.Message), maxMessageBytes)], "")
 	return killFile{Version: formatVersion, BootID: now.bootID, Decided: now.at(now.wall), Kill: k}
 }
 
@@ -72,7 +72,7 @@ func decodeKill(data []byte, now moment) (Kill, error) {
 	}
 	elapsed := now.since(f.Decided)
 	k.DecidedAt = now.wall.Add(-elapsed)
-	k.GraceSeconds = max(1, k.GraceSeconds-int64(elapsed/time.Second))
+	k.GraceSeconds = max(1, min(max(k.GraceSeconds, 0), maxGraceSeconds)-int64(elapsed/time.Second))
 	return k, nil
 }
 

@@ -1,0 +1,232 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+// twoContainers is a pod whose containers take 1 s and 3 s to end.
+func twoContainers(s *fakecri.Server) Target {
+	added := s.Add(fakecri.Pod{UID: "u", Namespace: "ns", Name: "pod", Containers: []fakecri.Container{
+		{Name: "fast", DiesAfter: time.Second}, {Name: "slow", DiesAfter: 3 * time.Second},
+	}})
+	return Target{UID: "u", Namespace: "ns", Name: "pod", SandboxIDs: []string{added.SandboxID}, ContainerIDs: added.ContainerIDs}
+}
+
+func finished(t *testing.T, k *CRI, uid string) bool {
+	t.Helper()
+	done, err := k.Finished(t.Context(), uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func TestKillStopsContainersTogetherAndThenTheSandbox(t *testing.T) {
+	for name, grace := range map[string]struct {
+		seconds int64
+		took    time.Duration
+	}{
+		"all mind SIGTERM":             {seconds: 10, took: 3 * time.Second},
+		"the slow one is killed":       {seconds: 2, took: 2 * time.Second},
+		"no grace, all die at once":    {seconds: 0},
+		"less than none is none":       {seconds: -1},
+		"the kubelet's for a hard one": {seconds: 1, took: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := fakecri.New()
+				target, k := twoContainers(s), NewCRI(s.Client())
+				if finished(t, k, "u") {
+					t.Error("finished before the kill")
+				}
+				started := time.Now()
+				if err := k.Kill(t.Context(), target, grace.seconds); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(started); took != grace.took {
+					t.Errorf("took %v, want %v", took, grace.took)
+				}
+				stops := s.Calls(fakecri.StopContainer)
+				if len(stops) != 2 || !stops[0].Time.Equal(stops[1].Time) || stops[0].Timeout != max(grace.seconds, 0) {
+					t.Errorf("stops %+v, want two at the same time with the grace period", stops)
+				}
+				if len(s.Calls(fakecri.StopPodSandbox)) != 1 || !finished(t, k, "u") {
+					t.Error("sandbox was not stopped")
+				}
+				if err := k.Kill(t.Context(), target, grace.seconds); err != nil {
+					t.Errorf("killing what is dead: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
+	for name, unlabeled := range map[string]bool{"with labels": false, "without labels": true} {
+		t.Run(name, func(t *testing.T) {
+			s := fakecri.New()
+			s.Add(fakecri.Pod{UID: "u", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}, {Name: "b", Created: true}, {Name: "c", Exited: true}, {Name: "d", Lost: true}}})
+			s.Add(fakecri.Pod{UID: "other", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}}})
+			k := NewCRI(s.Client())
+			if err := k.Kill(t.Context(), Target{UID: "u"}, 0); err != nil {
+				t.Fatal(err)
+			}
+			var stopped []string
+			for _, c := range s.Calls(fakecri.StopContainer) {
+				stopped = append(stopped, c.ID)
+			}
+			slices.Sort(stopped)
+			if got := strings.Join(stopped, " "); got != "a-2 b-3 d-5" {
+				t.Errorf("stopped %q, want all of this pod that did not exit", got)
+			}
+			if !finished(t, k, "u") || finished(t, k, "other") {
+				t.Error("want this pod finished and the other not")
+			}
+		})
+	}
+}
+
+func TestWhatIsNotFoundIsGone(t *testing.T) {
+	s := fakecri.New()
+	k := NewCRI(s.Client())
+	if err := k.Kill(t.Context(), Target{UID: "u", SandboxIDs: []string{"s"}, ContainerIDs: []string{"c"}}, 1); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	if err := k.Kill(t.Context(), Target{UID: "u"}, 1); err != nil {
+		t.Errorf("kill by uid: %v", err)
+	}
+	if !finished(t, k, "u") {
+		t.Error("a pod that the runtime does not know is not finished")
+	}
+}
+
+func TestAFailedCallIsNamedAndTheSandboxStillGoes(t *testing.T) {
+	s := fakecri.New()
+	target := twoContainers(s)
+	s.Inject(fakecri.StopContainer, fakecri.Fault{ID: target.ContainerIDs[1], Err: status.Error(codes.Internal, "shim is stuck")})
+	k := NewCRI(s.Client())
+	err := k.Kill(t.Context(), Target{UID: "u", SandboxIDs: target.SandboxIDs, ContainerIDs: target.ContainerIDs[1:]}, 1)
+	if err == nil || !strings.Contains(err.Error(), "stop container "+target.ContainerIDs[1]) || !strings.Contains(err.Error(), "shim is stuck") {
+		t.Errorf("error %v, want the call, the container and the cause", err)
+	}
+	if !finished(t, k, "u") {
+		t.Error("the sandbox, and with it the container, was not stopped")
+	}
+}
+
+func TestARuntimeThatIsAwayIsAskedAgainWithWhatIsLeftOfTheGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		target := twoContainers(s)
+		away := fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")}
+		s.Inject(fakecri.StopContainer, away)
+		k, result := NewCRI(s.Client()), make(chan error, 1)
+		go func() { result <- k.Kill(t.Context(), target, 30) }()
+		time.Sleep(5500 * time.Millisecond)
+		s.Heal()
+		if err := <-result; err != nil {
+			t.Fatal(err)
+		}
+		calls := s.Calls(fakecri.StopContainer)
+		if first, last := calls[0], calls[len(calls)-1]; first.Timeout != 30 || last.Timeout > 25 || last.Timeout < 23 {
+			t.Errorf("grace %d at first and %d in the end, want 30 and about 24", first.Timeout, last.Timeout)
+		}
+		if n := len(calls); n < 10 || n > 60 {
+			t.Errorf("asked %d times in 5.5 s, want a short pause that grows to half a second", n)
+		}
+	})
+}
+
+func TestAKillThatTakesTooLong(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault fakecri.Fault
+		said  string
+	}{
+		"the runtime hangs":        {fault: fakecri.Fault{Hang: true}, said: "DeadlineExceeded"},
+		"the runtime is not there": {fault: fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")}, said: "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := fakecri.New()
+				target := twoContainers(s)
+				s.Inject(fakecri.StopContainer, c.fault)
+				started := time.Now()
+				err := NewCRI(s.Client()).Kill(t.Context(), target, 20)
+				if !errors.Is(err, ErrTimeout) || time.Since(started) != 30*time.Second {
+					t.Errorf("error %v after %v, want ErrTimeout after 30s", err, time.Since(started))
+				}
+				for _, want := range []string{"stop container " + target.ContainerIDs[0], "timeout waiting to kill pod", c.said} {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("error %v, want %q in it", err, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestTheCallerMayGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		target := twoContainers(s)
+		s.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		started := time.Now()
+		err := NewCRI(s.Client()).Kill(ctx, target, 20)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrTimeout) || time.Since(started) != time.Second {
+			t.Errorf("error %v after %v, want the caller's after 1s", err, time.Since(started))
+		}
+	})
+}
+
+func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
+	s := fakecri.Start(t)
+	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c", DiesAfter: time.Millisecond}}})
+	conn, err := pods.Dial(s.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // the end of a test.
+	k := NewCRI(runtimeapi.NewRuntimeServiceClient(conn))
+	s.Inject(fakecri.StopContainer, fakecri.Fault{Die: true, Times: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() {
+		result <- k.Kill(ctx, Target{UID: "u", SandboxIDs: []string{added.SandboxID}, ContainerIDs: added.ContainerIDs}, 10)
+	}()
+	if err := s.Await(ctx, fakecri.StopContainer, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Revive(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if s.Running("u") || len(s.Calls(fakecri.StopContainer)) != 2 {
+		t.Errorf("running %v after calls %+v, want it killed by the second", s.Running("u"), s.Calls())
+	}
+}
+
+func TestFinishedDoesNotGuess(t *testing.T) {
+	s := fakecri.New()
+	s.Inject(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")})
+	if done, err := NewCRI(s.Client()).Finished(t.Context(), "u"); done || err == nil || !strings.Contains(err.Error(), "list containers") {
+		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
+	}
+}

@@ -1,0 +1,46 @@
+package actuate
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestEffectiveGrace(t *testing.T) {
+	of := func(v int64) *int64 { return &v }
+	for name, c := range map[string]struct {
+		grace Grace
+		want  int64
+	}{
+		"nothing is known":                               {want: 1},
+		"the pod's own":                                  {grace: Grace{Spec: of(30)}, want: 30},
+		"an override shortens it":                        {grace: Grace{Spec: of(30), Override: of(1)}, want: 1},
+		"an override counts though it is longer":         {grace: Grace{Spec: of(5), Override: of(60)}, want: 60},
+		"a deletion that is under way limits it":         {grace: Grace{Spec: of(30), Override: of(60), Deletion: of(7)}, want: 7},
+		"a shorter override limits the deletion":         {grace: Grace{Spec: of(30), Override: of(3), Deletion: of(7)}, want: 3},
+		"a second kill shortens":                         {grace: Grace{Former: 30, Override: of(1)}, want: 1},
+		"a second kill never lengthens":                  {grace: Grace{Former: 2, Override: of(60), Spec: of(30), Deletion: of(20)}, want: 2},
+		"an override of zero is none":                    {grace: Grace{Spec: of(30), Override: of(0)}, want: 30},
+		"a negative one is the least":                    {grace: Grace{Spec: of(30), Override: of(-5)}, want: 1},
+		"at least one second, though the pod wants none": {grace: Grace{Spec: of(0)}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.grace.Effective(); got != c.want {
+				t.Errorf("effective grace period %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	for grace, want := range map[int64]time.Duration{
+		-1: 10 * time.Second, 0: 10 * time.Second, 1: 10 * time.Second, 6: 10 * time.Second, 7: 10500 * time.Millisecond, 30: 45 * time.Second,
+	} {
+		if got := Timeout(grace); got != want {
+			t.Errorf("Timeout(%d) = %v, want %v", grace, got, want)
+		}
+	}
+	if Timeout(math.MaxInt64) < 24*time.Hour || Timeout(math.MinInt64) != 10*time.Second {
+		t.Error("Timeout overflows")
+	}
+}

@@ -1,0 +1,51 @@
+package actuate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestEvictedStatus(t *testing.T) {
+	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	ready := v1.PodCondition{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: before}
+	disrupted := func(status v1.ConditionStatus) v1.PodCondition {
+		return v1.PodCondition{Type: v1.DisruptionTarget, Status: status, Reason: "PreemptionByScheduler", Message: "old", LastTransitionTime: before}
+	}
+	ours := func(since metav1.Time) v1.PodCondition {
+		return v1.PodCondition{
+			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "TerminationByKubelet", Message: "low. ",
+			ObservedGeneration: 3, LastTransitionTime: since,
+		}
+	}
+	for name, c := range map[string]struct {
+		had      []v1.PodCondition
+		pressure bool
+		want     []v1.PodCondition
+	}{
+		"pressure marks the pod as disrupted":               {pressure: true, had: []v1.PodCondition{ready}, want: []v1.PodCondition{ready, ours(now)}},
+		"a limit of the pod's own does not":                 {had: []v1.PodCondition{ready}, want: []v1.PodCondition{ready}},
+		"a former disruption is replaced and keeps its age": {pressure: true, had: []v1.PodCondition{disrupted("True"), ready}, want: []v1.PodCondition{ours(before), ready}},
+		"one that was false begins now":                     {pressure: true, had: []v1.PodCondition{disrupted("False")}, want: []v1.PodCondition{ours(now)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Generation: 3},
+				Status:     v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", QOSClass: v1.PodQOSBurstable, Conditions: c.had},
+			}
+			unchanged := pod.DeepCopy()
+			want := v1.PodStatus{
+				Phase: v1.PodFailed, Reason: "Evicted", Message: "low. ", PodIP: "10.0.0.1", QOSClass: v1.PodQOSBurstable, Conditions: c.want,
+			}
+			if diff := cmp.Diff(want, EvictedStatus(pod, "low. ", c.pressure, now.Time)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(unchanged, pod); diff != "" {
+				t.Errorf("the pod was changed: %s", diff)
+			}
+		})
+	}
+}
