@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxDigits tell any two float32 apart.
-const maxDigits = 9
+// A float32 holds any number of 6 digits, and 9 tell any two of them apart.
+const minDigits, maxDigits = 6, 9
 
 // Value is an amount: fixed, or a part of the observed capacity.
 type Value struct {
@@ -28,7 +28,7 @@ func (v Value) String() string {
 	if !v.IsPercentage {
 		return v.Quantity.String()
 	}
-	for digits := 1; ; digits++ {
+	for digits := minDigits; ; digits++ {
 		text := strconv.FormatFloat(float64(v.Percentage)*100, 'g', digits, 64) + "%"
 		part, err := parsePercentage(text)
 		if err == nil && part == v.Percentage || digits == maxDigits {
