@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,17 +82,7 @@ func (k *CRI) Finished(ctx context.Context, uid string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, s := range sandboxes {
-		if pods.Ready(s) {
-			return false, nil
-		}
-	}
-	for _, c := range containers {
-		if pods.Running(c) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return !slices.ContainsFunc(sandboxes, pods.Ready) && !slices.ContainsFunc(containers, pods.Running), nil
 }
 
 // resolve finds what is left of a pod of which only the uid is known.

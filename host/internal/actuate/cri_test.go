@@ -135,7 +135,7 @@ func TestARuntimeThatIsAwayIsAskedAgainWithWhatIsLeftOfTheGrace(t *testing.T) {
 		s.Inject(fakecri.StopContainer, away)
 		k, result := NewCRI(s.Client()), make(chan error, 1)
 		go func() { result <- k.Kill(t.Context(), target, 30) }()
-		time.Sleep(5500 * time.Millisecond)
+		<-time.After(5500 * time.Millisecond)
 		s.Heal()
 		if err := <-result; err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ func podYAML(uid, name string, more ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {uid: \"" + uid + "\", name: \"" + name + "\", namespace: default}\n" + strings.Join(more, "\n")
 }
 
-func put(t *testing.T, dir, name, content string) {
+func put(t testing.TB, dir, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 		t.Fatal(err)

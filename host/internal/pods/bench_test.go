@@ -1,0 +1,45 @@
+package pods
+
+import (
+	"fmt"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+// BenchmarkActive is one listing through a real socket, nothing having changed:
+// it is on the way from a crossed threshold to a victim.
+func BenchmarkActive(b *testing.B) {
+	for _, n := range []int{110, 500} {
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			s, dir := fakecri.Start(b), b.TempDir()
+			for i := range n {
+				uid := fmt.Sprintf("uid-%d", i)
+				s.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: uid, Containers: []fakecri.Container{{Name: "c"}}})
+				put(b, dir, uid+".yaml", podYAML(uid, uid, "spec: {containers: [{name: c, resources: {requests: {memory: 1Gi}}}]}"))
+			}
+			conn, err := Dial(s.Endpoint())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close() //nolint:errcheck // the end of a benchmark.
+			manifests := NewManifests(dir)
+			source := NewCRI(runtimeapi.NewRuntimeServiceClient(conn), manifests)
+			for settled := false; !settled; {
+				manifests.list()
+				settled = true
+				for _, f := range manifests.files {
+					settled = settled && f.settled
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if got, err := source.Active(b.Context()); err != nil || len(got.Pods) != n {
+					b.Fatal(len(got.Pods), err)
+				}
+			}
+		})
+	}
+}
