@@ -186,8 +186,15 @@ func untilActive(ctx context.Context, t *testing.T, source *CRI) Snapshot {
 }
 
 func TestProbe(t *testing.T) {
-	s := fakecri.New()
-	if got, err := Probe(t.Context(), s.Client()); err != nil || got != "fakecri 1.0.0" {
-		t.Errorf("Probe: %q, %v", got, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		if got, err := Probe(t.Context(), s.Client()); err != nil || got != "fakecri 1.0.0" {
+			t.Errorf("Probe: %q, %v", got, err)
+		}
+		s.Inject(fakecri.Version, fakecri.Fault{Hang: true})
+		started := time.Now()
+		if _, err := Probe(t.Context(), s.Client()); err == nil || time.Since(started) != probeTimeout {
+			t.Errorf("a runtime that hangs: %v after %v, want an error after %v", err, time.Since(started), probeTimeout)
+		}
+	})
 }

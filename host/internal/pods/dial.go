@@ -26,6 +26,8 @@ const (
 	reconnectBackoff    = 50 * time.Millisecond
 	maxReconnectBackoff = time.Second
 	connectTimeout      = 2 * time.Second
+	// probeTimeout bounds the question at the start.
+	probeTimeout = 2 * time.Second
 
 	examples = "containerd's is unix:///run/containerd/containerd.sock, CRI-O's unix:///run/crio/crio.sock"
 )
@@ -82,8 +84,10 @@ func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 }
 
 // Probe asks the runtime for its name and version, so that a wrong endpoint is
-// found at the start and not by the first eviction.
+// found at the start and not by the first eviction. It takes at most 2 s.
 func Probe(ctx context.Context, client runtimeapi.RuntimeServiceClient) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
 	v, err := client.Version(ctx, &runtimeapi.VersionRequest{})
 	if err != nil {
 		return "", fmt.Errorf("ask container runtime for its version: %w", err)
