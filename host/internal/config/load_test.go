@@ -121,7 +121,7 @@ func TestMTLSIsOnUnlessSwitchedOff(t *testing.T) {
 func TestThresholds(t *testing.T) {
 	c, err := Load(write(t, `
 evictionHard: {memory.available: 1Gi, acme.example/nvme.spare: 5%}
-evictionSoft: {memory.available: 20%}
+evictionSoft: {memory.available: 25%}
 evictionSoftGracePeriod: {memory.available: 1m30s}
 `))
 	if err != nil {
@@ -136,7 +136,7 @@ evictionSoftGracePeriod: {memory.available: 1m30s}
 		got = append(got, th.String())
 	}
 	want := []string{
-		"acme.example/nvme.spare<5%", "memory.available<1Gi", "memory.available<20% for 1m30s", "allocatableMemory.available<1Gi",
+		"acme.example/nvme.spare<5%", "memory.available<1Gi", "memory.available<25% for 1m30s", "allocatableMemory.available<1Gi",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("thresholds (-want +got):\n%s", diff)

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// result is what a call of evictd leaves.
+type result struct {
+	Code        int
+	Out, Errors string
+}
+
+func evictd(t *testing.T, args ...string) result {
+	t.Helper()
+	var out, errs strings.Builder
+	code := execute(t.Context(), args, &out, &errs)
+	return result{code, out.String(), errs.String()}
+}
+
+// node is a directory with what check looks for.
+type node struct{ dir, plugins, manifests, socket string }
+
+func newNode(t *testing.T) node {
+	t.Helper()
+	// Not t.TempDir: its path is too long for a socket.
+	dir, err := os.MkdirTemp("", "evictd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock")}
+	for _, d := range []string{n.plugins, n.manifests} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", n.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return n
+}
+
+func (n node) flags(more ...string) []string {
+	return append([]string{"check", "--plugin-dir", n.plugins, "--pod-manifest-dir", n.manifests, "--runtime-endpoint", "unix://" + n.socket}, more...)
+}
+
+func TestCheckPrintsWhatIsInForce(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "evictd.yaml")
+	if err := os.WriteFile(file, []byte("evictionHard: {memory.available: 1Gi, nodefs.available: 10%}\nevictionMinimumReclaim: {nodefs.available: 500Mi}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := evictd(t, n.flags("--config", file, "--eviction-soft", "memory.available<1.5Gi", "--eviction-soft-grace-period", "memory.available=1m30s")...)
+	want := result{Out: `SIGNAL                       THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
+memory.available             1Gi        hard  -             -
+nodefs.available             10%        hard  -             500Mi
+memory.available             1536Mi     soft  1m30s         -
+allocatableMemory.available  1Gi        hard  -             -
+`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("check (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatANodeLacks(t *testing.T) {
+	n := newNode(t)
+	empty := filepath.Join(n.dir, "empty")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(n.dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deaf := filepath.Join(n.dir, "deaf.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: deaf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	const runtime = "want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock"
+	absent := filepath.Join(n.dir, "absent")
+	for name, c := range map[string]struct {
+		flags []string
+		code  int
+		want  string
+	}{
+		"plugin directory": {[]string{"--plugin-dir", absent}, 1,
+			`pluginDir: "` + absent + `": does not exist, want a directory of plugin executables`},
+		"plugin directory that is a file": {[]string{"--plugin-dir", file}, 1, `pluginDir: "` + file + `": is not a directory, want one of plugin executables`},
+		"plugins": {[]string{"--plugin-dir", empty}, 1,
+			`pluginDir: "` + empty + `": has no executable in it, want at least one plugin, else no signal is observed`},
+		"runtime": {[]string{"--runtime-endpoint", "unix://" + absent}, 1,
+			`runtimeEndpoint: "unix://` + absent + `": does not exist, is the runtime running? ` + runtime},
+		"a runtime's socket": {[]string{"--runtime-endpoint", "unix://" + file}, 1,
+			`runtimeEndpoint: "unix://` + file + `": is not a socket, ` + runtime},
+		"a runtime behind the socket": {[]string{"--image-endpoint", "unix://" + deaf}, 1,
+			`imageEndpoint: "unix://` + deaf + `": nobody answers (dial unix ` + deaf + `: connect: connection refused), ` + runtime},
+		"manifests, without which evictd runs": {[]string{"--pod-manifest-dir", absent}, 0,
+			`warning: podManifestDir: "` + absent + `": does not exist, want a directory of v1.Pod manifests, as a pod without one is never evicted`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := evictd(t, n.flags(c.flags...)...)
+			if got.Code != c.code || got.Errors != "evictd: "+c.want+"\n" {
+				t.Errorf("check: exit code %d and\n%swant %d and\nevictd: %s", got.Code, got.Errors, c.code, c.want)
+			}
+		})
+	}
+}
+
+func TestBadUse(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "evictd.yaml")
+	if err := os.WriteFile(file, []byte("mode: k8s\nevictionHrad: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	badFile := file + `: evictionHrad: unknown field, want "evictionHard"` + "\n" + file + `: mode: "k8s": want "cri"`
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no command":        {nil, "no command given, want run, check, plugins or version (evictd --help)"},
+		"unknown command":   {[]string{"rnu"}, "unknown command \"rnu\" for \"evictd\"\nDid you mean this?\nrun"},
+		"unknown flag":      {[]string{"run", "--evict"}, "unknown flag: --evict, see evictd run --help"},
+		"argument":          {[]string{"check", "evictd.yaml"}, `unknown command "evictd.yaml" for "evictd check"`},
+		"flag without word": {[]string{"run", "--config"}, "flag needs an argument: --config, see evictd run --help"},
+		"bad flags, all at once": {[]string{"run", "--dry-run=maybe", "--eviction-hard", "memory.available>1Gi", "--pacing", "fast"},
+			"--dry-run: \"maybe\": want true or false\n--eviction-hard: \"memory.available>1Gi\": want signal<value, comma-separated\n--pacing: \"fast\": want \"evictd\" or \"kubelet\""},
+		"check of a bad file":                 {[]string{"check", "--config", file}, badFile},
+		"run with the bad file":               {[]string{"run", "--config", file}, badFile},
+		"plugins with the bad file":           {[]string{"plugins", "--config", file}, badFile},
+		"run with a file that does not exist": {[]string{"run", "--config", "/nonexistent"}, "--config: stat /nonexistent: no such file or directory, want a readable file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want strings.Builder
+			for line := range strings.SplitSeq(c.want, "\n") {
+				fmt.Fprintf(&want, "evictd: %s\n", line)
+			}
+			if diff := cmp.Diff(result{Code: exitUsage, Errors: want.String()}, evictd(t, c.args...)); diff != "" {
+				t.Errorf("%q (-want +got):\n%s", c.args, diff)
+			}
+		})
+	}
+}
+
+func TestHelpIsNotAnError(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"help"}, {"run", "--help"}} {
+		if got := evictd(t, args...); got.Code != exitFine || got.Errors != "" || !strings.Contains(got.Out, "Usage:") {
+			t.Errorf("%q: %+v, want usage on standard output and exit code 0", args, got)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	formerVersion, formerCommit := version, commit
+	t.Cleanup(func() { version, commit = formerVersion, formerCommit })
+	version, commit = "v1.2.3", ""
+	fillBuild()
+	got := evictd(t, "version")
+	if !strings.HasPrefix(got.Out, "evictd v1.2.3\ncommit ") || !strings.Contains(got.Out, "\ngo go1.") || !strings.HasSuffix(got.Out, "\nprotocol 1\n") || got.Code != 0 {
+		t.Errorf("version: %+v", got)
+	}
+}
+
+const statusText = `{"version":"v1","plugins":[
+{"name":"disk","path":"/p/disk","state":"refused","since":"2026-01-01T00:00:00Z","reason":"mode 0644 is not executable\nwant 0755","restarts":0},
+{"name":"memory","path":"/p/memory","state":"running","since":"2026-01-01T00:00:00Z","restarts":1,"pid":42,"version":"v1.0","lastError":"observe: timeout",
+ "signals":[{"signal":"memory.available","offers":["observe","rank"],"inCharge":["observe"]},{"signal":"allocatableMemory.available","offers":["observe"]}]}]}`
+
+func serve(t *testing.T, code int, body string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status" {
+			t.Errorf("asked for %s, want /status", r.URL.Path)
+		}
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+func TestPluginsOfTheDaemon(t *testing.T) {
+	address := serve(t, http.StatusOK, statusText)
+	got := evictd(t, "plugins", "--listen-address", address)
+	want := result{Out: `PLUGIN  STATE    PID  VERSION  RESTARTS  SIGNAL                       OFFERS        IN CHARGE OF  WHY
+disk    refused  -    -        0         -                            -             -             mode 0644 is not executable want 0755
+memory  running  42   v1.0     1         memory.available             observe,rank  observe       observe: timeout
+                                         allocatableMemory.available  observe       -              
+`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	got = evictd(t, "plugins", "--listen-address", address, "--json")
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 2 || list[1]["pid"] != 42.0 {
+		t.Errorf("plugins --json: %+v (%v)", got, err)
+	}
+}
+
+func TestNoDaemonToAsk(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	for name, c := range map[string]struct{ address, want string }{
+		"nobody listens":       {closed, "connection refused; is evictd running, with this listenAddress?"},
+		"another listens":      {serve(t, http.StatusNotFound, "no"), "404 Not Found, want the status of evictd; does something else listen there?"},
+		"no JSON":              {serve(t, http.StatusOK, "<html>"), "want the status of evictd; does something else listen there?"},
+		"another's JSON":       {serve(t, http.StatusOK, "{}"), "no plugins in the answer, want the status of evictd; does something else listen there?"},
+		"plugins of another":   {serve(t, http.StatusOK, `{"plugins": 3}`), "cannot unmarshal number"},
+		"a port not yet known": {"127.0.0.1:0", `want --listen-address with the one of its log line "evictd ready"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := evictd(t, "plugins", "--listen-address", c.address)
+			if got.Code != exitFailure || got.Out != "" || !strings.Contains(got.Errors, c.want) {
+				t.Errorf("plugins: %+v, want exit code 1 and %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRunWithoutPluginDirectory(t *testing.T) {
+	n := newNode(t)
+	got := evictd(t, "run", "--plugin-dir", filepath.Join(n.dir, "absent"), "--run-dir", filepath.Join(n.dir, "run"),
+		"--runtime-endpoint", "unix://"+n.socket, "--listen-address", "127.0.0.1:0")
+	if got.Code != exitFailure || !strings.Contains(got.Errors, "does not exist, want a directory with the plugins' executables (pluginDir)") {
+		t.Errorf("run: %+v, want exit code 1 and what is missing", got)
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	var errs strings.Builder
+	if code := execute(context.Background(), []string{"version"}, brokenPipe{}, &errs); code != exitFailure {
+		t.Errorf("exit code %d, want 1: %s", code, errs.String())
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/config"
+)
+
+// logLevel is the level of the daemon's log, which a reload may change.
+var logLevel slog.LevelVar
+
+func newRun() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Watch this node and evict pods",
+		Long: "Watch this node and evict pods until SIGTERM or SIGINT; a second one ends at once. SIGHUP reads the\n" +
+			"configuration again and puts it in force whole or not at all. The log is JSON on standard error.",
+		Args: cobra.NoArgs,
+	}
+	flags := config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// Before anything else: a SIGHUP that comes early must not kill.
+		hups := make(chan os.Signal, 1)
+		signal.Notify(hups, syscall.SIGHUP)
+		defer signal.Stop(hups)
+
+		cfg, err := flags.Load()
+		if err != nil {
+			return err
+		}
+		log := newLog(cmd.ErrOrStderr(), &cfg)
+		ends := make(chan os.Signal, 2)
+		signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
+		defer signal.Stop(ends)
+		ctx, stop := untilSignal(cmd.Context(), ends, log, os.Exit)
+		defer stop()
+		for _, w := range cfg.Warnings() {
+			log.Warn("configuration", "warning", w)
+		}
+		if err := run(ctx, cfg, hups, flags.Load, log); err != nil {
+			return failure{err}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newLog(to io.Writer, cfg *config.Config) *slog.Logger {
+	logLevel.Set(cfg.Level())
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: &logLevel}))
+}
+
+// untilSignal returns a context that the first of ends cancels; a second one
+// exits. stop ends the watch and must be called.
+func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger, exit func(int)) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	quit, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case s := <-ends:
+			log.Info("ending", "signal", s.String())
+			cancel()
+		case <-quit:
+			return
+		}
+		select {
+		case s := <-ends:
+			log.Error("ending at once, without order", "signal", s.String())
+			exit(exitFailure)
+		case <-quit:
+		}
+	}()
+	return ctx, func() {
+		close(quit)
+		<-watched
+		cancel()
+	}
+}

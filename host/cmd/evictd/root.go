@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	exitFine    = 0
+	exitFailure = 1
+	// exitUsage is for what the operator has to write differently: command line
+	// or configuration.
+	exitUsage = 2
+)
+
+// A failure is an error of the work itself. All others come from the command
+// line or the configuration.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitFine
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			fmt.Fprintf(stderr, "evictd: %s\n", line)
+		}
+	}
+	if _, ok := errors.AsType[failure](err); ok {
+		return exitFailure
+	}
+	return exitUsage
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "evictd",
+		Short: "The kubelet's node-pressure eviction, unbundled",
+		Long: "evictd watches memory, disk and process ids of a node through plugins and evicts pods\n" +
+			"by the kubelet's rules when they run short.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("no command given, want run, check, plugins or version (evictd --help)")
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w, see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newRun(), newCheck(), newPlugins(), newVersion())
+	return root
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+func parse(t testing.TB, args ...string) (Config, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags := AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags.Load()
+}
+
+func TestKubeletsFlags(t *testing.T) {
+	no := defaults(t)
+	no.KernelMemcgNotification = false
+	for name, c := range map[string]struct {
+		args []string
+		want func(*Config)
+	}{
+		"thresholds": {[]string{"--eviction-hard", "memory.available<1Gi, nodefs.available<10%,"}, func(c *Config) {
+			c.EvictionHard = map[string]string{"memory.available": "1Gi", "nodefs.available": "10%"}
+		}},
+		"given twice adds": {[]string{"--eviction-hard=memory.available<1Gi", "--eviction-hard=nodefs.available<1%,memory.available<2Gi"}, func(c *Config) {
+			c.EvictionHard = map[string]string{"memory.available": "2Gi", "nodefs.available": "1%"}
+		}},
+		"no threshold": {[]string{"--eviction-hard="}, func(c *Config) { c.EvictionHard = map[string]string{} }},
+		"soft with all that goes with it": {[]string{
+			"--eviction-soft", "memory.available<1Gi", "--eviction-soft-grace-period", "memory.available=1m30s",
+			"--eviction-max-pod-grace-period", "60", "--eviction-minimum-reclaim", "memory.available=0Mi", "--eviction-pressure-transition-period", "30s",
+		}, func(c *Config) {
+			c.EvictionSoft = map[string]string{"memory.available": "1Gi"}
+			c.EvictionSoftGracePeriod = map[string]string{"memory.available": "1m30s"}
+			c.EvictionMaxPodGracePeriod = 60
+			c.EvictionMinimumReclaim = map[string]string{"memory.available": "0Mi"}
+			c.EvictionPressureTransitionPeriod.Duration = 30e9
+		}},
+		"allocatable":     {[]string{"--enforce-node-allocatable", "pods,kube-reserved"}, func(c *Config) { c.EnforceNodeAllocatable = []string{"pods", "kube-reserved"} }},
+		"no allocatable":  {[]string{"--enforce-node-allocatable="}, func(c *Config) { c.EnforceNodeAllocatable = []string{} }},
+		"notification":    {[]string{"--kernel-memcg-notification=false"}, func(c *Config) { *c = no }},
+		"bool without =":  {[]string{"--dry-run"}, func(c *Config) { c.DryRun = true }},
+		"evictd's others": {[]string{"--required-signals", "memory.available", "--monitoring-interval", "1s"}, func(c *Config) { c.RequiredSignals, c.MonitoringInterval.Duration = []string{"memory.available"}, 1e9 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parse(t, c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := defaults(t)
+			c.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAFlagReplacesWhatTheFileMerged(t *testing.T) {
+	file := write(t, "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}\n")
+	c, err := parse(t, "--config", file, "--eviction-hard", "nodefs.available<1Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"nodefs.available": "1Gi"}, c.EvictionHard); diff != "" {
+		t.Errorf("evictionHard (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsNameWhereTheValueCameFrom(t *testing.T) {
+	file := write(t, "pacing: 5\nrunDir: run\nlogLevel: loud\nevictionSoft: {memory.available: 1Gi}\n")
+	_, err := parse(t, "--config", file, "--pacing=kubelet", "--log-level=trace", "--mode=k8s", "--eviction-hard=memory.available<abc,x<1",
+		"--eviction-soft-grace-period=memory.available:1m", "--monitoring-interval=5")
+	want := []string{
+		`--eviction-soft-grace-period: "memory.available:1m": want signal=value, comma-separated`,
+		`--monitoring-interval: "5": want a duration of at least 10ms such as "10s"`,
+		file + `: pacing: 5: want "evictd" or "kubelet"`,
+		`--mode: "k8s": want "cri"`,
+		file + `: runDir: "run": want an absolute path such as "/run/evictd"`,
+		`--log-level: "trace": want "debug", "info", "warn" or "error"`,
+		`--eviction-hard["memory.available"]: "abc": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`,
+		`--eviction-hard["x"]: unsupported eviction signal x; want one of memory.available, allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree, pid.available`,
+	}
+	var got []string
+	if err != nil {
+		got = strings.Split(err.Error(), "\n")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
+
+// Every field can be told by file or by flag, with the same outcome whatever is
+// told how.
+func TestFilesAndFlagsSayTheSame(t *testing.T) {
+	type told struct{ field, yaml, flag string }
+	all := []told{
+		{"nodeName", "node-7", "node-7"},
+		{"mode", "cri", "cri"},
+		{"pluginDir", "/p", "/p"},
+		{"runDir", "/r", "/r/"},
+		{"podManifestDir", "/m", "/m"},
+		{"runtimeEndpoint", "unix:///c.sock", "unix:///c.sock"},
+		{"imageEndpoint", "unix:///i.sock", "unix:///i.sock"},
+		{"rootDir", "/host", "/host"},
+		{"cgroupRoot", "/kube", "/kube"},
+		{"cgroupDriver", "systemd", "systemd"},
+		{"kubeletRootDir", "/k", "/k"},
+		{"podLogsDir", "/l", "/l"},
+		{"listenAddress", `"[::1]:1"`, "[::1]:1"},
+		{"logLevel", "debug", "debug"},
+		{"dryRun", "true", "true"},
+		{"pacing", "kubelet", "kubelet"},
+		{"monitoringInterval", "1m", "60s"},
+		{"requiredSignals", "[memory.available, pid.available]", "memory.available,pid.available"},
+		{"rankVeto", "never", "never"},
+		{"evictionHard", "{memory.available: 1Gi, pid.available: 5%}", "memory.available<1Gi,pid.available<5%"},
+		{"evictionSoftGracePeriod", "{memory.available: 90s}", "memory.available=90s"},
+		{"evictionMinimumReclaim", `{memory.available: "0"}`, "memory.available=0"},
+		{"evictionMaxPodGracePeriod", "30", "30"},
+		{"evictionPressureTransitionPeriod", "1m", "1m0s"},
+		{"enforceNodeAllocatable", "[none]", "none"},
+		{"kernelMemcgNotification", "false", "false"},
+	}
+	if got, fields := len(all)+3, reflect.TypeFor[Config]().NumField(); got != fields {
+		t.Errorf("%d fields are told here or are evictionSoft (needs another), plugins or mergeDefaultEvictionSettings (have no flag); Config has %d", got, fields)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		chosen := slices.Clone(all)
+		random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+		chosen = chosen[:random.IntN(len(chosen)+1)]
+
+		var file, some strings.Builder
+		file.WriteString("{}\n")
+		some.WriteString("{}\n")
+		if len(chosen) > 0 {
+			file.Reset()
+		}
+		var flags, rest []string
+		for _, c := range chosen {
+			fmt.Fprintf(&file, "%s: %s\n", c.field, c.yaml)
+			flag := "--" + kebab(c.field) + "=" + c.flag
+			flags = append(flags, flag)
+			if random.IntN(2) == 0 {
+				rest = append(rest, flag)
+				continue
+			}
+			if some.String() == "{}\n" {
+				some.Reset()
+			}
+			fmt.Fprintf(&some, "%s: %s\n", c.field, c.yaml)
+		}
+		byFile, err := parse(t, "--config", write(t, file.String()))
+		if err != nil {
+			t.Fatalf("%s: %v", file.String(), err)
+		}
+		byFlags, err := parse(t, flags...)
+		if err != nil {
+			t.Fatalf("%q: %v", flags, err)
+		}
+		byBoth, err := parse(t, append(rest, "--config", write(t, some.String()))...)
+		if err != nil {
+			t.Fatalf("%s%q: %v", some.String(), rest, err)
+		}
+		if diff := cmp.Diff(byFile, byFlags); diff != "" {
+			t.Fatalf("%q against the same as a file (-file +flags):\n%s", flags, diff)
+		}
+		if diff := cmp.Diff(byFile, byBoth); diff != "" {
+			t.Fatalf("%s and %q against all as a file (-file +both):\n%s", some.String(), rest, diff)
+		}
+	}
+}
+
+func TestReload(t *testing.T) {
+	a := defaults(t)
+	b := a
+	b.LogLevel, b.DryRun, b.EvictionHard = "debug", true, nil
+	if err := CheckReload(a, b); err != nil {
+		t.Errorf("reload of what may change: %v", err)
+	}
+	b.PluginDir, b.ListenAddress, b.RunDir = "/p", "127.0.0.1:1", "/r"
+	if diff := cmp.Diff([]string{"pluginDir", "runDir", "listenAddress"}, Changed(a, b)); diff != "" {
+		t.Errorf("Changed (-want +got):\n%s", diff)
+	}
+	const want = "pluginDir, runDir, listenAddress changed, which needs a restart; nothing was applied"
+	if err := CheckReload(a, b); err == nil || err.Error() != want {
+		t.Errorf("CheckReload: %v, want %s", err, want)
+	}
+}
