@@ -162,9 +162,6 @@ func (s *site) watch(ctx context.Context, config map[string]any, settle, length 
 	}
 	w.passes, err = d.passes(ctx)
 	w.passes -= passes
-	if err == nil && w.passes <= 0 {
-		err = fmt.Errorf("evictd made no pass in %v", w.took)
-	}
 	return w, err
 }
 
@@ -251,6 +248,9 @@ func quietPass(ctx context.Context, b *bench, pods int) (_ row, err error) {
 	w, err := s.watch(ctx, map[string]any{"monitoringInterval": hundredMillis}, time.Second, b.quiet)
 	if err != nil {
 		return row{}, err
+	}
+	if w.passes <= 0 {
+		return row{}, fmt.Errorf("evictd made no pass in %v", w.took)
 	}
 	values := map[string]float64{"passes": float64(w.passes), "budget_us": budgetQuietMicros}
 	for name, after := range w.after {
