@@ -37,11 +37,19 @@ func (m *member) triedFirst(i *Instance) {
 	close(s.tried)
 }
 
-// settledFirst is after the first attempt, when the plugin serves or does not.
-func (m *member) settledFirst() {
+// settled is after an attempt, when the plugin serves or does not. The
+// first one counts for Started.
+func (m *member) settled(err error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err != nil {
+		state := Backoff
+		if _, ok := errors.AsType[refusal](err); ok {
+			state = Refused
+		}
+		m.enter(state, err)
+	}
 	if !m.first {
 		return
 	}

@@ -21,8 +21,9 @@ const (
 	// Refused is a file that must not be run or a plugin that conflicts with
 	// another one. It is tried again only when something has changed.
 	Refused State = "refused"
-	// Disabled is by configuration.
+	// Disabled is by configuration, Stopped because the host ends.
 	Disabled State = "disabled"
+	Stopped  State = "stopped"
 )
 
 // A refusal is a reason not to run a plugin that trying again does not remove.
@@ -50,7 +51,7 @@ type member struct {
 	candidate *Instance
 	// rivals are the custom plugins that were found together with this one and
 	// want the same, and what exactly.
-	rivals map[string]error
+	rivals    map[string]error
 	instance  *Instance
 	state     State
 	since     time.Time
@@ -97,7 +98,7 @@ func (m *member) run(ctx context.Context) {
 		if err == nil {
 			err = m.admit(ctx, i)
 		}
-		m.settledFirst()
+		m.settled(err)
 		var ran time.Duration
 		hung := false
 		if err == nil {
@@ -170,6 +171,7 @@ func (m *member) serve(ctx context.Context, i *Instance) (hung bool, why error) 
 	if why == nil && i.condemned != nil {
 		hung, why = i.condemned.hung, i.condemned.why
 	}
+	m.enter(Starting, why)
 	s.publish()
 	s.mu.Unlock()
 	s.metrics.PluginUp(m.name, false)
@@ -212,6 +214,8 @@ func (m *member) gone() {
 	delete(s.claims, m.name)
 	if m.leaving {
 		m.enter(Disabled, nil)
+	} else {
+		m.enter(Stopped, nil)
 	}
 	signal(s.rescan)
 }

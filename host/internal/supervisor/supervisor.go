@@ -52,10 +52,10 @@ type Supervisor struct {
 	roster     *roster
 	// begun: the plugins found at start were begun; untried and unsettled of them
 	// have not been started once, or neither serve nor have failed.
-	begun      bool
-	untried    int
-	unsettled  int
-	undead     []error
+	begun     bool
+	untried   int
+	unsettled int
+	undead    []error
 }
 
 // New returns a supervisor of the plugins in o.Dir, none of them started. It is

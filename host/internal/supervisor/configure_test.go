@@ -1,0 +1,173 @@
+package supervisor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func configs(pairs ...string) map[string]Settings {
+	m := map[string]Settings{}
+	for n := 0; n < len(pairs); n += 2 {
+		m[pairs[n]] = Settings{Config: []byte(pairs[n+1])}
+	}
+	return m
+}
+
+// config is what a good plugin says that it was configured with.
+func (h *testHost) config(name string) string {
+	h.t.Helper()
+	p, i := h.pinned(name)
+	defer p.Release()
+	o, err := observe(h.t.Context(), i)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return o.Components[0].Name
+}
+
+func TestReconfigureIsWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "a", "b", "c"), func(o *Options) { o.Settings = configs("a", `{"n":1}`, "b", `{"n":1}`) })
+	pid := h.plugin("a").PID
+
+	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("a", `{"n":2}`, "b", `{"refuse":2}`, "c", `{"n":2}`))
+	want(t, fmt.Sprint(err), "plugin b: configure: plugin refused: config.color: unknown field")
+	for name, wanted := range map[string]string{"a": `{"n":1}`, "b": `{"n":1}`, "c": ""} {
+		if got := h.config(name); got != wanted {
+			t.Errorf("%s has %q after a refusal, want the former %q", name, got, wanted)
+		}
+	}
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("a", `{"n":3}`, "b", `{"n":3}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if got := h.config(name); got != `{"n":3}` {
+			t.Errorf("%s has %q, want the new one", name, got)
+		}
+	}
+	if got := h.plugin("a").PID; got != pid {
+		t.Errorf("pid %d, want the same process %d", got, pid)
+	}
+}
+
+func TestReconfigureThatCrashesAPlugin(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "a", "b"), func(o *Options) { o.Settings = configs("a", "1", "b", "1") })
+	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("a", "2", "b", "crash"))
+	want(t, fmt.Sprint(err), "plugin b: configure: the plugin crashed (exit status 5)")
+	eventually(t, "b runs again", func() bool { return h.plugin("b").State == Running })
+	for _, name := range []string{"a", "b"} {
+		if got := h.config(name); got != "1" {
+			t.Errorf("%s has %q, want the former one", name, got)
+		}
+	}
+}
+
+func TestDisableAndEnable(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "a", "b"), func(o *Options) { o.Settings = map[string]Settings{"a": {Disabled: true}} })
+	if s := h.plugin("a"); s.State != Disabled || s.PID != 0 {
+		t.Errorf("a is %s, want it disabled", s.State)
+	}
+	p, i := h.pinned("b")
+	drain(h)
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"b": {Disabled: true}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a runs", func() bool { return h.plugin("a").State == Running })
+	select {
+	case <-h.Changed():
+	case <-time.After(patient):
+		t.Error("nobody was told that the instances have changed")
+	}
+	if _, err := observe(t.Context(), i); err != nil {
+		t.Errorf("b is pinned and fails: %v", err)
+	}
+	p.Release()
+	eventually(t, "b is disabled", func() bool { return h.plugin("b").State == Disabled && h.plugin("b").PID == 0 })
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "b runs again", func() bool { return h.plugin("b").State == Running })
+}
+
+func TestChangedEncryptionNeedsANewProcess(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "a"))
+	before := h.plugin("a")
+	off := false
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"a": {AutoMTLS: &off}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another process runs", func() bool {
+		s := h.plugin("a")
+		return s.State == Running && s.PID != before.PID
+	})
+	if got := h.config("a"); got != "" {
+		t.Errorf("config %q, want none", got)
+	}
+}
+
+func TestCustomBeforeBuiltin(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "memory", "rival-a"))
+	p := h.Pin()
+	defer p.Release()
+	names := func(c eviction.Capability) (got []string) {
+		for _, i := range p.Providers(eviction.MemoryAvailable, c) {
+			got = append(got, i.Name)
+		}
+		return got
+	}
+	if got := fmt.Sprint(names(eviction.CanRank)); got != "[rival-a memory]" {
+		t.Errorf("rankers %s, want the custom one in charge", got)
+	}
+	if got := fmt.Sprint(names(eviction.CanObserve)); got != "[memory]" {
+		t.Errorf("observers %s, want the built-in one", got)
+	}
+	for name, wanted := range map[string]string{"memory": "[observe measure reclaim]", "rival-a": "[rank]"} {
+		if got := fmt.Sprint(h.plugin(name).Signals[0].InCharge); got != wanted {
+			t.Errorf("%s is in charge of %s, want %s", name, got, wanted)
+		}
+	}
+}
+
+func TestTwoCustomPluginsForTheSame(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "memory", "rival-a", "rival-b"))
+	for _, name := range []string{"rival-a", "rival-b"} {
+		s := h.plugin(name)
+		if s.State != Refused {
+			t.Errorf("%s is %s, want both refused: none was there first", name, s.State)
+		}
+		want(t, s.Reason, `plugins "rival-a" and "rival-b" both offer rank memory.available`, "remove or disable the other")
+	}
+	if s := h.plugin("memory"); s.State != Running {
+		t.Errorf("memory is %s, want it to run", s.State)
+	}
+	disable := func(name string) {
+		if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{name: {Disabled: true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	disable("rival-a")
+	eventually(t, "rival-b serves alone", func() bool { return h.plugin("rival-b").State == Running })
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the newcomer is refused", func() bool { return h.plugin("rival-a").State == Refused })
+	if s := h.plugin("rival-b"); s.State != Running {
+		t.Errorf("rival-b is %s, want the incumbent to stay", s.State)
+	}
+	want(t, h.plugin("rival-a").Reason, `"rival-a"`, `"rival-b"`)
+}
+
+func drain(h *testHost) {
+	select {
+	case <-h.Changed():
+	default:
+	}
+}

@@ -1,0 +1,85 @@
+package supervisor
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// beHost runs a supervisor until it is killed.
+func beHost(dir string) {
+	s, err := New(Options{Dir: dir, SocketRoot: dir + "/.sockets", Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		<-s.Started()
+		_, _ = os.Stdout.WriteString("started\n")
+	}()
+	if err := s.Run(context.Background()); err != nil {
+		panic(err)
+	}
+}
+
+func TestPluginsDieWithTheHost(t *testing.T) {
+	t.Parallel()
+	dir := install(t, "good", "ignores-pipe", "stopped", "ignores-sigterm")
+	sockets := dir + "/.sockets"
+	if err := os.Mkdir(sockets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	host := exec.Command(os.Args[0])
+	host.Env = append(os.Environ(), hostDirEnv+"="+dir)
+	host.Stderr = t.Output()
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = host.Process.Kill(); _ = host.Wait() }()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("the host did not start: %v", err)
+	}
+	pids := processesOf(sockets)
+	if len(pids) != 4 {
+		t.Fatalf("%d plugins run, want 4", len(pids))
+	}
+	for _, pid := range pids {
+		cmdline, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+		if strings.Contains(string(cmdline), "stopped") {
+			n, _ := strconv.Atoi(pid)
+			if err := syscall.Kill(n, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	killed := time.Now()
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all plugins gone", func() bool { return len(processesOf(sockets)) == 0 })
+	if took := time.Since(killed); took > time.Second {
+		t.Errorf("plugins were gone after %s, want at most 1s", took)
+	}
+
+	// What the killed host left behind is swept by the next one.
+	if left, _ := os.ReadDir(sockets); len(left) == 0 {
+		t.Error("no socket directory is left to be swept")
+	}
+	next := startHost(t, dir, func(o *Options) { o.SocketRoot = sockets })
+	if left, _ := os.ReadDir(sockets); len(left) != 4 {
+		t.Errorf("%d socket directories, want one per plugin: 4", len(left))
+	}
+	next.stop()
+	if left, _ := os.ReadDir(sockets); len(left) != 0 {
+		t.Errorf("%d socket directories after the end, want 0", len(left))
+	}
+}

@@ -1,0 +1,236 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// patient is how long tests wait for something that takes milliseconds on a
+// quiet machine.
+const patient = 20 * time.Second
+
+// hostDirEnv makes the test binary a host of the plugins in that directory.
+const hostDirEnv = "EVICTD_TEST_HOST_DIR"
+
+// faultyProgram is test/faulty, built.
+var faultyProgram string
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(hostDirEnv); dir != "" {
+		beHost(dir)
+		return
+	}
+	code, err := testWithFaulty(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func testWithFaulty(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "evictd")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	faultyProgram = filepath.Join(dir, "faulty")
+	build := exec.Command("go", "build", "-o", faultyProgram, "github.com/evictd/evictd/test/faulty")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("build test/faulty: %w\n%s", err, out)
+	}
+	// Whatever the umask: plugins must not be writable by others.
+	if err := os.Chmod(faultyProgram, 0o755); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// A testHost is a running supervisor with its directories.
+type testHost struct {
+	t *testing.T
+	*Supervisor
+	dir, sockets string
+	log          *syncBuffer
+	cancel       context.CancelFunc
+	done         chan error
+}
+
+// privateDir is not t.TempDir, whose path is too long for sockets and whose mode
+// depends on the umask.
+func privateDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "evictd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// install puts the faulty program under those names into a new directory.
+func install(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := privateDir(t)
+	for _, name := range names {
+		if err := os.Symlink(faultyProgram, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// shortTimeouts are for plugins that are expected to hang.
+func shortTimeouts(o *Options) {
+	o.Timeouts = Timeouts{
+		Handshake: time.Second, Describe: 300 * time.Millisecond, Configure: 300 * time.Millisecond,
+		Observe: 200 * time.Millisecond, Rank: 200 * time.Millisecond, ReclaimIdle: 200 * time.Millisecond, Stop: 300 * time.Millisecond,
+	}
+}
+
+// startHost starts a supervisor of dir and waits until it has started. At the
+// end of the test it is stopped, and nothing of it may be left.
+func startHost(t *testing.T, dir string, change ...func(*Options)) *testHost {
+	t.Helper()
+	h := &testHost{t: t, dir: dir, sockets: privateDir(t), log: &syncBuffer{}, done: make(chan error, 1)}
+	o := Options{
+		Dir: dir, SocketRoot: h.sockets,
+		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Supervisor = s
+	ctx, cancel := context.WithCancel(t.Context())
+	h.cancel = cancel
+	go func() { h.done <- s.Run(ctx) }()
+	t.Cleanup(h.stop)
+	select {
+	case <-s.Started():
+	case <-time.After(patient):
+		t.Fatalf("not started after %s:\n%s", patient, h.log)
+	}
+	return h
+}
+
+func (h *testHost) stop() {
+	h.t.Helper()
+	h.cancel()
+	select {
+	case err := <-h.done:
+		if err != nil {
+			h.t.Errorf("Run: %v", err)
+		}
+		h.done <- nil // for another stop
+	case <-time.After(patient):
+		h.t.Fatalf("Run did not return after %s:\n%s", patient, h.log)
+	}
+	if left := processesOf(h.sockets); len(left) > 0 {
+		h.t.Errorf("processes left: %v", left)
+	}
+	if left, _ := os.ReadDir(h.sockets); len(left) > 0 {
+		h.t.Errorf("socket directories left: %v", left)
+	}
+	if h.t.Failed() {
+		h.t.Logf("log of the host:\n%.8000s", h.log)
+	}
+}
+
+// processesOf returns the living processes that have sockets below root, and
+// their children.
+func processesOf(root string) []string {
+	found, _ := filepath.Glob("/proc/[0-9]*/environ")
+	var pids []string
+	for _, file := range found {
+		env, err := os.ReadFile(file) // empty for a zombie
+		if err == nil && bytes.Contains(env, []byte(root+"/")) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
+}
+
+// eventually waits until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patient); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patient, what)
+		}
+	}
+}
+
+func (h *testHost) plugin(name string) Status {
+	h.t.Helper()
+	for _, s := range h.Status() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Status{}
+}
+
+// pinned returns the running instance of that name.
+func (h *testHost) pinned(name string) (*Pass, *Instance) {
+	h.t.Helper()
+	p := h.Pin()
+	for _, i := range p.Instances() {
+		if i.Name == name {
+			return p, i
+		}
+	}
+	p.Release()
+	h.t.Fatalf("%s does not run: %+v", name, h.plugin(name))
+	return nil, nil
+}
+
+// observe asks for the only signal that the instance serves.
+func observe(ctx context.Context, i *Instance) (eviction.Observation, error) {
+	r, err := i.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{Signals: []eviction.Signal{i.Plugin.Signals[0].Signal}})
+	if err != nil {
+		return eviction.Observation{}, err
+	}
+	return r.Observations[0], nil
+}
+
+// want fails unless text contains all parts.
+func want(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("got %q, want %q in it", text, part)
+		}
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

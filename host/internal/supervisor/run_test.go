@@ -1,0 +1,183 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func TestKilledPluginIsBackWithinASecond(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "good"))
+	before := h.plugin("good")
+	killed := time.Now()
+	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "good runs again", func() bool {
+		s := h.plugin("good")
+		return s.State == Running && s.Generation != before.Generation
+	})
+	if took := time.Since(killed); took > time.Second {
+		t.Errorf("back after %s, want at most 1s", took)
+	}
+	after := h.plugin("good")
+	if after.Restarts != 1 || after.PID == before.PID {
+		t.Errorf("restarts %d, pid %d, want 1 and another than %d", after.Restarts, after.PID, before.PID)
+	}
+	want(t, after.LastError, "exited by itself (signal: killed)")
+}
+
+func TestCallFailsAtOnceWhenThePluginCrashes(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "crashes-in-observe"))
+	p, i := h.pinned("crashes-in-observe")
+	defer p.Release()
+	begin := time.Now()
+	_, err := observe(t.Context(), i)
+	if !errors.Is(err, eviction.ErrUnavailable) {
+		t.Errorf("got %v, want that it is unavailable", err)
+	}
+	if took := time.Since(begin); took > 500*time.Millisecond {
+		t.Errorf("the call took %s, want it to fail at once", took)
+	}
+	eventually(t, "it is started again", func() bool { return h.plugin(i.Name).Restarts > 0 })
+	want(t, strings.Join(h.plugin(i.Name).Log, "\n"), "invalid memory address or nil pointer dereference")
+}
+
+func TestStoppedPluginIsKilledAfterThreeDeadlines(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "good"), shortTimeouts)
+	p, i := h.pinned("good")
+	if err := syscall.Kill(i.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	// A loaded machine may be late itself, and such timeouts do not count.
+	timeouts := 0
+	eventually(t, "it is condemned", func() bool {
+		timeouts++
+		if _, err := observe(t.Context(), i); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want a timeout", err)
+		}
+		next := h.Pin()
+		defer next.Release()
+		return len(next.Instances()) == 0
+	})
+	if timeouts < missesToKill {
+		t.Errorf("condemned after %d timeouts, want %d", timeouts, missesToKill)
+	}
+	if syscall.Kill(i.PID, 0) != nil {
+		t.Error("killed while a pass had it pinned")
+	}
+	p.Release()
+	eventually(t, "another process runs", func() bool {
+		s := h.plugin("good")
+		return s.State == Running && s.PID != i.PID
+	})
+	want(t, h.plugin("good").LastError, "no answer to 3 calls in a row, the last one observe")
+}
+
+func TestCallersOwnDeadlineIsNotHeldAgainstThePlugin(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "hangs-in-rank"))
+	p, i := h.pinned("hangs-in-rank")
+	defer p.Release()
+	for range missesToKill + 1 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := i.Plugin.Ranker.Rank(ctx, eviction.RankRequest{Signal: i.Plugin.Signals[0].Signal})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want a timeout", err)
+		}
+	}
+	if s := h.plugin(i.Name); s.PID != i.PID {
+		t.Errorf("pid %d, want it left alone", s.PID)
+	}
+}
+
+func TestHangingInOneKindOfCallIsEnough(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "hangs-in-rank"), shortTimeouts)
+	_, i := h.pinned("hangs-in-rank") // Never released: condemning does not wait.
+	eventually(t, "it is condemned", func() bool {
+		if _, err := observe(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = i.Plugin.Ranker.Rank(t.Context(), eviction.RankRequest{Signal: i.Plugin.Signals[0].Signal})
+		next := h.Pin()
+		defer next.Release()
+		return len(next.Instances()) == 0
+	})
+}
+
+func TestQuarantineAndSecondChance(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "exits"), func(o *Options) { o.Timeouts.Handshake = patient })
+	// The patience of a host is minutes; that of this test is not.
+	eventually(t, "it is in quarantine", func() bool { return h.plugin("exits").State == Quarantined })
+	if got := h.plugin("exits").Restarts; got != 4 {
+		t.Errorf("%d restarts, want quarantine after 5 crashes", got)
+	}
+	want(t, strings.Join(h.plugin("exits").Log, "\n"), "no reason to live")
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a new configuration is another chance", func() bool { return h.plugin("exits").Restarts > 4 })
+}
+
+func TestEndWithStubbornPlugins(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "ignores-sigterm", "leaves-child", "stopped", "good"), shortTimeouts)
+	_ = syscall.Kill(h.plugin("stopped").PID, syscall.SIGSTOP)
+	if got := len(processesOf(h.sockets)); got != 5 {
+		t.Fatalf("%d processes run, want 4 plugins and a child", got)
+	}
+	begin := time.Now()
+	h.stop()
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("the end took %s, want a bit more than the grace of 300ms", took)
+	}
+}
+
+func TestChildDiesWithThePlugin(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "leaves-child"))
+	before := h.plugin("leaves-child")
+	_ = syscall.Kill(before.PID, syscall.SIGKILL)
+	eventually(t, "only the new plugin and its child run", func() bool {
+		s := h.plugin("leaves-child")
+		return s.State == Running && s.PID != before.PID && len(processesOf(h.sockets)) == 2
+	})
+}
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "megabytes", "bad-log-record", "prints"))
+	for _, s := range h.Status() {
+		if s.State != Running {
+			t.Errorf("%s is %s (%s), want it to run whatever it writes", s.Name, s.State, s.Reason)
+		}
+	}
+	p, i := h.pinned("prints")
+	defer p.Release()
+	if _, err := observe(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what a handler prints is logged", func() bool { return strings.Contains(h.log.String(), "printed from a handler") })
+	eventually(t, "an endless line is kept once, cut", func() bool {
+		cut := slices.DeleteFunc(h.plugin("megabytes").Log, func(line string) bool { return !strings.HasPrefix(line, "xxx") })
+		return len(cut) == 1 && len(cut[0]) < maxTextBytes+20 && strings.HasSuffix(cut[0], "... (cut)")
+	})
+	if got := len(h.plugin("megabytes").Log); got > keptLines {
+		t.Errorf("%d lines kept, want at most %d", got, keptLines)
+	}
+	if got := len(h.log.String()); got > 1<<20 {
+		t.Errorf("%d bytes were logged, want much less than the megabytes that were written", got)
+	}
+}

@@ -1,0 +1,192 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func TestPluginThatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string][]string{
+		"rubbish":             {`wrote "hello, I am not a plugin" to stdout`, "want go-plugin's handshake first"},
+		"exits":               {"exited before the handshake (exit status 3)"},
+		"silent":              {"not ready within 1s"},
+		"closes-stdout":       {"closed its stdout before the handshake"},
+		"protocol-9":          {"speaks protocol major 9, this host speaks 1"},
+		"foreign-address":     {`listens on tcp "example.com:80"`, "want a unix socket"},
+		"net-rpc":             {`speaks "netrpc", want "grpc"`, "sent no certificate"},
+		"bad-certificate":     {"x509: malformed certificate"},
+		"hangs-in-describe":   {"describe: no answer within 300ms"},
+		"crashes-in-describe": {"describe: the plugin crashed (exit status 4)"},
+		"refuses-host":        {"describe: plugin refused", `needs a host with feature "time-travel"`},
+		"invalid":             {"describe: invalid reply from plugin", `"unqualified"`},
+		"refuses-config":      {"configure: plugin refused: config.color: unknown field, want none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t, install(t, name, "good"), shortTimeouts)
+			s := h.plugin(name)
+			if s.State != Backoff && s.State != Starting && s.State != Quarantined {
+				t.Errorf("state %s, want to wait for another start", s.State)
+			}
+			want(t, s.LastError, says...)
+			want(t, h.log.String(), `"plugin":"`+name+`"`)
+			if g := h.plugin("good"); g.State != Running {
+				t.Errorf("good is %s (%s), want it to run beside a bad one", g.State, g.Reason)
+			}
+		})
+	}
+}
+
+func TestUnaskedCertificateIsRefused(t *testing.T) {
+	t.Parallel()
+	off := false
+	h := startHost(t, install(t, "unasked-certificate"), shortTimeouts, func(o *Options) {
+		o.Settings = map[string]Settings{"unasked-certificate": {AutoMTLS: &off}}
+	})
+	want(t, h.plugin("unasked-certificate").LastError, "sent a certificate, want none: autoMTLS is off for it")
+}
+
+func TestSocketOfNobody(t *testing.T) {
+	t.Parallel()
+	off := false
+	h := startHost(t, install(t, "dead-socket"), shortTimeouts, func(o *Options) {
+		o.Settings = map[string]Settings{"dead-socket": {AutoMTLS: &off}}
+	})
+	want(t, h.plugin("dead-socket").LastError, "describe: plugin unavailable", "no such file")
+}
+
+func TestFileThatMustNotBeRun(t *testing.T) {
+	t.Parallel()
+	dir := install(t, "good", ".hidden", "half.tmp")
+	write := func(name string, mode os.FileMode) {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/true\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("not-executable", 0o644)
+	write("writable", 0o777)
+	if err := os.Mkdir(filepath.Join(dir, "directory"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open := privateDir(t)
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(faultyProgram, filepath.Join(open, "target")); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"link-to-open": filepath.Join(open, "target"), "link-to-nothing": "/nonexistent/file", "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := startHost(t, dir)
+	for name, says := range map[string]string{
+		"not-executable":  dir + "/not-executable: mode 0644 is not executable, want for example 0755",
+		"writable":        dir + "/writable: mode 0777 is writable by others than its owner, want at most 0755",
+		"directory":       dir + "/directory: is a directory, want an executable regular file",
+		"link-to-open":    open + ": mode 0777 is writable by others",
+		"link-to-nothing": "no such file",
+		"loop":            "more than 40 symbolic links",
+	} {
+		s := h.plugin(name)
+		if s.State != Refused {
+			t.Errorf("%s is %s, want it refused", name, s.State)
+		}
+		want(t, s.Reason, says)
+	}
+	if got := len(h.Status()); got != 7 {
+		t.Errorf("%d plugins, want 7: dot files and *.tmp do not count", got)
+	}
+	if s := h.plugin("good"); s.State != Running {
+		t.Errorf("good is %s, want it to run beside the bad ones", s.State)
+	}
+}
+
+func TestPluginDirectory(t *testing.T) {
+	t.Parallel()
+	open := privateDir(t)
+	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ dir, says string }{
+		"missing":             {"/nonexistent/plugins", "plugin directory /nonexistent/plugins: does not exist, want a directory"},
+		"a file":              {faultyProgram, "is a regular file, want a directory"},
+		"writable and sticky": {open, "mode 0777 is writable by others than its owner, want at most 0755"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(Options{Dir: c.dir, SocketRoot: privateDir(t)})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			want(t, err.Error(), c.says)
+		})
+	}
+}
+
+func TestSocketDirectoryTooDeep(t *testing.T) {
+	t.Parallel()
+	deep := filepath.Join(privateDir(t), strings.Repeat("d", 60))
+	_, err := New(Options{Dir: install(t), SocketRoot: deep})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want(t, err.Error(), "want at most 65")
+}
+
+func TestPluginEnvironmentIsMinimal(t *testing.T) {
+	t.Setenv("EVICTD_SECRET", "hunter2")
+	h := startHost(t, install(t, "good"))
+	p, i := h.pinned("good")
+	defer p.Release()
+	o, err := observe(t.Context(), i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := o.Components[1].Name
+	if strings.Contains(env, "hunter2") || strings.Contains(env, "HOME=") || strings.Contains(env, "PATH=") {
+		t.Errorf("environment %s, want nothing of the host's", env)
+	}
+	want(t, env, "PLUGIN_UNIX_SOCKET_DIR="+h.sockets, "EVICTD_PARENT_FD=3", "PLUGIN_CLIENT_CERT=")
+}
+
+// Everything that goes wrong, and then nothing may be left: process, socket
+// directory, descriptor or goroutine.
+func TestNothingIsLeft(t *testing.T) {
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate",
+		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortTimeouts)
+	p, i := h.pinned("good")
+	if _, err := observe(t.Context(), i); err != nil {
+		t.Error(err)
+	}
+	p.Release()
+	h.stop()
+	eventually(t, "no goroutine and no descriptor left", func() bool {
+		return runtime.NumGoroutine() <= goroutines && openFiles(t) <= files
+	})
+	if _, err := observe(t.Context(), i); err == nil {
+		t.Error("observation after the end, want an error")
+	} else {
+		want(t, err.Error(), eviction.ErrUnavailable.Error())
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}

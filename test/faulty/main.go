@@ -1,0 +1,230 @@
+// Command faulty is the plugin that nobody should write: the name that it is
+// started by says what it does wrong. Tests of the host link it into a plugin
+// directory under such names. "good" and names that are not in the table below
+// do nothing wrong.
+//
+// It serves the contract by itself, without the SDK, since the SDK keeps its
+// users from most of these faults.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
+)
+
+// faults are the names, each with what happens before the plugin is served.
+var faults = map[string]func(){
+	"rubbish": func() { fmt.Println("hello, I am not a plugin") },
+	"exits":   func() { fmt.Fprintln(os.Stderr, "no reason to live"); os.Exit(3) },
+	"silent":  forever,
+	"megabytes": func() {
+		line := strings.Repeat("all work and no play makes a dull plugin ", 4)
+		for range 20_000 {
+			fmt.Fprintln(os.Stderr, line)
+		}
+		fmt.Fprintln(os.Stderr, strings.Repeat("x", 3<<20))
+	},
+	"bad-log-record":  func() { fmt.Fprintln(os.Stderr, `{"@level": 7, "@message": ["not", "text"]}`) },
+	"ignores-sigterm": func() { signal.Ignore(syscall.SIGTERM) },
+	"leaves-child":    leaveChild,
+	"closes-stdout":   func() { _ = os.Stdout.Close(); forever() },
+	"foreign-address": func() { fmt.Println("1|1|tcp|example.com:80|grpc|"); forever() },
+	"net-rpc":         func() { shakeHands("netrpc|") },
+	"dead-socket":     func() { shakeHands("grpc|") },
+	// The host runs these two with AutoMTLS and without.
+	"bad-certificate":     func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
+	"unasked-certificate": func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
+}
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	if len(os.Args) > 1 && os.Args[1] == "child" {
+		forever()
+	}
+	if fault := faults[name]; fault != nil {
+		fault()
+	}
+	if name != "ignores-pipe" {
+		leaveWithHost()
+	}
+	plugins := wire.ServerPlugins(describe(name))
+	if name == "protocol-9" {
+		plugins = map[int]plugin.PluginSet{9: plugins[wire.ProtocolMajor]}
+	}
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  wire.Handshake,
+		VersionedPlugins: plugins,
+		GRPCServer:       wire.NewGRPCServer,
+	})
+}
+
+// forever is not select{}: with one goroutine that is a deadlock, which the
+// runtime ends.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// leaveWithHost ends the process when the host's end of the inherited pipe is
+// closed.
+func leaveWithHost() {
+	fd, err := strconv.Atoi(os.Getenv("EVICTD_PARENT_FD"))
+	if err != nil {
+		return
+	}
+	syscall.CloseOnExec(fd)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(uintptr(fd), "host"))
+		os.Exit(0)
+	}()
+}
+
+// leaveChild starts a child that outlives this process unless somebody ends the
+// process group. Its id goes to the log.
+func leaveChild() {
+	child := exec.Command("/proc/self/exe", "child")
+	child.Stdout, child.Stderr = os.Stdout, os.Stderr
+	if err := child.Start(); err != nil {
+		panic(err)
+	}
+	fmt.Fprintf(os.Stderr, "child %d\n", child.Process.Pid)
+}
+
+// shakeHands promises a socket that is not there.
+func shakeHands(protocolAndCertificate string) {
+	fmt.Printf("1|1|unix|%s/x|%s\n", os.Getenv(plugin.EnvUnixSocketDir), protocolAndCertificate)
+	forever()
+}
+
+// signalOf is what a plugin of that name serves: the built-in memory signal for
+// names that start with "memory" or "rival", an own one otherwise.
+func signalOf(name string) eviction.SignalSpec {
+	if strings.HasPrefix(name, "memory") || strings.HasPrefix(name, "rival") {
+		return eviction.SignalSpec{Signal: eviction.MemoryAvailable}
+	}
+	own := eviction.Signal("faulty.example/" + name)
+	return eviction.SignalSpec{Signal: own, Definition: &eviction.Definition{
+		Unit: "things", Format: eviction.FormatDecimalSI, Resource: string(own), Condition: eviction.Condition(own),
+	}}
+}
+
+func describe(name string) eviction.Plugin {
+	// A rival may have the fault of another name, after a dash.
+	f := &faulty{name: strings.TrimPrefix(name, "rival-"), signal: signalOf(name).Signal}
+	p := eviction.Plugin{
+		Name: name, Version: "1.0.0", Signals: []eviction.SignalSpec{signalOf(name)},
+		Configurer: f, Observer: f, Measurer: f, Ranker: f, Reclaimer: f,
+	}
+	if strings.HasPrefix(name, "rival") {
+		// Only what rivals fight for, so that the built-in plugin keeps the rest.
+		p.Observer, p.Measurer, p.Reclaimer = nil, nil, nil
+	}
+	p.CheckHost = func(eviction.Host) error {
+		switch name {
+		case "hangs-in-describe":
+			forever()
+		case "refuses-host":
+			return errors.New("needs a host with feature \"time-travel\"")
+		case "crashes-in-describe":
+			os.Exit(4)
+		}
+		return nil
+	}
+	if name == "invalid" {
+		p.Signals = append(p.Signals, eviction.SignalSpec{Signal: "unqualified"})
+	}
+	return p
+}
+
+// faulty is the capabilities. Observations tell what the last configuration was.
+type faulty struct {
+	name   string
+	signal eviction.Signal
+	config string
+}
+
+func (f *faulty) Configure(_ context.Context, req eviction.ConfigureRequest) error {
+	if f.name == "refuses-config" || strings.Contains(string(req.Config), "refuse") {
+		return errors.New("config.color: unknown field, want none")
+	}
+	if strings.Contains(string(req.Config), "crash") {
+		os.Exit(5)
+	}
+	f.config = string(req.Config)
+	return nil
+}
+
+func (f *faulty) Observe(ctx context.Context, _ eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	o := eviction.Observation{
+		Signal: f.signal, State: eviction.Observed, Available: 1, Capacity: 2,
+		Components: []eviction.Component{{Name: f.config}, {Name: fmt.Sprint(os.Environ())}},
+	}
+	switch f.name {
+	case "hangs-in-observe":
+		<-ctx.Done()
+		forever()
+	case "crashes-in-observe":
+		var nothing *faulty
+		return eviction.ObserveReply{}, errors.New(nothing.name)
+	case "stops-itself":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "observes-rubbish":
+		twice := o
+		o.Capacity = -1
+		return eviction.ObserveReply{Observations: []eviction.Observation{o, {Signal: eviction.PIDAvailable}, twice}}, nil
+	case "prints":
+		fmt.Println("printed from a handler")
+	}
+	return eviction.ObserveReply{Observations: []eviction.Observation{o}}, nil
+}
+
+func (f *faulty) Measure(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	for i := range req.Pods {
+		emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: f.signal, Value: int64(i)}}})
+	}
+	if f.name == "measures-foreign" {
+		emit(eviction.Measurement{UID: "never-sent", State: eviction.Measured})
+	}
+	return nil
+}
+
+func (f *faulty) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	ranked := make([]eviction.Ranked, 0, len(req.Candidates)+1)
+	for i := range req.Candidates {
+		ranked = append(ranked, eviction.Ranked{UID: req.Candidates[i].Pod.UID, Reason: f.name})
+	}
+	switch f.name {
+	case "ranks-foreign":
+		ranked = append(ranked, eviction.Ranked{UID: "never-sent"})
+	case "ranks-twice":
+		ranked = append(ranked, ranked[0])
+	case "hangs-in-rank":
+		<-ctx.Done()
+		forever()
+	}
+	return ranked, nil
+}
+
+func (f *faulty) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	progress(eviction.Reclaimed{Bytes: 1})
+	if req.Step == "stuck" {
+		<-ctx.Done()
+	}
+	return eviction.Reclaimed{Bytes: 2}, nil
+}
