@@ -31,6 +31,9 @@ const (
 
 func TestMain(m *testing.M) {
 	crossing.RunIfChild()
+	if err := stack.AdoptOrphans(); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 

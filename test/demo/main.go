@@ -36,8 +36,10 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	verdict, err := play(ctx, o)
+	var left *leftBehindError
 	switch {
-	case errors.Is(err, context.Canceled):
+	// Not ctx's own error: calls that it cut short may report something else.
+	case ctx.Err() != nil && !errors.As(err, &left):
 		fmt.Fprintln(os.Stderr, "demo: interrupted, everything is cleaned up")
 		return 130
 	case err != nil:
@@ -57,6 +59,9 @@ func play(ctx context.Context, o options) (verdict string, err error) {
 	if err := o.check(); err != nil {
 		return "", err
 	}
+	if err := stack.AdoptOrphans(); err != nil {
+		return "", err
+	}
 	if err := stack.Install(ctx, os.Stdout); err != nil {
 		return "", err
 	}
@@ -69,16 +74,13 @@ func play(ctx context.Context, o options) (verdict string, err error) {
 	defer func() { //nolint:contextcheck // cleaning up must work after Ctrl-C
 		show.line("stage", "removing everything")
 		if closeErr := s.Close(); closeErr != nil {
-			// Louder than Ctrl-C: what stays behind is the worse news.
-			verdict, err = "", fmt.Errorf("cleaning up: %w", errors.Join(closeErr, withoutCancel(err)))
+			verdict, err = "", errors.Join(err, &leftBehindError{closeErr})
 		}
 	}()
 	return (&story{options: o, stack: s, show: show}).play(ctx)
 }
 
-func withoutCancel(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return errors.New("interrupted")
-	}
-	return err
-}
+// leftBehindError is louder than any other, also than Ctrl-C.
+type leftBehindError struct{ error }
+
+func (e *leftBehindError) Error() string { return "cleaning up: " + e.error.Error() }

@@ -15,6 +15,19 @@ func TestStartTicksSurviveOddCommandNames(t *testing.T) {
 	}
 }
 
+func TestOnlyOwnDeadShimsAreReaped(t *testing.T) {
+	for stat, want := range map[string]bool{
+		"12 (containerd-shim) Z 7 1 1 0":  true,
+		"12 (containerd-shim) S 7 1 1 0":  false,
+		"12 (containerd-shim) Z 71 1 1 0": false,
+		"12 (sh) Z 7 1 1 0":               false,
+	} {
+		if pid, ok := parseDeadShim([]byte(stat), 7); ok != want || (ok && pid != 12) {
+			t.Errorf("parseDeadShim(%q) = %d, %v, want %v", stat, pid, ok, want)
+		}
+	}
+}
+
 func TestTrackerPrefersTheMemoryHierarchy(t *testing.T) {
 	const (
 		memory  = "33 32 0:30 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"

@@ -191,5 +191,6 @@ func (s *Stack) Close() error {
 	}
 	err := s.record.remove(ctx, s.hierarchies)
 	s.commands.Wait()
+	reapShims()
 	return err
 }
