@@ -25,7 +25,7 @@ var errNotConfigured = errors.New("not configured yet: Configure comes first")
 
 // New returns the memory plugin.
 func New() sdk.Plugin {
-	p := &plugin{buffers: sync.Pool{New: func() any { return new(nodefs.Buffer) }}}
+	p := newPlugin()
 	return sdk.Plugin{
 		Name:       "memory",
 		Version:    "1",
@@ -43,6 +43,10 @@ func New() sdk.Plugin {
 type plugin struct {
 	current atomic.Pointer[node]
 	buffers sync.Pool
+}
+
+func newPlugin() *plugin {
+	return &plugin{buffers: sync.Pool{New: func() any { return new(nodefs.Buffer) }}}
 }
 
 // config is the plugin's own configuration.

@@ -71,6 +71,7 @@ func (p *pace) look(now time.Time, s nodefs.MemorySample, armed bool) verdict {
 	switch {
 	case crossed:
 		p.pending = true
+		p.repeatAfter = firstRepeat
 	case under && !now.Before(p.nextRepeat):
 		p.pending = true
 	}
@@ -83,7 +84,7 @@ func (p *pace) look(now time.Time, s nodefs.MemorySample, armed bool) verdict {
 		v.again = p.approach(distance, v.again)
 	}
 	if v.wake = p.pending && p.mayWake(now); v.wake {
-		p.told(now, crossed)
+		p.told(now)
 	}
 	switch {
 	case p.pending:
@@ -137,15 +138,12 @@ func (p *pace) mayWake(now time.Time) bool {
 	return p.wakeDebt.Sub(now) <= (wakeBurst-1)*wakeInterval
 }
 
-func (p *pace) told(now time.Time, first bool) {
+func (p *pace) told(now time.Time) {
 	p.pending = false
 	if p.wakeDebt.Before(now) {
 		p.wakeDebt = now
 	}
 	p.wakeDebt = p.wakeDebt.Add(wakeInterval)
-	if first {
-		p.repeatAfter = firstRepeat
-	}
 	p.nextRepeat = now.Add(p.repeatAfter)
 	p.repeatAfter = min(2*p.repeatAfter, maxRepeat)
 }

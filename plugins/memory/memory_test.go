@@ -1,0 +1,400 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const podUID = "11111111-2222-3333-4444-555555555555"
+
+var both = []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable}
+
+// facts describes one of the node trees of shared/nodefs.
+func facts(t *testing.T, node string) eviction.NodeFacts {
+	t.Helper()
+	root, err := filepath.Abs("../../shared/nodefs/testdata/" + node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := "cgroupfs"
+	if strings.HasSuffix(node, "-systemd") {
+		driver = "systemd"
+	}
+	return eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: driver}
+}
+
+func configured(t *testing.T, node eviction.NodeFacts) sdk.Plugin {
+	t.Helper()
+	p := New()
+	if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: node}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func observeBoth(t *testing.T, p sdk.Plugin) []eviction.Observation {
+	t.Helper()
+	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: both})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.Observations
+}
+
+func measure(t *testing.T, p sdk.Plugin, detail eviction.Detail, pods ...eviction.Pod) []eviction.Measurement {
+	t.Helper()
+	var out []eviction.Measurement
+	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: detail, Signals: both, Pods: pods}
+	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) { out = append(out, m) }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestPluginKeepsTheContract(t *testing.T) {
+	p := New()
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, s := range both {
+		if got, want := p.For(s), eviction.CanObserve|eviction.CanMeasure|eviction.CanWatch|eviction.CanRank; got != want {
+			t.Errorf("%s: capabilities %b, want %b", s, got, want)
+		}
+	}
+}
+
+func TestObserve(t *testing.T) {
+	const total, podsUse, podsInactive = 24684096 << 10, 5000003584, 1000001536
+	observed := func(s eviction.Signal, limit, usage, inactive int64) eviction.Observation {
+		return eviction.Observation{
+			Signal: s, State: eviction.Observed, Available: limit - (usage - inactive), Capacity: limit,
+			Components: []eviction.Component{
+				{Name: "limit", Value: limit},
+				{Name: "usage", Value: usage},
+				{Name: "inactive_file", Value: inactive},
+				{Name: "working_set", Value: usage - inactive},
+			},
+		}
+	}
+	absent := eviction.Observation{Signal: eviction.AllocatableMemoryAvailable, State: eviction.Absent}
+	for node, want := range map[string][]eviction.Observation{
+		"node-v1": {
+			observed(eviction.MemoryAvailable, total, 690917376, 143720448),
+			observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive),
+		},
+		"node-hybrid": {observed(eviction.MemoryAvailable, total, 690917376, 143720448), absent},  // no kubepods
+		"node-v2":     {observed(eviction.MemoryAvailable, total, 3221225472, 536870912), absent}, // memory.max is max
+		"node-v2-systemd": {
+			observed(eviction.MemoryAvailable, total, 3221225472, 536870912),
+			observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive),
+		},
+	} {
+		t.Run(node, func(t *testing.T) {
+			before := time.Now()
+			got := observeBoth(t, configured(t, facts(t, node)))
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(eviction.Observation{}, "Time", "BootNanos")); diff != "" {
+				t.Errorf("observations (-want +got):\n%s", diff)
+			}
+			for _, o := range got {
+				if o.Time.Before(before) || o.Time.After(time.Now()) || o.BootNanos <= 0 {
+					t.Errorf("%s: time %v, boot %d, want the time of the call", o.Signal, o.Time, o.BootNanos)
+				}
+			}
+		})
+	}
+}
+
+func TestObserveOfAnotherSignalIsLeftOut(t *testing.T) {
+	p := configured(t, facts(t, "node-v1"))
+	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Signals: []eviction.Signal{eviction.PIDAvailable}})
+	if err != nil || len(reply.Observations) != 0 {
+		t.Errorf("got %+v, %v, want nothing", reply, err)
+	}
+}
+
+func TestUnreadableNodeIsUnknownWithItsFile(t *testing.T) {
+	root := t.TempDir()
+	writeTree(t, root, map[string]string{
+		"proc/meminfo": "MemFree: 1 kB\n",
+		"sys/fs/cgroup/memory/memory.usage_in_bytes": "1\n",
+		"sys/fs/cgroup/memory/memory.stat":           "total_inactive_file 0\n",
+	})
+	got := observeBoth(t, configured(t, eviction.NodeFacts{RootDir: root, CgroupDriver: "cgroupfs"}))
+	if got[0].State != eviction.Unknown || !strings.Contains(got[0].Err, filepath.Join(root, "proc/meminfo")+": no MemTotal") {
+		t.Errorf("observation %+v, want unknown with the file", got[0])
+	}
+	if got[1].State != eviction.Absent {
+		t.Errorf("allocatable is %+v, want absent", got[1])
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	const pod, workingSet = 104857600, 104857600 - 4194304
+	c1 := eviction.Container{Name: "main", ID: "c1"}
+	ended := eviction.Container{Name: "init", ID: "gone"}
+	for name, c := range map[string]struct {
+		node string
+		pod  eviction.Pod
+		want eviction.Measurement
+	}{
+		"version 1": {
+			"node-v1", eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{ended, c1}},
+			eviction.Measurement{
+				State: eviction.Measured, WorkingSetBytes: eviction.Some(workingSet),
+				Containers: []eviction.ContainerMeasurement{{Name: "init"}, {Name: "main", WorkingSetBytes: eviction.Some(52428800 - 1048576)}},
+			},
+		},
+		"version 2": {
+			"node-v2", eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{c1}},
+			eviction.Measurement{
+				State: eviction.Measured, WorkingSetBytes: eviction.Some(workingSet),
+				Containers: []eviction.ContainerMeasurement{{Name: "main", WorkingSetBytes: eviction.Some(52428800 - 1048576)}},
+			},
+		},
+		"systemd, containerd and CRI-O": {
+			"node-v2-systemd",
+			eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{{Name: "b", ID: "c2"}, {Name: "a", ID: "c1"}}},
+			eviction.Measurement{
+				State: eviction.Measured, WorkingSetBytes: eviction.Some(workingSet),
+				Containers: []eviction.ContainerMeasurement{
+					{Name: "b", WorkingSetBytes: eviction.Some(31457280)},
+					{Name: "a", WorkingSetBytes: eviction.Some(52428800 - 1048576)},
+				},
+			},
+		},
+		"more cache than use": {
+			"node-v1", eviction.Pod{UID: "be", QoSClass: eviction.BestEffort},
+			eviction.Measurement{State: eviction.Measured, WorkingSetBytes: eviction.Some(0), Containers: []eviction.ContainerMeasurement{}},
+		},
+		"no cgroup": {
+			"node-v1", eviction.Pod{UID: "nobody", QoSClass: eviction.Guaranteed},
+			eviction.Measurement{State: eviction.NoStats},
+		},
+		"a uid that is none": {
+			"node-v1", eviction.Pod{UID: "../../x", QoSClass: eviction.Guaranteed},
+			eviction.Measurement{State: eviction.MeasurementUnknown, Err: `pod uid "../../x", want a plain file name`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.want.UID = c.pod.UID
+			if c.want.State == eviction.Measured {
+				for _, s := range both {
+					c.want.Usage = append(c.want.Usage, eviction.SignalUsage{Signal: s, Value: c.want.WorkingSetBytes.Value})
+				}
+			}
+			p := configured(t, facts(t, c.node))
+			for range 2 { // the second time through the files kept open
+				got := measure(t, p, eviction.DetailContainers, c.pod)
+				if diff := cmp.Diff([]eviction.Measurement{c.want}, got, cmpopts.IgnoreFields(eviction.Measurement{}, "Time")); diff != "" {
+					t.Errorf("measurement (-want +got):\n%s", diff)
+				}
+			}
+			if got := measure(t, p, eviction.DetailPod, c.pod); got[0].Containers != nil {
+				t.Errorf("containers %+v without being asked", got[0].Containers)
+			}
+		})
+	}
+}
+
+func TestMeasureStopsAtItsDeadlineWithWhatItHas(t *testing.T) {
+	p := configured(t, facts(t, "node-v1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	emitted := 0
+	err := p.Measurer.Measure(ctx, eviction.MeasureRequest{Pods: make([]eviction.Pod, 5)}, func(eviction.Measurement) {
+		if emitted++; emitted == 2 {
+			cancel()
+		}
+	})
+	if err == nil || emitted != 2 {
+		t.Errorf("emitted %d, error %v, want 2 and the context's error", emitted, err)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	good := facts(t, "node-v1")
+	for name, c := range map[string]struct {
+		node   eviction.NodeFacts
+		config string
+		want   []string
+	}{
+		"unknown field":      {good, `{"pollInterwal":"1s"}`, []string{`unknown field "pollInterwal"`}},
+		"not a duration":     {good, `{"pollInterval":"fast"}`, []string{"pollInterval", `"fast"`}},
+		"too short":          {good, `{"pollInterval":"1ms"}`, []string{"pollInterval: 1ms, want 10ms to 10s"}},
+		"unknown driver":     {eviction.NodeFacts{RootDir: good.RootDir, CgroupDriver: "x"}, "", []string{`cgroup driver "x"`}},
+		"everything at once": {eviction.NodeFacts{RootDir: t.TempDir()}, `{"pollInterval":"1h"}`, []string{"pollInterval", "driver", "no cgroup hierarchy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := configured(t, good)
+			err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: c.node, Config: []byte(c.config)})
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error = %v, want one with %q", err, want)
+				}
+			}
+			if got := observeBoth(t, p); got[0].State != eviction.Observed {
+				t.Errorf("after a refused configuration: %+v, want the former one in force", got[0])
+			}
+		})
+	}
+	p := configured(t, good)
+	if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: good, Config: []byte(`{"pollInterval":"50ms"}`)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCallsBeforeConfigureAreRefused(t *testing.T) {
+	p := New()
+	if _, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Signals: both}); err == nil {
+		t.Error("Observe answered")
+	}
+	if err := p.Measurer.Measure(t.Context(), eviction.MeasureRequest{}, nil); err == nil {
+		t.Error("Measure answered")
+	}
+	if err := p.Watcher.Watch(t.Context(), eviction.WatchRequest{}, nil); err == nil {
+		t.Error("Watch answered")
+	}
+}
+
+func TestEverythingAtOnce(t *testing.T) {
+	node := facts(t, "node-v2-systemd")
+	p := configured(t, node)
+	pods := []eviction.Pod{{UID: podUID, QoSClass: eviction.Burstable}, {UID: "x", QoSClass: eviction.BestEffort}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			for range 50 {
+				if i == 0 {
+					if err := p.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: node}); err != nil {
+						t.Error(err)
+					}
+				}
+				reply, err := p.Observer.Observe(ctx, eviction.ObserveRequest{Signals: both})
+				if err != nil || reply.Observations[0].State != eviction.Observed {
+					t.Errorf("observed %+v, %v", reply, err)
+				}
+				err = p.Measurer.Measure(ctx, eviction.MeasureRequest{Signals: both, Pods: pods}, func(m eviction.Measurement) {
+					if m.UID == podUID && m.State != eviction.Measured || m.UID == "x" && m.State != eviction.NoStats {
+						t.Errorf("measured %+v", m)
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: 1}}}}
+		if err := p.Watcher.Watch(ctx, req, func(eviction.Wake) {}); err != nil {
+			t.Error(err)
+		}
+	})
+	group.Wait()
+	cancel()
+	watching.Wait()
+}
+
+func TestMeasureAllocatesPerCallNotPerPod(t *testing.T) {
+	p := configured(t, facts(t, "node-v1"))
+	allocs := func(n int) float64 {
+		pods := make([]eviction.Pod, n)
+		for i := range pods {
+			pods[i] = eviction.Pod{UID: podUID, QoSClass: eviction.Burstable}
+		}
+		req := eviction.MeasureRequest{Detail: eviction.DetailPod, Signals: both, Pods: pods}
+		ctx := t.Context()
+		return testing.AllocsPerRun(50, func() {
+			if err := p.Measurer.Measure(ctx, req, func(eviction.Measurement) {}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := allocs(1), allocs(200); many > few+1 || many > 8 {
+		t.Errorf("%v allocations for 1 pod and %v for 200, want no more for more pods", few, many)
+	}
+}
+
+func TestRankIsTheKubelets(t *testing.T) {
+	candidate := func(uid string, priority int32, request, usage int64) eviction.Candidate {
+		return eviction.Candidate{
+			Pod: eviction.Pod{UID: uid, Priority: priority, MemoryRequestBytes: request},
+			Measurement: eviction.Measurement{
+				UID: uid, State: eviction.Measured, WorkingSetBytes: eviction.Some(usage),
+				Usage: []eviction.SignalUsage{{Signal: eviction.MemoryAvailable, Value: usage}},
+			},
+		}
+	}
+	ranked, err := New().Ranker.Rank(t.Context(), eviction.RankRequest{Signal: eviction.MemoryAvailable, Candidates: []eviction.Candidate{
+		candidate("within", -5, 100, 90),
+		candidate("important", 10, 100, 900),
+		candidate("little over", 0, 100, 110),
+		candidate("far over", 0, 100, 500),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range ranked {
+		got = append(got, r.UID)
+	}
+	if diff := cmp.Diff([]string{"far over", "little over", "important", "within"}, got); diff != "" {
+		t.Errorf("ranking (-want +got):\n%s", diff)
+	}
+}
+
+func TestMoreThanTheLimitOfPodsAreReadWithoutBeingKept(t *testing.T) {
+	root := t.TempDir()
+	tree := map[string]string{"sys/fs/cgroup/cgroup.controllers": "memory\n", "sys/fs/cgroup/memory.stat": ""}
+	var pods []eviction.Pod
+	for i := range 5 {
+		uid := fmt.Sprintf("uid-%d", i)
+		dir := "sys/fs/cgroup/kubepods/besteffort/pod" + uid
+		tree[dir+"/memory.current"], tree[dir+"/memory.stat"] = "7\n", "inactive_file 1\n"
+		pods = append(pods, eviction.Pod{UID: uid, QoSClass: eviction.BestEffort})
+	}
+	writeTree(t, root, tree)
+	impl := newPlugin()
+	if err := impl.configure(t.Context(), eviction.NodeFacts{RootDir: root, CgroupDriver: "cgroupfs"}, config{}); err != nil {
+		t.Fatal(err)
+	}
+	files := impl.current.Load().pods
+	files.limit = 3
+	for range 2 {
+		for _, m := range measure(t, sdk.Plugin{Measurer: impl}, eviction.DetailPod, pods...) {
+			if m.State != eviction.Measured || m.WorkingSetBytes != eviction.Some(6) {
+				t.Errorf("measured %+v", m)
+			}
+		}
+	}
+	if len(files.open) != 3 {
+		t.Errorf("%d pods are kept open, want 3", len(files.open))
+	}
+}
+
+func writeTree(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

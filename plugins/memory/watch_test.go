@@ -1,0 +1,186 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// onePoll is the default poll interval and a little more.
+const onePoll = defaultPollInterval + time.Millisecond
+
+// fakeNode is a version 2 node of 1000 MiB in a directory, whose use a test
+// sets. Nothing in it calls, so the watcher lives on its poll alone.
+type fakeNode struct {
+	t    *testing.T
+	root string
+	stat *os.File
+}
+
+func newFakeNode(t *testing.T) *fakeNode {
+	n := &fakeNode{t: t, root: t.TempDir()}
+	writeTree(t, n.root, map[string]string{
+		"proc/meminfo":                     "MemTotal: 1024000 kB\n",
+		"sys/fs/cgroup/cgroup.controllers": "memory\n",
+		"sys/fs/cgroup/memory.stat":        "",
+	})
+	stat, err := os.OpenFile(filepath.Join(n.root, "sys/fs/cgroup/memory.stat"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stat.Close() })
+	n.stat = stat
+	n.use(100)
+	return n
+}
+
+// use sets the working set. The content keeps its length, so that a reader
+// never sees half of it.
+func (n *fakeNode) use(mibs int64) {
+	if _, err := fmt.Fprintf(at{n.stat}, "anon %020d\nfile 0\ninactive_file 0\n", mibs*mib); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// at writes to the start of a file.
+type at struct{ f *os.File }
+
+func (a at) Write(p []byte) (int, error) { return a.f.WriteAt(p, 0) }
+
+func (n *fakeNode) facts() eviction.NodeFacts {
+	return eviction.NodeFacts{RootDir: n.root, CgroupDriver: "cgroupfs"}
+}
+
+// watch runs Watch in the background and counts its wakes.
+func watch(ctx context.Context, t *testing.T, p sdk.Plugin, thresholds ...eviction.WatchThreshold) (wakes func() []eviction.Wake, done *sync.WaitGroup) {
+	var mu sync.Mutex
+	var got []eviction.Wake
+	done = new(sync.WaitGroup)
+	done.Go(func() {
+		err := p.Watcher.Watch(ctx, eviction.WatchRequest{Thresholds: thresholds}, func(w eviction.Wake) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, w)
+		})
+		if err != nil {
+			t.Errorf("watch ended with %v", err)
+		}
+	})
+	return func() []eviction.Wake {
+		mu.Lock()
+		defer mu.Unlock()
+		out := got
+		got = nil
+		return out
+	}, done
+}
+
+func below(mibs int64) eviction.WatchThreshold {
+	return eviction.WatchThreshold{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: mibs * mib}}
+}
+
+func TestWatchPollsWhereTheKernelDoesNotCall(t *testing.T) {
+	n := newFakeNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, n.facts())
+		ctx, cancel := context.WithCancel(t.Context())
+		wakes, done := watch(ctx, t, p, below(200))
+		time.Sleep(10 * time.Second)
+		if got := wakes(); len(got) != 0 {
+			t.Errorf("woke %v with plenty of memory", got)
+		}
+		n.use(801)
+		time.Sleep(onePoll)
+		if got := wakes(); len(got) != 1 || got[0] != (eviction.Wake{Signal: eviction.MemoryAvailable, Cause: "poll"}) {
+			t.Errorf("wakes within 100 ms of a crossing: %v, want one from the poll", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := len(wakes()); got < 15 || got > 25 {
+			t.Errorf("%d wakes in 10 s under the threshold, want about 20", got)
+		}
+		n.use(799)
+		time.Sleep(time.Second)
+		wakes()
+		time.Sleep(10 * time.Second)
+		if got := wakes(); len(got) != 0 {
+			t.Errorf("woke %v after it was over", got)
+		}
+		n.use(801)
+		time.Sleep(closeInterval + time.Millisecond)
+		if got := wakes(); len(got) != 1 {
+			t.Errorf("wakes within %v of a crossing from near: %v, want one", closeInterval, got)
+		}
+		cancel()
+		done.Wait()
+	})
+}
+
+func TestWatchGoesOnWithANewConfiguration(t *testing.T) {
+	before, after := newFakeNode(t), newFakeNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, before.facts())
+		ctx, cancel := context.WithCancel(t.Context())
+		wakes, done := watch(ctx, t, p, below(200))
+		synctest.Wait()
+		if err := p.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: after.facts()}); err != nil {
+			t.Fatal(err)
+		}
+		before.use(900)
+		time.Sleep(time.Second)
+		if got := wakes(); len(got) != 0 {
+			t.Errorf("woke %v for the former node", got)
+		}
+		after.use(900)
+		time.Sleep(onePoll)
+		if got := wakes(); len(got) != 1 {
+			t.Errorf("wakes for the new node: %v, want one", got)
+		}
+		cancel()
+		done.Wait()
+	})
+}
+
+func TestWatchOfCgroupsThatComeAndGo(t *testing.T) {
+	n := newFakeNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, n.facts())
+		ctx, cancel := context.WithCancel(t.Context())
+		wakes, done := watch(ctx, t, p, eviction.WatchThreshold{Signal: eviction.AllocatableMemoryAvailable, Threshold: eviction.Threshold{Fraction: 0.5}})
+		time.Sleep(time.Second)
+		if got := wakes(); len(got) != 0 {
+			t.Errorf("woke %v without a cgroup of pods", got)
+		}
+		writeTree(t, filepath.Join(n.root, "sys/fs/cgroup/kubepods"), map[string]string{
+			"memory.current": "90\n", "memory.max": "100\n", "memory.stat": "inactive_file 10\n",
+		})
+		time.Sleep(200 * time.Millisecond)
+		if got := wakes(); len(got) != 1 || got[0].Signal != eviction.AllocatableMemoryAvailable {
+			t.Errorf("wakes once it is there: %v, want one", got)
+		}
+		cancel()
+		done.Wait()
+	})
+}
+
+func TestWatchOfNothingOfOursWaitsForItsEnd(t *testing.T) {
+	n := newFakeNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, n.facts())
+		ctx, cancel := context.WithCancel(t.Context())
+		wakes, done := watch(ctx, t, p, eviction.WatchThreshold{Signal: eviction.PIDAvailable, Threshold: eviction.Threshold{Amount: 1}})
+		time.Sleep(time.Hour)
+		cancel()
+		done.Wait()
+		if got := wakes(); len(got) != 0 {
+			t.Errorf("woke %v", got)
+		}
+	})
+}
