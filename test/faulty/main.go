@@ -205,15 +205,15 @@ func (f *faulty) Measure(_ context.Context, req eviction.MeasureRequest, emit fu
 }
 
 func (f *faulty) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
-	ranked := make([]eviction.Ranked, 0, len(req.Candidates)+1)
+	ranked := make([]eviction.Ranked, 0, len(req.Candidates))
 	for i := range req.Candidates {
 		ranked = append(ranked, eviction.Ranked{UID: req.Candidates[i].Pod.UID, Reason: f.name})
 	}
 	switch f.name {
 	case "ranks-foreign":
-		ranked = append(ranked, eviction.Ranked{UID: "never-sent"})
+		ranked[len(ranked)-1].UID = "never-sent"
 	case "ranks-twice":
-		ranked = append(ranked, ranked[0])
+		ranked[len(ranked)-1] = ranked[0]
 	case "hangs-in-rank":
 		<-ctx.Done()
 		forever()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -91,10 +92,10 @@ func install(t *testing.T, names ...string) string {
 	return dir
 }
 
-// shortTimeouts are for plugins that are expected to hang.
+// shortTimeouts are for plugins that are expected to hang in a call, or not to
+// end. Those of the start stay long: machines that run tests are slow at it.
 func shortTimeouts(o *Options) {
 	o.Timeouts = Timeouts{
-		Handshake: time.Second, Describe: 300 * time.Millisecond, Configure: 300 * time.Millisecond,
 		Observe: 200 * time.Millisecond, Rank: 200 * time.Millisecond, ReclaimIdle: 200 * time.Millisecond, Stop: 300 * time.Millisecond,
 	}
 }
@@ -102,6 +103,12 @@ func shortTimeouts(o *Options) {
 // startHost starts a supervisor of dir and waits until it has started. At the
 // end of the test it is stopped, and nothing of it may be left.
 func startHost(t *testing.T, dir string, change ...func(*Options)) *testHost {
+	t.Helper()
+	return startPatient(t, defaultPatience(), dir, change...)
+}
+
+// startPatient is startHost with another patience for plugins that crash.
+func startPatient(t *testing.T, p patience, dir string, change ...func(*Options)) *testHost {
 	t.Helper()
 	h := &testHost{t: t, dir: dir, sockets: privateDir(t), log: &syncBuffer{}, done: make(chan error, 1)}
 	o := Options{
@@ -115,6 +122,7 @@ func startHost(t *testing.T, dir string, change ...func(*Options)) *testHost {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.patience = p
 	h.Supervisor = s
 	ctx, cancel := context.WithCancel(t.Context())
 	h.cancel = cancel
@@ -173,6 +181,27 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("not within %s: %s", patient, what)
 		}
 	}
+}
+
+// strict reports whether times are checked: only where the tests have the
+// machine for themselves, not in a plain go test beside other packages.
+func strict() bool { return os.Getenv("EVICTD_TEST_ROOT") == "1" }
+
+// suspend stops a process and waits until all its threads have.
+func suspend(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process is stopped", func() bool {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, task := range tasks {
+			if stat, _ := os.ReadFile(task); !bytes.Contains(stat, []byte(") T ")) {
+				return false
+			}
+		}
+		return len(tasks) > 0
+	})
 }
 
 func (h *testHost) plugin(name string) Status {

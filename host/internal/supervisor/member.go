@@ -164,7 +164,9 @@ func (m *member) serve(ctx context.Context, i *Instance) (hung bool, why error) 
 	case <-ctx.Done():
 	case <-i.doom:
 	case <-proc.exited:
-		why = fmt.Errorf("exited by itself (%s)", proc.ending())
+	}
+	if ending := proc.ending(); ending != "" {
+		why = fmt.Errorf("exited by itself (%s)", ending)
 	}
 	s.mu.Lock()
 	m.instance = nil
@@ -179,7 +181,7 @@ func (m *member) serve(ctx context.Context, i *Instance) (hung bool, why error) 
 		grace = 0
 	}
 	m.end(i.conn, grace)
-	if why == nil || errors.Is(why, errAgain) {
+	if why == nil || errors.Is(why, errAgain) || ctx.Err() != nil {
 		s.log.Info("plugin exited", "plugin", m.name, "pid", i.PID, "status", proc.ending())
 	} else {
 		s.log.Error("plugin exited", "plugin", m.name, "pid", i.PID, "error", why, "status", proc.ending())

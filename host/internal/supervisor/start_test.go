@@ -1,46 +1,55 @@
 package supervisor
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 func TestPluginThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
-	for name, says := range map[string][]string{
+	says := map[string][]string{
 		"rubbish":             {`wrote "hello, I am not a plugin" to stdout`, "want go-plugin's handshake first"},
 		"exits":               {"exited before the handshake (exit status 3)"},
-		"silent":              {"not ready within 1s"},
 		"closes-stdout":       {"closed its stdout before the handshake"},
 		"protocol-9":          {"speaks protocol major 9, this host speaks 1"},
 		"foreign-address":     {`listens on tcp "example.com:80"`, "want a unix socket"},
 		"net-rpc":             {`speaks "netrpc", want "grpc"`, "sent no certificate"},
 		"bad-certificate":     {"x509: malformed certificate"},
-		"hangs-in-describe":   {"describe: no answer within 300ms"},
 		"crashes-in-describe": {"describe: the plugin crashed (exit status 4)"},
 		"refuses-host":        {"describe: plugin refused", `needs a host with feature "time-travel"`},
 		"invalid":             {"describe: invalid reply from plugin", `"unqualified"`},
 		"refuses-config":      {"configure: plugin refused: config.color: unknown field, want none"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := startHost(t, install(t, name, "good"), shortTimeouts)
-			s := h.plugin(name)
-			if s.State != Backoff && s.State != Starting && s.State != Quarantined {
-				t.Errorf("state %s, want to wait for another start", s.State)
-			}
-			want(t, s.LastError, says...)
-			want(t, h.log.String(), `"plugin":"`+name+`"`)
-			if g := h.plugin("good"); g.State != Running {
-				t.Errorf("good is %s (%s), want it to run beside a bad one", g.State, g.Reason)
-			}
-		})
 	}
+	h := startHost(t, install(t, append(slices.Collect(maps.Keys(says)), "good")...))
+	for name, parts := range says {
+		s := h.plugin(name)
+		if s.State != Backoff && s.State != Starting && s.State != Quarantined {
+			t.Errorf("%s is %s, want it to wait for another start", name, s.State)
+		}
+		want(t, s.LastError, parts...)
+		want(t, h.log.String(), `"msg":"plugin did not start","plugin":"`+name+`"`)
+	}
+	if s := h.plugin("good"); s.State != Running {
+		t.Errorf("good is %s (%s), want it to run beside bad ones", s.State, s.Reason)
+	}
+}
+
+func TestPluginThatHangsAtStart(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "silent", "hangs-in-describe", "memory"), func(o *Options) {
+		o.Timeouts.Handshake, o.Timeouts.Describe = 2*time.Second, 300*time.Millisecond
+	})
+	want(t, h.plugin("silent").LastError, "not ready within 2s")
+	want(t, h.plugin("hangs-in-describe").LastError, "describe: no answer within 300ms")
+	eventually(t, "the built-in plugin runs", func() bool { return h.plugin("memory").State == Running })
 }
 
 func TestUnaskedCertificateIsRefused(t *testing.T) {
@@ -165,7 +174,10 @@ func TestPluginEnvironmentIsMinimal(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate",
-		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortTimeouts)
+		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortTimeouts, func(o *Options) {
+		o.Timeouts.Handshake, o.Timeouts.Describe = time.Second, 300*time.Millisecond
+	})
+	eventually(t, "good runs", func() bool { return h.plugin("good").State == Running })
 	p, i := h.pinned("good")
 	if _, err := observe(t.Context(), i); err != nil {
 		t.Error(err)
