@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
-	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -32,11 +28,11 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := written(cmd.OutOrStdout().Write(table(thresholds))); err != nil {
+		if err := written(cmd.OutOrStdout().Write(thresholdTable(thresholds))); err != nil {
 			return err
 		}
 		for _, w := range append(cfg.Warnings(), warnNode(&cfg)...) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "evictd: warning: %s\n", w)
+			say(cmd.ErrOrStderr(), "warning: "+w)
 		}
 		if err := errors.Join(checkNode(cmd.Context(), &cfg)...); err != nil {
 			return failure{err}
@@ -46,11 +42,9 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-// table is one line per threshold below a heading.
-func table(thresholds []policy.Threshold) []byte {
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SIGNAL\tTHRESHOLD\tKIND\tGRACE PERIOD\tMINIMUM RECLAIM")
+// thresholdTable is one line per threshold below a heading.
+func thresholdTable(thresholds []policy.Threshold) []byte {
+	rows := [][]string{{"SIGNAL", "THRESHOLD", "KIND", "GRACE PERIOD", "MINIMUM RECLAIM"}}
 	for _, t := range thresholds {
 		kind, grace, reclaim := "hard", "", ""
 		if !t.Hard() {
@@ -59,8 +53,7 @@ func table(thresholds []policy.Threshold) []byte {
 		if t.MinReclaim != nil {
 			reclaim = t.MinReclaim.String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Signal, t.Value, kind, cmp.Or(grace, "-"), cmp.Or(reclaim, "-"))
+		rows = append(rows, []string{string(t.Signal), t.Value.String(), kind, grace, reclaim})
 	}
-	w.Flush() //nolint:errcheck // it writes to memory
-	return b.Bytes()
+	return table(rows)
 }

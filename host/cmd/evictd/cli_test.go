@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -33,12 +32,7 @@ type node struct{ dir, plugins, manifests, socket string }
 
 func newNode(t *testing.T) node {
 	t.Helper()
-	// Not t.TempDir: its path is too long for a socket.
-	dir, err := os.MkdirTemp("", "evictd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := t.TempDir()
 	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock")}
 	for _, d := range []string{n.plugins, n.manifests} {
 		if err := os.Mkdir(d, 0o755); err != nil {
@@ -52,7 +46,7 @@ func newNode(t *testing.T) node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { _ = l.Close() })
 	return n
 }
 
@@ -94,7 +88,7 @@ func TestWhatANodeLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.SetUnlinkOnClose(false)
-	l.Close()
+	_ = l.Close()
 	const runtime = "want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock"
 	absent := filepath.Join(n.dir, "absent")
 	for name, c := range map[string]struct {
@@ -102,19 +96,37 @@ func TestWhatANodeLacks(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"plugin directory": {[]string{"--plugin-dir", absent}, 1,
-			`pluginDir: "` + absent + `": does not exist, want a directory of plugin executables`},
+		"plugin directory": {
+			[]string{"--plugin-dir", absent},
+			1,
+			`pluginDir: "` + absent + `": does not exist, want a directory of plugin executables`,
+		},
 		"plugin directory that is a file": {[]string{"--plugin-dir", file}, 1, `pluginDir: "` + file + `": is not a directory, want one of plugin executables`},
-		"plugins": {[]string{"--plugin-dir", empty}, 1,
-			`pluginDir: "` + empty + `": has no executable in it, want at least one plugin, else no signal is observed`},
-		"runtime": {[]string{"--runtime-endpoint", "unix://" + absent}, 1,
-			`runtimeEndpoint: "unix://` + absent + `": does not exist, is the runtime running? ` + runtime},
-		"a runtime's socket": {[]string{"--runtime-endpoint", "unix://" + file}, 1,
-			`runtimeEndpoint: "unix://` + file + `": is not a socket, ` + runtime},
-		"a runtime behind the socket": {[]string{"--image-endpoint", "unix://" + deaf}, 1,
-			`imageEndpoint: "unix://` + deaf + `": nobody answers (dial unix ` + deaf + `: connect: connection refused), ` + runtime},
-		"manifests, without which evictd runs": {[]string{"--pod-manifest-dir", absent}, 0,
-			`warning: podManifestDir: "` + absent + `": does not exist, want a directory of v1.Pod manifests, as a pod without one is never evicted`},
+		"plugins": {
+			[]string{"--plugin-dir", empty},
+			1,
+			`pluginDir: "` + empty + `": has no executable in it, want at least one plugin, else no signal is observed`,
+		},
+		"runtime": {
+			[]string{"--runtime-endpoint", "unix://" + absent},
+			1,
+			`runtimeEndpoint: "unix://` + absent + `": does not exist, is the runtime running? ` + runtime,
+		},
+		"a runtime's socket": {
+			[]string{"--runtime-endpoint", "unix://" + file},
+			1,
+			`runtimeEndpoint: "unix://` + file + `": is not a socket, ` + runtime,
+		},
+		"a runtime behind the socket": {
+			[]string{"--image-endpoint", "unix://" + deaf},
+			1,
+			`imageEndpoint: "unix://` + deaf + `": nobody answers (dial unix ` + deaf + `: connect: connection refused), ` + runtime,
+		},
+		"manifests, without which evictd runs": {
+			[]string{"--pod-manifest-dir", absent},
+			0,
+			`warning: podManifestDir: "` + absent + `": does not exist, want a directory of v1.Pod manifests, as a pod without one is never evicted`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := evictd(t, n.flags(c.flags...)...)
@@ -141,8 +153,10 @@ func TestBadUse(t *testing.T) {
 		"unknown flag":      {[]string{"run", "--evict"}, "unknown flag: --evict, see evictd run --help"},
 		"argument":          {[]string{"check", "evictd.yaml"}, `unknown command "evictd.yaml" for "evictd check"`},
 		"flag without word": {[]string{"run", "--config"}, "flag needs an argument: --config, see evictd run --help"},
-		"bad flags, all at once": {[]string{"run", "--dry-run=maybe", "--eviction-hard", "memory.available>1Gi", "--pacing", "fast"},
-			"--dry-run: \"maybe\": want true or false\n--eviction-hard: \"memory.available>1Gi\": want signal<value, comma-separated\n--pacing: \"fast\": want \"evictd\" or \"kubelet\""},
+		"bad flags, all at once": {
+			[]string{"run", "--dry-run=maybe", "--eviction-hard", "memory.available>1Gi", "--pacing", "fast"},
+			"--dry-run: \"maybe\": want true or false\n--eviction-hard: \"memory.available>1Gi\": want signal<value, comma-separated\n--pacing: \"fast\": want \"evictd\" or \"kubelet\"",
+		},
 		"check of a bad file":                 {[]string{"check", "--config", file}, badFile},
 		"run with the bad file":               {[]string{"run", "--config", file}, badFile},
 		"plugins with the bad file":           {[]string{"plugins", "--config", file}, badFile},
@@ -191,7 +205,7 @@ func serve(t *testing.T, code int, body string) string {
 			t.Errorf("asked for %s, want /status", r.URL.Path)
 		}
 		w.WriteHeader(code)
-		fmt.Fprint(w, body)
+		_, _ = fmt.Fprint(w, body)
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
@@ -221,7 +235,7 @@ func TestNoDaemonToAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed := l.Addr().String()
-	l.Close()
+	_ = l.Close()
 	for name, c := range map[string]struct{ address, want string }{
 		"nobody listens":       {closed, "connection refused; is evictd running, with this listenAddress?"},
 		"another listens":      {serve(t, http.StatusNotFound, "no"), "404 Not Found, want the status of evictd; does something else listen there?"},
@@ -254,7 +268,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	var errs strings.Builder
-	if code := execute(context.Background(), []string{"version"}, brokenPipe{}, &errs); code != exitFailure {
+	if code := execute(t.Context(), []string{"version"}, brokenPipe{}, &errs); code != exitFailure {
 		t.Errorf("exit code %d, want 1: %s", code, errs.String())
 	}
 }

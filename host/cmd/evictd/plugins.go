@@ -10,11 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +82,7 @@ func askPlugins(ctx context.Context, address string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; is evictd running, with this listenAddress?", err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("get %s: %s, want the status of evictd; does something else listen there?", url, resp.Status)
 	}
@@ -115,36 +114,22 @@ func pluginTable(raw json.RawMessage) ([]byte, error) {
 	if err := json.Unmarshal(raw, &plugins); err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PLUGIN\tSTATE\tPID\tVERSION\tRESTARTS\tSIGNAL\tOFFERS\tIN CHARGE OF\tWHY")
+	rows := [][]string{{"PLUGIN", "STATE", "PID", "VERSION", "RESTARTS", "SIGNAL", "OFFERS", "IN CHARGE OF", "WHY"}}
 	for _, p := range plugins {
 		if len(p.Signals) == 0 {
-			p.Signals = []supervisor.Served{{Signal: "-"}}
+			p.Signals = []supervisor.Served{{}}
 		}
-		pid := "-"
+		pid := ""
 		if p.PID != 0 {
 			pid = strconv.Itoa(p.PID)
 		}
 		own := []string{p.Name, string(p.State), pid, p.Version, strconv.Itoa(p.Restarts)}
 		why := cmp.Or(p.Reason, p.LastError)
 		for _, s := range p.Signals {
-			cells := append(own, string(s.Signal), strings.Join(s.Offers, ","), strings.Join(s.InCharge, ","), why)
-			for i, c := range cells {
-				cells[i] = cmp.Or(strings.Map(oneLine, c), "-")
-			}
-			fmt.Fprintln(w, strings.Join(cells, "\t"))
-			own, why = []string{" ", " ", " ", " ", " "}, " "
+			row := slices.Concat(own, []string{string(s.Signal), strings.Join(s.Offers, ","), strings.Join(s.InCharge, ","), why})
+			rows = append(rows, row)
+			own, why = []string{same, same, same, same, same}, same
 		}
 	}
-	w.Flush() //nolint:errcheck // it writes to memory
-	return b.Bytes(), nil
-}
-
-// oneLine keeps what plugins say of themselves from breaking table or terminal.
-func oneLine(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return ' '
+	return table(rows), nil
 }

@@ -26,7 +26,7 @@ type failure struct{ error }
 func (f failure) Unwrap() error { return f.error }
 
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRoot() //nolint:contextcheck // commands get ctx from cobra
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -36,7 +36,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if line = strings.TrimSpace(line); line != "" {
-			fmt.Fprintf(stderr, "evictd: %s\n", line)
+			say(stderr, line)
 		}
 	}
 	if _, ok := errors.AsType[failure](err); ok {

@@ -23,14 +23,6 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// written makes a failure of what could not be written to standard output.
-func written(_ int, err error) error {
-	if err != nil {
-		return failure{err}
-	}
-	return nil
-}
-
 // fillBuild takes from the build information what the linker was not told.
 func fillBuild() {
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -42,23 +42,32 @@ func TestBadFiles(t *testing.T) {
 		"twice":             {"mode: cri\nevictionHard:\n  memory.available: 1Gi\n  memory.available: 2Gi\nmode: cri\n", []string{`evictionHard["memory.available"]: given twice, again on line 4`, `mode: given twice, again on line 5`}},
 		"twice in a plugin": {"plugins:\n  a:\n    config: {x: 1, x: 2}\n", []string{`plugins["a"].config["x"]: given twice, again on line 3`}},
 		"twice, once as a number": {"plugins: {a: {config: {1: a, \"1\": b}}}", []string{
-			`plugins["a"].config["1"]: given twice`}},
+			`plugins["a"].config["1"]: given twice`,
+		}},
 		"a quantity": {"evictionHard: {memory.available: abc}\n", []string{
-			`evictionHard["memory.available"]: "abc": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`}},
+			`evictionHard["memory.available"]: "abc": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`,
+		}},
 		"a number": {"evictionHard: {pid.available: 1000}\n", []string{
-			`evictionHard["pid.available"]: 1000: want a quantity in quotes such as "100Mi" or a percentage such as "10%"`}},
+			`evictionHard["pid.available"]: 1000: want a quantity in quotes such as "100Mi" or a percentage such as "10%"`,
+		}},
 		"nothing for a signal": {"evictionHard: {pid.available: }\n", []string{
-			`evictionHard["pid.available"]: null: want a quantity in quotes such as "100Mi" or a percentage such as "10%"`}},
+			`evictionHard["pid.available"]: null: want a quantity in quotes such as "100Mi" or a percentage such as "10%"`,
+		}},
 		"a signal": {"evictionHard: {memory.free: 1Gi}\n", []string{
-			`evictionHard["memory.free"]: unsupported eviction signal memory.free; want one of memory.available, allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree, pid.available`}},
+			`evictionHard["memory.free"]: unsupported eviction signal memory.free; want one of memory.available, allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree, pid.available`,
+		}},
 		"soft without grace": {"evictionSoft: {memory.available: 1Gi}\n", []string{
-			`evictionSoftGracePeriod["memory.available"]: grace period must be specified for the soft eviction threshold memory.available; want a duration such as "1m30s"`}},
+			`evictionSoftGracePeriod["memory.available"]: grace period must be specified for the soft eviction threshold memory.available; want a duration such as "1m30s"`,
+		}},
 		"a grace period without unit, told once": {"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 90}\n", []string{
-			`evictionSoftGracePeriod["memory.available"]: 90: want a duration such as "1m30s"`}},
+			`evictionSoftGracePeriod["memory.available"]: 90: want a duration such as "1m30s"`,
+		}},
 		"grace periods as a list, told once": {"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: [90s]\n", []string{
-			`evictionSoftGracePeriod: ["90s"]: want durations by signal, such as {"memory.available": "1m30s"}`}},
+			`evictionSoftGracePeriod: ["90s"]: want durations by signal, such as {"memory.available": "1m30s"}`,
+		}},
 		"a negative grace period": {"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: -1s}\n", []string{
-			`evictionSoftGracePeriod["memory.available"]: "-1s": invalid eviction grace period specified: -1s, must be a positive value; want a duration such as "1m30s"`}},
+			`evictionSoftGracePeriod["memory.available"]: "-1s": invalid eviction grace period specified: -1s, must be a positive value; want a duration such as "1m30s"`,
+		}},
 		"a negative transition period": {"evictionPressureTransitionPeriod: -5m\n", []string{`evictionPressureTransitionPeriod: "-5m0s": want a duration such as "5m0s"`}},
 		"an interval of 0":             {"monitoringInterval: 0s\n", []string{`monitoringInterval: "0s": want a duration of at least 10ms such as "10s"`}},
 		"a duration without unit":      {"monitoringInterval: 10\n", []string{`monitoringInterval: 10: want a duration of at least 10ms such as "10s"`}},
@@ -67,9 +76,11 @@ func TestBadFiles(t *testing.T) {
 		"a relative path":              {"pluginDir: plugins\n", []string{`pluginDir: "plugins": want an absolute path such as "/usr/libexec/evictd/plugins"`}},
 		"an empty path":                {"runDir: \"\"\n", []string{`runDir: "": want an absolute path such as "/run/evictd"`}},
 		"a socket without scheme, told once": {"runtimeEndpoint: /run/containerd/containerd.sock\n", []string{
-			`runtimeEndpoint: "/run/containerd/containerd.sock": want a socket such as "unix:///run/containerd/containerd.sock"`}},
+			`runtimeEndpoint: "/run/containerd/containerd.sock": want a socket such as "unix:///run/containerd/containerd.sock"`,
+		}},
 		"a socket path that the kernel refuses": {"imageEndpoint: unix:///" + strings.Repeat("x", 107) + "\n", []string{
-			`imageEndpoint: "unix:///` + strings.Repeat("x", 71) + `...: want a socket such as "unix:///run/containerd/containerd.sock"`}},
+			`imageEndpoint: "unix:///` + strings.Repeat("x", 71) + `...: want a socket such as "unix:///run/containerd/containerd.sock"`,
+		}},
 		"a port alone":          {"listenAddress: \"10269\"\n", []string{`listenAddress: "10269": want an IP address and a port such as "127.0.0.1:10269"`}},
 		"a host name":           {"listenAddress: example.com:1\n", []string{`listenAddress: "example.com:1": want an IP address and a port such as "127.0.0.1:10269"`}},
 		"a port that is none":   {"listenAddress: 127.0.0.1:99999\n", []string{`listenAddress: "127.0.0.1:99999": want an IP address and a port such as "127.0.0.1:10269"`}},
@@ -77,7 +88,8 @@ func TestBadFiles(t *testing.T) {
 		"YAML's idea of a bool": {"nodeName: no\ndryRun: \"yes\"\n", []string{`dryRun: "yes": want true or false`, `nodeName: false: want a node name in quotes, such as "node-1"`}},
 		"required signals":      {"requiredSignals: [memory.available, memory.free]\n", []string{`requiredSignals[1]: "memory.free": want one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`}},
 		"allocatable": {"enforceNodeAllocatable: [none, pods]\n", []string{
-			`enforceNodeAllocatable[0]: "none": want a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`}},
+			`enforceNodeAllocatable[0]: "none": want a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`,
+		}},
 		"a plugin by path":        {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},
 		"a plugin's setting":      {"plugins: {memory: [], pid: {disabled: 1}}\n", []string{`plugins["memory"]: []: want a mapping with "config", "autoMTLS" or "disabled"`, `plugins["pid"].disabled: 1: want true or false`}},
 		"what JSON does not have": {"plugins: {memory: {config: {a: .inf}}}\n", []string{`plugins["memory"].config["a"]: +Inf, want a finite number`}},
@@ -119,7 +131,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { _ = l.Close() })
 	large := filepath.Join(dir, "large")
 	if err := os.WriteFile(large, make([]byte, maxFileBytes+1), 0o600); err != nil {
 		t.Fatal(err)

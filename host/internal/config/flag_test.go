@@ -198,3 +198,23 @@ func TestReload(t *testing.T) {
 		t.Errorf("CheckReload: %v, want %s", err, want)
 	}
 }
+
+func FuzzPairs(f *testing.F) {
+	for _, seed := range []string{"", ",", "<", "memory.available<1Gi", " a < b ,c<d<e,a<f", "a=b"} {
+		f.Add(seed)
+	}
+	as := pairs("<")
+	f.Fuzz(func(t *testing.T, s string) {
+		m, want, ok := as.parse(nil, s)
+		if !ok {
+			if want == "" || m != nil {
+				t.Errorf("parse(%q) = %v, %q: want a reason and nothing else", s, m, want)
+			}
+			return
+		}
+		// What help would print reads as the same.
+		if again, _, ok := as.parse(nil, as.write(m)); !ok || !cmp.Equal(m, again) {
+			t.Errorf("parse(%q) = %v, written and parsed again %v", s, m, again)
+		}
+	})
+}

@@ -91,7 +91,7 @@ func read(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w, want a readable file", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w, want a readable file", err)

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+)
+
+// say writes a line for whoever started evictd. Where standard error is gone
+// there is nobody left to tell.
+func say(stderr io.Writer, line string) { _, _ = fmt.Fprintf(stderr, "evictd: %s\n", line) }
+
+// written makes a failure of what could not be written to standard output.
+func written(_ int, err error) error {
+	if err != nil {
+		return failure{err}
+	}
+	return nil
+}
+
+// same is a cell that repeats the one above it, which shows as empty; what is
+// empty itself shows as "-".
+const same = " "
+
+// table aligns rows, the first of which is the heading.
+func table(rows [][]string) []byte {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			if row[i] = strings.Map(oneLine, cell); cell == "" {
+				row[i] = "-"
+			}
+		}
+		_, _ = io.WriteString(w, strings.Join(row, "\t")+"\n") // to memory
+	}
+	_ = w.Flush()
+	return b.Bytes()
+}
+
+// oneLine keeps what plugins say of themselves from breaking table or terminal.
+func oneLine(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
+}
