@@ -12,17 +12,22 @@ import (
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// limits override go-plugin's, which are 2 GiB.
-var limits = []grpc.CallOption{grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)}
+// options of every call. The limits override go-plugin's, which are 2 GiB.
+var options = []grpc.CallOption{
+	grpc.MaxCallRecvMsgSize(MaxMessageBytes),
+	grpc.MaxCallSendMsgSize(MaxMessageBytes),
+	grpc.ForceCodecV2(newCodec()),
+}
 
 // A Client is the host's end of a connection to a plugin.
 type Client struct {
+	cc  grpc.ClientConnInterface
 	rpc pluginv1.PluginServiceClient
 }
 
 // NewClient returns a client on cc, which stays the caller's.
 func NewClient(cc grpc.ClientConnInterface) *Client {
-	return &Client{rpc: pluginv1.NewPluginServiceClient(cc)}
+	return &Client{cc: cc, rpc: pluginv1.NewPluginServiceClient(cc)}
 }
 
 // Describe asks the plugin what it is. The fields of the plugin returned are
@@ -33,7 +38,7 @@ func NewClient(cc grpc.ClientConnInterface) *Client {
 // Pod rows may be given with all labels and annotations: only those that the
 // plugin wants are sent.
 func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error) {
-	w, err := c.rpc.Describe(ctx, encodeHost(host), limits...)
+	w, err := c.rpc.Describe(ctx, encodeHost(host), options...)
 	if err != nil {
 		return eviction.Plugin{}, callError(ctx, err)
 	}
@@ -43,7 +48,7 @@ func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plu
 // connect puts calls behind a description.
 func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) {
 	p := decodePlugin(w)
-	r := &remote{rpc: c.rpc, pods: podEncoder{labels: p.WantLabels, annotations: p.WantAnnotations}}
+	r := &remote{cc: c.cc, rpc: c.rpc, pods: podEncoder{labels: p.WantLabels, annotations: p.WantAnnotations}}
 	if w.GetConfigurable() {
 		p.Configurer = r
 	}
@@ -71,17 +76,18 @@ func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) 
 
 // remote is every capability of a plugin as calls to it.
 type remote struct {
+	cc   grpc.ClientConnInterface // for calls with messages that read and write themselves
 	rpc  pluginv1.PluginServiceClient
 	pods podEncoder
 }
 
 func (r *remote) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
-	_, err := r.rpc.Configure(ctx, encodeConfigureRequest(req), limits...)
+	_, err := r.rpc.Configure(ctx, encodeConfigureRequest(req), options...)
 	return callError(ctx, err)
 }
 
 func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	w, err := r.rpc.Observe(ctx, encodeObserveRequest(req), limits...)
+	w, err := r.rpc.Observe(ctx, encodeObserveRequest(req), options...)
 	if err != nil {
 		return eviction.ObserveReply{}, callError(ctx, err)
 	}
@@ -98,17 +104,15 @@ func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	}
 	var dropped int
 	var example string
-	stream, err := r.rpc.Measure(ctx, r.pods.encodeMeasureRequest(req), limits...)
-	err = receive(ctx, stream, err, func(w *pluginv1.MeasureResponse) {
-		for _, one := range w.GetMeasurements() {
-			if !open[one.GetUid()] {
+	stream, err := r.openMeasure(ctx, &measureRequest{req, r.pods})
+	err = receive(ctx, stream, err, func(list *measurements) {
+		for _, m := range *list {
+			if !open[m.UID] {
 				dropped++
-				example = one.GetUid()
+				example = m.UID
 				continue
 			}
-			open[one.GetUid()] = false
-			var m eviction.Measurement
-			decodeMeasurement(&m, one)
+			open[m.UID] = false
 			emit(m)
 		}
 	})
@@ -119,24 +123,37 @@ func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	return err
 }
 
+// openMeasure does what generated code would.
+func (r *remote) openMeasure(ctx context.Context, req *measureRequest) (grpc.ServerStreamingClient[measurements], error) {
+	desc := &grpc.StreamDesc{StreamName: "Measure", ServerStreams: true}
+	stream, err := r.cc.NewStream(ctx, desc, pluginv1.PluginService_Measure_FullMethodName, options...)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.SendMsg(req); err != nil {
+		return nil, err
+	}
+	return &grpc.GenericClientStream[measureRequest, measurements]{ClientStream: stream}, stream.CloseSend()
+}
+
 func (r *remote) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
-	stream, err := r.rpc.Watch(ctx, encodeWatchRequest(req), limits...)
+	stream, err := r.rpc.Watch(ctx, encodeWatchRequest(req), options...)
 	return receive(ctx, stream, err, func(w *pluginv1.WatchResponse) { wake(decodeWake(w)) })
 }
 
 func (r *remote) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
-	w, err := r.rpc.Rank(ctx, r.pods.encodeRankRequest(req), limits...)
-	if err != nil {
+	reply := rankResponse{atMost: len(req.Candidates)}
+	if err := r.cc.Invoke(ctx, pluginv1.PluginService_Rank_FullMethodName, &rankRequest{req, r.pods}, &reply, options...); err != nil {
 		return nil, callError(ctx, err)
 	}
-	return decodeRanking(w), nil
+	return reply.ranking, nil
 }
 
 // Reclaim calls progress for every message, the result included. With an error
 // it returns what was freed up to then.
 func (r *remote) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	var last eviction.Reclaimed
-	stream, err := r.rpc.Reclaim(ctx, encodeReclaimRequest(req), limits...)
+	stream, err := r.rpc.Reclaim(ctx, encodeReclaimRequest(req), options...)
 	err = receive(ctx, stream, err, func(w *pluginv1.ReclaimResponse) {
 		last = decodeReclaimed(w)
 		progress(last)

@@ -28,6 +28,9 @@ func (e enum[D, W]) decode(w W, otherwise D) D {
 	return otherwise
 }
 
+// read decodes the current field of r.
+func (e enum[D, W]) read(r *reader, otherwise D) D { return e.decode(W(int32(r.value)), otherwise) }
+
 var (
 	views = enum[eviction.View, pluginv1.View]{
 		eviction.ViewBefore:       pluginv1.View_VIEW_BEFORE,

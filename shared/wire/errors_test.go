@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
 var sentinels = []error{
@@ -96,7 +95,7 @@ func TestHostThatIsRefused(t *testing.T) {
 		return fmt.Errorf("want a host with %q, %s has %q", "time-travel", h.Version, h.Features)
 	}
 	s := NewGRPCServer(nil)
-	pluginv1.RegisterPluginServiceServer(s, newServer(p))
+	register(s, newServer(p))
 	_, err := NewClient(start(t, s)).Describe(within(t, 5*time.Second), eviction.Host{Version: "1.2", Features: []string{"a", "b"}})
 	wantOnly(t, err, eviction.ErrRefused)
 	if want := `want a host with "time-travel", 1.2 has ["a" "b"]`; !strings.Contains(err.Error(), want) {
@@ -168,7 +167,7 @@ func TestPluginThatDiesInACallIsUnavailable(t *testing.T) {
 					return h(srv, st)
 				}),
 			})
-			pluginv1.RegisterPluginServiceServer(s, newServer(hangs().plugin()))
+			register(s, newServer(hangs().plugin()))
 			client := NewClient(start(t, s))
 			p, err := client.Describe(within(t, 5*time.Second), eviction.Host{})
 			if err != nil {
@@ -189,7 +188,7 @@ func TestPluginThatDiesInACallIsUnavailable(t *testing.T) {
 
 func TestConnectionClosedByTheHostIsUnavailable(t *testing.T) {
 	s := NewGRPCServer(nil)
-	pluginv1.RegisterPluginServiceServer(s, newServer(hangs().plugin()))
+	register(s, newServer(hangs().plugin()))
 	cc := start(t, s)
 	p, err := NewClient(cc).Describe(within(t, 5*time.Second), eviction.Host{})
 	if err != nil {
@@ -228,8 +227,8 @@ func calls(p eviction.Plugin) map[string]func(context.Context) error {
 func TestCapabilityThatIsNotThere(t *testing.T) {
 	// Describe leaves such fields nil; a plugin may still lie, or be older.
 	s := NewGRPCServer(nil)
-	pluginv1.RegisterPluginServiceServer(s, newServer(eviction.Plugin{}))
-	r := &remote{rpc: NewClient(start(t, s)).rpc}
+	register(s, newServer(eviction.Plugin{}))
+	r := remoteOn(start(t, s))
 	p := eviction.Plugin{Configurer: r, Observer: r, Measurer: r, Watcher: r, Ranker: r, Reclaimer: r}
 	for call, err := range callAll(within(t, 5*time.Second), p) {
 		t.Run(call, func(t *testing.T) { wantOnly(t, err, eviction.ErrUnsupported) })
@@ -259,7 +258,7 @@ func TestMessagesOverTheLimit(t *testing.T) {
 	wantOnly(t, err, eviction.ErrInvalidReply)
 
 	// gRPC's default limit would be 4 MiB.
-	ranking, err := p.Ranker.Rank(ctx, eviction.RankRequest{Signal: eviction.Signal(big[:7<<20])})
+	ranking, err := p.Ranker.Rank(ctx, eviction.RankRequest{Signal: eviction.Signal(big[:7<<20]), Candidates: candidates(1)})
 	if err != nil || len(ranking) != 1 || ranking[0].UID != big[:10] {
 		t.Errorf("Rank with 7 MiB = %v, %v, want one entry", len(ranking), err)
 	}
@@ -332,7 +331,7 @@ func TestStatusCodes(t *testing.T) {
 		codes.Code(77):           eviction.ErrRefused,
 	} {
 		t.Run(code.String(), func(t *testing.T) {
-			r := &remote{rpc: NewClient(start(t, rawServer(nil, status.Error(code, "so it is")))).rpc}
+			r := remoteOn(start(t, rawServer(nil, status.Error(code, "so it is"))))
 			_, err := r.Observe(within(t, 5*time.Second), eviction.ObserveRequest{})
 			wantOnly(t, err, want)
 			wantOnly(t, r.Watch(within(t, 5*time.Second), eviction.WatchRequest{}, func(eviction.Wake) {}), want)

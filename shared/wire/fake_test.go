@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
 // fake is a plugin's every capability by functions; one that is nil answers the
@@ -113,7 +112,7 @@ func start(tb testing.TB, s *grpc.Server) *grpc.ClientConn {
 func connect(tb testing.TB, p eviction.Plugin) eviction.Plugin {
 	tb.Helper()
 	s := NewGRPCServer(nil)
-	pluginv1.RegisterPluginServiceServer(s, newServer(p))
+	register(s, newServer(p))
 	remote, err := NewClient(start(tb, s)).Describe(within(tb, 5*time.Second), eviction.Host{})
 	if err != nil {
 		tb.Fatalf("describe: %v", err)
@@ -127,4 +126,9 @@ func within(tb testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(tb.Context(), d)
 	tb.Cleanup(cancel)
 	return ctx
+}
+
+// remoteOn returns calls that no Describe has announced.
+func remoteOn(cc *grpc.ClientConn) *remote {
+	return &remote{cc: cc, rpc: NewClient(cc).rpc}
 }

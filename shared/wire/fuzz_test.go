@@ -22,9 +22,10 @@ func FuzzDecode(f *testing.F) {
 		encodeConfigureRequest(random[eviction.ConfigureRequest](r)),
 		encodeObserveRequest(random[eviction.ObserveRequest](r)),
 		encodeObserveReply(random[eviction.ObserveReply](r)),
-		podEncoder{}.encodeMeasureRequest(random[eviction.MeasureRequest](r)),
-		podEncoder{}.encodeRankRequest(random[eviction.RankRequest](r)),
-		encodeRanking(random[[]eviction.Ranked](r)),
+		referenceMeasureRequest(random[eviction.MeasureRequest](r)),
+		referenceRankRequest(random[eviction.RankRequest](r)),
+		referenceRanking(random[[]eviction.Ranked](r)),
+		referenceMeasurements(random[[]eviction.Measurement](r)),
 		encodeWatchRequest(random[eviction.WatchRequest](r)),
 		encodeReclaimRequest(random[eviction.ReclaimRequest](r)),
 		encodeReclaimed(random[eviction.Reclaimed](r)),
@@ -42,16 +43,14 @@ func FuzzDecode(f *testing.F) {
 		decode(data, decodeConfigureRequest)
 		decode(data, decodeObserveRequest)
 		decode(data, decodeObserveReply)
-		decode(data, decodeMeasureRequest)
-		decode(data, decodeRankRequest)
-		decode(data, decodeRanking)
 		decode(data, decodeWatchRequest)
 		decode(data, decodeWake)
 		decode(data, decodeReclaimRequest)
 		decode(data, decodeReclaimed)
-		decode(data, func(w *pluginv1.MeasureResponse) []eviction.Measurement {
-			return decodeRows(w.GetMeasurements(), decodeMeasurement)
-		})
+		byBoth[pluginv1.MeasureRequest](t, data, new(measureRequest))
+		byBoth[pluginv1.MeasureResponse](t, data, new(measurements))
+		byBoth[pluginv1.RankRequest](t, data, new(rankRequest))
+		byBoth[pluginv1.RankResponse](t, data, &rankResponse{atMost: len(data)})
 		decode(data, func(w *pluginv1.DescribeResponse) eviction.Plugin {
 			p, err := new(Client).connect(w)
 			switch {
@@ -72,5 +71,18 @@ func decode[W any, D any, PW interface {
 }](data []byte, convert func(PW) D) {
 	if w := PW(new(W)); proto.Unmarshal(data, w) == nil {
 		convert(w)
+	}
+}
+
+// byBoth checks that what is read by hand is never more than what generated
+// code accepts.
+func byBoth[W any, PW interface {
+	*W
+	proto.Message
+}](t *testing.T, data []byte, m incoming) {
+	if m.decode(string(data)) == nil {
+		if err := proto.Unmarshal(data, PW(new(W))); err != nil {
+			t.Errorf("%T reads what generated code does not: %v", m, err)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
 const (
@@ -26,7 +25,8 @@ var Handshake = plugin.HandshakeConfig{
 	MagicCookieValue: "d3a9c1e6-node-pressure-eviction",
 }
 
-// ServerPlugins returns what go-plugin serves for p.
+// ServerPlugins returns what go-plugin serves for p, on a server made by
+// NewGRPCServer.
 func ServerPlugins(p eviction.Plugin) map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{server: newServer(p)}}}
 }
@@ -37,10 +37,14 @@ func ClientPlugins() map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{}}}
 }
 
-// NewGRPCServer makes the plugin's gRPC server with the protocol's limits. It
-// fits plugin.ServeConfig.GRPCServer, whose default would receive 4 MiB only.
+// NewGRPCServer makes the server that ServerPlugins need, with the protocol's
+// limits and codec. It fits plugin.ServeConfig.GRPCServer.
 func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes))...)
+	return grpc.NewServer(append(opts,
+		grpc.MaxRecvMsgSize(MaxMessageBytes), // 4 MiB by default
+		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.ForceServerCodecV2(newCodec()),
+	)...)
 }
 
 // glue is one plugin as go-plugin wants it, for either side.
@@ -51,7 +55,7 @@ type glue struct {
 }
 
 func (g *glue) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	pluginv1.RegisterPluginServiceServer(s, g.server)
+	register(s, g.server)
 	return nil
 }
 

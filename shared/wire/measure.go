@@ -1,105 +1,87 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-func (e podEncoder) encodeMeasureRequest(r eviction.MeasureRequest) *pluginv1.MeasureRequest {
-	return &pluginv1.MeasureRequest{
-		Pass:    r.Pass,
-		View:    views.encode(r.View),
-		Detail:  details.encode(r.Detail),
-		Signals: encodeNames(r.Signals),
-		Pods:    encodeRows(r.Pods, e.encode),
-	}
+// measureRequest is a MeasureRequest that writes and reads itself.
+type measureRequest struct {
+	eviction.MeasureRequest
+	pods podEncoder
 }
 
-func decodeMeasureRequest(w *pluginv1.MeasureRequest) eviction.MeasureRequest {
-	return eviction.MeasureRequest{
-		Pass:    w.GetPass(),
-		View:    views.decode(w.GetView(), eviction.ViewBefore),
-		Detail:  details.decode(w.GetDetail(), eviction.DetailPod),
-		Signals: decodeNames[eviction.Signal](w.GetSignals()),
-		Pods:    decodeRows(w.GetPods(), decodePod),
+func (m *measureRequest) encode() []byte {
+	b := make([]byte, 0, 256+len(m.Pods)*256)
+	b = appendInt(b, 1, int64(m.Pass))
+	b = appendInt(b, 2, int64(views.encode(m.View)))
+	b = appendInt(b, 3, int64(details.encode(m.Detail)))
+	var at int
+	for _, s := range m.Signals {
+		b, at = beginMessage(b, 4) // a repeated string looks the same
+		b = append(b, text(string(s))...)
+		b = endMessage(b, at)
 	}
+	for i := range m.Pods {
+		b, at = beginMessage(b, 5)
+		b = m.pods.append(b, &m.Pods[i])
+		b = endMessage(b, at)
+	}
+	return b
 }
 
-// encodeMeasurement lets w point into m, so m must not change while w is used.
-func encodeMeasurement(w *pluginv1.Measurement, m *eviction.Measurement) {
-	w.Uid = text(m.UID)
-	w.State = measurementStates.encode(m.State)
-	w.Usage = encodeRows(m.Usage, func(w *pluginv1.SignalUsage, u *eviction.SignalUsage) {
-		w.Signal, w.Value = text(string(u.Signal)), u.Value
-	})
-	w.WorkingSetBytes = encodeFigure(&m.WorkingSetBytes)
-	w.Processes = encodeFigure(&m.Processes)
-	w.EphemeralStorageUsedBytes = encodeFigure(&m.EphemeralStorageUsedBytes)
-	w.TimeUnixNanos = encodeTime(m.Time)
-	w.Containers = encodeRows(m.Containers, func(w *pluginv1.ContainerMeasurement, c *eviction.ContainerMeasurement) {
-		w.Name = text(c.Name)
-		w.WorkingSetBytes = encodeFigure(&c.WorkingSetBytes)
-		w.RootfsUsedBytes = encodeFigure(&c.RootfsUsedBytes)
-		w.RootfsInodesUsed = encodeFigure(&c.RootfsInodesUsed)
-		w.LogsUsedBytes = encodeFigure(&c.LogsUsedBytes)
-		w.LogsInodesUsed = encodeFigure(&c.LogsInodesUsed)
-	})
-	w.Volumes = encodeRows(m.Volumes, func(w *pluginv1.VolumeMeasurement, v *eviction.VolumeMeasurement) {
-		w.Name = text(v.Name)
-		w.UsedBytes = encodeFigure(&v.UsedBytes)
-		w.InodesUsed = encodeFigure(&v.InodesUsed)
-	})
-	w.Error = text(m.Err)
+func (m *measureRequest) decode(s string) error {
+	r := reader{rest: s}
+	m.View, m.Detail = eviction.ViewBefore, eviction.DetailPod
+	var l lists
+	m.Pods = make([]eviction.Pod, 0, r.count(5))
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Pass = r.value
+		case 2:
+			m.View = views.read(&r, eviction.ViewBefore)
+		case 3:
+			m.Detail = details.read(&r, eviction.DetailPod)
+		case 4:
+			m.Signals = append(m.Signals, eviction.Signal(r.text()))
+		case 5:
+			in := r.enter()
+			decodePod(&in, grow(&m.Pods), &l)
+			r.leave(&in)
+		}
+	}
+	return r.err
 }
 
-func decodeMeasurement(m *eviction.Measurement, w *pluginv1.Measurement) {
-	*m = eviction.Measurement{
-		UID:   w.GetUid(),
-		State: measurementStates.decode(w.GetState(), eviction.MeasurementUnknown),
-		Usage: decodeRows(w.GetUsage(), func(u *eviction.SignalUsage, w *pluginv1.SignalUsage) {
-			u.Signal, u.Value = eviction.Signal(w.GetSignal()), w.GetValue()
-		}),
-		Time:       decodeTime(w.GetTimeUnixNanos()),
-		Containers: decodeRows(w.GetContainers(), decodeContainerMeasurement),
-		Volumes:    decodeRows(w.GetVolumes(), decodeVolumeMeasurement),
-		Err:        w.GetError(),
-	}
-	if w != nil {
-		m.WorkingSetBytes = decodeFigure(w.WorkingSetBytes)
-		m.Processes = decodeFigure(w.Processes)
-		m.EphemeralStorageUsedBytes = decodeFigure(w.EphemeralStorageUsedBytes)
-	}
+// measurementChunk is a MeasureResponse that is written as measurements come.
+type measurementChunk []byte
+
+func (c measurementChunk) encode() []byte { return c }
+
+func (c measurementChunk) with(m *eviction.Measurement) measurementChunk {
+	b, at := beginMessage(c, 1)
+	return endMessage(appendMeasurement(appendText(b, 1, m.UID), m), at)
 }
 
-func decodeContainerMeasurement(c *eviction.ContainerMeasurement, w *pluginv1.ContainerMeasurement) {
-	*c = eviction.ContainerMeasurement{
-		Name:             w.Name,
-		WorkingSetBytes:  decodeFigure(w.WorkingSetBytes),
-		RootfsUsedBytes:  decodeFigure(w.RootfsUsedBytes),
-		RootfsInodesUsed: decodeFigure(w.RootfsInodesUsed),
-		LogsUsedBytes:    decodeFigure(w.LogsUsedBytes),
-		LogsInodesUsed:   decodeFigure(w.LogsInodesUsed),
-	}
-}
+// measurements is a MeasureResponse that reads itself.
+type measurements []eviction.Measurement
 
-func decodeVolumeMeasurement(v *eviction.VolumeMeasurement, w *pluginv1.VolumeMeasurement) {
-	*v = eviction.VolumeMeasurement{
-		Name:       w.Name,
-		UsedBytes:  decodeFigure(w.UsedBytes),
-		InodesUsed: decodeFigure(w.InodesUsed),
+func (m *measurements) decode(s string) error {
+	r := reader{rest: s}
+	n := r.count(1)
+	if n > chunk {
+		return fmt.Errorf("%d measurements in one message, want at most %d", n, chunk)
 	}
-}
-
-func encodeFigure(f *eviction.Figure) *int64 {
-	if !f.OK {
-		return nil
+	var l lists
+	*m = make(measurements, 0, n)
+	for r.next() {
+		if r.num == 1 {
+			in := r.enter()
+			decodeMeasurement(&in, grow((*[]eviction.Measurement)(m)), &l)
+			r.leave(&in)
+		}
 	}
-	return &f.Value
-}
-
-func decodeFigure(v *int64) eviction.Figure {
-	if v == nil {
-		return eviction.Figure{}
-	}
-	return eviction.Some(*v)
+	return r.err
 }

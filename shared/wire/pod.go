@@ -1,8 +1,9 @@
 package wire
 
 import (
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
 // podEncoder writes pod rows with only those labels and annotations that the
@@ -11,62 +12,136 @@ type podEncoder struct {
 	labels, annotations []string
 }
 
-func (e podEncoder) encode(w *pluginv1.Pod, p *eviction.Pod) {
-	w.Uid = text(p.UID)
-	w.Namespace = text(p.Namespace)
-	w.Name = text(p.Name)
-	w.Labels = pick(p.Labels, e.labels)
-	w.Annotations = pick(p.Annotations, e.annotations)
-	w.Priority = p.Priority
-	w.QosClass = text(string(p.QoSClass))
-	w.StartTimeUnixNanos = encodeTime(p.StartTime)
-	w.OwnerKind = text(p.OwnerKind)
-	w.MemoryRequestBytes = p.MemoryRequestBytes
-	w.EphemeralStorageRequestBytes = p.EphemeralStorageRequestBytes
-	w.Volumes = encodeRows(p.Volumes, func(w *pluginv1.Volume, v *eviction.Volume) {
-		w.Name, w.Kind, w.Medium, w.CountsForRanking = text(v.Name), text(v.Kind), text(v.Medium), v.CountsForRanking
-	})
-	w.Containers = encodeRows(p.Containers, func(w *pluginv1.Container, c *eviction.Container) {
-		w.Name, w.Id = text(c.Name), text(c.ID)
-	})
-}
-
-func decodePod(p *eviction.Pod, w *pluginv1.Pod) {
-	*p = eviction.Pod{
-		UID:                          w.GetUid(),
-		Namespace:                    w.GetNamespace(),
-		Name:                         w.GetName(),
-		Labels:                       w.GetLabels(),
-		Annotations:                  w.GetAnnotations(),
-		Priority:                     w.GetPriority(),
-		QoSClass:                     eviction.QoSClass(w.GetQosClass()),
-		StartTime:                    decodeTime(w.GetStartTimeUnixNanos()),
-		OwnerKind:                    w.GetOwnerKind(),
-		MemoryRequestBytes:           w.GetMemoryRequestBytes(),
-		EphemeralStorageRequestBytes: w.GetEphemeralStorageRequestBytes(),
-		Volumes: decodeRows(w.GetVolumes(), func(v *eviction.Volume, w *pluginv1.Volume) {
-			v.Name, v.Kind, v.Medium, v.CountsForRanking = w.GetName(), w.GetKind(), w.GetMedium(), w.GetCountsForRanking()
-		}),
-		Containers: decodeRows(w.GetContainers(), func(c *eviction.Container, w *pluginv1.Container) {
-			c.Name, c.ID = w.GetName(), w.GetId()
-		}),
+func (e podEncoder) append(b []byte, p *eviction.Pod) []byte {
+	b = appendText(b, 1, p.UID)
+	b = appendText(b, 2, p.Namespace)
+	b = appendText(b, 3, p.Name)
+	b = appendWanted(b, 4, p.Labels, e.labels)
+	b = appendWanted(b, 5, p.Annotations, e.annotations)
+	b = appendInt(b, 6, int64(p.Priority))
+	b = appendText(b, 7, string(p.QoSClass))
+	b = appendInt(b, 8, encodeTime(p.StartTime))
+	b = appendText(b, 9, p.OwnerKind)
+	b = appendInt(b, 10, p.MemoryRequestBytes)
+	b = appendInt(b, 11, p.EphemeralStorageRequestBytes)
+	var at int
+	for i := range p.Volumes {
+		v := &p.Volumes[i]
+		b, at = beginMessage(b, 12)
+		b = appendText(b, 1, v.Name)
+		b = appendText(b, 2, v.Kind)
+		b = appendText(b, 3, v.Medium)
+		b = appendBool(b, 4, v.CountsForRanking)
+		b = endMessage(b, at)
 	}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		b, at = beginMessage(b, 13)
+		b = appendText(b, 1, c.Name)
+		b = appendText(b, 2, c.ID)
+		b = endMessage(b, at)
+	}
+	return b
 }
 
-func pick(from map[string]string, keys []string) map[string]string {
+func appendWanted(b []byte, n protowire.Number, from map[string]string, keys []string) []byte {
 	if len(from) == 0 {
-		return nil
+		return b
 	}
-	var out map[string]string
 	for _, k := range keys {
 		v, ok := from[k]
 		if !ok {
 			continue
 		}
-		if out == nil {
-			out = make(map[string]string, len(keys))
-		}
-		out[k] = text(v)
+		var at int
+		b, at = beginMessage(b, n)
+		b = appendText(b, 1, k)
+		b = appendText(b, 2, v)
+		b = endMessage(b, at)
 	}
-	return out
+	return b
+}
+
+func decodePod(r *reader, p *eviction.Pod, l *lists) {
+	volumes, containers := len(l.volumes), len(l.containers)
+	for r.next() {
+		switch r.num {
+		case 1:
+			p.UID = r.text()
+		case 2:
+			p.Namespace = r.text()
+		case 3:
+			p.Name = r.text()
+		case 4:
+			decodeEntry(r, &p.Labels)
+		case 5:
+			decodeEntry(r, &p.Annotations)
+		case 6:
+			p.Priority = int32(r.int())
+		case 7:
+			p.QoSClass = eviction.QoSClass(r.text())
+		case 8:
+			p.StartTime = decodeTime(r.int())
+		case 9:
+			p.OwnerKind = r.text()
+		case 10:
+			p.MemoryRequestBytes = r.int()
+		case 11:
+			p.EphemeralStorageRequestBytes = r.int()
+		case 12:
+			in := r.enter()
+			decodeVolume(&in, grow(&l.volumes))
+			r.leave(&in)
+		case 13:
+			in := r.enter()
+			decodeContainer(&in, grow(&l.containers))
+			r.leave(&in)
+		}
+	}
+	p.Volumes, p.Containers = since(l.volumes, volumes), since(l.containers, containers)
+}
+
+func decodeVolume(r *reader, v *eviction.Volume) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			v.Name = r.text()
+		case 2:
+			v.Kind = r.text()
+		case 3:
+			v.Medium = r.text()
+		case 4:
+			v.CountsForRanking = r.bool()
+		}
+	}
+}
+
+func decodeContainer(r *reader, c *eviction.Container) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			c.Name = r.text()
+		case 2:
+			c.ID = r.text()
+		}
+	}
+}
+
+// decodeEntry reads one entry of a map.
+func decodeEntry(r *reader, into *map[string]string) {
+	var key, value string
+	in := r.enter()
+	for in.next() {
+		switch in.num {
+		case 1:
+			key = in.text()
+		case 2:
+			value = in.text()
+		}
+	}
+	r.leave(&in)
+	if *into == nil {
+		*into = make(map[string]string)
+	}
+	(*into)[key] = value
 }

@@ -1,65 +1,154 @@
 package wire
 
 import (
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-func (e podEncoder) encodeRankRequest(r eviction.RankRequest) *pluginv1.RankRequest {
-	// One array for all rows of a kind: at 500 candidates it is the allocations
-	// that cost.
-	pods := make([]pluginv1.Pod, len(r.Candidates))
-	measurements := make([]pluginv1.Measurement, len(r.Candidates))
-	candidates := make([]pluginv1.Candidate, len(r.Candidates))
-	w := &pluginv1.RankRequest{
-		Pass:       r.Pass,
-		Signal:     text(string(r.Signal)),
-		Unit:       text(string(r.Unit)),
-		Threshold:  encodeThreshold(r.Threshold),
-		Available:  r.Available,
-		Capacity:   r.Capacity,
-		Shortfall:  r.Shortfall,
-		Hard:       r.Hard,
-		Candidates: make([]*pluginv1.Candidate, len(r.Candidates)),
-	}
-	for i := range r.Candidates {
-		e.encode(&pods[i], &r.Candidates[i].Pod)
-		encodeMeasurement(&measurements[i], &r.Candidates[i].Measurement)
-		measurements[i].Uid = ""
-		candidates[i].Pod, candidates[i].Measurement = &pods[i], &measurements[i]
-		w.Candidates[i] = &candidates[i]
-	}
-	return w
+// rankRequest is a RankRequest that writes and reads itself.
+type rankRequest struct {
+	eviction.RankRequest
+	pods podEncoder
 }
 
-func decodeRankRequest(w *pluginv1.RankRequest) eviction.RankRequest {
-	return eviction.RankRequest{
-		Pass:      w.GetPass(),
-		Signal:    eviction.Signal(w.GetSignal()),
-		Unit:      eviction.Unit(w.GetUnit()),
-		Threshold: decodeThreshold(w.GetThreshold()),
-		Available: w.GetAvailable(),
-		Capacity:  w.GetCapacity(),
-		Shortfall: w.GetShortfall(),
-		Hard:      w.GetHard(),
-		Candidates: decodeRows(w.GetCandidates(), func(c *eviction.Candidate, w *pluginv1.Candidate) {
-			decodePod(&c.Pod, w.GetPod())
-			decodeMeasurement(&c.Measurement, w.GetMeasurement())
-			c.Measurement.UID = c.Pod.UID
-		}),
+func (q *rankRequest) encode() []byte {
+	b := make([]byte, 0, 256+len(q.Candidates)*384)
+	b = appendInt(b, 1, int64(q.Pass))
+	b = appendText(b, 2, string(q.Signal))
+	b = appendText(b, 3, string(q.Unit))
+	b, at := beginMessage(b, 4)
+	b = endMessage(appendThreshold(b, q.Threshold), at)
+	b = appendInt(b, 5, q.Available)
+	b = appendInt(b, 6, q.Capacity)
+	b = appendInt(b, 7, q.Shortfall)
+	b = appendBool(b, 8, q.Hard)
+	var inner int
+	for i := range q.Candidates {
+		c := &q.Candidates[i]
+		b, at = beginMessage(b, 9)
+		b, inner = beginMessage(b, 1)
+		b = endMessage(q.pods.append(b, &c.Pod), inner)
+		b, inner = beginMessage(b, 2)
+		b = endMessage(appendMeasurement(b, &c.Measurement), inner)
+		b = endMessage(b, at)
+	}
+	return b
+}
+
+func (q *rankRequest) decode(s string) error {
+	r := reader{rest: s}
+	var l lists
+	q.Candidates = make([]eviction.Candidate, 0, r.count(9))
+	for r.next() {
+		switch r.num {
+		case 1:
+			q.Pass = r.value
+		case 2:
+			q.Signal = eviction.Signal(r.text())
+		case 3:
+			q.Unit = eviction.Unit(r.text())
+		case 4:
+			in := r.enter()
+			readThreshold(&in, &q.Threshold)
+			r.leave(&in)
+		case 5:
+			q.Available = r.int()
+		case 6:
+			q.Capacity = r.int()
+		case 7:
+			q.Shortfall = r.int()
+		case 8:
+			q.Hard = r.bool()
+		case 9:
+			in := r.enter()
+			decodeCandidate(&in, grow(&q.Candidates), &l)
+			r.leave(&in)
+		}
+	}
+	return r.err
+}
+
+func decodeCandidate(r *reader, c *eviction.Candidate, l *lists) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			in := r.enter()
+			decodePod(&in, &c.Pod, l)
+			r.leave(&in)
+		case 2:
+			in := r.enter()
+			decodeMeasurement(&in, &c.Measurement, l)
+			r.leave(&in)
+		}
+	}
+	c.Measurement.UID = c.Pod.UID
+}
+
+func appendThreshold(b []byte, t eviction.Threshold) []byte {
+	if t.Fraction != 0 {
+		return protowire.AppendFixed32(protowire.AppendTag(b, 2, protowire.Fixed32Type), math.Float32bits(t.Fraction))
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), uint64(t.Amount))
+}
+
+func readThreshold(r *reader, t *eviction.Threshold) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			*t = eviction.Threshold{Amount: r.int()}
+		case 2:
+			*t = eviction.Threshold{Fraction: math.Float32frombits(uint32(r.value))}
+		}
 	}
 }
 
-func encodeRanking(r []eviction.Ranked) *pluginv1.RankResponse {
-	return &pluginv1.RankResponse{
-		Ranking: encodeRows(r, func(w *pluginv1.Ranked, r *eviction.Ranked) {
-			w.Uid, w.Reason = text(r.UID), text(r.Reason)
-		}),
-	}
+// rankResponse is a RankResponse that writes and reads itself.
+type rankResponse struct {
+	ranking []eviction.Ranked
+	// atMost is how many entries a reader accepts: that of the candidates.
+	atMost int
 }
 
-func decodeRanking(w *pluginv1.RankResponse) []eviction.Ranked {
-	return decodeRows(w.GetRanking(), func(r *eviction.Ranked, w *pluginv1.Ranked) {
-		r.UID, r.Reason = w.GetUid(), w.GetReason()
-	})
+func (k *rankResponse) encode() []byte {
+	b := make([]byte, 0, 64+len(k.ranking)*128)
+	var at int
+	for i := range k.ranking {
+		b, at = beginMessage(b, 1)
+		b = appendText(b, 1, k.ranking[i].UID)
+		b = appendText(b, 2, k.ranking[i].Reason)
+		b = endMessage(b, at)
+	}
+	return b
+}
+
+func (k *rankResponse) decode(s string) error {
+	r := reader{rest: s}
+	n := r.count(1)
+	if n > k.atMost {
+		return fmt.Errorf("%d pods in a ranking of %d candidates", n, k.atMost)
+	}
+	k.ranking = make([]eviction.Ranked, 0, n)
+	for r.next() {
+		if r.num == 1 {
+			in := r.enter()
+			decodeRanked(&in, grow(&k.ranking))
+			r.leave(&in)
+		}
+	}
+	return r.err
+}
+
+func decodeRanked(r *reader, k *eviction.Ranked) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			k.UID = r.text()
+		case 2:
+			k.Reason = r.text()
+		}
+	}
 }

@@ -2,15 +2,17 @@ package wire
 
 import (
 	"context"
-	"maps"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
@@ -47,49 +49,110 @@ func TestEveryFieldSurvivesTheWire(t *testing.T) {
 	roundTrip(t, "ConfigureRequest", encodeConfigureRequest, decodeConfigureRequest)
 	roundTrip(t, "ObserveRequest", encodeObserveRequest, decodeObserveRequest)
 	roundTrip(t, "ObserveReply", encodeObserveReply, decodeObserveReply)
-	roundTrip(t, "MeasureRequest", func(r eviction.MeasureRequest) *pluginv1.MeasureRequest {
-		var e podEncoder
-		for i := range r.Pods {
-			e = e.wanting(&r.Pods[i])
-		}
-		return e.encodeMeasureRequest(r)
-	}, decodeMeasureRequest)
-	roundTrip(t, "Measurement", func(m eviction.Measurement) *pluginv1.Measurement {
-		w := new(pluginv1.Measurement)
-		encodeMeasurement(w, &m)
-		return w
-	}, func(w *pluginv1.Measurement) (m eviction.Measurement) {
-		decodeMeasurement(&m, w)
-		return m
-	})
 	roundTrip(t, "WatchRequest", encodeWatchRequest, decodeWatchRequest)
 	roundTrip(t, "Wake", encodeWake, decodeWake)
-	roundTrip(t, "RankRequest", func(r eviction.RankRequest) *pluginv1.RankRequest {
-		var e podEncoder
-		for i := range r.Candidates {
-			e = e.wanting(&r.Candidates[i].Pod)
-		}
-		return e.encodeRankRequest(r)
-	}, decodeRankRequest, func(r *eviction.RankRequest) {
-		for i := range r.Candidates { // a candidate's measurement is always its own
-			r.Candidates[i].Measurement.UID = r.Candidates[i].Pod.UID
-		}
-	})
-	roundTrip(t, "Ranking", encodeRanking, decodeRanking)
 	roundTrip(t, "ReclaimRequest", encodeReclaimRequest, decodeReclaimRequest)
 	roundTrip(t, "Reclaimed", encodeReclaimed, decodeReclaimed)
 	roundTrip(t, "Plugin", func(p eviction.Plugin) *pluginv1.DescribeResponse { return encodePlugin(&p) }, decodePlugin)
 }
 
-// wanting returns e for a receiver that wants to see all of p.
-func (e podEncoder) wanting(p *eviction.Pod) podEncoder {
-	for k := range maps.Keys(p.Labels) {
-		e.labels = append(e.labels, k)
+// byHand checks such a message against generated code: its bytes are the
+// reference message, and the reference's bytes read as what was sent.
+func byHand[D any](t *testing.T, name string, message func(*D) outgoing, reference func(D) proto.Message, read func(string) (D, error), adjust ...func(*D)) {
+	t.Run(name, func(t *testing.T) {
+		for seed := range uint64(300) {
+			want := random[D](rand.New(rand.NewPCG(4, seed)))
+			for _, a := range adjust {
+				a(&want)
+			}
+			written := message(&want).encode()
+
+			ref := reference(want)
+			generated := ref.ProtoReflect().New().Interface()
+			if err := proto.Unmarshal(written, generated); err != nil {
+				t.Fatalf("generated code cannot read it: %v", err)
+			}
+			if diff := cmp.Diff(ref, generated, protocmp.Transform()); diff != "" {
+				t.Fatalf("seed %d is written differently (-generated +by hand):\n%s", seed, diff)
+			}
+
+			bytes, err := proto.Marshal(ref)
+			if err != nil {
+				t.Fatalf("marshal: %v", err)
+			}
+			got, err := read(string(bytes))
+			if err != nil {
+				t.Fatalf("read: %v", err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("seed %d is read differently (-sent +received):\n%s", seed, diff)
+			}
+		}
+	})
+}
+
+func TestRowsWrittenByHandAreTheProtocol(t *testing.T) {
+	byHand(t, "MeasureRequest", func(r *eviction.MeasureRequest) outgoing {
+		m := &measureRequest{MeasureRequest: *r}
+		for i := range r.Pods {
+			m.pods = m.pods.wanting(&r.Pods[i])
+		}
+		return m
+	}, func(r eviction.MeasureRequest) proto.Message { return referenceMeasureRequest(r) },
+		func(s string) (eviction.MeasureRequest, error) {
+			var m measureRequest
+			err := m.decode(s)
+			return m.MeasureRequest, err
+		})
+	byHand(t, "MeasureResponse", func(list *[]eviction.Measurement) outgoing {
+		var c measurementChunk
+		for i := range *list {
+			c = c.with(&(*list)[i])
+		}
+		return c
+	}, func(list []eviction.Measurement) proto.Message { return referenceMeasurements(list) },
+		func(s string) ([]eviction.Measurement, error) {
+			var m measurements
+			err := m.decode(s)
+			return m, err
+		})
+	byHand(t, "RankRequest", func(r *eviction.RankRequest) outgoing {
+		m := &rankRequest{RankRequest: *r}
+		for i := range r.Candidates {
+			m.pods = m.pods.wanting(&r.Candidates[i].Pod)
+		}
+		return m
+	}, func(r eviction.RankRequest) proto.Message { return referenceRankRequest(r) },
+		func(s string) (eviction.RankRequest, error) {
+			var m rankRequest
+			err := m.decode(s)
+			return m.RankRequest, err
+		},
+		func(r *eviction.RankRequest) {
+			for i := range r.Candidates { // a candidate's measurement is always its own
+				r.Candidates[i].Measurement.UID = r.Candidates[i].Pod.UID
+			}
+		})
+	byHand(t, "RankResponse", func(list *[]eviction.Ranked) outgoing { return &rankResponse{ranking: *list} },
+		func(list []eviction.Ranked) proto.Message { return referenceRanking(list) },
+		func(s string) ([]eviction.Ranked, error) {
+			m := rankResponse{atMost: 10}
+			err := m.decode(s)
+			return m.ranking, err
+		})
+}
+
+// Long content moves to make room for its length.
+func TestLengthsOfNestedMessages(t *testing.T) {
+	for _, n := range []int{0, 1, 127, 128, 16383, 16384, 2097151, 2097152} {
+		b, at := beginMessage([]byte("before"), 7)
+		b = append(b, strings.Repeat("x", n)...)
+		b = endMessage(b, at)
+		want := protowire.AppendBytes(protowire.AppendTag([]byte("before"), 7, protowire.BytesType), []byte(strings.Repeat("x", n)))
+		if string(b) != string(want) {
+			t.Errorf("a message of %d bytes is not as protowire writes it", n)
+		}
 	}
-	for k := range maps.Keys(p.Annotations) {
-		e.annotations = append(e.annotations, k)
-	}
-	return e
 }
 
 // The generator is only as good as what it fills.
@@ -178,8 +241,9 @@ func TestUnknownEnumValues(t *testing.T) {
 	if got := decodeObserveRequest(&pluginv1.ObserveRequest{View: newer}).View; got != eviction.ViewBefore {
 		t.Errorf("view = %d, want before", got)
 	}
-	if got := decodeMeasureRequest(&pluginv1.MeasureRequest{}).Detail; got != eviction.DetailPod {
-		t.Errorf("unspecified detail = %d, want pod", got)
+	var q measureRequest
+	if err := q.decode("\x18\x63"); err != nil || q.Detail != eviction.DetailPod || q.View != eviction.ViewBefore {
+		t.Errorf("detail %d, view %d, error %v, want pod and before", q.Detail, q.View, err)
 	}
 	if got := decodeReclaimRequest(&pluginv1.ReclaimRequest{Pods: []*pluginv1.PodPhase{{State: newer}}}).Pods[0].State; got != eviction.PodActive {
 		t.Errorf("pod state = %d, want active, of which nothing may be removed", got)
@@ -188,9 +252,9 @@ func TestUnknownEnumValues(t *testing.T) {
 	if decodeObservation(&o, &pluginv1.Observation{State: newer}); o.State != eviction.Unknown {
 		t.Errorf("observation state = %d, want unknown", o.State)
 	}
-	var m eviction.Measurement
-	if decodeMeasurement(&m, &pluginv1.Measurement{State: newer}); m.State != eviction.MeasurementUnknown {
-		t.Errorf("measurement state = %d, want unknown", m.State)
+	var m measurements
+	if err := m.decode("\x0a\x02\x10\x63"); err != nil || m[0].State != eviction.MeasurementUnknown {
+		t.Errorf("measurement state = %d, error %v, want unknown", m[0].State, err)
 	}
 
 	signals := decodePlugin(&pluginv1.DescribeResponse{Signals: []*pluginv1.SignalSpec{

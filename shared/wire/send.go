@@ -2,12 +2,10 @@ package wire
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
 // chunk is how many measurements travel in one message.
@@ -42,39 +40,36 @@ func (s *sender[W]) close() {
 // call's time are over it sends what it has and from then on each one at once,
 // so that answers given before the deadline arrive even when Measure hangs.
 type batch struct {
-	send func(*pluginv1.MeasureResponse) error
+	send func(measurementChunk) error
 	late *time.Timer
 
 	// mu is held while sending, since a gRPC stream takes one sender at a time.
 	mu        sync.Mutex
-	held      []*pluginv1.Measurement
+	held      measurementChunk
+	n         int // measurements in held
 	immediate bool
 	closed    bool
 	err       error // of the first send that failed
 }
 
-func newBatch(ctx context.Context, send func(*pluginv1.MeasureResponse) error) *batch {
-	b := &batch{send: send, held: make([]*pluginv1.Measurement, 0, chunk)}
+func newBatch(ctx context.Context, send func(measurementChunk) error) *batch {
+	b := &batch{send: send}
 	if deadline, ok := ctx.Deadline(); ok {
 		b.late = time.AfterFunc(time.Until(deadline)/10*9, b.hurry)
 	}
 	return b
 }
 
-// add copies what m shares with its owner, who may reuse it at once.
+// add keeps nothing of m: its owner may reuse what it refers to.
 func (b *batch) add(m eviction.Measurement) {
-	m.Containers = slices.Clone(m.Containers)
-	m.Volumes = slices.Clone(m.Volumes)
-	w := new(pluginv1.Measurement)
-	encodeMeasurement(w, &m)
-
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return
 	}
-	b.held = append(b.held, w)
-	if b.immediate || len(b.held) == chunk {
+	b.held = b.held.with(&m)
+	b.n++
+	if b.immediate || b.n == chunk {
 		b.flush()
 	}
 }
@@ -101,15 +96,14 @@ func (b *batch) close() error {
 	return b.err
 }
 
-// flush sends what is held; the caller has the lock. Send has encoded the
-// message when it returns, so the list can be used again.
+// flush sends what is held; the caller has the lock. The transport still reads
+// the chunk when send has returned, so the next one gets new memory.
 func (b *batch) flush() {
-	if len(b.held) == 0 {
+	if b.n == 0 {
 		return
 	}
-	if err := b.send(&pluginv1.MeasureResponse{Measurements: b.held}); err != nil && b.err == nil {
+	if err := b.send(b.held); err != nil && b.err == nil {
 		b.err = err
 	}
-	clear(b.held)
-	b.held = b.held[:0]
+	b.held, b.n = make(measurementChunk, 0, cap(b.held)), 0
 }

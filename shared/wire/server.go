@@ -56,13 +56,13 @@ func (s *server) Observe(ctx context.Context, w *pluginv1.ObserveRequest) (*plug
 	return encodeObserveReply(reply), nil
 }
 
-func (s *server) Measure(w *pluginv1.MeasureRequest, stream grpc.ServerStreamingServer[pluginv1.MeasureResponse]) error {
+func (s *server) measure(w *measureRequest, stream grpc.ServerStream) error {
 	if s.plugin.Measurer == nil {
-		return s.UnimplementedPluginServiceServer.Measure(w, stream)
+		return s.UnimplementedPluginServiceServer.Measure(nil, nil)
 	}
 	ctx := stream.Context()
-	out := newBatch(ctx, stream.Send)
-	err := s.plugin.Measurer.Measure(ctx, decodeMeasureRequest(w), out.add)
+	out := newBatch(ctx, func(c measurementChunk) error { return stream.SendMsg(c) })
+	err := s.plugin.Measurer.Measure(ctx, w.MeasureRequest, out.add)
 	if lost := out.close(); lost != nil && ctx.Err() == nil {
 		return lost // A chunk over the limit: not a refusal, an invalid reply.
 	}
@@ -104,15 +104,16 @@ func (s *server) replaceWatch(end context.CancelCauseFunc) {
 	}
 }
 
-func (s *server) Rank(ctx context.Context, w *pluginv1.RankRequest) (*pluginv1.RankResponse, error) {
+func (s *server) rank(ctx context.Context, w *rankRequest) (*rankResponse, error) {
 	if s.plugin.Ranker == nil {
-		return s.UnimplementedPluginServiceServer.Rank(ctx, w)
+		_, err := s.UnimplementedPluginServiceServer.Rank(ctx, nil)
+		return nil, err
 	}
-	ranking, err := s.plugin.Ranker.Rank(ctx, decodeRankRequest(w))
+	ranked, err := s.plugin.Ranker.Rank(ctx, w.RankRequest)
 	if err != nil {
 		return nil, refusal(ctx, err)
 	}
-	return encodeRanking(ranking), nil
+	return &rankResponse{ranking: ranked}, nil
 }
 
 func (s *server) Reclaim(w *pluginv1.ReclaimRequest, stream grpc.ServerStreamingServer[pluginv1.ReclaimResponse]) error {

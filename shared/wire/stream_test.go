@@ -13,13 +13,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
+
+func sizeOf(t *testing.T, c measurementChunk) int {
+	t.Helper()
+	var list measurements
+	if err := list.decode(string(c)); err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
 
 func TestMeasureSendsInChunks(t *testing.T) {
 	var sizes []int
-	b := newBatch(t.Context(), func(w *pluginv1.MeasureResponse) error {
-		sizes = append(sizes, len(w.GetMeasurements()))
+	b := newBatch(t.Context(), func(c measurementChunk) error {
+		sizes = append(sizes, sizeOf(t, c))
 		return nil
 	})
 	for range 250 {
@@ -40,8 +48,8 @@ func TestMeasureHurriesAtTheEnd(t *testing.T) {
 		var sent []string
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		b := newBatch(ctx, func(w *pluginv1.MeasureResponse) error {
-			sent = append(sent, fmt.Sprintf("%d after %s", len(w.GetMeasurements()), time.Since(begin)))
+		b := newBatch(ctx, func(c measurementChunk) error {
+			sent = append(sent, fmt.Sprintf("%d after %s", sizeOf(t, c), time.Since(begin)))
 			return nil
 		})
 		b.add(eviction.Measurement{})

@@ -1,0 +1,146 @@
+package wire
+
+import (
+	"errors"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// errMalformed is bytes that are not the message that they should be.
+var errMalformed = errors.New("malformed message")
+
+// reader reads the fields of one message. Strings that it returns share the
+// memory of the whole message, which is one allocation instead of thousands:
+// who keeps one for long should clone it.
+type reader struct {
+	rest string
+
+	// The current field: its number and, by its wire type, its value.
+	num   protowire.Number
+	value uint64
+	bytes string
+
+	err error
+}
+
+// next reads a field; false at the end or with err set.
+func (r *reader) next() bool {
+	if r.err != nil || r.rest == "" {
+		return false
+	}
+	tag := r.uvarint()
+	num, wireType := protowire.DecodeTag(tag)
+	r.num, r.value, r.bytes = num, 0, ""
+	if !num.IsValid() {
+		r.err = errMalformed
+	}
+	switch wireType {
+	case protowire.VarintType:
+		r.value = r.uvarint()
+	case protowire.BytesType:
+		r.bytes = r.cut(r.uvarint())
+	case protowire.Fixed32Type:
+		r.value = littleEndian(r.cut(4))
+	case protowire.Fixed64Type:
+		r.value = littleEndian(r.cut(8))
+	default: // groups, which proto3 does not have
+		r.err = errMalformed
+	}
+	return r.err == nil
+}
+
+// uvarint reads a number of at most 64 bits in at most ten bytes.
+func (r *reader) uvarint() uint64 {
+	var v uint64
+	for i := 0; i < len(r.rest) && i < 10; i++ {
+		c := r.rest[i]
+		v |= uint64(c&0x7f) << (7 * i)
+		if i == 9 && c > 1 {
+			break
+		}
+		if c < 0x80 {
+			r.rest = r.rest[i+1:]
+			return v
+		}
+	}
+	r.err = errMalformed
+	return 0
+}
+
+func (r *reader) cut(n uint64) string {
+	if r.err != nil || n > uint64(len(r.rest)) {
+		r.err = errMalformed
+		return ""
+	}
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
+}
+
+func littleEndian(s string) uint64 {
+	var v uint64
+	for i := range len(s) {
+		v |= uint64(s[i]) << (8 * i)
+	}
+	return v
+}
+
+// text returns the current field as a string, which must be UTF-8.
+func (r *reader) text() string {
+	if !utf8.ValidString(r.bytes) {
+		r.err = errMalformed
+	}
+	return r.bytes
+}
+
+func (r *reader) int() int64 { return int64(r.value) }
+func (r *reader) bool() bool { return r.value != 0 }
+
+// enter returns a reader of the current field as a nested message, to be given
+// back to leave.
+func (r *reader) enter() reader { return reader{rest: r.bytes} }
+
+func (r *reader) leave(inner *reader) {
+	if inner.err != nil {
+		r.err = inner.err
+	}
+}
+
+// count tells how often field n occurs in what is left.
+func (r *reader) count(n protowire.Number) int {
+	total := 0
+	for scan := (reader{rest: r.rest}); scan.next(); {
+		if scan.num == n {
+			total++
+		}
+	}
+	return total
+}
+
+// grow returns list with one more zero element and that element. Lists that
+// will be long are allocated at once by their owner.
+func grow[T any](list *[]T) *T {
+	var zero T
+	*list = append(*list, zero)
+	return &(*list)[len(*list)-1]
+}
+
+// lists holds the short lists of all rows of a message, each of which gets a
+// piece: one growing array instead of one allocation a row.
+type lists struct {
+	volumes    []eviction.Volume
+	containers []eviction.Container
+	usage      []eviction.SignalUsage
+}
+
+// since returns what was appended to list after its first n elements, without
+// room for more.
+func since[T any](list []T, n int) []T {
+	if len(list) == n {
+		return nil
+	}
+	return list[n:len(list):len(list)]
+}

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func appendMeasurement(b []byte, m *eviction.Measurement) []byte {
+	b = appendInt(b, 2, int64(measurementStates.encode(m.State)))
+	var at int
+	for i := range m.Usage {
+		u := &m.Usage[i]
+		b, at = beginMessage(b, 3)
+		b = appendText(b, 1, string(u.Signal))
+		b = appendInt(b, 2, u.Value)
+		b = endMessage(b, at)
+	}
+	b = appendFigure(b, 4, m.WorkingSetBytes)
+	b = appendFigure(b, 5, m.Processes)
+	b = appendFigure(b, 6, m.EphemeralStorageUsedBytes)
+	b = appendInt(b, 7, encodeTime(m.Time))
+	for i := range m.Containers {
+		c := &m.Containers[i]
+		b, at = beginMessage(b, 8)
+		b = appendText(b, 1, c.Name)
+		b = appendFigure(b, 2, c.WorkingSetBytes)
+		b = appendFigure(b, 3, c.RootfsUsedBytes)
+		b = appendFigure(b, 4, c.RootfsInodesUsed)
+		b = appendFigure(b, 5, c.LogsUsedBytes)
+		b = appendFigure(b, 6, c.LogsInodesUsed)
+		b = endMessage(b, at)
+	}
+	for i := range m.Volumes {
+		v := &m.Volumes[i]
+		b, at = beginMessage(b, 9)
+		b = appendText(b, 1, v.Name)
+		b = appendFigure(b, 2, v.UsedBytes)
+		b = appendFigure(b, 3, v.InodesUsed)
+		b = endMessage(b, at)
+	}
+	return appendText(b, 10, m.Err)
+}
+
+// appendFigure writes a figure that is there, also when it is zero.
+func appendFigure(b []byte, n protowire.Number, f eviction.Figure) []byte {
+	if !f.OK {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), uint64(f.Value))
+}
+
+func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
+	usage := len(l.usage)
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.UID = r.text()
+		case 2:
+			m.State = measurementStates.read(r, eviction.MeasurementUnknown)
+		case 3:
+			in := r.enter()
+			decodeSignalUsage(&in, grow(&l.usage))
+			r.leave(&in)
+		case 4:
+			m.WorkingSetBytes = eviction.Some(r.int())
+		case 5:
+			m.Processes = eviction.Some(r.int())
+		case 6:
+			m.EphemeralStorageUsedBytes = eviction.Some(r.int())
+		case 7:
+			m.Time = decodeTime(r.int())
+		case 8:
+			in := r.enter()
+			decodeContainerMeasurement(&in, grow(&m.Containers))
+			r.leave(&in)
+		case 9:
+			in := r.enter()
+			decodeVolumeMeasurement(&in, grow(&m.Volumes))
+			r.leave(&in)
+		case 10:
+			m.Err = r.text()
+		}
+	}
+	m.Usage = since(l.usage, usage)
+}
+
+func decodeSignalUsage(r *reader, u *eviction.SignalUsage) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			u.Signal = eviction.Signal(r.text())
+		case 2:
+			u.Value = r.int()
+		}
+	}
+}
+
+func decodeContainerMeasurement(r *reader, c *eviction.ContainerMeasurement) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			c.Name = r.text()
+		case 2:
+			c.WorkingSetBytes = eviction.Some(r.int())
+		case 3:
+			c.RootfsUsedBytes = eviction.Some(r.int())
+		case 4:
+			c.RootfsInodesUsed = eviction.Some(r.int())
+		case 5:
+			c.LogsUsedBytes = eviction.Some(r.int())
+		case 6:
+			c.LogsInodesUsed = eviction.Some(r.int())
+		}
+	}
+}
+
+func decodeVolumeMeasurement(r *reader, v *eviction.VolumeMeasurement) {
+	for r.next() {
+		switch r.num {
+		case 1:
+			v.Name = r.text()
+		case 2:
+			v.UsedBytes = eviction.Some(r.int())
+		case 3:
+			v.InodesUsed = eviction.Some(r.int())
+		}
+	}
+}
