@@ -84,8 +84,8 @@ func Assess(s State, in Input) (State, Assessment) {
 			a.Actionable = append(a.Actionable, t)
 		}
 	}
-	next.stamp(in.Observations)
-	next.press(s, in, a.Observed)
+	next.remember(in.Observations)
+	next.hold(s, in, a.Observed)
 
 	before := s.conditions()
 	a.Conditions = next.conditions()
@@ -115,9 +115,9 @@ func (s State) fresh(signal eviction.Signal, o eviction.Observation) bool {
 	return !ok || stampOf(o).newer(last)
 }
 
-// stamp remembers the samples of this pass, also of those that were not acted
-// on: the next action needs newer ones.
-func (s *State) stamp(observations map[eviction.Signal]eviction.Observation) {
+// remember stamps the samples of this pass, also those that were not acted on:
+// the next action needs newer ones.
+func (s *State) remember(observations map[eviction.Signal]eviction.Observation) {
 	if s.stamps == nil {
 		s.stamps = make(map[eviction.Signal]stamp, len(observations))
 	}
@@ -132,9 +132,9 @@ func (s *State) stamp(observations map[eviction.Signal]eviction.Observation) {
 	}
 }
 
-// press works out what holds conditions up after this pass. A threshold counts
+// hold works out what holds conditions up after this pass. A threshold counts
 // from its first moment, before its grace period is over.
-func (s *State) press(before State, in Input, observed []Observed) {
+func (s *State) hold(before State, in Input, observed []Observed) {
 	f := frozen(in)
 	for src, p := range before.pressure {
 		if p.last.After(in.Now) { // a clock that was set back must not prolong it

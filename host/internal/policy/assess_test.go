@@ -184,8 +184,10 @@ func TestOwnSignalsRaiseTheirOwnConditions(t *testing.T) {
 func BenchmarkAssess(b *testing.B) {
 	thresholds, err := ParseThresholds(ThresholdConfig{
 		Hard: DefaultHard(), Soft: DefaultHard(), EnforceNodeAllocatable: []string{"pods"},
-		SoftGracePeriod: map[string]string{"memory.available": "1m", "nodefs.available": "1m", "nodefs.inodesFree": "1m",
-			"imagefs.available": "1m", "imagefs.inodesFree": "1m"},
+		SoftGracePeriod: map[string]string{
+			"memory.available": "1m", "nodefs.available": "1m", "nodefs.inodesFree": "1m",
+			"imagefs.available": "1m", "imagefs.inodesFree": "1m",
+		},
 	})
 	if err != nil {
 		b.Fatal(err)

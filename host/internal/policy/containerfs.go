@@ -10,8 +10,9 @@ import (
 // (UpdateContainerFsThresholds). Configured containerfs thresholds do not stand;
 // they are returned as dropped. An unknown layout changes nothing.
 //
-// The kubelet edits the list in place while a pass uses it, and so runs its first
-// passes with parts of the old one. That is left out.
+// It is meant to be called before the first pass that knows the layout. The
+// kubelet edits the list while that pass uses it, which so runs with parts of the
+// old one.
 func WithContainerFs(thresholds []Threshold, layout eviction.Layout) (derived, dropped []Threshold) {
 	bytesFrom, inodesFrom := eviction.NodeFsAvailable, eviction.NodeFsInodesFree
 	switch layout {

@@ -17,8 +17,10 @@ func TestWithContainerFs(t *testing.T) {
 		SoftGracePeriod: map[string]string{"nodefs.available": "1m", "imagefs.inodesFree": "2m", "containerfs.inodesFree": "3m"},
 		MinReclaim:      map[string]string{"nodefs.available": "1Gi", "containerfs.available": "5Gi"},
 	}
-	untouched := []string{"imagefs.available<15%", "memory.available<1Gi", "nodefs.available<10% +1Gi", "nodefs.inodesFree<5%",
-		"imagefs.inodesFree<8% for 2m0s", "nodefs.available<20% for 1m0s +1Gi"}
+	untouched := []string{
+		"imagefs.available<15%", "memory.available<1Gi", "nodefs.available<10% +1Gi", "nodefs.inodesFree<5%",
+		"imagefs.inodesFree<8% for 2m0s", "nodefs.available<20% for 1m0s +1Gi",
+	}
 	fromNodeFs := []string{"containerfs.available<10% +1Gi", "containerfs.available<20% for 1m0s +1Gi", "containerfs.inodesFree<5%"}
 	fromImageFs := []string{"containerfs.available<15%", "containerfs.inodesFree<8% for 2m0s"}
 	set := []string{"containerfs.available<1Gi +5Gi", "containerfs.inodesFree<3% for 3m0s"}

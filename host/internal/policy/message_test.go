@@ -68,7 +68,9 @@ func TestMessage(t *testing.T) {
 		"no stats, no annotations": {"memory.available", "1Gi", 512 << 20, 8 << 30, podLevel, eviction.Measurement{State: eviction.NoStats}, low, nil},
 		"not measured":             {"memory.available", "1Gi", 512 << 20, 8 << 30, podLevel, eviction.Measurement{}, low, nil},
 		"no containers": {
-			"allocatableMemory.available", "1Gi", 512 << 20, 8 << 30, pod, eviction.Measurement{State: eviction.Measured}, low,
+			"allocatableMemory.available", "1Gi", 512 << 20, 8 << 30, pod,
+			eviction.Measurement{State: eviction.Measured},
+			low,
 			map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "memory"},
 		},
 		"disk counts writable layer and logs if both are known": {

@@ -32,8 +32,10 @@ func TestParseThresholds(t *testing.T) {
 		"nothing is nothing": {},
 		"defaults": {
 			config: ThresholdConfig{Hard: DefaultHard()},
-			want: []string{"imagefs.available<15%", "imagefs.inodesFree<5%", "memory.available<100Mi",
-				"nodefs.available<10%", "nodefs.inodesFree<5%"},
+			want: []string{
+				"imagefs.available<15%", "imagefs.inodesFree<5%", "memory.available<100Mi",
+				"nodefs.available<10%", "nodefs.inodesFree<5%",
+			},
 		},
 		"hard before soft, by name, allocatable copies last": {
 			config: ThresholdConfig{
@@ -43,8 +45,10 @@ func TestParseThresholds(t *testing.T) {
 				MinReclaim:             map[string]string{"memory.available": "500Mi"},
 				EnforceNodeAllocatable: []string{"kube-reserved", "pods"},
 			},
-			want: []string{"memory.available<5% +500Mi", "pid.available<100", "memory.available<1Gi for 1m30s +500Mi",
-				"allocatableMemory.available<5% +500Mi"},
+			want: []string{
+				"memory.available<5% +500Mi", "pid.available<100", "memory.available<1Gi for 1m30s +500Mi",
+				"allocatableMemory.available<5% +500Mi",
+			},
 		},
 		"user-set allocatable memory and the copy coexist": {
 			config: ThresholdConfig{
@@ -64,8 +68,10 @@ func TestParseThresholds(t *testing.T) {
 				"memory.available": "0.0%", "nodefs.available": "100.0%", "imagefs.available": "10%%", "pid.available": "1e1%",
 				"nodefs.inodesFree": "0x1p3%", "imagefs.inodesFree": "NaN%", "containerfs.available": "+5%", "containerfs.inodesFree": "-0%",
 			}},
-			want: []string{"containerfs.available<5%", "containerfs.inodesFree<-0%", "imagefs.available<10%", "imagefs.inodesFree<NaN%",
-				"memory.available<0%", "nodefs.available<100%", "nodefs.inodesFree<8%", "pid.available<10%"},
+			want: []string{
+				"containerfs.available<5%", "containerfs.inodesFree<-0%", "imagefs.available<10%", "imagefs.inodesFree<NaN%",
+				"memory.available<0%", "nodefs.available<100%", "nodefs.inodesFree<8%", "pid.available<10%",
+			},
 		},
 		"soft without a threshold, extra grace and min reclaim are fine": {
 			config: ThresholdConfig{
@@ -113,10 +119,14 @@ func TestParseThresholdsErrors(t *testing.T) {
 		// want are parts of the error's lines, in this order.
 		want []string
 	}{
-		"unknown signal": {hard("memory.free", "1Gi"),
-			[]string{`evictionHard["memory.free"]: unsupported eviction signal memory.free; want one of memory.available, `}},
-		"not a quantity": {hard("memory.available", "abc"),
-			[]string{`evictionHard["memory.available"]: "abc": quantities must match the regular expression`}},
+		"unknown signal": {
+			hard("memory.free", "1Gi"),
+			[]string{`evictionHard["memory.free"]: unsupported eviction signal memory.free; want one of memory.available, `},
+		},
+		"not a quantity": {
+			hard("memory.available", "abc"),
+			[]string{`evictionHard["memory.available"]: "abc": quantities must match the regular expression`},
+		},
 		"what would be right": {hard("memory.available", ""), []string{`want a quantity such as "1Gi" or a percentage such as "10%"`}},
 		"unknown suffix":      {hard("memory.available", "1GG"), []string{`"1GG": unable to parse quantity's suffix`}},
 		"endless exponent":    {hard("memory.available", "1e2147483647"), []string{`"1e2147483647": exponent e2147483647 is too large`}},
@@ -128,8 +138,10 @@ func TestParseThresholdsErrors(t *testing.T) {
 		"not a percentage":    {hard("memory.available", "abc%"), []string{`strconv.ParseFloat: parsing "abc": invalid syntax`}},
 		"too large a float":   {hard("memory.available", "1e99%"), []string{`strconv.ParseFloat: parsing "1e99": value out of range`}},
 		"only a percent sign": {hard("memory.available", "%"), []string{`strconv.ParseFloat: parsing "": invalid syntax`}},
-		"soft without grace": {soft(nil),
-			[]string{`evictionSoftGracePeriod["memory.available"]: grace period must be specified for the soft eviction threshold memory.available; want a duration`}},
+		"soft without grace": {
+			soft(nil),
+			[]string{`evictionSoftGracePeriod["memory.available"]: grace period must be specified for the soft eviction threshold memory.available; want a duration`},
+		},
 		"not a duration":     {soft(map[string]string{"memory.available": "1"}), []string{`"1": time: missing unit in duration "1"`}},
 		"negative duration":  {soft(map[string]string{"memory.available": "-1s"}), []string{"invalid eviction grace period specified: -1s, must be a positive value"}},
 		"grace of unknown":   {soft(map[string]string{"x": "1s"}), []string{`evictionSoftGracePeriod["x"]: unsupported eviction signal x`, "must be specified"}},
@@ -137,8 +149,10 @@ func TestParseThresholdsErrors(t *testing.T) {
 		"min reclaim -1%":    {minReclaim("-1%"), []string{"eviction percentage minimum reclaim memory.available must be positive: -1%"}},
 		"min reclaim -1":     {minReclaim("-1"), []string{`evictionMinimumReclaim["memory.available"]: "-1": negative eviction minimum reclaim specified for memory.available`}},
 		"min reclaim suffix": {minReclaim("1GG"), []string{"unable to parse quantity's suffix"}},
-		"min reclaim of unknown": {ThresholdConfig{MinReclaim: map[string]string{"y": "1"}},
-			[]string{`evictionMinimumReclaim["y"]: unsupported eviction signal y`}},
+		"min reclaim of unknown": {
+			ThresholdConfig{MinReclaim: map[string]string{"y": "1"}},
+			[]string{`evictionMinimumReclaim["y"]: unsupported eviction signal y`},
+		},
 		"all at once, in order": {
 			ThresholdConfig{
 				Hard:            map[string]string{"z": "1", "memory.available": "0", "a": "1"},
@@ -146,8 +160,10 @@ func TestParseThresholdsErrors(t *testing.T) {
 				SoftGracePeriod: map[string]string{"memory.available": "soon"},
 				MinReclaim:      map[string]string{"memory.available": "-1"},
 			},
-			[]string{`evictionHard["a"]`, `evictionHard["memory.available"]`, `evictionHard["z"]`, `evictionSoft["nodefs.available"]`,
-				`evictionSoftGracePeriod["memory.available"]`, `evictionMinimumReclaim["memory.available"]`, `evictionSoftGracePeriod["nodefs.available"]`},
+			[]string{
+				`evictionHard["a"]`, `evictionHard["memory.available"]`, `evictionHard["z"]`, `evictionSoft["nodefs.available"]`,
+				`evictionSoftGracePeriod["memory.available"]`, `evictionMinimumReclaim["memory.available"]`, `evictionSoftGracePeriod["nodefs.available"]`,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,8 +209,10 @@ func TestDefaultHardIsACopy(t *testing.T) {
 }
 
 func FuzzParseThresholds(f *testing.F) {
-	for _, s := range []string{"1Gi", "0%", "100%", "0.0%", "100.0%", "10%%", "NaN%", "1e1%", "0x1p3%", "101%", "-1%", "Inf%", "%", "", "0", "-1Gi",
-		"0.5", "500m", "1e999", "1e-999", "9223372036854775807", "9Ei", "1e30", "100E", "1n", "+.5Ki"} {
+	for _, s := range []string{
+		"1Gi", "0%", "100%", "0.0%", "100.0%", "10%%", "NaN%", "1e1%", "0x1p3%", "101%", "-1%", "Inf%", "%", "", "0", "-1Gi",
+		"0.5", "500m", "1e999", "1e-999", "9223372036854775807", "9Ei", "1e30", "100E", "1n", "+.5Ki",
+	} {
 		f.Add("memory.available", s, s, "1m30s", s, int64(8<<30), int64(1<<30))
 	}
 	f.Add("pid.available", "100", "50%", "0", "0", int64(32768), int64(-1))

@@ -79,7 +79,7 @@ func newStory(t *testing.T) *story {
 }
 
 func (s *story) play(text string) string {
-	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		fields := strings.Fields(line)
 		if strings.HasPrefix(line, ">") {
 			continue
@@ -88,7 +88,7 @@ func (s *story) play(text string) string {
 			s.pass()
 		}
 		s.out.WriteString(line + "\n")
-		if len(fields) > 0 && fields[0] != "#" && !(s.pending != nil && s.observation(fields)) {
+		if s.pending == nil && len(fields) > 0 && fields[0] != "#" {
 			s.directive(fields)
 		}
 	}
