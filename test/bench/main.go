@@ -51,6 +51,7 @@ func main() {
 
 func run() error {
 	b := &bench{name: leftoverPrefix + fmt.Sprint(os.Getpid()), sizes: []int{110, 500, 1000}, idlePods: 500}
+	bin := flag.String("bin", "", "measure evictd and plugins/* in this directory, where make build puts them (default: build them anew)")
 	jsonFile := flag.String("json", "", "also write the figures to this file")
 	only := flag.String("only", "", "comma-separated parts to run: roundtrips, start, idle, quiet, crossing (default: all)")
 	flag.DurationVar(&b.roundBudget, "round-trips", 2*time.Second, "time for each call at each number of pods")
@@ -64,10 +65,10 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return b.run(ctx, *only, *jsonFile)
+	return b.run(ctx, *bin, *only, *jsonFile)
 }
 
-func (b *bench) run(ctx context.Context, only, jsonFile string) (err error) {
+func (b *bench) run(ctx context.Context, bin, only, jsonFile string) (err error) {
 	if err := sweep(ctx); err != nil {
 		return fmt.Errorf("remove what a former run left behind: %w", err)
 	}
@@ -81,7 +82,7 @@ func (b *bench) run(ctx context.Context, only, jsonFile string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if b.programs, err = buildPrograms(ctx, b.dir); err != nil {
+	if b.programs, err = getPrograms(ctx, b.dir, bin); err != nil {
 		return err
 	}
 	fmt.Printf("evictd's benchmarks: %d CPUs, %s, %s. Trust medians and ratios more than times.\n", runtime.NumCPU(), kernel(), runtime.Version())

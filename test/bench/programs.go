@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,18 +18,42 @@ type programs struct {
 	evictd, pluginDir, memory string
 }
 
-// buildPrograms compiles them below dir.
-func buildPrograms(ctx context.Context, dir string) (programs, error) {
+// getPrograms puts them below dir: those in bin, or without it newly built ones.
+// evictd trusts no plugin directory that others than root may write to, so those
+// in bin are copied.
+func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
 	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins")}
 	p.memory = filepath.Join(p.pluginDir, "memory")
-	for out, pkg := range map[string]string{p.evictd: "host/cmd/evictd", p.memory: "plugins/memory/cmd/memory"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", out, "github.com/evictd/evictd/"+pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if msg, err := cmd.CombinedOutput(); err != nil {
-			return p, fmt.Errorf("build %s: %w\n%s", pkg, err, msg)
-		}
+	if err := os.Mkdir(p.pluginDir, 0o755); err != nil {
+		return p, err
 	}
-	return p, nil
+	if bin == "" {
+		return p, errors.Join(build(ctx, p.evictd, "host/cmd/evictd"), build(ctx, p.memory, "plugins/memory/cmd/memory"))
+	}
+	plugins, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
+	errs := []error{err, install(filepath.Join(bin, "evictd"), p.evictd)}
+	for _, plugin := range plugins {
+		errs = append(errs, install(plugin, filepath.Join(p.pluginDir, filepath.Base(plugin))))
+	}
+	return p, errors.Join(errs...)
+}
+
+func build(ctx context.Context, out, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", out, "github.com/evictd/evictd/"+pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)
+	}
+	return nil
+}
+
+// install copies an executable.
+func install(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o755)
 }
 
 // starter starts processes that die with this one. The kernel ends a child when
