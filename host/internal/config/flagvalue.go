@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// form is a way to write a T on the command line. parse gets what the flag has
+// syntax is a way to write a T on the command line. parse gets what the flag has
 // gathered so far, the zero T the first time, and says what it wants in place
 // of a text that it cannot read, "" for what the field's form says.
-type form[T any] struct {
+type syntax[T any] struct {
 	name  string
 	parse func(sofar T, s string) (v T, want string, ok bool)
 	write func(T) string
@@ -23,7 +23,7 @@ type form[T any] struct {
 
 // add defines the flag of a field. A bad value is noted rather than returned:
 // pflag would stop at the first.
-func add[T any](f *Flags, fs *pflag.FlagSet, field, usage string, as form[T], at func(*Config) *T) {
+func add[T any](f *Flags, fs *pflag.FlagSet, field, usage string, as syntax[T], at func(*Config) *T) {
 	b := &bound{flag: kebab(field), copy: func(to, from *Config) { *at(to) = *at(from) }}
 	v := &flagValue[T]{flags: f, field: field, bound: b, as: as, at: at(&f.values)}
 	f.bound[field] = b
@@ -38,7 +38,7 @@ type flagValue[T any] struct {
 	flags *Flags
 	field string
 	bound *bound
-	as    form[T]
+	as    syntax[T]
 	at    *T
 }
 
@@ -64,19 +64,19 @@ func (v *flagValue[T]) Set(s string) error {
 	return nil
 }
 
-var text = form[string]{
+var text = syntax[string]{
 	name:  "string",
 	parse: func(_ string, s string) (string, string, bool) { return s, "", true },
 	write: func(s string) string { return s },
 }
 
-var boolean = form[bool]{
+var boolean = syntax[bool]{
 	name:  "bool",
 	parse: func(_ bool, s string) (bool, string, bool) { b, err := strconv.ParseBool(s); return b, "", err == nil },
 	write: strconv.FormatBool,
 }
 
-var seconds = form[int32]{
+var seconds = syntax[int32]{
 	name: "int32",
 	parse: func(_ int32, s string) (int32, string, bool) {
 		n, err := strconv.ParseInt(s, 0, 32)
@@ -85,7 +85,7 @@ var seconds = form[int32]{
 	write: func(n int32) string { return strconv.Itoa(int(n)) },
 }
 
-var duration = form[metav1.Duration]{
+var duration = syntax[metav1.Duration]{
 	name: "duration",
 	parse: func(_ metav1.Duration, s string) (metav1.Duration, string, bool) {
 		d, err := time.ParseDuration(s)
@@ -95,7 +95,7 @@ var duration = form[metav1.Duration]{
 }
 
 // list is comma-separated; given twice it adds.
-var list = form[[]string]{
+var list = syntax[[]string]{
 	name: "strings",
 	parse: func(sofar []string, s string) ([]string, string, bool) {
 		items := slices.Clone(sofar)
@@ -115,8 +115,8 @@ var list = form[[]string]{
 // pairs is the kubelet's way to write a mapping: comma-separated, spaces and
 // empty parts ignored, the last one of a key wins, given twice it adds
 // (component-base/cli/flag). The empty text makes an empty mapping.
-func pairs(separator string) form[map[string]string] {
-	return form[map[string]string]{
+func pairs(separator string) syntax[map[string]string] {
+	return syntax[map[string]string]{
 		name: "mapping",
 		parse: func(sofar map[string]string, s string) (map[string]string, string, bool) {
 			m := make(map[string]string, len(sofar))

@@ -32,11 +32,7 @@ func load(file string, flags *Flags) (Config, error) {
 	}
 	c.mergeHard()
 	flags.apply(&c)
-	var wrong []error
-	if err := c.complete(os.Hostname); err != nil {
-		wrong = append(wrong, err)
-	}
-	for _, err := range append(wrong, c.problems()...) {
+	for _, err := range append(split(c.complete(os.Hostname)), c.problems()...) {
 		errs = append(errs, flags.blame(err, file))
 	}
 	if len(errs) > 0 {
@@ -115,19 +111,21 @@ func kind(m os.FileMode) string {
 	}
 }
 
-// split returns the single errors of a joined one.
+// split returns the single errors of a joined one. An error that wraps several
+// and has words of its own stays whole.
 func split(err error) []error {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range joined.Unwrap() {
-			all = append(all, split(e)...)
-		}
-		return all
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() {
+		return []error{err}
 	}
-	return []error{err}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, split(e)...)
+	}
+	return all
 }
 
 // topField is the field of the file that an error is about: what it begins with.
