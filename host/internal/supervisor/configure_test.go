@@ -73,7 +73,7 @@ func TestDisableAndEnable(t *testing.T) {
 		t.Errorf("a is %s, want it disabled", s.State)
 	}
 	p, i := h.pinned("b")
-	drain(h)
+	drain(h.changed)
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"b": {Disabled: true}}); err != nil {
 		t.Fatal(err)
 	}
@@ -163,11 +163,4 @@ func TestTwoCustomPluginsForTheSame(t *testing.T) {
 		t.Errorf("rival-b is %s, want the incumbent to stay", s.State)
 	}
 	want(t, h.plugin("rival-a").Reason, `"rival-a"`, `"rival-b"`)
-}
-
-func drain(h *testHost) {
-	select {
-	case <-h.Changed():
-	default:
-	}
 }

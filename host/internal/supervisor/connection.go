@@ -46,15 +46,19 @@ func connect(ctx context.Context, proc *process, l launch) (*connection, error) 
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	c := newConnection(ctx, proc, l)
-	done := make(chan error, 1)
-	go func() { done <- c.dial() }()
 	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = c.dial()
+	}()
 	select {
-	case err = <-done:
+	case <-done:
 	case <-ctx.Done():
 		// Killing the process ends whatever go-plugin waits for.
-		err = errors.Join(ctx.Err(), proc.stop(0))
+		stopped := proc.stop(0)
 		<-done
+		err = errors.Join(ctx.Err(), stopped)
 	}
 	if err == nil {
 		return c, nil

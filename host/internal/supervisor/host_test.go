@@ -21,7 +21,8 @@ func beHost(dir string) {
 		<-s.Started()
 		_, _ = os.Stdout.WriteString("started\n")
 	}()
-	if err := s.Run(context.Background()); err != nil {
+	ctx := context.Background() //nolint:forbidigo // this is a main
+	if err := s.Run(ctx); err != nil {
 		panic(err)
 	}
 }

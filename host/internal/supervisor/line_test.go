@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestSplitter(t *testing.T) {
 			var got []string
 			s := splitter{max: 8, emit: func(line []byte, cut bool) {
 				if cut {
-					line = append(line[:len(line):len(line)], "|cut"...)
+					line = append(slices.Clip(line), "|cut"...)
 				}
 				got = append(got, string(line))
 			}}

@@ -65,7 +65,7 @@ func (l *lineLog) line(line []byte, cut bool) {
 // pass logs a record at its own level. Its fields are in a group of their own:
 // a plugin cannot pass them off as the host's.
 func (l *lineLog) pass(r record) {
-	log := l.log.Info
+	var log func(string, ...any)
 	switch r.level {
 	case slog.LevelDebug:
 		log = l.log.Debug
@@ -73,6 +73,8 @@ func (l *lineLog) pass(r record) {
 		log = l.log.Warn
 	case slog.LevelError:
 		log = l.log.Error
+	default:
+		log = l.log.Info
 	}
 	if len(r.fields) == 0 {
 		log("plugin log", "plugin", l.name, "text", r.message)

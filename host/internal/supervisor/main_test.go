@@ -72,7 +72,7 @@ type testHost struct {
 // depends on the umask.
 func privateDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "evictd")
+	dir, err := os.MkdirTemp("", "evictd") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,9 @@ func processesOf(root string) []string {
 // eventually waits until ok is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patient); !ok(); time.Sleep(2 * time.Millisecond) {
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.Now().Add(patient); !ok(); <-look.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %s: %s", patient, what)
 		}

@@ -92,7 +92,7 @@ func (m *member) run(ctx context.Context) {
 	defer m.gone()
 	crashes := newCrashes(s.patience)
 	for ctx.Err() == nil {
-		mark := m.log.mark()
+		mark, seen := m.log.mark(), m.changes()
 		i, err := m.start(ctx)
 		m.triedFirst(i)
 		if err == nil {
@@ -114,12 +114,13 @@ func (m *member) run(ctx context.Context) {
 		if errors.Is(err, errAgain) {
 			continue
 		}
-		m.rest(ctx, crashes, err, ran, !hung)
+		m.rest(ctx, crashes, seen, err, ran, !hung)
 	}
 }
 
-// rest waits until the plugin may be started again.
-func (m *member) rest(ctx context.Context, c *crashes, why error, ran time.Duration, crashed bool) {
+// rest waits until the plugin may be started again: for some time, or until
+// something has changed that the last attempt had not seen.
+func (m *member) rest(ctx context.Context, c *crashes, seen int, why error, ran time.Duration, crashed bool) {
 	s := m.supervisor
 	var wake <-chan time.Time
 	state := Refused
@@ -135,9 +136,9 @@ func (m *member) rest(ctx context.Context, c *crashes, why error, ran time.Durat
 		wake = timer.C
 	}
 	s.mu.Lock()
-	select {
-	case <-m.kick: // From before; what changed was seen by the attempt that failed.
-	default:
+	drain(m.kick)
+	if s.changes != seen {
+		signal(m.kick)
 	}
 	m.enter(state, why)
 	if state == Refused {
@@ -198,6 +199,12 @@ func (m *member) end(c *connection, grace time.Duration) {
 		m.supervisor.undead = append(m.supervisor.undead, err)
 		m.supervisor.mu.Unlock()
 	}
+}
+
+func (m *member) changes() int {
+	m.supervisor.mu.Lock()
+	defer m.supervisor.mu.Unlock()
+	return m.supervisor.changes
 }
 
 func (m *member) left() bool {

@@ -61,6 +61,7 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 			s.condemn(i, sentence{why: errAgain})
 		}
 	}
+	s.warnUnknown()
 	s.kickAll()
 	signal(s.rescan)
 	return nil

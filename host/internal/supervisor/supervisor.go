@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +58,8 @@ type Supervisor struct {
 	untried   int
 	unsettled int
 	undead    []error
+	// changes counts what may let a member serve that could not before.
+	changes int
 }
 
 // New returns a supervisor of the plugins in o.Dir, none of them started. It is
@@ -187,6 +191,7 @@ func (s *Supervisor) reconcile(ctx context.Context) error {
 func (s *Supervisor) begin(ctx context.Context, members []*member) {
 	if !s.begun {
 		s.begun = true
+		s.warnUnknown()
 		s.untried, s.unsettled = len(members), len(members)
 		if len(members) == 0 {
 			close(s.tried)
@@ -198,6 +203,7 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 	}
 	for _, m := range members {
 		m.enter(Starting, nil)
+		s.metrics.PluginUp(m.name, false)
 		mctx, cancel := context.WithCancel(ctx)
 		m.cancel = cancel
 		s.wg.Go(func() {
@@ -207,63 +213,12 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 	}
 }
 
-// publish makes the roster anew. The mutex is held.
-func (s *Supervisor) publish() {
-	var usable []*Instance
-	for _, m := range s.members {
-		if m.instance != nil && m.instance.condemned == nil {
-			usable = append(usable, m.instance)
+// warnUnknown tells of settings that nobody has, most likely a misspelled name.
+// The mutex is held.
+func (s *Supervisor) warnUnknown() {
+	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
+		if s.members[name] == nil {
+			s.log.Warn("settings for a plugin that is not in the plugin directory have no effect", "plugin", name, "pluginDir", s.dir)
 		}
 	}
-	s.roster = newRoster(usable)
-	signal(s.changed)
-}
-
-// kickAll ends the waiting of those that might serve now. The mutex is held.
-func (s *Supervisor) kickAll() {
-	for _, m := range s.members {
-		signal(m.kick)
-	}
-}
-
-// signal sends to a channel that coalesces.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// count takes note of how a call went, and condemns an instance that does not
-// answer any more.
-func (s *Supervisor) count(i *Instance, c call, v verdict) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i.misses.add(c, v) {
-		s.condemn(i, sentence{why: fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, c), hung: true})
-	}
-}
-
-// condemn takes an instance out of service and has it ended as soon as no pass
-// needs it. The mutex is held.
-func (s *Supervisor) condemn(i *Instance, why sentence) {
-	if i.condemned != nil {
-		return
-	}
-	i.condemned = &why
-	s.publish()
-	i.execute()
-}
-
-// blame records the latest thing that went wrong with an instance, and reports
-// whether it is something new.
-func (s *Supervisor) blame(i *Instance, err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.members[i.Name]; m != nil {
-		m.lastError = err
-	}
-	news := i.blamed != err.Error()
-	i.blamed = err.Error()
-	return news
 }
