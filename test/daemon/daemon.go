@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -40,9 +41,12 @@ type Daemon struct {
 	// Address is where the daemon listens, known once it is ready.
 	Address string
 
-	t     testing.TB
+	t      testing.TB
+	config map[string]any
+
 	mu    sync.Mutex
 	lines []Line
+	raw   []string
 	grown chan struct{}
 	done  chan struct{}
 	err   error
@@ -56,7 +60,7 @@ func Start(t testing.TB, config map[string]any) *Daemon {
 	dir := t.TempDir()
 	full := map[string]any{
 		"pluginDir":      PluginDir(t),
-		"runDir":         filepath.Join(dir, "run"),
+		"runDir":         RunDir(t),
 		"podManifestDir": filepath.Join(dir, "manifests"),
 		"listenAddress":  "127.0.0.1:0",
 		"logLevel":       "debug",
@@ -68,9 +72,24 @@ func Start(t testing.TB, config map[string]any) *Daemon {
 		t.Fatal(err)
 	}
 	d := &Daemon{Dir: dir, RunDir: full["runDir"].(string), t: t, grown: make(chan struct{}), done: make(chan struct{})}
+	d.config = full
 	d.WriteConfig(full)
 	d.start()
 	return d
+}
+
+// Config returns a copy of the configuration that the daemon was started with.
+func (d *Daemon) Config() map[string]any { return maps.Clone(d.config) }
+
+// RunDir makes a directory with a short path, as sockets need one.
+func RunDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "evictd-run-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // ConfigFile is the path of the configuration.
@@ -103,7 +122,7 @@ func (d *Daemon) start() {
 		d.Cmd.Process.Kill()
 		<-d.done
 		if d.t.Failed() {
-			d.t.Logf("log of evictd:\n%s", d.text())
+			d.t.Logf("log of evictd:\n%s", d.Text())
 		}
 	})
 }
@@ -118,6 +137,7 @@ func (d *Daemon) read(r io.Reader) {
 		}
 		d.mu.Lock()
 		d.lines = append(d.lines, line)
+		d.raw = append(d.raw, s.Text())
 		close(d.grown)
 		d.grown = make(chan struct{})
 		d.mu.Unlock()
@@ -126,11 +146,13 @@ func (d *Daemon) read(r io.Reader) {
 	close(d.done)
 }
 
-func (d *Daemon) text() string {
+// Text returns the log so far as it was written.
+func (d *Daemon) Text() string {
 	var b strings.Builder
-	for _, l := range d.Lines() {
-		j, _ := json.Marshal(l)
-		b.Write(j)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, raw := range d.raw {
+		b.WriteString(raw)
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -235,7 +257,7 @@ func (d *Daemon) Wait(within time.Duration) int {
 func (d *Daemon) Restart() *Daemon {
 	d.t.Helper()
 	<-d.done
-	again := &Daemon{Dir: d.Dir, RunDir: d.RunDir, t: d.t, grown: make(chan struct{}), done: make(chan struct{})}
+	again := &Daemon{Dir: d.Dir, RunDir: d.RunDir, config: d.config, t: d.t, grown: make(chan struct{}), done: make(chan struct{})}
 	again.start()
 	return again
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -46,6 +47,7 @@ var faults = map[string]func(){
 	"foreign-address": func() { fmt.Println("1|1|tcp|example.com:80|grpc|"); forever() },
 	"net-rpc":         func() { shakeHands("netrpc|") },
 	"dead-socket":     func() { shakeHands("grpc|") },
+	"deaf":            deaf,
 	// The host runs these two with AutoMTLS and without.
 	"bad-certificate":     func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
 	"unasked-certificate": func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
@@ -110,6 +112,14 @@ func leaveChild() {
 func shakeHands(protocolAndCertificate string) {
 	fmt.Printf("1|1|unix|%s/x|%s\n", os.Getenv(plugin.EnvUnixSocketDir), protocolAndCertificate)
 	forever()
+}
+
+// deaf listens and never accepts.
+func deaf() {
+	if _, err := net.Listen("unix", os.Getenv(plugin.EnvUnixSocketDir)+"/x"); err != nil {
+		panic(err)
+	}
+	shakeHands("grpc|")
 }
 
 // signalOf is what a plugin of that name serves: the built-in memory signal for

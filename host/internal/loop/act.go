@@ -95,12 +95,13 @@ func (l *Loop) evict(ctx context.Context, roster Roster, t policy.Threshold, o e
 	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, own)
 	grace := actuate.Grace{Override: &override, Spec: own, Deletion: victim.API.DeletionGracePeriodSeconds}
 	k := Kill{Pod: victim, Signal: t.Signal, GraceSeconds: grace.Effective(), Message: message, Annotations: annotations}
+	f := l.board(k, t.Hard(), first.Reason, r.by)
 	l.Log.Info("evicting pod", "pod", victim.String(), "uid", first.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", k.GraceSeconds,
 		"ranker", r.by, "rankReason", first.Reason, "candidates", len(candidates), "ranking", r.shown(candidates),
 		"message", message, "dryRun", l.Settings.DryRun)
 	l.Metrics.Evicted(t.Signal)
-	l.start(k, t.Hard(), first.Reason, r.by)
+	l.dispatch(f)
 }
 
 // shown is the head of the ranking for people.

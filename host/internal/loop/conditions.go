@@ -17,8 +17,8 @@ type savedConditions struct {
 	at       time.Time
 }
 
-// saveConditions writes when conditions were last seen, after the pass has done
-// its work: at once when one appears or goes, else now and then.
+// saveConditions writes when conditions were last seen: at once when one appears
+// or goes, else now and then. It does not wait for the disk.
 func (l *Loop) saveConditions(now time.Time) {
 	lastSeen := l.state.ConditionsLastSeen()
 	if maps.Equal(lastSeen, l.saved.lastSeen) {

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -29,13 +30,13 @@ const (
 
 // A flight is a victim between the decision and its end.
 type flight struct {
-	kill    Kill
-	hard    bool
-	decided time.Time
+	kill Kill
+	// hard: of a hard threshold, so nothing is left to be shortened.
+	hard bool
 	// shorten is closed to have the pod killed with the shortest grace.
 	shorten   chan struct{}
 	shortened bool
-	// index of the eviction in the loop's history, by identity.
+	// record is the entry in the history that the flight keeps true.
 	record *Eviction
 }
 
@@ -49,28 +50,41 @@ type report struct {
 	finished bool
 }
 
-// start puts the victim in flight: journal first, so that a host that dies here
-// is followed by one that finishes this kill and takes no second victim, then
-// the event, then the kill.
-func (l *Loop) start(k Kill, hard bool, reason, ranker string) {
+// board puts a victim in flight and in the journal, so that a host that dies
+// before the kill is followed by one that finishes it and takes no second victim.
+func (l *Loop) board(k Kill, hard bool, reason, ranker string) *flight {
 	uid := k.Pod.Row.UID
 	record := &Eviction{
 		Time: time.Now(), Pod: k.Pod.String(), UID: uid, Signal: k.Signal, GraceSeconds: k.GraceSeconds,
 		Message: k.Message, Ranker: ranker, RankReason: reason, DryRun: l.Settings.DryRun, State: StateKilling,
 	}
-	l.remembered(record)
-	f := &flight{kill: k, hard: hard, decided: time.Now(), shorten: make(chan struct{}), record: record}
-	l.flights[uid] = f
-	l.Metrics.KillsInFlight(len(l.flights))
-	if l.Settings.DryRun {
+	if record.DryRun {
 		record.State = StateDryRun
-		l.killing.Go(func() { l.pretend(uid) })
-		return
-	}
-	if err := l.Journal.SaveKill(journaled(k)); err != nil {
+	} else if err := l.Journal.SaveKill(journaled(k)); err != nil {
 		l.Log.Error("kill is not in the journal, a restart would forget it", "pod", k.Pod.String(), "uid", uid, "error", err)
 	}
-	l.Recorder.PodEvent(k.Pod, "Warning", actuate.ReasonEvicted, k.Message, k.Annotations)
+	return l.inFlight(&flight{kill: k, hard: hard, record: record})
+}
+
+// inFlight makes f one of those that keep others from being taken.
+func (l *Loop) inFlight(f *flight) *flight {
+	f.shorten = make(chan struct{})
+	l.flights[f.kill.Pod.Row.UID] = f
+	l.Metrics.KillsInFlight(len(l.flights))
+	if len(l.history) == maxHistory {
+		l.history = slices.Delete(l.history, 0, 1)
+	}
+	l.history = append(l.history, f.record)
+	return f
+}
+
+// dispatch sends the event and then the kill.
+func (l *Loop) dispatch(f *flight) {
+	if f.record.DryRun {
+		l.killing.Go(func() { l.pretend(f.kill.Pod.Row.UID) })
+		return
+	}
+	l.Recorder.PodEvent(f.kill.Pod, "Warning", actuate.ReasonEvicted, f.kill.Message, f.kill.Annotations)
 	l.launch(f)
 }
 
@@ -83,12 +97,8 @@ func (l *Loop) resume() {
 		}
 		l.Log.Warn("finishing a kill that a former evictd decided on", "pod", k.Pod.String(), "uid", j.UID, "signal", j.Signal, "graceSeconds", j.GraceSeconds)
 		record := &Eviction{Time: time.Now(), Pod: k.Pod.String(), UID: j.UID, Signal: j.Signal, GraceSeconds: j.GraceSeconds, Message: j.Message, Resumed: true, State: StateKilling}
-		l.remembered(record)
-		f := &flight{kill: k, decided: time.Now(), shorten: make(chan struct{}), record: record}
-		l.flights[j.UID] = f
-		l.launch(f)
+		l.launch(l.inFlight(&flight{kill: k, record: record}))
 	}
-	l.Metrics.KillsInFlight(len(l.flights))
 }
 
 func journaled(k Kill) rundir.Kill {
@@ -133,12 +143,13 @@ func (l *Loop) killOrShorten(ctx context.Context, f *flight) error {
 	}
 }
 
+// killOnce gives up after the kubelet's time.
 func (l *Loop) killOnce(ctx context.Context, k Kill) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, actuate.Timeout(k.GraceSeconds), actuate.ErrTimeout)
 	defer cancel()
 	err := l.Killer.Kill(ctx, k)
-	if err != nil && errors.Is(context.Cause(ctx), actuate.ErrTimeout) {
-		return actuate.ErrTimeout
+	if err != nil && errors.Is(context.Cause(ctx), actuate.ErrTimeout) && !errors.Is(err, actuate.ErrTimeout) {
+		return fmt.Errorf("%w: %w", actuate.ErrTimeout, err)
 	}
 	return err
 }
@@ -283,12 +294,4 @@ func (l *Loop) dryFlightsOnly() bool {
 		}
 	}
 	return true
-}
-
-// remembered appends to the evictions that status shows, the latest ones.
-func (l *Loop) remembered(e *Eviction) {
-	if len(l.history) == maxHistory {
-		l.history = slices.Delete(l.history, 0, 1)
-	}
-	l.history = append(l.history, e)
 }

@@ -36,10 +36,10 @@ func (l *Loop) pass(ctx context.Context, k look) {
 		o, asked := observed[s]
 		return asked && o.State == eviction.Unknown
 	})
+	l.saveConditions(now)
 	if len(a.Actionable) > 0 {
 		incomplete = !l.act(ctx, roster, a, observed) || incomplete
 	}
-	l.saveConditions(now)
 	l.publish(observed, a)
 
 	ended := time.Now()
@@ -110,17 +110,20 @@ func (l *Loop) noteMet(k look, observed map[eviction.Signal]eviction.Observation
 }
 
 func (l *Loop) noteConditions(a policy.Assessment) {
+	for _, c := range a.Conditions {
+		l.Metrics.Condition(c, true)
+	}
 	for _, c := range a.Raised {
 		l.noteCondition(c, true)
 	}
 	for _, c := range a.Cleared {
+		l.Metrics.Condition(c, false)
 		l.noteCondition(c, false)
 	}
 }
 
 func (l *Loop) noteCondition(c eviction.Condition, status bool) {
 	text := policy.ConditionText(c, status)
-	l.Metrics.Condition(c, status)
 	l.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
 	l.Recorder.NodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
 }

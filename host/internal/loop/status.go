@@ -187,8 +187,8 @@ func (l *Loop) notePods(s pods.Snapshot) {
 		next.Problems = append(next.Problems, p.Error())
 	}
 	if !slices.Equal(next.Problems, l.snapshot.Load().Problems) {
-		for _, p := range next.Problems {
-			l.Log.Warn("pod manifest not used", "problem", p)
+		for _, p := range s.Problems {
+			l.Log.Warn("pod manifest has a problem", "problem", p.Error(), "used", p.Used)
 		}
 	}
 	l.snapshot.Store(&next)
