@@ -55,7 +55,7 @@ func serve(p Plugin) error {
 	// to the host's SyncStdout, which would lose them. So it sees the real stdout
 	// for a moment, and the first call, which comes after all that, restores them.
 	out, err := os.Stdout, os.Stderr
-	inFlight := newCalls(func() { os.Stdout, os.Stderr = out, err })
+	end := newEnding(func() { os.Stdout, os.Stderr = out, err })
 	var server *grpc.Server
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
@@ -67,13 +67,12 @@ func serve(p Plugin) error {
 		VersionedPlugins: wire.ServerPlugins(p),
 		Logger:           machineryLogger(),
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			server = wire.NewGRPCServer(append(opts, inFlight.options()...))
+			server = wire.NewGRPCServer(append(opts, end.options()...))
 			go func() {
 				defer close(stopped)
 				select {
 				case <-terminated:
-					inFlight.drain(drainTime)
-					server.Stop()
+					end.end(server, drainTime)
 				case <-done:
 				}
 			}()

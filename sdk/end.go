@@ -1,0 +1,65 @@
+package sdk
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// ending lets a gRPC server end in order although some streams live as long as
+// the process: Watch, and go-plugin's own.
+type ending struct {
+	begun chan struct{}
+	// onFirst runs before the first call of any service.
+	onFirst func()
+	once    sync.Once
+}
+
+func newEnding(onFirst func()) *ending { return &ending{begun: make(chan struct{}), onFirst: onFirst} }
+
+// options are those of the server to end.
+func (e *ending) options() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(e.unary), grpc.ChainStreamInterceptor(e.stream)}
+}
+
+func (e *ending) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	e.once.Do(e.onFirst)
+	return handle(ctx, req)
+}
+
+func (e *ending) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	e.once.Do(e.onFirst)
+	if !strings.HasSuffix(info.FullMethod, "/Watch") && !strings.HasPrefix(info.FullMethod, "/plugin.") {
+		return handle(srv, stream)
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	go func() { // until the stream ends, by either side
+		select {
+		case <-e.begun:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return handle(srv, &endingStream{ServerStream: stream, ctx: ctx})
+}
+
+type endingStream struct {
+	grpc.ServerStream
+
+	ctx context.Context //nolint:containedctx // gRPC asks a stream for its context
+}
+
+func (s *endingStream) Context() context.Context { return s.ctx }
+
+// end stops server when the calls in flight have been answered, or when
+// patience is over. It is called once.
+func (e *ending) end(server *grpc.Server, patience time.Duration) {
+	close(e.begun)
+	late := time.AfterFunc(patience, server.Stop)
+	defer late.Stop()
+	server.GracefulStop()
+}

@@ -1,0 +1,92 @@
+package sdk_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+// A plugin that ranks by an own rule first and by the kubelet's when that does
+// not decide.
+func ExampleServe() {
+	batchFirst := func(a, b *eviction.Candidate) int {
+		batch := func(c *eviction.Candidate) int {
+			if c.Pod.OwnerKind == "Job" {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Compare(batch(a), batch(b))
+	}
+	main := func() {
+		sdk.Serve(sdk.Plugin{
+			Name:    "batch-first",
+			Version: "1.0.0",
+			Signals: sdk.Signals(eviction.MemoryAvailable),
+			Ranker:  sdk.RankBy(batchFirst, rank.Memory()),
+		})
+	}
+	_ = main
+}
+
+func ExampleRankBy() {
+	fewestLabels := func(a, b *eviction.Candidate) int { return cmp.Compare(len(a.Pod.Labels), len(b.Pod.Labels)) }
+	ranker := sdk.RankBy(rank.Priority, fewestLabels)
+
+	ranking, err := ranker.Rank(context.Background(), eviction.RankRequest{
+		Signal: eviction.MemoryAvailable,
+		Candidates: []eviction.Candidate{
+			{Pod: eviction.Pod{UID: "important", Priority: 1000}},
+			{Pod: eviction.Pod{UID: "labeled", Labels: map[string]string{"team": "a"}}},
+			{Pod: eviction.Pod{UID: "plain"}},
+		},
+	})
+	for _, r := range ranking {
+		fmt.Println(r.UID)
+	}
+	fmt.Println(err)
+	// Output:
+	// plain
+	// labeled
+	// important
+	// <nil>
+}
+
+func ExampleConfigure() {
+	type config struct {
+		// MaxAgeSeconds is how old a pod may grow, 0 for any age.
+		MaxAgeSeconds int64 `json:"maxAgeSeconds"`
+	}
+	var maxAge int64
+	configurer := sdk.Configure(func(_ context.Context, _ eviction.NodeFacts, c config) error {
+		if c.MaxAgeSeconds < 0 {
+			return errors.New("maxAgeSeconds is negative, want 0 or more")
+		}
+		maxAge = c.MaxAgeSeconds
+		return nil
+	})
+
+	for _, raw := range []string{`{"maxAgeSeconds": 60}`, `{"maxAge": 90}`, `{"maxAgeSeconds": -1}`} {
+		err := configurer.Configure(context.Background(), eviction.ConfigureRequest{Config: []byte(raw)})
+		fmt.Println(maxAge, err)
+	}
+	// Output:
+	// 60 <nil>
+	// 60 config: unknown field "maxAge"
+	// 60 maxAgeSeconds is negative, want 0 or more
+}
+
+func ExampleSignals() {
+	p := sdk.Plugin{Signals: sdk.Signals(eviction.MemoryAvailable, eviction.PIDAvailable)}
+	for _, s := range p.Signals {
+		fmt.Println(s.Signal)
+	}
+	// Output:
+	// memory.available
+	// pid.available
+}
