@@ -21,9 +21,10 @@ const (
 	rankingLogged = 10
 )
 
-// act does what the most urgent actionable threshold asks for. It returns false
-// when it could not, and the pass should be repeated soon.
-func (l *Loop) act(ctx context.Context, roster Roster, a policy.Assessment, observed map[eviction.Signal]eviction.Observation) bool {
+// act does what the most urgent actionable threshold asks for. active is the
+// listing of the pods if it was begun already. It returns false when it could
+// not act, and the pass should be repeated soon.
+func (l *Loop) act(ctx context.Context, roster Roster, a policy.Assessment, observed map[eviction.Signal]eviction.Observation, active *listing) bool {
 	t, ok := policy.Choose(a.Actionable)
 	if !ok {
 		return true
@@ -35,9 +36,11 @@ func (l *Loop) act(ctx context.Context, roster Roster, a policy.Assessment, obse
 	reason, message := policy.NodeEvent(t)
 	l.Recorder.NodeEvent("Warning", reason, message)
 
-	listing, cancel := context.WithTimeout(ctx, listDeadline)
-	defer cancel()
-	snapshot, err := l.Pods.Active(listing)
+	if active == nil {
+		active = l.list(ctx)
+		defer active.drop()
+	}
+	snapshot, err := active.result()
 	if err != nil {
 		l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", err)
 		return false

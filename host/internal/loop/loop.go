@@ -160,6 +160,16 @@ func (k look) causes() string {
 	return strings.Join(slices.Sorted(maps.Values(k.families)), ",")
 }
 
+// crossing reports whether a plugin says that a threshold was crossed.
+func (k look) crossing() bool {
+	for _, cause := range k.families {
+		if cause != causeWatchStarted {
+			return true
+		}
+	}
+	return false
+}
+
 // due returns the pass that should run now, if one should.
 func (l *Loop) due(now time.Time) (look, bool) {
 	k := look{full: !l.nextFull.After(now), families: map[family]string{}}

@@ -17,6 +17,11 @@ func (l *Loop) pass(ctx context.Context, k look) {
 	roster := l.Pin()
 	defer roster.Release()
 
+	var early *listing
+	if k.crossing() && !l.busy() {
+		early = l.list(ctx)
+	}
+	defer func() { early.drop() }()
 	signals := l.signals(k)
 	observed := l.observe(ctx, roster, eviction.ViewBefore, signals)
 	if ctx.Err() != nil {
@@ -38,7 +43,7 @@ func (l *Loop) pass(ctx context.Context, k look) {
 	})
 	l.saveConditions(now)
 	if len(a.Actionable) > 0 {
-		incomplete = !l.act(ctx, roster, a, observed) || incomplete
+		incomplete = !l.act(ctx, roster, a, observed, early) || incomplete
 	}
 	l.publish(observed, a)
 

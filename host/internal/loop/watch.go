@@ -15,6 +15,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// causeWatchStarted is the cause of the wake that each new stream begins with.
+const causeWatchStarted = "watch started"
+
 // A family is the set of signals that a wake asks to look at: those that raise
 // the same condition.
 type family = eviction.Condition
@@ -121,7 +124,7 @@ func (w *watches) follow(ctx context.Context, p *supervisor.Instance, thresholds
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for ctx.Err() == nil {
 		for f := range maps.Keys(families) {
-			w.box.put(f, "watch started")
+			w.box.put(f, causeWatchStarted)
 		}
 		started := time.Now()
 		err := p.Plugin.Watcher.Watch(ctx, eviction.WatchRequest{Thresholds: thresholds}, wake)
