@@ -24,8 +24,8 @@ const (
 
 // reactions are what followed crossings, each counted from the crossing.
 type reactions struct {
-	kernel, chosen, stopped []time.Duration
-	missed                  int
+	kernel, listed, chosen, stopped []time.Duration
+	missed                          int
 }
 
 // crossings lets a hog cross allocatableMemory.available of the bench's own
@@ -57,8 +57,8 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 	if err := d.awaitReady(ctx); err != nil {
 		return nil, err
 	}
-	x := &crosser{site: s, hog: h, kernel: n, daemon: d, stops: make(chan time.Duration), drained: make(chan struct{})}
-	s.cri.notify(x.onStop)
+	x := &crosser{site: s, hog: h, kernel: n, daemon: d, lists: make(chan time.Duration, 1), stops: make(chan time.Duration), drained: make(chan struct{})}
+	s.cri.notify(x.onList, x.onStop)
 	defer close(x.drained)
 
 	// The first one reads all manifests and opens all files; it is told apart.
@@ -80,13 +80,24 @@ type crosser struct {
 	hog    *hog
 	kernel *notifier
 	daemon *daemon
+	// lists has the time of the first listing of pods since it was emptied: the
+	// pass has observed and decided that a pod must go.
+	lists chan time.Duration
 	// stops has the time of each StopContainer, which is answered when the hog's
 	// memory is free again, as that of a killed container is.
 	stops   chan time.Duration
 	drained chan struct{}
 }
 
-// onStop is called by the runtime.
+// onList and onStop are called by the runtime.
+
+func (x *crosser) onList() {
+	select {
+	case x.lists <- monotonic():
+	default:
+	}
+}
+
 func (x *crosser) onStop() {
 	select {
 	case x.stops <- monotonic():
@@ -102,6 +113,10 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	}
 	x.daemon.forget()
 	x.kernel.drain()
+	select {
+	case <-x.lists:
+	default:
+	}
 	crossed, err := x.hog.fill(ctx)
 	if err != nil {
 		return err
@@ -118,6 +133,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 		return fmt.Errorf("evictd chose %s (uid %s), want the pod that fills memory, uid %s", chosen.text("pod"), uid, podUID(0))
 	}
 	r.chosen = append(r.chosen, chosen.at-crossed)
+	r.listed = append(r.listed, <-x.lists-crossed) // it comes before a choice
 	select {
 	case at := <-x.stops:
 		r.stopped = append(r.stopped, at-crossed)
@@ -151,7 +167,7 @@ func (r *reactions) part(first reactions) *part {
 		Title: "Threshold crossed, and then: allocatableMemory.available of an own cgroup, notifications only, µs",
 		Columns: []column{
 			{"p50_us", "p50", 0}, {"p99_us", "p99", 0}, {"max_us", "max", 0}, {"first_us", "first", 0},
-			{"budget_p50_us", "budget p50", 0}, {"budget_p99_us", "p99", 0}, {"ratio", "ratio", 2}, {"crossings", "crossings", 0}, {"missed", "missed", 0},
+			{"budget_p50_us", "budget p50", 0}, {"budget_p99_us", "budget p99", 0}, {"ratio", "ratio", 2}, {"crossings", "crossings", 0}, {"missed", "missed", 0},
 		},
 		Notes: []string{
 			fmt.Sprintf("A process fills %d MiB about as fast as it can, and stamps the crossing; 110 pods with cgroups and manifests, a runtime that", crossingLevel>>20),
@@ -179,6 +195,7 @@ func (r *reactions) part(first reactions) *part {
 	}
 	missed := float64(r.missed)
 	add("kernel's notification", r.kernel, first.kernel, nil)
+	add("eviction decided, pods listed", r.listed, first.listed, map[string]float64{})
 	add("victim chosen (logged)", r.chosen, first.chosen, map[string]float64{"missed": missed, "budget_p50_us": budgetCrossingP50, "budget_p99_us": budgetCrossingP99})
 	add("StopContainer called", r.stopped, first.stopped, map[string]float64{"missed": missed})
 	return p

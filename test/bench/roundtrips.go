@@ -25,7 +25,7 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 		},
 		Notes: []string{
 			"allocs/op and KiB/op are those of the calling process; ratio is p50 to the peer's p50, taken in turn.",
-			"\"in process\" is the plugin's Measure without the round trip, called here. Its budget with 500 pods: ratio 1.25, no allocation.",
+			"\"Measure in process\" is the plugin's code without the round trip, called here. Its budget with 500 pods: ratio 1.25, no allocation.",
 		},
 	}
 	g, err := newCgroups(b.name, b.memTotal)
@@ -52,7 +52,7 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 		for _, trip := range []func() (row, error){
 			func() (row, error) { return observeTrip(ctx, proc, n, b.roundBudget) },
 			func() (row, error) { return measureTrip(ctx, "Measure", proc.Measurer, g, n, b.roundBudget) },
-			func() (row, error) { return measureTrip(ctx, "  in process", inside.Measurer, g, n, b.roundBudget) },
+			func() (row, error) { return measureTrip(ctx, "Measure in process", inside.Measurer, g, n, b.roundBudget) },
 			func() (row, error) { return rankTrip(ctx, proc, n, b.roundBudget) },
 		} {
 			r, err := trip()

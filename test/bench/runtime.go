@@ -22,8 +22,9 @@ type cri struct {
 	mu      sync.Mutex
 	pods    int
 	stopped map[string]bool // by container and sandbox id
-	// onStop is called for each StopContainer, before it is answered.
-	onStop func()
+	// onList is called for each ListPodSandbox, onStop for each StopContainer,
+	// before it is answered.
+	onList, onStop func()
 }
 
 // serveCRI listens on a socket until close.
@@ -32,7 +33,7 @@ func serveCRI(socket string, pods int) (*cri, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cri{server: grpc.NewServer(), served: make(chan error, 1), pods: pods, stopped: map[string]bool{}, onStop: func() {}}
+	c := &cri{server: grpc.NewServer(), served: make(chan error, 1), pods: pods, stopped: map[string]bool{}, onList: func() {}, onStop: func() {}}
 	runtimeapi.RegisterRuntimeServiceServer(c.server, c)
 	go func() { c.served <- c.server.Serve(l) }()
 	return c, nil
@@ -46,11 +47,11 @@ func (c *cri) close() error {
 	return nil
 }
 
-// notify sets what is called when a container is to be stopped.
-func (c *cri) notify(onStop func()) {
+// notify sets what is called when pods are listed and containers stopped.
+func (c *cri) notify(onList, onStop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.onStop = onStop
+	c.onList, c.onStop = onList, onStop
 }
 
 // revive runs all pods again.
@@ -67,6 +68,7 @@ func (c *cri) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.
 func (c *cri) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.onList()
 	out := &runtimeapi.ListPodSandboxResponse{}
 	for i := range c.pods {
 		s := c.sandbox(i)
