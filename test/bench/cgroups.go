@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -79,9 +80,9 @@ func removeTree(dir string, patience time.Duration) error {
 			}
 			return nil
 		})
-		for i := len(dirs) - 1; i >= 0; i-- {
-			if e := syscall.Rmdir(dirs[i]); e != nil && !errors.Is(e, syscall.ENOENT) {
-				err = &os.PathError{Op: "rmdir", Path: dirs[i], Err: e}
+		for _, d := range slices.Backward(dirs) {
+			if e := syscall.Rmdir(d); e != nil && !errors.Is(e, syscall.ENOENT) {
+				err = &os.PathError{Op: "rmdir", Path: d, Err: e}
 			}
 		}
 		if err == nil || time.Now().After(deadline) {

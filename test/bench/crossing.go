@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -166,8 +167,15 @@ func (r *reactions) part(first reactions) *part {
 	p := &part{
 		Title: "Threshold crossed, and then: allocatableMemory.available of an own cgroup, notifications only, µs",
 		Columns: []column{
-			{"p50_us", "p50", 0}, {"p99_us", "p99", 0}, {"max_us", "max", 0}, {"first_us", "first", 0},
-			{"budget_p50_us", "budget p50", 0}, {"budget_p99_us", "budget p99", 0}, {"ratio", "ratio", 2}, {"crossings", "crossings", 0}, {"missed", "missed", 0},
+			{"p50_us", "p50", 0},
+			{"p99_us", "p99", 0},
+			{"max_us", "max", 0},
+			{"first_us", "first", 0},
+			{"budget_p50_us", "budget p50", 0},
+			{"budget_p99_us", "budget p99", 0},
+			{"ratio", "ratio", 2},
+			{"crossings", "crossings", 0},
+			{"missed", "missed", 0},
 		},
 		Notes: []string{
 			fmt.Sprintf("A process fills %d MiB about as fast as it can, and stamps the crossing; 110 pods with cgroups and manifests, a runtime that", crossingLevel>>20),
@@ -181,9 +189,7 @@ func (r *reactions) part(first reactions) *part {
 			"p50_us": micros(quantile(sorted, 0.5)), "p99_us": micros(quantile(sorted, 0.99)), "max_us": micros(quantile(sorted, 1)),
 			"crossings": float64(len(sorted)),
 		}
-		for k, v := range more {
-			values[k] = v
-		}
+		maps.Copy(values, more)
 		if len(first) > 0 {
 			values["first_us"] = micros(first[0])
 		}

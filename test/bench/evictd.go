@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -54,9 +55,7 @@ func startEvictd(b *bench, dir string, config map[string]any) (*daemon, error) {
 		"nodeName": "bench", "pluginDir": b.programs.pluginDir, "runDir": filepath.Join(dir, "run"),
 		"listenAddress": "127.0.0.1:0",
 	}
-	for k, v := range config {
-		full[k] = v
-	}
+	maps.Copy(full, config)
 	text, err := yaml.Marshal(full)
 	if err != nil {
 		return nil, err
@@ -156,7 +155,7 @@ func (d *daemon) passes(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // read to its end
 	var status struct {
 		Passes   int64  `json:"passes"`
 		NotReady string `json:"notReady"`

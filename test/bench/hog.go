@@ -102,7 +102,7 @@ func (h *hog) ask(ctx context.Context, what string) (string, error) {
 
 // stop ends the hog: it leaves when its input ends.
 func (h *hog) stop() error {
-	h.stdin.Close()
+	_ = h.stdin.Close() // the hog may be gone
 	go func() {
 		for range h.lines { // an answer that nobody waits for any more
 			continue

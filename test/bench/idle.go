@@ -221,8 +221,13 @@ func quiet(ctx context.Context, b *bench) (*part, error) {
 	p := &part{
 		Title: fmt.Sprintf("CPU time of a quiet pass (every 100 ms for %v), µs", b.quiet),
 		Columns: []column{
-			{"cpu_us", "all", 0}, {"cpu_evictd_us", "evictd", 0}, {"cpu_memory_us", "memory", 0}, {"passes", "passes", 0},
-			{"budget_us", "budget", 0}, {"of_budget", "all/budget", 2}, {"ratio", "ratio", 2},
+			{"cpu_us", "all", 0},
+			{"cpu_evictd_us", "evictd", 0},
+			{"cpu_memory_us", "memory", 0},
+			{"passes", "passes", 0},
+			{"budget_us", "budget", 0},
+			{"of_budget", "all/budget", 2},
+			{"ratio", "ratio", 2},
 		},
 		Notes: []string{"All CPU time of all processes by the number of passes, what they use besides passes included."},
 	}

@@ -23,7 +23,7 @@ func newNotifier(dir string, levelBytes int64) (*notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer usage.Close()
+	defer func() { _ = usage.Close() }() // the kernel looks at it only now
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)

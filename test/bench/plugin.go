@@ -33,7 +33,7 @@ func startPlugin(ctx context.Context, path, dir string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer alive.Close()
+	defer func() { _ = alive.Close() }() // the child has its own
 	p := &process{cmd: exec.Command(path), parent: parent}
 	p.cmd.Env = []string{"PLUGIN_UNIX_SOCKET_DIR=" + dir, "EVICTD_PARENT_FD=3"}
 	p.cmd.ExtraFiles = []*os.File{alive}
@@ -82,7 +82,7 @@ var hostInfo = eviction.Host{Version: "bench"}
 // stop ends the process. go-plugin's Kill has no deadline of its own on a plugin
 // that does not answer.
 func (p *process) stop() error {
-	p.parent.Close()
+	_ = p.parent.Close() // tells the plugin to leave
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {

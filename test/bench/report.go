@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,14 +63,14 @@ func (p *part) print(w io.Writer) error {
 	fmt.Fprintf(&out, "\n%s\n", p.Title)
 	for _, cells := range grid {
 		last := len(cells) - 1
-		text := fmt.Sprintf("  %-*s", widths[0], cells[0])
+		text := fmt.Appendf(nil, "  %-*s", widths[0], cells[0])
 		for i, cell := range cells[1:last] {
-			text += fmt.Sprintf("  %*s", widths[i+1], cell)
+			text = fmt.Appendf(text, "  %*s", widths[i+1], cell)
 		}
 		if compared {
-			text += "  " + cells[last]
+			text = append(text, "  "+cells[last]...)
 		}
-		out.WriteString(strings.TrimRight(text, " ") + "\n")
+		out.Write(append(bytes.TrimRight(text, " "), '\n'))
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(&out, "  %s\n", n)

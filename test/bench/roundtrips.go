@@ -20,8 +20,13 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 	p := &part{
 		Title: "Round trips through the memory plugin's process (AutoMTLS, unix socket), µs",
 		Columns: []column{
-			{"p50_us", "p50", 0}, {"p99_us", "p99", 0}, {"allocs", "allocs/op", 0}, {"alloc_kib", "KiB/op", 0},
-			{"peer_p50_us", "peer p50", 0}, {"ratio", "ratio", 2}, {"rounds", "rounds", 0},
+			{"p50_us", "p50", 0},
+			{"p99_us", "p99", 0},
+			{"allocs", "allocs/op", 0},
+			{"alloc_kib", "KiB/op", 0},
+			{"peer_p50_us", "peer p50", 0},
+			{"ratio", "ratio", 2},
+			{"rounds", "rounds", 0},
 		},
 		Notes: []string{
 			"allocs/op and KiB/op are those of the calling process; ratio is p50 to the peer's p50, taken in turn.",
@@ -52,7 +57,9 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 		for _, trip := range []func() (row, error){
 			func() (row, error) { return observeTrip(ctx, proc, n, b.roundBudget) },
 			func() (row, error) { return measureTrip(ctx, "Measure", proc.Measurer, g, n, b.roundBudget) },
-			func() (row, error) { return measureTrip(ctx, "Measure in process", inside.Measurer, g, n, b.roundBudget) },
+			func() (row, error) {
+				return measureTrip(ctx, "Measure in process", inside.Measurer, g, n, b.roundBudget)
+			},
 			func() (row, error) { return rankTrip(ctx, proc, n, b.roundBudget) },
 		} {
 			r, err := trip()
