@@ -29,7 +29,7 @@ import (
 const role = "SDK_TEST_PLUGIN"
 
 // An init that prints must not break the handshake.
-var _ = chatter("at init")
+func init() { chatter("at init") }
 
 func TestMain(m *testing.M) {
 	if p, ok := plugins()[os.Getenv(role)]; ok {
@@ -41,16 +41,15 @@ func TestMain(m *testing.M) {
 }
 
 // chatter prints to standard output in every way, in a chatty plugin.
-func chatter(when string) int {
+func chatter(when string) {
 	if os.Getenv(role) == "chatty" {
-		fmt.Println("fmt", when)
+		fmt.Println("fmt", when) //nolint:forbidigo // what a careless plugin does
 		_, _ = os.Stdout.WriteString("os.Stdout " + when + "\n")
 		_, _ = syscall.Write(1, []byte("descriptor 1 "+when+"\n"))
 		child := exec.Command("/bin/echo", "child process", when)
 		child.Stdout = os.Stdout
 		_ = child.Run()
 	}
-	return 0
 }
 
 func plugins() map[string]sdk.Plugin {
@@ -117,7 +116,7 @@ type process struct {
 // start runs the plugin kind as the host would.
 func start(t *testing.T, kind string, autoMTLS bool) *process {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sdk") // t.TempDir may exceed the 107 bytes of a socket's path
+	dir, err := os.MkdirTemp("", "sdk") //nolint:usetesting // t.TempDir may exceed the 107 bytes of a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +126,7 @@ func start(t *testing.T, kind string, autoMTLS bool) *process {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(os.Args[0]), pipe: write, log: new(syncBuffer)}
-	p.cmd.Env = []string{role + "=" + kind, "PLUGIN_UNIX_SOCKET_DIR=" + dir, "EVICTD_PARENT_FD=3"}
+	p.cmd.Env = []string{role + "=" + kind, "PLUGIN_UNIX_SOCKET_DIR=" + dir, "EVICTD_PARENT_FD=3", "GORACE=atexit_sleep_ms=0"}
 	p.cmd.ExtraFiles = []*os.File{read}
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,

@@ -19,7 +19,7 @@ type reader struct {
 	rest string
 
 	// The current field: its number and, by its wire type, its value.
-	num   protowire.Number
+	num   int
 	value uint64
 	bytes string
 
@@ -33,7 +33,7 @@ func (r *reader) next() bool {
 	}
 	tag := r.uvarint()
 	num, wireType := protowire.DecodeTag(tag)
-	r.num, r.value, r.bytes = num, 0, ""
+	r.num, r.value, r.bytes = int(num), 0, ""
 	if !num.IsValid() {
 		r.err = errMalformed
 	}
@@ -110,7 +110,7 @@ func (r *reader) leave(inner *reader) {
 }
 
 // count tells how often field n occurs in what is left.
-func (r *reader) count(n protowire.Number) int {
+func (r *reader) count(n int) int {
 	total := 0
 	for scan := (reader{rest: r.rest}); scan.next(); {
 		if scan.num == n {

@@ -78,7 +78,7 @@ func (f *fake) plugin() eviction.Plugin {
 // listen returns a listener on a new unix socket.
 func listen(tb testing.TB) net.Listener {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "wire") // t.TempDir may exceed the 107 bytes of a socket's path
+	dir, err := os.MkdirTemp("", "wire") //nolint:usetesting // t.TempDir may exceed the 107 bytes of a socket's path
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -94,8 +94,11 @@ func listen(tb testing.TB) net.Listener {
 func start(tb testing.TB, s *grpc.Server) *grpc.ClientConn {
 	tb.Helper()
 	l := listen(tb)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = s.Serve(l)
+	}()
 	tb.Cleanup(func() {
 		s.Stop()
 		<-served

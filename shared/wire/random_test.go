@@ -54,8 +54,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 			fill(r, v.Elem())
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(r, v.Field(i))
+		for _, field := range v.Fields() {
+			fill(r, field)
 		}
 	case reflect.Interface, reflect.Func: // capabilities
 	default:

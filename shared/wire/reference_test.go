@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
@@ -72,7 +70,7 @@ func referenceFigure(f eviction.Figure) *int64 {
 	if !f.OK {
 		return nil
 	}
-	return proto.Int64(f.Value)
+	return new(f.Value)
 }
 
 func referenceMeasurements(list []eviction.Measurement) *pluginv1.MeasureResponse {

@@ -53,9 +53,9 @@ func TestMeasureHurriesAtTheEnd(t *testing.T) {
 			return nil
 		})
 		b.add(eviction.Measurement{})
-		time.Sleep(4 * time.Second)
+		<-time.After(4 * time.Second)
 		b.add(eviction.Measurement{})
-		time.Sleep(5500 * time.Millisecond)
+		<-time.After(5500 * time.Millisecond)
 		b.add(eviction.Measurement{})
 		b.add(eviction.Measurement{})
 		if err := b.close(); err != nil {
