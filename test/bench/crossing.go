@@ -21,6 +21,14 @@ const (
 	// missedAfter is when an eviction does not come any more: the interval is long
 	// enough that only a notification can bring it.
 	missedAfter = 5 * time.Second
+	// longerThanTheBench is an interval that never brings a pass.
+	longerThanTheBench = "1h"
+)
+
+// The budgets of the design for "victim chosen", in µs.
+const (
+	budgetCrossingP50 = 2000
+	budgetCrossingP99 = 10000
 )
 
 // reactions are what followed crossings, each counted from the crossing.
@@ -148,6 +156,11 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 		r.kernel = append(r.kernel, at-crossed) // negative when it beats the hog's own look
 	default:
 	}
+	return x.putBack(ctx)
+}
+
+// putBack lets the victim end and runs it again.
+func (x *crosser) putBack(ctx context.Context) error {
 	if err := x.hog.drain(ctx); err != nil {
 		return err
 	}

@@ -5,82 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
 
 // The budgets of the design. They are printed, not enforced.
 const (
-	budgetIdlePercent  = 0.2
-	budgetPSSMiB       = 48
-	budgetQuietMicros  = 1000
-	budgetStartMillis  = 300
-	budgetCrossingP50  = 2000
-	budgetCrossingP99  = 10000
-	farAway            = "100Mi" // a threshold that nothing here comes near
-	idleSettle         = 3 * time.Second
-	hundredMillis      = "100ms"
-	longerThanTheBench = "1h"
+	budgetIdlePercent = 0.2
+	budgetPSSMiB      = 48
+	budgetQuietMicros = 1000
+	budgetStartMillis = 300
 )
 
-// A site is a node with pods for evictd to look after: cgroups, manifests and a
-// runtime, over the machine's real memory.
-type site struct {
-	b       *bench
-	dir     string
-	cgroups *cgroups
-	cri     *cri
-}
-
-// newSite makes a site; the cgroup of all pods may use limitBytes.
-func newSite(b *bench, pods int, limitBytes int64) (_ *site, err error) {
-	s := &site{b: b}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	if s.dir, err = os.MkdirTemp(b.dir, "site-"); err != nil {
-		return nil, err
-	}
-	if err := writeManifests(s.manifests(), pods); err != nil {
-		return nil, err
-	}
-	if s.cri, err = serveCRI(s.socket(), pods); err != nil {
-		return nil, err
-	}
-	if s.cgroups, err = newCgroups(b.name, limitBytes); err != nil {
-		return nil, err
-	}
-	return s, s.cgroups.grow(pods)
-}
-
-func (s *site) manifests() string { return filepath.Join(s.dir, "manifests") }
-func (s *site) socket() string    { return filepath.Join(s.dir, "cri.sock") }
-
-// start starts evictd on the site with notifications on.
-func (s *site) start(config map[string]any) (*daemon, error) {
-	full := map[string]any{
-		"runtimeEndpoint": "unix://" + s.socket(), "podManifestDir": s.manifests(),
-		"cgroupRoot": s.cgroups.root, "cgroupDriver": "cgroupfs", "kernelMemcgNotification": true,
-		"evictionHard": map[string]string{"memory.available": farAway},
-	}
-	maps.Copy(full, config)
-	return startEvictd(s.b, s.dir, full)
-}
-
-func (s *site) close() error {
-	var errs []error
-	if s.cri != nil {
-		errs = append(errs, s.cri.close())
-	}
-	if s.cgroups != nil {
-		errs = append(errs, s.cgroups.remove())
-	}
-	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
-}
+// idleSettle is what evictd gets after its start before it counts as idle.
+const idleSettle = 3 * time.Second
 
 // starts measures how long evictd takes from its start to the end of its first
 // pass that had figures.
@@ -123,55 +61,6 @@ func (s *site) timeStart(ctx context.Context) (_ time.Duration, err error) {
 	}
 	l, err := d.await(ctx, "pass", 5*time.Second)
 	return l.at - d.started, err
-}
-
-// A watchedTime is what processes used between two looks at them.
-type watchedTime struct {
-	before, after map[string]usage
-	passes        int64
-	took          time.Duration
-}
-
-// watch starts evictd, lets it settle and looks at it for so long.
-func (s *site) watch(ctx context.Context, config map[string]any, settle, length time.Duration) (w watchedTime, err error) {
-	d, err := s.start(config)
-	if err != nil {
-		return w, err
-	}
-	defer func() { err = errors.Join(err, d.stop()) }()
-	if err := d.awaitReady(ctx); err != nil {
-		return w, err
-	}
-	if err := wait(ctx, settle); err != nil {
-		return w, err
-	}
-	passes, err := d.passes(ctx)
-	if err != nil {
-		return w, err
-	}
-	if w.before, err = d.usage(); err != nil {
-		return w, err
-	}
-	began := monotonic()
-	if err := wait(ctx, length); err != nil {
-		return w, err
-	}
-	w.took = monotonic() - began
-	if w.after, err = d.usage(); err != nil {
-		return w, err
-	}
-	w.passes, err = d.passes(ctx)
-	w.passes -= passes
-	return w, err
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // idle looks at evictd and its plugins while nothing happens.
@@ -250,7 +139,7 @@ func quietPass(ctx context.Context, b *bench, pods int) (_ row, err error) {
 		return row{}, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	w, err := s.watch(ctx, map[string]any{"monitoringInterval": hundredMillis}, time.Second, b.quiet)
+	w, err := s.watch(ctx, map[string]any{"monitoringInterval": "100ms"}, time.Second, b.quiet)
 	if err != nil {
 		return row{}, err
 	}
