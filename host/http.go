@@ -85,7 +85,7 @@ func (m *Manager) Handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "ok")
+		_, _ = fmt.Fprintln(w, "ok")
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -106,7 +106,7 @@ func (m *Manager) serve(ctx context.Context, l net.Listener) {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		if server.Shutdown(ending) != nil {
-			server.Close()
+			_ = server.Close()
 		}
 	})
 	defer stop()

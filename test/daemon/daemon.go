@@ -65,9 +65,7 @@ func Start(t testing.TB, config map[string]any) *Daemon {
 		"listenAddress":  "127.0.0.1:0",
 		"logLevel":       "debug",
 	}
-	for k, v := range config {
-		full[k] = v
-	}
+	maps.Copy(full, config)
 	if err := os.MkdirAll(full["podManifestDir"].(string), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (l *Loop) evict(ctx context.Context, roster Roster, t policy.Threshold, o e
 		"ranker", r.by, "rankReason", first.Reason, "candidates", len(candidates), "ranking", r.shown(candidates),
 		"message", message, "dryRun", l.Settings.DryRun)
 	l.Metrics.Evicted(t.Signal)
-	l.dispatch(f)
+	l.dispatch(f) //nolint:contextcheck // a kill outlives ctx, see killCtx
 }
 
 // shown is the head of the ranking for people.

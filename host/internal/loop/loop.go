@@ -86,7 +86,7 @@ func (l *Loop) Run(ctx context.Context) {
 	killCtx, cancelKills := context.WithCancel(context.WithoutCancel(ctx))
 	l.killCtx = killCtx
 	defer cancelKills()
-	l.resume()
+	l.resume() //nolint:contextcheck // a kill outlives ctx, see killCtx
 	select { // The change that brought the first plugins is no news.
 	case <-l.Changed:
 	default:
@@ -106,9 +106,7 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-l.box.notify:
-			for f, cause := range l.box.take() {
-				l.pending[f] = cause
-			}
+			maps.Copy(l.pending, l.box.take())
 		case <-l.Changed:
 			l.followPlugins(ctx)
 			l.nextFull = time.Now()

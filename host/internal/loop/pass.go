@@ -21,7 +21,7 @@ func (l *Loop) pass(ctx context.Context, k look) {
 	if k.crossing() && !l.busy() {
 		early = l.list(ctx)
 	}
-	defer func() { early.drop() }()
+	defer early.drop()
 	signals := l.signals(k)
 	observed := l.observe(ctx, roster, eviction.ViewBefore, signals)
 	if ctx.Err() != nil {
