@@ -299,6 +299,23 @@ func TestRepliesThatAreNotDecodable(t *testing.T) {
 			wantOnly(t, err, eviction.ErrInvalidReply)
 		})
 	}
+	for name, reply := range map[string]string{
+		"bad field number":        "\x00",
+		"too long a number":       "\x08" + strings.Repeat("\xff", 10),
+		"a group":                 "\x0b",
+		"rows that are not UTF-8": "\x0a\x04\x0a\x02\xff\xfe",
+		"more rows than asked":    strings.Repeat("\x0a\x00", 101),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := remoteOn(start(t, rawServer([]byte(reply), nil)))
+			_, err := r.Rank(within(t, 5*time.Second), eviction.RankRequest{Candidates: make([]eviction.Candidate, 100)})
+			wantOnly(t, err, eviction.ErrInvalidReply)
+			err = r.Measure(within(t, 5*time.Second), eviction.MeasureRequest{Pods: make([]eviction.Pod, 100)}, func(eviction.Measurement) {
+				t.Error("an answer was made of it")
+			})
+			wantOnly(t, err, eviction.ErrInvalidReply)
+		})
+	}
 	t.Run("an empty description", func(t *testing.T) {
 		client := NewClient(start(t, rawServer([]byte{}, nil)))
 		_, err := client.Describe(within(t, 5*time.Second), eviction.Host{})

@@ -31,7 +31,8 @@
 // never has data; its end of file says that the host died: exit at once.
 // Ignore SIGINT, since a terminal sends it to everybody; on SIGTERM answer the
 // calls in flight and exit 0 within a second. The host also calls
-// plugin.GRPCController/Shutdown (empty messages) to ask for the same.
+// plugin.GRPCController/Shutdown (empty messages) to ask for the same. Its calls
+// to plugin.GRPCBroker and plugin.GRPCStdio may be left UNIMPLEMENTED.
 //
 // # Calls
 //
@@ -1811,8 +1812,9 @@ func (x *MeasureRequest) GetPods() []*Pod {
 // MeasureResponse is one part of the answer to MeasureRequest.
 type MeasureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100 pods. A pod is answered once; one that was not asked for breaks
-	// the protocol.
+	// At most 100 pods: more make the message invalid. A pod is answered once; a
+	// second answer, or one for a pod that was not asked for, is dropped and
+	// counts as a fault of the plugin.
 	Measurements  []*Measurement `protobuf:"bytes,1,rep,name=measurements,proto3" json:"measurements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,7 +31,8 @@
 // never has data; its end of file says that the host died: exit at once.
 // Ignore SIGINT, since a terminal sends it to everybody; on SIGTERM answer the
 // calls in flight and exit 0 within a second. The host also calls
-// plugin.GRPCController/Shutdown (empty messages) to ask for the same.
+// plugin.GRPCController/Shutdown (empty messages) to ask for the same. Its calls
+// to plugin.GRPCBroker and plugin.GRPCStdio may be left UNIMPLEMENTED.
 //
 // # Calls
 //
