@@ -37,13 +37,13 @@ func (m *member) triedFirst(i *Instance) {
 	close(s.tried)
 }
 
-// settled is after an attempt, when the plugin serves or does not. The
+// settled ends an attempt: the plugin serves, or does not because of err. The
 // first one counts for Started.
 func (m *member) settled(err error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	if err != nil && !errors.Is(err, errAgain) {
 		state := Backoff
 		if _, ok := errors.AsType[refusal](err); ok {
 			state = Refused

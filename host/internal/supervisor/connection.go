@@ -114,8 +114,9 @@ func (c *connection) dial() error {
 	return nil
 }
 
-// remember keeps go-plugin's connections, of which it drops those that fail
-// early without closing them. It opens streams on each one first of all.
+// remember keeps go-plugin's connections: when it gives up on one while it sets
+// it up, it drops it without closing it. It opens streams on each one first of
+// all.
 func (c *connection) remember(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	c.mu.Lock()
 	if len(c.conns) == 0 || c.conns[len(c.conns)-1] != cc {

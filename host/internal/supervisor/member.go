@@ -70,7 +70,7 @@ func (m *member) enter(state State, why error) {
 		m.state, m.since = state, time.Now()
 	}
 	m.reason = why
-	if why != nil {
+	if why != nil && !errors.Is(why, errAgain) {
 		m.lastError = why
 	}
 }
@@ -105,6 +105,7 @@ func (m *member) run(ctx context.Context) {
 			begin := time.Now()
 			hung, err = m.serve(ctx, i)
 			ran = time.Since(begin)
+			seen = m.changes() // It ran through all of those.
 		} else if ctx.Err() == nil && !errors.Is(err, errAgain) {
 			s.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark, 3))
 		}

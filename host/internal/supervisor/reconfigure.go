@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,15 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 	s.mu.Lock()
 	formerNode, former := s.node, s.settings
 	s.mu.Unlock()
-	var told []*Instance
+	var seen, told []*Instance
 	for {
-		next := s.nextToTell(node, settings, told)
+		next := s.nextToTell(node, settings, seen)
 		if next == nil {
 			return nil
+		}
+		seen = append(seen, next)
+		if node == formerNode && bytes.Equal(settings[next.Name].Config, former[next.Name].Config) {
+			continue
 		}
 		told = append(told, next)
 		err := next.configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[next.Name].Config})
@@ -39,21 +44,21 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 	}
 }
 
-// nextToTell returns an instance that has not been told of the new settings.
-// When there is none they are in force from that moment on.
-func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Settings, told []*Instance) *Instance {
+// nextToTell returns an instance that was not seen yet and has to agree to the
+// new settings. When there is none they are in force from that moment on.
+func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*Instance) *Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
 		i := s.members[name].instance
-		if i == nil || settings[name].Disabled || settings[name].autoMTLS() != i.mtls || slices.Contains(told, i) {
+		if i == nil || settings[name].Disabled || settings[name].autoMTLS() != i.mtls || slices.Contains(seen, i) {
 			continue
 		}
 		return i
 	}
 	s.node, s.settings = node, maps.Clone(settings)
 	s.revision++
-	for _, i := range told {
+	for _, i := range seen {
 		i.revision = s.revision
 	}
 	for name, m := range s.members {
@@ -84,11 +89,8 @@ func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, sett
 	for n, i := range slices.Backward(told) {
 		var err error
 		if n == len(told)-1 {
-			if errors.Is(refused, eviction.ErrRefused) {
-				continue // It has kept the former ones.
-			}
-			if s.ended(i) {
-				continue
+			if errors.Is(refused, eviction.ErrRefused) || s.ended(i) {
+				continue // It has kept the former ones, or gets them when it starts.
 			}
 			err = refused
 		} else if err = i.configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[i.Name].Config}); err == nil || s.ended(i) {
