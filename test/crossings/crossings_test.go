@@ -140,7 +140,11 @@ func (f *field) round(t *testing.T, n, rateMiB int) result {
 	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 	defer cancel()
 	toTake := f.waitRoom(ctx, t)/mib + beyondMiB
+	before := len(f.agent.Records("evicting pod"))
 	pod, station := f.run(t, fmt.Sprintf("hog-%d", n), int(toTake), rateMiB, nil)
+	if before != n-1 {
+		t.Fatalf("round %d: evictd decided %d evictions before the hog started, want %d", n, before, n-1)
+	}
 	if err := f.watch.Arm(f.threshold); err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +166,18 @@ func (f *field) round(t *testing.T, n, rateMiB int) result {
 		t.Fatal(err)
 	}
 	gone := crossing.Now()
+	// From here to the next hog's start nothing of ours is under the threshold.
+	if err := f.watch.Arm(f.threshold); err != nil {
+		t.Fatal(err)
+	}
 	finished := func(r agent.Record) bool { return r.Msg == "pod finished" && r.String("pod") == pod.Key() }
 	if _, err := f.agent.Wait(ctx, finished); err != nil {
 		t.Fatalf("round %d: evictd did not report %s as finished: %v", n, pod.Key(), err)
 	}
 	decisions := f.agent.Records("evicting pod")
+	if len(decisions) != n && f.disturbed() {
+		t.Fatalf("round %d: something else took the memory after the hog was gone: run this on a quiet machine", n)
+	}
 	if len(decisions) != n || decisions[n-1].String("pod") != pod.Key() {
 		t.Fatalf("round %d: evictd decided %d evictions so far, the last on %s; want %d and %s",
 			n, len(decisions), decisions[len(decisions)-1].String("pod"), n, pod.Key())
@@ -175,6 +186,20 @@ func (f *field) round(t *testing.T, n, rateMiB int) result {
 		t.Fatal(err)
 	}
 	return result{latency: ms(term - crossed.At), gap: ms(int64(crossed.Gap)), gone: ms(gone - crossed.At)}
+}
+
+// disturbed reports whether memory was short since the last Arm though no hog was there.
+func (f *field) disturbed() bool {
+	for {
+		select {
+		case sample, ok := <-f.watch.Samples():
+			if !ok || sample.Crossed {
+				return ok
+			}
+		default:
+			return false
+		}
+	}
 }
 
 // waitRoom waits until most of the distance is there again and returns it in bytes.

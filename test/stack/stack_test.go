@@ -1,14 +1,39 @@
 package stack_test
 
 import (
+	"bufio"
+	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/test/hog"
 	"github.com/evictd/evictd/test/stack"
 )
+
+const childEnv = "EVICTD_STACK_TEST_CHILD"
+
+// With childEnv the test binary is an owner that starts a pod, says where, and
+// waits to be killed.
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) == "" {
+		os.Exit(m.Run())
+	}
+	s, err := stack.Start(context.Background(), stack.Options{Name: "evictd-test"})
+	if err == nil {
+		_, err = runSleeper(context.Background(), s)
+	}
+	if err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	fmt.Println(s.Dir)
+	select {}
+}
 
 const sleeper = `
 apiVersion: v1
@@ -24,34 +49,42 @@ spec:
     volumeMounts: [{name: out, mountPath: /out}]
 `
 
-// A pod starts, sits in the cgroup that the kubelet would give it, ends, and
-// the stack leaves nothing: Close itself checks the machine for leftovers.
-func TestPodLivesAndLeavesNothing(t *testing.T) {
+func runSleeper(ctx context.Context, s *stack.Stack) (*stack.Pod, error) {
+	if _, err := hog.Install(ctx, s); err != nil {
+		return nil, err
+	}
+	manifest, err := stack.ReadManifest([]byte(sleeper))
+	if err != nil {
+		return nil, err
+	}
+	return s.RunPod(ctx, manifest)
+}
+
+func requireRoot(t *testing.T) {
+	t.Helper()
 	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
 		t.Skip("needs root: run make test")
 	}
+}
+
+// A pod starts, sits in the cgroup that the kubelet would give it, ends, and
+// the stack leaves nothing: Close itself checks the machine for leftovers.
+func TestPodLivesAndLeavesNothing(t *testing.T) {
+	requireRoot(t)
 	s, err := stack.Start(t.Context(), stack.Options{Name: "evictd-test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := false
-	defer func() {
-		if !closed {
-			_ = s.Close()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
-	}()
-	if _, err := hog.Install(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := stack.ReadManifest([]byte(sleeper))
+	})
+	pod, err := runSleeper(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod, err := s.RunPod(t.Context(), manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := s.CgroupRoot + "/kubepods/burstable/pod" + string(manifest.UID); pod.CgroupParent != want {
+	if want := s.CgroupRoot + "/kubepods/burstable/pod" + string(pod.UID); pod.CgroupParent != want {
 		t.Errorf("cgroup %s, want %s", pod.CgroupParent, want)
 	}
 	if running, err := pod.Running(t.Context()); err != nil || !running {
@@ -69,10 +102,46 @@ func TestPodLivesAndLeavesNothing(t *testing.T) {
 	if stray, _ := filepath.Glob("/sys/fs/cgroup/*" + pod.CgroupParent); len(stray) > 0 {
 		t.Errorf("the pod's cgroup is still there: %v", stray)
 	}
-	began := time.Now()
-	closed = true
-	if err := s.Close(); err != nil {
+}
+
+// An owner that is SIGKILLed cannot clean up: its containers run on until a
+// later run sweeps them away, and a living owner's stack is left alone.
+func TestALaterRunRemovesWhatAKilledOneLeft(t *testing.T) {
+	requireRoot(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("closed in %v", time.Since(began))
+	owner := exec.CommandContext(ctx, self)
+	owner.Env = append(os.Environ(), childEnv+"=1")
+	stdout, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := bufio.NewReader(stdout).ReadString('\n')
+	if dir = strings.TrimSpace(dir); err != nil || !filepath.IsAbs(dir) {
+		t.Fatalf("the owner said %q, %v; want the stack's directory", dir, err)
+	}
+	if err := stack.Sweep(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the stack of a living owner was swept away: %v", err)
+	}
+	_ = owner.Process.Kill()
+	_ = owner.Wait() // "signal: killed"
+	if err := stack.Sweep(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("directory of a killed owner: %v, want it gone", err)
+	}
+	if stray, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir)); len(stray) > 0 {
+		t.Errorf("cgroups of a killed owner are still there: %v", stray)
+	}
 }
