@@ -71,7 +71,7 @@ func (s *station) under() bool {
 func (s *station) quiet() {
 	s.Helper()
 	since := time.Now()
-	for deadline := since.Add(20 * time.Second); time.Since(since) < 300*time.Millisecond; time.Sleep(5 * time.Millisecond) {
+	for deadline := since.Add(20 * time.Second); time.Since(since) < 300*time.Millisecond; <-time.After(5 * time.Millisecond) {
 		s.mu.Lock()
 		if len(s.wakes) > 0 || s.under() {
 			since = time.Now()
@@ -238,5 +238,9 @@ func TestPodsThatVanishAreClosed(t *testing.T) {
 	root.remove(root.hierarchy.Path(root.name + "/kubepods"))
 	if got := observeBoth(t, as)[1]; got.State != eviction.Absent {
 		t.Errorf("allocatable memory without its cgroup is %+v, want absent", got)
+	}
+	root.limit(root.make("kubepods"), 10)
+	if got := observeBoth(t, as)[1]; got.State != eviction.Observed || got.Capacity != 10*mib {
+		t.Errorf("allocatable memory of the cgroup made again is %+v, want it observed", got)
 	}
 }

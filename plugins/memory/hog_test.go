@@ -98,7 +98,7 @@ func (h *hogMemory) fill(bytes, rate int) error {
 	for at := 0; at < len(b); at += os.Getpagesize() {
 		b[at] = 1
 		if rate > 0 && at%(256<<10) == 0 {
-			time.Sleep(time.Until(start.Add(time.Duration(int64(at) * int64(time.Second) / int64(rate)))))
+			<-time.After(time.Until(start.Add(time.Duration(int64(at) * int64(time.Second) / int64(rate)))))
 		}
 	}
 	return nil
@@ -210,11 +210,16 @@ func newOwnRoot(t *testing.T, h nodefs.Hierarchy, limitMiB int) ownRoot {
 	r.make("")
 	kubepods := r.make("kubepods")
 	if limitMiB > 0 {
-		if err := os.WriteFile(filepath.Join(kubepods, "memory.limit_in_bytes"), []byte(strconv.Itoa(limitMiB*mib)), 0); err != nil {
-			t.Fatal(err)
-		}
+		r.limit(kubepods, limitMiB)
 	}
 	return r
+}
+
+func (r ownRoot) limit(dir string, mibs int) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte(strconv.Itoa(mibs*mib)), 0); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // make makes a cgroup, which is removed when the test ends.
@@ -239,6 +244,6 @@ func (r ownRoot) remove(dir string) {
 			r.t.Error(err)
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }

@@ -189,7 +189,7 @@ func readFiles(h nodefs.Hierarchy, dirs []string) error {
 			return err
 		}
 		found := false
-		for _, line := range strings.Split(string(content), "\n") {
+		for _, line := range strings.Split(string(content), "\n") { //nolint:modernize // this is the plain way
 			if fields := strings.Fields(line); len(fields) == 2 && fields[0] == key {
 				if _, err := strconv.ParseInt(fields[1], 10, 64); err != nil {
 					return err

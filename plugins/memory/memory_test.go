@@ -150,14 +150,16 @@ func TestMeasure(t *testing.T) {
 		want eviction.Measurement
 	}{
 		"version 1": {
-			"node-v1", eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{ended, c1}},
+			"node-v1",
+			eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{ended, c1}},
 			eviction.Measurement{
 				State: eviction.Measured, WorkingSetBytes: eviction.Some(workingSet),
 				Containers: []eviction.ContainerMeasurement{{Name: "init"}, {Name: "main", WorkingSetBytes: eviction.Some(52428800 - 1048576)}},
 			},
 		},
 		"version 2": {
-			"node-v2", eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{c1}},
+			"node-v2",
+			eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{c1}},
 			eviction.Measurement{
 				State: eviction.Measured, WorkingSetBytes: eviction.Some(workingSet),
 				Containers: []eviction.ContainerMeasurement{{Name: "main", WorkingSetBytes: eviction.Some(52428800 - 1048576)}},
@@ -175,15 +177,18 @@ func TestMeasure(t *testing.T) {
 			},
 		},
 		"more cache than use": {
-			"node-v1", eviction.Pod{UID: "be", QoSClass: eviction.BestEffort},
+			"node-v1",
+			eviction.Pod{UID: "be", QoSClass: eviction.BestEffort},
 			eviction.Measurement{State: eviction.Measured, WorkingSetBytes: eviction.Some(0), Containers: []eviction.ContainerMeasurement{}},
 		},
 		"no cgroup": {
-			"node-v1", eviction.Pod{UID: "nobody", QoSClass: eviction.Guaranteed},
+			"node-v1",
+			eviction.Pod{UID: "nobody", QoSClass: eviction.Guaranteed},
 			eviction.Measurement{State: eviction.NoStats},
 		},
 		"a uid that is none": {
-			"node-v1", eviction.Pod{UID: "../../x", QoSClass: eviction.Guaranteed},
+			"node-v1",
+			eviction.Pod{UID: "../../x", QoSClass: eviction.Guaranteed},
 			eviction.Measurement{State: eviction.MeasurementUnknown, Err: `pod uid "../../x", want a plain file name`},
 		},
 	} {

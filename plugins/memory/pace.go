@@ -11,16 +11,22 @@ import (
 const (
 	// fillRate is the fastest that memory is expected to fill, in bytes per
 	// nanosecond: about 4 GB/s. It turns a distance into a time to look away.
+	//
+	// It holds with a level set too. On a node full of page cache the kernel
+	// drops as much cache as is allocated: the usage stands still, what is
+	// available falls at the full rate, and no level is ever passed.
 	fillRate = 4
-	// armedInterval is the longest time between looks while the kernel will call
-	// when the usage reaches the level. The level itself moves with the page
-	// cache, and the kernel does not call for that.
+	// armedInterval is the longest time between looks with a level set.
 	armedInterval = time.Second
-	// Close to a threshold the watcher looks each tightInterval, and after
-	// tightLooks of them each closeInterval, for a node may stay there for days.
-	tightInterval = 2 * time.Millisecond
-	closeInterval = 10 * time.Millisecond
-	tightLooks    = 100
+	// Close to a threshold the watcher looks each tightInterval, after
+	// tightLooks of them each closeInterval and after closeLooks each
+	// patientInterval: a look costs up to 0.2 ms of CPU, and a node may stay
+	// there for days.
+	tightInterval   = 2 * time.Millisecond
+	closeInterval   = 10 * time.Millisecond
+	patientInterval = 25 * time.Millisecond
+	tightLooks      = 100
+	closeLooks      = 1000
 	// A signal that stays under a threshold is told again after firstRepeat and
 	// then less and less often, up to maxRepeat.
 	firstRepeat = 200 * time.Millisecond
@@ -44,7 +50,7 @@ type pace struct {
 	nextRepeat  time.Time
 	repeatAfter time.Duration
 	wakeDebt    time.Time // when all wakes so far are paid for at one each wakeInterval
-	closeLooks  int
+	looksNear   int       // in a row within closeInterval of a threshold
 }
 
 // verdict is what one look at the memory comes to.
@@ -124,14 +130,19 @@ func (p *pace) compare(s nodefs.MemorySample) (crossed, under bool, distance int
 func (p *pace) approach(distance int64, longest time.Duration) time.Duration {
 	d := time.Duration(distance / fillRate)
 	if d > closeInterval {
-		p.closeLooks = 0
+		p.looksNear = 0
 		return min(d, longest)
 	}
-	if p.closeLooks < tightLooks {
-		p.closeLooks++
-		return min(max(d, tightInterval), longest)
+	p.looksNear++
+	switch {
+	case p.looksNear <= tightLooks:
+		d = max(d, tightInterval)
+	case p.looksNear <= closeLooks:
+		d = closeInterval
+	default:
+		d = patientInterval
 	}
-	return min(closeInterval, longest)
+	return min(d, longest)
 }
 
 func (p *pace) mayWake(now time.Time) bool {

@@ -151,6 +151,12 @@ func TestStayingCloseIsNotPolledTightlyForEver(t *testing.T) {
 	if v.again != closeInterval {
 		t.Errorf("again in %v, want %v after a while", v.again, closeInterval)
 	}
+	for range closeLooks {
+		v = s.look(closeInterval, available(101*mib))
+	}
+	if v.again != patientInterval {
+		t.Errorf("again in %v, want %v after a long while", v.again, patientInterval)
+	}
 	s.look(time.Second, available(900*mib))
 	if v = s.look(time.Second, available(101*mib)); v.again != tightInterval {
 		t.Errorf("again in %v, want %v on coming back", v.again, tightInterval)
@@ -161,19 +167,19 @@ func TestTheLevelFollowsThePageCache(t *testing.T) {
 	s := tell(t, 100*mib)
 	m := available(300 * mib)
 	v := s.look(0, m)
-	if want := int64(924*mib + pageSize); v.level != want {
+	if want := 924*mib + pageSize; v.level != want {
 		t.Errorf("level %d, want %d: a page beyond capacity less threshold", v.level, want)
 	}
 	// 50 MiB of inactive cache come: usage grows, what is available does not.
 	m.UsageBytes += 50 * mib
 	m.InactiveFileBytes = 50 * mib
-	if v = s.look(time.Second, m); v.level != int64(974*mib+pageSize) {
+	if v = s.look(time.Second, m); v.level != 974*mib+pageSize {
 		t.Errorf("level %d, want it 50 MiB higher", v.level)
 	}
 	// They become active: the usage stays, the level comes down.
 	m.InactiveFileBytes = 0
 	m.AvailableBytes -= 50 * mib
-	if v = s.look(time.Second, m); v.level != int64(924*mib+pageSize) {
+	if v = s.look(time.Second, m); v.level != 924*mib+pageSize {
 		t.Errorf("level %d, want it down again", v.level)
 	}
 }

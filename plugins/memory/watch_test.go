@@ -17,6 +17,9 @@ import (
 // onePoll is the default poll interval and a little more.
 const onePoll = defaultPollInterval + time.Millisecond
 
+// pass lets time pass on the clock of a synctest bubble.
+func pass(d time.Duration) { time.Sleep(d) }
+
 // fakeNode is a version 2 node of 1000 MiB in a directory, whose use a test
 // sets. Nothing in it calls, so the watcher lives on its poll alone.
 type fakeNode struct {
@@ -93,30 +96,30 @@ func TestWatchPollsWhereTheKernelDoesNotCall(t *testing.T) {
 		p := configured(t, n.facts())
 		ctx, cancel := context.WithCancel(t.Context())
 		wakes, done := watch(ctx, t, p, below(200))
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v with plenty of memory", got)
 		}
 		n.use(801)
-		time.Sleep(onePoll)
+		pass(onePoll)
 		if got := wakes(); len(got) != 1 || got[0] != (eviction.Wake{Signal: eviction.MemoryAvailable, Cause: "poll"}) {
 			t.Errorf("wakes within 100 ms of a crossing: %v, want one from the poll", got)
 		}
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if got := len(wakes()); got < 15 || got > 25 {
 			t.Errorf("%d wakes in 10 s under the threshold, want about 20", got)
 		}
 		n.use(799)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		wakes()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v after it was over", got)
 		}
 		n.use(801)
-		time.Sleep(closeInterval + time.Millisecond)
+		pass(patientInterval + time.Millisecond)
 		if got := wakes(); len(got) != 1 {
-			t.Errorf("wakes within %v of a crossing from near: %v, want one", closeInterval, got)
+			t.Errorf("wakes within %v of a crossing from near: %v, want one", patientInterval, got)
 		}
 		cancel()
 		done.Wait()
@@ -134,12 +137,12 @@ func TestWatchGoesOnWithANewConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		before.use(900)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v for the former node", got)
 		}
 		after.use(900)
-		time.Sleep(onePoll)
+		pass(onePoll)
 		if got := wakes(); len(got) != 1 {
 			t.Errorf("wakes for the new node: %v, want one", got)
 		}
@@ -154,14 +157,14 @@ func TestWatchOfCgroupsThatComeAndGo(t *testing.T) {
 		p := configured(t, n.facts())
 		ctx, cancel := context.WithCancel(t.Context())
 		wakes, done := watch(ctx, t, p, eviction.WatchThreshold{Signal: eviction.AllocatableMemoryAvailable, Threshold: eviction.Threshold{Fraction: 0.5}})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v without a cgroup of pods", got)
 		}
 		writeTree(t, filepath.Join(n.root, "sys/fs/cgroup/kubepods"), map[string]string{
 			"memory.current": "90\n", "memory.max": "100\n", "memory.stat": "inactive_file 10\n",
 		})
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		if got := wakes(); len(got) != 1 || got[0].Signal != eviction.AllocatableMemoryAvailable {
 			t.Errorf("wakes once it is there: %v, want one", got)
 		}
@@ -176,7 +179,7 @@ func TestWatchOfNothingOfOursWaitsForItsEnd(t *testing.T) {
 		p := configured(t, n.facts())
 		ctx, cancel := context.WithCancel(t.Context())
 		wakes, done := watch(ctx, t, p, eviction.WatchThreshold{Signal: eviction.PIDAvailable, Threshold: eviction.Threshold{Amount: 1}})
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		cancel()
 		done.Wait()
 		if got := wakes(); len(got) != 0 {

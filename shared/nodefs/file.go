@@ -110,7 +110,7 @@ func (f *File) pread(p []byte) (int, error) {
 	}
 	for {
 		n, err := unix.Pread(f.fd, p, 0)
-		if err != unix.EINTR { //nolint:errorlint // x/sys returns a bare Errno
+		if err != unix.EINTR {
 			return n, err
 		}
 	}

@@ -97,11 +97,8 @@ func afterKey(b, key []byte) ([]byte, bool) {
 	if bytes.HasPrefix(b, key[1:]) {
 		return b[len(key)-1:], true
 	}
-	i := bytes.Index(b, key)
-	if i < 0 {
-		return nil, false
-	}
-	return b[i+len(key):], true
+	_, after, ok := bytes.Cut(b, key)
+	return after, ok
 }
 
 func missing(key []byte) error {

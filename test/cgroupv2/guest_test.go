@@ -187,11 +187,11 @@ func TestGuestWatch(t *testing.T) {
 			d.makePod(t)
 			write(t, cgroups+"/"+d.kubepods+"/memory.max", strconv.Itoa(100*mib))
 			p := d.configured(t)
+			node := eviction.Threshold{Amount: observe(t, p, eviction.MemoryAvailable).Available - 20*mib}
 			ctx, cancel := context.WithCancel(t.Context())
 			wakes := make(chan eviction.Wake, 100)
 			var watching sync.WaitGroup
 			watching.Go(func() {
-				node := eviction.Threshold{Amount: observe(t, p, eviction.MemoryAvailable).Available - 20*mib}
 				req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{
 					{Signal: eviction.AllocatableMemoryAvailable, Threshold: eviction.Threshold{Fraction: 0.8}},
 					{Signal: eviction.MemoryAvailable, Threshold: node},
