@@ -21,7 +21,7 @@ func beHost(dir string) {
 		<-s.Started()
 		_, _ = os.Stdout.WriteString("started\n")
 	}()
-	ctx := context.Background() //nolint:forbidigo // this is a main
+	ctx := context.Background()
 	if err := s.Run(ctx); err != nil {
 		panic(err)
 	}

@@ -72,7 +72,7 @@ type testHost struct {
 // depends on the umask.
 func privateDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "evictd") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp("", "evictd")
 	if err != nil {
 		t.Fatal(err)
 	}
