@@ -87,7 +87,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.killCtx = killCtx
 	defer cancelKills()
 	l.resume() //nolint:contextcheck // a kill outlives ctx, see killCtx
-	select { // The change that brought the first plugins is no news.
+	select {   // The change that brought the first plugins is no news.
 	case <-l.Changed:
 	default:
 	}
