@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // chatter prints to standard output in every way, in a chatty plugin.
 func chatter(when string) {
 	if os.Getenv(role) == "chatty" {
-		fmt.Println("fmt", when) //nolint:forbidigo // what a careless plugin does
+		fmt.Println("fmt", when)
 		_, _ = os.Stdout.WriteString("os.Stdout " + when + "\n")
 		_, _ = syscall.Write(1, []byte("descriptor 1 "+when+"\n"))
 		child := exec.Command("/bin/echo", "child process", when)
@@ -116,7 +116,7 @@ type process struct {
 // start runs the plugin kind as the host would.
 func start(t *testing.T, kind string, autoMTLS bool) *process {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sdk") //nolint:usetesting // t.TempDir may exceed the 107 bytes of a socket's path
+	dir, err := os.MkdirTemp("", "sdk") // t.TempDir may exceed the 107 bytes of a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}

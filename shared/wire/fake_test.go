@@ -78,7 +78,7 @@ func (f *fake) plugin() eviction.Plugin {
 // listen returns a listener on a new unix socket.
 func listen(tb testing.TB) net.Listener {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "wire") //nolint:usetesting // t.TempDir may exceed the 107 bytes of a socket's path
+	dir, err := os.MkdirTemp("", "wire") // t.TempDir may exceed the 107 bytes of a socket's path
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -16,6 +16,9 @@ const (
 	PluginName = "eviction"
 	// MaxMessageBytes limits a message in either direction, on both sides.
 	MaxMessageBytes = 8 << 20
+
+	// window is how many bytes may be on their way to a plugin.
+	window = 1 << 20
 )
 
 // Handshake tells a plugin that it was started by the host and not by hand. It
@@ -44,6 +47,10 @@ func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 		grpc.MaxRecvMsgSize(MaxMessageBytes), // 4 MiB by default
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.ForceServerCodecV2(newCodec()),
+		// A ranking of 500 pods does not fit the default window of 64 KiB and would
+		// stop halfway for a window update.
+		grpc.InitialWindowSize(window),
+		grpc.InitialConnWindowSize(window),
 	)...)
 }
 
