@@ -38,7 +38,7 @@ func BenchmarkMeasure(b *testing.B) {
 }
 
 func benchmarkMeasure(b *testing.B, h nodefs.Hierarchy, n int) {
-	root := fmt.Sprintf("/evictd-bench-%d-%d", os.Getpid(), n)
+	root := fmt.Sprintf("/evictd-measure-%d-%d", os.Getpid(), n)
 	pods, dirs := makePods(b, h, root, n)
 	p := newPlugin()
 	if err := p.configure(b.Context(), eviction.NodeFacts{RootDir: "/", CgroupRoot: root, CgroupDriver: "cgroupfs"}, config{}); err != nil {

@@ -164,7 +164,7 @@ func TestWatchOfCgroupsThatComeAndGo(t *testing.T) {
 		writeTree(t, filepath.Join(n.root, "sys/fs/cgroup/kubepods"), map[string]string{
 			"memory.current": "90\n", "memory.max": "100\n", "memory.stat": "inactive_file 10\n",
 		})
-		pass(200 * time.Millisecond)
+		pass(onePoll)
 		if got := wakes(); len(got) != 1 || got[0].Signal != eviction.AllocatableMemoryAvailable {
 			t.Errorf("wakes once it is there: %v, want one", got)
 		}

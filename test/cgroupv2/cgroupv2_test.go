@@ -71,7 +71,6 @@ func runGuest(t *testing.T, uml, dir, initramfs string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var console bytes.Buffer
-	// #nosec: all arguments are ours.
 	cmd := exec.CommandContext(ctx, uml, "mem=256M", "initrd="+initramfs, "rdinit=/init",
 		"con=null", "con0=null,fd:1", "con1=null", "uml_dir="+dir, "quiet")
 	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir))
