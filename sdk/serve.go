@@ -54,8 +54,8 @@ func serve(p Plugin) error {
 	// go-plugin prints the handshake to os.Stdout and then diverts both streams
 	// to the host's SyncStdout, which would lose them. So it sees the real stdout
 	// for a moment, and the first call, which comes after all that, restores them.
-	out, err := os.Stdout, os.Stderr
-	end := newEnding(func() { os.Stdout, os.Stderr = out, err })
+	out, log := os.Stdout, os.Stderr
+	end := newEnding(func() { os.Stdout, os.Stderr = out, log })
 	var server *grpc.Server
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
