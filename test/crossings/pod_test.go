@@ -31,8 +31,8 @@ func (f *field) run(t *testing.T, name string, mib, rateMiB int, resources map[s
 	if len(resources) == 0 {
 		command = append(command, "--go", "/station/go")
 	}
-	f.started++
-	uid := fmt.Sprintf("6d9e1c6e-0000-4000-8000-%012d", f.started)
+	f.pods++
+	uid := fmt.Sprintf("6d9e1c6e-0000-4000-8000-%012d", f.pods)
 	pod, err := f.stack.RunPod(t.Context(), &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "crossings", Name: name, UID: types.UID(uid)},
