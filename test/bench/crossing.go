@@ -89,8 +89,8 @@ type crosser struct {
 	hog    *hog
 	kernel *notifier
 	daemon *daemon
-	// lists has the time of the first listing of pods since it was emptied: the
-	// pass has observed and decided that a pod must go.
+	// lists has the time of the first listing of pods since it was emptied: a pass
+	// has begun to look for a victim.
 	lists chan time.Duration
 	// stops has the time of each StopContainer, which is answered when the hog's
 	// memory is free again, as that of a killed container is.
@@ -214,7 +214,7 @@ func (r *reactions) part(first reactions) *part {
 	}
 	missed := float64(r.missed)
 	add("kernel's notification", r.kernel, first.kernel, nil)
-	add("eviction decided, pods listed", r.listed, first.listed, map[string]float64{})
+	add("runtime asked for pods", r.listed, first.listed, map[string]float64{})
 	add("victim chosen (logged)", r.chosen, first.chosen, map[string]float64{"missed": missed, "budget_p50_us": budgetCrossingP50, "budget_p99_us": budgetCrossingP99})
 	add("StopContainer called", r.stopped, first.stopped, map[string]float64{"missed": missed})
 	return p
