@@ -55,6 +55,19 @@ type endingStream struct {
 
 func (s *endingStream) Context() context.Context { return s.ctx }
 
+// RecvMsg also returns when the end has begun: go-plugin's broker waits in it
+// whatever the context says. gRPC ends the inner call with the stream.
+func (s *endingStream) RecvMsg(m any) error {
+	received := make(chan error, 1)
+	go func() { received <- s.ServerStream.RecvMsg(m) }()
+	select {
+	case err := <-received:
+		return err
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
 // end stops server when the calls in flight have been answered, or when
 // patience is over. It is called once.
 func (e *ending) end(server *grpc.Server, patience time.Duration) {
