@@ -4,15 +4,15 @@
 set -eu
 
 missing=
-need() { # need PACKAGE COMMAND-OR-FILE
-	command -v "$2" >/dev/null 2>&1 || ls $2 >/dev/null 2>&1 || missing="$missing $1"
+need() { # need PACKAGE COMMAND
+	command -v "$2" >/dev/null 2>&1 || missing="$missing $1"
 }
 PATH=$PATH:/usr/sbin:/sbin
 need containerd containerd
 need runc runc
 need busybox-static busybox
 need gcc gcc
-need libc6-dev '/usr/lib/*/libc.a'
+ls /usr/lib/*/libc.a >/dev/null 2>&1 || missing="$missing libc6-dev" # for -static
 [ "${1:-}" != --uml ] || need user-mode-linux linux.uml
 
 [ -n "$missing" ] || exit 0
@@ -31,6 +31,6 @@ trap 'rm -f "$log"' EXIT
 # The package lists of a fresh machine are empty; those of an old one may name versions that are gone.
 if ! { apt-get -q update && apt-get -qy install --no-install-recommends $missing; } >"$log" 2>&1; then
 	tail -n 20 "$log" >&2
-	echo "cannot install$missing" >&2
+	echo "cannot install$missing; the end of apt-get's output is above" >&2
 	exit 1
 fi
