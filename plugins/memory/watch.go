@@ -112,14 +112,9 @@ func lookOnce(p *pace, gauge *nodefs.MemoryGauge, a *alarm, b *nodefs.Buffer) ve
 
 // waitForNext waits until it is time to look again and returns what said so.
 func waitForNext(ctx context.Context, again time.Duration, a *alarm) (cause string) {
-	timer := time.NewTimer(min(minGap, max(again, 0)))
+	looked := time.Now()
+	timer := time.NewTimer(max(again, minGap))
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return causePoll
-	case <-timer.C:
-	}
-	timer.Reset(again - minGap)
 	var rings <-chan struct{}
 	if a != nil {
 		rings = a.rings
@@ -130,6 +125,11 @@ func waitForNext(ctx context.Context, again time.Duration, a *alarm) (cause stri
 	case <-timer.C:
 		return causePoll
 	case <-rings:
-		return causeKernel
 	}
+	timer.Reset(minGap - time.Since(looked))
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return causeKernel
 }

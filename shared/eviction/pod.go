@@ -22,7 +22,8 @@ type Pod struct {
 	Annotations map[string]string
 	Priority    int32
 	QoSClass    QoSClass
-	// StartTime is status.startTime, zero when the pod has none.
+	// StartTime is status.startTime or, of a pod that the host found through the
+	// container runtime only, when its sandbox was made. Zero when not known.
 	StartTime time.Time
 	// OwnerKind is the kind of the controlling owner, "" without one.
 	OwnerKind string
@@ -32,7 +33,8 @@ type Pod struct {
 	EphemeralStorageRequestBytes int64
 	Volumes                      []Volume
 	// Containers are those known to the runtime, so that a plugin finds their
-	// figures by id. Empty when the pod source has no runtime.
+	// figures by id. Only sent with MeasureRequest.Detail DetailContainers, and
+	// empty when the pod source has no runtime.
 	Containers []Container
 }
 

@@ -31,8 +31,8 @@ func (l *Loop) rank(ctx context.Context, roster Roster, t policy.Threshold, o ev
 		return r
 	}
 	rows := make([]eviction.Candidate, len(candidates))
-	for i, p := range candidates {
-		rows[i] = eviction.Candidate{Pod: p.Row, Measurement: measured[p.Row.UID]}
+	for i, row := range rowsOf(candidates, eviction.DetailPod) {
+		rows[i] = eviction.Candidate{Pod: row, Measurement: measured[row.UID]}
 	}
 	fallback := rank.Sort(rows, rank.For(t.Signal))
 	req := eviction.RankRequest{
@@ -87,7 +87,7 @@ func (l *Loop) measure(ctx context.Context, roster Roster, s eviction.Signal, de
 		}
 		req := eviction.MeasureRequest{
 			Pass: l.passes, View: eviction.ViewBefore, Detail: detail,
-			Signals: []eviction.Signal{s}, Pods: rowsOf(missing),
+			Signals: []eviction.Signal{s}, Pods: rowsOf(missing, detail),
 		}
 		err := p.Plugin.Measurer.Measure(ctx, req, func(m eviction.Measurement) {
 			if m.State != eviction.MeasurementUnknown {
@@ -113,10 +113,15 @@ func (l *Loop) measure(ctx context.Context, roster Roster, s eviction.Signal, de
 	return got
 }
 
-func rowsOf(ps []pods.Pod) []eviction.Pod {
+// rowsOf returns the rows of pods. Containers only cost time on the wire unless
+// somebody is to look into them.
+func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
 	rows := make([]eviction.Pod, len(ps))
 	for i := range ps {
 		rows[i] = ps[i].Row
+		if detail != eviction.DetailContainers {
+			rows[i].Containers = nil
+		}
 	}
 	return rows
 }
