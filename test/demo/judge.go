@@ -37,10 +37,10 @@ func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (st
 	}
 	raised := false
 	for _, r := range s.agent.Records("condition changed") {
-		raised = raised || r.String("condition") == "MemoryPressure"
+		raised = raised || r.String("condition") == "MemoryPressure" && r.String("status") == "true"
 	}
 	if !raised {
-		return "", errors.New("evictd never changed the condition MemoryPressure")
+		return "", errors.New("evictd never raised the condition MemoryPressure")
 	}
 	status, err := s.agent.Status(ctx)
 	if err != nil {

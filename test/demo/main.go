@@ -36,9 +36,9 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	verdict, err := play(ctx, o)
-	var left *leftBehindError
+	var left *stack.LeftBehindError // louder than any other error, also than Ctrl-C
 	switch {
-	// Not ctx's own error: calls that it cut short may report something else.
+	// Not err's kind decides: calls that Ctrl-C cut short report all sorts of errors.
 	case ctx.Err() != nil && !errors.As(err, &left):
 		fmt.Fprintln(os.Stderr, "demo: interrupted, everything is cleaned up")
 		return 130
@@ -74,13 +74,8 @@ func play(ctx context.Context, o options) (verdict string, err error) {
 	defer func() { //nolint:contextcheck // cleaning up must work after Ctrl-C
 		show.line("stage", "removing everything")
 		if closeErr := s.Close(); closeErr != nil {
-			verdict, err = "", errors.Join(err, &leftBehindError{closeErr})
+			verdict, err = "", errors.Join(err, closeErr)
 		}
 	}()
 	return (&story{options: o, stack: s, show: show}).play(ctx)
 }
-
-// leftBehindError is louder than any other, also than Ctrl-C.
-type leftBehindError struct{ error }
-
-func (e *leftBehindError) Error() string { return "cleaning up: " + e.error.Error() }

@@ -50,6 +50,9 @@ func (s *story) play(ctx context.Context) (string, error) {
 		return "", err
 	}
 	verdict, err := s.evict(ctx)
+	if err != nil && ctx.Err() == nil && s.agent != nil {
+		s.show.line("evictd", "the end of its log:\n%s", s.agent.LogTail())
+	}
 	return verdict, errors.Join(err, s.finish(ctx))
 }
 

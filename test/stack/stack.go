@@ -181,6 +181,17 @@ func (s *Stack) command(ctx context.Context, script, group, name string, args ..
 	return cmd
 }
 
+// A LeftBehindError says what Close could not remove; the next Start tries again.
+type LeftBehindError struct {
+	Stack string
+	Err   error
+}
+
+func (e *LeftBehindError) Error() string { return "clean up " + e.Stack + ": " + e.Err.Error() }
+
+// Unwrap returns the reasons.
+func (e *LeftBehindError) Unwrap() error { return e.Err }
+
 // Close removes the stack. It does not depend on any context, so that it works
 // after Ctrl-C, and reports everything that it could not remove.
 func (s *Stack) Close() error {
@@ -192,5 +203,8 @@ func (s *Stack) Close() error {
 	err := s.record.remove(ctx, s.hierarchies)
 	s.commands.Wait()
 	reapShims()
-	return err
+	if err != nil {
+		return &LeftBehindError{Stack: s.record.ID, Err: err}
+	}
+	return nil
 }
