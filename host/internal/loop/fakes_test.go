@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -183,6 +184,8 @@ func (n *node) Kill(ctx context.Context, k Kill) error {
 	}
 	select {
 	case <-time.After(wait):
+	case <-time.After(actuate.Timeout(k.GraceSeconds)):
+		return actuate.ErrTimeout
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -30,7 +30,8 @@ type Kill struct {
 
 // A Killer ends pods. Both methods are called from goroutines beside the loop.
 type Killer interface {
-	// Kill returns when the pod's containers were stopped. It must keep to ctx.
+	// Kill returns when the pod's containers were stopped. It gives up after
+	// actuate.Timeout with an error that wraps actuate.ErrTimeout.
 	Kill(ctx context.Context, k Kill) error
 	// Finished reports whether nothing of the pod runs any more.
 	Finished(ctx context.Context, k Kill) (bool, error)
