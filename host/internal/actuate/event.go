@@ -8,8 +8,6 @@ const (
 	// ReasonExceededGracePeriod marks a kill that took longer than Timeout.
 	ReasonExceededGracePeriod  = "ExceededGracePeriod"
 	MessageExceededGracePeriod = "Container runtime did not kill the pod within specified grace period."
-	// ReasonEvictionThresholdMet marks the node's event before it acts.
-	ReasonEvictionThresholdMet = "EvictionThresholdMet"
 	// ReasonPreempting marks a pod that made room for a critical one.
 	ReasonPreempting = "Preempting"
 )

@@ -70,7 +70,7 @@ func (l *Loop) candidates(s pods.Snapshot) []pods.Pod {
 	var out []pods.Pod
 	for _, p := range s.Pods {
 		_, dying := l.flights[p.Row.UID]
-		if p.HasManifest && !policy.IsCritical(p.API) && (!dying || l.Settings.Pacing == PacingKubelet) {
+		if p.HasManifest && policy.Evictable(p.API) && (!dying || l.Settings.Pacing == PacingKubelet) {
 			out = append(out, p)
 		}
 	}

@@ -39,7 +39,6 @@ type Loop struct {
 	nextFull   time.Time
 	retry      time.Duration
 	passes     uint64
-	lastSeen   map[eviction.Signal]eviction.Observation
 	lastUsage  map[usageKey]eviction.Measurement
 	met        map[policy.Key]bool // thresholds that were logged as met
 	unobserved map[eviction.Signal]bool
@@ -64,7 +63,6 @@ func New(o Options) *Loop {
 		reports:    make(chan report),
 		pacers:     map[family]*pacer{},
 		pending:    map[family]string{},
-		lastSeen:   map[eviction.Signal]eviction.Observation{},
 		lastUsage:  map[usageKey]eviction.Measurement{},
 		met:        map[policy.Key]bool{},
 		unobserved: map[eviction.Signal]bool{},
@@ -135,7 +133,14 @@ func (l *Loop) Apply(ctx context.Context, s Settings) error {
 }
 
 func (l *Loop) apply(ctx context.Context, s Settings) {
+	former := l.Settings.Thresholds
 	l.Settings = s
+	for _, t := range former {
+		if !slices.ContainsFunc(s.Thresholds, func(u policy.Threshold) bool { return u.Signal == t.Signal }) {
+			l.Metrics.SignalGone(t.Signal)
+			l.forget(t.Signal)
+		}
+	}
 	l.followPlugins(ctx)
 	l.nextFull = time.Now()
 }

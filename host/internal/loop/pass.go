@@ -88,7 +88,6 @@ func (l *Loop) note(k look, signals []eviction.Signal, observed map[eviction.Sig
 		if !ok || o.State != eviction.Observed {
 			continue
 		}
-		l.lastSeen[s] = o
 		l.Metrics.Observed(s, o.Available, o.Capacity)
 		l.Log.Debug("signal observed", "signal", s, "available", o.Available, "capacity", o.Capacity, "components", o.Components)
 	}

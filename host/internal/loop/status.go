@@ -106,6 +106,14 @@ func (l *Loop) publish(observed map[eviction.Signal]eviction.Observation, a poli
 	l.snapshot.Store(&next)
 }
 
+// forget drops a signal that no threshold names any more.
+func (l *Loop) forget(gone eviction.Signal) {
+	next := *l.snapshot.Load()
+	next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s SignalStatus) bool { return s.Signal == gone })
+	l.snapshot.Store(&next)
+	delete(l.unobserved, gone)
+}
+
 // publishEvictions shows what became of a kill without waiting for a pass.
 func (l *Loop) publishEvictions() {
 	next := *l.snapshot.Load()

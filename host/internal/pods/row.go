@@ -8,13 +8,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Row returns the compact row of pod, without labels and annotations (see
-// Filter). It keeps containers and changes nothing.
+// Row returns the compact row of pod. It has all labels and annotations, of
+// which a plugin is sent those that it asked for. It keeps containers and the
+// pod's maps, and changes nothing.
 func Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 	row := eviction.Pod{
 		UID:                          string(pod.UID),
 		Namespace:                    pod.Namespace,
 		Name:                         pod.Name,
+		Labels:                       pod.Labels,
+		Annotations:                  pod.Annotations,
 		QoSClass:                     qosClass(pod),
 		MemoryRequestBytes:           Request(pod, v1.ResourceMemory),
 		EphemeralStorageRequestBytes: Request(pod, v1.ResourceEphemeralStorage),
@@ -31,29 +34,6 @@ func Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 		row.OwnerKind = owner.Kind
 	}
 	return row
-}
-
-// Filter returns row with those labels and annotations of pod that a plugin
-// wants to see.
-func Filter(row eviction.Pod, pod *v1.Pod, wantLabels, wantAnnotations []string) eviction.Pod {
-	row.Labels = pick(pod.Labels, wantLabels)
-	row.Annotations = pick(pod.Annotations, wantAnnotations)
-	return row
-}
-
-func pick(from map[string]string, want []string) map[string]string {
-	var out map[string]string
-	for _, key := range want {
-		value, ok := from[key]
-		if !ok {
-			continue
-		}
-		if out == nil {
-			out = make(map[string]string, len(want))
-		}
-		out[key] = value
-	}
-	return out
 }
 
 // Request is what the pod requests of a resource by the kubelet's rule for
