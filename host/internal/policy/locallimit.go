@@ -1,0 +1,137 @@
+package policy
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// What a violation of a pod's own limits counts as among evictions: the values
+// of eviction_signal in the kubelet's metric.
+const (
+	LabelEmptyDirLimit         = "emptydirfs.limit"
+	LabelPodStorageLimit       = "ephemeralpodfs.limit"
+	LabelContainerStorageLimit = "ephemeralcontainerfs.limit"
+)
+
+// LocalGraceSeconds is the grace period of a pod that is over a limit of its own.
+const LocalGraceSeconds = hardGraceSeconds
+
+// LocalViolation says which of its own limits on local storage a pod is over.
+type LocalViolation struct {
+	// Label is one of LabelEmptyDirLimit, LabelPodStorageLimit and
+	// LabelContainerStorageLimit.
+	Label string
+	// Message is what the pod is told. It ends with a space.
+	Message string
+}
+
+// HasLocalLimits reports whether pod could ever be evicted for its use of local
+// storage. Others need not be measured for it.
+func HasLocalLimits(pod *v1.Pod) bool {
+	if !Evictable(pod) {
+		return false
+	}
+	for i := range pod.Spec.Volumes {
+		if emptyDirLimit(&pod.Spec.Volumes[i]) != nil {
+			return true
+		}
+	}
+	return podStorageLimit(pod) != nil // includes those of containers
+}
+
+// CheckLocalLimits returns the limit on local storage that pod is over, and
+// false if there is none: first those of its emptyDir volumes, then that of the
+// pod, then those of its containers (localStorageEviction). m has containers,
+// volumes and the pod's ephemeral storage. A pod that is not measured is over
+// none, and a critical pod never is.
+func CheckLocalLimits(pod *v1.Pod, m eviction.Measurement, layout eviction.Layout) (LocalViolation, bool) {
+	if !Evictable(pod) || m.State != eviction.Measured {
+		return LocalViolation{}, false
+	}
+	if v, ok := emptyDirViolation(pod, m.Volumes); ok {
+		return v, true
+	}
+	if v, ok := podStorageViolation(pod, m.EphemeralStorageUsedBytes); ok {
+		return v, true
+	}
+	return containerStorageViolation(pod, m.Containers, layout)
+}
+
+// emptyDirViolation finds the first volume of the spec that is over its limit, of
+// any medium. Of several figures for a volume the last one counts. A volume
+// without a figure, which the kubelet cannot stand, is not over any limit.
+func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement) (LocalViolation, bool) {
+	used := make(map[string]int64, len(volumes))
+	for _, v := range volumes {
+		if v.UsedBytes.OK {
+			used[v.Name] = v.UsedBytes.Value
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		limit := emptyDirLimit(volume)
+		if usedBytes, ok := used[volume.Name]; ok && limit != nil && limit.CmpInt64(usedBytes) < 0 {
+			message := fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit)
+			return LocalViolation{LabelEmptyDirLimit, message}, true
+		}
+	}
+	return LocalViolation{}, false
+}
+
+// emptyDirLimit returns nil if volume is no emptyDir or may grow without limit,
+// which is also what a limit of 0 means.
+func emptyDirLimit(volume *v1.Volume) *resource.Quantity {
+	if volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil || volume.EmptyDir.SizeLimit.Sign() <= 0 {
+		return nil
+	}
+	return volume.EmptyDir.SizeLimit
+}
+
+// podStorageViolation compares all that the pod uses with the limits of those
+// containers that have one: a container without a limit lives on the others'. A
+// limit of 0 counts here: with it the pod may use nothing.
+func podStorageViolation(pod *v1.Pod, used eviction.Figure) (LocalViolation, bool) {
+	limit := podStorageLimit(pod)
+	if limit == nil || !used.OK || limit.CmpInt64(used.Value) >= 0 {
+		return LocalViolation{}, false
+	}
+	message := fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
+	return LocalViolation{LabelPodStorageLimit, message}, true
+}
+
+// containerStorageViolation finds the first container of the figures that is over
+// its limit. Init containers, with sidecars, have none of their own, and 0 is
+// no limit. Writable layers count if images are not on a filesystem of their own:
+// as in the kubelet they do not where only images are, although they share the
+// disk with the logs then.
+func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasurement, layout eviction.Layout) (LocalViolation, bool) {
+	limits := make(map[string]*resource.Quantity, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if limit := storageLimit(c); limit != nil && !limit.IsZero() {
+			limits[c.Name] = limit
+		}
+	}
+	for _, c := range containers {
+		used := storageUsed(c.LogsUsedBytes)
+		if layout == eviction.LayoutShared {
+			used.Add(storageUsed(c.RootfsUsedBytes))
+		}
+		if limit, ok := limits[c.Name]; ok && limit.Cmp(used) < 0 {
+			message := fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
+			return LocalViolation{LabelContainerStorageLimit, message}, true
+		}
+	}
+	return LocalViolation{}, false
+}
+
+func storageUsed(f eviction.Figure) resource.Quantity {
+	if !f.OK {
+		return resource.Quantity{}
+	}
+	return figure(f.Value, eviction.FormatBinarySI)
+}
