@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// reasonRejected is the reason that a pod is rejected for: the kubelet's, which
+// is the one of evictions.
+const reasonRejected = "Evicted"
+
+// Admission is the answer to a pod that wants to start on this node.
+type Admission struct {
+	Admit bool
+	// Reason and Message are for the status of a pod that is not admitted.
+	Reason, Message string
+}
+
+// Admit decides whether pod, of the given class, may start while the node reports
+// conditions. Any condition keeps all pods out that are not critical, but memory
+// pressure alone only those that are BestEffort and do not tolerate it. The
+// message lists conditions by name, where the kubelet's order is random.
+func Admit(pod *v1.Pod, class eviction.QoSClass, conditions []eviction.Condition) Admission {
+	reported := slices.Compact(slices.Sorted(slices.Values(conditions)))
+	switch {
+	case len(reported) == 0, IsCritical(pod):
+		return Admission{Admit: true}
+	case len(reported) == 1 && reported[0] == eviction.MemoryPressure:
+		if class != eviction.BestEffort || slices.ContainsFunc(pod.Spec.Tolerations, toleratesMemoryPressure) {
+			return Admission{Admit: true}
+		}
+	}
+	return Admission{Reason: reasonRejected, Message: fmt.Sprintf("The node had condition: %v. ", reported)}
+}
+
+// toleratesMemoryPressure reports whether t matches the taint that goes with
+// MemoryPressure. The taint has no value, so that comparisons never match.
+func toleratesMemoryPressure(t v1.Toleration) bool {
+	if t.Key != "" && t.Key != v1.TaintNodeMemoryPressure || t.Effect != "" && t.Effect != v1.TaintEffectNoSchedule {
+		return false
+	}
+	switch t.Operator {
+	case v1.TolerationOpExists:
+		return true
+	case "", v1.TolerationOpEqual:
+		return t.Value == ""
+	default:
+		return false
+	}
+}
