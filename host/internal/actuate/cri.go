@@ -58,6 +58,9 @@ func (k *CRI) Kill(ctx context.Context, t Target, graceSeconds int64) error {
 		return k.retry(ctx, "stop container "+id, func() error {
 			left := graceSeconds - int64(time.Since(started)/time.Second)
 			_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(left, 0)})
+			if err != nil && k.exited(ctx, id) {
+				return nil
+			}
 			return err
 		})
 	})
@@ -83,6 +86,14 @@ func (k *CRI) Finished(ctx context.Context, uid string) (bool, error) {
 		return false, err
 	}
 	return !slices.ContainsFunc(sandboxes, pods.Ready) && !slices.ContainsFunc(containers, pods.Running), nil
+}
+
+// exited reports whether a container is known to run no more. A container that
+// ends by itself while it is being stopped makes containerd 1.6 answer an error
+// (Unknown: "failed to kill container ... ttrpc: closed").
+func (k *CRI) exited(ctx context.Context, id string) bool {
+	list, err := k.client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
+	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !pods.Exited(c) })
 }
 
 // resolve finds what is left of a pod of which only the uid is known.

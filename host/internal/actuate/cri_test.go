@@ -127,6 +127,18 @@ func TestAFailedCallIsNamedAndTheSandboxStillGoes(t *testing.T) {
 	}
 }
 
+// containerd 1.6 answered an error for a container that had ended by itself, and
+// the log said "pod not killed" of a pod that was gone.
+func TestAContainerThatEndsByItselfMeanwhileIsKilled(t *testing.T) {
+	s := fakecri.New()
+	gone := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", Exited: true}}})
+	s.Inject(fakecri.StopContainer, fakecri.Fault{Err: status.Error(codes.Unknown, "failed to kill container: ttrpc: closed")})
+	err := NewCRI(s.Client()).Kill(t.Context(), Target{UID: "u", SandboxIDs: []string{gone.SandboxID}, ContainerIDs: gone.ContainerIDs}, 1)
+	if err != nil {
+		t.Errorf("error %v, want none", err)
+	}
+}
+
 func TestARuntimeThatIsAwayIsAskedAgainWithWhatIsLeftOfTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
