@@ -41,7 +41,7 @@ func TestMemoryPluginOnVersion2(t *testing.T) {
 func makeInitramfs(t *testing.T, dir string) string {
 	t.Helper()
 	binary := filepath.Join(dir, "guest.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-o", binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the guest: %v\n%s", err, out)

@@ -51,7 +51,7 @@ func build(t testing.TB, name, out string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, programs[name])
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", out, programs[name])
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if msg, err := cmd.CombinedOutput(); err != nil {
