@@ -1,0 +1,195 @@
+package summary
+
+import (
+	"errors"
+	"fmt"
+)
+
+const (
+	// MaxBytes is how large a summary may be. That of 500 pods has 1 MB.
+	MaxBytes = 64 << 20
+	// maxEntries is how many pods, containers and volumes a summary may have in
+	// all. An empty one takes three bytes to write and a hundred to keep.
+	maxEntries = 1 << 18
+)
+
+// Decode reads the JSON of a summary. A value that the kubelet's types cannot
+// hold is an error with its path, not a missing figure: a missing one ends a
+// pressure. For the same reason JSON that has no node in it, such as an error
+// object, is not a summary. Unknown fields are ignored; the names of the others
+// are case-sensitive.
+//
+// Decode keeps nothing of data.
+func Decode(data []byte) (*Summary, error) {
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("summary has %d bytes, want at most %d", len(data), MaxBytes)
+	}
+	d := decoder{scanner: scanner{in: data}}
+	s, hasNode := d.summary()
+	if d.err == nil && (d.peek() != 0 || d.at < len(d.in)) {
+		d.want("nothing more")
+	}
+	switch {
+	case d.err != nil:
+		return nil, fmt.Errorf("summary: %w", d.err)
+	case !hasNode:
+		return nil, errors.New("summary: node: missing")
+	}
+	s.byUID = make(map[string]int, len(s.Pods))
+	for i := range s.Pods {
+		s.byUID[s.Pods[i].UID] = i
+	}
+	return s, nil
+}
+
+// decoder turns the values of a scanner into a Summary. Each of its methods reads
+// the value at hand.
+type decoder struct {
+	scanner
+
+	entries int
+	// What one pod has is collected here first, to be kept in a piece of its size.
+	containers []Container
+	volumes    []Volume
+}
+
+// entry counts an entry of a list.
+func (d *decoder) entry() bool {
+	if d.entries++; d.entries > maxEntries {
+		d.fail("more than %d pods, containers and volumes", maxEntries)
+		return false
+	}
+	return true
+}
+
+func (d *decoder) summary() (s *Summary, hasNode bool) {
+	s = new(Summary)
+	if !d.object() {
+		return s, false
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "node":
+			hasNode = d.peek() == '{'
+			d.node(&s.Node)
+		case "pods":
+			s.Pods = d.pods()
+		default:
+			d.skip()
+		}
+	}
+	return s, hasNode
+}
+
+func (d *decoder) node(n *Node) {
+	*n = Node{}
+	if !d.object() {
+		return
+	}
+	for d.member() {
+		switch string(d.key) {
+		case "nodeName":
+			d.str(&n.Name)
+		case "memory":
+			d.memory(&n.Memory)
+		case "systemContainers":
+			n.SystemContainers = d.systemContainers()
+		case "fs":
+			d.filesystem(&n.Fs)
+		case "runtime":
+			d.runtime(n)
+		case "rlimit":
+			d.rlimit(&n.Rlimit)
+		default:
+			d.skip()
+		}
+	}
+}
+
+func (d *decoder) systemContainers() []SystemContainer {
+	var all []SystemContainer
+	if !d.array() {
+		return nil
+	}
+	for d.element() && d.entry() {
+		var c SystemContainer
+		for more := d.object() && d.member(); more; more = d.member() {
+			switch string(d.key) {
+			case "name":
+				d.str(&c.Name)
+			case "memory":
+				d.memory(&c.Memory)
+			default:
+				d.skip()
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func (d *decoder) runtime(n *Node) {
+	n.ImageFs, n.ContainerFs = Filesystem{}, Filesystem{}
+	for more := d.object() && d.member(); more; more = d.member() {
+		switch string(d.key) {
+		case "imageFs":
+			d.filesystem(&n.ImageFs)
+		case "containerFs":
+			d.filesystem(&n.ContainerFs)
+		default:
+			d.skip()
+		}
+	}
+}
+
+func (d *decoder) rlimit(r *Rlimit) {
+	*r = Rlimit{}
+	for more := d.object() && d.member(); more; more = d.member() {
+		switch string(d.key) {
+		case "time":
+			d.time(&r.Time)
+		case "maxpid":
+			d.signed(&r.MaxPID)
+		case "curproc":
+			d.signed(&r.Running)
+		default:
+			d.skip()
+		}
+	}
+}
+
+func (d *decoder) memory(m *Memory) {
+	*m = Memory{}
+	for more := d.object() && d.member(); more; more = d.member() {
+		switch string(d.key) {
+		case "time":
+			d.time(&m.Time)
+		case "availableBytes":
+			d.unsigned(&m.AvailableBytes)
+		case "workingSetBytes":
+			d.unsigned(&m.WorkingSetBytes)
+		default:
+			d.skip()
+		}
+	}
+}
+
+func (d *decoder) filesystem(f *Filesystem) {
+	*f = Filesystem{}
+	for more := d.object() && d.member(); more; more = d.member() {
+		switch string(d.key) {
+		case "time":
+			d.time(&f.Time)
+		case "availableBytes":
+			d.unsigned(&f.AvailableBytes)
+		case "capacityBytes":
+			d.unsigned(&f.CapacityBytes)
+		case "inodesFree":
+			d.unsigned(&f.InodesFree)
+		case "inodes":
+			d.unsigned(&f.Inodes)
+		default:
+			d.skip()
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package summary
+
+import (
+	"math"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Measure calls emit for each pod of req, in order. The layout decides what the
+// signals of filesystems count; the others need none. Usage is given for the
+// built-in signals of req, and 0 where its figures are missing, as in the kubelet.
+func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, emit func(eviction.Measurement)) {
+	signals := make([]eviction.Signal, 0, len(req.Signals))
+	for _, signal := range req.Signals {
+		if _, ok := eviction.Builtin(signal); ok {
+			signals = append(signals, signal)
+		}
+	}
+	usages := make([]eviction.SignalUsage, 0, len(req.Pods)*len(signals))
+	for i := range req.Pods {
+		row := &req.Pods[i]
+		pod := s.Pod(row.UID)
+		if pod == nil {
+			emit(eviction.Measurement{UID: row.UID, State: eviction.NoStats})
+			continue
+		}
+		from := len(usages)
+		for _, signal := range signals {
+			usages = append(usages, eviction.SignalUsage{Signal: signal, Value: pod.Usage(signal, layout, row.Volumes)})
+		}
+		m := eviction.Measurement{
+			UID: row.UID, State: eviction.Measured, Usage: usages[from:len(usages):len(usages)],
+			WorkingSetBytes:           pod.Memory.WorkingSetBytes,
+			Processes:                 pod.Processes,
+			EphemeralStorageUsedBytes: pod.EphemeralStorage.UsedBytes,
+			Time:                      pod.timeFor(signals),
+		}
+		if req.Detail == eviction.DetailContainers {
+			m.Containers = pod.containers()
+			m.Volumes = pod.volumes()
+		}
+		emit(m)
+	}
+}
+
+// Usage returns the figure that the ranking of a built-in signal uses
+// (memoryUsage, processUsage, podDiskUsage). volumes are those of the pod's row.
+func (p *Pod) Usage(signal eviction.Signal, layout eviction.Layout, volumes []eviction.Volume) int64 {
+	switch signal {
+	case eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable:
+		return p.Memory.WorkingSetBytes.Value
+	case eviction.PIDAvailable:
+		return p.Processes.Value
+	case eviction.NodeFsAvailable, eviction.ImageFsAvailable, eviction.ContainerFsAvailable:
+		return p.disk(partsOf(signal, layout), volumes, func(u *Use) int64 { return u.UsedBytes.Value })
+	case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree, eviction.ContainerFsInodesFree:
+		return p.disk(partsOf(signal, layout), volumes, func(u *Use) int64 { return u.InodesUsed.Value })
+	default:
+		return 0
+	}
+}
+
+// parts are what of a pod lives on one filesystem.
+type parts struct {
+	rootfs, logs, volumes bool
+}
+
+// partsOf returns what counts for a signal of a filesystem. Nothing does for
+// images of their own: the kubelet has no figure of the images that a pod uses.
+func partsOf(signal eviction.Signal, layout eviction.Layout) parts {
+	nodeFs := signal == eviction.NodeFsAvailable || signal == eviction.NodeFsInodesFree
+	imageFs := signal == eviction.ImageFsAvailable || signal == eviction.ImageFsInodesFree
+	switch {
+	case layout == eviction.LayoutShared, layout == eviction.LayoutContainerFs && !imageFs:
+		return parts{rootfs: true, logs: true, volumes: true}
+	case layout == eviction.LayoutImageFs && nodeFs:
+		return parts{logs: true, volumes: true}
+	case layout == eviction.LayoutImageFs:
+		return parts{rootfs: true}
+	default:
+		return parts{}
+	}
+}
+
+func (p *Pod) disk(of parts, volumes []eviction.Volume, figure func(*Use) int64) int64 {
+	var sum int64
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if of.rootfs {
+			sum = add(sum, figure(&c.Rootfs))
+		}
+		if of.logs {
+			sum = add(sum, figure(&c.Logs))
+		}
+	}
+	if !of.volumes {
+		return sum
+	}
+	for i := range volumes {
+		if !volumes[i].CountsForRanking {
+			continue
+		}
+		if v := p.volume(volumes[i].Name); v != nil {
+			sum = add(sum, figure(&v.Use))
+		}
+	}
+	return sum
+}
+
+// volume returns the first entry of a name, which is the one that counts.
+func (p *Pod) volume(name string) *Volume {
+	for i := range p.Volumes {
+		if p.Volumes[i].Name == name {
+			return &p.Volumes[i]
+		}
+	}
+	return nil
+}
+
+// add stops at the ends of int64. The kubelet adds in quantities of any size.
+func add(a, b int64) int64 {
+	switch sum := a + b; {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt64
+	default:
+		return sum
+	}
+}
+
+// timeFor is the time of the sample that the first signal is about. Counts of
+// processes have none.
+func (p *Pod) timeFor(signals []eviction.Signal) time.Time {
+	if len(signals) == 0 {
+		return p.Memory.Time
+	}
+	switch d, _ := eviction.Builtin(signals[0]); d.Condition {
+	case eviction.MemoryPressure:
+		return p.Memory.Time
+	case eviction.DiskPressure:
+		return p.EphemeralStorageTime
+	default:
+		return time.Time{}
+	}
+}
+
+func (p *Pod) containers() []eviction.ContainerMeasurement {
+	out := make([]eviction.ContainerMeasurement, len(p.Containers))
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		out[i] = eviction.ContainerMeasurement{
+			Name:             c.Name,
+			WorkingSetBytes:  c.WorkingSetBytes,
+			RootfsUsedBytes:  c.Rootfs.UsedBytes,
+			RootfsInodesUsed: c.Rootfs.InodesUsed,
+			LogsUsedBytes:    c.Logs.UsedBytes,
+			LogsInodesUsed:   c.Logs.InodesUsed,
+		}
+	}
+	return out
+}
+
+func (p *Pod) volumes() []eviction.VolumeMeasurement {
+	out := make([]eviction.VolumeMeasurement, len(p.Volumes))
+	for i := range p.Volumes {
+		v := &p.Volumes[i]
+		out[i] = eviction.VolumeMeasurement{Name: v.Name, UsedBytes: v.UsedBytes, InodesUsed: v.InodesUsed}
+	}
+	return out
+}

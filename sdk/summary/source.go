@@ -1,0 +1,191 @@
+package summary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// ErrNoSummary is the host's answer that there is no summary for a pass and view.
+var ErrNoSummary = errors.New("no summary")
+
+// keptPasses is how many passes' summaries are kept: limits may still be measured
+// for one pass while the next one has begun to observe.
+const keptPasses = 2
+
+// A Source reads summaries from the host's socket. It asks once for each pass and
+// view, whoever needs the answer, and keeps it until later passes come. Set Socket
+// before the first call; a Source must not be copied after it.
+//
+// It is an eviction.Observer and an eviction.Measurer of the built-in signals.
+type Source struct {
+	// Socket is the path of the host's socket: NodeFacts.SummarySocket.
+	Socket string
+
+	connect sync.Once
+	client  *client
+
+	mu    sync.Mutex
+	asked map[question]*answer
+}
+
+var (
+	_ eviction.Observer = (*Source)(nil)
+	_ eviction.Measurer = (*Source)(nil)
+)
+
+// question is what a Source asks once.
+type question struct {
+	pass uint64
+	view eviction.View
+}
+
+// answer is what came of it. It is complete when done is closed.
+type answer struct {
+	done chan struct{}
+	answered
+}
+
+// answered is the content of an answer.
+type answered struct {
+	summary *Summary
+	layout  Layout
+	// err is why there is no summary, with the layout known all the same.
+	err error
+	// failed is why there is no answer. It is not kept.
+	failed error
+}
+
+// Get returns the summary of a pass and view. The error wraps ErrNoSummary when
+// the host says that there is none.
+func (s *Source) Get(ctx context.Context, pass uint64, view eviction.View) (*Summary, error) {
+	a, err := s.answer(ctx, question{pass, view})
+	if err != nil {
+		return nil, err
+	}
+	return a.summary, a.err
+}
+
+// Layout returns what the host knows of the node's filesystems in a pass and
+// view, which it also tells when there is no summary.
+func (s *Source) Layout(ctx context.Context, pass uint64, view eviction.View) (Layout, error) {
+	a, err := s.answer(ctx, question{pass, view})
+	if err != nil {
+		return Layout{}, err
+	}
+	return a.layout, nil
+}
+
+// Observe implements eviction.Observer for the built-in signals. It does not
+// report the layout, which belongs to one plugin.
+func (s *Source) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	sum, err := s.Get(ctx, req.Pass, req.View)
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	reply := eviction.ObserveReply{Observations: make([]eviction.Observation, len(req.Signals))}
+	for i, signal := range req.Signals {
+		reply.Observations[i] = sum.Observe(signal)
+	}
+	return reply, nil
+}
+
+// Measure implements eviction.Measurer. Signals of filesystems need the layout
+// and fail while it is not known.
+func (s *Source) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	a, err := s.answer(ctx, question{req.Pass, req.View})
+	if err != nil {
+		return err
+	}
+	if a.err != nil {
+		return a.err
+	}
+	if a.layout.InForce == 0 {
+		for _, signal := range req.Signals {
+			if d, _ := eviction.Builtin(signal); d.Condition == eviction.DiskPressure {
+				return fmt.Errorf("measure %s: the layout of the node's filesystems is not known", signal)
+			}
+		}
+	}
+	a.summary.Measure(req, a.layout.InForce, emit)
+	return nil
+}
+
+// Close closes idle connections. The Source stays usable.
+func (s *Source) Close() { s.connected().CloseIdleConnections() }
+
+func (s *Source) connected() *client {
+	s.connect.Do(func() { s.client = newClient(s.Socket) })
+	return s.client
+}
+
+// answer returns the answer to q. The first caller fetches it for all; when that
+// one gets none, possibly because it gave up, the next one tries.
+func (s *Source) answer(ctx context.Context, q question) (*answer, error) {
+	for {
+		a, mine := s.claim(q)
+		if mine {
+			a.answered = s.connected().fetch(ctx, q)
+			s.settle(q, a)
+			return a, a.failed
+		}
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if a.failed == nil {
+			return a, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// claim returns the answer to q, and whether the caller has to fetch it.
+func (s *Source) claim(q question) (a *answer, mine bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a = s.asked[q]; a != nil {
+		return a, false
+	}
+	if s.asked == nil {
+		s.asked = make(map[question]*answer)
+	}
+	a = &answer{done: make(chan struct{})}
+	s.asked[q] = a
+	s.forget()
+	return a, true
+}
+
+// settle hands an answer to all that wait for it.
+func (s *Source) settle(q question, a *answer) {
+	s.mu.Lock()
+	if a.failed != nil && s.asked[q] == a {
+		delete(s.asked, q)
+	}
+	s.mu.Unlock()
+	close(a.done)
+}
+
+// forget drops the answers of all but the latest passes. Who waits for one of
+// them still gets it.
+func (s *Source) forget() {
+	passes := make([]uint64, 0, len(s.asked))
+	for q := range s.asked {
+		passes = append(passes, q.pass)
+	}
+	slices.Sort(passes)
+	passes = slices.Compact(passes)
+	if len(passes) <= keptPasses {
+		return
+	}
+	oldest := passes[len(passes)-keptPasses]
+	maps.DeleteFunc(s.asked, func(q question, _ *answer) bool { return q.pass < oldest })
+}

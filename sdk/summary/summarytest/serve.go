@@ -1,0 +1,92 @@
+// Package summarytest is the host's side of package summary for tests of
+// plugins: a private socket with summaries from a function. It is not how the
+// host serves them, only what it promises.
+package summarytest
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/evictd/evictd/sdk/summary"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// An Answer is what the host answers for one pass and view.
+type Answer struct {
+	// Summary is the kubelet's JSON.
+	Summary string
+	// Err is why there is no summary, "" if there is one.
+	Err string
+	// Layout, ImageFsErr and ContainerFsErr are sent as headers unless empty.
+	Layout         string
+	ImageFsErr     string
+	ContainerFsErr string
+}
+
+// Serve answers on a new socket until the test ends. It may be called from
+// several goroutines at once, and so may answer.
+func Serve(t testing.TB, answer func(pass uint64, view eviction.View) Answer) (socket string) {
+	t.Helper()
+	return ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pass, err := strconv.ParseUint(r.URL.Query().Get("pass"), 10, 64)
+		view, ok := viewOf(r.URL.Query().Get("view"))
+		if r.Method != http.MethodGet || r.URL.Path != "/summary" || err != nil || !ok {
+			http.Error(w, "not in the protocol: "+r.Method+" "+r.URL.String(), http.StatusNotFound)
+			return
+		}
+		write(w, answer(pass, view))
+	}))
+}
+
+// ServeHTTP serves any handler on a new socket until the test ends: for hosts
+// that break the protocol.
+func ServeHTTP(t testing.TB, h http.Handler) (socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "summary") // a test's own may be too long for a socket's path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "s")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return socket
+}
+
+func write(w http.ResponseWriter, a Answer) {
+	for header, value := range map[string]string{
+		summary.HeaderLayout:           a.Layout,
+		summary.HeaderImageFsError:     a.ImageFsErr,
+		summary.HeaderContainerFsError: a.ContainerFsErr,
+	} {
+		if value != "" {
+			w.Header().Set(header, value)
+		}
+	}
+	if a.Err != "" {
+		http.Error(w, a.Err, http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, a.Summary) // a client that went away is its own affair
+}
+
+func viewOf(name string) (eviction.View, bool) {
+	for _, v := range []eviction.View{eviction.ViewBefore, eviction.ViewAfterReclaim} {
+		if summary.ViewName(v) == name {
+			return v, true
+		}
+	}
+	return 0, false
+}
