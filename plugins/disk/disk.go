@@ -1,0 +1,121 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/summary"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+var (
+	errNotConfigured = errors.New("not configured yet: Configure comes first")
+	errNoNative      = errors.New("needs source: summary; the native source is not in this version")
+)
+
+// New returns the disk plugin.
+func New() sdk.Plugin {
+	p := new(plugin)
+	return sdk.Plugin{
+		Name:       "disk",
+		Version:    "1",
+		Signals:    signals(),
+		OwnsLayout: true,
+		Configurer: sdk.Configure(p.configure),
+		Observer:   p,
+		Measurer:   p,
+		Ranker:     ranker{},
+		Reclaimer:  p,
+	}
+}
+
+// plugin is what the capabilities share. Each call takes the source as configured
+// when it begins and stays with it.
+type plugin struct {
+	current atomic.Pointer[summary.Source]
+}
+
+// config is the plugin's own configuration: there is none, so that any field in
+// it is an error.
+type config struct{}
+
+func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, _ config) error {
+	old := p.current.Load()
+	if old != nil && old.Socket == facts.SummarySocket {
+		return nil // with its connections and what it has fetched
+	}
+	if old = p.current.Swap(&summary.Source{Socket: facts.SummarySocket}); old != nil {
+		old.Close()
+	}
+	return nil
+}
+
+func (p *plugin) source() (*summary.Source, error) {
+	s := p.current.Load()
+	switch {
+	case s == nil:
+		return nil, errNotConfigured
+	case s.Socket == "":
+		return nil, errNoNative
+	default:
+		return s, nil
+	}
+}
+
+// Observe implements eviction.Observer. The layout is told even if there is no
+// summary, since a pass begins with it.
+func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	source, err := p.source()
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	layout, err := source.Layout(ctx, req.Pass, req.View)
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	req.Signals = own(req.Signals)
+	reply, err := source.Observe(ctx, req)
+	if err != nil {
+		reply = unknown(req.Signals, err)
+	}
+	reply.Layout = layout.Report
+	return reply, nil
+}
+
+func unknown(signals []eviction.Signal, why error) eviction.ObserveReply {
+	observations := make([]eviction.Observation, len(signals))
+	for i, s := range signals {
+		observations[i] = eviction.Observation{Signal: s, State: eviction.Unknown, Err: why.Error()}
+	}
+	return eviction.ObserveReply{Observations: observations}
+}
+
+// Measure implements eviction.Measurer.
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	source, err := p.source()
+	if err != nil {
+		return err
+	}
+	req.Signals = own(req.Signals)
+	return source.Measure(ctx, req, emit)
+}
+
+// own leaves out the signals of others, and does not change its input.
+func own(asked []eviction.Signal) []eviction.Signal {
+	return slices.DeleteFunc(slices.Clone(asked), func(s eviction.Signal) bool {
+		d, _ := eviction.Builtin(s)
+		return d.Condition != eviction.DiskPressure
+	})
+}
+
+// ranker ranks by the signal asked about.
+type ranker struct{}
+
+// Rank implements eviction.Ranker.
+func (ranker) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	return rank.Sort(req.Candidates, rank.Disk(req.Signal)), nil
+}
