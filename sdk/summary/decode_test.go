@@ -91,6 +91,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a bad escape":     {`{"node":{"x":"\q"}}`, "node.x"},
 		"a control byte":   {"{\"node\":{\"x\":\"a\nb\"}}", `the byte '\n' inside a string`},
 		"a trailing comma": {`{"node":{},}`, "want a name"},
+		"no name":          {`{"node":{7}}`, "summary: node (byte 9): a number, want a name"},
 		"nested too deep":  {`{"node":{},"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, "nested deeper than 64"},
 		"too many entries": {`{"node":{},"pods":[` + strings.Repeat("{},", maxEntries) + `{}]}`, "more than 262144 pods, containers and volumes"},
 		"too large":        {strings.Repeat(" ", MaxBytes+1), "summary has 67108865 bytes, want at most 67108864"},

@@ -29,8 +29,8 @@ type scanner struct {
 
 // frame is where the scanner is inside one object or array.
 type frame struct {
-	key   []byte // nil in an array
-	index int
+	key   []byte // nil in an array and before the first member
+	index int    // of the element, -1 before the first
 }
 
 // peek returns the next byte that is not a space, 0 at the end.
@@ -90,6 +90,7 @@ func (s *scanner) where() string {
 	var b strings.Builder
 	for _, f := range s.path[1 : s.depth+1] {
 		switch {
+		case f.key == nil && f.index < 0: // nothing inside was read yet
 		case f.key == nil:
 			fmt.Fprintf(&b, "[%d]", f.index)
 		case b.Len() > 0:
