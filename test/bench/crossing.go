@@ -62,8 +62,8 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.stop()) }()
-	if err := d.awaitReady(ctx); err != nil {
+	defer func() { err = errors.Join(err, d.Stop()) }()
+	if err := d.Ready(ctx); err != nil {
 		return nil, err
 	}
 	x := &crosser{site: s, hog: h, kernel: n, daemon: d, lists: make(chan time.Duration, 1), stops: make(chan time.Duration), drained: make(chan struct{})}
@@ -138,10 +138,10 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	if err != nil {
 		return err
 	}
-	if uid := chosen.text("uid"); uid != podUID(0) {
-		return fmt.Errorf("evictd chose %s (uid %s), want the pod that fills memory, uid %s", chosen.text("pod"), uid, podUID(0))
+	if uid := chosen.String("uid"); uid != podUID(0) {
+		return fmt.Errorf("evictd chose %s (uid %s), want the pod that fills memory, uid %s", chosen.String("pod"), uid, podUID(0))
 	}
-	r.chosen = append(r.chosen, chosen.at-crossed)
+	r.chosen = append(r.chosen, time.Duration(chosen.At)-crossed)
 	r.listed = append(r.listed, <-x.lists-crossed) // it comes before a choice
 	select {
 	case at := <-x.stops:

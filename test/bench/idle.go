@@ -55,12 +55,12 @@ func (s *site) timeStart(ctx context.Context) (_ time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, d.stop()) }()
+	defer func() { err = errors.Join(err, d.Stop()) }()
 	if _, err := d.await(ctx, "signal observed", 20*time.Second); err != nil {
 		return 0, err
 	}
-	l, err := d.await(ctx, "pass", 5*time.Second)
-	return l.at - d.started, err
+	r, err := d.await(ctx, "pass", 5*time.Second)
+	return time.Duration(r.At - d.StartedAt), err
 }
 
 // idle looks at evictd and its plugins while nothing happens.

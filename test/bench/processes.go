@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,36 +65,6 @@ func field(text []byte, key string) int64 {
 		}
 	}
 	return 0
-}
-
-// children returns the pids of a process's living children by the name of their
-// program.
-func children(parent int) (map[string]int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]int{}
-	for _, file := range stats {
-		stat, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		// The program's name stands in brackets and may contain any character.
-		rest := string(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if f := strings.Fields(rest); len(f) < 2 || f[0] == "Z" || f[1] != strconv.Itoa(parent) {
-			continue
-		}
-		dir := filepath.Dir(file)
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			return nil, err
-		}
-		if exe, err := os.Readlink(filepath.Join(dir, "exe")); err == nil {
-			found[filepath.Base(exe)] = pid
-		}
-	}
-	return found, nil
 }
 
 // monotonic is CLOCK_MONOTONIC, which all processes share.

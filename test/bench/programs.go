@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/evictd/evictd/test/evictd"
 )
 
 // programs are what is measured, as it is shipped.
@@ -19,8 +21,7 @@ type programs struct {
 }
 
 // getPrograms puts them below dir: those in bin, or without it newly built ones.
-// evictd trusts no plugin directory that others than root may write to, so those
-// in bin are copied.
+// Those in bin are copied, for evictd does not trust every directory.
 func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
 	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins")}
 	p.memory = filepath.Join(p.pluginDir, "memory")
@@ -31,9 +32,9 @@ func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
 		return p, errors.Join(build(ctx, p.evictd, "host/cmd/evictd"), build(ctx, p.memory, "plugins/memory/cmd/memory"))
 	}
 	plugins, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
-	errs := []error{err, install(filepath.Join(bin, "evictd"), p.evictd)}
+	errs := []error{err, evictd.Install(filepath.Join(bin, "evictd"), p.evictd)}
 	for _, plugin := range plugins {
-		errs = append(errs, install(plugin, filepath.Join(p.pluginDir, filepath.Base(plugin))))
+		errs = append(errs, evictd.Install(plugin, filepath.Join(p.pluginDir, filepath.Base(plugin))))
 	}
 	return p, errors.Join(errs...)
 }
@@ -45,15 +46,6 @@ func build(ctx context.Context, out, pkg string) error {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)
 	}
 	return nil
-}
-
-// install copies an executable.
-func install(from, to string) error {
-	b, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, b, 0o755)
 }
 
 // starter starts processes that die with this one. The kernel ends a child when

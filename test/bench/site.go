@@ -82,8 +82,8 @@ func (s *site) watch(ctx context.Context, config map[string]any, settle, length 
 	if err != nil {
 		return w, err
 	}
-	defer func() { err = errors.Join(err, d.stop()) }()
-	if err := d.awaitReady(ctx); err != nil {
+	defer func() { err = errors.Join(err, d.Stop()) }()
+	if err := d.Ready(ctx); err != nil {
 		return w, err
 	}
 	if err := wait(ctx, settle); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/hog"
 	"github.com/evictd/evictd/test/stack"
 	"github.com/evictd/evictd/test/stack/agent"
@@ -83,7 +84,7 @@ func TestNoCrossingIsMissed(t *testing.T) {
 // pod that nobody has a reason to touch.
 type field struct {
 	stack     *stack.Stack
-	agent     *agent.Agent
+	agent     *evictd.Process
 	watch     *crossing.Watch
 	bystander *stack.Pod
 	witness   hog.Station

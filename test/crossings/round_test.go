@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/stack/agent"
+	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/stack/crossing"
 )
 
@@ -55,8 +55,8 @@ func (f *field) round(t *testing.T, name string, rateMiB int) (result, error) {
 	if err := f.watch.Arm(f.threshold); err != nil {
 		return result{}, err
 	}
-	finished := func(r agent.Record) bool { return r.Msg == "pod finished" && r.String("pod") == pod.Key() }
-	if _, err := f.agent.Wait(ctx, finished); err != nil {
+	finished := func(r evictd.Record) bool { return r.Msg == "pod finished" && r.String("pod") == pod.Key() }
+	if _, err := f.agent.Await(ctx, finished); err != nil {
 		return result{}, fmt.Errorf("evictd did not report %s as finished: %w", pod.Key(), err)
 	}
 	f.victims++

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evictd/evictd/test/stack/agent"
+	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/stack/crossing"
 )
 
@@ -15,8 +15,8 @@ import (
 func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (string, error) {
 	known, cancel := context.WithTimeout(ctx, goneDeadline)
 	defer cancel()
-	finished := func(r agent.Record) bool { return r.Msg == "pod finished" && r.String("pod") == s.pods[victim].Key() }
-	if _, err := s.agent.Wait(known, finished); err != nil {
+	finished := func(r evictd.Record) bool { return r.Msg == "pod finished" && r.String("pod") == s.pods[victim].Key() }
+	if _, err := s.agent.Await(known, finished); err != nil {
 		return "", fmt.Errorf("evictd did not report %s as finished: %w", s.pods[victim].Key(), err)
 	}
 	if err := s.stayQuiet(ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/test/stack/agent"
+	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/stack/crossing"
 )
 
@@ -53,7 +53,7 @@ var told = map[string][]string{
 }
 
 // record shows what evictd says, all of it if verbose.
-func (s *screen) record(r agent.Record, verbose bool) {
+func (s *screen) record(r evictd.Record, verbose bool) {
 	fields, ok := told[r.Msg]
 	switch {
 	case verbose || r.Attrs == nil:

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/hog"
 	"github.com/evictd/evictd/test/stack"
 	"github.com/evictd/evictd/test/stack/agent"
@@ -28,7 +29,7 @@ type story struct {
 
 	pods      map[string]*stack.Pod
 	stations  map[string]hog.Station
-	agent     *agent.Agent
+	agent     *evictd.Process
 	watch     *crossing.Watch
 	threshold int64
 }
@@ -71,7 +72,7 @@ func (s *story) startEvictd(ctx context.Context) error {
 			"evictionHard":       map[string]string{"memory.available": strconv.FormatInt(s.threshold, 10)},
 			"monitoringInterval": "10s",
 		},
-		OnRecord: func(r agent.Record) { s.show.record(r, s.verbose) },
+		OnRecord: func(r evictd.Record) { s.show.record(r, s.verbose) },
 	})
 	return err
 }

@@ -66,8 +66,8 @@ func TestAPassWhosePluginsDieStillEvictsAndTheyComeBackWithinASecond(t *testing.
 	kill(t, ranker, syscall.SIGKILL)
 	killed := time.Now()
 	line := d.AwaitMsg("evicting pod", 2*time.Second)
-	if line.Str("pod") != "default/big" || line.Str("ranker") != "evictd" {
-		t.Errorf("victim %s ranked by %s, want default/big by the host's own comparators", line.Str("pod"), line.Str("ranker"))
+	if line.String("pod") != "default/big" || line.String("ranker") != "evictd" {
+		t.Errorf("victim %s ranked by %s, want default/big by the host's own comparators", line.String("pod"), line.String("ranker"))
 	}
 	eventually(t, time.Second-time.Since(killed), func() error {
 		for name, former := range map[string]int{"memory": memory, "rival-hangs-in-rank": ranker} {
@@ -90,8 +90,8 @@ func TestAStoppedPluginIsReplacedAfterThreeDeadlinesAndTheEvictionHappens(t *tes
 	if took := time.Since(stopped); took < 2500*time.Millisecond {
 		t.Errorf("replaced after %v, want after three deadlines of 1 s", took)
 	}
-	if line.Str("pod") != "default/big" {
-		t.Errorf("victim %s, want default/big", line.Str("pod"))
+	if line.String("pod") != "default/big" {
+		t.Errorf("victim %s, want default/big", line.String("pod"))
 	}
 	if daemon.Alive(former) {
 		t.Errorf("the stopped process %d lives on", former)
@@ -116,10 +116,8 @@ func TestARestartedHostFinishesTheKillOfADeadOneAndTakesNoSecondVictim(t *testin
 	w.gone("big", 5*time.Second)
 
 	again.AwaitMsg("pod finished", 5*time.Second)
-	for _, l := range again.Lines() {
-		if l.Msg() == "evicting pod" {
-			t.Errorf("the restarted host took a second victim: %v", l)
-		}
+	for _, r := range again.Records("evicting pod") {
+		t.Errorf("the restarted host took a second victim: %v", r)
 	}
 	if !w.runtime.Running("uid-small") {
 		t.Error("small is gone, want only big")
@@ -174,7 +172,7 @@ func TestASecondEvictdOnTheSameRunDirectoryIsRefused(t *testing.T) {
 	if code := second.Wait(5 * time.Second); code != 1 {
 		t.Errorf("exit status %d, want 1", code)
 	}
-	wantAll(t, "the refusal", second.Text(), w.config["runDir"].(string), fmt.Sprint(first.Cmd.Process.Pid))
+	wantAll(t, "the refusal", second.LogText(), w.config["runDir"].(string), fmt.Sprint(first.PID()))
 	w.pressure()
 	first.AwaitMsg("pod finished", 5*time.Second)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/daemon"
+	"github.com/evictd/evictd/test/evictd"
 )
 
 func write(t *testing.T, path, text string) {
@@ -62,7 +63,7 @@ func TestBadConfiguration(t *testing.T) {
 			if code := d.Wait(5 * time.Second); code != 2 {
 				t.Errorf("exit status %d, want 2", code)
 			}
-			wantAll(t, "the error", d.Text(), c.says...)
+			wantAll(t, "the error", d.LogText(), c.says...)
 		})
 	}
 }
@@ -89,7 +90,7 @@ func TestBadPluginDirectory(t *testing.T) {
 			if code := d.Wait(5 * time.Second); code != 1 {
 				t.Errorf("exit status %d, want 1", code)
 			}
-			wantAll(t, "the error", d.Text(), dir, c.says)
+			wantAll(t, "the error", d.LogText(), dir, c.says)
 		})
 	}
 }
@@ -117,14 +118,14 @@ func TestBadPlugins(t *testing.T) {
 			}
 			d := w.startReady()
 			w.pressure()
-			if got := d.AwaitMsg("evicting pod", 5*time.Second); got.Str("pod") != "default/big" || got.Str("ranker") != "memory" {
-				t.Errorf("victim %s by %s, want default/big by memory", got.Str("pod"), got.Str("ranker"))
+			if got := d.AwaitMsg("evicting pod", 5*time.Second); got.String("pod") != "default/big" || got.String("ranker") != "memory" {
+				t.Errorf("victim %s by %s, want default/big by memory", got.String("pod"), got.String("ranker"))
 			}
 			eventually(t, 5*time.Second, func() error {
 				_, status := d.Get("/status")
 				return saysAll(status, append(c.says, c.plugin)...)
 			})
-			if err := saysAll(d.Text(), c.says...); err != nil {
+			if err := saysAll(d.LogText(), c.says...); err != nil {
 				t.Errorf("log: %v", err)
 			}
 		})
@@ -161,8 +162,8 @@ func TestAReloadAppliesAllOrNothingAndKeepsTimers(t *testing.T) {
 	restart["pluginDir"] = "/elsewhere"
 	d.WriteConfig(restart)
 	d.Signal(syscall.SIGHUP)
-	d.Await("refusal that names pluginDir", 5*time.Second, func(l daemon.Line) bool {
-		return strings.Contains(l.Msg(), "refused") && strings.Contains(l.Str("error"), "pluginDir")
+	d.Await("refusal that names pluginDir", 5*time.Second, func(l evictd.Record) bool {
+		return strings.Contains(l.Msg, "refused") && strings.Contains(l.String("error"), "pluginDir")
 	})
 
 	good := d.Config()
@@ -185,12 +186,12 @@ func TestDryRunShowsAndKillsNobody(t *testing.T) {
 	d := w.startReady()
 	w.pressure()
 	line := d.AwaitMsg("evicting pod", 5*time.Second)
-	if line.Str("dryRun") != "true" {
+	if line.String("dryRun") != "true" {
 		t.Errorf("the decision is not marked as dry: %v", line)
 	}
 	time.Sleep(300 * time.Millisecond)
-	if w.kills() != 0 || d.Count("evicting pod") != 1 {
-		t.Errorf("%d kills and %d decisions, want none and one", w.kills(), d.Count("evicting pod"))
+	if w.kills() != 0 || len(d.Records("evicting pod")) != 1 {
+		t.Errorf("%d kills and %d decisions, want none and one", w.kills(), len(d.Records("evicting pod")))
 	}
 }
 
@@ -228,10 +229,10 @@ func TestACustomRankerIsInChargeAsSoonAsItIsThere(t *testing.T) {
 	w.plugins("memory", "rival")
 	d := w.startReady()
 	w.pressure()
-	if got := d.AwaitMsg("evicting pod", 5*time.Second).Str("ranker"); got != "rival" {
+	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("ranker"); got != "rival" {
 		t.Errorf("ranked by %s, want rival", got)
 	}
-	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile(), "--listen-address", d.Address).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile, "--listen-address", d.Address()).CombinedOutput()
 	if err != nil {
 		t.Fatalf("evictd plugins: %v\n%s", err, out)
 	}

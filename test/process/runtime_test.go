@@ -13,7 +13,7 @@ func TestWithoutARuntimeItSaysSoAndEvictsWhenTheRuntimeComes(t *testing.T) {
 	w.runtime.Die()
 	d := w.startReady()
 	line := d.AwaitMsg("container runtime does not answer, no pod can be evicted until it does", 5*time.Second)
-	wantAll(t, "the log", line.Str("error"), w.runtime.Endpoint())
+	wantAll(t, "the log", line.String("error"), w.runtime.Endpoint())
 	w.pressure()
 	d.AwaitMsg("pods are not known, nothing is evicted", 5*time.Second)
 	if err := w.runtime.Revive(); err != nil {
@@ -50,10 +50,10 @@ func TestManifestsThatCannotBeUsedAreNamedAndTheRestWorks(t *testing.T) {
 	write(t, filepath.Join(w.manifests, "broken.yaml"), "kind: Pod\nmetadata: {name: [\n")
 	d := w.startReady()
 	w.pressure()
-	if got := d.AwaitMsg("evicting pod", 5*time.Second).Str("pod"); got != "default/big" {
+	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("pod"); got != "default/big" {
 		t.Errorf("victim %s, want default/big: broken has no usable manifest", got)
 	}
-	eventually(t, 5*time.Second, func() error { return saysAll(d.Text(), "broken.yaml", "z-duplicate.yaml", "big.yaml") })
+	eventually(t, 5*time.Second, func() error { return saysAll(d.LogText(), "broken.yaml", "z-duplicate.yaml", "big.yaml") })
 	eventually(t, 5*time.Second, func() error {
 		_, status := d.Get("/status")
 		return saysAll(status, "broken.yaml", "z-duplicate.yaml", "unmanagedPods", "default/broken")
@@ -72,7 +72,7 @@ func TestWhileTheVictimDiesNobodyElseGoes(t *testing.T) {
 	if n := w.kills(); n != 1 || w.runtime.Running("uid-slow") {
 		t.Errorf("%d kills, want one, of slow", n)
 	}
-	if d.Count("evicting pod") != 1 {
-		t.Errorf("%d decisions, want 1", d.Count("evicting pod"))
+	if len(d.Records("evicting pod")) != 1 {
+		t.Errorf("%d decisions, want 1", len(d.Records("evicting pod")))
 	}
 }

@@ -1,6 +1,3 @@
-// Package agent runs the real evictd binary with its plugins against a stack
-// and reads its log.
-//
-// It knows evictd only from outside: the command line, the configuration file,
-// the log, signals and the local HTTP port.
+// Package agent starts the real evictd binary with its plugins so that it looks
+// after a stack. What it does then, package evictd lets the caller see.
 package agent

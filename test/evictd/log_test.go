@@ -1,6 +1,7 @@
-package agent
+package evictd
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -15,7 +16,8 @@ func TestLogIsReadLineByLine(t *testing.T) {
 	var seen []string
 	l := newLog(func(r Record) { seen = append(seen, r.Msg) })
 	l.read(strings.NewReader(written))
-	l.close()
+	ended := errors.New("ended")
+	l.close(ended)
 	if got, want := strings.Join(seen, "|"), "evicting pod|panic: not json|pod finished"; got != want {
 		t.Errorf("messages %q, want %q", got, want)
 	}
@@ -25,13 +27,16 @@ func TestLogIsReadLineByLine(t *testing.T) {
 			t.Errorf("String(%q) = %q, want %q", key, got, want)
 		}
 	}
-	if _, err := l.wait(t.Context(), func(r Record) bool { return r.Msg == "never" }); err == nil {
-		t.Error("waiting for a record after evictd's exit did not end in an error")
+	if got, want := l.text(2), "panic: not json\n"+`{"level":"INFO","msg":"pod finished","pod":"demo/hog"}`; got != want {
+		t.Errorf("the last two lines are %q, want %q", got, want)
+	}
+	if _, err := l.await(t.Context(), func(r Record) bool { return r.Msg == "never" }); !errors.Is(err, ended) {
+		t.Errorf("waiting for a record after evictd's exit ended in %v, want %v", err, ended)
 	}
 }
 
 // A record that comes after the wait began is found, too.
-func TestWaitSeesLaterRecords(t *testing.T) {
+func TestAwaitSeesLaterRecords(t *testing.T) {
 	l := newLog(nil)
 	from, to := io.Pipe()
 	done := make(chan struct{})
@@ -43,9 +48,9 @@ func TestWaitSeesLaterRecords(t *testing.T) {
 		_, _ = io.WriteString(to, written)
 		_ = to.Close()
 	}()
-	r, err := l.wait(t.Context(), func(r Record) bool { return r.Msg == "pod finished" })
+	r, err := l.await(t.Context(), func(r Record) bool { return r.Msg == "pod finished" })
 	if err != nil || r.At == 0 {
-		t.Errorf("wait = %+v, %v", r, err)
+		t.Errorf("await = %+v, %v", r, err)
 	}
 	<-done
 }

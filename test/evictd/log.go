@@ -1,15 +1,14 @@
-package agent
+package evictd
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"strings"
 	"sync"
 
-	"github.com/evictd/evictd/test/stack/crossing"
+	"golang.org/x/sys/unix"
 )
 
 // A Record is one line of evictd's log.
@@ -36,27 +35,30 @@ func (r Record) String(key string) string {
 	}
 }
 
+// tailLines are enough to see what led to an end, and few enough for an error.
 const tailLines = 40
 
+// A log is what was read so far.
 type log struct {
 	onRecord func(Record)
 
 	mu      sync.Mutex
 	records []Record
 	lines   []string
-	closed  bool
-	more    chan struct{} // closed and replaced with each record
+	end     error         // why no more will come, once that is so
+	more    chan struct{} // closed and replaced with each change
 }
 
 func newLog(onRecord func(Record)) *log {
 	return &log{onRecord: onRecord, more: make(chan struct{})}
 }
 
+// read reads all lines but empty ones.
 func (l *log) read(from io.Reader) {
 	in := bufio.NewReader(from)
 	for {
 		line, err := in.ReadString('\n')
-		if line = strings.TrimSpace(line); line != "" {
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
 			l.add(line, parseRecord(line))
 		}
 		if err != nil {
@@ -66,7 +68,7 @@ func (l *log) read(from io.Reader) {
 }
 
 func parseRecord(line string) Record {
-	r := Record{At: crossing.Now()}
+	r := Record{At: monotonic()}
 	if err := json.Unmarshal([]byte(line), &r.Attrs); err != nil {
 		return Record{At: r.At, Msg: line}
 	}
@@ -78,38 +80,35 @@ func parseRecord(line string) Record {
 }
 
 func (l *log) add(line string, r Record) {
-	l.mu.Lock()
-	l.records = append(l.records, r)
-	l.lines = append(l.lines, line)
-	l.lines = l.lines[max(0, len(l.lines)-tailLines):]
-	close(l.more)
-	l.more = make(chan struct{})
-	l.mu.Unlock()
+	l.change(func() { l.records, l.lines = append(l.records, r), append(l.lines, line) })
 	if l.onRecord != nil {
 		l.onRecord(r)
 	}
 }
 
-func (l *log) close() {
+// close has those who wait for more get this error.
+func (l *log) close(end error) { l.change(func() { l.end = end }) }
+
+func (l *log) change(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
+	f()
 	close(l.more)
 	l.more = make(chan struct{})
 }
 
-func (l *log) wait(ctx context.Context, match func(Record) bool) (Record, error) {
+func (l *log) await(ctx context.Context, match func(Record) bool) (Record, error) {
 	for seen := 0; ; {
 		l.mu.Lock()
-		fresh, closed, more := l.records[seen:], l.closed, l.more
+		fresh, end, more := l.records[seen:], l.end, l.more
 		l.mu.Unlock()
 		for _, r := range fresh {
 			if match(r) {
 				return r, nil
 			}
 		}
-		if seen += len(fresh); closed {
-			return Record{}, errors.New("evictd exited")
+		if seen += len(fresh); end != nil {
+			return Record{}, end
 		}
 		select {
 		case <-ctx.Done():
@@ -131,8 +130,15 @@ func (l *log) withMessage(msg string) []Record {
 	return out
 }
 
-func (l *log) tail() string {
+// text returns the last lines, as they were written.
+func (l *log) text(lines int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Join(l.lines, "\n")
+	return strings.Join(l.lines[max(0, len(l.lines)-lines):], "\n")
+}
+
+func monotonic() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail for this clock
+	return t.Nano()
 }

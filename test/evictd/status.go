@@ -1,0 +1,59 @@
+package evictd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	readyMessage  = "evictd ready"
+	pageDeadline  = 5 * time.Second
+	pageSizeLimit = 8 << 20
+)
+
+// Address is where evictd listens, "" before it is ready.
+func (p *Process) Address() string {
+	if ready := p.Records(readyMessage); len(ready) > 0 {
+		return ready[0].String("listenAddress")
+	}
+	return ""
+}
+
+// Get fetches a page from evictd.
+func (p *Process) Get(ctx context.Context, path string) (code int, page []byte, err error) {
+	address := p.Address()
+	if address == "" {
+		return 0, nil, errors.New("evictd is not ready")
+	}
+	ctx, cancel := context.WithTimeout(ctx, pageDeadline)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	page, err = io.ReadAll(io.LimitReader(resp.Body, pageSizeLimit))
+	return resp.StatusCode, page, err
+}
+
+// Status asks evictd for its status.
+func (p *Process) Status(ctx context.Context) (map[string]any, error) {
+	_, page, err := p.Get(ctx, "/status")
+	var status map[string]any
+	if err == nil {
+		err = json.Unmarshal(page, &status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("status of evictd: %w", err)
+	}
+	return status, nil
+}
