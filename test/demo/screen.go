@@ -47,8 +47,8 @@ var told = map[string][]string{
 	"evictd ready":      {"listenAddress"},
 	"threshold met":     {"signal", "available", "threshold", "capacity"},
 	"evicting pod":      {"pod", "signal", "available", "threshold", "graceSeconds", "ranker", "candidates", "ranking", "rankReason", "message"},
-	"pod killed":        {"pod", "took", "error"},
-	"pod finished":      {"pod", "took"},
+	"pod killed":        {"pod", "tookSeconds", "error"},
+	"pod finished":      {"pod", "tookSeconds"},
 	"condition changed": {"condition", "status"},
 }
 

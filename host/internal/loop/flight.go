@@ -129,9 +129,9 @@ func (l *Loop) onReport(r report) {
 		f.record.State = StateCleaningUp
 		if r.err != nil {
 			f.record.Err = r.err.Error()
-			l.Log.Error("pod not killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "took", r.took, "error", r.err)
+			l.Log.Error("pod not killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds(), "error", r.err)
 		} else {
-			l.Log.Info("pod killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "took", r.took)
+			l.Log.Info("pod killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds())
 		}
 		if errors.Is(r.err, actuate.ErrTimeout) {
 			l.Recorder.PodEvent(pod, "Warning", actuate.ReasonExceededGracePeriod, actuate.MessageExceededGracePeriod, nil)
@@ -145,10 +145,10 @@ func (l *Loop) onReport(r report) {
 	case f.record.DryRun:
 	case r.finished:
 		f.record.State = StateFinished
-		l.Log.Info("pod finished", "pod", pod.String(), "uid", r.uid, "took", r.took)
+		l.Log.Info("pod finished", "pod", pod.String(), "uid", r.uid, "tookSeconds", r.took.Seconds())
 	default:
 		f.record.State = StateGivenUp
-		l.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", pod.String(), "uid", r.uid, "waited", r.took)
+		l.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", pod.String(), "uid", r.uid, "waitedSeconds", r.took.Seconds())
 	}
 	if err := l.Journal.RemoveKill(r.uid); err != nil {
 		l.Log.Error("kill stays in the journal", "uid", r.uid, "error", err)

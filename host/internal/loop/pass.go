@@ -57,7 +57,7 @@ func (l *Loop) pass(ctx context.Context, k look) {
 		l.nextFull = ended.Add(wait)
 	}
 	l.Metrics.Passed(k.trigger(), ended.Sub(started))
-	l.Log.Debug("pass", "pass", l.passes, "trigger", k.trigger(), "cause", k.causes(), "took", ended.Sub(started))
+	l.Log.Debug("pass", "pass", l.passes, "trigger", k.trigger(), "cause", k.causes(), "tookSeconds", ended.Sub(started).Seconds())
 }
 
 // signals lists the signals that k looks at, each once, in the order of the
