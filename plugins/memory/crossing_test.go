@@ -16,8 +16,8 @@ import (
 // In these tests kubepods is limited to limitMiB and the threshold is met when
 // the working set passes crossMiB.
 const (
-	limitMiB = 160
-	crossMiB = 48
+	limitMiB = 320
+	crossMiB = 96 // the hog itself has up to 25 with the race detector
 )
 
 // station is a watched cgroup with a hog in it.
@@ -79,7 +79,8 @@ func (s *station) quiet() {
 		s.wakes = nil
 		s.mu.Unlock()
 		if time.Now().After(deadline) {
-			s.Fatal("memory stays under the threshold")
+			m, err := s.gauge.Read(&nodefs.Buffer{})
+			s.Fatalf("memory stays under the threshold, or the plugin does not fall silent: %+v, %v; threshold %d MiB", m, err, limitMiB-crossMiB)
 		}
 	}
 }
@@ -136,14 +137,14 @@ func TestNoCrossingIsMissed(t *testing.T) {
 		name                 string
 		mibsPerSecond, times int
 	}{
-		{"64 MiB/s", 64, 8},
+		{"128 MiB/s", 128, 8},
 		{"256 MiB/s", 256, 14},
 		{"1 GiB/s", 1024, 14},
 		{"at once", 0, 14},
 	} {
 		var late []time.Duration
 		for range c.times {
-			late = append(late, s.crossing(func() { s.hog.does("anon", 64, c.mibsPerSecond, "") }))
+			late = append(late, s.crossing(func() { s.hog.does("anon", 128, c.mibsPerSecond, "") }))
 			s.hog.does("free", 0, 0, "")
 			s.quiet()
 		}
@@ -160,10 +161,10 @@ func TestLevelTooHighSinceThePageCacheWent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cache")
 	var late []time.Duration
 	for range 5 {
-		s.hog.does("cache", 64, 0, file)
-		s.quiet() // the level now lies 64 MiB higher than without the cache
+		s.hog.does("cache", 128, 0, file)
+		s.quiet() // the level now lies 128 MiB higher than without the cache
 		s.hog.does("drop", 0, 0, file)
-		late = append(late, s.crossing(func() { s.hog.does("anon", 56, 0, "") }))
+		late = append(late, s.crossing(func() { s.hog.does("anon", 112, 0, "") }))
 		s.hog.does("free", 0, 0, "")
 		s.quiet()
 	}
@@ -175,14 +176,15 @@ func TestWakeJustBeforeTheCrossingIsNotTheLast(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cache")
 	var late []time.Duration
 	for range 5 {
-		s.hog.does("anon", 40, 0, "")
+		s.hog.does("anon", 60, 0, "")
 		s.quiet()
 		// The cache takes the usage over the level, so the kernel calls too early.
-		s.hog.does("cache", 32, 0, file)
-		if s.under() {
-			t.Fatal("page cache counted as used")
-		}
-		late = append(late, s.crossing(func() { s.hog.does("anon", 12, 256, "") }))
+		// A cgroup that is read all the time may hide its children's new page cache
+		// for up to two seconds (its counters are flushed late), hence no look at
+		// once.
+		s.hog.does("cache", 64, 0, file)
+		s.quiet()
+		late = append(late, s.crossing(func() { s.hog.does("anon", 48, 256, "") }))
 		s.hog.does("free", 0, 0, "")
 		s.hog.does("drop", 0, 0, file)
 		s.quiet()
@@ -195,10 +197,10 @@ func TestCrossingWithoutAnyUseMore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cache")
 	var late []time.Duration
 	for range 5 {
-		s.hog.does("cache", 64, 0, file)
+		s.hog.does("cache", 128, 0, file)
 		s.quiet()
 		// The usage stays as it is, so the kernel has no reason to call.
-		late = append(late, s.crossing(func() { s.hog.does("lock", 64, 0, file) }))
+		late = append(late, s.crossing(func() { s.hog.does("lock", 128, 0, file) }))
 		s.hog.does("unlock", 0, 0, "")
 		s.hog.does("drop", 0, 0, file)
 		s.quiet()
