@@ -55,7 +55,7 @@ func TestDeathAndRevival(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the end of a test.
+	defer conn.Close()
 	client := runtimeapi.NewRuntimeServiceClient(conn)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -45,7 +45,6 @@ func New() *Server {
 // ends.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	//nolint:usetesting // the names of subtests make paths longer than a socket's may be.
 	dir, err := os.MkdirTemp("", "fakecri-")
 	if err != nil {
 		tb.Fatalf("make directory of fake runtime: %v", err)

@@ -212,7 +212,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the end of a test.
+	defer conn.Close()
 	k := NewCRI(runtimeapi.NewRuntimeServiceClient(conn))
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Die: true, Times: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

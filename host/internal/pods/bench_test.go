@@ -24,7 +24,7 @@ func BenchmarkActive(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer conn.Close() //nolint:errcheck // the end of a benchmark.
+			defer conn.Close()
 			manifests := NewManifests(dir)
 			source := NewCRI(runtimeapi.NewRuntimeServiceClient(conn), manifests)
 			for settled := false; !settled; {

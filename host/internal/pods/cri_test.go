@@ -141,7 +141,7 @@ func TestARuntimeThatIsAwaySaysWhatToDoAndMayComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the end of a test.
+	defer conn.Close()
 	source := NewCRI(runtimeapi.NewRuntimeServiceClient(conn), NewManifests(t.TempDir()))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
