@@ -80,8 +80,10 @@ func (l *Loop) note(k look, signals []eviction.Signal, observed map[eviction.Sig
 		o, ok := observed[s]
 		if ok != !l.unobserved[s] {
 			l.unobserved[s] = !ok
-			if !ok {
-				l.Log.Warn("no plugin observes the signal, its thresholds are not enforced", "signal", s)
+			if ok {
+				l.Log.Info("signal is observed again", "signal", s)
+			} else {
+				l.Log.Warn("no running plugin observes the signal, its thresholds are not enforced", "signal", s)
 			}
 		}
 		l.Metrics.Unobserved(s, !ok)
