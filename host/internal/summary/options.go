@@ -1,0 +1,124 @@
+package summary
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// summaryPath is where a kubelet has its summary.
+	summaryPath = "/stats/summary"
+	// wantAddress is all that an address may be.
+	wantAddress = "want https://HOST:PORT, unix:///PATH or file:///PATH"
+)
+
+// Options say where the summary comes from.
+type Options struct {
+	// Address is https://HOST:PORT of a kubelet, with a path if the summary is not
+	// at /stats/summary, or unix:///PATH of a socket with an HTTP server that has
+	// /stats/summary, or file:///PATH of a file.
+	Address string
+	// TokenFile has a bearer token. CertFile and KeyFile have a client certificate
+	// and its key as PEM, and may be one file. CAFile has the certificates, as PEM,
+	// that vouch for the kubelet's serving certificate; without it the system's do.
+	// All are for https only, and are read again when they change.
+	TokenFile string
+	CertFile  string
+	KeyFile   string
+	CAFile    string
+	// ServerName is the name in the kubelet's certificate, if it is not the host of
+	// the address.
+	ServerName string
+	// InsecureSkipVerify trusts whoever answers at the address, with the token too.
+	InsecureSkipVerify bool
+	// Timeout is how long a fetch may take in all; 0 is DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Open returns the source that o describes. It reads nothing yet: what o names
+// may come later than evictd. An error has a line for each bad option, and never
+// shows what may be a secret.
+func Open(o Options) (Source, error) {
+	u, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	switch u.Scheme {
+	case "unix":
+		return newSocket(u.Path, o.Timeout), nil
+	case "file":
+		return newFile(u.Path, o.Timeout), nil
+	default:
+		return newKubelet(u, o), nil
+	}
+}
+
+func (o *Options) check() (*url.URL, error) {
+	var errs []error
+	u, err := parseAddress(o.Address)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("address: %w", err))
+	}
+	if o.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout: %v, want more than 0", o.Timeout))
+	}
+	for _, f := range []struct{ name, path string }{
+		{"tokenFile", o.TokenFile}, {"certFile", o.CertFile}, {"keyFile", o.KeyFile}, {"caFile", o.CAFile},
+	} {
+		switch {
+		case f.path == "":
+		case u != nil && u.Scheme != "https":
+			errs = append(errs, fmt.Errorf("%s: only for an https address", f.name))
+		case !filepath.IsAbs(f.path):
+			// Not shown: somebody may have put the token here.
+			errs = append(errs, fmt.Errorf("%s: want an absolute path", f.name))
+		}
+	}
+	if u != nil && u.Scheme != "https" && o.ServerName != "" {
+		errs = append(errs, errors.New("serverName: only for an https address"))
+	}
+	if u != nil && u.Scheme != "https" && o.InsecureSkipVerify {
+		errs = append(errs, errors.New("insecureSkipVerify: only for an https address"))
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		errs = append(errs, errors.New("certFile: want keyFile with it, and neither alone; one file may be both"))
+	}
+	if o.InsecureSkipVerify && (o.CAFile != "" || o.ServerName != "") {
+		errs = append(errs, errors.New("insecureSkipVerify: want it without caFile and serverName, which it would ignore"))
+	}
+	return u, errors.Join(errs...)
+}
+
+// parseAddress returns an https address with its path, or a unix or file one.
+func parseAddress(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("not a URL, " + wantAddress) // err would show the address
+	}
+	if u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, errors.New("has a user, a query or a fragment, " + wantAddress)
+	}
+	switch u.Scheme {
+	case "https":
+		if u.Hostname() == "" || u.Opaque != "" {
+			return nil, errors.New("has no host, " + wantAddress)
+		}
+		if strings.Trim(u.Path, "/") == "" {
+			u.Path, u.RawPath = summaryPath, ""
+		}
+	case "unix", "file":
+		if u.Host != "" || !filepath.IsAbs(u.Path) {
+			return nil, fmt.Errorf("%q, %s with three slashes", u, wantAddress)
+		}
+	default:
+		return nil, fmt.Errorf("scheme %q, %s", u.Scheme, wantAddress)
+	}
+	return u, nil
+}
