@@ -34,7 +34,7 @@ func (l *Loop) act(ctx context.Context, roster Roster, a policy.Assessment, obse
 		return true
 	}
 	reason, message := policy.NodeEvent(t)
-	l.Recorder.NodeEvent("Warning", reason, message)
+	l.nodeEvent("Warning", reason, message)
 
 	if active == nil {
 		active = l.list(ctx)
@@ -60,6 +60,13 @@ func (l *Loop) act(ctx context.Context, roster Roster, a policy.Assessment, obse
 	}
 	l.evict(ctx, roster, t, observed[t.Signal], candidates, r)
 	return true
+}
+
+// nodeEvent sends an event about the node. A dry run sends none.
+func (l *Loop) nodeEvent(eventType, reason, message string) {
+	if !l.Settings.DryRun {
+		l.Recorder.NodeEvent(eventType, reason, message)
+	}
 }
 
 // busy reports whether a victim in flight forbids the next one.
@@ -103,7 +110,9 @@ func (l *Loop) evict(ctx context.Context, roster Roster, t policy.Threshold, o e
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", k.GraceSeconds,
 		"ranker", r.by, "rankReason", first.Reason, "candidates", len(candidates), "ranking", r.shown(candidates),
 		"message", message, "dryRun", l.Settings.DryRun)
-	l.Metrics.Evicted(t.Signal)
+	if !l.Settings.DryRun {
+		l.Metrics.Evicted(t.Signal)
+	}
 	l.dispatch(f) //nolint:contextcheck // a kill outlives ctx, see killCtx
 }
 

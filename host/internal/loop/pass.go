@@ -131,5 +131,5 @@ func (l *Loop) noteConditions(a policy.Assessment) {
 func (l *Loop) noteCondition(c eviction.Condition, status bool) {
 	text := policy.ConditionText(c, status)
 	l.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
-	l.Recorder.NodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
+	l.nodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
 }
