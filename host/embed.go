@@ -1,0 +1,81 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// KillPodFunc ends pod and returns when it is dead or will not die (KillPodFunc
+// of the kubelet's eviction). gracePeriodOverride is in seconds, nil for the
+// pod's own. statusFn, which may be nil, puts the reason into the pod's status.
+// It is called from a goroutine of the manager, one call a pod at a time.
+type KillPodFunc func(pod *v1.Pod, isEvicted bool, gracePeriodOverride *int64, statusFn func(*v1.PodStatus)) error
+
+// ActivePodsFunc returns the pods that run or are about to, in a stable order,
+// with the resources that are allocated to them. The manager does not change
+// them, and neither may anybody else.
+type ActivePodsFunc func() []*v1.Pod
+
+// PodCleanedUpFunc reports whether nothing is left of a pod that was killed.
+type PodCleanedUpFunc func(*v1.Pod) bool
+
+// ReclaimFunc stands in for a step of node-level reclaim.
+type ReclaimFunc func(context.Context) error
+
+// DiskInfoProvider knows which filesystems the node has.
+type DiskInfoProvider interface {
+	// HasDedicatedImageFs reports whether images have a filesystem of their own.
+	HasDedicatedImageFs(context.Context) (bool, error)
+	// HasDedicatedContainerFs reports whether, with images on their own,
+	// writable layers are on another one, the kubelet's.
+	HasDedicatedContainerFs(context.Context) (bool, error)
+}
+
+// Recorder takes the events of the eviction manager, worded as the kubelet's. It
+// is called from several goroutines.
+type Recorder interface {
+	NodeEvent(eventType, reason, message string)
+	PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string)
+}
+
+// Clock is the time that policy sees, and in which a manager with kubelet pacing
+// waits for the clean-up of pods. A clock of k8s.io/utils/clock is one.
+type Clock interface {
+	Now() time.Time
+	After(time.Duration) <-chan time.Time
+}
+
+// Embedding is what a Manager is made of inside a program that has pods, a way to
+// kill them and perhaps figures of its own.
+type Embedding struct {
+	// Config is as for the daemon. Its parts that say how to find and kill pods
+	// have no effect.
+	Config Config
+	// Version and Commit name the build.
+	Version, Commit string
+	Log             *slog.Logger
+	// KillPod is required.
+	KillPod KillPodFunc
+	// Recorder is required.
+	Recorder Recorder
+	// Clock is the real one if nil.
+	Clock Clock
+	// Summary returns the kubelet's stats summary of now, as JSON, for all plugins
+	// to work from. If it is nil, they use the source that Config names.
+	Summary func(context.Context) ([]byte, error)
+	// Reclaim stands in for steps of node-level reclaim, by name: "container-gc",
+	// "image-gc".
+	Reclaim map[string]ReclaimFunc
+	// Plugins run in this process, by name. If there are any, Config.PluginDir is
+	// not looked at.
+	Plugins map[string]eviction.Plugin
+}
+
+// A Pass is what one pass saw, concluded and did.
+type Pass = loop.Outcome
