@@ -1,35 +1,47 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// WithContainerFs returns thresholds with those for writable layers derived from
-// the filesystem that they share: the images' if images have one of their own
-// that writable layers are on too, else the kubelet's
-// (UpdateContainerFsThresholds). Configured containerfs thresholds do not stand;
-// they are returned as dropped. An unknown layout changes nothing.
+// ContainerFs is what becomes of a list of thresholds once the layout is known.
+type ContainerFs struct {
+	// First is what the pass that finds the layout looks at: configured
+	// thresholds for writable layers are replaced, missing ones not yet there.
+	// The check after that pass's reclaim already takes Derived.
+	First []Threshold
+	// Derived is what every later pass looks at. It starts with First.
+	Derived []Threshold
+	// Dropped are the configured thresholds that do not stand, for a warning.
+	Dropped []Threshold
+}
+
+// WithContainerFs gives writable layers the thresholds of the filesystem that
+// they share: the images' if images have one of their own that writable layers
+// are on too, else the kubelet's (UpdateContainerFsThresholds). A configured
+// threshold for writable layers is replaced where it stands, or left out if that
+// filesystem has none. Only of two hard ones, which a soft one without a grace
+// period makes possible, the former stays, as in the kubelet. An unknown layout
+// changes nothing.
 //
-// It is meant to be called before the first pass that knows the layout. The
-// kubelet edits the list while that pass uses it, which so runs with parts of the
-// old one.
-func WithContainerFs(thresholds []Threshold, layout eviction.Layout) (derived, dropped []Threshold) {
+// The kubelet replaces and appends in turn while the pass that found the layout
+// holds the list. That pass misses what is appended, and also what is replaced
+// after the list had to move to make room: an accident, which is not reproduced.
+func WithContainerFs(thresholds []Threshold, layout eviction.Layout) ContainerFs {
 	bytesFrom, inodesFrom := eviction.NodeFsAvailable, eviction.NodeFsInodesFree
 	switch layout {
 	case eviction.LayoutShared, eviction.LayoutContainerFs:
 	case eviction.LayoutImageFs:
 		bytesFrom, inodesFrom = eviction.ImageFsAvailable, eviction.ImageFsInodesFree
 	default:
-		return thresholds, nil
+		return ContainerFs{First: thresholds, Derived: thresholds}
 	}
-	for _, t := range thresholds {
-		if t.Signal == eviction.ContainerFsAvailable || t.Signal == eviction.ContainerFsInodesFree {
-			dropped = append(dropped, t)
-		} else {
-			derived = append(derived, t)
-		}
-	}
-	kept := derived
+	var out ContainerFs
+	replaced := slices.Clone(thresholds)
+	gone := make([]bool, len(thresholds))
+	var appended []Threshold
 	for _, slot := range []struct {
 		from, to eviction.Signal
 		hard     bool
@@ -39,21 +51,36 @@ func WithContainerFs(thresholds []Threshold, layout eviction.Layout) (derived, d
 		{inodesFrom, eviction.ContainerFsInodesFree, true},
 		{inodesFrom, eviction.ContainerFsInodesFree, false},
 	} {
-		if t, ok := last(kept, slot.from, slot.hard); ok {
-			t.Signal = slot.to
-			derived = append(derived, t)
+		from, to := last(thresholds, slot.from, slot.hard), last(thresholds, slot.to, slot.hard)
+		var derived Threshold
+		if from >= 0 {
+			derived = thresholds[from]
+			derived.Signal = slot.to
+		}
+		switch {
+		case to >= 0:
+			out.Dropped = append(out.Dropped, thresholds[to])
+			replaced[to], gone[to] = derived, from < 0
+		case from >= 0:
+			appended = append(appended, derived)
 		}
 	}
-	return derived, dropped
+	for i, t := range replaced {
+		if !gone[i] {
+			out.First = append(out.First, t)
+		}
+	}
+	out.Derived = slices.Concat(out.First, appended)
+	return out
 }
 
-// last finds the last hard or soft threshold of s: a soft one without a grace
-// period is hard and comes after the real one.
-func last(thresholds []Threshold, s eviction.Signal, hard bool) (found Threshold, ok bool) {
-	for _, t := range thresholds {
+// last returns where the last hard or soft threshold of s is, -1 if there is
+// none: a soft one without a grace period is hard and comes after the real one.
+func last(thresholds []Threshold, s eviction.Signal, hard bool) int {
+	for i, t := range slices.Backward(thresholds) {
 		if t.Signal == s && t.Hard() == hard {
-			found, ok = t, true
+			return i
 		}
 	}
-	return found, ok
+	return -1
 }

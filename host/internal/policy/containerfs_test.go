@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -17,22 +18,36 @@ func TestWithContainerFs(t *testing.T) {
 		SoftGracePeriod: map[string]string{"nodefs.available": "1m", "imagefs.inodesFree": "2m", "containerfs.inodesFree": "3m"},
 		MinReclaim:      map[string]string{"nodefs.available": "1Gi", "containerfs.available": "5Gi"},
 	}
-	untouched := []string{
-		"imagefs.available<15%", "memory.available<1Gi", "nodefs.available<10% +1Gi", "nodefs.inodesFree<5%",
-		"imagefs.inodesFree<8% for 2m0s", "nodefs.available<20% for 1m0s +1Gi",
+	configured := []string{"containerfs.available<1Gi +5Gi", "containerfs.inodesFree<3% for 3m0s"}
+	hard := []string{"imagefs.available<15%", "memory.available<1Gi", "nodefs.available<10% +1Gi", "nodefs.inodesFree<5%"}
+	soft := []string{"imagefs.inodesFree<8% for 2m0s", "nodefs.available<20% for 1m0s +1Gi"}
+	list := func(parts ...[]string) []string {
+		var out []string
+		for _, p := range parts {
+			out = append(out, p...)
+		}
+		return out
 	}
-	fromNodeFs := []string{"containerfs.available<10% +1Gi", "containerfs.available<20% for 1m0s +1Gi", "containerfs.inodesFree<5%"}
-	fromImageFs := []string{"containerfs.available<15%", "containerfs.inodesFree<8% for 2m0s"}
-	set := []string{"containerfs.available<1Gi +5Gi", "containerfs.inodesFree<3% for 3m0s"}
+	// The configured soft inode threshold has nothing to be replaced with.
+	sharesNodeFs := struct{ first, derived, dropped []string }{
+		list([]string{"containerfs.available<10% +1Gi"}, hard, soft),
+		list([]string{"containerfs.available<10% +1Gi"}, hard, soft, []string{"containerfs.available<20% for 1m0s +1Gi", "containerfs.inodesFree<5%"}),
+		configured,
+	}
 	for name, c := range map[string]struct {
-		layout  eviction.Layout
-		want    []string
-		dropped []string
+		layout eviction.Layout
+		want   struct{ first, derived, dropped []string }
 	}{
-		"shared":      {eviction.LayoutShared, append(untouched[:6:6], fromNodeFs...), set},
-		"containerfs": {eviction.LayoutContainerFs, append(untouched[:6:6], fromNodeFs...), set},
-		"imagefs":     {eviction.LayoutImageFs, append(untouched[:6:6], fromImageFs...), set},
-		"unknown":     {0, append(append([]string{set[0]}, untouched[:4]...), append([]string{set[1]}, untouched[4:]...)...), []string{}},
+		"shared":      {eviction.LayoutShared, sharesNodeFs},
+		"containerfs": {eviction.LayoutContainerFs, sharesNodeFs},
+		"imagefs": {eviction.LayoutImageFs, struct{ first, derived, dropped []string }{
+			list([]string{"containerfs.available<15%"}, hard, []string{"containerfs.inodesFree<8% for 2m0s"}, soft),
+			list([]string{"containerfs.available<15%"}, hard, []string{"containerfs.inodesFree<8% for 2m0s"}, soft),
+			configured,
+		}},
+		"unknown": {0, struct{ first, derived, dropped []string }{
+			list(configured[:1], hard, configured[1:], soft), list(configured[:1], hard, configured[1:], soft), nil,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			thresholds, err := ParseThresholds(config)
@@ -40,36 +55,60 @@ func TestWithContainerFs(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := printed(thresholds)
-			derived, dropped := WithContainerFs(thresholds, c.layout)
-			if diff := cmp.Diff(c.want, printed(derived)); diff != "" {
-				t.Errorf("derived (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.dropped, printed(dropped)); diff != "" {
-				t.Errorf("dropped (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(before, printed(thresholds)); diff != "" {
-				t.Errorf("the input changed (-want +got):\n%s", diff)
-			}
-			again, _ := WithContainerFs(derived, c.layout)
-			if diff := cmp.Diff(printed(derived), printed(again)); diff != "" {
-				t.Errorf("a second time (-want +got):\n%s", diff)
+			got := WithContainerFs(thresholds, c.layout)
+			for _, l := range []struct {
+				name      string
+				want, got []string
+			}{
+				{"first", c.want.first, printed(got.First)},
+				{"derived", c.want.derived, printed(got.Derived)},
+				{"dropped", c.want.dropped, printed(got.Dropped)},
+				{"input", before, printed(thresholds)},
+				{"derived again", c.want.derived, printed(WithContainerFs(got.Derived, c.layout).Derived)},
+			} {
+				if diff := cmp.Diff(l.want, l.got, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", l.name, diff)
+				}
 			}
 		})
 	}
 }
 
-func TestWithContainerFsTakesTheLastHardThreshold(t *testing.T) {
+// The pass that finds the layout must hand on timers to the next one, whose list
+// is longer.
+func TestTheFirstPassKnowsReplacedThresholdsByTheSameKey(t *testing.T) {
 	thresholds, err := ParseThresholds(ThresholdConfig{
-		Hard:            map[string]string{"nodefs.available": "10%"},
-		Soft:            map[string]string{"nodefs.available": "5%"},
-		SoftGracePeriod: map[string]string{"nodefs.available": "0s"},
+		Hard: map[string]string{"nodefs.available": "10%", "nodefs.inodesFree": "5%", "containerfs.inodesFree": "1%"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	derived, _ := WithContainerFs(thresholds, eviction.LayoutShared)
-	want := []string{"nodefs.available<10%", "nodefs.available<5%", "containerfs.available<5%"}
-	if diff := cmp.Diff(want, printed(derived)); diff != "" {
+	got := WithContainerFs(thresholds, eviction.LayoutShared)
+	for i, first := range got.First {
+		if first.Key() != got.Derived[i].Key() {
+			t.Errorf("%s becomes %s", first, got.Derived[i])
+		}
+	}
+	if added := len(got.Derived) - len(got.First); added != 1 {
+		t.Errorf("%d thresholds are added for the second pass, want 1: %v", added, printed(got.Derived))
+	}
+}
+
+func TestWithContainerFsTakesTheLastHardThreshold(t *testing.T) {
+	thresholds, err := ParseThresholds(ThresholdConfig{
+		Hard:            map[string]string{"nodefs.available": "10%", "containerfs.inodesFree": "1%"},
+		Soft:            map[string]string{"nodefs.available": "5%", "containerfs.inodesFree": "2%"},
+		SoftGracePeriod: map[string]string{"nodefs.available": "0s", "containerfs.inodesFree": "0s"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := WithContainerFs(thresholds, eviction.LayoutShared)
+	want := []string{"containerfs.inodesFree<1%", "nodefs.available<10%", "nodefs.available<5%", "containerfs.available<5%"}
+	if diff := cmp.Diff(want, printed(got.Derived)); diff != "" {
 		t.Errorf("derived (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"containerfs.inodesFree<2%"}, printed(got.Dropped)); diff != "" {
+		t.Errorf("dropped (-want +got):\n%s", diff)
 	}
 }
