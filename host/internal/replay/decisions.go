@@ -1,0 +1,122 @@
+package replay
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Decisions are what a manager did in a scenario, step by step.
+type Decisions struct {
+	SchemaVersion int `json:"schemaVersion"`
+	// Oracle is who decided.
+	Oracle string `json:"oracle"`
+	// Scenario is the name of the scenario.
+	Scenario string `json:"scenario"`
+	// ConfigError says why the configuration was refused; there are no steps then.
+	// ConfigErrors has all that may be said, where only one of several is.
+	ConfigError  string         `json:"configError,omitempty"`
+	ConfigErrors []string       `json:"configErrors,omitempty"`
+	Steps        []StepDecision `json:"steps"`
+}
+
+// StepDecision is what one pass concluded and did.
+type StepDecision struct {
+	Now metav1.Time `json:"now"`
+	// Error is why the pass failed.
+	Error string `json:"error,omitempty"`
+	// Observed are the thresholds that are met whatever their grace period, Met
+	// those whose grace period is over, Actionable those of them with figures
+	// newer than in the pass before. All three only explain.
+	Observed   []ObservedThreshold `json:"observed,omitempty"`
+	Met        []Threshold         `json:"met,omitempty"`
+	Actionable []Threshold         `json:"actionable,omitempty"`
+	// NodeConditions are those reported, sorted.
+	NodeConditions []string `json:"nodeConditions,omitempty"`
+	MemoryPressure bool     `json:"memoryPressure"`
+	DiskPressure   bool     `json:"diskPressure"`
+	PIDPressure    bool     `json:"pidPressure"`
+	// SummaryCalls are the different numbers of calls that the outcomes took.
+	SummaryCalls []int `json:"summaryCalls,omitempty"`
+	// Outcomes are the different things that the pass may do where something is
+	// left to chance, the preferred first. What we decide has exactly one.
+	Outcomes []Outcome `json:"outcomes"`
+	Admit    []Admit   `json:"admit,omitempty"`
+}
+
+// Threshold is a threshold as text.
+type Threshold struct {
+	Signal string `json:"signal"`
+	// Operator is LessThan; without one the threshold cannot be met.
+	Operator string `json:"operator,omitempty"`
+	// Quantity or Percentage is the value, the latter as the shortest text of a
+	// float32: 0.1 is 10 %.
+	Quantity    string `json:"quantity,omitempty"`
+	Percentage  string `json:"percentage,omitempty"`
+	GracePeriod string `json:"gracePeriod,omitempty"`
+	MinReclaim  string `json:"minReclaim,omitempty"`
+}
+
+// ObservedThreshold is a threshold that is met, and since when.
+type ObservedThreshold struct {
+	Threshold
+
+	FirstObservedAt metav1.Time `json:"firstObservedAt"`
+}
+
+// Outcome is what a pass did.
+type Outcome struct {
+	// Signals are what the evictions count as, one each.
+	Signals []string `json:"signals,omitempty"`
+	// ReclaimCalls are the steps of node-level reclaim that ran.
+	ReclaimCalls []string   `json:"reclaimCalls,omitempty"`
+	Evictions    []Eviction `json:"evictions,omitempty"`
+	Events       []Event    `json:"events,omitempty"`
+	// Returned are the uids whose clean-up is waited for.
+	Returned []string `json:"returned,omitempty"`
+	// TiedPods are those that rank equal to the victim, which is one of them.
+	// TieTruncated: there was one outcome for each of them, but not all are
+	// recorded.
+	TiedPods     []string `json:"tiedPods,omitempty"`
+	TieTruncated bool     `json:"tieTruncated,omitempty"`
+	// CleanupWaitSeconds is how long the clean-up was waited for.
+	CleanupWaitSeconds *float64 `json:"cleanupWaitSeconds,omitempty"`
+	// Panic is what the recorded manager crashed with.
+	Panic string `json:"panic,omitempty"`
+}
+
+// Eviction is a call of the kill function and what it did to the pod's status.
+type Eviction struct {
+	UID                string `json:"uid"`
+	Namespace          string `json:"namespace"`
+	Name               string `json:"name"`
+	GracePeriodSeconds int64  `json:"gracePeriodSeconds"`
+	IsEvicted          bool   `json:"isEvicted"`
+	Phase              string `json:"phase"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+	// Conditions are those that changed, without their transition time.
+	Conditions []v1.PodCondition `json:"conditions,omitempty"`
+	KillError  string            `json:"killError,omitempty"`
+}
+
+// Event is an event on the node or on a pod.
+type Event struct {
+	// Kind is Node or Pod.
+	Kind        string            `json:"kind"`
+	UID         string            `json:"uid"`
+	Name        string            `json:"name"`
+	Type        string            `json:"type"`
+	Reason      string            `json:"reason"`
+	Message     string            `json:"message"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Admit is the answer to a pod that asked to be admitted.
+type Admit struct {
+	UID    string `json:"uid"`
+	Name   string `json:"name"`
+	Admit  bool   `json:"admit"`
+	Reason string `json:"reason,omitempty"`
+	// Message has its conditions sorted.
+	Message string `json:"message,omitempty"`
+}
