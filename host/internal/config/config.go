@@ -9,8 +9,9 @@ import (
 
 // Config is the configuration of evictd as it is in force: defaults filled in,
 // flags applied. The json tags are the keys of the file; the keys named
-// eviction*, enforceNodeAllocatable, kernelMemcgNotification and
-// mergeDefaultEvictionSettings are those of KubeletConfiguration.
+// eviction*, enforceNodeAllocatable, kernelMemcgNotification,
+// localStorageCapacityIsolation, featureGates and mergeDefaultEvictionSettings
+// are those of KubeletConfiguration.
 type Config struct {
 	// NodeName is the node's name in logs, events and facts for plugins. The
 	// host name in lower case by default.
@@ -45,6 +46,12 @@ type Config struct {
 	RequiredSignals []string `json:"requiredSignals"`
 	// RankVeto says when a pod that a custom ranker left out is safe.
 	RankVeto string `json:"rankVeto"`
+	// Layout says how often the node's filesystems are looked for.
+	Layout string `json:"layout"`
+	// Source is where plugins take their figures from; Summary says where a
+	// summary is.
+	Source  string  `json:"source"`
+	Summary Summary `json:"summary"`
 
 	EvictionHard                     map[string]string `json:"evictionHard"`
 	EvictionSoft                     map[string]string `json:"evictionSoft"`
@@ -55,6 +62,9 @@ type Config struct {
 	MergeDefaultEvictionSettings     bool              `json:"mergeDefaultEvictionSettings"`
 	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable"`
 	KernelMemcgNotification          bool              `json:"kernelMemcgNotification"`
+	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation"`
+	// FeatureGates are the kubelet's, as given; see Feature.
+	FeatureGates map[string]bool `json:"featureGates"`
 
 	// Plugins are settings by plugin name, which is the executable's file name.
 	// A plugin needs no entry to run.
@@ -74,6 +84,22 @@ type Plugin struct {
 // MTLS reports whether calls to the plugin are encrypted.
 func (p Plugin) MTLS() bool { return p.AutoMTLS == nil || *p.AutoMTLS }
 
+// Summary says where the kubelet's stats summary is, as Options of
+// host/internal/summary do, and what it does not tell.
+type Summary struct {
+	Address            string `json:"address"`
+	TokenFile          string `json:"tokenFile"`
+	CertFile           string `json:"certFile"`
+	KeyFile            string `json:"keyFile"`
+	CAFile             string `json:"caFile"`
+	ServerName         string `json:"serverName"`
+	InsecureSkipVerify bool   `json:"insecureSkipVerify"`
+	// Timeout is how long a fetch may take in all.
+	Timeout metav1.Duration `json:"timeout"`
+	// Layout says which filesystems the node has, "" if nobody said so.
+	Layout string `json:"layout"`
+}
+
 // The values of the fields that have few.
 const (
 	// ModeCRI takes pods from the container runtime and kills through it.
@@ -91,6 +117,23 @@ const (
 	VetoSoft   = "soft"
 	VetoAlways = "always"
 	VetoNever  = "never"
+
+	// LayoutKubelet asks once which filesystems the node has, and reads an error
+	// about the one of containers as not split; LayoutRecheck asks again.
+	LayoutKubelet = "kubelet"
+	LayoutRecheck = "recheck"
+
+	// SourceNative has plugins read the machine, SourceSummary the kubelet's stats
+	// summary.
+	SourceNative  = "native"
+	SourceSummary = "summary"
+
+	// LayoutShared, LayoutImageFs and LayoutContainerFs are layouts of a node: all
+	// on one filesystem; images and writable layers on their own; images on their
+	// own, and writable layers with the kubelet's files.
+	LayoutShared      = "shared"
+	LayoutImageFs     = "imagefs"
+	LayoutContainerFs = "containerfs"
 )
 
 var levels = map[string]slog.Level{

@@ -16,6 +16,7 @@ const maxErrors = 50
 // does not hide another. What is not listed has one.
 var depths = map[string]int{
 	"evictionHard": 2, "evictionSoft": 2, "evictionSoftGracePeriod": 2, "evictionMinimumReclaim": 2,
+	"featureGates": 2, "summary": 2,
 	"plugins": 3,
 }
 
@@ -83,7 +84,7 @@ func (s *sieve) field(path []string, in object) {
 
 func (s *sieve) entries(path []string, inner object) {
 	for _, key := range slices.Sorted(maps.Keys(inner)) {
-		if path[0] == "plugins" && string(inner[key]) == "null" && len(path) > 1 {
+		if string(inner[key]) == "null" && (path[0] == "summary" || path[0] == "plugins" && len(path) > 1) {
 			delete(inner, key)
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +18,20 @@ import (
 // defaulting does: with 0 a condition would never be reported
 // (pkg/kubelet/apis/config/v1beta1/defaults.go).
 const defaultTransitionPeriod = 5 * time.Minute
+
+// defaultSummaryTimeout leaves a plugin some of the second that it has for an
+// observation.
+const defaultSummaryTimeout = 800 * time.Millisecond
+
+// Default returns the configuration that neither a file nor a flag has changed,
+// for programs that fill one in themselves. NodeName is empty if the host has no
+// name.
+func Default() Config {
+	c := blank()
+	c.mergeHard()
+	_ = c.complete(os.Hostname) // only the name may be missing
+	return c
+}
 
 // blank is what a field has that neither the file nor a flag names. Fields whose
 // default depends on others stay empty until complete.
@@ -40,6 +55,10 @@ func blank() Config {
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: defaultTransitionPeriod},
 		EnforceNodeAllocatable:           []string{"pods"},
 		KernelMemcgNotification:          true,
+		LocalStorageCapacityIsolation:    true,
+		Layout:                           LayoutRecheck,
+		Source:                           SourceNative,
+		Summary:                          Summary{Timeout: metav1.Duration{Duration: defaultSummaryTimeout}},
 	}
 }
 
@@ -63,6 +82,7 @@ func (c *Config) complete(hostname func() (string, error)) error {
 	if c.EvictionPressureTransitionPeriod.Duration == 0 {
 		c.EvictionPressureTransitionPeriod.Duration = defaultTransitionPeriod
 	}
+	c.Summary.Timeout.Duration = cmp.Or(c.Summary.Timeout.Duration, defaultSummaryTimeout)
 	for _, path := range c.paths() {
 		if filepath.IsAbs(*path.value) {
 			*path.value = filepath.Clean(*path.value)

@@ -39,6 +39,9 @@ func TestDocumentation(t *testing.T) {
 	for _, key := range keysOf(reflect.TypeFor[Plugin]()) {
 		want = append(want, "plugins.<name>."+key)
 	}
+	for _, key := range keysOf(reflect.TypeFor[Summary]()) {
+		want = append(want, "summary."+key)
+	}
 	if diff := cmp.Diff(sorted(want), sorted(fields)); diff != "" {
 		t.Errorf("documented fields (-struct +documented):\n%s", diff)
 	}
@@ -59,7 +62,10 @@ func TestDocumentation(t *testing.T) {
 	}
 
 	var c Config
-	var restart []string
+	restart := []string{"featureGates", "summary"}
+	for _, key := range keysOf(reflect.TypeFor[Summary]()) {
+		restart = append(restart, "summary."+key)
+	}
 	for _, f := range c.fixed() {
 		restart = append(restart, f.name)
 	}
@@ -99,8 +105,13 @@ func TestEveryFieldSaysWhatItWants(t *testing.T) {
 		if forms[key] == "" {
 			t.Errorf("forms[%q] is missing: an error of this field would not say what is right", key)
 		}
-		if depths[key] > 1 && entryForms[key] == "" {
+		if depths[key] > 1 && entryForms[key] == "" && key != "summary" {
 			t.Errorf("entryForms[%q] is missing", key)
+		}
+	}
+	for _, key := range keysOf(reflect.TypeFor[Summary]()) {
+		if summaryForms[key] == "" {
+			t.Errorf("summaryForms[%q] is missing", key)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Flags are the command line's part of the configuration. Every field but
-// plugins and mergeDefaultEvictionSettings has a flag, its name in kebab case;
+// plugins, summary and mergeDefaultEvictionSettings has a flag, its name in kebab case;
 // those of the kubelet have the kubelet's names and syntax.
 type Flags struct {
 	// file is --config.
@@ -63,6 +63,8 @@ func (f *Flags) addHost(fs *pflag.FlagSet) {
 	add(f, fs, "monitoringInterval", "time between passes that nothing woke", duration, func(c *Config) *metav1.Duration { return &c.MonitoringInterval })
 	add(f, fs, "requiredSignals", "signals without which evictd must not run, comma-separated", list, func(c *Config) *[]string { return &c.RequiredSignals })
 	add(f, fs, "rankVeto", "under which thresholds a custom ranker may spare pods: soft, always or never", text, func(c *Config) *string { return &c.RankVeto })
+	add(f, fs, "layout", "how often the node's filesystems are looked for: recheck, or kubelet for once", text, func(c *Config) *string { return &c.Layout })
+	add(f, fs, "source", "where figures come from: native, or summary for the kubelet's", text, func(c *Config) *string { return &c.Source })
 }
 
 func (f *Flags) addEviction(fs *pflag.FlagSet) {
@@ -82,6 +84,10 @@ func (f *Flags) addEviction(fs *pflag.FlagSet) {
 		func(c *Config) *[]string { return &c.EnforceNodeAllocatable })
 	add(f, fs, "kernelMemcgNotification", "let the kernel wake evictd when memory runs short", boolean,
 		func(c *Config) *bool { return &c.KernelMemcgNotification })
+	add(f, fs, "localStorageCapacityIsolation", "evict pods that exceed their limits of local storage", boolean,
+		func(c *Config) *bool { return &c.LocalStorageCapacityIsolation })
+	add(f, fs, "featureGates", "the kubelet's feature gates, such as PodLevelResources=false", gates,
+		func(c *Config) *map[string]bool { return &c.FeatureGates })
 }
 
 // Load reads the file that --config names, if it does, and lays the flags over it.

@@ -131,9 +131,13 @@ func TestFilesAndFlagsSayTheSame(t *testing.T) {
 		{"evictionPressureTransitionPeriod", "1m", "1m0s"},
 		{"enforceNodeAllocatable", "[none]", "none"},
 		{"kernelMemcgNotification", "false", "false"},
+		{"localStorageCapacityIsolation", "false", "false"},
+		{"featureGates", "{PodLevelResources: false, AllAlpha: true}", "PodLevelResources=false,AllAlpha=true"},
+		{"layout", "kubelet", "kubelet"},
+		{"source", "summary", "summary"},
 	}
-	if got, fields := len(all)+3, reflect.TypeFor[Config]().NumField(); got != fields {
-		t.Errorf("%d fields are told here or are evictionSoft (needs another), plugins or mergeDefaultEvictionSettings (have no flag); Config has %d", got, fields)
+	if got, fields := len(all)+4, reflect.TypeFor[Config]().NumField(); got != fields {
+		t.Errorf("%d fields are told here or are evictionSoft (needs another), plugins, summary or mergeDefaultEvictionSettings (have no flag); Config has %d", got, fields)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -142,3 +142,31 @@ func pairs(separator string) syntax[map[string]string] {
 		},
 	}
 }
+
+// gates is the kubelet's way to write feature gates: Name=true, comma-separated.
+var gates = syntax[map[string]bool]{
+	name: "mapping",
+	parse: func(sofar map[string]bool, s string) (map[string]bool, string, bool) {
+		m := make(map[string]bool, len(sofar))
+		maps.Copy(m, sofar)
+		for part := range strings.SplitSeq(s, ",") {
+			if part == "" {
+				continue
+			}
+			key, value, ok := strings.Cut(part, "=")
+			on, err := strconv.ParseBool(strings.TrimSpace(value))
+			if !ok || err != nil {
+				return nil, "Name=true or Name=false, comma-separated", false
+			}
+			m[strings.TrimSpace(key)] = on
+		}
+		return m, "", true
+	},
+	write: func(m map[string]bool) string {
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			parts = append(parts, k+"="+strconv.FormatBool(m[k]))
+		}
+		return strings.Join(parts, ",")
+	},
+}

@@ -38,6 +38,11 @@ var forms = map[string]string{
 	"mergeDefaultEvictionSettings":     `true or false`,
 	"enforceNodeAllocatable":           `a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`,
 	"kernelMemcgNotification":          `true or false`,
+	"localStorageCapacityIsolation":    `true or false`,
+	"featureGates":                     `true or false by feature gate, such as {"PodLevelResources": false}`,
+	"layout":                           `"recheck" or "kubelet"`,
+	"source":                           `"native" or "summary"`,
+	"summary":                          `a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`,
 	"plugins":                          `settings by plugin name, such as {"memory": {"autoMTLS": true}}`,
 }
 
@@ -47,15 +52,31 @@ var entryForms = map[string]string{
 	"evictionSoft":            `a quantity in quotes such as "300Mi" or a percentage such as "10%"`,
 	"evictionSoftGracePeriod": `a duration such as "1m30s"`,
 	"evictionMinimumReclaim":  `a quantity in quotes such as "0Mi" or a percentage such as "5%"`,
+	"featureGates":            `true or false`,
 	"plugins":                 `a mapping with "config", "autoMTLS" or "disabled"`,
+}
+
+// summaryForms says the same of the fields of summary.
+var summaryForms = map[string]string{
+	"address":            `https://HOST:PORT, unix:///PATH or file:///PATH`,
+	"tokenFile":          `an absolute path`,
+	"certFile":           `an absolute path`,
+	"keyFile":            `an absolute path`,
+	"caFile":             `an absolute path`,
+	"serverName":         `a host name`,
+	"insecureSkipVerify": `true or false`,
+	"timeout":            `a duration below 1s such as "800ms"`,
+	"layout":             `"shared", "imagefs" or "containerfs"`,
 }
 
 // want returns the form of what is at path.
 func want(path []string) string {
-	switch len(path) {
-	case 1:
+	switch {
+	case len(path) == 1:
 		return forms[path[0]]
-	case 2:
+	case path[0] == "summary":
+		return summaryForms[path[1]]
+	case len(path) == 2:
 		return entryForms[path[0]]
 	default:
 		return "true or false"
@@ -86,7 +107,7 @@ func pathString(path []string) string {
 		switch {
 		case i == 0 && plain(p):
 			b.WriteString(p)
-		case i == 2 && path[0] == "plugins" && plain(p):
+		case (i == 2 && path[0] == "plugins" || i == 1 && path[0] == "summary") && plain(p):
 			b.WriteString("." + p)
 		case i == 0:
 			fmt.Fprintf(&b, "%q", p)
@@ -105,10 +126,14 @@ func plain(s string) bool {
 
 // unknown is the error of a field that does not exist.
 func unknown(path []string) error {
-	known := keysOf(reflect.TypeFor[Config]())
-	if len(path) > 1 {
-		known = keysOf(reflect.TypeFor[Plugin]())
+	of := reflect.TypeFor[Config]()
+	switch {
+	case len(path) > 1 && path[0] == "summary":
+		of = reflect.TypeFor[Summary]()
+	case len(path) > 1:
+		of = reflect.TypeFor[Plugin]()
 	}
+	known := keysOf(of)
 	name := path[len(path)-1]
 	for _, k := range known {
 		if near(strings.ToLower(name), strings.ToLower(k)) {

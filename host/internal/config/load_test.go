@@ -49,9 +49,16 @@ func TestDefaults(t *testing.T) {
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
 		EnforceNodeAllocatable:           []string{"pods"},
 		KernelMemcgNotification:          true,
+		LocalStorageCapacityIsolation:    true,
+		Layout:                           "recheck",
+		Source:                           "native",
+		Summary:                          Summary{Timeout: metav1.Duration{Duration: 800 * time.Millisecond}},
 	}
 	if diff := cmp.Diff(want, defaults(t)); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, Default()); diff != "" {
+		t.Errorf("Default() (-want +got):\n%s", diff)
 	}
 }
 

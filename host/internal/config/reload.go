@@ -2,17 +2,24 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
 // Changed returns the fields in which b differs from a and that cannot change
-// while evictd runs, in the order of the struct. All others can.
+// while evictd runs. All others can.
 func Changed(a, b Config) []string {
 	var changed []string
 	for i, f := range a.fixed() {
 		if *f.value != *b.fixed()[i].value {
 			changed = append(changed, f.name)
 		}
+	}
+	if a.Summary != b.Summary {
+		changed = append(changed, "summary")
+	}
+	if !maps.Equal(a.FeatureGates, b.FeatureGates) {
+		changed = append(changed, "featureGates")
 	}
 	return changed
 }
@@ -27,7 +34,7 @@ func CheckReload(a, b Config) error {
 	return fmt.Errorf("%s changed, which needs a restart; nothing was applied", strings.Join(changed, ", "))
 }
 
-// fixed lists the fields that evictd takes in once: other parts hold what they
+// fixed lists the texts among the fields that evictd takes in once: other parts hold what they
 // name open, locked or listened on.
 func (c *Config) fixed() []textField {
 	return []textField{
@@ -44,5 +51,7 @@ func (c *Config) fixed() []textField {
 		{"kubeletRootDir", &c.KubeletRootDir},
 		{"podLogsDir", &c.PodLogsDir},
 		{"listenAddress", &c.ListenAddress},
+		{"layout", &c.Layout},
+		{"source", &c.Source},
 	}
 }

@@ -51,10 +51,14 @@ func (c *Config) problems() []error {
 	check(slices.Contains([]string{VetoSoft, VetoAlways, VetoNever}, c.RankVeto), "rankVeto", c.RankVeto)
 	check(c.EvictionPressureTransitionPeriod.Duration >= 0, "evictionPressureTransitionPeriod", c.EvictionPressureTransitionPeriod.Duration.String())
 
+	check(c.Layout == LayoutKubelet || c.Layout == LayoutRecheck, "layout", c.Layout)
+	check(c.Source == SourceNative || c.Source == SourceSummary, "source", c.Source)
+
 	errs = append(errs, c.signalProblems()...)
 	_, err := c.Thresholds()
 	errs = append(errs, split(err)...)
 	errs = append(errs, c.allocatableProblems()...)
+	errs = append(errs, c.summaryProblems()...)
 	return append(errs, c.pluginProblems()...)
 }
 
