@@ -10,4 +10,5 @@ const (
 	MessageExceededGracePeriod = "Container runtime did not kill the pod within specified grace period."
 	// ReasonPreempting marks a pod that made room for a critical one.
 	ReasonPreempting = "Preempting"
+	MessagePreempted = "Preempted in order to admit critical pod"
 )

@@ -7,25 +7,48 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// messageDisrupted explains the condition of a pod that was preempted. It is not
+// the message of the status, unlike that of an evicted one.
+const messageDisrupted = "Pod was preempted by Kubelet to accommodate a critical pod."
+
 // EvictedStatus is the status of pod after an eviction with message: failed,
 // evicted and, if node pressure was the reason (and not a limit of the pod's
 // own), marked as disrupted. pod is not changed.
 func EvictedStatus(pod *v1.Pod, message string, pressure bool, now time.Time) v1.PodStatus {
 	status := *pod.Status.DeepCopy()
-	status.Phase = v1.PodFailed
-	status.Reason = ReasonEvicted
-	status.Message = message
-	if pressure {
-		setCondition(&status, v1.PodCondition{
-			Type:               v1.DisruptionTarget,
-			Status:             v1.ConditionTrue,
-			Reason:             v1.PodReasonTerminationByKubelet,
-			Message:            message,
-			ObservedGeneration: pod.Generation,
-			LastTransitionTime: metav1.NewTime(now),
-		})
-	}
+	SetEvicted(&status, pod.Generation, message, pressure, now)
 	return status
+}
+
+// SetEvicted makes status that of EvictedStatus. generation is the pod's.
+func SetEvicted(status *v1.PodStatus, generation int64, message string, pressure bool, now time.Time) {
+	fail(status, ReasonEvicted, message)
+	if pressure {
+		disrupt(status, generation, message, now)
+	}
+}
+
+// SetPreempted makes status that of a pod that had to make room for a critical
+// one. generation is the pod's.
+func SetPreempted(status *v1.PodStatus, generation int64, now time.Time) {
+	fail(status, ReasonPreempting, MessagePreempted)
+	disrupt(status, generation, messageDisrupted, now)
+}
+
+func fail(status *v1.PodStatus, reason, message string) {
+	status.Phase, status.Reason, status.Message = v1.PodFailed, reason, message
+}
+
+// disrupt says that it was not the pod's own doing.
+func disrupt(status *v1.PodStatus, generation int64, message string, now time.Time) {
+	setCondition(status, v1.PodCondition{
+		Type:               v1.DisruptionTarget,
+		Status:             v1.ConditionTrue,
+		Reason:             v1.PodReasonTerminationByKubelet,
+		Message:            message,
+		ObservedGeneration: generation,
+		LastTransitionTime: metav1.NewTime(now),
+	})
 }
 
 // setCondition replaces the condition of the same type, in its place. What did

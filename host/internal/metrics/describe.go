@@ -9,7 +9,7 @@ var passBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, 
 // A kill takes from a few milliseconds to a pod's whole grace period.
 var killBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 
-// The names, label and buckets of these two are the kubelet's, as what watches
+// The names, labels and buckets of these are the kubelet's, as what watches
 // a kubelet must work here (pkg/kubelet/metrics/metrics.go).
 func (m *Metrics) describeEvictions() {
 	m.evictions = counters("kubelet_evictions",
@@ -18,6 +18,9 @@ func (m *Metrics) describeEvictions() {
 	m.statsAge = histograms("kubelet_eviction_stats_age_seconds",
 		"Age in seconds of the figure of a signal when it was acted on.",
 		prometheus.DefBuckets, "eviction_signal")
+	m.preemptions = counters("kubelet_preemptions",
+		"Pods killed to make room for a critical one, by the first resource that this one lacked.",
+		"preemption_signal")
 }
 
 func (m *Metrics) describePasses() {

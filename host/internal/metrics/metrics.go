@@ -21,9 +21,11 @@ type Metrics struct {
 	signals  *names
 	// conditions are bounded as well: own signals bring their own.
 	conditions *names
+	resources  *names
 
-	evictions *prometheus.CounterVec
-	statsAge  *prometheus.HistogramVec
+	evictions   *prometheus.CounterVec
+	statsAge    *prometheus.HistogramVec
+	preemptions *prometheus.CounterVec
 
 	passDuration *prometheus.HistogramVec
 	passes       prometheus.Counter
@@ -43,7 +45,10 @@ type Metrics struct {
 
 // New returns the metrics of a host of the given build.
 func New(version, commit string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), plugins: bounded(maxNames), signals: bounded(maxNames), conditions: bounded(maxNames)}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		plugins:  bounded(maxNames), signals: bounded(maxNames), conditions: bounded(maxNames), resources: bounded(maxNames),
+	}
 	m.describeEvictions()
 	m.describePasses()
 	m.describePlugins()
@@ -55,7 +60,7 @@ func New(version, commit string) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(build,
-		m.evictions, m.statsAge,
+		m.evictions, m.statsAge, m.preemptions,
 		m.passDuration, m.passes, m.available, m.capacity, m.unobserved, m.condition,
 		m.pluginUp, m.restarts, m.callFailures,
 		m.killDuration, m.killsInFlight, m.reloads,
@@ -76,6 +81,13 @@ func (m *Metrics) Evicted(s eviction.Signal) {
 // StatsAge records how old the figure of s was when it was acted on.
 func (m *Metrics) StatsAge(s eviction.Signal, age time.Duration) {
 	m.statsAge.WithLabelValues(m.signals.of(string(s))).Observe(age.Seconds())
+}
+
+// Preempted counts a pod that was killed to make room for a critical one, by the
+// first resource that this one lacked. Unlike evictions, kills that fail do not
+// count, as in the kubelet.
+func (m *Metrics) Preempted(resource string) {
+	m.preemptions.WithLabelValues(m.resources.of(resource)).Inc()
 }
 
 // Passed records a pass and what made it run.

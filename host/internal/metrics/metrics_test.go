@@ -20,6 +20,8 @@ func TestExposition(t *testing.T) {
 	m := New("v1.2.3", "abc")
 	m.Evicted(eviction.MemoryAvailable)
 	m.StatsAge(eviction.MemoryAvailable, 30*time.Millisecond)
+	m.Preempted("memory")
+	m.Preempted("")
 	m.Passed("wake", 2*time.Millisecond)
 	m.Observed(eviction.MemoryAvailable, 1<<30, 4<<30)
 	m.Unobserved(eviction.NodeFsAvailable, true)
@@ -83,9 +85,13 @@ kubelet_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1
 # HELP kubelet_evictions Pods evicted, by the signal whose threshold was acted on. Counts evictions whose kill failed too, as the kubelet does.
 # TYPE kubelet_evictions counter
 kubelet_evictions{eviction_signal="memory.available"} 1
+# HELP kubelet_preemptions Pods killed to make room for a critical one, by the first resource that this one lacked.
+# TYPE kubelet_preemptions counter
+kubelet_preemptions{preemption_signal="memory"} 1
+kubelet_preemptions{preemption_signal="other"} 1
 `
 	if err := testutil.GatherAndCompare(m.registry, strings.NewReader(want),
-		"kubelet_evictions", "kubelet_eviction_stats_age_seconds", "evictd_passes_total",
+		"kubelet_evictions", "kubelet_eviction_stats_age_seconds", "kubelet_preemptions", "evictd_passes_total",
 		"evictd_signal_available", "evictd_signal_capacity", "evictd_signal_unobserved", "evictd_node_condition",
 		"evictd_plugin_up", "evictd_plugin_restarts_total", "evictd_plugin_call_failures_total",
 		"evictd_kills_in_flight", "evictd_config_reloads_total"); err != nil {

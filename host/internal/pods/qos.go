@@ -6,10 +6,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// qosClass is the recorded class of the pod, else the computed one. Resources at
+// QoSClass is the recorded class of the pod, else the computed one. Resources at
 // pod level, when there are any, decide alone; else a pod is Guaranteed or
 // BestEffort only if all its containers, init containers included, are.
-func qosClass(pod *v1.Pod) eviction.QoSClass {
+func QoSClass(pod *v1.Pod) eviction.QoSClass {
 	if pod.Status.QOSClass != "" {
 		return eviction.QoSClass(pod.Status.QOSClass)
 	}

@@ -3,7 +3,6 @@ package pods
 import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/resource"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -18,7 +17,7 @@ func Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 		Name:                         pod.Name,
 		Labels:                       pod.Labels,
 		Annotations:                  pod.Annotations,
-		QoSClass:                     qosClass(pod),
+		QoSClass:                     QoSClass(pod),
 		MemoryRequestBytes:           Request(pod, v1.ResourceMemory),
 		EphemeralStorageRequestBytes: Request(pod, v1.ResourceEphemeralStorage),
 		Volumes:                      volumes(pod),
@@ -34,21 +33,4 @@ func Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 		row.OwnerKind = owner.Kind
 	}
 	return row
-}
-
-// Request is what the pod requests of a resource by the kubelet's rule for
-// eviction (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its
-// containers and sidecars, at least what an init container needs. With any
-// resource at pod level only the pod level counts, so that such a pod requests
-// no ephemeral storage. Overhead is added to what is not zero.
-func Request(pod *v1.Pod, name v1.ResourceName) int64 {
-	quantity := resource.PodRequests(pod, resource.PodResourcesOptions{
-		SkipContainerLevelResources: resource.IsPodLevelResourcesSet(pod),
-		ExcludeOverhead:             true,
-	})[name]
-	if overhead, ok := pod.Spec.Overhead[name]; ok && !quantity.IsZero() {
-		quantity = quantity.DeepCopy()
-		quantity.Add(overhead)
-	}
-	return quantity.Value()
 }

@@ -11,13 +11,6 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// What a pod is told that made room for a critical one: in its event and status,
-// and in its DisruptionTarget condition.
-const (
-	MessagePreempted          = "Preempted in order to admit critical pod"
-	ConditionMessagePreempted = "Pod was preempted by Kubelet to accommodate a critical pod."
-)
-
 // Requirement is how much of a resource a pod lacks to be admitted: cpu in
 // thousandths, everything else whole.
 type Requirement struct {
