@@ -51,6 +51,8 @@ type Manager struct {
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
 	loop       *loop.Loop
+	// preemption is nil in a daemon.
+	preemption *preemption
 }
 
 // New takes the run directory, listens and finds the plugins, and starts none of
