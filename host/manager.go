@@ -26,9 +26,6 @@ import (
 // counts as stuck.
 const passAllowance = 15 * time.Second
 
-// Config is the configuration of a Manager: evictd's file as it is in force.
-type Config = config.Config
-
 // Options is what a Manager is made of. All fields are required.
 type Options struct {
 	Config Config
