@@ -81,7 +81,7 @@ func (m *member) admit(ctx context.Context, i *Instance) error {
 // built-in ones serve at once: a node is better off without a ranker than
 // without its memory signal.
 func (m *member) await(ctx context.Context, i *Instance) error {
-	if builtin(m.name) {
+	if builtin(m.name) || i.conn == nil {
 		return nil
 	}
 	select {
@@ -100,7 +100,7 @@ func (m *member) enroll(i *Instance) (bool, error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.leaving || i.mtls != s.settings[m.name].autoMTLS() {
+	if m.leaving || i.outdated(s.settings[m.name]) {
 		return false, errAgain
 	}
 	mine := claim{m.name, i.Plugin}

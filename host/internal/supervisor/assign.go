@@ -79,6 +79,9 @@ func conflict(a, b claim) error {
 				errs = append(errs, fmt.Errorf("plugins %q and %q both offer %s, want one of them: remove or disable the other", a.name, b.name, o))
 			}
 		}
+		if a.plugin.OwnsLayout && b.plugin.OwnsLayout {
+			errs = append(errs, fmt.Errorf("plugins %q and %q both own the filesystem layout, want one of them: remove or disable the other", a.name, b.name))
+		}
 	}
 	for _, s := range a.plugin.Signals {
 		for _, t := range b.plugin.Signals {

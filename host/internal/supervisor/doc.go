@@ -7,6 +7,10 @@
 // which of them and knows nothing of thresholds or pods: that is
 // host/internal/loop.
 //
+// An embedding program may have its plugins in its own process (InProcess): they
+// are called with the same deadlines and checks, share no memory with the host,
+// and cannot be ended.
+//
 // A plugin is never waited for without a deadline, and nothing that a plugin
 // writes reaches go-plugin's own parsers unchecked: those of v1.8.0 panic on a
 // log line whose message is not a string, and on a certificate that nobody

@@ -4,20 +4,22 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Instance is one running process of a plugin.
+// An Instance is one running process of a plugin, or one of the host's own.
 type Instance struct {
-	// Name is the plugin's name, that of its file.
+	// Name is the plugin's name, that of its file or of its place in a map.
 	Name string
 	// Generation is different for each start of any plugin and grows.
 	Generation uint64
-	PID        int
+	// PID is 0 for a plugin of the host's own process.
+	PID int
 	// Plugin is what the plugin said of itself, its capabilities being calls that
 	// have deadlines of their own and whose replies are checked. They may be used
 	// as long as the instance is pinned, and fail afterwards at the latest.
 	Plugin *eviction.Plugin
 
 	supervisor *Supervisor
-	conn       *connection
+	// conn is nil for a plugin of the host's own process.
+	conn *connection
 	// remote is the plugin without guards.
 	remote eviction.Plugin
 	mtls   bool
@@ -32,6 +34,13 @@ type Instance struct {
 	// revision is that of the settings that it was configured with.
 	revision uint64
 }
+
+// Builtin reports whether the plugin is one of those that come with the host, by
+// its name. All others are custom and go before them.
+func (i *Instance) Builtin() bool { return builtin(i.Name) }
+
+// outdated reports whether s needs a new process.
+func (i *Instance) outdated(s Settings) bool { return i.conn != nil && i.mtls != s.autoMTLS() }
 
 // A sentence is why the host ends a process that still runs.
 type sentence struct {
@@ -61,6 +70,18 @@ func (s *Supervisor) Pin() *Pass {
 // after it. The slice must not be changed.
 func (p *Pass) Providers(sig eviction.Signal, c eviction.Capability) []*Instance {
 	return p.roster.providers[offer{sig, c}]
+}
+
+// Layout returns who is in charge of the node's filesystem layout, a custom
+// plugin before the built-in one, nil if nobody is. Its Observe reports the
+// layout whatever signals it is asked for.
+func (p *Pass) Layout() *Instance {
+	for _, i := range p.roster.instances {
+		if i.Plugin.OwnsLayout {
+			return i
+		}
+	}
+	return nil
 }
 
 // Instances returns all running instances, custom ones first. The slice must not

@@ -191,8 +191,11 @@ func (m *member) serve(ctx context.Context, i *Instance) (hung bool, why error) 
 	return hung, why
 }
 
-// end ends a process; one that cannot be killed is Run's result.
+// end ends a process, if there is one; one that cannot be killed is Run's result.
 func (m *member) end(c *connection, grace time.Duration) {
+	if c == nil {
+		return
+	}
 	if err := c.close(grace); err != nil {
 		err = fmt.Errorf("plugin %s: %w", m.name, err)
 		m.supervisor.log.Error("plugin cannot be ended", "plugin", m.name, "error", err)

@@ -8,8 +8,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Options is what a Supervisor is made of. Dir, SocketRoot and Log are
-// required.
+// Options is what a Supervisor is made of. Log is required and, for plugins that
+// are processes, Dir and SocketRoot.
 type Options struct {
 	// Dir is the plugin directory.
 	Dir string

@@ -51,7 +51,7 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
 		i := s.members[name].instance
-		if i == nil || settings[name].Disabled || settings[name].autoMTLS() != i.mtls || slices.Contains(seen, i) {
+		if i == nil || settings[name].Disabled || i.outdated(settings[name]) || slices.Contains(seen, i) {
 			continue
 		}
 		return i
@@ -62,7 +62,7 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 		i.revision = s.revision
 	}
 	for name, m := range s.members {
-		if i := m.instance; i != nil && settings[name].autoMTLS() != i.mtls {
+		if i := m.instance; i != nil && i.outdated(settings[name]) {
 			s.condemn(i, sentence{why: errAgain})
 		}
 	}

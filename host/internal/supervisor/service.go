@@ -37,12 +37,13 @@ func drain(c chan struct{}) {
 	}
 }
 
-// count takes note of how a call went, and condemns an instance that does not
-// answer any more.
+// count takes note of how a call went, and condemns a process that does not
+// answer any more. Ending a plugin of this process would end nothing: what hangs
+// in it goes on, and the plugin is left alone as long as it does (direct).
 func (s *Supervisor) count(i *Instance, c call, v verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i.misses.add(c, v) {
+	if i.misses.add(c, v) && i.conn != nil {
 		s.condemn(i, sentence{why: fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, c), hung: true})
 	}
 }
@@ -55,6 +56,9 @@ func (s *Supervisor) condemn(i *Instance, why sentence) {
 	}
 	i.condemned = &why
 	s.publish()
+	if i.conn == nil {
+		signal(s.rescan) // There is no process whose end would bring up another one.
+	}
 	i.execute()
 }
 

@@ -8,10 +8,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Status is what is known of one file of the plugin directory.
+// Status is what is known of one plugin, whether it runs or not.
 type Status struct {
-	Name  string    `json:"name"`
-	Path  string    `json:"path"`
+	Name string `json:"name"`
+	// Path is that of its file; empty for a plugin of the host's own process.
+	Path  string    `json:"path,omitempty"`
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
 	// Reason is why the plugin does not run.
@@ -55,7 +56,10 @@ func (s *Supervisor) Status() []Status {
 }
 
 func (s *Supervisor) status(m *member) Status {
-	st := Status{Name: m.name, Path: pathOf(s.dir, m.name), State: m.state, Since: m.since, Restarts: max(0, m.starts-1)}
+	st := Status{Name: m.name, State: m.state, Since: m.since, Restarts: max(0, m.starts-1)}
+	if s.inside == nil {
+		st.Path = pathOf(s.dir, m.name)
+	}
 	if m.reason != nil {
 		st.Reason = m.reason.Error()
 	}

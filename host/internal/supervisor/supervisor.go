@@ -20,7 +20,8 @@ import (
 // socket's path may have.
 const maxSocketRoot = 65
 
-// A Supervisor runs the plugins of one directory. Make one with New.
+// A Supervisor runs the plugins of one directory, or those of this process. Make
+// one with New or InProcess.
 type Supervisor struct {
 	dir, socketRoot string
 	self            uint32
@@ -41,6 +42,8 @@ type Supervisor struct {
 	// reconfiguring holds a value while Reconfigure runs.
 	reconfiguring chan struct{}
 	wg            sync.WaitGroup
+	// inside are the plugins of this process; nil if there is a directory.
+	inside map[string]*direct
 
 	// mu guards everything below, and the fields of members and instances that say
 	// so. It is never held across a call to a plugin.
@@ -65,6 +68,11 @@ type Supervisor struct {
 // New returns a supervisor of the plugins in o.Dir, none of them started. It is
 // an error if the directory is missing or others could put plugins into it.
 func New(o Options) (*Supervisor, error) {
+	s := newSupervisor(o)
+	return s, errors.Join(checkDir(o.Dir, s.self), s.checkSocketRoot())
+}
+
+func newSupervisor(o Options) *Supervisor {
 	s := &Supervisor{
 		dir: o.Dir, socketRoot: o.SocketRoot, self: uint32(os.Geteuid()),
 		host: o.Host, node: o.Node, settings: o.Settings,
@@ -77,7 +85,7 @@ func New(o Options) (*Supervisor, error) {
 	if s.metrics == nil {
 		s.metrics = noMetrics{}
 	}
-	return s, errors.Join(checkDir(o.Dir, s.self), s.checkSocketRoot())
+	return s
 }
 
 func (s *Supervisor) checkSocketRoot() error {
@@ -109,10 +117,14 @@ func (s *Supervisor) Changed() <-chan struct{} { return s.changed }
 
 // Run starts the plugins and keeps them running until ctx ends; then it ends
 // them all. It returns when nothing is left of them, and an error for each
-// process that could not be killed. A Supervisor runs once.
+// process that could not be killed. Plugins of this process are configured
+// instead, and one that refuses is an error at once. A Supervisor runs once.
 func (s *Supervisor) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("supervisor ran before, want a new one")
+	}
+	if s.inside != nil {
+		return s.runInside(ctx)
 	}
 	if err := s.sweep(); err != nil {
 		return err
@@ -218,7 +230,7 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 func (s *Supervisor) warnUnknown() {
 	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
 		if s.members[name] == nil {
-			s.log.Warn("settings for a plugin that is not in the plugin directory have no effect", "plugin", name, "pluginDir", s.dir)
+			s.log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", s.dir)
 		}
 	}
 }
