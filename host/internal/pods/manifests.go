@@ -30,15 +30,19 @@ const (
 // .yaml, .yml or .json. Files whose names begin with a dot are ignored. It is
 // safe for concurrent use.
 type Manifests struct {
+	// Rules say what a manifest requests. They must not change after the first use.
+	Rules Rules
+
 	dir string
 
 	mu    sync.Mutex
 	files map[string]*manifestFile
 }
 
-// NewManifests returns the manifests in dir, which need not exist yet.
+// NewManifests returns the manifests in dir, which need not exist yet, with the
+// kubelet's default gates as rules.
 func NewManifests(dir string) *Manifests {
-	return &Manifests{dir: dir, files: map[string]*manifestFile{}}
+	return &Manifests{Rules: defaultRules, dir: dir, files: map[string]*manifestFile{}}
 }
 
 // A manifest is a pod that a file describes and the row made of it once.
@@ -83,7 +87,7 @@ func (m *Manifests) list() (map[string]*manifest, []Problem) {
 		if !isManifestName(name) {
 			continue
 		}
-		f := read(filepath.Join(m.dir, name), m.files[name])
+		f := m.read(filepath.Join(m.dir, name), m.files[name])
 		if f == nil {
 			continue
 		}
@@ -127,7 +131,7 @@ func isManifestName(name string) bool {
 
 // read returns former if the file is unchanged, what is in it now otherwise, and
 // nil if it is gone.
-func read(path string, former *manifestFile) *manifestFile {
+func (m *Manifests) read(path string, former *manifestFile) *manifestFile {
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +144,7 @@ func read(path string, former *manifestFile) *manifestFile {
 		return former
 	}
 	started := time.Now()
-	f := parse(path, now)
+	f := m.parse(path, now)
 	modified, status := time.Unix(stat.Mtim.Unix()), time.Unix(stat.Ctim.Unix())
 	f.settled = started.Sub(modified) > settleTime && started.Sub(status) > settleTime
 	return f
@@ -154,7 +158,7 @@ func failed(path string, identity fileIdentity, err error) *manifestFile {
 	return &manifestFile{identity: identity, problems: []Problem{{File: path, Err: err}}}
 }
 
-func parse(path string, identity fileIdentity) *manifestFile {
+func (m *Manifests) parse(path string, identity fileIdentity) *manifestFile {
 	data, err := readManifest(path)
 	if err != nil {
 		return failed(path, identity, err)
@@ -163,7 +167,7 @@ func parse(path string, identity fileIdentity) *manifestFile {
 	if err != nil {
 		return failed(path, identity, err)
 	}
-	f := &manifestFile{identity: identity, manifest: &manifest{file: path, api: pod, row: Row(pod, nil)}}
+	f := &manifestFile{identity: identity, manifest: &manifest{file: path, api: pod, row: m.Rules.Row(pod, nil)}}
 	if warning != nil {
 		f.problems = []Problem{{File: path, Err: warning, Used: true}}
 	}

@@ -11,19 +11,22 @@ import (
 // containers and sidecars, at least what an init container needs. With any
 // resource at pod level only the pod level counts, so that such a pod requests
 // no ephemeral storage. Overhead is added to what is not zero.
-func Request(pod *v1.Pod, name v1.ResourceName) int64 {
-	q := effective(pod, name, effectiveWithoutOverhead(pod)[name])
+//
+// The spec alone counts, never the status: of a pod that is being resized the
+// pod source passes the spec with what is allocated.
+func (r Rules) Request(pod *v1.Pod, name v1.ResourceName) int64 {
+	q := withOverhead(pod, name, r.withoutOverhead(pod)[name])
 	return q.Value()
 }
 
 // Requests are what the pod requests of everything, by the rule of Request and
 // in the units in which the kubelet admits pods: cpu in thousandths, everything
 // else whole (GetResourceRequest).
-func Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
-	requests := effectiveWithoutOverhead(pod)
+func (r Rules) Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
+	requests := r.withoutOverhead(pod)
 	all := make(map[v1.ResourceName]int64, len(requests))
 	for name, q := range requests {
-		q = effective(pod, name, q)
+		q = withOverhead(pod, name, q)
 		if name == v1.ResourceCPU {
 			all[name] = q.MilliValue()
 		} else {
@@ -33,14 +36,14 @@ func Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
 	return all
 }
 
-func effectiveWithoutOverhead(pod *v1.Pod) v1.ResourceList {
+func (r Rules) withoutOverhead(pod *v1.Pod) v1.ResourceList {
 	return resource.PodRequests(pod, resource.PodResourcesOptions{
-		SkipContainerLevelResources: resource.IsPodLevelResourcesSet(pod),
+		SkipContainerLevelResources: r.PodLevelResources && resource.IsPodLevelResourcesSet(pod),
 		ExcludeOverhead:             true,
 	})
 }
 
-func effective(pod *v1.Pod, name v1.ResourceName, q quantity.Quantity) quantity.Quantity {
+func withOverhead(pod *v1.Pod, name v1.ResourceName, q quantity.Quantity) quantity.Quantity {
 	if overhead, ok := pod.Spec.Overhead[name]; ok && !q.IsZero() {
 		q = q.DeepCopy()
 		q.Add(overhead)

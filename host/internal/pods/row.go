@@ -10,16 +10,16 @@ import (
 // Row returns the compact row of pod. It has all labels and annotations, of
 // which a plugin is sent those that it asked for. It keeps containers and the
 // pod's maps, and changes nothing.
-func Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
+func (r Rules) Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 	row := eviction.Pod{
 		UID:                          string(pod.UID),
 		Namespace:                    pod.Namespace,
 		Name:                         pod.Name,
 		Labels:                       pod.Labels,
 		Annotations:                  pod.Annotations,
-		QoSClass:                     QoSClass(pod),
-		MemoryRequestBytes:           Request(pod, v1.ResourceMemory),
-		EphemeralStorageRequestBytes: Request(pod, v1.ResourceEphemeralStorage),
+		QoSClass:                     r.QoSClass(pod),
+		MemoryRequestBytes:           r.Request(pod, v1.ResourceMemory),
+		EphemeralStorageRequestBytes: r.Request(pod, v1.ResourceEphemeralStorage),
 		Volumes:                      volumes(pod),
 		Containers:                   containers,
 	}

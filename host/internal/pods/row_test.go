@@ -132,6 +132,8 @@ func TestQoSClass(t *testing.T) {
 		"an init container counts":                 {pod: v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{with(full, full)}, InitContainers: []v1.Container{{}}}}, want: eviction.Burstable},
 		"the pod level decides alone":              {pod: v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: full, Limits: full}, Containers: []v1.Container{{}}}}, want: eviction.Guaranteed},
 		"also when it is there and empty":          {pod: v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{}, Containers: []v1.Container{with(full, full)}}}, want: eviction.BestEffort},
+		"containers count together":                {pod: v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{with(list("cpu", "1", "memory", "1Gi"), list("cpu", "2", "memory", "1Gi")), with(list("cpu", "2", "memory", "1Gi"), list("cpu", "1", "memory", "1Gi"))}}}, want: eviction.Guaranteed},
+		"a limit alone":                            {pod: v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{with(nil, list("memory", "1Gi"))}}}, want: eviction.Burstable},
 		"what the status says beats what it seems": {pod: v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSGuaranteed}}, want: eviction.Guaranteed},
 	} {
 		t.Run(name, func(t *testing.T) {
