@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -32,9 +30,25 @@ func Read(path string) (*Trace, error) {
 	}
 	trace, err := Decode(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, inFile(path, err)
+	}
+	if trace.Scenario.Name == "" {
+		trace.Scenario.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	}
 	return trace, nil
+}
+
+// inFile names the file in each line of err.
+func inFile(path string, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var errs []error
+	for _, err := range joined.Unwrap() {
+		errs = append(errs, fmt.Errorf("%s: %w", path, err))
+	}
+	return errors.Join(errs...)
 }
 
 func readFile(path string) ([]byte, error) {
@@ -57,25 +71,4 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: longer than %d MiB, want a trace or a scenario", path, maxFileBytes>>20)
 	}
 	return data, nil
-}
-
-// Decode reads a trace or a bare scenario from JSON.
-func Decode(data []byte) (*Trace, error) {
-	trace := &Trace{}
-	var into any = trace
-	if !bytes.Contains(data, []byte(`"scenario"`)) {
-		trace.Scenario = &Scenario{}
-		into = trace.Scenario
-	}
-	strict, err := kjson.UnmarshalStrict(data, into)
-	if err != nil {
-		return nil, err
-	}
-	if len(strict) > 0 {
-		return nil, errors.Join(strict...)
-	}
-	if trace.Scenario == nil {
-		return nil, errors.New("scenario: missing")
-	}
-	return trace, nil
 }

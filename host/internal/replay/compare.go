@@ -1,0 +1,205 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// A Difference is where two decisions part.
+type Difference struct {
+	// Step is the index of the step, -1 if it is not in one.
+	Step int
+	// Field is the path in the step, Got and Want are what it has, as JSON.
+	Field, Got, Want string
+}
+
+// String tells the difference in one line.
+func (d *Difference) String() string {
+	at := ""
+	if d.Step >= 0 {
+		at = fmt.Sprintf("steps[%d].", d.Step)
+	}
+	return fmt.Sprintf("%s%s: got %s, recorded %s", at, d.Field, d.Got, d.Want)
+}
+
+// Compare returns the first difference between what was decided in s and what
+// was recorded, nil if there is none that counts. Thresholds observed, met and
+// actionable do not count, nor do texts of errors; where chance decides, any of
+// the recorded outcomes is right.
+func Compare(s *Scenario, got, want *Decisions) *Difference {
+	if got.ConfigError != "" || want.ConfigError != "" {
+		return compareConfig(s, got, want)
+	}
+	for i := range min(len(got.Steps), len(want.Steps)) {
+		if d := compareStep(&got.Steps[i], &want.Steps[i]); d != nil {
+			d.Step = i
+			return d
+		}
+	}
+	var d differences
+	d.field("steps", len(got.Steps), len(want.Steps))
+	return d.first()
+}
+
+func compareStep(got, want *StepDecision) *Difference {
+	var d differences
+	if (got.Error == "") != (want.Error == "") {
+		d.add("error", got.Error, want.Error)
+	}
+	d.field("memoryPressure", got.MemoryPressure, want.MemoryPressure)
+	d.field("diskPressure", got.DiskPressure, want.DiskPressure)
+	d.field("pidPressure", got.PIDPressure, want.PIDPressure)
+	d = append(d, compareOutcomes(got, want)...)
+	d.field("admit", sortedMessages(got.Admit), sortedMessages(want.Admit))
+	return d.first()
+}
+
+// compareOutcomes returns nothing if our one outcome is among the recorded ones,
+// else what tells it from the closest.
+func compareOutcomes(got, want *StepDecision) differences {
+	if len(got.Outcomes) != 1 {
+		var d differences
+		d.add("outcomes", len(got.Outcomes), 1)
+		return d
+	}
+	recorded := want.Outcomes
+	if len(recorded) == 0 {
+		recorded = []Outcome{{}}
+	}
+	var closest differences
+	for i := range recorded {
+		d := compareOutcome(&got.Outcomes[0], &recorded[i])
+		if len(d) == 0 || tiedAlike(&got.Outcomes[0], &recorded[i]) {
+			return nil
+		}
+		if closest == nil || len(d) < len(closest) {
+			closest = d
+		}
+	}
+	return closest
+}
+
+func compareOutcome(got, want *Outcome) differences {
+	var d differences
+	// Labels of several evictions come in any order.
+	d.field("signals", slices.Sorted(slices.Values(got.Signals)), slices.Sorted(slices.Values(want.Signals)))
+	d.field("reclaimCalls", got.ReclaimCalls, want.ReclaimCalls)
+	d.evictions(got.Evictions, want.Evictions)
+	d.events(got.Events, want.Events)
+	d.field("returned", got.Returned, want.Returned)
+	if !sameSeconds(got.CleanupWaitSeconds, want.CleanupWaitSeconds) {
+		d.add("cleanupWaitSeconds", got.CleanupWaitSeconds, want.CleanupWaitSeconds)
+	}
+	return d
+}
+
+func sameSeconds(a, b *float64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	const tiny = 1e-6
+	return math.Abs(*a-*b) < tiny
+}
+
+func (d *differences) evictions(got, want []Eviction) {
+	if len(got) != len(want) {
+		d.add("evictions", victims(got), victims(want))
+		return
+	}
+	for i := range got {
+		g, w, at := &got[i], &want[i], fmt.Sprintf("evictions[%d].", i)
+		d.field(at+"uid", g.UID, w.UID)
+		d.field(at+"namespace", g.Namespace, w.Namespace)
+		d.field(at+"name", g.Name, w.Name)
+		d.field(at+"gracePeriodSeconds", g.GracePeriodSeconds, w.GracePeriodSeconds)
+		d.field(at+"isEvicted", g.IsEvicted, w.IsEvicted)
+		d.field(at+"phase", g.Phase, w.Phase)
+		d.field(at+"reason", g.Reason, w.Reason)
+		d.field(at+"message", g.Message, w.Message)
+		d.field(at+"conditions", g.Conditions, w.Conditions)
+		d.field(at+"killError", g.KillError, w.KillError)
+	}
+}
+
+func victims(evictions []Eviction) []string {
+	out := []string{}
+	for _, e := range evictions {
+		out = append(out, e.Namespace+"/"+e.Name)
+	}
+	return out
+}
+
+func (d *differences) events(got, want []Event) {
+	if len(got) != len(want) {
+		d.add("events", headlines(got), headlines(want))
+		return
+	}
+	for i := range got {
+		g, w, at := &got[i], &want[i], fmt.Sprintf("events[%d].", i)
+		d.field(at+"kind", g.Kind, w.Kind)
+		d.field(at+"uid", g.UID, w.UID)
+		d.field(at+"name", g.Name, w.Name)
+		d.field(at+"type", g.Type, w.Type)
+		d.field(at+"reason", g.Reason, w.Reason)
+		d.field(at+"message", g.Message, w.Message)
+		d.field(at+"annotations", g.Annotations, w.Annotations)
+	}
+}
+
+func headlines(events []Event) []string {
+	out := []string{}
+	for _, e := range events {
+		out = append(out, e.Kind+" "+e.Name+" "+e.Reason)
+	}
+	return out
+}
+
+// sortedMessages has the conditions in messages sorted, which the kubelet prints
+// in any order.
+func sortedMessages(answers []Admit) []Admit {
+	out := slices.Clone(answers)
+	for i := range out {
+		head, rest, ok := strings.Cut(out[i].Message, "[")
+		list, tail, closed := strings.Cut(rest, "]")
+		if ok && closed {
+			out[i].Message = head + "[" + strings.Join(slices.Sorted(slices.Values(strings.Fields(list))), " ") + "]" + tail
+		}
+	}
+	return out
+}
+
+// differences collects what differs, in the order in which it is looked at.
+type differences []Difference
+
+// field compares, with no difference between none and empty.
+func (d *differences) field(path string, got, want any) {
+	if !equality.Semantic.DeepEqual(got, want) {
+		d.add(path, got, want)
+	}
+}
+
+func (d *differences) add(path string, got, want any) {
+	*d = append(*d, Difference{Step: -1, Field: path, Got: asJSON(got), Want: asJSON(want)})
+}
+
+func (d differences) first() *Difference {
+	if len(d) == 0 {
+		return nil
+	}
+	return &d[0]
+}
+
+func asJSON(v any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSpace(b.String())
+}

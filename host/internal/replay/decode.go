@@ -1,0 +1,223 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+const (
+	// maxErrors bounds what a file of rubbish can make us say, and maxShown how
+	// much of a wrong value an error repeats.
+	maxErrors = 30
+	maxShown  = 80
+
+	// What a scenario has that does not say otherwise: the time between two passes
+	// of the kubelet, and its transition period.
+	defaultAdvanceSeconds   = 10
+	defaultTransitionPeriod = 5 * time.Minute
+	defaultNodeName         = "node"
+)
+
+// defaultStart is when scenarios begin that do not say when.
+var defaultStart = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+
+// Decode reads a trace or a bare scenario from JSON. The error has a line for
+// each thing that is wrong, with field, value and what would be right.
+func Decode(data []byte) (*Trace, error) {
+	var top map[string]json.RawMessage
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &top); err != nil {
+		return nil, fmt.Errorf("not a trace or scenario: %w", err)
+	}
+	var d decoder
+	trace := &Trace{Scenario: blank()}
+	if _, whole := top["scenario"]; whole {
+		d.value("", data, reflect.ValueOf(trace).Elem())
+	} else {
+		d.value("", data, reflect.ValueOf(trace.Scenario).Elem())
+	}
+	if len(d.errs) == 0 {
+		d.errs = trace.problems()
+	}
+	if more := len(d.errs) - maxErrors; more > 0 {
+		d.errs = append(d.errs[:maxErrors], fmt.Errorf("and %d more", more))
+	}
+	if len(d.errs) > 0 {
+		return nil, errors.Join(d.errs...)
+	}
+	return trace, nil
+}
+
+func blank() *Scenario {
+	return &Scenario{
+		SchemaVersion:    SchemaVersion,
+		StartTime:        metav1.NewTime(defaultStart),
+		NodeName:         defaultNodeName,
+		FilesystemLayout: LayoutShared,
+		Config: Config{
+			EvictionPressureTransitionPeriod: metav1.Duration{Duration: defaultTransitionPeriod},
+			LocalStorageCapacityIsolation:    true,
+		},
+	}
+}
+
+// decoder takes a document apart field by field, so that one wrong value does
+// not hide another.
+type decoder struct{ errs []error }
+
+func (d *decoder) add(path, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if path != "" {
+		text = path + ": " + text
+	}
+	d.errs = append(d.errs, errors.New(text))
+}
+
+// value decodes raw into v. Null leaves v as it is.
+func (d *decoder) value(path string, raw json.RawMessage, v reflect.Value) {
+	t := v.Type()
+	switch {
+	case string(raw) == "null":
+	case t == reflect.TypeFor[json.RawMessage]():
+		if raw[0] != '{' {
+			d.add(path, "%s: want the kubelet's stats summary, an object", shown(raw))
+			return
+		}
+		v.SetBytes(raw)
+	case t.Kind() == reflect.Pointer && ours(t.Elem()):
+		if v.IsNil() {
+			v.Set(reflect.New(t.Elem()))
+		}
+		d.object(path, raw, v.Elem())
+	case ours(t):
+		d.object(path, raw, v)
+	case t.Kind() == reflect.Slice && (ours(t.Elem()) || t.Elem() == reflect.TypeFor[*v1.Pod]()):
+		d.list(path, raw, v)
+	default:
+		d.leaf(path, raw, v)
+	}
+}
+
+// ours are the structs whose fields are decoded one by one. Recorded decisions
+// are nobody's handwork.
+func ours(t reflect.Type) bool {
+	return slices.Contains([]reflect.Type{
+		reflect.TypeFor[Trace](), reflect.TypeFor[Scenario](), reflect.TypeFor[Config](), reflect.TypeFor[Step](), reflect.TypeFor[Reclaim](),
+	}, t)
+}
+
+func (d *decoder) object(path string, raw json.RawMessage, v reflect.Value) {
+	var fields map[string]json.RawMessage
+	twice, err := kjson.UnmarshalStrict(raw, &fields, kjson.DisallowDuplicateFields)
+	if err != nil {
+		d.add(path, "%s: want an object with some of %s", shown(raw), strings.Join(keysOf(v.Type()), ", "))
+		return
+	}
+	for _, err := range twice {
+		d.add(path, "%v", err)
+	}
+	if step, ok := v.Addr().Interface().(*Step); ok {
+		step.AdvanceSeconds = defaultAdvanceSeconds
+	}
+	for i, key := range keysOf(v.Type()) {
+		if raw, ok := fields[key]; ok {
+			d.value(join(path, key), raw, v.Field(i))
+			delete(fields, key)
+		}
+	}
+	for _, key := range sortedKeys(fields) {
+		d.add(join(path, key), "unknown field, want one of %s", strings.Join(keysOf(v.Type()), ", "))
+	}
+}
+
+func (d *decoder) list(path string, raw json.RawMessage, v reflect.Value) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		d.add(path, "%s: want a list", shown(raw))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if string(item) == "null" {
+			d.add(at, "null: want %s", form(v.Type().Elem()))
+			continue
+		}
+		d.value(at, item, v.Index(i))
+	}
+}
+
+func (d *decoder) leaf(path string, raw json.RawMessage, v reflect.Value) {
+	strict, err := kjson.UnmarshalStrict(raw, v.Addr().Interface())
+	if err != nil {
+		strict = append(strict, err)
+	}
+	for _, err := range strict {
+		d.add(path, "%s: %v: want %s", shown(raw), err, form(v.Type()))
+	}
+}
+
+// form says what a value of type t looks like.
+func form(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[*v1.Pod]():
+		return "a v1.Pod"
+	case reflect.TypeFor[Step]():
+		return "a step"
+	case reflect.TypeFor[metav1.Time]():
+		return "a time such as 2026-01-31T12:00:00Z"
+	case reflect.TypeFor[metav1.Duration]():
+		return `a duration such as "5m0s"`
+	case reflect.TypeFor[map[string]string]():
+		return `texts by name, such as {"memory.available": "100Mi"}`
+	case reflect.TypeFor[map[string]bool]():
+		return "true or false by name"
+	case reflect.TypeFor[[]string]():
+		return "a list of texts"
+	case reflect.TypeFor[*Decisions]():
+		return "recorded decisions"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64, reflect.Pointer:
+		return "a number of seconds"
+	default:
+		return "a whole number"
+	}
+}
+
+// keysOf returns the keys of a struct's fields, in their order.
+func keysOf(t reflect.Type) []string {
+	keys := make([]string, 0, t.NumField())
+	for f := range t.Fields() {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func shown(raw []byte) string {
+	text := strings.Join(strings.Fields(string(raw)), " ")
+	if len(text) > maxShown {
+		return strings.ToValidUTF8(text[:maxShown], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// noStats is the state of a pod of which the figures' source knows nothing.
+const noStats = "no stats"
+
+// ranking shows the candidates, first to go first, and what put each of them
+// before the next.
+func (w *timeline) ranking(pass *loop.Outcome) {
+	if len(pass.Ranking) == 0 {
+		return
+	}
+	var signal eviction.Signal
+	if pass.Chosen >= 0 && pass.Chosen < len(pass.Thresholds) {
+		signal = pass.Thresholds[pass.Chosen].Signal
+	}
+	w.line("ranking", "of %s by %s", count(len(pass.Ranking), "candidate"), pass.Ranker)
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(t, "\tPOD\tPRIORITY\tUSAGE\tREQUEST\tBEFORE THE NEXT BY\n")
+	for i, p := range pass.Ranking[:min(len(pass.Ranking), rankedShown)] {
+		key := "-"
+		if i+1 < len(pass.Ranking) {
+			key = decidedBy(signal, p, pass.Ranking[i+1])
+		}
+		usage := amount(signal, p.Usage)
+		if p.State == noStats || p.State == loop.StateUnknown {
+			usage = p.State
+		}
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, usage, request(signal, p.Request), key)
+	}
+	_ = t.Flush() // to memory
+	for line := range strings.Lines(b.String()) {
+		w.line("ranking", "%s", strings.TrimRight(line, "\n"))
+	}
+	if more := len(pass.Ranking) - rankedShown; more > 0 {
+		w.line("ranking", "and %d more", more)
+	}
+	if reason := pass.Ranking[0].Reason; reason != "" {
+		w.line("ranking", "%s is first: %s", pass.Ranking[0].Pod, reason)
+	}
+}
+
+// A key is what rankers look at, one after the other, with who goes first by it:
+// the first pod if it is negative.
+type key struct {
+	name  string
+	order int
+}
+
+// decidedBy names the first of the kubelet's keys that tells a from b. Other
+// rankers have reasons of their own.
+func decidedBy(signal eviction.Signal, a, b loop.RankedPod) string {
+	for _, k := range keys(signal, a, b) {
+		switch {
+		case k.order < 0:
+			return k.name
+		case k.order > 0:
+			return "the ranker's own choice"
+		}
+	}
+	return "the order of the pods, all else is equal"
+}
+
+func keys(signal eviction.Signal, a, b loop.RankedPod) []key {
+	known := key{"no figures of it", before(a.State == noStats, b.State == noStats)}
+	priority := key{"lower priority", sign(int64(a.Priority), int64(b.Priority))}
+	if signal == eviction.PIDAvailable {
+		return []key{priority, known, {"more processes", sign(b.Usage, a.Usage)}}
+	}
+	exceeds := key{"uses more than it requests", before(a.Usage > a.Request, b.Usage > b.Request)}
+	excess := key{"more usage beyond its request", sign(b.Usage-b.Request, a.Usage-a.Request)}
+	if inodes(signal) {
+		// The kubelet has no requests of inodes and takes off the one of bytes.
+		exceeds = key{"uses inodes", before(a.Usage > 0, b.Usage > 0)}
+		excess.name = "more inodes less its request of bytes"
+	}
+	return []key{known, exceeds, priority, excess}
+}
+
+func inodes(signal eviction.Signal) bool {
+	d, _ := eviction.Builtin(signal)
+	return d.Unit == eviction.UnitInodes
+}
+
+// request shows what usage is compared with.
+func request(signal eviction.Signal, n int64) string {
+	if inodes(signal) {
+		return bytesText(n)
+	}
+	return amount(signal, n)
+}
+
+// before orders who has something before who has not.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func sign(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,60 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+)
+
+// compareConfig compares refusals of the configuration. What is said may differ:
+// where several things are wrong the recorded manager says one of them, and we
+// say all.
+func compareConfig(s *Scenario, got, want *Decisions) *Difference {
+	var d differences
+	recorded := want.ConfigErrors
+	if want.ConfigError != "" {
+		recorded = append(slices.Clone(recorded), want.ConfigError)
+	}
+	switch {
+	case (got.ConfigError == "") != (want.ConfigError == ""),
+		!slices.ContainsFunc(recorded, func(text string) bool { return s.Config.saysSame(got.ConfigError, text) }):
+		d.add("configError", got.ConfigError, want.ConfigError)
+	}
+	return d.first()
+}
+
+// saysSame reports whether a line of ours has the whole recorded text, or names
+// the same things of the configuration, fields and values.
+func (c *Config) saysSame(ours, recorded string) bool {
+	if ours == "" {
+		return false
+	}
+	own := c.words()
+	named := slices.DeleteFunc(words(recorded), func(w string) bool { return !own[w] })
+	for line := range strings.Lines(ours) {
+		if strings.Contains(line, recorded) {
+			return true
+		}
+		said := words(line)
+		if len(named) > 0 && !slices.ContainsFunc(named, func(w string) bool { return !slices.Contains(said, w) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// words are the fields and values of the thresholds.
+func (c *Config) words() map[string]bool {
+	own := map[string]bool{}
+	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {
+		for field, value := range m {
+			own[field], own[value] = true, true
+		}
+	}
+	return own
+}
+
+// words are what a text names: what stands between blanks and punctuation that
+// is no part of a signal or an amount.
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`:;,[](){}", r) })
+}

@@ -1,0 +1,171 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// oracle is who decides here.
+const oracle = "evictd"
+
+// operator is the only one that thresholds have.
+const operator = "LessThan"
+
+// A Replay is what came of a scenario.
+type Replay struct {
+	Decisions *Decisions
+	// Passes are what the manager says of each step's pass.
+	Passes []loop.Outcome
+}
+
+// Run makes a manager with start and takes it through the scenario. A refused
+// configuration is a decision; an error is a manager that could not be run.
+func Run(ctx context.Context, s *Scenario, log *slog.Logger, start Start) (*Replay, error) {
+	r := &Replay{Decisions: &Decisions{SchemaVersion: SchemaVersion, Oracle: oracle, Scenario: s.Name, Steps: []StepDecision{}}}
+	c, err := Configuration(s)
+	if err != nil {
+		r.Decisions.ConfigError = err.Error()
+		return r, nil
+	}
+	w := newWorld(s)
+	m, stop, err := start(ctx, w.parts(c, log))
+	if err != nil {
+		return nil, fmt.Errorf("%s: start the manager: %w", s.Name, err)
+	}
+	defer stop()
+	for i := range s.Steps {
+		w.begin(&s.Steps[i])
+		d, pass := w.run(ctx, m)
+		if err := context.Cause(ctx); err != nil {
+			return nil, fmt.Errorf("%s: step %d: %w", s.Name, i, err)
+		}
+		r.Decisions.Steps = append(r.Decisions.Steps, d)
+		r.Passes = append(r.Passes, pass)
+	}
+	return r, nil
+}
+
+// Configuration is the configuration that the scenario gives a manager. The
+// error has all that is wrong with it.
+func Configuration(s *Scenario) (config.Config, error) {
+	c := config.Default()
+	c.NodeName = s.NodeName
+	c.Pacing, c.Layout = config.PacingKubelet, config.LayoutKubelet
+	c.KernelMemcgNotification = false
+	c.EvictionHard, c.EvictionSoft = s.Config.EvictionHard, s.Config.EvictionSoft
+	c.EvictionSoftGracePeriod = s.Config.EvictionSoftGracePeriod
+	c.EvictionMinimumReclaim = s.Config.EvictionMinimumReclaim
+	c.EvictionMaxPodGracePeriod = s.Config.EvictionMaxPodGracePeriod
+	c.EvictionPressureTransitionPeriod = s.Config.EvictionPressureTransitionPeriod
+	c.EnforceNodeAllocatable = s.Config.EnforceNodeAllocatable
+	c.LocalStorageCapacityIsolation = s.Config.LocalStorageCapacityIsolation
+	c.FeatureGates = s.Config.FeatureGates
+	if err := c.Validate(); err != nil {
+		return config.Config{}, err
+	}
+	return c, nil
+}
+
+// run is the part of a step that the manager has.
+func (w *world) run(ctx context.Context, m Manager) (StepDecision, loop.Outcome) {
+	pass, err := m.Synchronize(ctx)
+	d := StepDecision{Now: metav1.NewTime(w.Now())}
+	if err != nil {
+		d.Error = err.Error()
+	}
+	d.MemoryPressure, d.DiskPressure, d.PIDPressure = m.IsUnderMemoryPressure(), m.IsUnderDiskPressure(), m.IsUnderPIDPressure()
+	d.NodeConditions = conditions(pass, err, d)
+	explain(&d, pass)
+	out := Outcome{Signals: labels(pass), Returned: returned(pass)}
+	if _, awaited := w.step.Cleanup(); awaited && len(pass.Evicted) > 0 && err == nil {
+		m.AwaitCleanup(ctx, pass)
+		seconds := w.waitedSeconds()
+		out.CleanupWaitSeconds = &seconds
+	}
+	for _, p := range w.step.Admit {
+		d.Admit = append(d.Admit, ask(m, p))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out.ReclaimCalls, out.Evictions, out.Events = w.reclaim, w.kills, w.events
+	d.Outcomes = []Outcome{out}
+	if w.calls > 0 {
+		d.SummaryCalls = []int{w.calls}
+	}
+	return d, pass
+}
+
+func (w *world) waitedSeconds() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waited.Seconds()
+}
+
+func ask(m Manager, p *v1.Pod) Admit {
+	answer := m.Admit(p)
+	return Admit{UID: string(p.UID), Name: p.Name, Admit: answer.Admit, Reason: answer.Reason, Message: answer.Message}
+}
+
+// conditions are those reported, sorted. A pass that failed tells none, but they
+// hold on.
+func conditions(pass loop.Outcome, err error, d StepDecision) []string {
+	var out []string
+	if err == nil {
+		for _, c := range pass.Conditions {
+			out = append(out, string(c))
+		}
+		slices.Sort(out)
+		return out
+	}
+	for _, c := range []struct {
+		name  eviction.Condition
+		under bool
+	}{{eviction.DiskPressure, d.DiskPressure}, {eviction.MemoryPressure, d.MemoryPressure}, {eviction.PIDPressure, d.PIDPressure}} {
+		if c.under {
+			out = append(out, string(c.name))
+		}
+	}
+	return out
+}
+
+// explain fills in which thresholds were met and counted.
+func explain(d *StepDecision, pass loop.Outcome) {
+	for _, t := range pass.Thresholds {
+		text := Threshold{
+			Signal: string(t.Signal), Operator: operator, Quantity: t.Quantity, Percentage: t.Percentage,
+			GracePeriod: t.GracePeriod, MinReclaim: t.MinReclaim,
+		}
+		d.Observed = append(d.Observed, ObservedThreshold{Threshold: text, FirstObservedAt: metav1.NewTime(t.FirstObservedAt)})
+		if t.GraceOver {
+			d.Met = append(d.Met, text)
+		}
+		if t.Actionable {
+			d.Actionable = append(d.Actionable, text)
+		}
+	}
+}
+
+func labels(pass loop.Outcome) []string {
+	var out []string
+	for _, e := range pass.Evicted {
+		out = append(out, e.Label)
+	}
+	return out
+}
+
+func returned(pass loop.Outcome) []string {
+	var out []string
+	for _, e := range pass.Evicted {
+		out = append(out, e.Pod.Row.UID)
+	}
+	return out
+}

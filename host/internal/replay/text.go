@@ -1,0 +1,89 @@
+package replay
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// observation tells a signal's figures.
+func observation(s loop.SignalStatus) string {
+	text := string(s.Signal) + " "
+	switch {
+	case s.State == loop.StateObserved && s.Capacity > 0:
+		text += fmt.Sprintf("%s of %s (%.4g%%)", amount(s.Signal, s.Available), amount(s.Signal, s.Capacity),
+			100*float64(s.Available)/float64(s.Capacity))
+	case s.State == loop.StateObserved:
+		text += fmt.Sprintf("%s of %s", amount(s.Signal, s.Available), amount(s.Signal, s.Capacity))
+	default:
+		text += s.State
+	}
+	if s.Err != "" {
+		text += ": " + s.Err
+	}
+	return text
+}
+
+// amount is n in the unit of the signal.
+func amount(signal eviction.Signal, n int64) string {
+	d, _ := eviction.Builtin(signal)
+	if d.Unit != eviction.UnitBytes {
+		return strconv.FormatInt(n, 10)
+	}
+	return bytesText(n)
+}
+
+// bytesText has at most two digits after the point.
+func bytesText(n int64) string {
+	value, unit := float64(n), ""
+	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"} {
+		if -1024 < value && value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	text := strconv.FormatFloat(value, 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + unit
+}
+
+// percent makes "10%" of "0.1".
+func percent(part string) string {
+	f, err := strconv.ParseFloat(part, 32)
+	if err != nil {
+		return part
+	}
+	return strconv.FormatFloat(float64(float32(f)*100), 'g', 6, 32) + "%"
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// oneLine keeps texts of a file from breaking lines or the terminal. Line feeds
+// of our own come first.
+func oneLine(s string) string {
+	own := len(s) - len(strings.TrimLeft(s, "\n"))
+	return s[:own] + strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s[own:])
+}

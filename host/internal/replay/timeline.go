@@ -1,0 +1,235 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/policy"
+)
+
+const (
+	// labelWidth is how far what a line says stands from its margin.
+	labelWidth = 11
+	// rankedShown is how many pods of a ranking are shown.
+	rankedShown = 10
+)
+
+// Timeline tells for people what happened in the trace's scenario, step by step,
+// beside what was recorded, if anything was.
+func Timeline(t *Trace, r *Replay) []byte {
+	w := &timeline{scenario: t.Scenario}
+	w.head()
+	if refused := r.Decisions.ConfigError; refused != "" {
+		for line := range strings.Lines(refused) {
+			w.line("refused", "%s", strings.TrimSpace(line))
+		}
+		w.recorded(t, r, -1)
+		return w.b.Bytes()
+	}
+	for i := range r.Decisions.Steps {
+		w.step(i, &r.Decisions.Steps[i], &r.Passes[i])
+		w.recorded(t, r, i)
+	}
+	return w.b.Bytes()
+}
+
+type timeline struct {
+	scenario *Scenario
+	b        bytes.Buffer
+	label    string // of the line before
+}
+
+// line writes a line. A label stands once above lines that share it.
+func (w *timeline) line(label, format string, args ...any) {
+	shown := label
+	if label == w.label {
+		shown = ""
+	}
+	w.label = label
+	text := oneLine(fmt.Sprintf(format, args...))
+	w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, shown, text), " ") + "\n")
+}
+
+func (w *timeline) heading(format string, args ...any) {
+	w.label = ""
+	w.b.WriteString(strings.TrimRight(oneLine(fmt.Sprintf(format, args...)), " ") + "\n")
+}
+
+func (w *timeline) head() {
+	s := w.scenario
+	w.heading("%s", s.Name)
+	if s.Description != "" {
+		w.line("about", "%s", s.Description)
+	}
+	w.line("node", "%s, filesystem layout %s, %s", s.NodeName, s.FilesystemLayout, count(len(s.Pods), "pod"))
+	if len(s.Quirks) > 0 {
+		w.line("quirks", "%s: accidents of the kubelet that what was recorded depends on", strings.Join(s.Quirks, ", "))
+	}
+	c, err := Configuration(s)
+	if err != nil {
+		return
+	}
+	thresholds, err := c.Thresholds()
+	if err != nil {
+		return
+	}
+	for _, t := range thresholds {
+		w.line("thresholds", "%s", describe(t))
+	}
+}
+
+func describe(t policy.Threshold) string {
+	text := t.String()
+	if t.Hard() {
+		text += ", hard"
+	} else {
+		text += ", soft"
+	}
+	if t.MinReclaim != nil {
+		text += ", then " + t.MinReclaim.String() + " more"
+	}
+	return text
+}
+
+func (w *timeline) step(i int, d *StepDecision, pass *loop.Outcome) {
+	step := &w.scenario.Steps[i]
+	w.heading("\nstep %d  %s  +%gs  %s", i, clock(d.Now.Time), step.AdvanceSeconds, step.Note)
+	w.changes(step)
+	for _, s := range pass.Signals {
+		w.line("observed", "%s", observation(s))
+	}
+	for i, t := range pass.Thresholds {
+		w.line("met", "%s", met(t, i == pass.Chosen, d.Now.Time))
+	}
+	if d.Error != "" {
+		w.line("error", "%s", d.Error)
+	}
+	w.line("conditions", "%s", orNone(strings.Join(d.NodeConditions, ", ")))
+	w.reclaim(d, pass)
+	w.ranking(pass)
+	w.evictions(d, pass)
+	w.events(d)
+	for _, a := range d.Admit {
+		if a.Admit {
+			w.line("admit", "%s: admitted", a.Name)
+		} else {
+			w.line("admit", "%s: rejected, %s: %s", a.Name, a.Reason, a.Message)
+		}
+	}
+}
+
+// changes tells what the step brings.
+func (w *timeline) changes(step *Step) {
+	for _, uid := range step.RemovePods {
+		w.line("pods", "%s is gone", uid)
+	}
+	for _, p := range step.UpdatePods {
+		w.line("pods", "%s/%s has changed", p.Namespace, p.Name)
+	}
+	for _, p := range step.AddPods {
+		w.line("pods", "%s/%s is new", p.Namespace, p.Name)
+	}
+	switch {
+	case step.SummaryError != "":
+		w.line("figures", "none: %s", step.SummaryError)
+	case step.Summary == nil:
+		w.line("figures", "those of the step before")
+	}
+}
+
+// met tells of a threshold that is met since when, and whether it counts.
+func met(t loop.MetThreshold, chosen bool, now time.Time) string {
+	value := t.Quantity
+	if value == "" {
+		value = percent(t.Percentage)
+	}
+	text := fmt.Sprintf("%s<%s since %s", t.Signal, value, clock(t.FirstObservedAt))
+	switch {
+	case t.GracePeriod == "":
+		text += ", hard"
+	case t.GraceOver:
+		text += ", soft, grace period of " + t.GracePeriod + " over"
+	default:
+		return text + fmt.Sprintf(", soft, %v of its grace period of %s over", now.Sub(t.FirstObservedAt), t.GracePeriod)
+	}
+	switch {
+	case chosen:
+		return text + ": acted on"
+	case t.Actionable:
+		return text + ": not acted on in this pass"
+	default:
+		return text + ": not acted on, its figures are not newer"
+	}
+}
+
+func (w *timeline) reclaim(d *StepDecision, pass *loop.Outcome) {
+	for _, r := range pass.Reclaim {
+		text := r.Step
+		if r.By != "" {
+			text += " by " + r.By
+		}
+		if r.Err != "" {
+			text += ": " + r.Err
+		}
+		w.line("reclaim", "%s", text)
+	}
+	switch {
+	case pass.ReclaimSufficed:
+		w.line("reclaim", "every threshold is satisfied now, no pod has to go")
+	case len(d.Outcomes[0].ReclaimCalls) > 0:
+		w.line("reclaim", "not every threshold is satisfied, a pod has to go")
+	}
+}
+
+func (w *timeline) evictions(d *StepDecision, pass *loop.Outcome) {
+	out := &d.Outcomes[0]
+	if len(out.Evictions) == 0 && pass.Chosen >= 0 && !pass.ReclaimSufficed {
+		w.line("evicted", "none: no pod may go")
+	}
+	for i, e := range out.Evictions {
+		label := ""
+		if i < len(pass.Evicted) {
+			label = pass.Evicted[i].Label
+		}
+		w.line("evicted", "%s/%s for %s, grace period %ds", e.Namespace, e.Name, label, e.GracePeriodSeconds)
+		w.line("evicted", "  %s", e.Message)
+		if e.KillError != "" {
+			w.line("evicted", "  the kill returned: %s", e.KillError)
+		}
+	}
+	if s := out.CleanupWaitSeconds; s != nil {
+		w.line("clean-up", "waited for %gs", *s)
+	}
+}
+
+func (w *timeline) events(d *StepDecision) {
+	for _, e := range d.Outcomes[0].Events {
+		text := fmt.Sprintf("%s %s on %s %s: %s", e.Type, e.Reason, strings.ToLower(e.Kind), e.Name, e.Message)
+		for _, key := range sortedKeys(e.Annotations) {
+			text += fmt.Sprintf(" [%s=%s]", key, e.Annotations[key])
+		}
+		w.line("event", "%s", text)
+	}
+}
+
+// recorded tells whether what was recorded of a step is the same; of the
+// configuration if i is -1.
+func (w *timeline) recorded(t *Trace, r *Replay, i int) {
+	if t.Decisions == nil || i >= len(t.Decisions.Steps) {
+		return
+	}
+	var d *Difference
+	if i < 0 || t.Decisions.ConfigError != "" {
+		d = compareConfig(t.Scenario, r.Decisions, t.Decisions)
+	} else {
+		d = compareStep(&r.Decisions.Steps[i], &t.Decisions.Steps[i])
+	}
+	if d == nil {
+		w.line("recorded", "the same")
+		return
+	}
+	w.line("recorded", "not the same, %s", d)
+}
