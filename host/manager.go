@@ -42,13 +42,15 @@ type Manager struct {
 	current atomic.Pointer[Config]
 
 	metrics    *metrics.Metrics
-	recorder   *logRecorder
+	recorder   *recorder
 	dir        *rundir.Dir
+	figures    *figures
 	listener   net.Listener
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
 	loop       *loop.Loop
-	// preemption is nil in a daemon.
+	// embedded and preemption are nil in a daemon.
+	embedded   *surroundings
 	preemption *preemption
 }
 
@@ -59,7 +61,7 @@ func New(o Options) (*Manager, error) {
 	m := &Manager{
 		version: o.Version, log: o.Log, started: time.Now(),
 		metrics:  metrics.New(o.Version, o.Commit),
-		recorder: &logRecorder{nodeName: o.Config.NodeName, log: o.Log},
+		recorder: &recorder{nodeName: o.Config.NodeName, log: o.Log},
 	}
 	m.current.Store(&o.Config)
 	if err := m.open(); err != nil {
@@ -85,11 +87,8 @@ func (m *Manager) open() error {
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	m.supervisor, err = supervisor.New(supervisor.Options{
-		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
-		Node: facts(c), Settings: pluginSettings(c), Log: m.log, Metrics: m.metrics,
-	})
-	if err = errors.Join(append(errs, err)...); err != nil {
+	errs = append(errs, m.openFigures(nil), m.openPlugins(nil))
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	restored, err := m.dir.Load()
@@ -97,16 +96,28 @@ func (m *Manager) open() error {
 		m.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
 	client := runtimeapi.NewRuntimeServiceClient(m.runtime)
-	m.loop = loop.New(loop.Options{
-		Settings: settings(c, thresholds),
+	manifests := pods.NewManifests(c.PodManifestDir)
+	manifests.Rules = rules(c)
+	o := m.loopOptions(settings(c, thresholds))
+	o.Pods = pods.NewCRI(client, manifests)
+	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client)}, m.dir, restored
+	o.Now, o.After, o.TellConditions = time.Now, time.After, true
+	m.loop = loop.New(o)
+	return nil
+}
+
+// loopOptions are what a loop has in a daemon and in another program alike.
+func (m *Manager) loopOptions(s loop.Settings) loop.Options {
+	o := loop.Options{
+		Settings: s,
 		Pin:      func() loop.Roster { return m.supervisor.Pin() },
 		Changed:  m.supervisor.Changed(),
-		Pods:     pods.NewCRI(client, pods.NewManifests(c.PodManifestDir)),
-		Killer:   criKiller{actuate.NewCRI(client)},
-		Recorder: m.recorder, Journal: m.dir, Metrics: m.metrics, Log: m.log,
-		Now: time.Now, Restored: restored,
-	})
-	return nil
+		Recorder: podRecorder{m.recorder}, Metrics: m.metrics, Log: m.log,
+	}
+	if m.figures != nil {
+		o.Begin = m.figures.begin
+	}
+	return o
 }
 
 func (m *Manager) config() *Config { return m.current.Load() }
@@ -126,12 +137,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	}()
 	go func() {
 		defer close(served)
-		m.serve(around, m.listener)
+		if m.listener != nil {
+			m.serve(around, m.listener)
+		}
 	}()
 	select {
 	case <-m.supervisor.Started():
-		m.tellRuntime(ctx)
-		m.log.Info("evictd ready", "version", m.version, "listenAddress", m.listener.Addr().String(), "plugins", m.runningPlugins(), "dryRun", m.config().DryRun)
+		m.tellReady(ctx)
 		m.loop.Run(ctx)
 	case <-ctx.Done():
 	case <-supervised:
@@ -140,6 +152,15 @@ func (m *Manager) Run(ctx context.Context) error {
 	<-served
 	<-supervised
 	return errors.Join(failed, m.close())
+}
+
+func (m *Manager) tellReady(ctx context.Context) {
+	address := ""
+	if m.listener != nil {
+		m.tellRuntime(ctx)
+		address = m.listener.Addr().String()
+	}
+	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", m.runningPlugins(), "dryRun", m.config().DryRun)
 }
 
 // tellRuntime says at the start what an absent runtime would otherwise tell at
@@ -167,6 +188,9 @@ func (m *Manager) runningPlugins() []string {
 // thresholds that stay are kept.
 func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	defer func() { m.metrics.Reloaded(err) }()
+	if m.embedded != nil { // the program's, not the configuration's
+		c.MonitoringInterval = m.config().MonitoringInterval
+	}
 	if err := config.CheckReload(*m.config(), c); err != nil {
 		return err
 	}
@@ -174,7 +198,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.supervisor.Reconfigure(ctx, facts(&c), pluginSettings(&c)); err != nil {
+	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), pluginSettings(&c)); err != nil {
 		return err
 	}
 	if err := m.loop.Apply(ctx, settings(&c, thresholds)); err != nil {
@@ -204,6 +228,7 @@ func (m *Manager) close() error {
 	if m.runtime != nil {
 		errs = append(errs, m.runtime.Close())
 	}
+	errs = append(errs, m.figures.close())
 	if m.dir != nil {
 		errs = append(errs, m.dir.Close())
 	}

@@ -4,14 +4,16 @@ import (
 	"context"
 
 	"github.com/evictd/evictd/host/internal/actuate"
+	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// facts is what the configuration says of the node.
-func facts(c *Config) eviction.NodeFacts {
+// facts is what plugins are told of the node.
+func (m *Manager) facts(c *Config) eviction.NodeFacts {
 	return eviction.NodeFacts{
 		NodeName:        c.NodeName,
 		RootDir:         c.RootDir,
@@ -21,6 +23,7 @@ func facts(c *Config) eviction.NodeFacts {
 		PodLogsDir:      c.PodLogsDir,
 		RuntimeEndpoint: c.RuntimeEndpoint,
 		ImageEndpoint:   c.ImageEndpoint,
+		SummarySocket:   m.figures.socket(),
 	}
 }
 
@@ -42,7 +45,15 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 		DryRun:                   c.DryRun,
 		Pacing:                   loop.Pacing(c.Pacing),
 		RankVeto:                 loop.RankVeto(c.RankVeto),
+		LocalStorageLimits:       c.LocalStorageCapacityIsolation,
+		LayoutOnce:               c.Layout == config.LayoutKubelet,
+		PodLevelResources:        c.Feature(config.FeaturePodLevelResources),
 	}
+}
+
+// rules say what pods request.
+func rules(c *Config) pods.Rules {
+	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources)}
 }
 
 // criKiller kills pods through the container runtime.

@@ -6,6 +6,10 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
@@ -26,27 +30,47 @@ type Event struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// logRecorder is the recorder of a node without an API server: events go to the
-// log, and the latest to the status. It is safe for concurrent use.
-type logRecorder struct {
+// recorder writes events to the log, the latest to the status, and hands them to
+// the embedding program if there is one. It is safe for concurrent use.
+type recorder struct {
 	nodeName string
 	log      *slog.Logger
+	next     Recorder // may be nil
 
 	mu     sync.Mutex
 	latest []Event
 }
 
-// NodeEvent implements loop.Recorder.
-func (r *logRecorder) NodeEvent(eventType, reason, message string) {
+// NodeEvent implements Recorder.
+func (r *recorder) NodeEvent(eventType, reason, message string) {
 	r.record(Event{Kind: "Node", Name: r.nodeName, UID: r.nodeName, Type: eventType, Reason: reason, Message: message})
+	if r.next != nil {
+		r.next.NodeEvent(eventType, reason, message)
+	}
 }
+
+// PodEvent implements Recorder.
+func (r *recorder) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
+	r.record(Event{Kind: "Pod", Name: podName(pod), UID: string(pod.UID), Type: eventType, Reason: reason, Message: message, Annotations: annotations})
+	if r.next != nil {
+		r.next.PodEvent(pod, annotations, eventType, reason, message)
+	}
+}
+
+// A podRecorder is the recorder as the loop has it, which knows some pods by
+// their identity only.
+type podRecorder struct{ *recorder }
 
 // PodEvent implements loop.Recorder.
-func (r *logRecorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
-	r.record(Event{Kind: "Pod", Name: pod.String(), UID: pod.Row.UID, Type: eventType, Reason: reason, Message: message, Annotations: annotations})
+func (r podRecorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
+	api := pod.API
+	if api == nil {
+		api = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Row.Namespace, Name: pod.Row.Name, UID: types.UID(pod.Row.UID)}}
+	}
+	r.recorder.PodEvent(api, annotations, eventType, reason, message)
 }
 
-func (r *logRecorder) record(e Event) {
+func (r *recorder) record(e Event) {
 	e.Time = time.Now()
 	r.mu.Lock()
 	if len(r.latest) == maxEvents {
@@ -58,7 +82,7 @@ func (r *logRecorder) record(e Event) {
 }
 
 // events returns the latest events, oldest first.
-func (r *logRecorder) events() []Event {
+func (r *recorder) events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.latest)

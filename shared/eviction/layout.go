@@ -24,3 +24,18 @@ const (
 	// kubelet's filesystem.
 	LayoutContainerFs
 )
+
+// String names the layout as the kubelet's documentation calls its filesystem
+// for images.
+func (l Layout) String() string {
+	switch l {
+	case LayoutShared:
+		return "shared"
+	case LayoutImageFs:
+		return "imagefs"
+	case LayoutContainerFs:
+		return "containerfs"
+	default:
+		return "unknown"
+	}
+}

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/actuate"
@@ -21,45 +22,58 @@ const (
 	rankingLogged = 10
 )
 
-// act does what the most urgent actionable threshold asks for. active is the
-// listing of the pods if it was begun already. It returns false when it could
-// not act, and the pass should be repeated soon.
-func (l *Loop) act(ctx context.Context, roster Roster, a policy.Assessment, observed map[eviction.Signal]eviction.Observation, active *listing) bool {
-	t, ok := policy.Choose(a.Actionable)
+// act does what the most urgent actionable threshold asks for. Thresholds of a
+// family that is being cleaned up beside the loop have got their action.
+func (l *Loop) act(ctx context.Context, p *pass) {
+	t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
+		return l.cleanings[familyOf(t.Signal)]
+	}))
 	if !ok {
-		return true
+		return
 	}
 	if l.busy() {
 		l.shorten(t)
-		return true
+		return
 	}
+	p.did.chosen = &t
 	reason, message := policy.NodeEvent(t)
 	l.nodeEvent("Warning", reason, message)
-
-	if active == nil {
-		active = l.list(ctx)
-		defer active.drop()
+	if c := l.newCleaning(p, t); c != nil {
+		if !l.Settings.DryRun {
+			l.reclaim(ctx, p, c)
+			return
+		}
+		l.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
 	}
-	snapshot, err := active.result()
+	l.take(ctx, p, t, p.observed[t.Signal], p.assessment.Actionable)
+}
+
+// take ranks the pods for t, of which o was observed, and has the first one
+// evicted. If it cannot, the pass is incomplete.
+func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, actionable []policy.Threshold) {
+	snapshot, err := l.active(ctx, p)
 	if err != nil {
-		l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", err)
-		return false
+		if ctx.Err() == nil {
+			l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", err)
+		}
+		p.incomplete = true
+		return
 	}
 	l.notePods(snapshot)
 	candidates := l.candidates(snapshot)
-	r := l.rank(ctx, roster, t, observed[t.Signal], candidates)
+	r := l.rank(ctx, p, t, o, candidates)
 	if ctx.Err() != nil {
-		return true
+		return
 	}
-	l.statsAge(a.Actionable, observed)
+	p.did.ranking, p.did.candidates = r, candidates
+	l.statsAge(actionable, p.observed)
 	if len(r.order) == 0 {
-		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", observed[t.Signal].Available,
+		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", o.Available,
 			"active", len(snapshot.Pods), "candidates", len(candidates), "ranker", r.by)
 		l.pacer(familyOf(t.Signal)).hold(time.Now())
-		return true
+		return
 	}
-	l.evict(ctx, roster, t, observed[t.Signal], candidates, r)
-	return true
+	l.evict(ctx, p, t, o, candidates, r)
 }
 
 // nodeEvent sends an event about the node. A dry run sends none.
@@ -70,14 +84,31 @@ func (l *Loop) nodeEvent(eventType, reason, message string) {
 }
 
 // busy reports whether a victim in flight forbids the next one.
-func (l *Loop) busy() bool { return l.Settings.Pacing != PacingKubelet && len(l.flights) > 0 }
+// One that was over a limit of its own does not: its end is no answer to the
+// node's pressure.
+func (l *Loop) busy() bool {
+	if l.Settings.Pacing == PacingKubelet {
+		return false
+	}
+	for _, f := range l.flights {
+		if f.kill.Pressure {
+			return true
+		}
+	}
+	return false
+}
+
+// dying reports whether pod is a victim in flight, and so no candidate.
+func (l *Loop) dying(pod pods.Pod) bool {
+	_, dying := l.flights[pod.Row.UID]
+	return dying && l.Settings.Pacing != PacingKubelet
+}
 
 // candidates are the pods that may be evicted at all. Plugins see no others.
 func (l *Loop) candidates(s pods.Snapshot) []pods.Pod {
 	var out []pods.Pod
 	for _, p := range s.Pods {
-		_, dying := l.flights[p.Row.UID]
-		if p.HasManifest && policy.Evictable(p.API) && (!dying || l.Settings.Pacing == PacingKubelet) {
+		if p.HasManifest && policy.Evictable(p.API) && !l.dying(p) {
 			out = append(out, p)
 		}
 	}
@@ -96,24 +127,45 @@ func (l *Loop) statsAge(actionable []policy.Threshold, observed map[eviction.Sig
 }
 
 // evict decides on the first pod of the ranking and has it killed.
-func (l *Loop) evict(ctx context.Context, roster Roster, t policy.Threshold, o eviction.Observation, candidates []pods.Pod, r ranking) {
+func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, candidates []pods.Pod, r ranking) {
 	first := r.order[0]
 	victim := podByUID(candidates, first.UID)
-	measured := l.measureVictim(ctx, roster, t.Signal, victim, r.measured[first.UID])
+	measured := l.measureVictim(ctx, p, t.Signal, victim, r.measured[first.UID])
 	message, annotations := policy.Message(victim.API, t, o, measured)
-	own := victim.API.Spec.TerminationGracePeriodSeconds
-	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, own)
-	grace := actuate.Grace{Override: &override, Spec: own, Deletion: victim.API.DeletionGracePeriodSeconds}
-	k := Kill{Pod: victim, Signal: t.Signal, GraceSeconds: grace.Effective(), Message: message, Annotations: annotations}
-	f := l.board(k, t.Hard(), first.Reason, r.by)
+	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, victim.API.Spec.TerminationGracePeriodSeconds)
+	k := newKill(victim, t.Signal, override, message, annotations)
+	k.Pressure = true
 	l.Log.Info("evicting pod", "pod", victim.String(), "uid", first.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", k.GraceSeconds,
 		"ranker", r.by, "rankReason", first.Reason, "candidates", len(candidates), "ranking", r.shown(candidates),
 		"message", message, "dryRun", l.Settings.DryRun)
-	if !l.Settings.DryRun {
-		l.Metrics.Evicted(t.Signal)
+	l.decide(ctx, p, &flight{kill: k, hard: t.Hard()}, first.Reason, r.by)
+}
+
+// newKill is the kill of pod with a grace period of so many seconds at most.
+func newKill(pod pods.Pod, label eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Kill {
+	grace := actuate.Grace{Override: &graceOverrideSeconds, Spec: pod.API.Spec.TerminationGracePeriodSeconds, Deletion: pod.API.DeletionGracePeriodSeconds}
+	return Kill{
+		Pod: pod, Signal: label, GraceSeconds: grace.Effective(), GraceOverrideSeconds: graceOverrideSeconds,
+		Message: message, Annotations: annotations,
 	}
-	l.dispatch(f) //nolint:contextcheck // a kill outlives ctx, see killCtx
+}
+
+// decide makes f a victim and has it killed, beside the loop unless p waits.
+func (l *Loop) decide(ctx context.Context, p *pass, f *flight, reason, ranker string) {
+	l.board(f, reason, ranker)
+	if !l.Settings.DryRun {
+		l.Metrics.Evicted(f.kill.Signal)
+	}
+	done := EvictedPod{Pod: f.kill.Pod, Label: string(f.kill.Signal), GraceSeconds: f.kill.GraceOverrideSeconds, Message: f.kill.Message}
+	if p.waits {
+		if err := l.killNow(ctx, f); err != nil {
+			done.Err = err.Error()
+		}
+	} else {
+		l.dispatch(f) //nolint:contextcheck // a kill outlives ctx, see killCtx
+	}
+	p.did.evicted = append(p.did.evicted, done)
 }
 
 // shown is the head of the ranking for people.

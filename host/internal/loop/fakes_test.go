@@ -142,6 +142,16 @@ func (n *node) Watch(ctx context.Context, r eviction.WatchRequest, wake func(evi
 	return ctx.Err()
 }
 
+// Layout implements Roster.
+func (n *node) Layout() *supervisor.Instance {
+	for _, p := range n.providers {
+		if p.Plugin.OwnsLayout {
+			return p
+		}
+	}
+	return nil
+}
+
 // Release implements Roster.
 func (n *node) Release() {}
 
@@ -310,7 +320,7 @@ func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(n.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
-		Now: time.Now, Restored: restored,
+		Now: time.Now, After: time.After, TellConditions: true, Restored: restored,
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan struct{})

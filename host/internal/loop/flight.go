@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -39,18 +40,18 @@ type report struct {
 
 // board puts a victim in flight and in the journal, so that a host that dies
 // before the kill is followed by one that finishes it and takes no second victim.
-func (l *Loop) board(k Kill, hard bool, reason, ranker string) *flight {
-	uid := k.Pod.Row.UID
-	record := &Eviction{
-		Time: time.Now(), Pod: k.Pod.String(), UID: uid, Signal: k.Signal, GraceSeconds: k.GraceSeconds,
+func (l *Loop) board(f *flight, reason, ranker string) {
+	k := f.kill
+	f.record = &Eviction{
+		Time: time.Now(), Pod: k.Pod.String(), UID: k.Pod.Row.UID, Signal: k.Signal, GraceSeconds: k.GraceSeconds,
 		Message: k.Message, Ranker: ranker, RankReason: reason, DryRun: l.Settings.DryRun, State: StateKilling,
 	}
-	if record.DryRun {
-		record.State = StateDryRun
+	if f.record.DryRun {
+		f.record.State = StateDryRun
 	} else if err := l.Journal.SaveKill(journaled(k)); err != nil {
-		l.Log.Error("kill is not in the journal, a restart would forget it", "pod", k.Pod.String(), "uid", uid, "error", err)
+		l.Log.Error("kill is not in the journal, a restart would forget it", "pod", k.Pod.String(), "uid", k.Pod.Row.UID, "error", err)
 	}
-	return l.inFlight(&flight{kill: k, hard: hard, record: record})
+	l.inFlight(f)
 }
 
 // inFlight makes f one of those that keep others from being taken.
@@ -80,7 +81,8 @@ func (l *Loop) resume() {
 	for _, j := range l.Restored.Kills {
 		k := Kill{
 			Pod:    pods.Pod{Row: eviction.Pod{UID: j.UID, Namespace: j.Namespace, Name: j.Name}, SandboxIDs: j.SandboxIDs, ContainerIDs: j.ContainerIDs},
-			Signal: j.Signal, GraceSeconds: j.GraceSeconds, Message: j.Message,
+			Signal: j.Signal, GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message,
+			Pressure: true,
 		}
 		l.Log.Warn("finishing a kill that a former evictd decided on", "pod", k.Pod.String(), "uid", j.UID, "signal", j.Signal, "graceSeconds", j.GraceSeconds)
 		record := &Eviction{Time: time.Now(), Pod: k.Pod.String(), UID: j.UID, Signal: j.Signal, GraceSeconds: j.GraceSeconds, Message: j.Message, Resumed: true, State: StateKilling}
@@ -108,7 +110,7 @@ func (l *Loop) shorten(t policy.Threshold) {
 		l.Log.Warn("hard threshold met while the victim of a soft one is dying, shortening its grace period", "pod", f.kill.Pod.String(), "uid", uid,
 			"signal", t.Signal, "from", f.kill.GraceSeconds, "to", shortestGraceSeconds)
 		k := f.kill
-		k.GraceSeconds = shortestGraceSeconds
+		k.GraceSeconds, k.GraceOverrideSeconds = shortestGraceSeconds, shortestGraceSeconds
 		if err := l.Journal.SaveKill(journaled(k)); err != nil {
 			l.Log.Error("shortened grace period is not in the journal", "pod", k.Pod.String(), "uid", uid, "error", err)
 		}
@@ -139,8 +141,7 @@ func (l *Loop) onReport(r report) {
 		l.publishEvictions()
 		return
 	}
-	delete(l.flights, r.uid)
-	l.Metrics.KillsInFlight(len(l.flights))
+	l.land(r.uid)
 	switch {
 	case f.record.DryRun:
 	case r.finished:
@@ -150,9 +151,30 @@ func (l *Loop) onReport(r report) {
 		f.record.State = StateGivenUp
 		l.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", pod.String(), "uid", r.uid, "waitedSeconds", r.took.Seconds())
 	}
-	if err := l.Journal.RemoveKill(r.uid); err != nil {
-		l.Log.Error("kill stays in the journal", "uid", r.uid, "error", err)
-	}
 	l.publishEvictions()
 	l.nextFull = time.Now()
+}
+
+// land ends a flight.
+func (l *Loop) land(uid string) {
+	delete(l.flights, uid)
+	l.Metrics.KillsInFlight(len(l.flights))
+	if err := l.Journal.RemoveKill(uid); err != nil {
+		l.Log.Error("kill stays in the journal", "uid", uid, "error", err)
+	}
+}
+
+// killNow kills and waits for it. What is left of the pod afterwards is the
+// caller's to wait for.
+func (l *Loop) killNow(ctx context.Context, f *flight) error {
+	uid := f.kill.Pod.Row.UID
+	defer l.land(uid)
+	if f.record.DryRun {
+		return nil
+	}
+	l.Recorder.PodEvent(f.kill.Pod, "Warning", actuate.ReasonEvicted, f.kill.Message, f.kill.Annotations)
+	started := time.Now()
+	err := l.Killer.Kill(ctx, f.kill)
+	l.onReport(report{uid: uid, err: err, took: time.Since(started)})
+	return err
 }

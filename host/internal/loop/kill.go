@@ -47,7 +47,7 @@ func (l *Loop) killOrShorten(ctx context.Context, f *flight) error {
 		return err
 	case <-f.shorten:
 		k := f.kill
-		k.GraceSeconds = shortestGraceSeconds
+		k.GraceSeconds, k.GraceOverrideSeconds = shortestGraceSeconds, shortestGraceSeconds
 		return l.Killer.Kill(ctx, k)
 	}
 }

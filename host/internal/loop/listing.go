@@ -16,14 +16,24 @@ type listing struct {
 	err      error
 }
 
-func (l *Loop) list(ctx context.Context) *listing {
+// list begins the listing of p, if it has not begun.
+func (l *Loop) list(ctx context.Context, p *pass) {
+	if p.listing != nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
-	p := &listing{cancel: cancel, done: make(chan struct{})}
+	started := &listing{cancel: cancel, done: make(chan struct{})}
 	go func() {
-		defer close(p.done)
-		p.snapshot, p.err = l.Pods.Active(ctx)
+		defer close(started.done)
+		started.snapshot, started.err = l.Pods.Active(ctx)
 	}()
-	return p
+	p.listing = started
+}
+
+// active returns the active pods as p has listed them.
+func (l *Loop) active(ctx context.Context, p *pass) (pods.Snapshot, error) {
+	l.list(ctx, p)
+	return p.listing.result()
 }
 
 // result waits for the listing.

@@ -29,24 +29,33 @@ type Loop struct {
 	box      *wakeBox
 	reloads  chan reload
 	reports  chan report
+	requests chan request
+	// done has what is to be done in the loop when work beside it has ended.
+	done     chan func()
+	ended    chan struct{}
 	snapshot atomic.Pointer[Snapshot]
 
 	// The rest belongs to the goroutine of Run.
-	state      policy.State
-	watches    *watches
-	pacers     map[family]*pacer
-	pending    map[family]string
-	nextFull   time.Time
-	retry      time.Duration
-	passes     uint64
-	lastUsage  map[usageKey]eviction.Measurement
-	met        map[policy.Key]bool // thresholds that were logged as met
-	unobserved map[eviction.Signal]bool
-	saved      savedConditions
-	flights    map[string]*flight
-	history    []*Eviction
-	killing    sync.WaitGroup
-	killCtx    context.Context //nolint:containedctx // outlives Run's ctx by endOfKills, so that a kill is not cut off
+	state        policy.State
+	filesystems  filesystems
+	limits       limits
+	cleanings    map[family]bool // node-level reclaim under way beside the loop
+	watches      *watches
+	pacers       map[family]*pacer
+	pending      map[family]string
+	nextFull     time.Time
+	retry        time.Duration
+	passes       uint64
+	lastUsage    map[usageKey]eviction.Measurement
+	met          map[policy.Key]bool // thresholds that were logged as met
+	unobserved   map[eviction.Signal]bool
+	everObserved map[eviction.Signal]bool
+	saved        savedConditions
+	flights      map[string]*flight
+	history      []*Eviction
+	working      sync.WaitGroup
+	killing      sync.WaitGroup
+	killCtx      context.Context //nolint:containedctx // outlives Run's ctx by endOfKills, so that a kill is not cut off
 }
 
 type reload struct {
@@ -57,18 +66,24 @@ type reload struct {
 // New returns a loop that has not looked at anything yet.
 func New(o Options) *Loop {
 	l := &Loop{
-		Options:    o,
-		box:        newWakeBox(),
-		reloads:    make(chan reload),
-		reports:    make(chan report),
-		pacers:     map[family]*pacer{},
-		pending:    map[family]string{},
-		lastUsage:  map[usageKey]eviction.Measurement{},
-		met:        map[policy.Key]bool{},
-		unobserved: map[eviction.Signal]bool{},
-		flights:    map[string]*flight{},
+		Options:      o,
+		box:          newWakeBox(),
+		reloads:      make(chan reload),
+		reports:      make(chan report),
+		requests:     make(chan request),
+		done:         make(chan func()),
+		ended:        make(chan struct{}),
+		cleanings:    map[family]bool{},
+		pacers:       map[family]*pacer{},
+		pending:      map[family]string{},
+		lastUsage:    map[usageKey]eviction.Measurement{},
+		met:          map[policy.Key]bool{},
+		unobserved:   map[eviction.Signal]bool{},
+		everObserved: map[eviction.Signal]bool{},
+		flights:      map[string]*flight{},
 	}
 	l.state = policy.Restore(o.Restored.Conditions)
+	l.derive()
 	l.watches = &watches{box: l.box, family: familyOf, log: o.Log, streams: map[watchKey]watch{}}
 	l.snapshot.Store(&Snapshot{})
 	return l
@@ -79,11 +94,13 @@ func familyOf(s eviction.Signal) family {
 	return d.Condition
 }
 
-// Run makes passes until ctx ends. Kills in flight then get a few seconds more.
+// Run makes passes until ctx ends, when they are due or asked for. Kills in flight
+// then get a few seconds more.
 func (l *Loop) Run(ctx context.Context) {
 	killCtx, cancelKills := context.WithCancel(context.WithoutCancel(ctx))
 	l.killCtx = killCtx
 	defer cancelKills()
+	defer close(l.ended)
 	l.resume() //nolint:contextcheck // a kill outlives ctx, see killCtx
 	select {   // The change that brought the first plugins is no news.
 	case <-l.Changed:
@@ -113,10 +130,26 @@ func (l *Loop) Run(ctx context.Context) {
 			close(r.applied)
 		case r := <-l.reports:
 			l.onReport(r)
+		case done := <-l.done:
+			done()
+		case r := <-l.requests:
+			l.serve(r)
 		}
 	}
 	l.watches.stop()
+	l.working.Wait()
 	l.drain(cancelKills)
+}
+
+// beside runs work in a goroutine, and what it returns in the loop.
+func (l *Loop) beside(ctx context.Context, work func() (done func())) {
+	l.working.Go(func() {
+		done := work()
+		select {
+		case l.done <- done:
+		case <-ctx.Done():
+		}
+	})
 }
 
 // Apply puts new settings in force between two passes. Timers of thresholds
@@ -135,10 +168,12 @@ func (l *Loop) Apply(ctx context.Context, s Settings) error {
 func (l *Loop) apply(ctx context.Context, s Settings) {
 	former := l.Settings.Thresholds
 	l.Settings = s
+	l.derive()
 	for _, t := range former {
 		if !slices.ContainsFunc(s.Thresholds, func(u policy.Threshold) bool { return u.Signal == t.Signal }) {
 			l.Metrics.SignalGone(t.Signal)
 			l.forget(t.Signal)
+			delete(l.everObserved, t.Signal)
 		}
 	}
 	l.followPlugins(ctx)
@@ -175,6 +210,9 @@ func (k look) crossing() bool {
 
 // due returns the pass that should run now, if one should.
 func (l *Loop) due(now time.Time) (look, bool) {
+	if l.OnRequest {
+		return look{}, false
+	}
 	k := look{full: !l.nextFull.After(now), families: map[family]string{}}
 	for f, cause := range l.pending {
 		if k.full || !l.pacer(f).earliest(now).After(now) {
@@ -187,6 +225,9 @@ func (l *Loop) due(now time.Time) (look, bool) {
 
 // next returns when something becomes due.
 func (l *Loop) next(now time.Time) time.Time {
+	if l.OnRequest {
+		return now.Add(time.Hour)
+	}
 	at := l.nextFull
 	for f := range l.pending {
 		if t := l.pacer(f).earliest(now); t.Before(at) {
@@ -224,10 +265,13 @@ func (l *Loop) plan(incomplete bool, graceEnds time.Duration) {
 // followPlugins opens the wake streams that the present plugins and thresholds
 // ask for.
 func (l *Loop) followPlugins(ctx context.Context) {
+	if l.OnRequest {
+		return
+	}
 	roster := l.Pin()
 	defer roster.Release()
 	var watched []eviction.WatchThreshold
-	for _, t := range l.Settings.Thresholds {
+	for _, t := range l.filesystems.inForce {
 		if familyOf(t.Signal) == eviction.MemoryPressure && !l.Settings.MemoryNotifications {
 			continue
 		}

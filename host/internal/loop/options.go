@@ -21,11 +21,15 @@ type PodSource interface {
 type Kill struct {
 	Pod    pods.Pod
 	Signal eviction.Signal
-	// GraceSeconds is the grace period to end the pod with.
-	GraceSeconds int64
+	// GraceSeconds is the grace period to end the pod with. GraceOverrideSeconds is
+	// what the eviction asked for, which the pod's own can only shorten.
+	GraceSeconds         int64
+	GraceOverrideSeconds int64
 	// Message and Annotations are the eviction's, as the kubelet words them.
 	Message     string
 	Annotations map[string]string
+	// Pressure: the node is why the pod must go, not a limit of its own.
+	Pressure bool
 }
 
 // A Killer ends pods. Both methods are called from goroutines beside the loop.
@@ -90,9 +94,22 @@ type Settings struct {
 	DryRun   bool
 	Pacing   Pacing
 	RankVeto RankVeto
+	// LocalStorageLimits has pods evicted that are over a limit of their own on
+	// local storage (localStorageCapacityIsolation of the kubelet).
+	LocalStorageLimits bool
+	// LayoutOnce asks for the layout of the filesystems until it is known, and
+	// reads an error about the writable layers' as "not split". Otherwise it is
+	// asked for in each full pass.
+	LayoutOnce bool
+	// PodLevelResources counts what is requested for a pod as a whole (the
+	// kubelet's feature gate).
+	PodLevelResources bool
 }
 
-// Options is what a Loop is made of. All fields but Restored are required.
+// A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
+type ReclaimFunc func(ctx context.Context) error
+
+// Options is what a Loop is made of. Fields that may be missing say so.
 type Options struct {
 	Settings Settings
 	// Pin starts a pass with the plugins that run now. Changed delivers a value
@@ -105,9 +122,21 @@ type Options struct {
 	Journal  Journal
 	Metrics  *metrics.Metrics
 	Log      *slog.Logger
-	// Now is the clock that policy sees. Waits use the real one.
-	Now func() time.Time
-	// Restored is what a former host on the same boot has left behind: kills to
+	// Now is the clock that policy sees. Waits use the real one, but for
+	// AwaitCleanup, which uses After.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
+	// Begin, if not nil, is told of each view of the node before plugins are asked
+	// for it, and whether they will be asked for the layout.
+	Begin func(ctx context.Context, pass uint64, view eviction.View, layout bool)
+	// Reclaim has functions that stand in for steps of node-level reclaim, by name.
+	Reclaim map[string]ReclaimFunc
+	// TellConditions sends an event about the node when a condition changes. A
+	// kubelet does so itself.
+	TellConditions bool
+	// OnRequest makes passes when Synchronize is called, and never else.
+	OnRequest bool
+	// Restored, if not zero, is what a former host on the same boot has left behind: kills to
 	// finish first, and when it last saw conditions.
 	Restored rundir.State
 }

@@ -1,9 +1,11 @@
 package loop
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -87,4 +89,91 @@ type EvictedPod struct {
 	Message      string `json:"message"`
 	// Err is what the kill returned. The eviction counts all the same.
 	Err string `json:"error,omitempty"`
+}
+
+// outcome is what came of p.
+func (l *Loop) outcome(p *pass) Outcome {
+	o := Outcome{
+		Pass: p.at.pass, Time: p.now, Signals: signalStatus(nil, p.observed), Conditions: l.snapshot.Load().Conditions, Chosen: -1,
+		Reclaim: p.did.reclaim, ReclaimSufficed: p.did.sufficed, Ranker: p.did.ranking.by, Evicted: p.did.evicted,
+	}
+	met := keysOf(p.assessment.Met)
+	actionable := keysOf(p.assessment.Actionable)
+	for i, t := range p.assessment.Observed {
+		if p.did.chosen != nil && t.Key() == p.did.chosen.Key() {
+			o.Chosen = i
+		}
+		o.Thresholds = append(o.Thresholds, metThreshold(t, met[t.Key()], actionable[t.Key()]))
+	}
+	if len(p.did.ranking.order) > 0 {
+		o.Ranking = rankedPods(p.did)
+	}
+	return o
+}
+
+func keysOf(thresholds []policy.Threshold) map[policy.Key]bool {
+	keys := make(map[policy.Key]bool, len(thresholds))
+	for _, t := range thresholds {
+		keys[t.Key()] = true
+	}
+	return keys
+}
+
+func metThreshold(o policy.Observed, graceOver, actionable bool) MetThreshold {
+	m := MetThreshold{Signal: o.Signal, FirstObservedAt: o.FirstObservedAt, GraceOver: graceOver, Actionable: actionable}
+	m.Quantity, m.Percentage = valueTexts(o.Value)
+	if !o.Hard() {
+		m.GracePeriod = o.GracePeriod.String()
+	}
+	if o.MinReclaim != nil {
+		quantity, percentage := valueTexts(*o.MinReclaim)
+		m.MinReclaim = quantity + percentage
+	}
+	return m
+}
+
+func valueTexts(v policy.Value) (quantity, percentage string) {
+	if v.IsPercentage {
+		return "", strconv.FormatFloat(float64(v.Percentage), 'g', -1, 32)
+	}
+	return v.Quantity.String(), ""
+}
+
+func rankedPods(did deeds) []RankedPod {
+	byUID := make(map[string]*pods.Pod, len(did.candidates))
+	for i := range did.candidates {
+		byUID[did.candidates[i].Row.UID] = &did.candidates[i]
+	}
+	out := make([]RankedPod, len(did.ranking.order))
+	for i, r := range did.ranking.order {
+		pod, m := byUID[r.UID], did.ranking.measured[r.UID]
+		out[i] = RankedPod{
+			UID: r.UID, Pod: pod.String(), Priority: pod.Row.Priority, State: measurementName(m.State),
+			Usage: m.UsageFor(did.ranking.signal), Request: requestOf(&pod.Row, did.ranking.signal), Reason: r.Reason,
+		}
+	}
+	return out
+}
+
+// requestOf is what a pod's use is compared with in a ranking.
+func requestOf(row *eviction.Pod, s eviction.Signal) int64 {
+	switch familyOf(s) {
+	case eviction.MemoryPressure:
+		return row.MemoryRequestBytes
+	case eviction.DiskPressure:
+		return row.EphemeralStorageRequestBytes
+	default:
+		return 0
+	}
+}
+
+func measurementName(s eviction.MeasurementState) string {
+	switch s {
+	case eviction.Measured:
+		return "measured"
+	case eviction.NoStats:
+		return "no stats"
+	default:
+		return "unknown"
+	}
 }

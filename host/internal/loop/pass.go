@@ -2,134 +2,166 @@ package loop
 
 import (
 	"context"
+
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// pass observes what k asks for, assesses it and, if a threshold asks for it,
-// has one pod killed.
-func (l *Loop) pass(ctx context.Context, k look) {
-	started := time.Now()
-	l.passes++
-	roster := l.Pin()
-	defer roster.Release()
+// A sight is one view of the node in one pass: what calls to plugins are about.
+type sight struct {
+	pass uint64
+	view eviction.View
+}
 
-	var early *listing
-	if k.crossing() && !l.busy() {
-		early = l.list(ctx)
+// A pass is one pass while it runs.
+type pass struct {
+	look   look
+	roster Roster
+	// waits: slow work and kills are waited for, and nothing is put off.
+	waits   bool
+	started time.Time
+	// at is where pods are measured for a ranking.
+	at sight
+	// now is the time that policy sees, thresholds what it looks at.
+	now        time.Time
+	thresholds []policy.Threshold
+	observed   map[eviction.Signal]eviction.Observation
+	assessment policy.Assessment
+	// concluded: assessment holds.
+	concluded bool
+	// incomplete: figures were missing, or it could not act.
+	incomplete bool
+	listing    *listing
+	did        deeds
+}
+
+// deeds are what a pass did, for its outcome.
+type deeds struct {
+	chosen   *policy.Threshold
+	reclaim  []ReclaimOutcome
+	sufficed bool
+	ranking  ranking
+	// candidates are what was ranked.
+	candidates []pods.Pod
+	evicted    []EvictedPod
+}
+
+func (l *Loop) newPass(k look) *pass {
+	l.passes++
+	return &pass{look: k, roster: l.Pin(), started: time.Now(), at: sight{l.passes, eviction.ViewBefore}}
+}
+
+// end gives up what the pass holds.
+func (p *pass) end() {
+	p.listing.drop()
+	p.roster.Release()
+}
+
+// pass makes the pass that k asks for.
+func (l *Loop) pass(ctx context.Context, k look) {
+	p := l.newPass(k)
+	defer p.end()
+	if err := l.run(ctx, p); err != nil && ctx.Err() == nil {
+		l.Log.Error("pass ended early, nothing is concluded from it", "pass", p.at.pass, "error", err)
+		p.incomplete = true
 	}
-	defer early.drop()
-	signals := l.signals(k)
-	observed := l.observe(ctx, roster, eviction.ViewBefore, signals)
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		l.finish(p)
 	}
-	now := l.Now()
-	var a policy.Assessment
-	l.state, a = policy.Assess(l.state, policy.Input{
-		Now:              now,
-		Thresholds:       l.Settings.Thresholds,
+}
+
+// run observes what p asks for, assesses it and does what follows. The error is
+// why nothing was concluded.
+func (l *Loop) run(ctx context.Context, p *pass) error {
+	p.now = l.Now()
+	if len(l.filesystems.inForce) == 0 && !l.Settings.LocalStorageLimits {
+		p.concluded = true
+		return nil
+	}
+	if p.look.crossing() && !l.busy() {
+		l.list(ctx, p)
+	}
+	signals := l.signals(p.look, l.filesystems.inForce)
+	layout := l.wantsLayout(p.look)
+	l.begin(ctx, p.at, layout)
+	observed, report := l.observe(ctx, p.roster, p.at, signals, layout)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	inForce, err := l.settleLayout(report)
+	if err != nil {
+		return err
+	}
+	p.now, p.observed = l.Now(), observed
+	l.noteObserved(signals, observed)
+	p.thresholds = l.served(inForce)
+	l.state, p.assessment = policy.Assess(l.state, policy.Input{
+		Now:              p.now,
+		Thresholds:       p.thresholds,
 		Observations:     observed,
 		TransitionPeriod: l.Settings.TransitionPeriod,
 	})
-	l.note(k, signals, observed, a)
-
-	incomplete := slices.ContainsFunc(signals, func(s eviction.Signal) bool {
+	p.concluded = true
+	l.noteMet(p)
+	l.noteConditions(p.assessment)
+	l.saveConditions(p.now)
+	p.incomplete = slices.ContainsFunc(signals, func(s eviction.Signal) bool {
 		o, asked := observed[s]
 		return asked && o.State == eviction.Unknown
 	})
-	l.saveConditions(now)
-	if len(a.Actionable) > 0 {
-		incomplete = !l.act(ctx, roster, a, observed, early) || incomplete
+	if l.checkLimits(ctx, p) {
+		return nil
 	}
-	l.publish(observed, a)
-
-	ended := time.Now()
-	for f := range k.families {
-		l.pacer(f).ran(ended, len(a.Observed) > 0)
+	if len(p.assessment.Actionable) > 0 {
+		l.act(ctx, p)
 	}
-	if k.full || incomplete {
-		l.plan(incomplete, policy.UntilGraceEnds(a, now))
-	} else if wait := policy.UntilGraceEnds(a, now); wait > 0 && ended.Add(wait).Before(l.nextFull) {
-		l.nextFull = ended.Add(wait)
-	}
-	l.Metrics.Passed(k.trigger(), ended.Sub(started))
-	l.Log.Debug("pass", "pass", l.passes, "trigger", k.trigger(), "cause", k.causes(), "tookSeconds", ended.Sub(started).Seconds())
+	return nil
 }
 
-// signals lists the signals that k looks at, each once, in the order of the
-// configuration.
-func (l *Loop) signals(k look) []eviction.Signal {
+// begin tells the source of summaries what plugins are about to be asked for.
+func (l *Loop) begin(ctx context.Context, at sight, layout bool) {
+	if l.Begin != nil {
+		l.Begin(ctx, at.pass, at.view, layout)
+	}
+}
+
+// finish shows what came of p and plans the next pass.
+func (l *Loop) finish(p *pass) {
+	l.publish(p)
+	ended := time.Now()
+	for f := range p.look.families {
+		l.pacer(f).ran(ended, len(p.assessment.Observed) > 0)
+	}
+	wait := policy.UntilGraceEnds(p.assessment, p.now)
+	if p.look.full || p.incomplete {
+		l.plan(p.incomplete, wait)
+	} else if wait > 0 && ended.Add(wait).Before(l.nextFull) {
+		l.nextFull = ended.Add(wait)
+	}
+	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
+	l.Log.Debug("pass", "pass", p.at.pass, "trigger", p.trigger(), "cause", p.look.causes(), "tookSeconds", ended.Sub(p.started).Seconds())
+}
+
+func (p *pass) trigger() string {
+	if p.waits {
+		return "request"
+	}
+	return p.look.trigger()
+}
+
+// signals lists the signals of thresholds that k looks at, each once, in their
+// order.
+func (l *Loop) signals(k look, thresholds []policy.Threshold) []eviction.Signal {
 	var signals []eviction.Signal
-	for _, t := range l.Settings.Thresholds {
+	for _, t := range thresholds {
 		_, woken := k.families[familyOf(t.Signal)]
 		if (k.full || woken) && !slices.Contains(signals, t.Signal) {
 			signals = append(signals, t.Signal)
 		}
 	}
 	return signals
-}
-
-// note logs and counts what is new in an assessment: thresholds that came to be
-// met or ceased, conditions that changed, signals that lost their observer.
-func (l *Loop) note(k look, signals []eviction.Signal, observed map[eviction.Signal]eviction.Observation, a policy.Assessment) {
-	for _, s := range signals {
-		o, ok := observed[s]
-		if ok != !l.unobserved[s] {
-			l.unobserved[s] = !ok
-			if ok {
-				l.Log.Info("signal is observed again", "signal", s)
-			} else {
-				l.Log.Warn("no running plugin observes the signal, its thresholds are not enforced", "signal", s)
-			}
-		}
-		l.Metrics.Unobserved(s, !ok)
-		if !ok || o.State != eviction.Observed {
-			continue
-		}
-		l.Metrics.Observed(s, o.Available, o.Capacity)
-		l.Log.Debug("signal observed", "signal", s, "available", o.Available, "capacity", o.Capacity, "components", o.Components)
-	}
-	l.noteMet(k, observed, a)
-	l.noteConditions(a)
-}
-
-func (l *Loop) noteMet(k look, observed map[eviction.Signal]eviction.Observation, a policy.Assessment) {
-	met := make(map[policy.Key]bool, len(a.Observed))
-	for _, o := range a.Observed {
-		t := o.Threshold
-		met[t.Key()] = true
-		if !l.met[t.Key()] {
-			l.Log.Info("threshold met", "signal", t.Signal, "threshold", t.Value.String(), "available", observed[t.Signal].Available,
-				"capacity", observed[t.Signal].Capacity, "hard", t.Hard(), "gracePeriod", t.GracePeriod.String(), "trigger", k.trigger(), "cause", k.causes())
-		}
-	}
-	for _, t := range l.Settings.Thresholds {
-		if l.met[t.Key()] && !met[t.Key()] {
-			l.Log.Info("threshold satisfied", "signal", t.Signal, "threshold", t.Value.String(), "available", observed[t.Signal].Available)
-		}
-	}
-	l.met = met
-}
-
-func (l *Loop) noteConditions(a policy.Assessment) {
-	for _, c := range a.Conditions {
-		l.Metrics.Condition(c, true)
-	}
-	for _, c := range a.Raised {
-		l.noteCondition(c, true)
-	}
-	for _, c := range a.Cleared {
-		l.Metrics.Condition(c, false)
-		l.noteCondition(c, false)
-	}
-}
-
-func (l *Loop) noteCondition(c eviction.Condition, status bool) {
-	text := policy.ConditionText(c, status)
-	l.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
-	l.nodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
 }

@@ -15,6 +15,7 @@ const hostRanker = "evictd"
 
 // A ranking is the order in which pods may go, who made it and from what.
 type ranking struct {
+	signal   eviction.Signal
 	order    []eviction.Ranked
 	by       string
 	measured map[string]eviction.Measurement
@@ -23,10 +24,10 @@ type ranking struct {
 // rank measures the candidates and asks the ranker in charge for an order, then
 // the fallbacks, then sorts by itself: an eviction never waits for a plugin to
 // be well.
-func (l *Loop) rank(ctx context.Context, roster Roster, t policy.Threshold, o eviction.Observation, candidates []pods.Pod) ranking {
-	measured := l.measure(ctx, roster, t.Signal, eviction.DetailPod, candidates)
+func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, candidates []pods.Pod) ranking {
+	measured := l.measure(ctx, p.roster, p.at, t.Signal, eviction.DetailPod, candidates)
 	l.remember(t.Signal, measured, candidates)
-	r := ranking{by: hostRanker, measured: measured}
+	r := ranking{signal: t.Signal, by: hostRanker, measured: measured}
 	if len(candidates) == 0 {
 		return r
 	}
@@ -36,18 +37,18 @@ func (l *Loop) rank(ctx context.Context, roster Roster, t policy.Threshold, o ev
 	}
 	fallback := rank.Sort(rows, rank.For(t.Signal))
 	req := eviction.RankRequest{
-		Pass: l.passes, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
+		Pass: p.at.pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
 		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
 		Candidates: rows,
 	}
-	for _, p := range roster.Providers(t.Signal, eviction.CanRank) {
-		order, err := p.Plugin.Ranker.Rank(ctx, req)
+	for _, i := range p.roster.Providers(t.Signal, eviction.CanRank) {
+		order, err := i.Plugin.Ranker.Rank(ctx, req)
 		if err != nil {
-			l.Metrics.CallFailed(p.Name, "rank", err)
-			l.Log.Error("ranking failed, falling back", "plugin", p.Name, "signal", t.Signal, "error", err)
+			l.Metrics.CallFailed(i.Name, "rank", err)
+			l.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", t.Signal, "error", err)
 			continue
 		}
-		r.order, r.by = l.withLeftOut(order, fallback, t), p.Name
+		r.order, r.by = l.withLeftOut(order, fallback, t), i.Name
 		return r
 	}
 	r.order = fallback
@@ -75,7 +76,7 @@ func (l *Loop) withLeftOut(order, fallback []eviction.Ranked, t policy.Threshold
 // measure has the pods measured by who is in charge, and those that it could not
 // measure by the fallbacks. A pod that nobody measured keeps its last known
 // figures, else it is unknown.
-func (l *Loop) measure(ctx context.Context, roster Roster, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
+func (l *Loop) measure(ctx context.Context, roster Roster, at sight, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
 	var (
 		mu      sync.Mutex
 		got     = make(map[string]eviction.Measurement, len(candidates))
@@ -86,7 +87,7 @@ func (l *Loop) measure(ctx context.Context, roster Roster, s eviction.Signal, de
 			break
 		}
 		req := eviction.MeasureRequest{
-			Pass: l.passes, View: eviction.ViewBefore, Detail: detail,
+			Pass: at.pass, View: at.view, Detail: detail,
 			Signals: []eviction.Signal{s}, Pods: rowsOf(missing, detail),
 		}
 		err := p.Plugin.Measurer.Measure(ctx, req, func(m eviction.Measurement) {
@@ -156,13 +157,13 @@ func (l *Loop) remember(s eviction.Signal, got map[string]eviction.Measurement, 
 
 // measureVictim looks into the containers of the victim, for the message. If
 // that fails the message does without them.
-func (l *Loop) measureVictim(ctx context.Context, roster Roster, s eviction.Signal, victim pods.Pod, known eviction.Measurement) eviction.Measurement {
+func (l *Loop) measureVictim(ctx context.Context, p *pass, s eviction.Signal, victim pods.Pod, known eviction.Measurement) eviction.Measurement {
 	if known.State != eviction.Measured || len(known.Containers) > 0 {
 		return known
 	}
 	ctx, cancel := context.WithTimeout(ctx, detailDeadline)
 	defer cancel()
-	detailed, ok := l.measure(ctx, roster, s, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
+	detailed, ok := l.measure(ctx, p.roster, p.at, s, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known
 	}

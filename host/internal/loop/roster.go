@@ -12,6 +12,9 @@ type Roster interface {
 	// fallbacks after it. Their calls have deadlines, and their replies were
 	// checked.
 	Providers(s eviction.Signal, c eviction.Capability) []*supervisor.Instance
+	// Layout is the plugin that reports the layout of the filesystems, nil if
+	// there is none.
+	Layout() *supervisor.Instance
 	// Release ends the pass: only now may the pinned processes be replaced.
 	Release()
 }

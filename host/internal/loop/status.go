@@ -23,6 +23,9 @@ type Snapshot struct {
 	Thresholds []ThresholdStatus    `json:"thresholds"`
 	Signals    []SignalStatus       `json:"signals"`
 	Evictions  []Eviction           `json:"evictions"`
+	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
+	// empty while it is not known.
+	Layout string `json:"layout,omitempty"`
 	// Unmanaged are pods that run without a manifest: shown, never evicted.
 	Unmanaged []string `json:"unmanagedPods,omitempty"`
 	// Problems are manifests that could not be used.
@@ -96,12 +99,18 @@ func (l *Loop) Under(c eviction.Condition) bool {
 	return slices.Contains(l.snapshot.Load().Conditions, c)
 }
 
-func (l *Loop) publish(observed map[eviction.Signal]eviction.Observation, a policy.Assessment) {
+func (l *Loop) publish(p *pass) {
 	next := *l.snapshot.Load()
 	next.Passes, next.Time = l.passes, time.Now()
-	next.Conditions = append([]eviction.Condition{}, a.Conditions...)
-	next.Thresholds = l.thresholdStatus(a)
-	next.Signals = signalStatus(next.Signals, observed)
+	if p.concluded {
+		next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
+		next.Thresholds = l.thresholdStatus(p.assessment)
+		next.Signals = signalStatus(next.Signals, p.observed)
+	}
+	next.Layout = ""
+	if l.filesystems.layout != 0 {
+		next.Layout = l.filesystems.layout.String()
+	}
 	next.Evictions = l.evictions()
 	l.snapshot.Store(&next)
 }
@@ -134,8 +143,8 @@ func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {
 	for _, o := range a.Observed {
 		since[o.Threshold.Key()] = o.FirstObservedAt
 	}
-	out := make([]ThresholdStatus, 0, len(l.Settings.Thresholds))
-	for _, t := range l.Settings.Thresholds {
+	out := make([]ThresholdStatus, 0, len(l.filesystems.inForce))
+	for _, t := range l.filesystems.inForce {
 		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: l.unobserved[t.Signal]}
 		if !t.Hard() {
 			s.GracePeriod = t.GracePeriod.String()

@@ -1,0 +1,226 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/actuate"
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/summary"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started, a daemon's is run")
+
+// surroundings are what a Manager has around it inside another program.
+type surroundings struct {
+	Embedding
+
+	active    ActivePodsFunc
+	cleanedUp PodCleanedUpFunc
+
+	rules pods.Rules
+	mu    sync.Mutex
+	// rows are those of the pods of the last listing. A pod that has changed is
+	// another object.
+	rows map[*v1.Pod]eviction.Pod
+
+	ended  chan struct{}
+	failed error
+}
+
+// NewEmbedded returns the Manager of a program that embeds evictd in place of the
+// kubelet's eviction manager. It takes the run directory, finds plugins and
+// starts none. An error has all that is wrong. A Manager that was made must be
+// started.
+func NewEmbedded(e Embedding) (*Manager, error) {
+	if err := errors.Join(
+		required("KillPod", e.KillPod != nil), required("Recorder", e.Recorder != nil), required("Log", e.Log != nil),
+	); err != nil {
+		return nil, err
+	}
+	if e.Clock == nil {
+		e.Clock = realClock{}
+	}
+	m := &Manager{
+		version: e.Version, log: e.Log, started: time.Now(),
+		metrics:  metrics.New(e.Version, e.Commit),
+		recorder: &recorder{nodeName: e.Config.NodeName, log: e.Log, next: e.Recorder},
+		embedded: &surroundings{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)},
+	}
+	m.current.Store(&e.Config)
+	if err := m.openEmbedded(); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+func required(field string, given bool) error {
+	if !given {
+		return errors.New("host.Embedding: " + field + " is missing")
+	}
+	return nil
+}
+
+func (m *Manager) openEmbedded() (err error) {
+	c, e := m.config(), m.embedded
+	thresholds, err := c.Thresholds()
+	if err != nil {
+		return err
+	}
+	if m.dir, err = rundir.Open(c.RunDir); err != nil {
+		return err
+	}
+	if err := m.openFigures(e.Summary); err != nil {
+		return err
+	}
+	if err := m.openPlugins(e.Plugins); err != nil {
+		return err
+	}
+	m.preemption = &preemption{
+		kill: e.KillPod, recorder: m.recorder, log: m.log, counted: m.metrics.Preempted,
+		dryRun: func() bool { return m.config().DryRun }, now: e.Clock.Now,
+	}
+	o := m.loopOptions(settings(c, thresholds))
+	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
+	o.Now, o.After = e.Clock.Now, e.Clock.After
+	if len(e.Reclaim) > 0 {
+		o.Reclaim = make(map[string]loop.ReclaimFunc, len(e.Reclaim))
+		for name, f := range e.Reclaim {
+			o.Reclaim[name] = loop.ReclaimFunc(f)
+		}
+	}
+	m.loop = loop.New(o)
+	return nil
+}
+
+// Start starts the plugins and makes a pass each monitoringInterval, and whenever
+// a plugin calls, until ctx ends; Wait waits for the end. With an interval of 0
+// the manager makes no passes but those that Synchronize asks for. disks may be
+// nil if plugins find out by themselves, or Config says, which filesystems the
+// node has. It is called once.
+func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active ActivePodsFunc, cleanedUp PodCleanedUpFunc, monitoringInterval time.Duration) error {
+	e := m.embedded
+	switch {
+	case e == nil:
+		return errNotAnEmbedding
+	case active == nil || cleanedUp == nil:
+		return errors.New("start: want a function for the active pods and one for pods that are cleaned up")
+	case monitoringInterval < 0:
+		return errors.New("start: want a monitoring interval of 0 or more, not " + monitoringInterval.String())
+	}
+	e.active, e.cleanedUp = active, cleanedUp
+	m.preemption.pods.Store(&active)
+	if disks != nil && m.figures != nil {
+		m.figures.layout = func(ctx context.Context) summary.Layout { return askLayout(ctx, disks) }
+	}
+	c := *m.config()
+	c.MonitoringInterval.Duration = monitoringInterval
+	m.current.Store(&c)
+	m.loop.Settings.MonitoringInterval = monitoringInterval
+	m.loop.OnRequest = monitoringInterval == 0
+	go func() {
+		defer close(e.ended)
+		e.failed = m.Run(ctx)
+	}()
+	select {
+	case <-m.supervisor.Started():
+		return nil
+	case <-e.ended:
+		return errors.Join(e.failed, ctx.Err())
+	}
+}
+
+// Wait returns when a started Manager has ended and left nothing behind, with
+// what failed.
+func (m *Manager) Wait() error {
+	<-m.embedded.ended
+	return m.embedded.failed
+}
+
+// Synchronize makes one full pass and returns when all that it decided on was
+// done, reclaim and kills too, like the kubelet's synchronize. The error is why
+// the pass concluded nothing. It may be called at any time after Start.
+func (m *Manager) Synchronize(ctx context.Context) (Pass, error) { return m.loop.Synchronize(ctx) }
+
+// AwaitCleanup waits until the pods that a pass evicted are cleaned up, as long as
+// the kubelet would: it looks each second, and gives up after half a minute. It
+// returns an error only if ctx ends.
+func (m *Manager) AwaitCleanup(ctx context.Context, p Pass) error { return m.loop.AwaitCleanup(ctx, p) }
+
+// Active implements loop.PodSource.
+func (e *surroundings) Active(context.Context) (pods.Snapshot, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	active := e.active()
+	rows := make(map[*v1.Pod]eviction.Pod, len(active))
+	s := pods.Snapshot{Pods: make([]pods.Pod, len(active))}
+	for i, pod := range active {
+		row, ok := e.rows[pod]
+		if !ok {
+			row = e.rules.Row(pod, nil)
+		}
+		rows[pod] = row
+		s.Pods[i] = pods.Pod{API: pod, Row: row, HasManifest: true}
+	}
+	e.rows = rows
+	return s, nil
+}
+
+// Kill implements loop.Killer.
+func (e *surroundings) Kill(_ context.Context, k loop.Kill) error {
+	pod, grace := k.Pod.API, k.GraceOverrideSeconds
+	return e.KillPod(pod, true, &grace, func(status *v1.PodStatus) {
+		actuate.SetEvicted(status, pod.Generation, k.Message, k.Pressure, e.Clock.Now())
+	})
+}
+
+// Finished implements loop.Killer.
+func (e *surroundings) Finished(_ context.Context, k loop.Kill) (bool, error) {
+	return e.cleanedUp(k.Pod.API), nil
+}
+
+// realClock is the machine's.
+type realClock struct{}
+
+// Now implements Clock.
+func (realClock) Now() time.Time { return time.Now() }
+
+// After implements Clock.
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// noJournal keeps nothing: an embedding program has a memory of its own.
+type noJournal struct{}
+
+// SaveKill implements loop.Journal.
+func (noJournal) SaveKill(rundir.Kill) error { return nil }
+
+// RemoveKill implements loop.Journal.
+func (noJournal) RemoveKill(string) error { return nil }
+
+// SaveConditions implements loop.Journal.
+func (noJournal) SaveConditions(map[eviction.Condition]time.Time) error { return nil }
+
+// openPlugins prepares the plugins of the configuration's directory, or those
+// that run in this process.
+func (m *Manager) openPlugins(inside map[string]eviction.Plugin) (err error) {
+	c := m.config()
+	o := supervisor.Options{
+		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
+		Node: m.facts(c), Settings: pluginSettings(c), Log: m.log, Metrics: m.metrics,
+	}
+	if len(inside) > 0 {
+		m.supervisor, err = supervisor.InProcess(inside, o)
+	} else {
+		m.supervisor, err = supervisor.New(o)
+	}
+	return err
+}

@@ -1,0 +1,121 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/summary"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// layoutDeadline bounds the question which filesystems the node has.
+const layoutDeadline = 5 * time.Second
+
+// figures serves the plugins the kubelet's stats summary of each pass. A nil
+// pointer serves none: plugins then read sources of their own.
+type figures struct {
+	server *summary.Server
+	layout func(context.Context) summary.Layout
+}
+
+// openFigures serves the summaries that the embedding program has, or those that
+// the configuration names, if there are any.
+func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error)) error {
+	c := m.config()
+	var source summary.Source
+	switch {
+	case fetch != nil:
+		source = summary.FromFunc(fetch, c.Summary.Timeout.Duration)
+	case c.Source == config.SourceSummary:
+		var err error
+		if source, err = configuredSource(c); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	server, err := summary.Listen(m.dir.Path(), source, m.log)
+	if err != nil {
+		return err
+	}
+	m.figures = &figures{server: server, layout: func(context.Context) summary.Layout { return configuredLayout(m.config()) }}
+	return nil
+}
+
+// begin tells the server of a view of a pass, and of the layout if plugins will
+// be asked for it.
+func (f *figures) begin(ctx context.Context, pass uint64, view eviction.View, layout bool) {
+	if layout {
+		ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
+		f.server.SetLayout(f.layout(ctx))
+		cancel()
+	}
+	f.server.Begin(pass, view)
+}
+
+func (f *figures) socket() string {
+	if f == nil {
+		return ""
+	}
+	return f.server.Socket()
+}
+
+func (f *figures) close() error {
+	if f == nil {
+		return nil
+	}
+	//nolint:forbidigo // there is no caller's context at the end, and Close limits itself
+	return f.server.Close(context.Background())
+}
+
+// configuredSource is where the configuration says that the summary is.
+func configuredSource(c *Config) (summary.Source, error) {
+	s := c.Summary
+	return summary.Open(summary.Options{
+		Address: s.Address, TokenFile: s.TokenFile, CertFile: s.CertFile, KeyFile: s.KeyFile, CAFile: s.CAFile,
+		ServerName: s.ServerName, InsecureSkipVerify: s.InsecureSkipVerify, Timeout: s.Timeout.Duration,
+	})
+}
+
+// configuredLayout is the layout that the configuration says the node has.
+func configuredLayout(c *Config) summary.Layout {
+	switch c.Summary.Layout {
+	case config.LayoutShared:
+		return summary.Layout{InForce: eviction.LayoutShared}
+	case config.LayoutImageFs:
+		return summary.Layout{InForce: eviction.LayoutImageFs}
+	case config.LayoutContainerFs:
+		return summary.Layout{InForce: eviction.LayoutContainerFs}
+	default:
+		return summary.Layout{}
+	}
+}
+
+// askLayout asks the embedding program, as the kubelet's manager asks the kubelet.
+func askLayout(ctx context.Context, disks DiskInfoProvider) summary.Layout {
+	dedicated, err := disks.HasDedicatedImageFs(ctx)
+	if err != nil {
+		return summary.Layout{ImageFsErr: textOf(err)}
+	}
+	l := summary.Layout{InForce: eviction.LayoutShared}
+	split, err := disks.HasDedicatedContainerFs(ctx)
+	if err != nil {
+		split, l.ContainerFsErr = false, textOf(err)
+	}
+	switch {
+	case dedicated && split:
+		l.InForce = eviction.LayoutContainerFs
+	case dedicated:
+		l.InForce = eviction.LayoutImageFs
+	}
+	return l
+}
+
+// textOf is never empty, since no text would mean no error.
+func textOf(err error) string {
+	if text := err.Error(); text != "" {
+		return text
+	}
+	return "error without a text"
+}

@@ -1,0 +1,106 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// filesystems is what is known of the node's filesystems, and the thresholds
+// that follow from it.
+type filesystems struct {
+	layout eviction.Layout
+	// asked: nothing more is to be found out with LayoutOnce.
+	asked bool
+	// problem is the latest error that was logged.
+	problem string
+	// inForce are the thresholds of the configuration, with those for writable
+	// layers derived once the layout is known.
+	inForce []policy.Threshold
+}
+
+// wantsLayout reports whether a pass for k asks how the filesystems are laid out.
+func (l *Loop) wantsLayout(k look) bool {
+	return k.full && !(l.Settings.LayoutOnce && l.filesystems.asked)
+}
+
+// settleLayout takes what the layout's owner says, nil for nothing, and returns
+// the thresholds that this pass is to look at. An error ends the pass: without
+// the layout its thresholds would be the wrong ones. Once a layout is known it
+// stays until another one is.
+func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error) {
+	fs := &l.filesystems
+	if r == nil {
+		return fs.inForce, nil
+	}
+	if r.ImageFsErr != "" {
+		if fs.layout == 0 {
+			return nil, fmt.Errorf("eviction manager: failed to get HasDedicatedImageFs: %s", r.ImageFsErr)
+		}
+		l.noteLayoutProblem("where images live is not known any more, what was known stays", r.ImageFsErr)
+		return fs.inForce, nil
+	}
+	if r.ContainerFsErr != "" {
+		l.noteLayoutProblem("where writable layers live is not known, they count as being with the images", r.ContainerFsErr)
+		if fs.layout != 0 {
+			return fs.inForce, nil
+		}
+	} else {
+		fs.problem = ""
+	}
+	fs.asked = true
+	layout := layoutOf(r)
+	if layout == fs.layout {
+		return fs.inForce, nil
+	}
+	l.Log.Info("layout of the filesystems", "layout", layout.String(), "former", fs.layout.String())
+	fs.layout = layout
+	return l.derive(), nil
+}
+
+func layoutOf(r *eviction.LayoutReport) eviction.Layout {
+	switch {
+	case !r.ImageFs:
+		return eviction.LayoutShared
+	case r.ContainerFs && r.ContainerFsErr == "":
+		return eviction.LayoutContainerFs
+	default:
+		return eviction.LayoutImageFs
+	}
+}
+
+// derive puts the thresholds in force that follow from configuration and layout,
+// and returns those that the pass looks at which has found the layout.
+func (l *Loop) derive() []policy.Threshold {
+	fs := &l.filesystems
+	d := policy.WithContainerFs(l.Settings.Thresholds, fs.layout)
+	for _, t := range d.Dropped {
+		l.Log.Warn("configured threshold does not stand, it follows from another one", "signal", t.Signal, "threshold", t.Value.String())
+	}
+	fs.inForce = d.Derived
+	return d.First
+}
+
+func (l *Loop) noteLayoutProblem(message, problem string) {
+	if l.filesystems.problem != problem {
+		l.filesystems.problem = problem
+		l.Log.Warn(message, "layout", l.filesystems.layout.String(), "error", problem)
+	}
+}
+
+// served leaves out thresholds of signals that no plugin has ever observed: they
+// have no effect, and nothing waits for them.
+func (l *Loop) served(thresholds []policy.Threshold) []policy.Threshold {
+	if !slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return !l.everObserved[t.Signal] }) {
+		return thresholds
+	}
+	var served []policy.Threshold
+	for _, t := range thresholds {
+		if l.everObserved[t.Signal] {
+			served = append(served, t)
+		}
+	}
+	return served
+}

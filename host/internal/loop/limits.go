@@ -1,0 +1,128 @@
+package loop
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// limits checks pods against their own limits on local storage.
+type limits struct {
+	// checking: pods are being measured beside the loop.
+	checking bool
+
+	mu sync.Mutex
+	// has remembers which active pods have such limits at all. Most have none, and
+	// a pod that has changed is another object.
+	has map[*v1.Pod]bool
+}
+
+// A storageUse is what local storage was measured to be used by those pods that
+// have limits on it.
+type storageUse struct {
+	pods     []pods.Pod
+	measured map[string]eviction.Measurement
+}
+
+// checkLimits has pods evicted that are over a limit of their own. It reports
+// whether one was, which is a pass's whole action then; when the pass does not
+// wait, pods are measured beside the loop and it never is.
+func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
+	if !l.Settings.LocalStorageLimits || !p.look.full || len(p.roster.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
+		return false
+	}
+	if p.waits {
+		snapshot, err := l.active(ctx, p)
+		if err != nil {
+			return false
+		}
+		use := l.measureStorage(ctx, p.roster, p.at, l.limited(snapshot))
+		return l.enforceLimits(ctx, p, use)
+	}
+	if l.limits.checking {
+		return false
+	}
+	l.limits.checking = true
+	at := p.at
+	l.beside(ctx, func() func() {
+		roster := l.Pin()
+		defer roster.Release()
+		use := l.storageUse(ctx, roster, at)
+		return func() {
+			l.limits.checking = false
+			later := l.newPass(look{})
+			defer later.end()
+			l.enforceLimits(ctx, later, use)
+		}
+	})
+	return false
+}
+
+// storageUse lists and measures pods.
+func (l *Loop) storageUse(ctx context.Context, roster Roster, at sight) storageUse {
+	listing, cancel := context.WithTimeout(ctx, listDeadline)
+	defer cancel()
+	snapshot, err := l.Pods.Active(listing)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.Log.Error("pods are not known, their limits on local storage are not checked", "error", err)
+		}
+		return storageUse{}
+	}
+	return l.measureStorage(ctx, roster, at, l.limited(snapshot))
+}
+
+func (l *Loop) measureStorage(ctx context.Context, roster Roster, at sight, limited []pods.Pod) storageUse {
+	if len(limited) == 0 {
+		return storageUse{}
+	}
+	return storageUse{limited, l.measure(ctx, roster, at, eviction.NodeFsAvailable, eviction.DetailContainers, limited)}
+}
+
+// limited are the pods that have limits and may be evicted.
+func (l *Loop) limited(s pods.Snapshot) []pods.Pod {
+	l.limits.mu.Lock()
+	defer l.limits.mu.Unlock()
+	has := make(map[*v1.Pod]bool, len(s.Pods))
+	var out []pods.Pod
+	for _, p := range s.Pods {
+		if !p.HasManifest {
+			continue
+		}
+		limited, known := l.limits.has[p.API]
+		if !known {
+			limited = policy.HasLocalLimits(p.API)
+		}
+		has[p.API] = limited
+		if limited {
+			out = append(out, p)
+		}
+	}
+	l.limits.has = has
+	return out
+}
+
+// enforceLimits evicts every pod that is over a limit, in the order of the pod
+// source, and reports whether there was one.
+func (l *Loop) enforceLimits(ctx context.Context, p *pass, use storageUse) bool {
+	before := len(p.did.evicted)
+	for _, pod := range use.pods {
+		if l.dying(pod) {
+			continue
+		}
+		v, over := policy.CheckLocalLimits(pod.API, use.measured[pod.Row.UID], l.filesystems.layout)
+		if !over {
+			continue
+		}
+		k := newKill(pod, eviction.Signal(v.Label), policy.LocalGraceSeconds, v.Message, nil)
+		l.Log.Info("evicting pod", "pod", pod.String(), "uid", pod.Row.UID, "signal", v.Label,
+			"graceSeconds", k.GraceSeconds, "message", v.Message, "dryRun", l.Settings.DryRun)
+		l.decide(ctx, p, &flight{kill: k, hard: true}, "", "")
+	}
+	return len(p.did.evicted) > before
+}

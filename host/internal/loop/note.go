@@ -1,0 +1,72 @@
+package loop
+
+import (
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// noteObserved logs and counts what signals read, and which of them lost their
+// observer.
+func (l *Loop) noteObserved(signals []eviction.Signal, observed map[eviction.Signal]eviction.Observation) {
+	for _, s := range signals {
+		o, ok := observed[s]
+		if ok {
+			l.everObserved[s] = true
+		}
+		if ok != !l.unobserved[s] {
+			l.unobserved[s] = !ok
+			if ok {
+				l.Log.Info("signal is observed again", "signal", s)
+			} else {
+				l.Log.Warn("no running plugin observes the signal, its thresholds are not enforced", "signal", s)
+			}
+		}
+		l.Metrics.Unobserved(s, !ok)
+		if !ok || o.State != eviction.Observed {
+			continue
+		}
+		l.Metrics.Observed(s, o.Available, o.Capacity)
+		l.Log.Debug("signal observed", "signal", s, "available", o.Available, "capacity", o.Capacity, "components", o.Components)
+	}
+}
+
+// noteMet logs thresholds that came to be met, or ceased to be.
+func (l *Loop) noteMet(p *pass) {
+	met := make(map[policy.Key]bool, len(p.assessment.Observed))
+	for _, o := range p.assessment.Observed {
+		t := o.Threshold
+		met[t.Key()] = true
+		if !l.met[t.Key()] {
+			l.Log.Info("threshold met", "signal", t.Signal, "threshold", t.Value.String(), "available", p.observed[t.Signal].Available,
+				"capacity", p.observed[t.Signal].Capacity, "hard", t.Hard(), "gracePeriod", t.GracePeriod.String(), "trigger", p.trigger(), "cause", p.look.causes())
+		}
+	}
+	for _, t := range p.thresholds {
+		if l.met[t.Key()] && !met[t.Key()] {
+			l.Log.Info("threshold satisfied", "signal", t.Signal, "threshold", t.Value.String(), "available", p.observed[t.Signal].Available)
+		}
+	}
+	l.met = met
+}
+
+// noteConditions logs and counts conditions that changed.
+func (l *Loop) noteConditions(a policy.Assessment) {
+	for _, c := range a.Conditions {
+		l.Metrics.Condition(c, true)
+	}
+	for _, c := range a.Raised {
+		l.noteCondition(c, true)
+	}
+	for _, c := range a.Cleared {
+		l.Metrics.Condition(c, false)
+		l.noteCondition(c, false)
+	}
+}
+
+func (l *Loop) noteCondition(c eviction.Condition, status bool) {
+	text := policy.ConditionText(c, status)
+	l.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
+	if l.TellConditions {
+		l.nodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
+	}
+}

@@ -1,0 +1,224 @@
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// embedder is who runs steps that the embedding program stands in for.
+	embedder = "embedding program"
+	// hardReclaim is what custom steps get in all before a pod goes under a hard
+	// threshold.
+	hardReclaim = 30 * time.Second
+)
+
+// A step is a step of node-level reclaim and who runs it.
+type step struct {
+	name string
+	by   *supervisor.Instance // nil: the embedding program
+}
+
+// A cleaning is node-level reclaim under way for a threshold. The node is looked
+// at after each group of steps.
+type cleaning struct {
+	threshold policy.Threshold
+	// before is what was observed, which words an eviction; actionable are the
+	// thresholds that the pass could have acted on.
+	before     map[eviction.Signal]eviction.Observation
+	actionable []policy.Threshold
+	groups     [][]step
+	pass       uint64
+	did        []ReclaimOutcome
+	// customUntil is when custom steps must be done, zero for no such time.
+	customUntil time.Time
+}
+
+// newCleaning returns what can be reclaimed for t before a pod must go, nil if
+// nothing.
+func (l *Loop) newCleaning(p *pass, t policy.Threshold) *cleaning {
+	groups := l.groups(p.roster, t.Signal)
+	if len(groups) == 0 {
+		return nil
+	}
+	c := &cleaning{threshold: t, before: p.observed, actionable: p.assessment.Actionable, groups: groups, pass: p.at.pass}
+	if t.Hard() {
+		c.customUntil = time.Now().Add(hardReclaim)
+	}
+	return c
+}
+
+// groups are the steps of s in the layout in force: each step of a custom plugin
+// alone, then those of the built-in one together. A step that several plugins
+// have is run by the first of them.
+func (l *Loop) groups(roster Roster, s eviction.Signal) [][]step {
+	var groups [][]step
+	seen := map[string]bool{}
+	for _, p := range roster.Providers(s, eviction.CanReclaim) {
+		var builtin []step
+		for _, r := range stepsOf(p.Plugin, s) {
+			if seen[r.Name] || len(r.Layouts) > 0 && !slices.Contains(r.Layouts, l.filesystems.layout) {
+				continue
+			}
+			seen[r.Name] = true
+			st := step{r.Name, p}
+			if _, standsIn := l.Reclaim[r.Name]; standsIn {
+				st.by = nil
+			}
+			if p.Builtin() {
+				builtin = append(builtin, st)
+			} else {
+				groups = append(groups, []step{st})
+			}
+		}
+		if len(builtin) > 0 {
+			groups = append(groups, builtin)
+		}
+	}
+	return groups
+}
+
+func stepsOf(p *eviction.Plugin, s eviction.Signal) []eviction.ReclaimStep {
+	for i := range p.Signals {
+		if p.Signals[i].Signal == s {
+			return p.Signals[i].ReclaimSteps
+		}
+	}
+	return nil
+}
+
+// reclaim frees what can be freed for c's threshold, and evicts a pod if that is
+// not enough. A pass that waits does it all; else the steps run beside the loop,
+// and meanwhile the family's thresholds are in good hands.
+func (l *Loop) reclaim(ctx context.Context, p *pass, c *cleaning) {
+	f := familyOf(c.threshold.Signal)
+	req := l.reclaimRequest(ctx, p, c)
+	if p.waits {
+		for len(c.groups) > 0 {
+			l.runGroup(ctx, c, req)
+			if l.reclaimed(ctx, p, c) {
+				return
+			}
+		}
+		l.take(ctx, p, c.threshold, c.before[c.threshold.Signal], c.actionable)
+		return
+	}
+	l.cleanings[f] = true
+	l.beside(ctx, func() func() {
+		roster := l.Pin() // of the steps' plugins: they are not replaced under way
+		defer roster.Release()
+		l.runGroup(ctx, c, req)
+		return func() {
+			delete(l.cleanings, f)
+			l.afterGroup(ctx, c)
+		}
+	})
+}
+
+// afterGroup goes on in the loop when a group has run beside it.
+func (l *Loop) afterGroup(ctx context.Context, c *cleaning) {
+	p := l.newPass(look{})
+	defer p.end()
+	defer func() { l.nextFull = time.Now() }()
+	switch {
+	case l.reclaimed(ctx, p, c) || ctx.Err() != nil:
+	case len(c.groups) > 0:
+		l.reclaim(ctx, p, c)
+	case l.busy():
+		l.shorten(c.threshold)
+	default:
+		l.take(ctx, p, c.threshold, c.before[c.threshold.Signal], c.actionable)
+		l.publishEvictions()
+	}
+}
+
+// reclaimed looks at the node after a group and reports whether every threshold
+// is satisfied, so that no pod has to go. p measures from here on what is there
+// now, unless it is still the pass that began.
+func (l *Loop) reclaimed(ctx context.Context, p *pass, c *cleaning) bool {
+	inForce := l.served(l.filesystems.inForce)
+	after := sight{p.at.pass, eviction.ViewAfterReclaim}
+	l.begin(ctx, after, false)
+	if p.at.pass != c.pass {
+		p.at = after
+	}
+	observed, _ := l.observe(ctx, p.roster, after, l.signals(look{full: true}, inForce), false)
+	p.did.reclaim = c.did
+	p.did.sufficed = policy.Satisfied(inForce, observed)
+	if p.did.sufficed {
+		l.Log.Info("reclaim was enough, no pod has to go", "signal", c.threshold.Signal, "threshold", c.threshold.Value.String(),
+			"available", observed[c.threshold.Signal].Available, "before", c.before[c.threshold.Signal].Available)
+	}
+	return p.did.sufficed
+}
+
+// runGroup runs the first group of c and takes it off. It touches nothing of the
+// loop's state.
+func (l *Loop) runGroup(ctx context.Context, c *cleaning, req eviction.ReclaimRequest) {
+	group := c.groups[0]
+	c.groups = c.groups[1:]
+	for _, s := range group {
+		out := l.runStepInTime(ctx, s, c, req)
+		c.did = append(c.did, out)
+		level := slog.LevelInfo
+		if out.Err != "" {
+			level = slog.LevelError
+		}
+		l.Log.Log(ctx, level, "reclaim step ended", "signal", c.threshold.Signal, "step", out.Step, "by", out.By,
+			"bytesFreed", out.BytesFreed, "inodesFreed", out.InodesFreed, "message", out.Message, "error", out.Err)
+	}
+}
+
+// runStepInTime keeps custom steps from holding up an eviction for long.
+func (l *Loop) runStepInTime(ctx context.Context, s step, c *cleaning, req eviction.ReclaimRequest) ReclaimOutcome {
+	if s.by != nil && !s.by.Builtin() && !c.customUntil.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.customUntil)
+		defer cancel()
+	}
+	return l.runStep(ctx, s, req)
+}
+
+func (l *Loop) runStep(ctx context.Context, s step, req eviction.ReclaimRequest) ReclaimOutcome {
+	out := ReclaimOutcome{Step: s.name, By: embedder}
+	var err error
+	if s.by == nil {
+		err = l.Reclaim[s.name](ctx)
+	} else {
+		req.Step, out.By = s.name, s.by.Name
+		var freed eviction.Reclaimed
+		freed, err = s.by.Plugin.Reclaimer.Reclaim(ctx, req, func(eviction.Reclaimed) {})
+		out.BytesFreed, out.InodesFreed, out.Message = freed.Bytes, freed.Inodes, freed.Message
+		if err != nil {
+			l.Metrics.CallFailed(s.by.Name, "reclaim", err)
+		}
+	}
+	if err != nil {
+		out.Err = err.Error()
+	}
+	return out
+}
+
+// reclaimRequest tells the steps which pods there are. Without a list of them
+// containers' leavings can still go by other rules.
+func (l *Loop) reclaimRequest(ctx context.Context, p *pass, c *cleaning) eviction.ReclaimRequest {
+	req := eviction.ReclaimRequest{Pass: c.pass, Signal: c.threshold.Signal}
+	snapshot, err := l.active(ctx, p)
+	if err != nil {
+		return req
+	}
+	for _, pod := range snapshot.Pods {
+		state := eviction.PodActive
+		if _, dying := l.flights[pod.Row.UID]; dying {
+			state = eviction.PodEvicted
+		}
+		req.Pods = append(req.Pods, eviction.PodPhase{UID: pod.Row.UID, State: state})
+	}
+	return req
+}
