@@ -19,12 +19,23 @@ const (
 	annotationStarved         = "starved_resource"
 )
 
+// Gates are the kubelet's feature gates that messages depend on.
+type Gates struct {
+	// PodLevelResources: memory that is requested for a pod as a whole is told of.
+	PodLevelResources bool
+}
+
+// Message is Gates.Message with the kubelet's default gates.
+func Message(pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
+	return Gates{PodLevelResources: true}.Message(pod, t, o, m)
+}
+
 // Message returns what a victim of t is told, and the annotations of its event:
 // the node's figures before reclaim, and which containers use more than they
 // asked for (evictionMessage, getThresholdMetInfo). Every sentence ends with a
 // space, the last one too. pod has the resources that the kubelet has allocated;
 // without figures in m the message stays short.
-func Message(pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
+func (g Gates) Message(pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
 	var text strings.Builder
 	definition := t.Definition()
 	threshold, available := t.Amount(o.Capacity), figure(o.Available, definition.Format)
@@ -34,7 +45,9 @@ func Message(pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measur
 		return text.String(), annotations
 	}
 	name := v1.ResourceName(definition.Resource)
-	podPart(&text, annotations, pod, name, m)
+	if g.PodLevelResources {
+		podPart(&text, annotations, pod, name, m)
+	}
 
 	var names, usages []string
 	for _, c := range m.Containers {

@@ -107,6 +107,24 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+func TestMessageWithoutPodLevelResources(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{
+		Resources:  new(requests("memory", "2Gi")),
+		Containers: []v1.Container{{Name: "main", Resources: requests("memory", "1Gi")}},
+	}}
+	o := eviction.Observation{State: eviction.Observed, Available: 0, Capacity: 8 << 30}
+	m := eviction.Measurement{State: eviction.Measured, WorkingSetBytes: eviction.Some(900 << 20)}
+	const low = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 0. "
+	const whole = "Pod p was using 900Mi, request is 2Gi, has larger consumption of memory. "
+	threshold := gib(eviction.MemoryAvailable, 1, 0)
+	if text, annotations := (Gates{PodLevelResources: true}).Message(pod, threshold, o, m); text != low+whole || annotations["offending_pod"] != "p" {
+		t.Errorf("with the gate: %q, %v", text, annotations)
+	}
+	if text, annotations := (Gates{}).Message(pod, threshold, o, m); text != low || annotations["offending_pod"] != "" {
+		t.Errorf("without the gate: %q, %v", text, annotations)
+	}
+}
+
 func TestConditionText(t *testing.T) {
 	for c, want := range map[eviction.Condition][2]Text{
 		eviction.MemoryPressure: {
