@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -26,7 +27,7 @@ func story(t *testing.T, f func(t *testing.T, n *node)) {
 
 func wantStory(t *testing.T, n *node, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, n.story()); diff != "" {
+	if diff := cmp.Diff(want, n.story(), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

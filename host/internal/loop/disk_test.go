@@ -1,0 +1,319 @@
+package loop
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A disk is a disk plugin in this process.
+type disk struct {
+	n *node
+
+	mu        sync.Mutex
+	available int64
+	layout    *eviction.LayoutReport
+	volumes   map[string]int64 // used bytes of the volume "data", by uid
+	// frees is what a step frees, takes how long it needs.
+	frees map[string]int64
+	takes time.Duration
+	fails error
+	// measures is how long a measurement takes.
+	measures time.Duration
+}
+
+// addDisk gives the node a disk plugin with container-gc and image-gc, 100Gi with
+// 50Gi available, everything on one filesystem.
+func (n *node) addDisk() *disk {
+	d := &disk{n: n, available: 50 * gi, layout: &eviction.LayoutReport{}, volumes: map[string]int64{}, frees: map[string]int64{}}
+	steps := []eviction.ReclaimStep{{Name: "container-gc"}, {Name: "image-gc", Layouts: []eviction.Layout{eviction.LayoutShared}}}
+	n.providers = append(n.providers, &supervisor.Instance{Name: "disk", Generation: 2, Plugin: &eviction.Plugin{
+		Name: "disk", OwnsLayout: true, Observer: d, Measurer: d, Reclaimer: d,
+		Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: steps}, {Signal: eviction.ContainerFsAvailable, ReclaimSteps: steps}},
+	}})
+	return d
+}
+
+func (d *disk) set(available int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.available = available
+}
+
+// Observe implements eviction.Observer.
+func (d *disk) Observe(_ context.Context, r eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	reply := eviction.ObserveReply{Layout: d.layout}
+	for _, s := range r.Signals {
+		reply.Observations = append(reply.Observations, eviction.Observation{
+			Signal: s, State: eviction.Observed, Available: d.available, Capacity: 100 * gi, Time: time.Now(),
+		})
+	}
+	return reply, nil
+}
+
+// Measure implements eviction.Measurer.
+func (d *disk) Measure(ctx context.Context, r eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	select {
+	case <-time.After(d.measures):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range r.Pods {
+		emit(eviction.Measurement{
+			UID: p.UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: r.Signals[0], Value: d.volumes[p.UID]}},
+			Volumes: []eviction.VolumeMeasurement{{Name: "data", UsedBytes: eviction.Some(d.volumes[p.UID])}},
+		})
+	}
+	return nil
+}
+
+// Reclaim implements eviction.Reclaimer.
+func (d *disk) Reclaim(ctx context.Context, r eviction.ReclaimRequest, _ func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	d.n.locked("reclaim %s", r.Step)
+	select {
+	case <-time.After(d.takes):
+	case <-ctx.Done():
+		return eviction.Reclaimed{}, ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.available += d.frees[r.Step]
+	return eviction.Reclaimed{Bytes: d.frees[r.Step]}, d.fails
+}
+
+// limitVolume gives a pod an emptyDir that may have so many bytes, and has.
+func (n *node) limitVolume(d *disk, name string, limit, used int64) {
+	for i := range n.pods {
+		if n.pods[i].Row.Name == name {
+			n.pods[i].API.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
+				EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(limit, resource.BinarySI)},
+			}}}
+			d.volumes[n.pods[i].Row.UID] = used
+		}
+	}
+}
+
+func diskSettings(t *testing.T, c policy.ThresholdConfig) Settings {
+	s := settings(t, c)
+	s.LocalStorageLimits = true
+	return s
+}
+
+func hardDisk(value string) policy.ThresholdConfig {
+	return policy.ThresholdConfig{Hard: map[string]string{"nodefs.available": value, "memory.available": "1Gi"}}
+}
+
+func TestReclaimThatIsEnoughSparesThePods(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.frees["image-gc"] = 20 * gi
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(time.Minute)
+		wantStory(t, n, "8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim container-gc", "8s reclaim image-gc")
+	})
+}
+
+func TestAPodGoesWhenReclaimIsNotEnough(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.frees["image-gc"], d.fails = gi, errBroken
+		d.volumes["uid-big"] = 10 * gi
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(9 * time.Second)
+		wantStory(t, n, "8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim container-gc", "8s reclaim image-gc",
+			"8s journal big", "8s event Evicted big", "8s kill big grace 1", "8s gone big")
+	})
+}
+
+func TestADryRunReclaimsNothing(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.DryRun = true
+		n.run(s, rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(time.Minute)
+		wantStory(t, n)
+		if got := n.loop.Snapshot().Evictions; len(got) == 0 || got[0].State != StateDryRun {
+			t.Errorf("evictions = %+v, want one that was not made", got)
+		}
+	})
+}
+
+// Image GC may take minutes. Memory that runs out meanwhile must not wait for it.
+func TestMemoryIsActedOnWhileTheDiskIsCleaned(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.takes = time.Minute
+		d.frees["image-gc"] = 20 * gi
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(20 * time.Second)
+		n.set(gi / 2)
+		n.wake()
+		n.after(time.Second)
+		wantStory(t, n, "8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim container-gc",
+			"20s node event NodeHasInsufficientMemory", "20s node event EvictionThresholdMet", "20s journal big", "20s event Evicted big", "20s kill big grace 1", "20s gone big")
+		n.after(3 * time.Minute)
+		if got := n.count("reclaim "); got != 2 {
+			t.Errorf("%d reclaim steps, want the two of one reclaim: %q", got, n.story())
+		}
+		if got := n.count("kill "); got != 1 {
+			t.Errorf("%d kills, want the one for memory: %q", got, n.story())
+		}
+	})
+}
+
+func TestACustomStepThatIsEnoughSparesTheBuiltInOnes(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		n.rankers = append(n.rankers, &supervisor.Instance{Name: "vendor", Generation: 3, Plugin: &eviction.Plugin{
+			Name: "vendor", Reclaimer: reclaimer(func(r eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+				n.locked("reclaim %s", r.Step)
+				d.set(30 * gi)
+				return eviction.Reclaimed{Bytes: 25 * gi}, nil
+			}),
+			Signals: []eviction.SignalSpec{
+				{Signal: eviction.NodeFsAvailable, ReclaimSteps: []eviction.ReclaimStep{{Name: "drop-cache"}, {Name: "drop-more"}}},
+				{Signal: eviction.ContainerFsAvailable, ReclaimSteps: []eviction.ReclaimStep{{Name: "drop-cache"}, {Name: "drop-more"}}},
+			},
+		}})
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(time.Minute)
+		wantStory(t, n, "8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim drop-cache")
+	})
+}
+
+type reclaimer func(eviction.ReclaimRequest) (eviction.Reclaimed, error)
+
+func (f reclaimer) Reclaim(_ context.Context, r eviction.ReclaimRequest, _ func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	return f(r)
+}
+
+func TestAPodOverItsOwnLimitGoesWithoutPressure(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		n.limitVolume(d, "small", 10*mi, 11*mi)
+		n.limitVolume(d, "big", 10*mi, 10*mi)
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(5 * time.Second)
+		wantStory(t, n, "0s journal small", "0s event Evicted small", "0s kill small grace 1", "0s gone small")
+		if len(n.loop.Snapshot().Conditions) != 0 {
+			t.Errorf("conditions = %v, want none for a limit of the pod's own", n.loop.Snapshot().Conditions)
+		}
+	})
+}
+
+// A slow walk of volumes must not hold up anything, and neither must its victim.
+func TestLimitsAreCheckedBesideTheLoop(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.measures = 4 * time.Second
+		n.limitVolume(d, "small", 10*mi, 11*mi)
+		n.dies["uid-small"] = time.Second
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(3900 * time.Millisecond)
+		n.set(gi / 2)
+		n.wake()
+		n.after(5 * time.Second)
+		wantStory(t, n,
+			"3.9s node event NodeHasInsufficientMemory", "3.9s node event EvictionThresholdMet", "3.9s journal big", "3.9s event Evicted big", "3.9s kill big grace 1", "3.9s gone big",
+			"4s journal small", "4s event Evicted small", "4s kill small grace 1", "5s gone small")
+	})
+}
+
+func TestAnUnknownLayoutEndsThePassUntilItIsKnown(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.available = gi
+		d.layout = &eviction.LayoutReport{ImageFsErr: "no such device"}
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(9 * time.Second)
+		if n.loop.Under(eviction.DiskPressure) || n.count("kill ") > 0 {
+			t.Errorf("acted without knowing the layout: %q", n.story())
+		}
+		d.mu.Lock()
+		d.layout = &eviction.LayoutReport{}
+		d.mu.Unlock()
+		n.after(10 * time.Second)
+		if !n.loop.Under(eviction.DiskPressure) || n.loop.Snapshot().Layout != "shared" {
+			t.Errorf("no pressure in layout %q, want it as soon as the layout is known", n.loop.Snapshot().Layout)
+		}
+	})
+}
+
+func TestALayoutThatChangesBringsItsOwnThresholds(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		s := diskSettings(t, policy.ThresholdConfig{Hard: map[string]string{"nodefs.available": "10Gi", "imagefs.available": "20Gi"}})
+		n.run(s, rundir.State{})
+		n.after(time.Second)
+		want := func(value string) {
+			t.Helper()
+			for _, st := range n.loop.Snapshot().Thresholds {
+				if st.Signal == eviction.ContainerFsAvailable && st.Value == value {
+					return
+				}
+			}
+			t.Errorf("thresholds = %+v, want containerfs.available of %s", n.loop.Snapshot().Thresholds, value)
+		}
+		want("10Gi")
+		d.mu.Lock()
+		d.layout = &eviction.LayoutReport{ImageFs: true}
+		d.mu.Unlock()
+		n.after(10 * time.Second)
+		want("20Gi")
+	})
+}
+
+func TestSynchronizeDoesItAllBeforeItReturns(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.available = 5 * gi
+		d.frees["image-gc"] = gi
+		d.takes = 3 * time.Second
+		n.dies["uid-big"] = 700 * time.Millisecond
+		d.volumes["uid-big"] = 10 * gi
+		n.onRequest = true
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.Pacing = PacingKubelet
+		n.run(s, rundir.State{})
+		n.after(time.Minute)
+		wantStory(t, n) // nobody asked
+		n.start = time.Now()
+		o, err := n.loop.Synchronize(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(o.Evicted) != 1 || o.Evicted[0].Pod.Row.Name != "big" || len(o.Reclaim) != 2 || o.ReclaimSufficed || o.Ranking[0].Usage != 10*gi {
+			t.Errorf("outcome = %+v, want two steps that were not enough and then big", o)
+		}
+		wantStory(t, n, "0s node event NodeHasDiskPressure", "0s node event EvictionThresholdMet", "0s reclaim container-gc", "3s reclaim image-gc",
+			"6s journal big", "6s event Evicted big", "6s kill big grace 1", "6.7s gone big")
+		if err := n.loop.AwaitCleanup(t.Context(), o); err != nil || time.Since(n.start) != 7700*time.Millisecond {
+			t.Errorf("clean-up took until %v (%v), want one look after a second", time.Since(n.start), err)
+		}
+	})
+}
