@@ -2,19 +2,11 @@ package disk
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
-)
-
-var (
-	errNotConfigured = errors.New("not configured yet: Configure comes first")
-	errNoNative      = errors.New("needs source: summary; the native source is not in this version")
 )
 
 // New returns the disk plugin.
@@ -33,10 +25,9 @@ func New() sdk.Plugin {
 	}
 }
 
-// plugin is what the capabilities share. Each call takes the source as configured
-// when it begins and stays with it.
+// plugin is what the capabilities share.
 type plugin struct {
-	current atomic.Pointer[summary.Source]
+	summary.Switch // measures as it is
 }
 
 // config is the plugin's own configuration: there is none, so that any field in
@@ -44,32 +35,13 @@ type plugin struct {
 type config struct{}
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, _ config) error {
-	old := p.current.Load()
-	if old != nil && old.Socket == facts.SummarySocket {
-		return nil // with its connections and what it has fetched
-	}
-	if old = p.current.Swap(&summary.Source{Socket: facts.SummarySocket}); old != nil {
-		old.Close()
-	}
-	return nil
-}
-
-func (p *plugin) source() (*summary.Source, error) {
-	s := p.current.Load()
-	switch {
-	case s == nil:
-		return nil, errNotConfigured
-	case s.Socket == "":
-		return nil, errNoNative
-	default:
-		return s, nil
-	}
+	return p.Configure(facts)
 }
 
 // Observe implements eviction.Observer. The layout is told even if there is no
 // summary, since a pass begins with it.
 func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	source, err := p.source()
+	source, err := p.Source()
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
@@ -77,7 +49,6 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
-	req.Signals = own(req.Signals)
 	reply, err := source.Observe(ctx, req)
 	if err != nil {
 		reply = unknown(req.Signals, err)
@@ -92,24 +63,6 @@ func unknown(signals []eviction.Signal, why error) eviction.ObserveReply {
 		observations[i] = eviction.Observation{Signal: s, State: eviction.Unknown, Err: why.Error()}
 	}
 	return eviction.ObserveReply{Observations: observations}
-}
-
-// Measure implements eviction.Measurer.
-func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	source, err := p.source()
-	if err != nil {
-		return err
-	}
-	req.Signals = own(req.Signals)
-	return source.Measure(ctx, req, emit)
-}
-
-// own leaves out the signals of others, and does not change its input.
-func own(asked []eviction.Signal) []eviction.Signal {
-	return slices.DeleteFunc(slices.Clone(asked), func(s eviction.Signal) bool {
-		d, _ := eviction.Builtin(s)
-		return d.Condition != eviction.DiskPressure
-	})
 }
 
 // ranker ranks by the signal asked about.

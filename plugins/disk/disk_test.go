@@ -44,7 +44,7 @@ func configure(t *testing.T, p sdk.Plugin, socket string) {
 func observe(t *testing.T, p sdk.Plugin) (eviction.ObserveReply, error) {
 	t.Helper()
 	return p.Observer.Observe(t.Context(), eviction.ObserveRequest{
-		Pass: 1, View: eviction.ViewBefore, Signals: append([]eviction.Signal{eviction.PIDAvailable}, all...),
+		Pass: 1, View: eviction.ViewBefore, Signals: all,
 	})
 }
 
@@ -173,16 +173,13 @@ func TestWhatItCannotDoItRefuses(t *testing.T) {
 	if _, err := observe(t, p); err == nil || !strings.Contains(err.Error(), "not configured") {
 		t.Errorf("error is %v, want not configured", err)
 	}
-	configure(t, p, "")
-	if _, err := observe(t, p); err == nil || !strings.Contains(err.Error(), "needs source: summary") {
-		t.Errorf("observe: error is %v, want what it needs", err)
-	}
-	if err := p.Measurer.Measure(t.Context(), eviction.MeasureRequest{}, nil); err == nil || !strings.Contains(err.Error(), "needs source: summary") {
-		t.Errorf("measure: error is %v, want what it needs", err)
+	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{})
+	if err == nil || !strings.Contains(err.Error(), "needs source: summary") {
+		t.Errorf("configure: error is %v, want what it needs", err)
 	}
 	reclaim := eviction.ReclaimRequest{Signal: eviction.NodeFsAvailable, Step: disk.ImageGC}
-	if _, err := p.Reclaimer.Reclaim(t.Context(), reclaim, nil); err == nil || !strings.Contains(err.Error(), "needs source: summary") {
-		t.Errorf("reclaim: error is %v, want what it needs", err)
+	if _, err := p.Reclaimer.Reclaim(t.Context(), reclaim, nil); err == nil || !strings.Contains(err.Error(), "not configured") {
+		t.Errorf("reclaim: error is %v, want not configured", err)
 	}
 	p = serving(t, summarytest.Answer{Summary: node, Layout: "shared"})
 	if _, err := p.Reclaimer.Reclaim(t.Context(), reclaim, nil); err == nil || !strings.Contains(err.Error(), "reclaim image-gc: nothing can be freed") {

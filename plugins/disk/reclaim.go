@@ -40,7 +40,7 @@ func steps(containers, images []eviction.Layout) []eviction.ReclaimStep {
 // Reclaim implements eviction.Reclaimer. A summary is only read, so each step is
 // refused: the program that embeds the host and gives the summary stands in.
 func (p *plugin) Reclaim(_ context.Context, req eviction.ReclaimRequest, _ func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	if _, err := p.source(); err != nil {
+	if _, err := p.Source(); err != nil {
 		return eviction.Reclaimed{}, fmt.Errorf("reclaim %s: %w", req.Step, err)
 	}
 	return eviction.Reclaimed{}, fmt.Errorf("reclaim %s: nothing can be freed with source: summary; the embedding program's own function has to stand in", req.Step)

@@ -15,6 +15,9 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	if err != nil {
 		return err
 	}
+	if n.summary != nil {
+		return n.summary.Measure(ctx, req, emit)
+	}
 	b, release := p.buffer()
 	defer release()
 	usage := newUsages(req.Signals, len(req.Pods))

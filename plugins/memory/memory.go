@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -59,6 +60,9 @@ type config struct {
 // node is the machine as one configuration describes it. Its descriptors are
 // closed by the garbage collector once it is replaced and no call uses it.
 type node struct {
+	// summary stands in for all of the machine if it is not nil.
+	summary *summary.Source
+
 	hierarchy    nodefs.Hierarchy
 	names        nodefs.CgroupNames
 	total        *nodefs.MemoryGauge
@@ -71,12 +75,16 @@ type node struct {
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
 	interval, intervalErr := c.pollInterval()
+	if facts.SummarySocket != "" && intervalErr == nil {
+		p.turnTo(&node{summary: &summary.Source{Socket: facts.SummarySocket}, replaced: make(chan struct{})})
+		return nil
+	}
 	names, namesErr := nodefs.NewCgroupNames(facts.CgroupRoot, facts.CgroupDriver)
 	hierarchy, hierarchyErr := nodefs.FS{Root: facts.RootDir}.MemoryHierarchy()
 	if err := errors.Join(intervalErr, namesErr, hierarchyErr); err != nil {
 		return err
 	}
-	next := &node{
+	p.turnTo(&node{
 		hierarchy:    hierarchy,
 		names:        names,
 		total:        hierarchy.NodeMemory(),
@@ -84,11 +92,19 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		pods:         newPodFiles(hierarchy, names),
 		pollInterval: interval,
 		replaced:     make(chan struct{}),
-	}
-	if old := p.current.Swap(next); old != nil {
-		close(old.replaced)
-	}
+	})
 	return nil
+}
+
+func (p *plugin) turnTo(next *node) {
+	old := p.current.Swap(next)
+	if old == nil {
+		return
+	}
+	close(old.replaced)
+	if old.summary != nil {
+		old.summary.Close()
+	}
 }
 
 func (c config) pollInterval() (time.Duration, error) {

@@ -15,10 +15,13 @@ import (
 const probesPerPass = 16
 
 // Observe implements eviction.Observer.
-func (p *plugin) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	n, err := p.configured()
 	if err != nil {
 		return eviction.ObserveReply{}, err
+	}
+	if n.summary != nil {
+		return n.summary.Observe(ctx, req)
 	}
 	b, release := p.buffer()
 	defer release()

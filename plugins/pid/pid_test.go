@@ -17,7 +17,7 @@ const node = `{"node":{"rlimit":{"time":"2026-03-01T12:00:09Z","maxpid":32768,"c
 	{"podRef":{"uid":"few"},"process_stats":{"process_count":3}},
 	{"podRef":{"uid":"many"},"process_stats":{"process_count":300}}]}`
 
-var asked = []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable}
+var asked = []eviction.Signal{eviction.PIDAvailable}
 
 func configure(t *testing.T, p sdk.Plugin, socket string) {
 	t.Helper()
@@ -59,7 +59,7 @@ func TestObserveMeasureRank(t *testing.T) {
 	}
 	pods := []eviction.Pod{{UID: "few"}, {UID: "important", Priority: 7}, {UID: "many"}, {UID: "gone"}}
 	var candidates []eviction.Candidate
-	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: asked[1:], Pods: pods}
+	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: asked, Pods: pods}
 	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) {
 		candidates = append(candidates, eviction.Candidate{Pod: pods[len(candidates)], Measurement: m})
 	}); err != nil {
@@ -83,11 +83,8 @@ func TestWithoutASummaryItRefuses(t *testing.T) {
 	if _, err := observe(t, p, 1); err == nil || !strings.Contains(err.Error(), "not configured") {
 		t.Errorf("error is %v, want not configured", err)
 	}
-	configure(t, p, "")
-	if _, err := observe(t, p, 1); err == nil || !strings.Contains(err.Error(), "needs source: summary") {
-		t.Errorf("error is %v, want what it needs", err)
-	}
-	if err := p.Measurer.Measure(t.Context(), eviction.MeasureRequest{}, nil); err == nil || !strings.Contains(err.Error(), "needs source: summary") {
+	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{})
+	if err == nil || !strings.Contains(err.Error(), "needs source: summary") {
 		t.Errorf("error is %v, want what it needs", err)
 	}
 }
@@ -97,18 +94,5 @@ func TestASummaryErrorIsUnknown(t *testing.T) {
 	configure(t, p, summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer { return summarytest.Answer{Err: "kubelet is down"} }))
 	if _, err := observe(t, p, 1); err == nil || !strings.Contains(err.Error(), "kubelet is down") {
 		t.Errorf("error is %v, want the host's", err)
-	}
-}
-
-func TestAnotherSocketTakesOver(t *testing.T) {
-	p := pid.New()
-	for _, maximum := range []string{"1000", "2000"} {
-		configure(t, p, summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer {
-			return summarytest.Answer{Summary: `{"node":{"rlimit":{"curproc":1,"maxpid":` + maximum + `}}}`}
-		}))
-		reply, err := observe(t, p, 1)
-		if err != nil || reply.Observations[0].Capacity/1000 != int64(maximum[0]-'0') {
-			t.Errorf("got %+v, %v, want the capacity %s", reply, err, maximum)
-		}
 	}
 }

@@ -7,7 +7,8 @@
 // does not rank, and it knows no thresholds.
 //
 // A plugin makes a Source of eviction.NodeFacts.SummarySocket and uses it as its
-// Observer and Measurer; an empty socket means that the node has no summary.
+// Observer and Measurer; an empty socket means that the node has no summary. One
+// that has no other source uses a Switch.
 //
 // # Protocol
 //

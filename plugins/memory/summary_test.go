@@ -1,0 +1,71 @@
+package memory
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/sdk/summary/summarytest"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const summaryOfNode = `{"node":{"memory":{"availableBytes":600,"workingSetBytes":400}},
+	"pods":[{"podRef":{"uid":"a"},"memory":{"workingSetBytes":70},"containers":[{"name":"c","memory":{"workingSetBytes":60}}]}]}`
+
+// Where the host serves a summary nothing is read from the machine.
+func TestFromASummary(t *testing.T) {
+	p := configured(t, eviction.NodeFacts{
+		RootDir: "/nowhere",
+		SummarySocket: summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer {
+			return summarytest.Answer{Summary: summaryOfNode}
+		}),
+	})
+	got := observeBoth(t, p)
+	if len(got) != 2 || got[0].State != eviction.Observed || got[0].Available != 600 || got[0].Capacity != 1000 || got[1].State != eviction.Absent {
+		t.Errorf("observations %+v, want 600 of 1000, and no cgroup of pods", got)
+	}
+	measured := measure(t, p, eviction.DetailContainers, eviction.Pod{UID: "a"}, eviction.Pod{UID: "gone"})
+	want := []eviction.Measurement{
+		{
+			UID: "a", State: eviction.Measured, WorkingSetBytes: eviction.Some(70),
+			Usage:      []eviction.SignalUsage{{Signal: both[0], Value: 70}, {Signal: both[1], Value: 70}},
+			Containers: []eviction.ContainerMeasurement{{Name: "c", WorkingSetBytes: eviction.Some(60)}},
+			Volumes:    []eviction.VolumeMeasurement{},
+		},
+		{UID: "gone", State: eviction.NoStats},
+	}
+	if diff := cmp.Diff(want, measured); diff != "" {
+		t.Errorf("measurements (-want +got):\n%s", diff)
+	}
+}
+
+// A watch of a summary is silent, and begins to look at the machine when that
+// becomes the source.
+func TestWatchFromASummaryToTheMachine(t *testing.T) {
+	p := configured(t, eviction.NodeFacts{SummarySocket: "/nowhere/summary"})
+	ctx, cancel := context.WithCancel(t.Context())
+	woken, ended := make(chan eviction.Wake, 1), make(chan error, 1)
+	req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: 1 << 60}}}}
+	go func() {
+		ended <- p.Watcher.Watch(ctx, req, func(w eviction.Wake) {
+			select {
+			case woken <- w:
+			default:
+			}
+		})
+	}()
+	select {
+	case w := <-woken:
+		t.Errorf("woken by %+v with nothing to look at", w)
+	default:
+	}
+	if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: facts(t, "node-v2")}); err != nil {
+		t.Fatal(err)
+	}
+	<-woken
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("watch: %v", err)
+	}
+}
