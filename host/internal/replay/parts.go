@@ -17,7 +17,8 @@ type Manager interface {
 	// Synchronize makes one whole pass and returns when the kills in it did.
 	Synchronize(context.Context) (loop.Outcome, error)
 	// AwaitCleanup waits for the pods that the pass evicted, in the time of Clock.
-	AwaitCleanup(context.Context, loop.Outcome)
+	// The error is that of the context.
+	AwaitCleanup(context.Context, loop.Outcome) error
 	IsUnderMemoryPressure() bool
 	IsUnderDiskPressure() bool
 	IsUnderPIDPressure() bool

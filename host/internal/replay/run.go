@@ -87,7 +87,7 @@ func (w *world) run(ctx context.Context, m Manager) (StepDecision, loop.Outcome)
 	explain(&d, pass)
 	out := Outcome{Signals: labels(pass), Returned: returned(pass)}
 	if _, awaited := w.step.Cleanup(); awaited && len(pass.Evicted) > 0 && err == nil {
-		m.AwaitCleanup(ctx, pass)
+		_ = m.AwaitCleanup(ctx, pass) // Run looks at ctx itself
 		seconds := w.waitedSeconds()
 		out.CleanupWaitSeconds = &seconds
 	}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/config"
+)
+
+// scenarioEndings are what names of files end in that replay reads.
+var scenarioEndings = []string{".json", ".yaml", ".yml"}
+
+func newReplay() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "replay FILE...",
+		Short: "Show what evictd would decide in a scenario",
+		Long: "Take scenarios, or traces of decisions that were recorded, through the eviction manager and its\n" +
+			"plugins, and tell step by step what is observed, concluded and done. No node is looked at and no\n" +
+			"pod is killed: pods, figures and time are the scenario's. Files are JSON or YAML, also as .gz;\n" +
+			"others are passed over. Needs no root.",
+		Args: cobra.MinimumNArgs(1),
+	}
+	var r replayer
+	flags := cmd.Flags()
+	asJSON := flags.Bool("json", false, "print the decisions as JSON, one object a line")
+	check := flags.Bool("check", false, "compare with what was recorded, exit with 1 if anything differs that counts")
+	flags.StringVar(&r.pluginDir, "plugin-dir", "", "directory of plugin executables (default plugins beside this program, else "+config.Default().PluginDir+")")
+	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)
+	cmd.MarkFlagsMutuallyExclusive("json", "check")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r.pluginDir = cmp.Or(r.pluginDir, pluginsBeside(os.Executable))
+		if err := checkPluginDir(r.pluginDir); err != nil {
+			return fmt.Errorf("--plugin-dir: %q: %w", r.pluginDir, err)
+		}
+		r.log = slog.New(slog.DiscardHandler)
+		if *level != "" {
+			var from slog.Level
+			if err := from.UnmarshalText([]byte(*level)); err != nil {
+				return fmt.Errorf(`--log-level: %q: want "debug", "info", "warn" or "error"`, *level)
+			}
+			r.log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from}))
+		}
+		files, passedOver := scenarioFiles(args)
+		for _, file := range passedOver {
+			say(cmd.ErrOrStderr(), fmt.Sprintf("passed over: %s: want a name that ends in %s, or with .gz after that", file, strings.Join(scenarioEndings, ", ")))
+		}
+		if len(files) == 0 {
+			return errors.New("no scenario given")
+		}
+		ctx, stop := untilInterrupted(cmd.Context())
+		defer stop()
+		out := cmd.OutOrStdout()
+		switch {
+		case *check:
+			return checkReplays(ctx, out, &r, files)
+		case *asJSON:
+			return showReplays(ctx, out, &r, files, decisionsLine)
+		default:
+			return showReplays(ctx, out, &r, files, timelineOf)
+		}
+	}
+	return cmd
+}
+
+// pluginsBeside is the directory "plugins" beside this program, which a build
+// has, else the one of an installation.
+func pluginsBeside(executable func() (string, error)) string {
+	if self, err := executable(); err == nil {
+		dir := filepath.Join(filepath.Dir(self), "plugins")
+		if checkPluginDir(dir) == nil {
+			return dir
+		}
+	}
+	return config.Default().PluginDir
+}
+
+// scenarioFiles tells scenarios from other files by their names, so that a whole
+// directory can be named.
+func scenarioFiles(args []string) (files, passedOver []string) {
+	for _, file := range args {
+		if slices.Contains(scenarioEndings, filepath.Ext(strings.TrimSuffix(file, ".gz"))) {
+			files = append(files, file)
+		} else {
+			passedOver = append(passedOver, file)
+		}
+	}
+	return files, passedOver
+}
+
+// untilInterrupted ends its context with the first signal; a second one ends the
+// program.
+func untilInterrupted(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+
+	"github.com/evictd/evictd/host/internal/replay"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// A replayer takes scenarios through a manager of their own each.
+type replayer struct {
+	pluginDir string
+	log       *slog.Logger
+}
+
+// A replayed is what came of a file: a trace if it could be read, a replay if the
+// manager ran.
+type replayed struct {
+	file   string
+	trace  *replay.Trace
+	replay *replay.Replay
+	err    error
+}
+
+func (r *replayer) replay(ctx context.Context, file string) replayed {
+	if ctx.Err() != nil {
+		return replayed{file: file, err: failure{errInterrupted}}
+	}
+	trace, err := replay.Read(file)
+	if err != nil {
+		return replayed{file: file, err: err}
+	}
+	out := replayed{file: file, trace: trace}
+	out.replay, out.err = r.run(ctx, trace.Scenario)
+	switch {
+	case ctx.Err() != nil:
+		out.err = failure{errInterrupted}
+	case out.err != nil:
+		out.err = failure{fmt.Errorf("%s: %w", file, out.err)}
+	}
+	return out
+}
+
+// run gives the manager a directory that is removed afterwards.
+func (r *replayer) run(ctx context.Context, s *replay.Scenario) (_ *replay.Replay, err error) {
+	dir, err := os.MkdirTemp("", "evictd-replay-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return replay.Run(ctx, s, r.log.With("scenario", s.Name), r.starter(dir))
+}
+
+// each replays files, as many at a time as there are processors, and gives use
+// what came of them in their order. An error of use ends it.
+func (r *replayer) each(ctx context.Context, files []string, use func(replayed) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	type place = chan replayed
+	places := make(chan place, runtime.NumCPU())
+	dealt := make(chan struct{})
+	go func() {
+		defer close(dealt)
+		defer close(places)
+		slots := make(chan struct{}, runtime.NumCPU())
+		for _, file := range files {
+			p := make(place, 1)
+			slots <- struct{}{}
+			go func() {
+				p <- r.replay(ctx, file)
+				<-slots
+			}()
+			places <- p
+		}
+	}()
+	var err error
+	for p := range places {
+		done := <-p
+		if err == nil {
+			if err = use(done); err != nil {
+				cancel()
+			}
+		}
+	}
+	cancel()
+	<-dealt
+	return err
+}
+
+// showReplays prints what show makes of each replay, and reports all that went
+// wrong at the end.
+func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string, show func(replayed) ([]byte, error)) error {
+	var errs []error
+	err := r.each(ctx, files, func(done replayed) error {
+		if errors.Is(done.err, errInterrupted) {
+			return done.err
+		}
+		if done.err != nil {
+			errs = append(errs, done.err)
+			return nil
+		}
+		text, err := show(done)
+		if err != nil {
+			return failure{err}
+		}
+		return written(out.Write(text))
+	})
+	return errors.Join(append(errs, err)...)
+}

@@ -1,0 +1,100 @@
+package replay
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// fake is a manager that does in each pass what a function says.
+type fake struct {
+	Parts
+	passes  []func(f *fake) (loop.Outcome, error)
+	made    int
+	stopped bool
+}
+
+func (f *fake) start(_ context.Context, p Parts) (Manager, func(), error) {
+	f.Parts = p
+	return f, func() { f.stopped = true }, nil
+}
+
+// Synchronize implements Manager.
+func (f *fake) Synchronize(context.Context) (loop.Outcome, error) {
+	f.made++
+	return f.passes[f.made-1](f)
+}
+
+// AwaitCleanup implements Manager as the kubelet waits.
+func (f *fake) AwaitCleanup(_ context.Context, o loop.Outcome) error {
+	for range 30 {
+		<-f.Clock.After(time.Second)
+		if !slices.ContainsFunc(o.Evicted, func(e loop.EvictedPod) bool { return !f.CleanedUp(e.Pod.API) }) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (f *fake) IsUnderMemoryPressure() bool { return f.made == 1 }
+func (f *fake) IsUnderDiskPressure() bool   { return false }
+func (f *fake) IsUnderPIDPressure() bool    { return f.made == 1 }
+
+// Admit implements Manager.
+func (f *fake) Admit(p *v1.Pod) policy.Admission {
+	if p.Name == "welcome" {
+		return policy.Admission{Admit: true}
+	}
+	return policy.Admission{Reason: "Evicted", Message: "no room"}
+}
+
+// evict evicts the active pod with this uid.
+func (f *fake) evict(uid string) loop.EvictedPod {
+	all := f.ActivePods()
+	p := all[slices.IndexFunc(all, func(p *v1.Pod) bool { return string(p.UID) == uid })]
+	f.Recorder.NodeEvent("Warning", "EvictionThresholdMet", "Attempting to reclaim memory")
+	f.Recorder.PodEvent(p, map[string]string{"starved_resource": "memory"}, "Warning", "Evicted", "too large")
+	grace := int64(1)
+	err := f.KillPod(p, true, &grace, func(s *v1.PodStatus) {
+		s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "too large"
+		s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue})
+	})
+	e := loop.EvictedPod{Pod: pods.Pod{API: p, Row: eviction.Pod{UID: uid}}, Label: "memory.available", GraceSeconds: grace, Message: "too large"}
+	if err != nil {
+		e.Err = err.Error()
+	}
+	return e
+}
+
+// scenario reads a scenario in YAML.
+func scenario(t *testing.T, text string) *Scenario {
+	t.Helper()
+	trace, err := Read(file(t, "story.yaml", []byte(strings.ReplaceAll(text, "\t", "  "))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace.Scenario
+}
+
+func run(t *testing.T, s *Scenario, passes ...func(*fake) (loop.Outcome, error)) (*Replay, *fake) {
+	t.Helper()
+	f := &fake{passes: passes}
+	r, err := Run(t.Context(), s, slog.New(slog.DiscardHandler), f.start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.made != len(s.Steps) || !f.stopped {
+		t.Errorf("%d passes in %d steps, stopped: %v", f.made, len(s.Steps), f.stopped)
+	}
+	return r, f
+}
