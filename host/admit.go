@@ -3,7 +3,6 @@ package host
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 )
 
@@ -17,5 +16,5 @@ type Admission = policy.Admission
 // it. It reads a snapshot, so that it may be called at any time and never waits
 // for a pass.
 func (m *Manager) Admit(pod *v1.Pod) Admission {
-	return policy.Admit(pod, pods.QoSClass(pod), m.loop.Snapshot().Conditions)
+	return policy.Admit(pod, rules(m.config()).QoSClass(pod), m.loop.Snapshot().Conditions)
 }

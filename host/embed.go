@@ -14,7 +14,10 @@ import (
 // KillPodFunc ends pod and returns when it is dead or will not die (KillPodFunc
 // of the kubelet's eviction). gracePeriodOverride is in seconds, nil for the
 // pod's own. statusFn, which may be nil, puts the reason into the pod's status.
-// It is called from a goroutine of the manager, one call a pod at a time.
+// It is called from several goroutines. A second call for a pod may come before
+// the first has returned, from a hard eviction or a preemption: it may shorten
+// the grace period that is running and must never lengthen it, and both of the
+// statusFn apply, in turn.
 type KillPodFunc func(pod *v1.Pod, isEvicted bool, gracePeriodOverride *int64, statusFn func(*v1.PodStatus)) error
 
 // ActivePodsFunc returns the pods that run or are about to, in a stable order,

@@ -86,7 +86,7 @@ func (m *Manager) openEmbedded() (err error) {
 		return err
 	}
 	m.preemption = &preemption{
-		kill: e.KillPod, recorder: m.recorder, log: m.log, counted: m.metrics.Preempted,
+		rules: e.rules, kill: e.KillPod, recorder: m.recorder, log: m.log, counted: m.metrics.Preempted,
 		dryRun: func() bool { return m.config().DryRun }, now: e.Clock.Now,
 	}
 	o := m.loopOptions(settings(c, thresholds))

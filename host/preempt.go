@@ -55,10 +55,9 @@ var (
 // Calls must not overlap, as admissions in the kubelet do not: each would count
 // on the same pods. A call may overlap with passes. A pod that is just being
 // evicted still holds what it requests and is a candidate here, and a pod that
-// is being preempted is one for eviction. Either is then killed a second time
-// before the first call of KillPod has returned, which must only ever shorten
-// the grace period; the later status stands. Waiting for the first call instead
-// would let a slow preemption hold up a hard eviction.
+// is being preempted is one for eviction. Either is then killed a second time,
+// as KillPodFunc says; the second status stands. Waiting for the first kill to
+// end would let a slow preemption hold up a hard eviction.
 func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
 	if !policy.IsCritical(pod) {
 		return reasons, nil
@@ -90,6 +89,7 @@ func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reaso
 type preemption struct {
 	// pods is nil until the manager is started.
 	pods     atomic.Pointer[ActivePodsFunc]
+	rules    pods.Rules
 	kill     KillPodFunc
 	recorder Recorder
 	log      *slog.Logger
@@ -106,7 +106,7 @@ func (p *preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []po
 	if source == nil {
 		return false, errNotStarted
 	}
-	victims, err := policy.Preempt(preemptor, preemptibles((*source)()), lacks)
+	victims, err := policy.Preempt(preemptor, p.preemptibles((*source)()), lacks)
 	if err != nil {
 		return false, err
 	}
@@ -139,10 +139,10 @@ func (p *preemption) end(victim *v1.Pod, first v1.ResourceName) {
 	p.log.Info("preempted pod killed", "pod", podName(victim), "uid", victim.UID, "tookSeconds", took)
 }
 
-func preemptibles(active []*v1.Pod) []policy.Preemptible {
+func (p *preemption) preemptibles(active []*v1.Pod) []policy.Preemptible {
 	out := make([]policy.Preemptible, 0, len(active))
 	for _, pod := range active {
-		out = append(out, policy.Preemptible{Pod: pod, QoSClass: pods.QoSClass(pod), Requests: pods.Requests(pod)})
+		out = append(out, policy.Preemptible{Pod: pod, QoSClass: p.rules.QoSClass(pod), Requests: p.rules.Requests(pod)})
 	}
 	return out
 }

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
 )
 
 // short is an InsufficientResource, other any FailureReason.
@@ -64,13 +66,13 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func (c *crowd) manager() *Manager {
 	c.statuses = map[string]v1.PodStatus{}
 	m := &Manager{preemption: &preemption{
-		kill: c.kill, recorder: c, log: slog.New(slog.NewTextHandler(&c.log, nil)),
+		rules: pods.Rules{PodLevelResources: true}, kill: c.kill, recorder: c, log: slog.New(slog.NewTextHandler(&c.log, nil)),
 		counted: func(resource string) { c.did = append(c.did, "count "+resource) },
 		dryRun:  func() bool { return c.dry },
 		now:     func() time.Time { return noon },
 	}}
-	pods := ActivePodsFunc(func() []*v1.Pod { return c.active })
-	m.preemption.pods.Store(&pods)
+	active := ActivePodsFunc(func() []*v1.Pod { return c.active })
+	m.preemption.pods.Store(&active)
 	return m
 }
 
