@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // A State is what a plugin is doing.
@@ -18,8 +20,10 @@ const (
 	// Backoff waits for the next start after a crash, Quarantined longer.
 	Backoff     State = "backoff"
 	Quarantined State = "quarantined"
-	// Refused is a file that must not be run or a plugin that conflicts with
-	// another one. It is tried again only when something has changed.
+	// Refused is a file that must not be run, a plugin that conflicts with another
+	// one, or one that refuses the host or its configuration. It is tried again
+	// when something has changed; one that refuses by itself gets another chance
+	// now and then, since what it misses may be on the node.
 	Refused State = "refused"
 	// Disabled is by configuration, Stopped because the host ends.
 	Disabled State = "disabled"
@@ -98,6 +102,12 @@ func (m *member) run(ctx context.Context) {
 		if err == nil {
 			err = m.admit(ctx, i)
 		}
+		if errors.Is(err, eviction.ErrRefused) {
+			err = refusal{err}
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errAgain) {
+			s.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark, 3))
+		}
 		m.settled(err)
 		var ran time.Duration
 		hung := false
@@ -106,8 +116,6 @@ func (m *member) run(ctx context.Context) {
 			hung, err = m.serve(ctx, i)
 			ran = time.Since(begin)
 			seen = m.changes() // It ran through all of those.
-		} else if ctx.Err() == nil && !errors.Is(err, errAgain) {
-			s.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark, 3))
 		}
 		if ctx.Err() != nil || m.left() {
 			return
@@ -123,15 +131,18 @@ func (m *member) run(ctx context.Context) {
 // something has changed that the last attempt had not seen.
 func (m *member) rest(ctx context.Context, c *crashes, seen int, why error, ran time.Duration, crashed bool) {
 	s := m.supervisor
-	var wake <-chan time.Time
-	state := Refused
+	state, wait := Refused, s.patience.window
 	if _, ok := errors.AsType[refusal](why); !ok {
-		wait, quarantine := c.next(time.Now(), ran, crashed)
+		var quarantine bool
+		wait, quarantine = c.next(time.Now(), ran, crashed)
 		state = Backoff
 		if quarantine {
 			state = Quarantined
 			s.log.Error("plugin in quarantine", "plugin", m.name, "crashes", s.patience.crashes, "for", wait.String(), "error", why)
 		}
+	}
+	var wake <-chan time.Time
+	if state != Refused || errors.Is(why, eviction.ErrRefused) {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		wake = timer.C

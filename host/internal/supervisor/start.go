@@ -80,7 +80,7 @@ func (m *member) configure(ctx context.Context, i *Instance) error {
 func (i *Instance) configure(ctx context.Context, req eviction.ConfigureRequest) error {
 	if i.remote.Configurer == nil {
 		if len(req.Config) > 0 {
-			return errors.New("configure: the plugin takes no configuration, want none for it")
+			return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
 		}
 		return nil
 	}

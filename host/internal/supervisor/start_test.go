@@ -24,9 +24,7 @@ func TestPluginThatCannotBeStarted(t *testing.T) {
 		"net-rpc":             {`speaks "netrpc", want "grpc"`, "sent no certificate"},
 		"bad-certificate":     {"x509: malformed certificate"},
 		"crashes-in-describe": {"describe: the plugin crashed (exit status 4)"},
-		"refuses-host":        {"describe: plugin refused", `needs a host with feature "time-travel"`},
 		"invalid":             {"describe: invalid reply from plugin", `"unqualified"`},
-		"refuses-config":      {"configure: plugin refused: config.color: unknown field, want none"},
 	}
 	h := startHost(t, install(t, append(slices.Collect(maps.Keys(says)), "good")...))
 	for name, parts := range says {
@@ -40,6 +38,32 @@ func TestPluginThatCannotBeStarted(t *testing.T) {
 	if s := h.plugin("good"); s.State != Running {
 		t.Errorf("good is %s (%s), want it to run beside bad ones", s.State, s.Reason)
 	}
+}
+
+// A plugin that says no is asked again when the settings change, or much later,
+// not in a loop.
+func TestPluginThatRefuses(t *testing.T) {
+	t.Parallel()
+	says := map[string][]string{
+		"refuses-host":   {"describe: plugin refused", `needs a host with feature "time-travel"`},
+		"refuses-config": {"configure: plugin refused: config.color: unknown field, want none"},
+		"a":              {"configure: plugin refused: config.color"},
+	}
+	patience := defaultPatience()
+	patience.window = 500 * time.Millisecond
+	h := startPatient(t, patience, install(t, "refuses-host", "refuses-config", "a"), func(o *Options) { o.Settings = configs("a", `"refuse"`) })
+	for name, parts := range says {
+		if s := h.plugin(name); s.Restarts == 0 && s.State != Refused {
+			t.Errorf("%s is %s, want it refused", name, s.State)
+		}
+		want(t, h.plugin(name).LastError, parts...)
+		want(t, h.log.String(), `"msg":"plugin did not start","plugin":"`+name+`"`)
+	}
+	eventually(t, "another chance", func() bool { return h.plugin("refuses-host").Restarts > 0 })
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a runs with settings that it accepts", func() bool { return h.plugin("a").State == Running })
 }
 
 func TestPluginThatHangsAtStart(t *testing.T) {
