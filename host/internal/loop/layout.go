@@ -60,6 +60,28 @@ func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error
 	return l.derive(), nil
 }
 
+// withContainerFs adds the signals of writable layers that thresholds may be
+// derived for in this pass. The kubelet observes them from its first pass on, so
+// that figures which the next one repeats are not news to the new thresholds.
+func withContainerFs(signals []eviction.Signal) []eviction.Signal {
+	all := slices.Clone(signals)
+	for _, s := range signals {
+		var derived eviction.Signal
+		switch s {
+		case eviction.NodeFsAvailable, eviction.ImageFsAvailable:
+			derived = eviction.ContainerFsAvailable
+		case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree:
+			derived = eviction.ContainerFsInodesFree
+		default:
+			continue
+		}
+		if !slices.Contains(all, derived) {
+			all = append(all, derived)
+		}
+	}
+	return all
+}
+
 func layoutOf(r *eviction.LayoutReport) eviction.Layout {
 	switch {
 	case !r.ImageFs:

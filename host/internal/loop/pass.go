@@ -88,7 +88,11 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	signals := l.signals(p.look, l.filesystems.inForce)
 	layout := l.wantsLayout(p.look)
 	l.begin(ctx, p.at, layout)
-	observed, report := l.observe(ctx, p.roster, p.at, signals, layout)
+	asked := signals
+	if layout {
+		asked = withContainerFs(signals)
+	}
+	observed, report := l.observe(ctx, p.roster, p.at, asked, layout)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
