@@ -29,7 +29,7 @@ help: ## list the targets
 
 build: ## evictd, its plugins and the example into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
-	$(BUILD) -o $(OUT)/plugins/memory ./plugins/memory/cmd/memory
+	$(BUILD) -o $(OUT)/plugins/ ./plugins/memory/cmd/memory ./plugins/disk/cmd/disk ./plugins/pid/cmd/pid
 	$(BUILD) -o $(OUT)/oldest ./sdk/examples/oldest
 
 test: ## all tests, with root, real processes and the race detector

@@ -31,12 +31,10 @@ func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
 	if bin == "" {
 		return p, errors.Join(build(ctx, p.evictd, "host/cmd/evictd"), build(ctx, p.memory, "plugins/memory/cmd/memory"))
 	}
-	plugins, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
-	errs := []error{err, evictd.Install(filepath.Join(bin, "evictd"), p.evictd)}
-	for _, plugin := range plugins {
-		errs = append(errs, evictd.Install(plugin, filepath.Join(p.pluginDir, filepath.Base(plugin))))
-	}
-	return p, errors.Join(errs...)
+	return p, errors.Join(
+		evictd.Install(filepath.Join(bin, "evictd"), p.evictd),
+		evictd.Install(filepath.Join(bin, "plugins", "memory"), p.memory),
+	)
 }
 
 func build(ctx context.Context, out, pkg string) error {

@@ -13,6 +13,8 @@ import (
 var programs = map[string]string{
 	"evictd": "./host/cmd/evictd",
 	"memory": "./plugins/memory/cmd/memory",
+	"disk":   "./plugins/disk/cmd/disk",
+	"pid":    "./plugins/pid/cmd/pid",
 	"oldest": "./sdk/examples/oldest",
 	"faulty": "./test/faulty",
 }
