@@ -31,13 +31,11 @@ func oneOf(value string, known []string) string {
 // names lets the first few values of a label pass and folds the rest into one:
 // plugins choose their names, and a series lives as long as the process.
 type names struct {
-	max int
-
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-func bounded(n int) *names { return &names{max: n, seen: make(map[string]bool, n)} }
+func bounded() *names { return &names{seen: map[string]bool{}} }
 
 func (n *names) of(name string) string {
 	// Prometheus panics on a label that is not UTF-8.
@@ -49,7 +47,7 @@ func (n *names) of(name string) string {
 	if n.seen[name] {
 		return name
 	}
-	if len(n.seen) >= n.max {
+	if len(n.seen) >= maxNames {
 		return other
 	}
 	n.seen[name] = true

@@ -47,7 +47,7 @@ type Metrics struct {
 func New(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		plugins:  bounded(maxNames), signals: bounded(maxNames), conditions: bounded(maxNames), resources: bounded(maxNames),
+		plugins:  bounded(), signals: bounded(), conditions: bounded(), resources: bounded(),
 	}
 	m.describeEvictions()
 	m.describePasses()
