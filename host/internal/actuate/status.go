@@ -11,16 +11,9 @@ import (
 // the message of the status, unlike that of an evicted one.
 const messageDisrupted = "Pod was preempted by Kubelet to accommodate a critical pod."
 
-// EvictedStatus is the status of pod after an eviction with message: failed,
+// SetEvicted makes status that of a pod after an eviction with message: failed,
 // evicted and, if node pressure was the reason (and not a limit of the pod's
-// own), marked as disrupted. pod is not changed.
-func EvictedStatus(pod *v1.Pod, message string, pressure bool, now time.Time) v1.PodStatus {
-	status := *pod.Status.DeepCopy()
-	SetEvicted(&status, pod.Generation, message, pressure, now)
-	return status
-}
-
-// SetEvicted makes status that of EvictedStatus. generation is the pod's.
+// own), marked as disrupted. generation is the pod's.
 func SetEvicted(status *v1.PodStatus, generation int64, message string, pressure bool, now time.Time) {
 	fail(status, ReasonEvicted, message)
 	if pressure {

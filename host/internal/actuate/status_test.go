@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestEvictedStatus(t *testing.T) {
+func TestSetEvicted(t *testing.T) {
 	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
 	ready := v1.PodCondition{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: before}
 	disrupted := func(status v1.ConditionStatus) v1.PodCondition {
@@ -32,19 +32,13 @@ func TestEvictedStatus(t *testing.T) {
 		"one that was false begins now":                     {pressure: true, had: []v1.PodCondition{disrupted("False")}, want: []v1.PodCondition{ours(now)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &v1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Generation: 3},
-				Status:     v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", QOSClass: v1.PodQOSBurstable, Conditions: c.had},
-			}
-			unchanged := pod.DeepCopy()
+			status := v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", QOSClass: v1.PodQOSBurstable, Conditions: c.had}
 			want := v1.PodStatus{
 				Phase: v1.PodFailed, Reason: "Evicted", Message: "low. ", PodIP: "10.0.0.1", QOSClass: v1.PodQOSBurstable, Conditions: c.want,
 			}
-			if diff := cmp.Diff(want, EvictedStatus(pod, "low. ", c.pressure, now.Time)); diff != "" {
+			SetEvicted(&status, 3, "low. ", c.pressure, now.Time)
+			if diff := cmp.Diff(want, status); diff != "" {
 				t.Error(diff)
-			}
-			if diff := cmp.Diff(unchanged, pod); diff != "" {
-				t.Errorf("the pod was changed: %s", diff)
 			}
 		})
 	}
