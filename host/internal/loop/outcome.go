@@ -42,7 +42,8 @@ type MetThreshold struct {
 	// the capacity as the shortest text of its float32 (0.1 is 10 %).
 	Quantity   string `json:"quantity,omitempty"`
 	Percentage string `json:"percentage,omitempty"`
-	// GracePeriod is empty for a hard threshold. MinReclaim is empty for none.
+	// GracePeriod is empty for a hard threshold. MinReclaim is empty for none; a
+	// part of the capacity ends in x, "0.02x".
 	GracePeriod     string    `json:"gracePeriod,omitempty"`
 	MinReclaim      string    `json:"minReclaim,omitempty"`
 	FirstObservedAt time.Time `json:"firstObservedAt"`
@@ -127,7 +128,9 @@ func metThreshold(o policy.Observed, graceOver, actionable bool) MetThreshold {
 	}
 	if o.MinReclaim != nil {
 		quantity, percentage := valueTexts(*o.MinReclaim)
-		m.MinReclaim = quantity + percentage
+		if m.MinReclaim = quantity; o.MinReclaim.IsPercentage {
+			m.MinReclaim = percentage + "x"
+		}
 	}
 	return m
 }
