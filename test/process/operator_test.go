@@ -1,9 +1,11 @@
 package process
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/evictd"
 )
@@ -129,6 +132,40 @@ func TestBadPlugins(t *testing.T) {
 				t.Errorf("log: %v", err)
 			}
 		})
+	}
+}
+
+// TestPluginsWithoutASource: disk and pid have none on this node. They are shown
+// as refused and left alone, and nothing else suffers.
+func TestPluginsWithoutASource(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory", "disk", "pid")
+	w.config["evictionHard"] = map[string]string{"memory.available": "1Gi", "nodefs.available": "10%", "pid.available": "10%"}
+	d := w.startReady()
+	w.pressure()
+	d.AwaitMsg("evicting pod", 5*time.Second)
+	eventually(t, 5*time.Second, func() error {
+		if code, body := d.Get("/healthz"); code != http.StatusOK {
+			return fmt.Errorf("/healthz is %d: %s", code, body)
+		}
+		return nil
+	})
+	var status host.Status
+	if _, body := d.Get("/status"); json.Unmarshal([]byte(body), &status) != nil {
+		t.Fatalf("/status is no JSON: %s", body)
+	}
+	states := map[string]string{}
+	for _, p := range status.Plugins {
+		states[p.Name] = string(p.State)
+		if p.Name != "memory" && (p.Restarts != 0 || !strings.Contains(p.Reason, "needs source: summary")) {
+			t.Errorf("%s: %d restarts, %q, want it refused once with the reason", p.Name, p.Restarts, p.Reason)
+		}
+	}
+	if want := map[string]string{"memory": "running", "disk": "refused", "pid": "refused"}; !maps.Equal(states, want) {
+		t.Errorf("plugins %v, want %v", states, want)
+	}
+	if n := strings.Count(d.LogText(), `"plugin did not start"`); n != 2 {
+		t.Errorf("%d complaints, want one each", n)
 	}
 }
 

@@ -83,7 +83,8 @@ func (w *world) plugins(names ...string) string {
 	dir := w.t.TempDir()
 	for _, name := range names {
 		program := "faulty"
-		if name == "memory" || name == "oldest" {
+		switch name {
+		case "memory", "disk", "pid", "oldest":
 			program = name
 		}
 		daemon.Install(w.t, daemon.Build(w.t, program), filepath.Join(dir, name))
