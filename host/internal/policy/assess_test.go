@@ -30,7 +30,11 @@ func randomRun(r *rand.Rand) []Input {
 			thresholds = append(thresholds, t)
 		}
 		if r.IntN(2) == 0 {
-			thresholds = append(thresholds, gib(s, 1+r.Int64N(4), time.Duration(1+r.IntN(30))*time.Second))
+			t := gib(s, 1+r.Int64N(4), time.Duration(1+r.IntN(30))*time.Second)
+			if r.IntN(2) == 0 {
+				t.MinReclaim = &Value{Quantity: *resource.NewQuantity(1<<30, resource.BinarySI)}
+			}
+			thresholds = append(thresholds, t)
 		}
 	}
 	period := time.Duration(r.IntN(40)) * time.Second
