@@ -26,23 +26,6 @@ func Chain(compares ...Compare) Compare {
 // Priority puts the lower priority first.
 func Priority(a, b *eviction.Candidate) int { return cmp.Compare(a.Pod.Priority, b.Pod.Priority) }
 
-// QoS puts BestEffort before Burstable before Guaranteed. The kubelet does not
-// rank by it; it is what is left when nothing was measured.
-func QoS(a, b *eviction.Candidate) int {
-	return cmp.Compare(qosOrder(a.Pod.QoSClass), qosOrder(b.Pod.QoSClass))
-}
-
-func qosOrder(c eviction.QoSClass) int {
-	switch c {
-	case eviction.BestEffort:
-		return 0
-	case eviction.Guaranteed:
-		return 2
-	default:
-		return 1
-	}
-}
-
 // ExceedsRequest puts pods first that use more of s than they have requested.
 // Pods without stats go before them; pods of unknown use do not exceed.
 func ExceedsRequest(s eviction.Signal) Compare {

@@ -36,7 +36,7 @@ func For(s eviction.Signal) Compare {
 	case eviction.PIDPressure:
 		return PID()
 	default:
-		return Chain(Priority, Usage(s))
+		return own(s)
 	}
 }
 
