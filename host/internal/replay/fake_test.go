@@ -19,13 +19,14 @@ import (
 // fake is a manager that does in each pass what a function says.
 type fake struct {
 	Parts
+	ctx     context.Context //nolint:containedctx // the test's
 	passes  []func(f *fake) (loop.Outcome, error)
 	made    int
 	stopped bool
 }
 
-func (f *fake) start(_ context.Context, p Parts) (Manager, func(), error) {
-	f.Parts = p
+func (f *fake) start(ctx context.Context, p Parts) (Manager, func(), error) {
+	f.Parts, f.ctx = p, ctx
 	return f, func() { f.stopped = true }, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,9 @@ func Run(ctx context.Context, s *Scenario, log *slog.Logger, start Start) (*Repl
 	c, err := Configuration(s)
 	if err != nil {
 		r.Decisions.ConfigError = err.Error()
+		if lines := strings.Split(err.Error(), "\n"); len(lines) > 1 {
+			r.Decisions.ConfigErrors = lines
+		}
 		return r, nil
 	}
 	w := newWorld(s)

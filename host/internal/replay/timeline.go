@@ -167,9 +167,9 @@ func met(t loop.MetThreshold, chosen bool, now time.Time) string {
 
 func (w *timeline) reclaim(d *StepDecision, pass *loop.Outcome) {
 	for _, r := range pass.Reclaim {
-		text := r.Step
-		if r.By != "" {
-			text += " by " + r.By
+		text := r.Step + " by " + r.By
+		if r.Step == stepContainerGC || r.Step == stepImageGC {
+			text = r.Step + " as the scenario says"
 		}
 		if r.Err != "" {
 			text += ": " + r.Err

@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A Result is how a replay stands to what was recorded.
@@ -40,6 +41,8 @@ func Check(t *Trace, r *Replay, err error) Verdict {
 	switch {
 	case d == nil && !quirks:
 		return Verdict{Result: Passed}
+	case d == nil && t.Decisions.panicked():
+		return Verdict{Skipped, "evictd instead: goes on where the recorded manager panicked"}
 	case d == nil:
 		return Verdict{Skipped, "evictd decides as recorded"}
 	case quirks:
@@ -55,4 +58,11 @@ func (s *Scenario) tell(d *Difference) string {
 		return fmt.Sprintf("%s (%s)", d, s.Steps[d.Step].Note)
 	}
 	return d.String()
+}
+
+// panicked reports whether the recorded manager crashed.
+func (d *Decisions) panicked() bool {
+	return slices.ContainsFunc(d.Steps, func(s StepDecision) bool {
+		return slices.ContainsFunc(s.Outcomes, func(o Outcome) bool { return o.Panic != "" })
+	})
 }
