@@ -180,7 +180,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		row := Row(pod, nil)
+		row := defaultRules.Row(pod, nil)
 		if row.UID == "" || row.Name == "" || len(row.UID) > maxIdentity {
 			t.Errorf("accepted %q %q", row.UID, row.Name)
 		}

@@ -103,7 +103,7 @@ func TestEffectiveRequests(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			row := Row(&v1.Pod{Spec: c.spec}, nil)
+			row := defaultRules.Row(&v1.Pod{Spec: c.spec}, nil)
 			if row.MemoryRequestBytes != c.memory || row.EphemeralStorageRequestBytes != c.diskStorage {
 				t.Errorf("memory %d, ephemeral storage %d, want %d and %d", row.MemoryRequestBytes, row.EphemeralStorageRequestBytes, c.memory, c.diskStorage)
 			}
@@ -137,7 +137,7 @@ func TestQoSClass(t *testing.T) {
 		"what the status says beats what it seems": {pod: v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSGuaranteed}}, want: eviction.Guaranteed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Row(&c.pod, nil).QoSClass; got != c.want {
+			if got := defaultRules.Row(&c.pod, nil).QoSClass; got != c.want {
 				t.Errorf("class %s, want %s", got, c.want)
 			}
 		})
@@ -181,7 +181,7 @@ func TestRow(t *testing.T) {
 			{Name: "token", Kind: "projected"},
 		},
 	}
-	row := Row(pod, containers)
+	row := defaultRules.Row(pod, containers)
 	if diff := cmp.Diff(want, row); diff != "" {
 		t.Error(diff)
 	}
