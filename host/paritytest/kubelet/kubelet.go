@@ -1,0 +1,152 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	_ "k8s.io/kubernetes/pkg/features" // the gates that a scenario may set
+
+	"github.com/evictd/evictd/host/internal/replay"
+)
+
+// Version is the release that decides.
+const Version = "k8s.io/kubernetes v1.36.3 pkg/kubelet/eviction"
+
+// Kubelet decides scenarios, one at a time: its gates and its metrics belong to
+// the whole process.
+type Kubelet struct {
+	mu      sync.Mutex
+	counter *counter
+}
+
+// New returns the kubelet. There can be one in a process.
+func New() (*Kubelet, error) {
+	c, err := newCounter()
+	if err != nil {
+		return nil, fmt.Errorf("kubelet metrics: %w", err)
+	}
+	return &Kubelet{counter: c}, nil
+}
+
+// A More has the pass made again, by copies of the manager as it was before the
+// step, until enough says so or it was made times times, and adds what is new to
+// the decision's outcomes. Of pods that rank equal those in favor are likely to
+// go.
+type More func(times int, favor []string, enough func() bool)
+
+// A Visit looks at the decision of a step.
+type Visit func(step int, d *replay.StepDecision, more More) error
+
+// Walk goes through s. Each decision has one outcome first, that of the order in
+// which the scenario lists pods.
+func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look Visit) (*replay.Decisions, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	reset, err := setGates(s.Config.FeatureGates)
+	if err != nil {
+		return nil, err
+	}
+	defer reset()
+
+	d := &replay.Decisions{SchemaVersion: replay.SchemaVersion, Oracle: Version, Scenario: s.Name, Steps: []replay.StepDecision{}}
+	if d.ConfigErrors = configErrors(&s.Config); len(d.ConfigErrors) > 0 {
+		d.ConfigError = d.ConfigErrors[0]
+		return d, nil
+	}
+	figures, err := decode(s)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRun(s, k.counter)
+	if err != nil {
+		return nil, err
+	}
+	active := slices.Clone(s.Pods)
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		active = replacePods(active, step)
+		r.clock.Step(step.Advance())
+		m := managerOf(r.manager)
+		before := m.clone()
+		first := r.step(ctx, m, step, figures[i], slices.Clone(active))
+		decision := first.decision(r.clock.Now())
+		for _, pod := range step.Admit {
+			decision.Admit = append(decision.Admit, r.admission(pod))
+		}
+		more := func(times int, favor []string, enough func() bool) {
+			for n := 0; n < times && !first.ordered() && !enough(); n++ {
+				again := r.step(ctx, before.clone(), step, figures[i], shuffle(active, favor, i, n))
+				again.add(&decision)
+			}
+		}
+		if err := look(i, &decision, more); err != nil {
+			return nil, err
+		}
+		d.Steps = append(d.Steps, decision)
+	}
+	return d, nil
+}
+
+// shuffle returns the pods in an order that a number stands for, those in favor
+// first.
+func shuffle(active []*v1.Pod, favor []string, step, n int) []*v1.Pod {
+	random := rand.New(rand.NewPCG(uint64(step), uint64(n))) //nolint:gosec // a test must be repeatable
+	pods := slices.Clone(active)
+	random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	place := func(p *v1.Pod) int {
+		if i := slices.Index(favor, string(p.UID)); i >= 0 {
+			return i
+		}
+		return len(favor)
+	}
+	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return place(a) - place(b) })
+	return pods
+}
+
+// configErrors returns what the kubelet may say against a configuration. With
+// more than one mistake it names a random one.
+func configErrors(c *replay.Config) []string {
+	var all []string
+	for range 64 {
+		if _, err := parse(c); err != nil && !slices.Contains(all, err.Error()) {
+			all = append(all, err.Error())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// setGates sets feature gates and returns how to set them back.
+func setGates(gates map[string]bool) (func(), error) {
+	gate := utilfeature.DefaultMutableFeatureGate
+	before := map[string]bool{}
+	for name := range gates {
+		for known := range gate.GetAll() {
+			if string(known) == name {
+				before[name] = gate.Enabled(known)
+			}
+		}
+	}
+	if err := gate.SetFromMap(gates); err != nil {
+		return nil, fmt.Errorf("featureGates: %w", err)
+	}
+	return func() { _ = gate.SetFromMap(before) }, nil //nolint:errcheck // they were set before
+}
+
+// replacePods applies what a step does to the active pods.
+func replacePods(active []*v1.Pod, step *replay.Step) []*v1.Pod {
+	active = slices.DeleteFunc(active, func(p *v1.Pod) bool { return slices.Contains(step.RemovePods, string(p.UID)) })
+	for _, update := range step.UpdatePods {
+		for i, p := range active {
+			if p.UID == update.UID {
+				active[i] = update
+			}
+		}
+	}
+	return append(active, step.AddPods...)
+}

@@ -1,0 +1,49 @@
+package kubelet
+
+import (
+	"context"
+	"reflect"
+	"unsafe"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/eviction"
+	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
+)
+
+// A manager is the kubelet's managerImpl, whose pass can only be reached so:
+// Start runs it in an endless loop with real sleeps between.
+type manager struct{ impl reflect.Value }
+
+// managerOf returns the managerImpl in m.
+func managerOf(m eviction.Manager) manager { return manager{reflect.ValueOf(m)} }
+
+// clone returns a copy of m. A pass replaces all that a manager remembers, but
+// for the list of thresholds, into which the first one writes.
+func (m manager) clone() manager {
+	c := manager{reflect.New(m.impl.Type().Elem())}
+	c.impl.Elem().Set(m.impl.Elem())
+	config := (*eviction.Config)(c.impl.Elem().FieldByName("config").Addr().UnsafePointer())
+	thresholds := make([]evictionapi.Threshold, len(config.Thresholds), cap(config.Thresholds))
+	copy(thresholds, config.Thresholds)
+	config.Thresholds = thresholds
+	return c
+}
+
+// synchronize is one pass.
+func (m manager) synchronize(ctx context.Context, d eviction.DiskInfoProvider, pods eviction.ActivePodsFunc) ([]*v1.Pod, error) {
+	return synchronize(m.impl.UnsafePointer(), ctx, d, pods)
+}
+
+// waitForPodsCleanup is what the kubelet's loop does with pods that a pass
+// returned.
+func (m manager) waitForPodsCleanup(cleanedUp eviction.PodCleanedUpFunc, pods []*v1.Pod) {
+	waitForPodsCleanup(m.impl.UnsafePointer(), logr.Discard(), cleanedUp, pods)
+}
+
+//go:linkname synchronize k8s.io/kubernetes/pkg/kubelet/eviction.(*managerImpl).synchronize
+func synchronize(m unsafe.Pointer, ctx context.Context, d eviction.DiskInfoProvider, pods eviction.ActivePodsFunc) ([]*v1.Pod, error) //nolint:revive // the receiver comes first
+
+//go:linkname waitForPodsCleanup k8s.io/kubernetes/pkg/kubelet/eviction.(*managerImpl).waitForPodsCleanup
+func waitForPodsCleanup(m unsafe.Pointer, log klog.Logger, cleanedUp eviction.PodCleanedUpFunc, pods []*v1.Pod)

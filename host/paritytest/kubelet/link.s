@@ -1,0 +1,1 @@
+// A Go file with functions without a body needs an assembly file beside it.

@@ -1,0 +1,58 @@
+package paritytest
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/paritytest/kubelet"
+)
+
+// The kubelet that everything here is compared with comes to each decision that
+// another program recorded of it, also where chance has a part in them.
+func TestKubeletDecidesAsRecorded(t *testing.T) {
+	files, err := filepath.Glob("../../test/traces/*.json*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	outcomes := 0
+	for _, file := range files {
+		trace, err := replay.Read(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		s, recorded := trace.Scenario, trace.Decisions
+		got, err := theKubelet.Walk(t.Context(), s, func(i int, d *replay.StepDecision, more kubelet.More) error {
+			if i >= len(recorded.Steps) {
+				return nil
+			}
+			for n := range recorded.Steps[i].Outcomes {
+				outcomes++
+				if !kubelet.Find(s, &recorded.Steps[i].Outcomes[n], d, more) {
+					t.Errorf("%s: steps[%d].outcomes[%d] is recorded, and was not found", file, i, n)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if d := replay.Compare(s, preferred(recorded), got); d != nil {
+			t.Errorf("%s: %s", file, d)
+		}
+	}
+	t.Logf("%d traces, %d outcomes", len(files), outcomes)
+}
+
+// preferred is d with one outcome for each step.
+func preferred(d *replay.Decisions) *replay.Decisions {
+	out := *d
+	out.Steps = slices.Clone(d.Steps)
+	for i := range out.Steps {
+		out.Steps[i].Outcomes = out.Steps[i].Outcomes[:1]
+	}
+	return &out
+}
