@@ -48,7 +48,7 @@ func verdictText(done replayed, v replay.Verdict) []byte {
 		b.WriteString("SKIP " + done.file + " (" + strings.Join(done.trace.Scenario.Quirks, ", ") + ")\n")
 	}
 	for line := range strings.Lines(v.Why) {
-		b.WriteString("  " + strings.TrimSpace(line) + "\n")
+		b.WriteString("  " + strings.TrimSpace(strings.TrimPrefix(line, done.file+": ")) + "\n")
 	}
 	return b.Bytes()
 }

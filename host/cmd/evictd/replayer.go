@@ -50,12 +50,22 @@ func (r *replayer) replay(ctx context.Context, file string) replayed {
 
 // run gives the manager a directory that is removed afterwards.
 func (r *replayer) run(ctx context.Context, s *replay.Scenario) (_ *replay.Replay, err error) {
-	dir, err := os.MkdirTemp("", "evictd-replay-")
+	dir, err := scratchDir(os.TempDir())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	return replay.Run(ctx, s, r.log.With("scenario", s.Name), r.starter(dir))
+}
+
+// scratchDir makes a directory below parent, or in /tmp if that is too long for
+// the plugins' sockets in it.
+func scratchDir(parent string) (string, error) {
+	const most = 38
+	if len(parent) > most {
+		parent = "/tmp"
+	}
+	return os.MkdirTemp(parent, "evictd-")
 }
 
 // each replays files, as many at a time as there are processors, and gives use

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/replay"
+)
+
+func TestWhichFilesAreScenarios(t *testing.T) {
+	files, passedOver := scenarioFiles([]string{"a.json", "README.md", "b.json.gz", "c.yaml", "d.yml.gz", "e.gz", "json"})
+	if diff := cmp.Diff([][]string{{"a.json", "b.json.gz", "c.yaml", "d.yml.gz"}, {"README.md", "e.gz", "json"}}, [][]string{files, passedOver}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPluginsStandBesideTheProgram(t *testing.T) {
+	n := newNode(t) // with plugins/memory
+	for name, c := range map[string]struct {
+		self string
+		err  error
+		want string
+	}{
+		"beside it":       {filepath.Join(n.dir, "evictd"), nil, n.plugins},
+		"none beside it":  {filepath.Join(n.dir, "bin", "evictd"), nil, config.Default().PluginDir},
+		"no path of ours": {"", errors.New("no /proc"), config.Default().PluginDir},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := pluginsBeside(func() (string, error) { return c.self, c.err }); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestReplayIsRefused(t *testing.T) {
+	n := newNode(t)
+	scenario := filepath.Join(n.dir, "a.yaml")
+	if err := os.WriteFile(scenario, []byte("step: []\nsteps: [{summary: {}, advanceSeconds: soon}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"without a file":   {nil, exitUsage, "requires at least 1 arg"},
+		"without plugins":  {[]string{"--plugin-dir", n.manifests, scenario}, exitUsage, "--plugin-dir: \"" + n.manifests + "\": has no executable in it"},
+		"other files only": {[]string{"--plugin-dir", n.plugins, "README.md"}, exitUsage, "evictd: no scenario given"},
+		"both forms":       {[]string{"--json", "--check", scenario}, exitUsage, "none of the others can be"},
+		"log level":        {[]string{"--plugin-dir", n.plugins, "--log-level", "loud", scenario}, exitUsage, `--log-level: "loud": want "debug"`},
+		"a bad scenario, all of it": {
+			[]string{"--plugin-dir", n.plugins, scenario}, exitUsage,
+			"evictd: " + scenario + `: steps[0].advanceSeconds: "soon": json: cannot unmarshal string into Go value of type float64: want a number of seconds` + "\nevictd: " + scenario + ": step: unknown field",
+		},
+		"no such file, as JSON": {[]string{"--plugin-dir", n.plugins, "--json", filepath.Join(n.dir, "absent.json")}, exitUsage, "absent.json: no such file"},
+		"a bad trace to check":  {[]string{"--plugin-dir", n.plugins, "--check", scenario}, exitFailure, "evictd: decisions differ"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := evictd(t, append([]string{"replay"}, c.args...)...)
+			if got.Code != c.code || !strings.Contains(got.Errors, c.want) {
+				t.Errorf("exit code %d, want %d\n%swant %s", got.Code, c.code, got.Errors, c.want)
+			}
+		})
+	}
+}
+
+// A refused configuration needs no plugin to run.
+func TestReplayOfARefusedConfiguration(t *testing.T) {
+	n := newNode(t)
+	scenario := filepath.Join(n.dir, "refused.yaml")
+	if err := os.WriteFile(scenario, []byte("config: {evictionHard: {foo: 1Gi}}\nsteps: [{summary: {}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := evictd(t, "replay", "--plugin-dir", n.plugins, "--json", scenario)
+	if want := `{"schemaVersion":1,"oracle":"evictd","scenario":"refused","configError":"evictionHard[\"foo\"]: unsupported`; got.Code != 0 || !strings.HasPrefix(got.Out, want) {
+		t.Errorf("exit code %d, %s%s", got.Code, got.Out, got.Errors)
+	}
+	if got := evictd(t, "replay", "--plugin-dir", n.plugins, scenario); got.Code != 0 || !strings.Contains(got.Out, "\n  refused     evictionHard") {
+		t.Errorf("exit code %d, %s%s", got.Code, got.Out, got.Errors)
+	}
+}
+
+func TestVerdictsAsText(t *testing.T) {
+	quirky := &replay.Trace{Scenario: &replay.Scenario{Quirks: []string{"panic", "other"}}}
+	for want, c := range map[string]struct {
+		done replayed
+		v    replay.Verdict
+	}{
+		"":                                     {replayed{file: "a.json"}, replay.Verdict{Result: replay.Passed}},
+		"FAIL a.json\n  one\n  two\n":          {replayed{file: "a.json"}, replay.Verdict{Result: replay.Failed, Why: "a.json: one\na.json: two"}},
+		"SKIP a.json (panic, other)\n  sane\n": {replayed{file: "a.json", trace: quirky}, replay.Verdict{Result: replay.Skipped, Why: "sane"}},
+	} {
+		if got := verdictText(c.done, c.v); string(got) != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestReplaysComeInTheirOrder(t *testing.T) {
+	var r replayer
+	files := strings.Fields(strings.Repeat("/absent/a.json /absent/b.json /absent/c.json ", 20))
+	var got []string
+	if err := r.each(t.Context(), files, func(done replayed) error {
+		got = append(got, done.file)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(files, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	full := errors.New("no space")
+	if err := r.each(t.Context(), files, func(replayed) error { return full }); !errors.Is(err, full) {
+		t.Errorf("got %v, want what use returned", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	if err := checkReplays(ctx, &out, &r, files); !errors.Is(err, errInterrupted) || out.Len() > 0 {
+		t.Errorf("interrupted: got %v and %q", err, out.String())
+	}
+}
+
+func TestScratchDirectoriesHaveShortPaths(t *testing.T) {
+	for parent, want := range map[string]string{t.TempDir(): "/tmp", "/tmp": "/tmp", "/dev/shm": "/dev/shm"} {
+		dir, err := scratchDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		if filepath.Dir(dir) != want {
+			t.Errorf("%s: got %s, want it in %s", parent, dir, want)
+		}
+	}
+}
