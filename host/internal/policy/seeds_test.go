@@ -14,7 +14,7 @@ import (
 
 var (
 	oneSeed = flag.Int("seed", -1, "run the property tests with this seed only")
-	seeds   = flag.Int("seeds", 100, "run the property tests with so many seeds")
+	seeds   = flag.Int("seeds", 40, "run the property tests with so many seeds")
 )
 
 var stateInside = cmp.AllowUnexported(State{}, pressure{}, stamp{}, source{})
