@@ -58,7 +58,8 @@ func TestReplayIsRefused(t *testing.T) {
 		"both forms":       {[]string{"--json", "--check", scenario}, exitUsage, "none of the others can be"},
 		"log level":        {[]string{"--plugin-dir", n.plugins, "--log-level", "loud", scenario}, exitUsage, `--log-level: "loud": want "debug"`},
 		"a bad scenario, all of it": {
-			[]string{"--plugin-dir", n.plugins, scenario}, exitUsage,
+			[]string{"--plugin-dir", n.plugins, scenario},
+			exitUsage,
 			"evictd: " + scenario + `: steps[0].advanceSeconds: "soon": json: cannot unmarshal string into Go value of type float64: want a number of seconds` + "\nevictd: " + scenario + ": step: unknown field",
 		},
 		"no such file, as JSON": {[]string{"--plugin-dir", n.plugins, "--json", filepath.Join(n.dir, "absent.json")}, exitUsage, "absent.json: no such file"},

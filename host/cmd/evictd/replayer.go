@@ -108,18 +108,18 @@ func (r *replayer) each(ctx context.Context, files []string, use func(replayed) 
 func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string, show func(replayed) ([]byte, error)) error {
 	var errs []error
 	err := r.each(ctx, files, func(done replayed) error {
-		if errors.Is(done.err, errInterrupted) {
+		switch {
+		case errors.Is(done.err, errInterrupted):
 			return done.err
+		case done.err == nil:
+			text, err := show(done)
+			if err != nil {
+				return failure{err}
+			}
+			return written(out.Write(text))
 		}
-		if done.err != nil {
-			errs = append(errs, done.err)
-			return nil
-		}
-		text, err := show(done)
-		if err != nil {
-			return failure{err}
-		}
-		return written(out.Write(text))
+		errs = append(errs, done.err)
+		return nil
 	})
 	return errors.Join(append(errs, err)...)
 }

@@ -124,7 +124,7 @@ func (d *decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	for _, err := range twice {
 		d.add(path, "%v", err)
 	}
-	if step, ok := v.Addr().Interface().(*Step); ok {
+	if step, ok := reflect.TypeAssert[*Step](v.Addr()); ok {
 		step.AdvanceSeconds = defaultAdvanceSeconds
 	}
 	for i, key := range keysOf(v.Type()) {

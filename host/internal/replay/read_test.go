@@ -20,8 +20,10 @@ func TestWhatAScenarioDoesNotSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := trace.Scenario
-	got := []any{s.SchemaVersion, s.Name, s.NodeName, s.FilesystemLayout, s.StartTime.UTC().String(), s.Config.EvictionPressureTransitionPeriod.Duration.String(),
-		s.Config.LocalStorageCapacityIsolation, s.Steps[0].AdvanceSeconds, s.Steps[1].AdvanceSeconds, s.Steps[1].Summary == nil, trace.Decisions == nil}
+	got := []any{
+		s.SchemaVersion, s.Name, s.NodeName, s.FilesystemLayout, s.StartTime.UTC().String(), s.Config.EvictionPressureTransitionPeriod.Duration.String(),
+		s.Config.LocalStorageCapacityIsolation, s.Steps[0].AdvanceSeconds, s.Steps[1].AdvanceSeconds, s.Steps[1].Summary == nil, trace.Decisions == nil,
+	}
 	want := []any{1, "quiet", "node", LayoutShared, "2026-01-01 12:00:00 +0000 UTC", "5m0s", true, 10.0, 0.0, true, true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -193,8 +193,10 @@ steps: [{summary: {}}]
 `)
 	_, f := run(t, s, nothing)
 	c := f.Config
-	got := []any{c.NodeName, c.Pacing, c.Layout, len(c.EvictionHard), c.EvictionSoft["pid.available"], c.EvictionSoftGracePeriod["pid.available"],
-		c.EvictionPressureTransitionPeriod.Duration, c.EvictionMaxPodGracePeriod, c.LocalStorageCapacityIsolation, c.Feature(config.FeaturePodLevelResources), len(c.EnforceNodeAllocatable), c.KernelMemcgNotification}
+	got := []any{
+		c.NodeName, c.Pacing, c.Layout, len(c.EvictionHard), c.EvictionSoft["pid.available"], c.EvictionSoftGracePeriod["pid.available"],
+		c.EvictionPressureTransitionPeriod.Duration, c.EvictionMaxPodGracePeriod, c.LocalStorageCapacityIsolation, c.Feature(config.FeaturePodLevelResources), len(c.EnforceNodeAllocatable), c.KernelMemcgNotification,
+	}
 	want := []any{"n1", config.PacingKubelet, config.LayoutKubelet, 0, "10%", "1m", time.Duration(0), int32(7), false, false, 0, false}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

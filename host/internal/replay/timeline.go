@@ -207,11 +207,10 @@ func (w *timeline) evictions(d *StepDecision, pass *loop.Outcome) {
 
 func (w *timeline) events(d *StepDecision) {
 	for _, e := range d.Outcomes[0].Events {
-		text := fmt.Sprintf("%s %s on %s %s: %s", e.Type, e.Reason, strings.ToLower(e.Kind), e.Name, e.Message)
+		w.line("event", "%s %s on %s %s: %s", e.Type, e.Reason, strings.ToLower(e.Kind), e.Name, e.Message)
 		for _, key := range sortedKeys(e.Annotations) {
-			text += fmt.Sprintf(" [%s=%s]", key, e.Annotations[key])
+			w.line("event", "  %s=%s", key, e.Annotations[key])
 		}
-		w.line("event", "%s", text)
 	}
 }
 
