@@ -45,6 +45,10 @@ type Visit func(step int, d *replay.StepDecision, more More) error
 // Walk goes through s. Each decision has one outcome first, that of the order in
 // which the scenario lists pods.
 func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look Visit) (*replay.Decisions, error) {
+	figures, err := decode(s)
+	if err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	reset, err := setGates(s.Config.FeatureGates)
@@ -57,10 +61,6 @@ func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look Visit) (*re
 	if d.ConfigErrors = configErrors(&s.Config); len(d.ConfigErrors) > 0 {
 		d.ConfigError = d.ConfigErrors[0]
 		return d, nil
-	}
-	figures, err := decode(s)
-	if err != nil {
-		return nil, err
 	}
 	r, err := newRun(s, k.counter)
 	if err != nil {

@@ -43,7 +43,7 @@ type node struct {
 	layout  string
 	step    *replay.Step
 	figures figures
-	record  *record
+	record  *Record
 	calls   int
 }
 
@@ -81,7 +81,7 @@ func (n *node) HasDedicatedContainerFs(context.Context) (bool, error) {
 }
 
 func (n *node) DeleteAllUnusedContainers(context.Context) error {
-	n.record.outcome.ReclaimCalls = append(n.record.outcome.ReclaimCalls, "container-gc")
+	n.record.Outcome.ReclaimCalls = append(n.record.Outcome.ReclaimCalls, "container-gc")
 	if n.step.Reclaim == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (n *node) DeleteAllUnusedContainers(context.Context) error {
 }
 
 func (n *node) DeleteUnusedImages(context.Context) error {
-	n.record.outcome.ReclaimCalls = append(n.record.outcome.ReclaimCalls, "image-gc")
+	n.record.Outcome.ReclaimCalls = append(n.record.Outcome.ReclaimCalls, "image-gc")
 	if n.step.Reclaim == nil {
 		return nil
 	}

@@ -13,25 +13,28 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// record notes what a manager does in a pass. It is its recorder, its kill
-// function and its garbage collector.
-type record struct {
-	outcome replay.Outcome
-	// killErrors are the step's, by uid; "*" is every pod.
-	killErrors map[string]string
-	// evicted is told before each kill, when the kill before it was counted.
-	evicted func()
+// OwnGrace is the grace period of a kill that leaves it to the pod.
+const OwnGrace = -1 << 31
+
+// A Record notes what a manager does. It is its recorder and its kill function.
+type Record struct {
+	Outcome replay.Outcome
+	// KillErrors are what kills return, by uid; "*" is every pod.
+	KillErrors map[string]string
 }
 
-func (r *record) Event(object runtime.Object, eventtype, reason, message string) {
+// Event implements record.EventRecorder.
+func (r *Record) Event(object runtime.Object, eventtype, reason, message string) {
 	r.AnnotatedEventf(object, nil, eventtype, reason, "%s", message)
 }
 
-func (r *record) Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any) {
+// Eventf implements record.EventRecorder.
+func (r *Record) Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any) {
 	r.AnnotatedEventf(object, nil, eventtype, reason, messageFmt, args...)
 }
 
-func (r *record) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, messageFmt string, args ...any) {
+// AnnotatedEventf implements record.EventRecorder.
+func (r *Record) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, messageFmt string, args ...any) {
 	e := replay.Event{Type: eventtype, Reason: reason, Message: fmt.Sprintf(messageFmt, args...), Annotations: annotations}
 	switch o := object.(type) {
 	case *v1.ObjectReference:
@@ -39,32 +42,29 @@ func (r *record) AnnotatedEventf(object runtime.Object, annotations map[string]s
 	case *v1.Pod:
 		e.Kind, e.UID, e.Name = "Pod", string(o.UID), o.Name
 	}
-	r.outcome.Events = append(r.outcome.Events, e)
+	r.Outcome.Events = append(r.Outcome.Events, e)
 }
 
-// kill is the kubelet's KillPodFunc.
-func (r *record) kill(pod *v1.Pod, isEvicted bool, grace *int64, change func(*v1.PodStatus)) error {
-	if r.evicted != nil {
-		r.evicted()
-	}
+// Kill is the kubelet's KillPodFunc.
+func (r *Record) Kill(pod *v1.Pod, isEvicted bool, grace *int64, change func(*v1.PodStatus)) error {
 	status := pod.Status.DeepCopy()
 	if change != nil {
 		change(status)
 	}
 	e := replay.Eviction{
-		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, IsEvicted: isEvicted,
+		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, GracePeriodSeconds: OwnGrace, IsEvicted: isEvicted,
 		Phase: string(status.Phase), Reason: status.Reason, Message: status.Message,
 		Conditions: changed(pod.Status.Conditions, status.Conditions),
 	}
 	if grace != nil {
 		e.GracePeriodSeconds = *grace
 	}
-	text, ok := r.killErrors[e.UID]
+	text, ok := r.KillErrors[e.UID]
 	if !ok {
-		text, ok = r.killErrors["*"]
+		text, ok = r.KillErrors["*"]
 	}
 	e.KillError = text
-	r.outcome.Evictions = append(r.outcome.Evictions, e)
+	r.Outcome.Evictions = append(r.Outcome.Evictions, e)
 	if ok {
 		return errors.New(text)
 	}

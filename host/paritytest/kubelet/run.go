@@ -26,7 +26,7 @@ type run struct {
 	admit   lifecycle.PodAdmitHandler
 	clock   *passClock
 	node    node
-	record  record
+	record  Record
 	counter *counter
 }
 
@@ -99,12 +99,12 @@ func (p *pass) add(d *replay.StepDecision) {
 // it sorts.
 func (r *run) step(ctx context.Context, m manager, step *replay.Step, f figures, pods []*v1.Pod) pass {
 	r.node.step, r.node.figures, r.node.calls = step, f, 0
-	r.record = record{killErrors: step.KillErrors}
+	r.record = Record{KillErrors: step.KillErrors}
 	ctx = klog.NewContext(ctx, logr.Discard())
 	returned, err := r.synchronize(ctx, m, pods)
 	r.count()
 	for _, pod := range returned {
-		r.record.outcome.Returned = append(r.record.outcome.Returned, string(pod.UID))
+		r.record.Outcome.Returned = append(r.record.Outcome.Returned, string(pod.UID))
 	}
 	if cleanup, ok := step.Cleanup(); ok && err == nil && returned != nil {
 		waited := r.clock.await(
@@ -112,9 +112,9 @@ func (r *run) step(ctx context.Context, m manager, step *replay.Step, f figures,
 			func(done func() bool) {
 				m.waitForPodsCleanup(func(*v1.Pod) bool { return done() }, returned)
 			}).Seconds()
-		r.record.outcome.CleanupWaitSeconds = &waited
+		r.record.Outcome.CleanupWaitSeconds = &waited
 	}
-	p := pass{outcome: r.record.outcome, calls: r.node.calls}
+	p := pass{outcome: r.record.Outcome, calls: r.node.calls}
 	p.memory, p.disk, p.pid = r.manager.IsUnderMemoryPressure(), r.manager.IsUnderDiskPressure(), r.manager.IsUnderPIDPressure()
 	if err != nil {
 		p.err = err.Error()
@@ -126,7 +126,7 @@ func (r *run) step(ctx context.Context, m manager, step *replay.Step, f figures,
 func (r *run) synchronize(ctx context.Context, m manager, pods []*v1.Pod) (returned []*v1.Pod, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.record.outcome.Panic = fmt.Sprint(p)
+			r.record.Outcome.Panic = fmt.Sprint(p)
 		}
 	}()
 	return m.synchronize(ctx, &r.node, func() []*v1.Pod { return pods })
@@ -135,12 +135,12 @@ func (r *run) synchronize(ctx context.Context, m manager, pods []*v1.Pod) (retur
 // kill counts the eviction before it: the kubelet counts after the kill.
 func (r *run) kill(pod *v1.Pod, isEvicted bool, grace *int64, change func(*v1.PodStatus)) error {
 	r.count()
-	return r.record.kill(pod, isEvicted, grace, change)
+	return r.record.Kill(pod, isEvicted, grace, change)
 }
 
 func (r *run) count() {
 	if label := r.counter.grown(); label != "" {
-		r.record.outcome.Signals = append(r.record.outcome.Signals, label)
+		r.record.Outcome.Signals = append(r.record.Outcome.Signals, label)
 	}
 }
 

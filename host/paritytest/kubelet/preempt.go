@@ -1,0 +1,58 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/preemption"
+
+	"github.com/evictd/evictd/host/internal/replay"
+)
+
+// A Rejection is a pod that was not admitted.
+type Rejection struct {
+	Pod     *v1.Pod
+	Reasons []lifecycle.PredicateFailureReason
+	// Active are the pods of the node.
+	Active []*v1.Pod
+	// KillErrors are what kills return, by uid.
+	KillErrors map[string]string
+	// FeatureGates are those that are not at their default.
+	FeatureGates map[string]bool
+}
+
+// A Response is what was done about a Rejection.
+type Response struct {
+	// Outcome has the events and the kills.
+	Outcome replay.Outcome
+	// Left are the reasons that are left.
+	Left  []lifecycle.PredicateFailureReason
+	Error string
+}
+
+// Preempt makes room for a pod as the kubelet does.
+func (k *Kubelet) Preempt(ctx context.Context, r *Rejection) (*Response, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	reset, err := setGates(r.FeatureGates)
+	if err != nil {
+		return nil, err
+	}
+	defer reset()
+	record := &Record{KillErrors: r.KillErrors}
+	handler := preemption.NewCriticalPodAdmissionHandler(func() []*v1.Pod { return slices.Clone(r.Active) }, record.Kill, record)
+	left, err := handler.HandleAdmissionFailure(klog.NewContext(ctx, logr.Discard()), r.Pod, r.Reasons)
+	return &Response{Outcome: record.Outcome, Left: left, Error: text(err)}, nil
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprint(err)
+}
