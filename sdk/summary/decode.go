@@ -159,8 +159,8 @@ func (d *decoder) rlimit(r *Rlimit) {
 }
 
 func (d *decoder) memory(m *Memory) {
-	*m = Memory{}
-	for more := d.object() && d.member(); more; more = d.member() {
+	*m = Memory{Present: d.object()}
+	for more := m.Present && d.member(); more; more = d.member() {
 		switch string(d.key) {
 		case "time":
 			d.time(&m.Time)

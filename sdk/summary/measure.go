@@ -31,7 +31,7 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 		}
 		m := eviction.Measurement{
 			UID: row.UID, State: eviction.Measured, Usage: usages[from:len(usages):len(usages)],
-			WorkingSetBytes:           pod.Memory.WorkingSetBytes,
+			WorkingSetBytes:           pod.workingSet(),
 			Processes:                 pod.Processes,
 			EphemeralStorageUsedBytes: pod.EphemeralStorage.UsedBytes,
 			Time:                      pod.timeFor(signals),
@@ -59,6 +59,15 @@ func (p *Pod) Usage(signal eviction.Signal, layout eviction.Layout, volumes []ev
 	default:
 		return 0
 	}
+}
+
+// workingSet is 0 where the part about memory has no figure: a pod whose memory
+// is known to be looked at counts as using none (memoryUsage).
+func (p *Pod) workingSet() eviction.Figure {
+	if p.Memory.Present {
+		return eviction.Some(p.Memory.WorkingSetBytes.Value)
+	}
+	return eviction.Figure{}
 }
 
 // parts are what of a pod lives on one filesystem.

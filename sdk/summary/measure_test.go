@@ -118,6 +118,15 @@ func TestAPodWithoutFiguresIsMeasured(t *testing.T) {
 	}
 }
 
+// The kubelet tells such a pod that it was using 0.
+func TestAMemoryPartWithoutAFigureIsAUseOfNothing(t *testing.T) {
+	s := decode(t, `{"node":{},"pods":[{"podRef":{"uid":"u"},"memory":{"time":null}}]}`)
+	got := measureAll(s, eviction.MeasureRequest{Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: []eviction.Pod{{UID: "u"}}}, 0)
+	if len(got) != 1 || got[0].WorkingSetBytes != eviction.Some(0) {
+		t.Errorf("measurements = %+v, want a working set of 0", got)
+	}
+}
+
 func TestSumsEndAtTheEndsOfInt64(t *testing.T) {
 	for _, c := range []struct{ a, b, want int64 }{
 		{math.MaxInt64, 1, math.MaxInt64},

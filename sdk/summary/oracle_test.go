@@ -14,11 +14,11 @@ import (
 // the decoder that the kubelet's clients use.
 type oracle struct {
 	Node *struct {
-		NodeName         string       `json:"nodeName"`
-		Memory           oracleMemory `json:"memory"`
+		NodeName         string        `json:"nodeName"`
+		Memory           *oracleMemory `json:"memory"`
 		SystemContainers []struct {
-			Name   string       `json:"name"`
-			Memory oracleMemory `json:"memory"`
+			Name   string        `json:"name"`
+			Memory *oracleMemory `json:"memory"`
 		} `json:"systemContainers"`
 		Fs      oracleFs `json:"fs"`
 		Runtime struct {
@@ -37,7 +37,7 @@ type oracle struct {
 			Namespace string `json:"namespace"`
 			UID       string `json:"uid"`
 		} `json:"podRef"`
-		Memory           oracleMemory `json:"memory"`
+		Memory           *oracleMemory `json:"memory"`
 		EphemeralStorage struct {
 			Time       oracleTime `json:"time"`
 			UsedBytes  *uint64    `json:"usedBytes"`
@@ -137,7 +137,10 @@ func (o *oracle) summary() *Summary {
 }
 
 func (m *oracleMemory) memory() Memory {
-	return Memory{Time: m.Time.Time, AvailableBytes: figure(m.AvailableBytes), WorkingSetBytes: figure(m.WorkingSetBytes)}
+	if m == nil {
+		return Memory{}
+	}
+	return Memory{Present: true, Time: m.Time.Time, AvailableBytes: figure(m.AvailableBytes), WorkingSetBytes: figure(m.WorkingSetBytes)}
 }
 
 func (f *oracleFs) filesystem() Filesystem {

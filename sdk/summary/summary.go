@@ -40,6 +40,8 @@ type SystemContainer struct {
 
 // Memory is the memory of a node, pod or container.
 type Memory struct {
+	// Present: the source has this part, whatever is missing in it.
+	Present         bool
 	Time            time.Time
 	AvailableBytes  eviction.Figure
 	WorkingSetBytes eviction.Figure

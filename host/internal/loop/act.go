@@ -131,7 +131,8 @@ func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, o evictio
 	first := r.order[0]
 	victim := podByUID(candidates, first.UID)
 	measured := l.measureVictim(ctx, p, t.Signal, victim, r.measured[first.UID])
-	message, annotations := policy.Message(victim.API, t, o, measured)
+	gates := policy.Gates{PodLevelResources: l.Settings.PodLevelResources}
+	message, annotations := gates.Message(victim.API, t, o, measured)
 	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, victim.API.Spec.TerminationGracePeriodSeconds)
 	k := newKill(victim, t.Signal, override, message, annotations)
 	k.Pressure = true

@@ -56,8 +56,13 @@ func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error
 		return fs.inForce, nil
 	}
 	l.Log.Info("layout of the filesystems", "layout", layout.String(), "former", fs.layout.String())
+	first := fs.layout == 0
 	fs.layout = layout
-	return l.derive(), nil
+	d := l.derive()
+	if first {
+		return d.First, nil
+	}
+	return d.Derived, nil
 }
 
 // withContainerFs adds the signals of writable layers that thresholds may be
@@ -93,16 +98,15 @@ func layoutOf(r *eviction.LayoutReport) eviction.Layout {
 	}
 }
 
-// derive puts the thresholds in force that follow from configuration and layout,
-// and returns those that the pass looks at which has found the layout.
-func (l *Loop) derive() []policy.Threshold {
+// derive puts the thresholds in force that follow from configuration and layout.
+func (l *Loop) derive() policy.ContainerFs {
 	fs := &l.filesystems
 	d := policy.WithContainerFs(l.Settings.Thresholds, fs.layout)
 	for _, t := range d.Dropped {
 		l.Log.Warn("configured threshold does not stand, it follows from another one", "signal", t.Signal, "threshold", t.Value.String())
 	}
 	fs.inForce = d.Derived
-	return d.First
+	return d
 }
 
 func (l *Loop) noteLayoutProblem(message, problem string) {

@@ -134,7 +134,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		threshold := Threshold{Signal: eviction.Signal(signal), Value: Value{Percentage: math.Float32frombits(part), IsPercentage: part != 0}}
 		o := eviction.Observation{Signal: threshold.Signal, State: eviction.Observed, Available: available, Capacity: capacity}
-		text, annotations := Message(pod, threshold, o, m)
+		text, annotations := defaultGates.Message(pod, threshold, o, m)
 		if !strings.HasPrefix(text, "The node was low on resource: ") || !strings.HasSuffix(text, ". ") {
 			t.Fatalf("message %q", text)
 		}

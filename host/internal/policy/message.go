@@ -25,11 +25,6 @@ type Gates struct {
 	PodLevelResources bool
 }
 
-// Message is Gates.Message with the kubelet's default gates.
-func Message(pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
-	return Gates{PodLevelResources: true}.Message(pod, t, o, m)
-}
-
 // Message returns what a victim of t is told, and the annotations of its event:
 // the node's figures before reclaim, and which containers use more than they
 // asked for (evictionMessage, getThresholdMetInfo). Every sentence ends with a

@@ -20,6 +20,9 @@ func requests(of ...string) v1.ResourceRequirements {
 	return r
 }
 
+// defaultGates are as in a kubelet that was told nothing.
+var defaultGates = Gates{PodLevelResources: true}
+
 func TestMessage(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{
 		InitContainers: []v1.Container{{Name: "side"}},
@@ -96,7 +99,7 @@ func TestMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := eviction.Observation{Signal: c.signal, State: eviction.Observed, Available: c.available, Capacity: c.capacity}
-			text, annotations := Message(c.pod, thresholds[0], o, c.measurement)
+			text, annotations := defaultGates.Message(c.pod, thresholds[0], o, c.measurement)
 			if diff := cmp.Diff(c.want, text); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
