@@ -17,13 +17,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Decide returns what evictd decides in s.
-func Decide(ctx context.Context, s *replay.Scenario, log *slog.Logger) (*replay.Decisions, error) {
-	r, err := replay.Run(ctx, s, log, start)
-	if err != nil {
-		return nil, err
-	}
-	return r.Decisions, nil
+// Replay takes evictd through s.
+func Replay(ctx context.Context, s *replay.Scenario, log *slog.Logger) (*replay.Replay, error) {
+	return replay.Run(ctx, s, log, start)
 }
 
 func start(ctx context.Context, parts replay.Parts) (_ replay.Manager, _ func(), err error) {

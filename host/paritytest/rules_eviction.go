@@ -1,0 +1,84 @@
+package paritytest
+
+import (
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/replay"
+)
+
+func (h *history) eviction(e *replay.Eviction, label string) {
+	pod := h.pods[e.UID]
+	if limit, is := strings.CutSuffix(label, ".limit"); is {
+		h.note(true, "10 "+limit+" limit")
+		h.note(len(h.want.Outcomes[0].Evictions) > 1, "10 several pods in a pass")
+		return
+	}
+	h.note(true, "12 evicted for "+label+", "+h.scenario.FilesystemLayout+" layout")
+	h.note(strings.HasPrefix(label, "containerfs"), "5 containerfs threshold")
+	h.note(label == "allocatableMemory.available", "4 allocatable memory")
+	h.note(e.KillError != "", "12 a kill error still counts")
+	h.note(strings.Contains(e.Message, "Container "), "12 containers in the message")
+	h.note(strings.Contains(e.Message, "Container i"), "12 init containers in the message")
+	h.note(strings.Contains(e.Message, "Pod "+pod.Name), "12 resources of the pod in the message")
+	h.note(h.scenario.Config.FeatureGates != nil, "3 feature gates")
+	for _, c := range pod.Status.Conditions {
+		h.note(c.Type == v1.DisruptionTarget, "12 DisruptionTarget is replaced")
+	}
+	if c := h.pass.Chosen; c >= 0 && h.pass.Thresholds[c].GracePeriod != "" {
+		own := pod.Spec.TerminationGracePeriodSeconds
+		h.note(own == nil, "12 soft, the pod has no grace period")
+		h.note(own != nil && *own <= e.GracePeriodSeconds, "12 soft, the pod's grace period")
+		h.note(own != nil && *own > e.GracePeriodSeconds, "12 soft, grace period is capped")
+	}
+	h.spec(pod)
+}
+
+// spec tells what in the victim's spec went into its rank.
+func (h *history) spec(pod *v1.Pod) {
+	h.note(len(pod.Spec.Overhead) > 0, "11 victim with overhead")
+	h.note(pod.Spec.Resources != nil, "11 victim with resources of the pod")
+	h.note(h.resized, "11 after a resize in place")
+	for _, c := range pod.Spec.InitContainers {
+		h.note(c.RestartPolicy != nil, "11 victim with sidecars")
+		h.note(c.RestartPolicy == nil, "11 victim with init containers")
+	}
+}
+
+func (h *history) ranking() {
+	if h.pass.Chosen < 0 || h.pass.ReclaimSufficed {
+		return
+	}
+	evicted := len(h.want.Outcomes[0].Evictions)
+	h.note(len(h.pass.Ranking) == 0 && evicted == 0, "14 nobody may be evicted")
+	if evicted == 0 || len(h.pass.Ranking) == 0 {
+		return
+	}
+	h.note(true, "11 ranking by "+resource(string(h.pass.Thresholds[h.pass.Chosen].Signal))+", "+h.scenario.FilesystemLayout+" layout")
+	h.note(h.pass.Ranking[0].State == "no stats", "11 missing stats first")
+	h.note(len(h.want.Outcomes) > 1, "11 and 9 chance decides")
+	h.note(len(h.pass.Ranking) > 12, "11 more than a dozen pods")
+	for _, p := range h.pods {
+		h.note(critical(p), "14 critical pods in the node")
+	}
+}
+
+// amount is what a threshold wants of a capacity.
+func amount(t loop.MetThreshold, capacity int64) int64 {
+	if t.Percentage != "" {
+		part, err := strconv.ParseFloat(t.Percentage, 32)
+		if err != nil {
+			return 0
+		}
+		return int64(float64(capacity) * float64(float32(part)))
+	}
+	q, err := apiresource.ParseQuantity(t.Quantity)
+	if err != nil {
+		return 0
+	}
+	return q.Value()
+}
