@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -141,9 +142,13 @@ func conditions(pass loop.Outcome, err error, d StepDecision) []string {
 	return out
 }
 
-// explain fills in which thresholds were met and counted.
+// explain fills in which thresholds were met and counted, the most urgent first.
 func explain(d *StepDecision, pass loop.Outcome) {
-	for _, t := range pass.Thresholds {
+	thresholds := slices.Clone(pass.Thresholds)
+	slices.SortStableFunc(thresholds, func(a, b loop.MetThreshold) int {
+		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(a.Signal, b.Signal))
+	})
+	for _, t := range thresholds {
 		text := Threshold{
 			Signal: string(t.Signal), Operator: operator, Quantity: t.Quantity, Percentage: t.Percentage,
 			GracePeriod: t.GracePeriod, MinReclaim: t.MinReclaim,
@@ -156,6 +161,18 @@ func explain(d *StepDecision, pass loop.Outcome) {
 			d.Actionable = append(d.Actionable, text)
 		}
 	}
+}
+
+// urgency puts memory before all else, and hard thresholds before soft ones.
+func urgency(t loop.MetThreshold) int {
+	u := 0
+	if d, _ := eviction.Builtin(t.Signal); d.Condition != eviction.MemoryPressure {
+		u += 2
+	}
+	if t.GracePeriod != "" {
+		u++
+	}
+	return u
 }
 
 func labels(pass loop.Outcome) []string {
