@@ -151,7 +151,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	end()
 	<-served
 	<-supervised
-	return errors.Join(failed, m.close())
+	return errors.Join(failed, m.close()) //nolint:contextcheck // ctx has ended
 }
 
 func (m *Manager) tellReady(ctx context.Context) {

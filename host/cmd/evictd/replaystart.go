@@ -12,7 +12,7 @@ import (
 func (r *replayer) starter(runDir string) replay.Start {
 	return func(ctx context.Context, parts replay.Parts) (replay.Manager, func(), error) {
 		parts.Config.PluginDir, parts.Config.RunDir = r.pluginDir, runDir
-		m, err := host.NewEmbedded(embedding(parts))
+		m, err := host.NewEmbedded(embedding(parts)) //nolint:contextcheck // closing what it could not use takes no context
 		if err != nil {
 			return nil, nil, err
 		}

@@ -23,7 +23,7 @@ type filesystems struct {
 
 // wantsLayout reports whether a pass for k asks how the filesystems are laid out.
 func (l *Loop) wantsLayout(k look) bool {
-	return k.full && !(l.Settings.LayoutOnce && l.filesystems.asked)
+	return k.full && (!l.Settings.LayoutOnce || !l.filesystems.asked)
 }
 
 // settleLayout takes what the layout's owner says, nil for nothing, and returns
@@ -39,11 +39,11 @@ func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error
 		if fs.layout == 0 {
 			return nil, fmt.Errorf("eviction manager: failed to get HasDedicatedImageFs: %s", r.ImageFsErr)
 		}
-		l.noteLayoutProblem("where images live is not known any more, what was known stays", r.ImageFsErr)
+		l.noteLayoutProblem("images", r.ImageFsErr)
 		return fs.inForce, nil
 	}
 	if r.ContainerFsErr != "" {
-		l.noteLayoutProblem("where writable layers live is not known, they count as being with the images", r.ContainerFsErr)
+		l.noteLayoutProblem("writable layers", r.ContainerFsErr)
 		if fs.layout != 0 {
 			return fs.inForce, nil
 		}
@@ -109,10 +109,12 @@ func (l *Loop) derive() policy.ContainerFs {
 	return d
 }
 
-func (l *Loop) noteLayoutProblem(message, problem string) {
+// noteLayoutProblem tells once why it is not known where something lives. What was
+// known stays; writable layers else count as being with the images.
+func (l *Loop) noteLayoutProblem(of, problem string) {
 	if l.filesystems.problem != problem {
 		l.filesystems.problem = problem
-		l.Log.Warn(message, "layout", l.filesystems.layout.String(), "error", problem)
+		l.Log.Warn("layout of the filesystems is not known", "of", of, "layout", l.filesystems.layout.String(), "error", problem)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -17,9 +15,9 @@ type limits struct {
 	checking bool
 
 	mu sync.Mutex
-	// has remembers which active pods have such limits at all. Most have none, and
-	// a pod that has changed is another object.
-	has map[*v1.Pod]bool
+	// has remembers, by API object, which active pods have such limits at all.
+	// Most have none, and a pod that has changed is another object.
+	has map[any]bool
 }
 
 // A storageUse is what local storage was measured to be used by those pods that
@@ -88,7 +86,7 @@ func (l *Loop) measureStorage(ctx context.Context, roster Roster, at sight, limi
 func (l *Loop) limited(s pods.Snapshot) []pods.Pod {
 	l.limits.mu.Lock()
 	defer l.limits.mu.Unlock()
-	has := make(map[*v1.Pod]bool, len(s.Pods))
+	has := make(map[any]bool, len(s.Pods))
 	var out []pods.Pod
 	for _, p := range s.Pods {
 		if !p.HasManifest {

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-
 	"slices"
 	"time"
 
