@@ -115,7 +115,7 @@ func (m *maker) container(name string, kind v1.PodQOSClass) v1.Container {
 	if m.in(25) {
 		set(&c.Resources.Requests, v1.ResourceEphemeralStorage, bytes())
 	}
-	if m.in(20) {
+	if m.in(m.limits) {
 		set(&c.Resources.Limits, v1.ResourceEphemeralStorage, pick(m.dice, "1Gi", "2Gi", "500Mi", "1500M", "0"))
 	}
 	return c
@@ -146,12 +146,10 @@ func (m *maker) volumes(p *v1.Pod) {
 	for i := range pick(m.dice, 0, 0, 1, 1, 2, 3) {
 		v := v1.Volume{Name: fmt.Sprintf("v%d", i)}
 		switch m.IntN(12) {
-		case 0, 1, 2:
+		case 0, 1, 2, 3, 4:
 			v.EmptyDir = &v1.EmptyDirVolumeSource{}
-		case 3, 4:
-			v.EmptyDir = &v1.EmptyDirVolumeSource{SizeLimit: ptr(resource.MustParse(pick(m.dice, "1Gi", "512Mi", "1500M", "0")))}
 		case 5:
-			v.EmptyDir = &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: ptr(resource.MustParse("1Gi"))}
+			v.EmptyDir = &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}
 		case 6:
 			v.HostPath = &v1.HostPathVolumeSource{Path: "/x"}
 		case 7:
@@ -164,6 +162,9 @@ func (m *maker) volumes(p *v1.Pod) {
 			v.GitRepo = &v1.GitRepoVolumeSource{Repository: "r"}
 		case 11:
 			v.Projected = &v1.ProjectedVolumeSource{}
+		}
+		if v.EmptyDir != nil && m.in(m.limits) {
+			v.EmptyDir.SizeLimit = ptr(resource.MustParse(pick(m.dice, "1Gi", "512Mi", "1500M", "0")))
 		}
 		p.Spec.Volumes = append(p.Spec.Volumes, v)
 	}

@@ -17,7 +17,7 @@ const extended = "example.com/gpu"
 
 // Rejection makes a pod that was not admitted, and the pods that are there.
 func Rejection(seed int64, gates map[string]bool) *kubelet.Rejection {
-	m := &maker{dice: dice{rand.New(rand.NewPCG(uint64(seed), 1))}, now: start} //nolint:gosec // it must be repeatable
+	m := &maker{dice: dice{rand.New(rand.NewPCG(uint64(seed), 1))}, now: start, limits: 10} //nolint:gosec // it must be repeatable
 	r := &kubelet.Rejection{FeatureGates: gates}
 	for range pick(m.dice, 0, 1, 3, 5, 8, 12, 25) {
 		p := m.pod()

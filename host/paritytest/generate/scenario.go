@@ -31,6 +31,9 @@ type maker struct {
 	// pods are those that are active, born counts all there ever were.
 	pods []*v1.Pod
 	born int
+	// limits is how many of a hundred containers and volumes have limits for local
+	// storage. Where pods go for them nobody goes for pressure.
+	limits int
 	// forgetful makes a source leave out what volumes use.
 	forgetful bool
 }
@@ -48,6 +51,7 @@ func Scenario(seed int64) *replay.Scenario {
 			NodeName:      "node-1",
 		},
 	}
+	m.limits = pick(m.dice, 0, 1, 1, 3, 25)
 	m.s.FilesystemLayout = pick(m.dice, replay.LayoutShared, replay.LayoutImageFs, replay.LayoutContainerFs)
 	m.s.Config = m.config()
 	m.quirks()

@@ -9,7 +9,7 @@ import (
 // patience is how often a pass is made again before an outcome counts as one that
 // the kubelet cannot come to. One threshold of a dozen and one pod of a hundred
 // that rank equal can be what chance has to pick.
-const patience = 4000
+const patience = 2000
 
 // Judge returns where what others decided in s differs from all that the kubelet
 // may decide, nil if nowhere, and what the kubelet decided.

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
 	_ "k8s.io/kubernetes/pkg/features" // the gates that a scenario may set
 
 	"github.com/evictd/evictd/host/internal/replay"
@@ -26,6 +28,7 @@ type Kubelet struct {
 
 // New returns the kubelet. There can be one in a process.
 func New() (*Kubelet, error) {
+	klog.SetLogger(logr.Discard()) // what the kubelet logs without being given a logger
 	c, err := newCounter()
 	if err != nil {
 		return nil, fmt.Errorf("kubelet metrics: %w", err)
