@@ -45,12 +45,14 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 		}
 		l.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
 	}
-	l.take(ctx, p, t, p.observed[t.Signal], p.assessment.Actionable)
+	l.take(ctx, p, t, p.observed, p.assessment.Actionable)
 }
 
-// take ranks the pods for t, of which o was observed, and has the first one
-// evicted. If it cannot, the pass is incomplete.
-func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, actionable []policy.Threshold) {
+// take ranks the pods for t and has the first one evicted. observed is what was
+// seen before any reclaim, of which actionable could be acted on. If it cannot,
+// the pass is incomplete.
+func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, actionable []policy.Threshold) {
+	o := observed[t.Signal]
 	snapshot, err := l.active(ctx, p)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -66,7 +68,7 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, o eviction
 		return
 	}
 	p.did.ranking, p.did.candidates = r, candidates
-	l.statsAge(actionable, p.observed)
+	l.statsAge(actionable, observed)
 	if len(r.order) == 0 {
 		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", o.Available,
 			"active", len(snapshot.Pods), "candidates", len(candidates), "ranker", r.by)

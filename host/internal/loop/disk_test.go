@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -244,7 +245,7 @@ func TestLimitsAreCheckedBesideTheLoop(t *testing.T) {
 	})
 }
 
-func TestAnUnknownLayoutEndsThePassUntilItIsKnown(t *testing.T) {
+func TestAnUnknownLayoutLeavesTheDisksUntilItIsKnown(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()
 		d.available = gi
@@ -260,6 +261,38 @@ func TestAnUnknownLayoutEndsThePassUntilItIsKnown(t *testing.T) {
 		n.after(10 * time.Second)
 		if !n.loop.Under(eviction.DiskPressure) || n.loop.Snapshot().Layout != "shared" {
 			t.Errorf("no pressure in layout %q, want it as soon as the layout is known", n.loop.Snapshot().Layout)
+		}
+	})
+}
+
+// A runtime that does not answer must not keep memory from being looked after.
+func TestAnUnknownLayoutDoesNotHoldUpMemory(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.layout = &eviction.LayoutReport{ImageFsErr: "no such device"}
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.MemoryNotifications = false
+		n.run(s, rundir.State{})
+		n.set(gi / 2)
+		n.after(15 * time.Second)
+		if n.count("kill big") != 1 {
+			t.Errorf("story %q, want big killed", n.story())
+		}
+	})
+}
+
+// The kubelet's manager does, and with layout: kubelet so does evictd.
+func TestAskedOnceAnUnknownLayoutEndsThePass(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.layout = &eviction.LayoutReport{ImageFsErr: "no such device"}
+		n.available, n.onRequest = gi/2, true
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.LayoutOnce = true
+		n.run(s, rundir.State{})
+		o, err := n.loop.Synchronize(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "no such device") || len(o.Evicted) > 0 {
+			t.Errorf("outcome %+v, %v; want the error and nothing else", o, err)
 		}
 	})
 }

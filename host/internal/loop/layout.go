@@ -27,8 +27,8 @@ func (l *Loop) wantsLayout(k look) bool {
 }
 
 // settleLayout takes what the layout's owner says, nil for nothing, and returns
-// the thresholds that this pass is to look at. An error ends the pass: without
-// the layout its thresholds would be the wrong ones. Once a layout is known it
+// the thresholds that this pass is to look at. It is an error if the layout is not
+// known, without which thresholds of disks would be the wrong ones. Once a layout is known it
 // stays until another one is.
 func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error) {
 	fs := &l.filesystems
@@ -63,6 +63,19 @@ func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error
 		return d.First, nil
 	}
 	return d.Derived, nil
+}
+
+// withoutLayout makes the disks' signals unknown, for want of the layout, and goes
+// on with the others: the kubelet's manager does nothing at all then, and memory
+// would run out meanwhile.
+func (l *Loop) withoutLayout(observed map[eviction.Signal]eviction.Observation, why error) []policy.Threshold {
+	l.noteLayoutProblem("images", why.Error())
+	for s := range observed {
+		if familyOf(s) == eviction.DiskPressure {
+			observed[s] = eviction.Observation{Signal: s, Err: why.Error()}
+		}
+	}
+	return l.filesystems.inForce
 }
 
 // withContainerFs adds the signals of writable layers that thresholds may be

@@ -31,7 +31,7 @@ type storageUse struct {
 // whether one was, which is a pass's whole action then; when the pass does not
 // wait, pods are measured beside the loop and it never is.
 func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
-	if !l.Settings.LocalStorageLimits || !p.look.full || len(p.roster.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
+	if !l.Settings.LocalStorageLimits || !p.look.full || l.filesystems.layout == 0 || len(p.roster.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
 	}
 	if p.waits {

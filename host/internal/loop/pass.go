@@ -96,8 +96,11 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		return err
 	}
 	inForce, err := l.settleLayout(report)
-	if err != nil {
+	switch {
+	case err != nil && l.Settings.LayoutOnce:
 		return err
+	case err != nil:
+		inForce = l.withoutLayout(observed, err)
 	}
 	p.now, p.observed = l.Now(), observed
 	l.noteObserved(signals, observed)

@@ -106,7 +106,7 @@ func (l *Loop) reclaim(ctx context.Context, p *pass, c *cleaning) {
 				return
 			}
 		}
-		l.take(ctx, p, c.threshold, c.before[c.threshold.Signal], c.actionable)
+		l.take(ctx, p, c.threshold, c.before, c.actionable)
 		return
 	}
 	l.cleanings[f] = true
@@ -127,15 +127,20 @@ func (l *Loop) afterGroup(ctx context.Context, c *cleaning) {
 	defer p.end()
 	defer func() { l.nextFull = time.Now() }()
 	switch {
+	case !l.inForce(c.threshold): // a reload has done away with it
 	case l.reclaimed(ctx, p, c) || ctx.Err() != nil:
 	case len(c.groups) > 0:
 		l.reclaim(ctx, p, c)
 	case l.busy():
 		l.shorten(c.threshold)
 	default:
-		l.take(ctx, p, c.threshold, c.before[c.threshold.Signal], c.actionable)
+		l.take(ctx, p, c.threshold, c.before, c.actionable)
 		l.publishEvictions()
 	}
+}
+
+func (l *Loop) inForce(t policy.Threshold) bool {
+	return slices.ContainsFunc(l.filesystems.inForce, func(u policy.Threshold) bool { return u.Key() == t.Key() })
 }
 
 // reclaimed looks at the node after a group and reports whether every threshold
