@@ -14,14 +14,28 @@ func appendText(b []byte, n protowire.Number, s string) []byte {
 	if s == "" {
 		return b
 	}
-	return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), text(s))
+	s = text(s)
+	return append(appendUvarint(appendTag(b, n, protowire.BytesType), uint64(len(s))), s...)
 }
 
 func appendInt(b []byte, n protowire.Number, v int64) []byte {
 	if v == 0 {
 		return b
 	}
-	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), uint64(v))
+	return appendUvarint(appendTag(b, n, protowire.VarintType), uint64(v))
+}
+
+// appendTag and appendUvarint are those of protowire with the common case, one
+// byte, inlined.
+func appendTag(b []byte, n protowire.Number, t protowire.Type) []byte {
+	return appendUvarint(b, protowire.EncodeTag(n, t))
+}
+
+func appendUvarint(b []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(b, byte(v))
+	}
+	return protowire.AppendVarint(b, v)
 }
 
 func appendBool(b []byte, n protowire.Number, v bool) []byte {
@@ -31,7 +45,7 @@ func appendBool(b []byte, n protowire.Number, v bool) []byte {
 // beginMessage starts a nested message; what is appended until endMessage(b, at)
 // is its content.
 func beginMessage(b []byte, n protowire.Number) (out []byte, at int) {
-	b = append(protowire.AppendTag(b, n, protowire.BytesType), 0)
+	b = append(appendTag(b, n, protowire.BytesType), 0)
 	return b, len(b)
 }
 
@@ -39,6 +53,10 @@ func beginMessage(b []byte, n protowire.Number) (out []byte, at int) {
 // length needs more than the one byte kept for it.
 func endMessage(b []byte, at int) []byte {
 	n := len(b) - at
+	if n < 0x80 {
+		b[at-1] = byte(n)
+		return b
+	}
 	if more := protowire.SizeVarint(uint64(n)) - 1; more > 0 {
 		var room [9]byte
 		b = append(b, room[:more]...)

@@ -77,7 +77,7 @@ func gaveUp(ctx context.Context) error {
 // text makes s valid UTF-8. Protobuf refuses a whole message for one bad byte,
 // and a pod's odd annotation must not cost the call.
 func text(s string) string {
-	if utf8.ValidString(s) {
+	if valid(s) {
 		return s
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")

@@ -358,3 +358,16 @@ func TestStatusCodes(t *testing.T) {
 		})
 	}
 }
+
+func TestValid(t *testing.T) {
+	for _, s := range []string{"", "ok", "seven b", "eight by", "3f2a9b1c-7d4e-4f60-8a2b-000000000001", "größe", "eight bytes and größe", "ends in ö"} {
+		if !valid(s) {
+			t.Errorf("%q is not valid", s)
+		}
+		for at := range len(s) + 1 {
+			if bad := s[:at] + "\xff" + s[at:]; valid(bad) {
+				t.Errorf("%q is valid", bad)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -12,8 +13,8 @@ type measureRequest struct {
 	pods podEncoder
 }
 
-func (m *measureRequest) encode() []byte {
-	b := make([]byte, 0, 256+len(m.Pods)*256)
+func (m *measureRequest) encode(b []byte) []byte {
+	b = slices.Grow(b, 256+len(m.Pods)*256)
 	b = appendInt(b, 1, int64(m.Pass))
 	b = appendInt(b, 2, int64(views.encode(m.View)))
 	b = appendInt(b, 3, int64(details.encode(m.Detail)))
@@ -58,7 +59,7 @@ func (m *measureRequest) decode(s string) error {
 // measurementChunk is a MeasureResponse that is written as measurements come.
 type measurementChunk []byte
 
-func (c measurementChunk) encode() []byte { return c }
+func (c measurementChunk) encode(b []byte) []byte { return append(b, c...) }
 
 func (c measurementChunk) with(m *eviction.Measurement) measurementChunk {
 	b, at := beginMessage(c, 1)

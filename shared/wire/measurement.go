@@ -47,7 +47,7 @@ func appendFigure(b []byte, n protowire.Number, f eviction.Figure) []byte {
 	if !f.OK {
 		return b
 	}
-	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), uint64(f.Value))
+	return appendUvarint(appendTag(b, n, protowire.VarintType), uint64(f.Value))
 }
 
 func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {

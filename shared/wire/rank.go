@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -15,8 +16,8 @@ type rankRequest struct {
 	pods podEncoder
 }
 
-func (q *rankRequest) encode() []byte {
-	b := make([]byte, 0, 256+len(q.Candidates)*384)
+func (q *rankRequest) encode(b []byte) []byte {
+	b = slices.Grow(b, 256+len(q.Candidates)*384)
 	b = appendInt(b, 1, int64(q.Pass))
 	b = appendText(b, 2, string(q.Signal))
 	b = appendText(b, 3, string(q.Unit))
@@ -113,8 +114,8 @@ type rankResponse struct {
 	atMost int
 }
 
-func (k *rankResponse) encode() []byte {
-	b := make([]byte, 0, 64+len(k.ranking)*128)
+func (k *rankResponse) encode(b []byte) []byte {
+	b = slices.Grow(b, 64+len(k.ranking)*128)
 	var at int
 	for i := range k.ranking {
 		b, at = beginMessage(b, 1)

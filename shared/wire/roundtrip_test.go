@@ -65,7 +65,7 @@ func byHand[D any](t *testing.T, name string, message func(*D) outgoing, referen
 			for _, a := range adjust {
 				a(&want)
 			}
-			written := message(&want).encode()
+			written := message(&want).encode(nil)
 
 			ref := reference(want)
 			generated := ref.ProtoReflect().New().Interface()

@@ -17,24 +17,35 @@ import (
 
 // programs are what is measured, as it is shipped.
 type programs struct {
-	evictd, pluginDir, memory string
+	evictd string
+	// pluginDir has those plugins that need nothing but the node; allPlugins has
+	// all that come with evictd.
+	pluginDir, allPlugins string
 }
+
+func (p programs) plugin(name string) string { return filepath.Join(p.allPlugins, name) }
 
 // getPrograms puts them below dir: those in bin, or without it newly built ones.
 // Those in bin are copied, for evictd does not trust every directory.
 func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
-	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins")}
-	p.memory = filepath.Join(p.pluginDir, "memory")
-	if err := os.Mkdir(p.pluginDir, 0o755); err != nil {
+	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins"), allPlugins: filepath.Join(dir, "all-plugins")}
+	if err := errors.Join(os.Mkdir(p.pluginDir, 0o755), os.Mkdir(p.allPlugins, 0o755)); err != nil {
 		return p, err
 	}
-	if bin == "" {
-		return p, errors.Join(build(ctx, p.evictd, "host/cmd/evictd"), build(ctx, p.memory, "plugins/memory/cmd/memory"))
+	get := func(out, built, pkg string) error {
+		if bin == "" {
+			return build(ctx, out, pkg)
+		}
+		return evictd.Install(filepath.Join(bin, built), out)
 	}
-	return p, errors.Join(
-		evictd.Install(filepath.Join(bin, "evictd"), p.evictd),
-		evictd.Install(filepath.Join(bin, "plugins", "memory"), p.memory),
-	)
+	errs := []error{get(p.evictd, "evictd", "host/cmd/evictd")}
+	for _, name := range []string{"memory", "disk", "pid"} {
+		errs = append(errs, get(p.plugin(name), "plugins/"+name, "plugins/"+name+"/cmd/"+name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return p, err
+	}
+	return p, evictd.Install(p.plugin("memory"), filepath.Join(p.pluginDir, "memory"))
 }
 
 func build(ctx context.Context, out, pkg string) error {

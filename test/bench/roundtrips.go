@@ -14,20 +14,22 @@ import (
 // memorySignals are what a pass asks the memory plugin for by default.
 var memorySignals = []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable}
 
+var roundTripColumns = []column{
+	{"p50_us", "p50", 0},
+	{"p99_us", "p99", 0},
+	{"allocs", "allocs/op", 0},
+	{"alloc_kib", "KiB/op", 0},
+	{"peer_p50_us", "peer p50", 0},
+	{"ratio", "ratio", 2},
+	{"rounds", "rounds", 0},
+}
+
 // roundTrips measures the calls of a pass, from the host's side, through the
 // process of the memory plugin and over real cgroups.
 func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 	p := &part{
-		Title: "Round trips through the memory plugin's process (AutoMTLS, unix socket), µs",
-		Columns: []column{
-			{"p50_us", "p50", 0},
-			{"p99_us", "p99", 0},
-			{"allocs", "allocs/op", 0},
-			{"alloc_kib", "KiB/op", 0},
-			{"peer_p50_us", "peer p50", 0},
-			{"ratio", "ratio", 2},
-			{"rounds", "rounds", 0},
-		},
+		Title:   "Round trips through the memory plugin's process (AutoMTLS, unix socket), µs",
+		Columns: roundTripColumns,
 		Notes: []string{
 			"allocs/op and KiB/op are those of the calling process; ratio is p50 to the peer's p50, taken in turn.",
 			"\"Measure in process\" is the plugin's code without the round trip, called here. Its budget with 500 pods: ratio 1.25, no allocation.",
@@ -38,7 +40,7 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.remove()) }()
-	proc, err := startPlugin(ctx, b.programs.memory, b.dir)
+	proc, err := startPlugin(ctx, b.programs.plugin("memory"), b.dir)
 	if err != nil {
 		return nil, err
 	}
