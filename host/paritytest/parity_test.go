@@ -92,7 +92,7 @@ func judge(t *testing.T, s *replay.Scenario) (*replay.Replay, *replay.Difference
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	difference, want, err := theKubelet.Judge(t.Context(), s, ours.Decisions)
+	difference, want, err := theKubelet.Judge(t.Context(), s, ours)
 	return ours, difference, want, err
 }
 

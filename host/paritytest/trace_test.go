@@ -24,13 +24,14 @@ func TestKubeletDecidesAsRecorded(t *testing.T) {
 			continue
 		}
 		s, recorded := trace.Scenario, trace.Decisions
-		got, err := theKubelet.Walk(t.Context(), s, func(i int, d *replay.StepDecision, more kubelet.More) error {
+		got, err := theKubelet.Walk(t.Context(), s, func(at *kubelet.Step) error {
+			i := at.Index
 			if i >= len(recorded.Steps) {
 				return nil
 			}
 			for n := range recorded.Steps[i].Outcomes {
 				outcomes++
-				if !kubelet.Find(s, &recorded.Steps[i].Outcomes[n], d, more) {
+				if !kubelet.Find(s, &recorded.Steps[i].Outcomes[n], at) {
 					t.Errorf("%s: steps[%d].outcomes[%d] is recorded, and was not found", file, i, n)
 				}
 			}

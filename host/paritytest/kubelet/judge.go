@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"context"
+	"strings"
 
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
@@ -11,38 +13,59 @@ import (
 // that rank equal can be what chance has to pick.
 const patience = 2000
 
-// Judge returns where what others decided in s differs from all that the kubelet
-// may decide, nil if nowhere, and what the kubelet decided.
-func (k *Kubelet) Judge(ctx context.Context, s *replay.Scenario, got *replay.Decisions) (*replay.Difference, *replay.Decisions, error) {
-	want, err := k.Walk(ctx, s, func(i int, d *replay.StepDecision, more More) error {
-		if i < len(got.Steps) && len(got.Steps[i].Outcomes) == 1 {
-			Find(s, &got.Steps[i].Outcomes[0], d, more)
+// Judge returns where what evictd did in s differs from all that the kubelet may
+// do, nil if nowhere, and what the kubelet decided. It compares whole rankings,
+// not only who goes.
+func (k *Kubelet) Judge(ctx context.Context, s *replay.Scenario, r *replay.Replay) (*replay.Difference, *replay.Decisions, error) {
+	var ranking *replay.Difference
+	got := r.Decisions
+	want, err := k.Walk(ctx, s, func(at *Step) error {
+		if at.Index < len(got.Steps) && len(got.Steps[at.Index].Outcomes) == 1 {
+			Find(s, &got.Steps[at.Index].Outcomes[0], at)
+			if ranking == nil {
+				ranking = compareRanking(&r.Passes[at.Index], at)
+			}
 		}
 		return ctx.Err()
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return replay.Compare(s, got, want), want, nil
+	d := replay.Compare(s, got, want)
+	if d == nil || ranking != nil && ranking.Step < d.Step {
+		d = ranking
+	}
+	return d, want, nil
 }
 
-// Decide returns what the kubelet decides in s, each step with what it came to
-// in as many tries.
-func (k *Kubelet) Decide(ctx context.Context, s *replay.Scenario, tries int) (*replay.Decisions, error) {
-	return k.Walk(ctx, s, func(_ int, _ *replay.StepDecision, more More) error {
-		more(tries-1, nil, func() bool { return false })
-		return ctx.Err()
-	})
+func compareRanking(pass *loop.Outcome, at *Step) *replay.Difference {
+	if pass.Chosen < 0 || len(pass.Ranking) == 0 {
+		return nil
+	}
+	uids := make([]string, len(pass.Ranking))
+	for i := range pass.Ranking {
+		uids[i] = pass.Ranking[i].UID
+	}
+	signal := string(pass.Thresholds[pass.Chosen].Signal)
+	first, second, found := at.Misplaced(signal, uids)
+	if !found {
+		return nil
+	}
+	return &replay.Difference{
+		Step: at.Index, Field: "ranking for " + signal, Got: strings.Join(uids, " "), Want: second + " before " + first,
+	}
 }
 
 // Find looks for an outcome and reports whether the kubelet may come to it.
-func Find(s *replay.Scenario, o *replay.Outcome, d *replay.StepDecision, more More) bool {
-	wanted := &replay.Decisions{Steps: []replay.StepDecision{{Outcomes: []replay.Outcome{*o}}}}
-	found := func() bool {
-		return replay.Compare(s, wanted, &replay.Decisions{Steps: []replay.StepDecision{{Outcomes: d.Outcomes}}}) == nil
-	}
-	more(patience, victims(o), found)
+func Find(s *replay.Scenario, o *replay.Outcome, at *Step) bool {
+	wanted := outcomes([]replay.Outcome{*o})
+	found := func() bool { return replay.Compare(s, wanted, outcomes(at.Decision.Outcomes)) == nil }
+	at.More(patience, victims(o), found)
 	return found()
+}
+
+func outcomes(all []replay.Outcome) *replay.Decisions {
+	return &replay.Decisions{Steps: []replay.StepDecision{{Outcomes: all}}}
 }
 
 func victims(o *replay.Outcome) []string {

@@ -3,7 +3,6 @@ package kubelet
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -36,18 +35,9 @@ func New() (*Kubelet, error) {
 	return &Kubelet{counter: c}, nil
 }
 
-// A More has the pass made again, by copies of the manager as it was before the
-// step, until enough says so or it was made times times, and adds what is new to
-// the decision's outcomes. Of pods that rank equal those in favor are likely to
-// go.
-type More func(times int, favor []string, enough func() bool)
-
-// A Visit looks at the decision of a step.
-type Visit func(step int, d *replay.StepDecision, more More) error
-
-// Walk goes through s. Each decision has one outcome first, that of the order in
-// which the scenario lists pods.
-func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look Visit) (*replay.Decisions, error) {
+// Walk goes through s and has look see each step. The decision has one outcome
+// first, that of the order in which the scenario lists pods.
+func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look func(*Step) error) (*replay.Decisions, error) {
 	figures, err := decode(s)
 	if err != nil {
 		return nil, err
@@ -75,40 +65,18 @@ func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look Visit) (*re
 		active = replacePods(active, step)
 		r.clock.Step(step.Advance())
 		m := managerOf(r.manager)
-		before := m.clone()
+		at := &Step{Index: i, ctx: ctx, run: r, before: m.clone(), step: step, figures: figures[i], active: active}
 		first := r.step(ctx, m, step, figures[i], slices.Clone(active))
-		decision := first.decision(r.clock.Now())
+		at.Decision, at.ordered = first.decision(r.clock.Now()), first.ordered()
 		for _, pod := range step.Admit {
-			decision.Admit = append(decision.Admit, r.admission(pod))
+			at.Decision.Admit = append(at.Decision.Admit, r.admission(pod))
 		}
-		more := func(times int, favor []string, enough func() bool) {
-			for n := 0; n < times && !first.ordered() && !enough(); n++ {
-				again := r.step(ctx, before.clone(), step, figures[i], shuffle(active, favor, i, n))
-				again.add(&decision)
-			}
-		}
-		if err := look(i, &decision, more); err != nil {
+		if err := look(at); err != nil {
 			return nil, err
 		}
-		d.Steps = append(d.Steps, decision)
+		d.Steps = append(d.Steps, at.Decision)
 	}
 	return d, nil
-}
-
-// shuffle returns the pods in an order that a number stands for, those in favor
-// first.
-func shuffle(active []*v1.Pod, favor []string, step, n int) []*v1.Pod {
-	random := rand.New(rand.NewPCG(uint64(step), uint64(n))) //nolint:gosec // a test must be repeatable
-	pods := slices.Clone(active)
-	random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-	place := func(p *v1.Pod) int {
-		if i := slices.Index(favor, string(p.UID)); i >= 0 {
-			return i
-		}
-		return len(favor)
-	}
-	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return place(a) - place(b) })
-	return pods
 }
 
 // configErrors returns what the kubelet may say against a configuration. With

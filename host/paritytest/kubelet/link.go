@@ -3,11 +3,13 @@ package kubelet
 import (
 	"context"
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
 )
@@ -29,6 +31,25 @@ func (m manager) clone() manager {
 	copy(thresholds, config.Thresholds)
 	config.Thresholds = thresholds
 	return c
+}
+
+// ranking returns what sorts pods for eviction under signal, once a pass has found
+// the layout.
+func (m manager) ranking(signal string, summary *statsapi.Summary) func([]*v1.Pod) {
+	stats := func(pod *v1.Pod) (statsapi.PodStats, bool) {
+		for i := range slices.Backward(summary.Pods) {
+			if summary.Pods[i].PodRef.UID == string(pod.UID) {
+				return summary.Pods[i], true
+			}
+		}
+		return statsapi.PodStats{}, false
+	}
+	field := m.impl.Elem().FieldByName("signalToRankFunc")
+	// What comes from an unexported field cannot be called, what is in its place can.
+	all := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem()
+	rank := all.MapIndex(reflect.ValueOf(evictionapi.Signal(signal)))
+	statsFunc := reflect.ValueOf(stats).Convert(rank.Type().In(1))
+	return func(pods []*v1.Pod) { rank.Call([]reflect.Value{reflect.ValueOf(pods), statsFunc}) }
 }
 
 // synchronize is one pass.

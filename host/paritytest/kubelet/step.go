@@ -1,0 +1,75 @@
+package kubelet
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/replay"
+)
+
+// A Step is a step that the kubelet has made.
+type Step struct {
+	Index    int
+	Decision replay.StepDecision
+
+	ctx     context.Context //nolint:containedctx // it is Walk's, as long as the Step
+	run     *run
+	before  manager // as it was before the pass
+	step    *replay.Step
+	figures figures
+	active  []*v1.Pod
+	// ordered: pods went in the order of the list, which stays.
+	ordered bool
+}
+
+// More has the pass made again by copies of the manager, until enough says so or
+// it was made times times, and adds what is new to the decision's outcomes. Of
+// pods that rank equal those in favor are likely to go.
+func (s *Step) More(times int, favor []string, enough func() bool) {
+	for n := 0; n < times && !s.ordered && !enough(); n++ {
+		p := s.run.step(s.ctx, s.before.clone(), s.step, s.figures, s.shuffle(favor, n))
+		p.add(&s.Decision)
+	}
+}
+
+// shuffle returns the pods in an order that n stands for, those in favor first.
+func (s *Step) shuffle(favor []string, n int) []*v1.Pod {
+	random := rand.New(rand.NewPCG(uint64(s.Index), uint64(n))) //nolint:gosec // a test must be repeatable
+	pods := slices.Clone(s.active)
+	random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	place := func(p *v1.Pod) int {
+		if i := slices.Index(favor, string(p.UID)); i >= 0 {
+			return i
+		}
+		return len(favor)
+	}
+	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return place(a) - place(b) })
+	return pods
+}
+
+// Misplaced returns two neighbors in a ranking for signal that the kubelet ranks
+// the other way around, false if there are none.
+func (s *Step) Misplaced(signal string, uids []string) (first, second string, found bool) {
+	pods := make(map[string]*v1.Pod, len(s.active))
+	for _, p := range s.active {
+		pods[string(p.UID)] = p
+	}
+	rank := managerOf(s.run.manager).ranking(signal, s.figures.first)
+	for i := 1; i < len(uids); i++ {
+		a, b := pods[uids[i-1]], pods[uids[i]]
+		if a == nil || b == nil {
+			return uids[i-1], uids[i], true
+		}
+		// Equal ones stay in the order in which they are given.
+		given, reverse := []*v1.Pod{a, b}, []*v1.Pod{b, a}
+		rank(given)
+		rank(reverse)
+		if given[0] == b && reverse[0] == b {
+			return uids[i-1], uids[i], true
+		}
+	}
+	return "", "", false
+}
