@@ -29,6 +29,10 @@ type disk struct {
 	frees map[string]int64
 	takes time.Duration
 	fails error
+	// afterGC is what is available once something was reclaimed, where not
+	// available is.
+	afterGC   map[eviction.Signal]int64
+	reclaimed bool
 	// measures is how long a measurement takes.
 	measures time.Duration
 }
@@ -40,7 +44,7 @@ func (n *node) addDisk() *disk {
 	steps := []eviction.ReclaimStep{{Name: "container-gc"}, {Name: "image-gc", Layouts: []eviction.Layout{eviction.LayoutShared}}}
 	n.providers = append(n.providers, &supervisor.Instance{Name: "disk", Generation: 2, Plugin: &eviction.Plugin{
 		Name: "disk", OwnsLayout: true, Observer: d, Measurer: d, Reclaimer: d,
-		Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: steps}, {Signal: eviction.ContainerFsAvailable, ReclaimSteps: steps}},
+		Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: steps}, {Signal: eviction.ContainerFsAvailable, ReclaimSteps: steps}, {Signal: eviction.ImageFsAvailable, ReclaimSteps: steps}},
 	}})
 	return d
 }
@@ -57,8 +61,12 @@ func (d *disk) Observe(_ context.Context, r eviction.ObserveRequest) (eviction.O
 	defer d.mu.Unlock()
 	reply := eviction.ObserveReply{Layout: d.layout}
 	for _, s := range r.Signals {
+		available := d.available
+		if after, ok := d.afterGC[s]; ok && d.reclaimed {
+			available = after
+		}
 		reply.Observations = append(reply.Observations, eviction.Observation{
-			Signal: s, State: eviction.Observed, Available: d.available, Capacity: 100 * gi, Time: time.Now(),
+			Signal: s, State: eviction.Observed, Available: available, Capacity: 100 * gi, Time: time.Now(),
 		})
 	}
 	return reply, nil
@@ -92,6 +100,7 @@ func (d *disk) Reclaim(ctx context.Context, r eviction.ReclaimRequest, _ func(ev
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.reclaimed = true
 	d.available += d.frees[r.Step]
 	return eviction.Reclaimed{Bytes: d.frees[r.Step]}, d.fails
 }
@@ -141,6 +150,24 @@ func TestAPodGoesWhenReclaimIsNotEnough(t *testing.T) {
 		n.after(9 * time.Second)
 		wantStory(t, n, "8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim container-gc", "8s reclaim image-gc",
 			"8s journal big", "8s event Evicted big", "8s kill big grace 1", "8s gone big")
+	})
+}
+
+// The check after reclaim already has the thresholds that are derived in this
+// pass, although the pass itself does not look at them.
+func TestReclaimIsNotEnoughWhileADerivedThresholdIsMet(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.layout, d.available = &eviction.LayoutReport{ImageFs: true}, 5*gi
+		d.volumes["uid-big"] = 10 * gi
+		d.afterGC = map[eviction.Signal]int64{eviction.ImageFsAvailable: 50 * gi, eviction.ContainerFsAvailable: gi}
+		n.onRequest = true
+		s := diskSettings(t, policy.ThresholdConfig{Hard: map[string]string{"imagefs.available": "10Gi"}})
+		n.run(s, rundir.State{})
+		o, err := n.loop.Synchronize(t.Context())
+		if err != nil || o.ReclaimSufficed || len(o.Evicted) != 1 {
+			t.Errorf("outcome %+v, %v; want an eviction, since writable layers lack room", o, err)
+		}
 	})
 }
 

@@ -131,17 +131,10 @@ func (l *Loop) noteLayoutProblem(of, problem string) {
 	}
 }
 
-// served leaves out thresholds of signals that no plugin has ever observed: they
-// have no effect, and nothing waits for them.
-func (l *Loop) served(thresholds []policy.Threshold) []policy.Threshold {
-	if !slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return !l.everObserved[t.Signal] }) {
-		return thresholds
-	}
-	var served []policy.Threshold
-	for _, t := range thresholds {
-		if l.everObserved[t.Signal] {
-			served = append(served, t)
-		}
-	}
-	return served
+// served leaves out thresholds of signals that no plugin observes or ever has:
+// they have no effect, and nothing waits for them.
+func (l *Loop) served(roster Roster, thresholds []policy.Threshold) []policy.Threshold {
+	return slices.DeleteFunc(slices.Clone(thresholds), func(t policy.Threshold) bool {
+		return !l.everObserved[t.Signal] && len(roster.Providers(t.Signal, eviction.CanObserve)) == 0
+	})
 }

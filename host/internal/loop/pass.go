@@ -104,7 +104,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	}
 	p.now, p.observed = l.Now(), observed
 	l.noteObserved(signals, observed)
-	p.thresholds = l.served(inForce)
+	p.thresholds = l.served(p.roster, inForce)
 	l.state, p.assessment = policy.Assess(l.state, policy.Input{
 		Now:              p.now,
 		Thresholds:       p.thresholds,

@@ -147,7 +147,7 @@ func (l *Loop) inForce(t policy.Threshold) bool {
 // is satisfied, so that no pod has to go. p measures from here on what is there
 // now, unless it is still the pass that began.
 func (l *Loop) reclaimed(ctx context.Context, p *pass, c *cleaning) bool {
-	inForce := l.served(l.filesystems.inForce)
+	inForce := l.served(p.roster, l.filesystems.inForce)
 	after := sight{p.at.pass, eviction.ViewAfterReclaim}
 	l.begin(ctx, after, false)
 	if p.at.pass != c.pass {
