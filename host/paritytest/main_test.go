@@ -14,6 +14,7 @@ var (
 	duration    = flag.Duration("parity.duration", 3*time.Second, "for how long scenarios are compared")
 	firstSeed   = flag.Int64("parity.seed", 1, "the first seed; 0 takes one from the clock")
 	preemptions = flag.Int("parity.preemptions", 3000, "how many preemptions are compared")
+	variants    = flag.Int("parity.variants", 40, "how many scenarios each variant is compared in")
 	directory   = flag.String("parity.dir", "", "where scenarios go that differ, instead of the directory for temporary files")
 )
 

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 
 	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/plugins/memory"
@@ -18,17 +20,27 @@ import (
 )
 
 // Replay takes evictd through s.
-func Replay(ctx context.Context, s *replay.Scenario, log *slog.Logger) (*replay.Replay, error) {
-	return replay.Run(ctx, s, log, start)
+func Replay(ctx context.Context, s *replay.Scenario, log *slog.Logger, variants ...Variant) (*replay.Replay, error) {
+	setup := &Setup{Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()}}
+	for _, v := range variants {
+		v(setup)
+	}
+	setup.step.Store(-1)
+	return replay.Run(ctx, s, log, setup.start)
 }
 
-func start(ctx context.Context, parts replay.Parts) (_ replay.Manager, _ func(), err error) {
+func (s *Setup) start(ctx context.Context, parts replay.Parts) (_ replay.Manager, _ func(), err error) {
 	dir, err := os.MkdirTemp("", "evictd-")
 	if err != nil {
 		return nil, nil, err
 	}
 	parts.Config.RunDir = dir
-	m, err := host.NewEmbedded(embedding(parts))
+	if len(s.Hard) > 0 {
+		hard := maps.Clone(s.Hard)
+		maps.Copy(hard, parts.Config.EvictionHard)
+		parts.Config.EvictionHard = hard
+	}
+	m, err := host.NewEmbedded(s.embedding(parts))
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -43,18 +55,30 @@ func start(ctx context.Context, parts replay.Parts) (_ replay.Manager, _ func(),
 		stop()
 		return nil, nil, fmt.Errorf("start: %w", err)
 	}
-	return m, stop, nil
+	return counted{m, s}, stop, nil
 }
 
-func embedding(p replay.Parts) host.Embedding {
+func (s *Setup) embedding(p replay.Parts) host.Embedding {
 	e := host.Embedding{
 		Config: p.Config, Version: "parity", Log: p.Log,
 		KillPod: p.KillPod, Recorder: p.Recorder, Clock: p.Clock, Summary: p.Summary,
 		Reclaim: make(map[string]host.ReclaimFunc, len(p.Reclaim)),
-		Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
+		Plugins: s.Plugins,
 	}
 	for step, f := range p.Reclaim {
 		e.Reclaim[step] = f
 	}
 	return e
+}
+
+// counted tells a Setup which step its manager is in.
+type counted struct {
+	replay.Manager
+
+	setup *Setup
+}
+
+func (c counted) Synchronize(ctx context.Context) (loop.Outcome, error) {
+	c.setup.step.Add(1)
+	return c.Manager.Synchronize(ctx)
 }

@@ -55,8 +55,10 @@ func (m *maker) config() replay.Config {
 	if m.in(1) {
 		m.threshold(&c, pick(m.dice, containerFs, containerFsInodes), 100)
 	}
-	if m.in(3) {
-		m.mistake(&c)
+	if m.in(4) {
+		for range pick(m.dice, 1, 1, 2) {
+			m.mistake(&c)
+		}
 	}
 	return c
 }

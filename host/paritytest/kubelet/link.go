@@ -48,6 +48,9 @@ func (m manager) ranking(signal string, summary *statsapi.Summary) func([]*v1.Po
 	// What comes from an unexported field cannot be called, what is in its place can.
 	all := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem()
 	rank := all.MapIndex(reflect.ValueOf(evictionapi.Signal(signal)))
+	if !rank.IsValid() { // it found no layout that it works with
+		return func([]*v1.Pod) {}
+	}
 	statsFunc := reflect.ValueOf(stats).Convert(rank.Type().In(1))
 	return func(pods []*v1.Pod) { rank.Call([]reflect.Value{reflect.ValueOf(pods), statsFunc}) }
 }

@@ -1,0 +1,147 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/fnv"
+	"slices"
+	"sync/atomic"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+// A Variant is evictd with something that the kubelet does not have: plugins of
+// others, or plugins that fail.
+type Variant func(*Setup)
+
+// Setup is what a manager is made of.
+type Setup struct {
+	Plugins map[string]eviction.Plugin
+	// Hard are thresholds beside the scenario's.
+	Hard map[string]string
+	// step is the index of the scenario's step.
+	step atomic.Int64
+}
+
+var errBroken = errors.New("broken on purpose")
+
+// each changes the built-in plugins.
+func (s *Setup) each(change func(*eviction.Plugin)) {
+	for name, p := range s.Plugins {
+		change(&p)
+		s.Plugins[name] = p
+	}
+}
+
+type rankerFunc func(context.Context, eviction.RankRequest) ([]eviction.Ranked, error)
+
+func (f rankerFunc) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	return f(ctx, req)
+}
+
+// RankersFail: evictd ranks by itself.
+func RankersFail(s *Setup) {
+	s.each(func(p *eviction.Plugin) {
+		p.Ranker = rankerFunc(func(context.Context, eviction.RankRequest) ([]eviction.Ranked, error) { return nil, errBroken })
+	})
+}
+
+// measured passes on what of m is to be known, false for nothing.
+type measured struct {
+	eviction.Measurer
+
+	known func(*eviction.Measurement) bool
+}
+
+func (m measured) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	return m.Measurer.Measure(ctx, req, func(got eviction.Measurement) {
+		if m.known(&got) {
+			emit(got)
+		}
+	})
+}
+
+// WorkingSetOnly: memory is measured by a plugin that fills in no figure for each
+// signal, which are the same for memory.
+func WorkingSetOnly(s *Setup) {
+	p := s.Plugins["memory"]
+	p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
+		m.Usage = nil
+		return true
+	}}
+	s.Plugins["memory"] = p
+}
+
+// SomeUnmeasured: a third of the pods cannot be measured.
+func SomeUnmeasured(s *Setup) {
+	s.each(func(p *eviction.Plugin) {
+		p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
+			h := fnv.New32()
+			_, _ = h.Write([]byte(m.UID)) //nolint:errcheck // it never fails
+			return h.Sum32()%3 != 0
+		}}
+	})
+}
+
+// ByQoS: a vendor's plugin ranks all signals by QoS class alone.
+func ByQoS(s *Setup) {
+	p := sdk.Plugin{Name: "qos", Version: "1", Ranker: byClass}
+	for _, builtin := range s.Plugins {
+		for _, spec := range builtin.Signals {
+			p.Signals = append(p.Signals, eviction.SignalSpec{Signal: spec.Signal})
+		}
+	}
+	slices.SortFunc(p.Signals, func(a, b eviction.SignalSpec) int { return cmp.Compare(a.Signal, b.Signal) })
+	s.Plugins["qos"] = p
+}
+
+// byClass gives the kubelet's figures as reasons.
+var byClass = rankerFunc(func(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	order := rank.Sort(req.Candidates, rank.QoS)
+	for i := range req.Candidates {
+		order[slices.IndexFunc(order, func(r eviction.Ranked) bool { return r.UID == req.Candidates[i].Pod.UID })].Reason = rank.Reason(&req.Candidates[i])
+	}
+	return order, nil
+})
+
+// OwnSignal: a vendor's plugin has a signal of its own, which is never under
+// pressure.
+func OwnSignal(s *Setup) {
+	const things = "vendor.example/things.free"
+	s.Hard = map[string]string{things: "10"}
+	s.Plugins["vendor"] = sdk.Plugin{
+		Name: "vendor", Version: "1",
+		Signals: []eviction.SignalSpec{{Signal: things, Definition: &eviction.Definition{
+			Resource: "vendor.example/things", Unit: "things", Format: eviction.FormatDecimalSI, Condition: "vendor.example/ThingPressure",
+		}}},
+		Observer: observerFunc(func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) {
+			return eviction.ObserveReply{Observations: []eviction.Observation{
+				{Signal: things, State: eviction.Observed, Available: 50, Capacity: 100},
+			}}, nil
+		}),
+	}
+}
+
+type observerFunc func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error)
+
+func (f observerFunc) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	return f(ctx, req)
+}
+
+// ObserversFail: nothing can be observed in some steps.
+func ObserversFail(in func(step int) bool) Variant {
+	return func(s *Setup) {
+		s.each(func(p *eviction.Plugin) {
+			well := p.Observer
+			p.Observer = observerFunc(func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+				if in(int(s.step.Load())) {
+					return eviction.ObserveReply{}, errBroken
+				}
+				return well.Observe(ctx, req)
+			})
+		})
+	}
+}
