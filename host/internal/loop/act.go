@@ -138,11 +138,13 @@ func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, o evictio
 	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, victim.API.Spec.TerminationGracePeriodSeconds)
 	k := newKill(victim, t.Signal, override, message, annotations)
 	k.Pressure = true
+	f := &flight{kill: k, hard: t.Hard()}
+	l.board(f, first.Reason, r.by)
 	l.Log.Info("evicting pod", "pod", victim.String(), "uid", first.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", k.GraceSeconds,
 		"ranker", r.by, "rankReason", first.Reason, "candidates", len(candidates), "ranking", r.shown(candidates),
 		"message", message, "dryRun", l.Settings.DryRun)
-	l.decide(ctx, p, &flight{kill: k, hard: t.Hard()}, first.Reason, r.by)
+	l.depart(ctx, p, f)
 }
 
 // newKill is the kill of pod with a grace period of so many seconds at most.
@@ -154,9 +156,8 @@ func newKill(pod pods.Pod, label eviction.Signal, graceOverrideSeconds int64, me
 	}
 }
 
-// decide makes f a victim and has it killed, beside the loop unless p waits.
-func (l *Loop) decide(ctx context.Context, p *pass, f *flight, reason, ranker string) {
-	l.board(f, reason, ranker)
+// depart has a victim that has boarded killed, beside the loop unless p waits.
+func (l *Loop) depart(ctx context.Context, p *pass, f *flight) {
 	if !l.Settings.DryRun {
 		l.Metrics.Evicted(f.kill.Signal)
 	}

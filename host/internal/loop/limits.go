@@ -118,9 +118,11 @@ func (l *Loop) enforceLimits(ctx context.Context, p *pass, use storageUse) bool 
 			continue
 		}
 		k := newKill(pod, eviction.Signal(v.Label), policy.LocalGraceSeconds, v.Message, nil)
+		f := &flight{kill: k, hard: true}
+		l.board(f, "", "")
 		l.Log.Info("evicting pod", "pod", pod.String(), "uid", pod.Row.UID, "signal", v.Label,
 			"graceSeconds", k.GraceSeconds, "message", v.Message, "dryRun", l.Settings.DryRun)
-		l.decide(ctx, p, &flight{kill: k, hard: true}, "", "")
+		l.depart(ctx, p, f)
 	}
 	return len(p.did.evicted) > before
 }

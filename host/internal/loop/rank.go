@@ -35,7 +35,7 @@ func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction
 	for i, row := range rowsOf(candidates, eviction.DetailPod) {
 		rows[i] = eviction.Candidate{Pod: row, Measurement: measured[row.UID]}
 	}
-	fallback := rank.Sort(rows, rank.For(t.Signal))
+	fallback := func() []eviction.Ranked { return rank.Sort(rows, rank.For(t.Signal)) }
 	req := eviction.RankRequest{
 		Pass: p.at.pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
 		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
@@ -48,24 +48,24 @@ func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction
 			l.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", t.Signal, "error", err)
 			continue
 		}
-		r.order, r.by = l.withLeftOut(order, fallback, t), i.Name
+		r.order, r.by = l.withLeftOut(order, len(rows), fallback, t), i.Name
 		return r
 	}
-	r.order = fallback
+	r.order = fallback()
 	return r
 }
 
 // withLeftOut appends the candidates that a ranker left out, in the kubelet's
 // order, unless its veto stands.
-func (l *Loop) withLeftOut(order, fallback []eviction.Ranked, t policy.Threshold) []eviction.Ranked {
-	if len(order) == len(fallback) || l.Settings.RankVeto.standsFor(t) {
+func (l *Loop) withLeftOut(order []eviction.Ranked, candidates int, fallback func() []eviction.Ranked, t policy.Threshold) []eviction.Ranked {
+	if len(order) == candidates || l.Settings.RankVeto.standsFor(t) {
 		return order
 	}
 	ranked := make(map[string]bool, len(order))
 	for _, r := range order {
 		ranked[r.UID] = true
 	}
-	for _, r := range fallback {
+	for _, r := range fallback() {
 		if !ranked[r.UID] {
 			order = append(order, r)
 		}
