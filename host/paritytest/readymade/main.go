@@ -1,0 +1,71 @@
+// Readymade is the memory, disk or pid plugin, by the name it is started under,
+// with figures that it has ready: those of a summary in a file, read and decoded
+// once. What is left of a pass is what evictd itself costs, as the kubelet's pass
+// is timed with its figures ready.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/evictd/evictd/plugins/disk"
+	"github.com/evictd/evictd/plugins/memory"
+	"github.com/evictd/evictd/plugins/pid"
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/summary"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	make, ok := map[string]func() sdk.Plugin{"memory": memory.New, "disk": disk.New, "pid": pid.New}[name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "%s: started under this name it is no plugin, want memory, disk or pid\n", name)
+		os.Exit(2)
+	}
+	p := make()
+	f := &figures{layout: p.OwnsLayout}
+	p.Configurer, p.Observer, p.Measurer, p.Watcher = sdk.Configure(f.read), f, f, nil
+	sdk.Serve(p)
+}
+
+// config is the plugin's own configuration.
+type config struct {
+	// Summary is the path of a stats summary in JSON.
+	Summary string `json:"summary"`
+}
+
+// figures are those of one summary, for every pass.
+type figures struct {
+	summary *summary.Summary
+	layout  bool
+}
+
+func (f *figures) read(_ context.Context, _ eviction.NodeFacts, c config) error {
+	data, err := os.ReadFile(c.Summary)
+	if err != nil {
+		return err
+	}
+	f.summary, err = summary.Decode(data)
+	return err
+}
+
+// Observe implements eviction.Observer, on a node with one filesystem.
+func (f *figures) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	var reply eviction.ObserveReply
+	for _, s := range req.Signals {
+		reply.Observations = append(reply.Observations, f.summary.Observe(s))
+	}
+	if f.layout {
+		reply.Layout = &eviction.LayoutReport{}
+	}
+	return reply, nil
+}
+
+// Measure implements eviction.Measurer.
+func (f *figures) Measure(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	f.summary.Measure(req, eviction.LayoutShared, emit)
+	return nil
+}
