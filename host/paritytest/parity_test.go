@@ -24,7 +24,7 @@ const mostDifferences = 10
 // evictd decides what the kubelet decides, or may decide where it leaves things
 // to chance, in any scenario.
 func TestParity(t *testing.T) {
-	c := comparison{t: t, rules: tally{}}
+	c := comparison{t: t, rules: tally{}, quirks: tally{}}
 	end := time.Now().Add(*duration)
 	var seeds atomic.Int64
 	var workers sync.WaitGroup
@@ -37,9 +37,9 @@ func TestParity(t *testing.T) {
 	}
 	workers.Wait()
 	t.Logf("parity: %d scenarios from seed %d, %d passes, %d pods evicted; %d differences\n"+
-		"%d more scenarios with accidents of the kubelet, which need not be reproduced: %d decided alike\n"+
+		"scenarios with accidents of the kubelet, which need not be reproduced:\n%s"+
 		"scenarios by rule (section of docs/kubelet-behaviour.md):\n%s",
-		c.scenarios, *firstSeed, c.passes, c.evicted, c.differences, c.quirky, c.alike, c.rules)
+		c.scenarios, *firstSeed, c.passes, c.evicted, c.differences, c.quirks, c.rules)
 }
 
 // comparison is what came of many scenarios.
@@ -49,8 +49,8 @@ type comparison struct {
 
 	rules                                   tally
 	scenarios, passes, evicted, differences int
-	// quirky are those with quirks, alike those of them without a difference.
-	quirky, alike int
+	// quirks are those with accidents, and whether they were decided alike.
+	quirks tally
 }
 
 func (c *comparison) enough() bool {
@@ -69,10 +69,11 @@ func (c *comparison) compare(seed int64) {
 		c.differences++
 		c.t.Errorf("seed %d: %v", seed, err)
 	case len(s.Quirks) > 0:
-		c.quirky++
-		if difference == nil {
-			c.alike++
+		how := ", decided alike"
+		if difference != nil {
+			how = ", decided otherwise"
 		}
+		c.quirks.add([]string{strings.Join(s.Quirks, " and ") + how})
 	case difference != nil:
 		c.differences++
 		c.t.Errorf("seed %d: %s", seed, report(s, ours.Decisions, want, difference))

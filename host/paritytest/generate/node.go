@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type node struct {
 	available map[string]int64
 	// stamps are when sources were read last.
 	stamps map[string]time.Time
+	// huge makes figures that no int64 holds.
+	huge bool
 	// apart: filesystems that are one are reported as if they were not.
 	apart bool
 }
@@ -90,6 +93,9 @@ func (n *node) plenty(signal string) int64 {
 
 // near is a figure around one of the points that matter.
 func (n *node) near(signal string) int64 {
+	if n.huge && signal != pids && n.in(5) {
+		return pick[int64](n.dice, -1, math.MinInt64, math.MaxInt64)
+	}
 	levels := n.levels[signal]
 	if len(levels) == 0 {
 		return n.plenty(signal)
@@ -99,7 +105,7 @@ func (n *node) near(signal string) int64 {
 	case 0:
 		return level
 	case 1:
-		return level - 1
+		return max(0, level-1)
 	case 2:
 		return level + 1
 	case 3, 4:
@@ -121,7 +127,7 @@ func (n *node) move(restless int) {
 		}
 		n.available[signal] = n.plenty(signal)
 		if n.in(45) {
-			n.available[signal] = max(0, n.near(signal))
+			n.available[signal] = n.near(signal)
 		}
 	}
 	if n.in(2) { // more tasks than there may be
@@ -218,7 +224,7 @@ func (n *node) stamp(source string, now time.Time) metav1.Time {
 func (n *node) memory(signal string, now time.Time) *statsapi.MemoryStats {
 	available, used := n.available[signal], capacities[signal]-n.available[signal]
 	out := &statsapi.MemoryStats{
-		Time: n.stamp(signal, now), AvailableBytes: count(available), UsageBytes: count(used), WorkingSetBytes: count(used),
+		Time: n.stamp(signal, now), AvailableBytes: raw(available), UsageBytes: raw(used), WorkingSetBytes: raw(used),
 	}
 	switch n.IntN(80) {
 	case 0:
@@ -234,8 +240,8 @@ func (n *node) memory(signal string, now time.Time) *statsapi.MemoryStats {
 func (n *node) fs(bytes, inodes string, now time.Time) *statsapi.FsStats {
 	out := &statsapi.FsStats{
 		Time:           n.stamp(bytes, now),
-		AvailableBytes: count(n.available[bytes]), CapacityBytes: count(capacities[bytes]),
-		InodesFree: count(n.available[inodes]), Inodes: count(capacities[inodes]),
+		AvailableBytes: raw(n.available[bytes]), CapacityBytes: count(capacities[bytes]),
+		InodesFree: raw(n.available[inodes]), Inodes: count(capacities[inodes]),
 	}
 	switch n.IntN(100) {
 	case 0:

@@ -16,6 +16,7 @@ const (
 	QuirkPanic           = "panic"
 	QuirkUserContainerFs = "user-containerfs"
 	QuirkSplitGateOff    = "separate-disk-gc-off"
+	QuirkHugeFigures     = "huge-figures"
 )
 
 // start is when scenarios begin, in whole seconds as figures are stamped.
@@ -34,6 +35,8 @@ type maker struct {
 	// limits is how many of a hundred containers and volumes have limits for local
 	// storage. Where pods go for them nobody goes for pressure.
 	limits int
+	// huge makes figures that no int64 holds.
+	huge bool
 	// forgetful makes a source leave out what volumes use.
 	forgetful bool
 }
@@ -56,6 +59,7 @@ func Scenario(seed int64) *replay.Scenario {
 	m.s.Config = m.config()
 	m.quirks()
 	m.node = newNode(m.dice, &m.s.Config, m.s.FilesystemLayout)
+	m.node.huge = m.huge
 	for range m.podCount() {
 		m.s.Pods = append(m.s.Pods, m.pod())
 	}
@@ -105,6 +109,10 @@ func (m *maker) quirks() {
 		if m.s.FilesystemLayout == replay.LayoutContainerFs {
 			m.s.Quirks = append(m.s.Quirks, QuirkSplitGateOff)
 		}
+	}
+	if m.IntN(100) == 0 {
+		m.huge = true
+		m.s.Quirks = append(m.s.Quirks, QuirkHugeFigures)
 	}
 	if m.IntN(200) == 0 {
 		m.forgetful = true

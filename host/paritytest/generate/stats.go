@@ -1,6 +1,8 @@
 package generate
 
 import (
+	"math"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
@@ -64,7 +66,7 @@ func (m *maker) statsOf(p *v1.Pod) statsapi.PodStats {
 }
 
 func (m *maker) volume(name string) statsapi.VolumeStats {
-	v := statsapi.VolumeStats{Name: name, FsStats: statsapi.FsStats{UsedBytes: count(m.bytes()), InodesUsed: count(m.inodes())}}
+	v := statsapi.VolumeStats{Name: name, FsStats: statsapi.FsStats{UsedBytes: raw(m.bytes()), InodesUsed: raw(m.inodes())}}
 	if m.in(5) {
 		v.InodesUsed = nil
 	}
@@ -80,9 +82,9 @@ func (m *maker) used() *statsapi.MemoryStats {
 	case 0:
 		return nil
 	case 1:
-		return &statsapi.MemoryStats{UsageBytes: count(m.bytes())}
+		return &statsapi.MemoryStats{UsageBytes: raw(m.bytes())}
 	default:
-		return &statsapi.MemoryStats{Time: metav1.NewTime(m.now), WorkingSetBytes: count(m.bytes()), UsageBytes: count(m.bytes())}
+		return &statsapi.MemoryStats{Time: metav1.NewTime(m.now), WorkingSetBytes: raw(m.bytes()), UsageBytes: raw(m.bytes())}
 	}
 }
 
@@ -91,16 +93,19 @@ func (m *maker) disk() *statsapi.FsStats {
 	case 0:
 		return nil
 	case 1:
-		return &statsapi.FsStats{UsedBytes: count(m.bytes())}
+		return &statsapi.FsStats{UsedBytes: raw(m.bytes())}
 	case 2:
-		return &statsapi.FsStats{InodesUsed: count(m.inodes())}
+		return &statsapi.FsStats{InodesUsed: raw(m.inodes())}
 	default:
-		return &statsapi.FsStats{UsedBytes: count(m.bytes()), InodesUsed: count(m.inodes())}
+		return &statsapi.FsStats{UsedBytes: raw(m.bytes()), InodesUsed: raw(m.inodes())}
 	}
 }
 
 // bytes are often those that pods request, or that others use.
 func (m *maker) bytes() int64 {
+	if m.huge && m.in(10) {
+		return pick[int64](m.dice, math.MinInt64, math.MinInt64+100*mi, -1, math.MaxInt64)
+	}
 	if m.in(60) {
 		return pick[int64](m.dice, 0, 50*mi, 100*mi, 100*mi, 200*mi, 200*mi+1, 500*mi, gi, gi+1)
 	}
@@ -109,4 +114,10 @@ func (m *maker) bytes() int64 {
 
 func (m *maker) inodes() int64 {
 	return pick(m.dice, 0, 100, 100, 5000, int64(m.IntN(100000)))
+}
+
+// raw is n as it is, a negative one as more than 2^63.
+func raw(n int64) *uint64 {
+	u := uint64(n) //nolint:gosec // that is what it is for
+	return &u
 }
