@@ -16,3 +16,13 @@ type ranker rank.Compare
 func (r ranker) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	return rank.Sort(req.Candidates, rank.Compare(r)), nil
 }
+
+// RankAsKubelet returns a ranker that sorts by the kubelet's order for the signal
+// asked about (rank.For).
+func RankAsKubelet() eviction.Ranker { return kubeletRanker{} }
+
+type kubeletRanker struct{}
+
+func (kubeletRanker) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	return rank.Kubelet(req.Candidates, req.Signal), nil
+}

@@ -6,7 +6,6 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 // New returns the disk plugin.
@@ -20,7 +19,7 @@ func New() sdk.Plugin {
 		Configurer: sdk.Configure(p.configure),
 		Observer:   p,
 		Measurer:   p,
-		Ranker:     ranker{},
+		Ranker:     sdk.RankAsKubelet(),
 		Reclaimer:  p,
 	}
 }
@@ -63,12 +62,4 @@ func unknown(signals []eviction.Signal, why error) eviction.ObserveReply {
 		observations[i] = eviction.Observation{Signal: s, State: eviction.Unknown, Err: why.Error()}
 	}
 	return eviction.ObserveReply{Observations: observations}
-}
-
-// ranker ranks by the signal asked about.
-type ranker struct{}
-
-// Rank implements eviction.Ranker.
-func (ranker) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
-	return rank.Sort(req.Candidates, rank.Disk(req.Signal)), nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/eviction/rank"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -35,7 +34,7 @@ func New() sdk.Plugin {
 		Observer:   p,
 		Measurer:   p,
 		Watcher:    p,
-		Ranker:     sdk.RankBy(rank.Memory()),
+		Ranker:     sdk.RankAsKubelet(),
 	}
 }
 

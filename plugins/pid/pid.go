@@ -6,7 +6,6 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 // New returns the pid plugin.
@@ -21,7 +20,7 @@ func New() sdk.Plugin {
 		}),
 		Observer: source,
 		Measurer: source,
-		Ranker:   sdk.RankBy(rank.PID()),
+		Ranker:   sdk.RankAsKubelet(),
 	}
 }
 

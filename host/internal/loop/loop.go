@@ -46,8 +46,8 @@ type Loop struct {
 	nextFull     time.Time
 	retry        time.Duration
 	passes       uint64
-	lastUsage    map[usageKey]eviction.Measurement
-	met          map[policy.Key]bool // thresholds that were logged as met
+	lastUsage    map[eviction.Signal]map[string]eviction.Measurement // by uid
+	met          map[policy.Key]bool                                 // thresholds that were logged as met
 	unobserved   map[eviction.Signal]bool
 	everObserved map[eviction.Signal]bool
 	saved        savedConditions
@@ -76,7 +76,7 @@ func New(o Options) *Loop {
 		cleanings:    map[family]bool{},
 		pacers:       map[family]*pacer{},
 		pending:      map[family]string{},
-		lastUsage:    map[usageKey]eviction.Measurement{},
+		lastUsage:    map[eviction.Signal]map[string]eviction.Measurement{},
 		met:          map[policy.Key]bool{},
 		unobserved:   map[eviction.Signal]bool{},
 		everObserved: map[eviction.Signal]bool{},

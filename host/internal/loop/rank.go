@@ -35,7 +35,7 @@ func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction
 	for i, row := range rowsOf(candidates, eviction.DetailPod) {
 		rows[i] = eviction.Candidate{Pod: row, Measurement: measured[row.UID]}
 	}
-	fallback := func() []eviction.Ranked { return rank.Sort(rows, rank.For(t.Signal)) }
+	fallback := func() []eviction.Ranked { return rank.Kubelet(rows, t.Signal) }
 	req := eviction.RankRequest{
 		Pass: p.at.pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
 		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
@@ -127,32 +127,21 @@ func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
 	return rows
 }
 
-// usageKey finds the last figures that ranked a pod under a signal.
-type usageKey struct {
-	signal eviction.Signal
-	uid    string
-}
-
-// remember keeps the figures for passes in which measuring fails, gives pods
-// without figures their last ones, and forgets pods that are gone.
+// remember keeps the figures for passes in which measuring fails, and gives pods
+// without figures their last ones. Those of pods that are gone are forgotten.
 func (l *Loop) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod) {
-	kept := make(map[usageKey]eviction.Measurement, len(candidates))
+	last := l.lastUsage[s]
 	for _, c := range candidates {
-		key := usageKey{s, c.Row.UID}
-		if m, ok := got[c.Row.UID]; ok {
-			kept[key] = m
-		} else if m, ok := l.lastUsage[key]; ok {
-			kept[key], got[c.Row.UID] = m, m
+		if _, ok := got[c.Row.UID]; ok {
+			continue
+		}
+		if m, ok := last[c.Row.UID]; ok {
+			got[c.Row.UID] = m
 		} else {
 			got[c.Row.UID] = eviction.Measurement{UID: c.Row.UID, Err: "not measured"}
 		}
 	}
-	for key, m := range l.lastUsage {
-		if key.signal != s {
-			kept[key] = m
-		}
-	}
-	l.lastUsage = kept
+	l.lastUsage[s] = got
 }
 
 // measureVictim looks into the containers of the victim, for the message. If

@@ -30,19 +30,22 @@ func Priority(a, b *eviction.Candidate) int { return cmp.Compare(a.Pod.Priority,
 // Pods without stats go before them; pods of unknown use do not exceed.
 func ExceedsRequest(s eviction.Signal) Compare {
 	usage, request := usageOf(s), requestOf(s)
-	class := func(c *eviction.Candidate) int {
-		switch c.Measurement.State {
-		case eviction.NoStats:
-			return 0
-		case eviction.Measured:
-			if usage(c) > request(c) {
-				return 1
-			}
-		case eviction.MeasurementUnknown:
-		}
+	return func(a, b *eviction.Candidate) int {
+		return cmp.Compare(classOf(a, usage(a) > request(a)), classOf(b, usage(b) > request(b)))
+	}
+}
+
+// classOf is 0 for a pod without stats, 1 for one that uses more than its request
+// and 2 for all others.
+func classOf(c *eviction.Candidate, exceeds bool) int8 {
+	switch {
+	case c.Measurement.State == eviction.NoStats:
+		return 0
+	case c.Measurement.State == eviction.Measured && exceeds:
+		return 1
+	default:
 		return 2
 	}
-	return func(a, b *eviction.Candidate) int { return cmp.Compare(class(a), class(b)) }
 }
 
 // Usage puts the larger use of s first. Pods without stats go before all others
@@ -67,22 +70,26 @@ func UsageOverRequest(s eviction.Signal) Compare {
 
 // byFigure applies compare to pods that both have figures.
 func byFigure(compare Compare) Compare {
-	class := func(c *eviction.Candidate) int {
-		switch c.Measurement.State {
-		case eviction.NoStats:
-			return 0
-		case eviction.Measured:
-			return 1
-		default:
-			return 2
-		}
-	}
 	return func(a, b *eviction.Candidate) int {
-		ca, cb := class(a), class(b)
-		if ca == 1 && cb == 1 {
+		ca, cb := figureClass(a), figureClass(b)
+		if ca == figureKnown && cb == figureKnown {
 			return compare(a, b)
 		}
 		return cmp.Compare(ca, cb)
+	}
+}
+
+// figureKnown is the figureClass of pods that are compared by their figures.
+const figureKnown = 1
+
+func figureClass(c *eviction.Candidate) int8 {
+	switch c.Measurement.State {
+	case eviction.NoStats:
+		return 0
+	case eviction.Measured:
+		return figureKnown
+	default:
+		return 2
 	}
 }
 

@@ -53,11 +53,5 @@ func Sort(candidates []eviction.Candidate, compare Compare) []eviction.Ranked {
 	slices.SortFunc(order, func(i, j int) int {
 		return cmp.Or(compare(&candidates[i], &candidates[j]), cmp.Compare(i, j))
 	})
-	ranked := make([]eviction.Ranked, len(candidates))
-	var buf []byte
-	for at, i := range order {
-		buf = appendReason(buf[:0], &candidates[i])
-		ranked[at] = eviction.Ranked{UID: candidates[i].Pod.UID, Reason: string(buf)}
-	}
-	return ranked
+	return ranking(candidates, order)
 }

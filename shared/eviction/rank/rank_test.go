@@ -287,3 +287,30 @@ func BenchmarkSort(b *testing.B) {
 		}
 	}
 }
+
+// Kubelet must not know better than the comparators that plugin authors have.
+func TestKubeletSortsAsItsComparatorsDo(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	figures := []int64{0, 1, 2, 1 << 20, math.MaxInt64, math.MinInt64, -1}
+	some := func() int64 { return figures[r.IntN(len(figures))] }
+	signals := []eviction.Signal{
+		eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.NodeFsAvailable, eviction.ImageFsInodesFree,
+		eviction.PIDAvailable, "acme.example/nvme.spare",
+	}
+	for range 2000 {
+		s := signals[r.IntN(len(signals))]
+		candidates := make([]eviction.Candidate, r.IntN(9))
+		for i := range candidates {
+			candidates[i] = eviction.Candidate{
+				Pod: eviction.Pod{UID: fmt.Sprint(i), Priority: int32(r.IntN(3)), MemoryRequestBytes: some(), EphemeralStorageRequestBytes: some()},
+				Measurement: eviction.Measurement{
+					State: eviction.MeasurementState(r.IntN(3)), WorkingSetBytes: eviction.Some(some()),
+					Usage: []eviction.SignalUsage{{Signal: s, Value: some()}},
+				},
+			}
+		}
+		if diff := cmp.Diff(Sort(candidates, For(s)), Kubelet(candidates, s)); diff != "" {
+			t.Fatalf("%s, %+v (-Sort +Kubelet):\n%s", s, candidates, diff)
+		}
+	}
+}
