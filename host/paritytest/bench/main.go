@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -105,30 +106,42 @@ func (b *bench) passes(ctx context.Context) error {
 // pass is one pass: how long it took and how many pods went.
 type pass func(context.Context) (time.Duration, int, error)
 
-// compare takes turns, so that a noisy moment is noisy for both, and returns
-// medians.
+// compare lets the sides take turns, some passes each, and returns medians: a noisy
+// moment is noisy for both, and neither collects the other's garbage.
 func (b *bench) compare(ctx context.Context, theirs, ours pass) (k, e time.Duration, err error) {
-	const warm, least = 3, 5
+	const turns = 4
 	var ks, es []time.Duration
-	end := time.Now().Add(2 * b.budget)
-	for i := 0; i < warm+least || time.Now().Before(end); i++ {
+	for range turns {
 		for _, side := range []struct {
 			pass pass
 			took *[]time.Duration
 		}{{theirs, &ks}, {ours, &es}} {
-			took, evicted, err := side.pass(ctx)
+			took, err := turn(ctx, side.pass, b.budget/turns)
 			if err != nil {
 				return 0, 0, err
 			}
-			if evicted != 1 {
-				return 0, 0, fmt.Errorf("%d pods went in a pass, want 1", evicted)
-			}
-			if i >= warm {
-				*side.took = append(*side.took, took)
-			}
+			*side.took = append(*side.took, took...)
 		}
 	}
 	return median(ks), median(es), nil
+}
+
+// turn makes passes for a while, the first one to warm up.
+func turn(ctx context.Context, p pass, budget time.Duration) ([]time.Duration, error) {
+	const least = 3
+	runtime.GC()
+	var all []time.Duration
+	for end := time.Now().Add(budget); len(all) < 1+least || time.Now().Before(end); {
+		took, evicted, err := p(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if evicted != 1 {
+			return nil, fmt.Errorf("%d pods went in a pass, want 1", evicted)
+		}
+		all = append(all, took)
+	}
+	return all[1:], nil
 }
 
 func median(all []time.Duration) time.Duration {
