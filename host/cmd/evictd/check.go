@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,14 +14,15 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check configuration and node, print the thresholds in force",
-		Long: "Read the configuration as run would. Print the thresholds in force, one a line, or all that is\n" +
-			"wrong; then say whether plugin directory and container runtime are there. Exit code 2 is a wrong\n" +
-			"configuration, 1 a node that is not ready for it.",
+		Long: "Read the configuration as run would. Print the thresholds in force, one a line, and what those of\n" +
+			"writable layers will be by the layout of the node's filesystems, or all that is wrong; then say\n" +
+			"whether plugin directory and container runtime are there. Exit code 2 is a wrong configuration,\n" +
+			"1 a node that is not ready for it.",
 		Args: cobra.NoArgs,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.Load()
+		cfg, err := flags.LoadDaemon()
 		if err != nil {
 			return err
 		}
@@ -28,10 +30,10 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := written(cmd.OutOrStdout().Write(thresholdTable(thresholds))); err != nil {
+		if err := written(cmd.OutOrStdout().Write(append(thresholdTable(thresholds), derivedTable(&cfg, thresholds)...))); err != nil {
 			return err
 		}
-		for _, w := range append(cfg.Warnings(), warnNode(&cfg)...) {
+		for _, w := range slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnNode(&cfg)) {
 			say(cmd.ErrOrStderr(), "warning: "+w)
 		}
 		if err := errors.Join(checkNode(cmd.Context(), &cfg)...); err != nil {
@@ -44,16 +46,24 @@ func newCheck() *cobra.Command {
 
 // thresholdTable is one line per threshold below a heading.
 func thresholdTable(thresholds []policy.Threshold) []byte {
-	rows := [][]string{{"SIGNAL", "THRESHOLD", "KIND", "GRACE PERIOD", "MINIMUM RECLAIM"}}
+	rows := [][]string{thresholdHeading("SIGNAL")}
 	for _, t := range thresholds {
-		kind, grace, reclaim := "hard", "", ""
-		if !t.Hard() {
-			kind, grace = "soft", t.GracePeriod.String()
-		}
-		if t.MinReclaim != nil {
-			reclaim = t.MinReclaim.String()
-		}
-		rows = append(rows, []string{string(t.Signal), t.Value.String(), kind, grace, reclaim})
+		rows = append(rows, thresholdRow(t))
 	}
 	return table(rows)
+}
+
+func thresholdHeading(first string) []string {
+	return []string{first, "THRESHOLD", "KIND", "GRACE PERIOD", "MINIMUM RECLAIM"}
+}
+
+func thresholdRow(t policy.Threshold) []string {
+	kind, grace, reclaim := "hard", "", ""
+	if !t.Hard() {
+		kind, grace = "soft", t.GracePeriod.String()
+	}
+	if t.MinReclaim != nil {
+		reclaim = t.MinReclaim.String()
+	}
+	return []string{string(t.Signal), t.Value.String(), kind, grace, reclaim}
 }

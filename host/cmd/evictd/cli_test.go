@@ -66,7 +66,48 @@ memory.available             1Gi        hard  -             -
 nodefs.available             10%        hard  -             500Mi
 memory.available             1536Mi     soft  1m30s         -
 allocatableMemory.available  1Gi        hard  -             -
+
+DERIVED                THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM  LAYOUT OF THE NODE
+containerfs.available  10%        hard  -             500Mi            shared, containerfs
 `}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("check (-want +got):\n%s", diff)
+	}
+}
+
+func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
+	n := newNode(t)
+	kubelet := filepath.Join(n.dir, "kubelet.yaml")
+	own := filepath.Join(n.dir, "evictd.yaml")
+	for file, content := range map[string]string{
+		kubelet: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/kubernetes/manifests\n" +
+			"evictionHard: {imagefs.available: 15%, containerfs.available: 5%}\n",
+		own: "source: summary\nsummary: {address: \"file:///run/summary.json\"}\n",
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := evictd(t, n.flags("--config", own, "--kubelet-config", kubelet)...)
+	want := result{Code: exitUsage, Errors: "evictd: " + own + `: summary.layout: not given, want "shared", "imagefs" or "containerfs", as there is a threshold of containerfs.available and a summary does not tell` + "\n"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("check without a layout (-want +got):\n%s", diff)
+	}
+
+	if err := os.WriteFile(own, []byte("source: summary\nsummary: {address: \"file:///run/summary.json\", layout: imagefs}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = evictd(t, n.flags("--config", own, "--kubelet-config", kubelet)...)
+	want = result{
+		Out: `SIGNAL                 THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
+containerfs.available  5%         hard  -             -
+imagefs.available      15%        hard  -             -
+
+DERIVED                THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM  LAYOUT OF THE NODE
+containerfs.available  15%        hard  -             -                imagefs
+`,
+		Errors: "evictd: warning: containerfs.available<5% does not stand where the layout is imagefs: containerfs has the thresholds of imagefs there, as in the kubelet\n",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("check (-want +got):\n%s", diff)
 	}

@@ -31,7 +31,7 @@ func newRun() *cobra.Command {
 		signal.Notify(hups, syscall.SIGHUP)
 		defer signal.Stop(hups)
 
-		cfg, err := flags.Load()
+		cfg, err := flags.LoadDaemon()
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func newRun() *cobra.Command {
 		for _, w := range cfg.Warnings() {
 			log.Warn("configuration", "warning", w)
 		}
-		if err := run(ctx, cfg, hups, flags.Load, log); err != nil {
+		if err := run(ctx, cfg, hups, flags.LoadDaemon, log); err != nil {
 			return failure{err}
 		}
 		return nil

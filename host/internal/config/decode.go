@@ -22,29 +22,53 @@ var depths = map[string]int{
 
 type object = map[string]json.RawMessage
 
-// decode lays the file's data over c. What is wrong is reported and left out, so
-// that the rest can still be checked.
-func (c *Config) decode(data []byte) []error {
-	asJSON, errs := toJSON(data)
-	if asJSON == nil {
+// decode lays evictd's own file over c.
+func (c *Config) decode(l *layer, data []byte) []error {
+	doc, errs := fieldsOf(data)
+	if doc == nil {
 		return errs
 	}
-	var doc object
-	if err := json.Unmarshal(asJSON, &doc); err != nil {
-		return append(errs, fmt.Errorf("not a mapping of fields to values: %w", err))
+	// A key without a value is as good as no key.
+	maps.DeleteFunc(doc, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+	for field := range doc {
+		l.keys[field] = field
 	}
-	s := sieve{errs: errs}
+	return append(errs, c.lay(l, doc)...)
+}
+
+// fieldsOf returns a file's fields, nil if nothing can be made of it.
+func fieldsOf(data []byte) (object, []error) {
+	asJSON, errs := toJSON(data)
+	if asJSON == nil {
+		return nil, errs
+	}
+	var doc object
+	if err := json.Unmarshal(asJSON, &doc); err != nil || doc == nil {
+		return nil, append(errs, fmt.Errorf("not a mapping of fields to values: %w", err))
+	}
+	return doc, errs
+}
+
+// lay puts the fields of doc in place of c's; feature gates are laid over c's one
+// by one. What is wrong is reported and left out, so that the rest can still be
+// checked.
+func (c *Config) lay(l *layer, doc object) []error {
+	s := sieve{layer: l}
 	for _, field := range slices.Sorted(maps.Keys(doc)) {
-		if string(doc[field]) == "null" {
-			delete(doc, field) // a key without a value is as good as no key
-			continue
-		}
 		s.field([]string{field}, doc)
 	}
-	s.dropUnpaired(doc)
 	rest, err := json.Marshal(doc)
 	if err != nil {
 		return append(s.errs, err)
+	}
+	// Into a map that is there, entries would be added.
+	for field, m := range map[string]*map[string]string{
+		"evictionHard": &c.EvictionHard, "evictionSoft": &c.EvictionSoft,
+		"evictionSoftGracePeriod": &c.EvictionSoftGracePeriod, "evictionMinimumReclaim": &c.EvictionMinimumReclaim,
+	} {
+		if doc[field] != nil {
+			*m = nil
+		}
 	}
 	if _, err := sigsjson.UnmarshalStrict(rest, c); err != nil {
 		return append(s.errs, err)
@@ -54,10 +78,8 @@ func (c *Config) decode(data []byte) []error {
 
 // sieve takes out of a document what does not fit into a Config.
 type sieve struct {
-	errs []error
-	// badGrace are the signals whose grace period was taken out, or all.
-	badGrace    []string
-	badAllGrace bool
+	layer *layer
+	errs  []error
 }
 
 // field checks the last element of path, which is a key of in.
@@ -119,26 +141,8 @@ func (s *sieve) noteGrace(path []string) {
 		return
 	}
 	if len(path) == 1 {
-		s.badAllGrace = true
+		s.layer.badAllGrace = true
 		return
 	}
-	s.badGrace = append(s.badGrace, path[1])
-}
-
-// dropUnpaired forgets soft thresholds whose grace period was reported already:
-// to say that it is missing would send the reader the wrong way.
-func (s *sieve) dropUnpaired(doc object) {
-	if s.badAllGrace {
-		delete(doc, "evictionSoft")
-	}
-	var soft object
-	if len(s.badGrace) == 0 || json.Unmarshal(doc["evictionSoft"], &soft) != nil {
-		return
-	}
-	for _, signal := range s.badGrace {
-		delete(soft, signal)
-	}
-	if raw, err := json.Marshal(soft); err == nil {
-		doc["evictionSoft"] = raw
-	}
+	s.layer.badGrace = append(s.layer.badGrace, path[1])
 }

@@ -33,6 +33,9 @@ func Default() Config {
 	return c
 }
 
+// defaultHousekeeping is the kubelet's (pkg/kubelet/cadvisor/cadvisor_linux.go).
+const defaultHousekeeping = 10 * time.Second
+
 // blank is what a field has that neither the file nor a flag names. Fields whose
 // default depends on others stay empty until complete.
 func blank() Config {
@@ -62,7 +65,7 @@ func blank() Config {
 	}
 }
 
-// mergeHard gives the file's hard thresholds the kubelet's defaults. It runs
+// mergeHard gives the files' hard thresholds the kubelet's defaults. It runs
 // before flags are applied: as in the kubelet, a flag replaces all of them
 // (cmd/kubelet/app/server.go:loadConfigFile).
 func (c *Config) mergeHard() {

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -13,8 +15,12 @@ import (
 // plugins, summary and mergeDefaultEvictionSettings has a flag, its name in kebab case;
 // those of the kubelet have the kubelet's names and syntax.
 type Flags struct {
-	// file is --config.
-	file string
+	// file is --config, kubeletFile --kubelet-config.
+	file, kubeletFile string
+	// ignoreEviction is the kubelet's --experimental-allocatable-ignore-eviction,
+	// which has no field in any file; housekeeping is for its users to find accepted.
+	ignoreEviction bool
+	housekeeping   metav1.Duration
 	// values is where flags leave what they parsed, bound how it gets from there
 	// into a Config, by field.
 	values Config
@@ -34,9 +40,11 @@ type bound struct {
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{values: blank(), bound: map[string]*bound{}}
 	fs.StringVar(&f.file, "config", "", "configuration file (YAML); flags beat it")
+	fs.StringVar(&f.kubeletFile, "kubelet-config", "", "the kubelet's configuration file; --config beats it")
 	f.addNode(fs)
 	f.addHost(fs)
 	f.addEviction(fs)
+	f.addKubelet(fs)
 	return f
 }
 
@@ -90,8 +98,25 @@ func (f *Flags) addEviction(fs *pflag.FlagSet) {
 		func(c *Config) *map[string]bool { return &c.FeatureGates })
 }
 
-// Load reads the file that --config names, if it does, and lays the flags over it.
-func (f *Flags) Load() (Config, error) { return load(f.file, f) }
+// addKubelet defines flags of the kubelet that are fields of no file.
+func (f *Flags) addKubelet(fs *pflag.FlagSet) {
+	add(f, fs, "experimentalAllocatableIgnoreEviction", "leave out what enforce-node-allocatable makes of hard memory thresholds", boolean,
+		func(*Config) *bool { return &f.ignoreEviction })
+	f.housekeeping.Duration = defaultHousekeeping
+	add(f, fs, "housekeepingInterval", "of the kubelet's cAdvisor; without effect, as evictd keeps no figures that could be old", duration,
+		func(*Config) *metav1.Duration { return &f.housekeeping })
+}
+
+// Load reads the files that --kubelet-config and --config name, if they do, and
+// lays the flags over them.
+func (f *Flags) Load() (Config, error) {
+	return sources{own: f.file, kubelet: f.kubeletFile}.load(f)
+}
+
+// LoadDaemon is Load with what CheckDaemon finds.
+func (f *Flags) LoadDaemon() (Config, error) {
+	return sources{own: f.file, kubelet: f.kubeletFile, also: (*Config).daemonProblems}.load(f)
+}
 
 // File returns what --config names, "" if it was not given.
 func (f *Flags) File() string { return f.file }
@@ -100,17 +125,31 @@ func (f *Flags) problems() []error {
 	if f == nil {
 		return nil
 	}
-	return append([]error(nil), f.errs...)
+	errs := slices.Clone(f.errs)
+	if d := f.housekeeping.Duration; d <= 0 {
+		errs = append(errs, fmt.Errorf("--housekeeping-interval: %q: want %s", d, forms["housekeepingInterval"]))
+	}
+	return errs
 }
 
 func (f *Flags) apply(c *Config) {
 	if f == nil {
 		return
 	}
+	files := c.FeatureGates
 	for _, field := range f.order {
 		if b := f.bound[field]; b.set {
 			b.copy(c, &f.values)
 		}
+	}
+	if f.bound["featureGates"].set {
+		// One by one, as in the kubelet (kubeletConfigFlagPrecedence).
+		c.FeatureGates = make(map[string]bool, len(files)+len(f.values.FeatureGates))
+		maps.Copy(c.FeatureGates, files)
+		maps.Copy(c.FeatureGates, f.values.FeatureGates)
+	}
+	if f.ignoreEviction {
+		c.EnforceNodeAllocatable = []string{}
 	}
 	if f.bound["evictionSoftGracePeriod"].bad {
 		// What is wrong was reported; that periods are missing is its echo.
@@ -119,15 +158,17 @@ func (f *Flags) apply(c *Config) {
 }
 
 // blame says where the value came from that err is about.
-func (f *Flags) blame(err error, file string) error {
+func (f *Flags) blame(err error, files layers) error {
 	field := topField(err)
-	if f != nil && f.bound[field] != nil && f.bound[field].set {
+	missed := field == "evictionSoftGracePeriod" && files.giver(field) == nil && f.gives("evictionSoft")
+	if f.gives(field) || missed {
 		return fmt.Errorf("--%s%s", f.bound[field].flag, err.Error()[len(field):])
 	}
-	if file == "" {
-		return err
-	}
-	return fmt.Errorf("%s: %w", file, err)
+	return files.blame(err)
+}
+
+func (f *Flags) gives(field string) bool {
+	return f != nil && f.bound[field] != nil && f.bound[field].set
 }
 
 // kebab turns a field's name into its flag's.

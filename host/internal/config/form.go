@@ -43,7 +43,10 @@ var forms = map[string]string{
 	"layout":                           `"recheck" or "kubelet"`,
 	"source":                           `"native" or "summary"`,
 	"summary":                          `a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`,
-	"plugins":                          `settings by plugin name, such as {"memory": {"autoMTLS": true}}`,
+	// These two are flags only.
+	"experimentalAllocatableIgnoreEviction": `true or false`,
+	"housekeepingInterval":                  `a duration above 0 such as "10s"`,
+	"plugins":                               `settings by plugin name, such as {"memory": {"autoMTLS": true}}`,
 }
 
 // entryForms says the same of one entry of a field that is a mapping.

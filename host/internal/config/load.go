@@ -12,28 +12,62 @@ import (
 // maxFileBytes is far more than a configuration needs.
 const maxFileBytes = 1 << 20
 
-// Load reads a file, without flags. An empty name gives the defaults. The error
-// joins all that is wrong, one line each.
-func Load(file string) (Config, error) { return load(file, nil) }
+// Load reads evictd's own file, without flags. An empty name gives the defaults.
+// The error joins all that is wrong, one line each.
+func Load(file string) (Config, error) { return sources{own: file}.load(nil) }
 
-// load lays flags, which may be nil, over the file. What a flag gave is
-// reported by the name of the flag, the rest by that of the file.
-func load(file string, flags *Flags) (Config, error) {
+// LoadWithKubelet reads the kubelet's file, too, which the own one beats field by
+// field. Either name may be empty.
+func LoadWithKubelet(file, kubeletFile string) (Config, error) {
+	return sources{own: file, kubelet: kubeletFile}.load(nil)
+}
+
+// sources are what a configuration is made of, files by name.
+type sources struct {
+	own, kubelet string
+	// also are checks that not every user of a Config needs to pass.
+	also func(*Config) []error
+}
+
+// load lays flags, which may be nil, over the files. What a flag gave is reported
+// by the name of the flag, the rest by that of the file.
+func (s sources) load(flags *Flags) (Config, error) {
 	c := blank()
 	errs := flags.problems()
-	if file != "" {
-		data, err := read(file)
+	ls, readable := layers(nil), true
+	for _, source := range []struct {
+		flag, file string
+		decode     func(*layer, []byte) []error
+	}{
+		{"--kubelet-config", s.kubelet, c.decodeKubelet},
+		{"--config", s.own, c.decode},
+	} {
+		if source.file == "" {
+			continue
+		}
+		data, err := read(source.flag, source.file)
 		if err != nil {
-			return Config{}, report(append(errs, err))
+			errs, readable = append(errs, err), false
+			continue
 		}
-		for _, err := range c.decode(data) {
-			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+		l := &layer{file: source.file, keys: map[string]string{}}
+		for _, err := range source.decode(l, data) {
+			errs = append(errs, l.named(topField(err), err))
 		}
+		ls = append(ls, l)
 	}
+	if !readable {
+		return Config{}, report(errs)
+	}
+	ls.dropUnpaired(&c)
 	c.mergeHard()
 	flags.apply(&c)
-	for _, err := range append(split(c.complete(os.Hostname)), c.problems()...) {
-		errs = append(errs, flags.blame(err, file))
+	found := append(split(c.complete(os.Hostname)), c.problems()...)
+	if s.also != nil {
+		found = append(found, s.also(&c)...)
+	}
+	for _, err := range found {
+		errs = append(errs, flags.blame(err, ls))
 	}
 	if len(errs) > 0 {
 		return Config{}, report(errs)
@@ -74,26 +108,26 @@ type printable struct {
 func (p printable) Error() string { return p.text }
 func (p printable) Unwrap() error { return p.err }
 
-func read(file string) ([]byte, error) {
+func read(flag, file string) ([]byte, error) {
 	// Looked at before it is opened: opening a pipe would wait for a writer.
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w, want a readable file", err)
+		return nil, fmt.Errorf("%s: %w, want a readable file", flag, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("--config: %s is a %s, want a regular file", file, kind(info.Mode()))
+		return nil, fmt.Errorf("%s: %s is a %s, want a regular file", flag, file, kind(info.Mode()))
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w, want a readable file", err)
+		return nil, fmt.Errorf("%s: %w, want a readable file", flag, err)
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w, want a readable file", err)
+		return nil, fmt.Errorf("%s: %w, want a readable file", flag, err)
 	}
 	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("--config: %s is larger than %d MiB, want a configuration", file, maxFileBytes>>20)
+		return nil, fmt.Errorf("%s: %s is larger than %d MiB, want a configuration", flag, file, maxFileBytes>>20)
 	}
 	return data, nil
 }

@@ -186,8 +186,9 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := blank()
-		errs := c.decode(data)
+		c, l := blank(), &layer{keys: map[string]string{}}
+		errs := c.decode(l, data)
+		layers{l}.dropUnpaired(&c)
 		c.mergeHard()
 		if err := c.complete(func() (string, error) { return "node-1", nil }); err != nil {
 			t.Fatal(err)
@@ -208,7 +209,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := blank()
-		if errs := d.decode(again); len(errs) > 0 {
+		if errs := d.decode(&layer{keys: map[string]string{}}, again); len(errs) > 0 {
 			t.Fatalf("%s: %v", again, errs)
 		}
 		d.mergeHard()

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/summary"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // maxSummaryTimeout is the deadline of an observation: a fetch that may last as
@@ -54,4 +56,40 @@ func (c *Config) summaryProblems() []error {
 		errs = append(errs, fmt.Errorf("summary.%w", err))
 	}
 	return errs
+}
+
+// CheckDaemon reports what a program needs that has no pods, summary or knowledge
+// of filesystems of its own: what Validate lets pass for the sake of others.
+func (c *Config) CheckDaemon() error { return errors.Join(c.daemonProblems()...) }
+
+func (c *Config) daemonProblems() []error {
+	if c.Source != SourceSummary {
+		return nil
+	}
+	var errs []error
+	if c.Summary.Address == "" {
+		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as source is %q", summaryForms["address"], c.Source))
+	}
+	if disk := c.diskSignal(); disk != "" && c.Summary.Layout == "" {
+		errs = append(errs, fmt.Errorf("summary.layout: not given, want %s, as there is a threshold of %s and a summary does not tell", summaryForms["layout"], disk))
+	}
+	return errs
+}
+
+// diskSignal returns a signal with a threshold that depends on the layout, "" if
+// there is none.
+func (c *Config) diskSignal() eviction.Signal {
+	thresholds, err := c.Thresholds()
+	if err != nil {
+		return "" // was reported
+	}
+	for _, t := range thresholds {
+		switch t.Signal {
+		case eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.ImageFsAvailable, eviction.ImageFsInodesFree,
+			eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree:
+			return t.Signal
+		default:
+		}
+	}
+	return ""
 }

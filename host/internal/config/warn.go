@@ -31,6 +31,13 @@ func (c *Config) Warnings() []string {
 	if c.EvictionMaxPodGracePeriod < 0 {
 		warn("evictionMaxPodGracePeriod is %d: under soft thresholds the grace period is negative, which counts as the shortest", c.EvictionMaxPodGracePeriod)
 	}
+	warnings = append(warnings, c.featureWarnings()...)
+	if c.Source == SourceNative && c.Summary.Address != "" {
+		warn("summary.address has no effect: source is %q", c.Source)
+	}
+	if c.Summary.InsecureSkipVerify {
+		warn("summary.insecureSkipVerify: whoever answers at summary.address decides what is evicted")
+	}
 	if !loopback(c.ListenAddress) {
 		warn("listenAddress %q is not on the loopback device: status and metrics are open to the network, without a login", c.ListenAddress)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,9 +17,18 @@ import (
 // maxExpandedBytes bounds what aliases may make of a file.
 const maxExpandedBytes = 4 << 20
 
+var (
+	errEmpty     = errors.New("is empty, want at least one field, or {} for all defaults")
+	errNoMapping = errors.New("is not a mapping, want fields and values such as \"dryRun: true\"")
+)
+
 // toJSON turns the one YAML document of data into JSON and reports what YAML
 // lets pass and we do not: keys given twice, more than one document.
 func toJSON(data []byte) ([]byte, []error) {
+	if json.Valid(data) {
+		// JSON is YAML but for tabs, which it has between its words only.
+		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
+	}
 	if err := oneDocument(data); err != nil {
 		return nil, []error{err}
 	}
@@ -43,12 +53,12 @@ func oneDocument(data []byte) error {
 	var doc any
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF), err == nil && doc == nil:
-		return errors.New("is empty, want at least one field, or {} for all defaults")
+		return errEmpty
 	case err != nil:
 		return err
 	}
 	if _, ok := doc.(map[any]any); !ok {
-		return errors.New("is not a mapping, want fields and values such as \"dryRun: true\"")
+		return errNoMapping
 	}
 	if err := d.Decode(&doc); !errors.Is(err, io.EOF) {
 		return errors.New("has more than one YAML document, want one")
