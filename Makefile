@@ -16,13 +16,16 @@ BUILD     = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldf
 FUZZTIME    ?= 10s
 DEMO_PLUGIN ?=
 CROSSINGS   ?= 20
+PARITY      ?= 10s
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
 E2E_PACKAGES   = $(sort $(dir $(shell grep -rl --include='*_test.go' EVICTD_TEST_E2E .)))
-BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func Benchmark' .)))
+BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=paritytest '^func Benchmark' .)))
+# What the parity tests must reach of: the statements that decide.
+DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evictd/shared/eviction/rank
 # Root tests depend on the machine, not only on the source: never from the cache.
 ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
 
-.PHONY: help build test check generate demo e2e bench fuzz soak clean tools lint generated
+.PHONY: help build test check generate demo e2e parity bench fuzz soak clean tools lint generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,9 +72,16 @@ e2e: build ## tests with real containers: 20 threshold crossings, one victim eac
 	@test/stack/install.sh
 	EVICTD_TEST_E2E=1 EVICTD_CROSSINGS=$(CROSSINGS) $(ROOTTEST) -p 1 -timeout 60m $(E2E_PACKAGES) | $(GO) run ./test/tally -v
 
+parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
+	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
+	@mkdir -p bin
+	cd host/paritytest && $(GO) test -count=1 -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
+	cd host/paritytest && $(GO) run ./coverage -min 95 $(CURDIR)/bin/parity.cov
+
 bench: build ## benchmarks, as root, one run each
 	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)
-	@if [ -d test/bench ]; then $(GO) run ./test/bench -bin bin; fi
+	@$(GO) run ./test/bench -bin bin
+	@cd host/paritytest && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade
 
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \
@@ -80,8 +90,9 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 		$(GO) test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) $$(dirname $$file) </dev/null; \
 	done
 
-soak: ## the long runs: 200 threshold crossings, half a minute of each fuzz target
+soak: ## the long runs: 200 threshold crossings, ten minutes beside the kubelet's manager, half a minute of each fuzz target
 	@$(MAKE) e2e CROSSINGS=200
+	@$(MAKE) parity PARITY=10m
 	@$(MAKE) fuzz FUZZTIME=30s
 
 clean: ## remove what was built

@@ -20,6 +20,7 @@ func TestVariantsKeepToTheKubelet(t *testing.T) {
 		anyVictim bool
 	}{
 		"evictd ranks by itself where rankers fail":            {variant: embedded.RankersFail},
+		"comparators rank as plugins do":                       {variant: embedded.Comparators},
 		"memory by its working set alone":                      {variant: embedded.WorkingSetOnly},
 		"a signal of a vendor's is none of the others' matter": {variant: embedded.OwnSignal, prepare: withLimits},
 		"a vendor's ranker changes only who goes":              {variant: embedded.ByQoS, anyVictim: true},

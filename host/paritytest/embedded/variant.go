@@ -49,6 +49,15 @@ func RankersFail(s *Setup) {
 	})
 }
 
+// Comparators: plugins rank by the comparators that authors build theirs from.
+func Comparators(s *Setup) {
+	s.each(func(p *eviction.Plugin) {
+		p.Ranker = rankerFunc(func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+			return sdk.RankBy(rank.For(req.Signal)).Rank(ctx, req)
+		})
+	})
+}
+
 // measured passes on what of m is to be known, false for nothing.
 type measured struct {
 	eviction.Measurer
