@@ -46,10 +46,14 @@ func TestKubeletsFlags(t *testing.T) {
 			c.EvictionMinimumReclaim = map[string]string{"memory.available": "0Mi"}
 			c.EvictionPressureTransitionPeriod.Duration = 30e9
 		}},
-		"allocatable":     {[]string{"--enforce-node-allocatable", "pods,kube-reserved"}, func(c *Config) { c.EnforceNodeAllocatable = []string{"pods", "kube-reserved"} }},
-		"no allocatable":  {[]string{"--enforce-node-allocatable="}, func(c *Config) { c.EnforceNodeAllocatable = []string{} }},
-		"notification":    {[]string{"--kernel-memcg-notification=false"}, func(c *Config) { *c = no }},
-		"bool without =":  {[]string{"--dry-run"}, func(c *Config) { c.DryRun = true }},
+		"allocatable":    {[]string{"--enforce-node-allocatable", "pods,kube-reserved"}, func(c *Config) { c.EnforceNodeAllocatable = []string{"pods", "kube-reserved"} }},
+		"no allocatable": {[]string{"--enforce-node-allocatable="}, func(c *Config) { c.EnforceNodeAllocatable = []string{} }},
+		"notification":   {[]string{"--kernel-memcg-notification=false"}, func(c *Config) { *c = no }},
+		"bool without =": {[]string{"--dry-run"}, func(c *Config) { c.DryRun = true }},
+		"feature gates": {[]string{"--feature-gates=PodLevelResources=false, AllAlpha=true,", "--feature-gates", "AllAlpha=0"}, func(c *Config) {
+			c.FeatureGates = map[string]bool{"PodLevelResources": false, "AllAlpha": false}
+		}},
+		"no local limits": {[]string{"--local-storage-capacity-isolation=false"}, func(c *Config) { c.LocalStorageCapacityIsolation = false }},
 		"evictd's others": {[]string{"--required-signals", "memory.available", "--monitoring-interval", "1s"}, func(c *Config) { c.RequiredSignals, c.MonitoringInterval.Duration = []string{"memory.available"}, 1e9 }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,6 +222,24 @@ func FuzzPairs(f *testing.F) {
 		}
 		// What help would print reads as the same.
 		if again, _, ok := as.parse(nil, as.write(m)); !ok || !cmp.Equal(m, again) {
+			t.Errorf("parse(%q) = %v, written and parsed again %v", s, m, again)
+		}
+	})
+}
+
+func FuzzGates(f *testing.F) {
+	for _, seed := range []string{"", ",", "=", "A=true", " A = false ,B=1,A=t", "A=", "A"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		m, want, ok := gates.parse(nil, s)
+		if !ok {
+			if want == "" || m != nil {
+				t.Errorf("parse(%q) = %v, %q: want a reason and nothing else", s, m, want)
+			}
+			return
+		}
+		if again, _, ok := gates.parse(nil, gates.write(m)); !ok || !cmp.Equal(m, again) {
 			t.Errorf("parse(%q) = %v, written and parsed again %v", s, m, again)
 		}
 	})

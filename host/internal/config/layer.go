@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -55,9 +56,9 @@ func (ls layers) blame(err error) error {
 
 // giver returns the layer that has the last word on field, nil if none has one.
 func (ls layers) giver(field string) *layer {
-	for i := len(ls) - 1; i >= 0; i-- {
-		if ls[i].keys[field] != "" {
-			return ls[i]
+	for _, l := range slices.Backward(ls) {
+		if l.keys[field] != "" {
+			return l
 		}
 	}
 	return nil

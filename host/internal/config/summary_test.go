@@ -1,0 +1,168 @@
+package config
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestWhereTheSummaryIs(t *testing.T) {
+	c, err := Load(write(t, `
+source: summary
+summary:
+  address: https://127.0.0.1:10250
+  tokenFile: /etc/evictd/token
+  caFile: /etc/evictd/ca.crt
+  serverName: node-1
+  certFile:
+  timeout: 500ms
+  layout: imagefs
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Summary{
+		Address: "https://127.0.0.1:10250", TokenFile: "/etc/evictd/token", CAFile: "/etc/evictd/ca.crt", ServerName: "node-1",
+		Timeout: metav1.Duration{Duration: 500 * time.Millisecond}, Layout: "imagefs",
+	}
+	if diff := cmp.Diff(want, c.Summary); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+	if err := c.CheckDaemon(); err != nil {
+		t.Errorf("CheckDaemon: %v", err)
+	}
+	o := c.Summary.Options()
+	if o.Address != want.Address || o.TokenFile != want.TokenFile || o.CAFile != want.CAFile || o.ServerName != want.ServerName || o.Timeout != 500*time.Millisecond {
+		t.Errorf("Options() = %+v, want those of %+v", o, want)
+	}
+}
+
+func TestBadSummaries(t *testing.T) {
+	const layouts = `want "shared", "imagefs" or "containerfs"`
+	for name, c := range map[string]struct {
+		file string
+		want []string
+	}{
+		"no mapping":                       {"summary: https://127.0.0.1:10250\n", []string{`summary: "https://127.0.0.1:10250": want a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`}},
+		"a slip":                           {"summary: {addres: x}\n", []string{`summary.addres: unknown field, want "address"`}},
+		"another field":                    {"summary: {password: x}\n", []string{`summary.password: unknown field, want one of address, caFile, certFile, insecureSkipVerify, keyFile, layout, serverName, timeout, tokenFile`}},
+		"twice":                            {"summary:\n  layout: shared\n  layout: imagefs\n", []string{`summary.layout: given twice, again on line 3`}},
+		"a source":                         {"source: kubelet\n", []string{`source: "kubelet": want "native" or "summary"`}},
+		"how often":                        {"layout: shared\n", []string{`layout: "shared": want "recheck" or "kubelet"`}},
+		"a timeout of a whole observation": {"summary: {timeout: 1s}\n", []string{`summary.timeout: "1s": want a duration below 1s such as "800ms"`}},
+		"a timeout of -1s, told once":      {"summary: {address: \"file:///s\", timeout: -1s}\n", []string{`summary.timeout: "-1s": want a duration below 1s such as "800ms"`}},
+		"wrong types": {"summary: {timeout: 5, insecureSkipVerify: 1, address: []}\n", []string{
+			`summary.address: []: want https://HOST:PORT, unix:///PATH or file:///PATH`,
+			`summary.insecureSkipVerify: 1: want true or false`,
+			`summary.timeout: 5: want a duration below 1s such as "800ms"`,
+		}},
+		"all at once": {"summary: {address: \"http://x\", tokenFile: token, layout: both}\n", []string{
+			`summary.layout: "both": ` + layouts,
+			`summary.address: scheme "http", want https://HOST:PORT, unix:///PATH or file:///PATH`,
+			`summary.tokenFile: want an absolute path`,
+		}},
+		"what an address does not take": {"summary: {address: \"unix:///s\", tokenFile: /t, certFile: /c, insecureSkipVerify: true}\n", []string{
+			`summary.tokenFile: only for an https address`,
+			`summary.certFile: only for an https address`,
+			`summary.insecureSkipVerify: only for an https address`,
+			`summary.certFile: want keyFile with it, and neither alone; one file may be both`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, c.file)
+			_, err := Load(file)
+			if diff := cmp.Diff(c.want, lines(err, file)); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An embedding program brings its own summary and knows the layout; the daemon
+// has to be told.
+func TestWhatOnlyADaemonNeeds(t *testing.T) {
+	const (
+		soft    = "source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {}\nevictionSoft: {nodefs.inodesFree: 5%}\nevictionSoftGracePeriod: {nodefs.inodesFree: 1m}\n"
+		address = `summary.address: not given, want https://HOST:PORT, unix:///PATH or file:///PATH, as source is "summary"`
+		layout  = `summary.layout: not given, want "shared", "imagefs" or "containerfs", as there is a threshold of `
+	)
+	for name, c := range map[string]struct {
+		file string
+		want []string
+	}{
+		"native figures":            {"{}", nil},
+		"nothing":                   {"source: summary\n", []string{address, layout + "imagefs.available and a summary does not tell"}},
+		"the layout":                {"source: summary\nsummary: {layout: shared}\n", []string{address}},
+		"no disk signal":            {"source: summary\nevictionHard: {memory.available: 1Gi}\n", []string{address}},
+		"a disk signal that is off": {"source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {nodefs.available: 0%}\n", nil},
+		"a soft disk signal":        {soft, []string{layout + "nodefs.inodesFree and a summary does not tell"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, c.file)
+			cfg, err := Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, lines(cfg.CheckDaemon(), "")); diff != "" {
+				t.Errorf("CheckDaemon (-want +got):\n%s", diff)
+			}
+			_, err = sources{own: file, also: (*Config).daemonProblems}.load(nil)
+			if diff := cmp.Diff(c.want, lines(err, file)); diff != "" {
+				t.Errorf("as a daemon loads it (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFeature(t *testing.T) {
+	for name, c := range map[string]struct {
+		gates map[string]bool
+		want  bool
+	}{
+		"on by default":            {nil, true},
+		"off":                      {map[string]bool{"PodLevelResources": false}, false},
+		"off with all of its kind": {map[string]bool{"AllBeta": false}, false},
+		"named, which beats all":   {map[string]bool{"AllBeta": false, "PodLevelResources": true}, true},
+		"alpha is another kind":    {map[string]bool{"AllAlpha": false}, true},
+	} {
+		c2 := Config{FeatureGates: c.gates}
+		if got := c2.Feature(FeaturePodLevelResources); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+func TestWarningsOfGatesAndSummary(t *testing.T) {
+	c, err := Load(write(t, `
+featureGates: {PodLevelResources: false, KubeletSeparateDiskGC: false, TaintTolerationComparisonOperators: true, PodLevelResource: true}
+summary: {address: "https://127.0.0.1:10250", insecureSkipVerify: true}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`featureGates["PodLevelResource"] has no effect: no gate of this name changes what is evicted`,
+		`featureGates["KubeletSeparateDiskGC"] is off and has no effect: the filesystems of images and containers are always told apart`,
+		`summary.address has no effect: source is "native"`,
+		`summary.insecureSkipVerify: whoever answers at summary.address decides what is evicted`,
+	}
+	if diff := cmp.Diff(want, c.Warnings()); diff != "" {
+		t.Errorf("Warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestASummaryDoesNotChangeWithoutARestart(t *testing.T) {
+	a, b := Default(), Default()
+	b.FeatureGates = map[string]bool{}
+	if got := Changed(a, b); len(got) != 0 {
+		t.Errorf("Changed = %q with the same said in other words, want none", got)
+	}
+	b.Layout, b.Source, b.Summary.Address = LayoutKubelet, SourceSummary, "file:///s"
+	b.FeatureGates = map[string]bool{"PodLevelResources": false}
+	b.LocalStorageCapacityIsolation = false
+	if diff := cmp.Diff([]string{"layout", "source", "summary", "featureGates"}, Changed(a, b)); diff != "" {
+		t.Errorf("Changed (-want +got):\n%s", diff)
+	}
+}
