@@ -46,7 +46,7 @@ func TestBadSummaries(t *testing.T) {
 		want []string
 	}{
 		"no mapping":                       {"summary: https://127.0.0.1:10250\n", []string{`summary: "https://127.0.0.1:10250": want a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`}},
-		"a slip":                           {"summary: {addres: x}\n", []string{`summary.addres: unknown field, want "address"`}},
+		"wrong case":                       {"summary: {Address: x}\n", []string{`summary.Address: unknown field, want "address"`}},
 		"another field":                    {"summary: {password: x}\n", []string{`summary.password: unknown field, want one of address, caFile, certFile, insecureSkipVerify, keyFile, layout, serverName, timeout, tokenFile`}},
 		"twice":                            {"summary:\n  layout: shared\n  layout: imagefs\n", []string{`summary.layout: given twice, again on line 3`}},
 		"a source":                         {"source: kubelet\n", []string{`source: "kubelet": want "native" or "summary"`}},
