@@ -16,8 +16,11 @@ func TestKubeletDecidesAsRecorded(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no traces: %v", err)
 	}
-	outcomes := 0
-	for _, file := range files {
+	outcomes, every := 0, whole(1, 8)
+	for i, file := range files {
+		if i%every != 0 {
+			continue
+		}
 		trace, err := replay.Read(file)
 		if err != nil {
 			t.Error(err)
@@ -45,7 +48,7 @@ func TestKubeletDecidesAsRecorded(t *testing.T) {
 			t.Errorf("%s: %s", file, d)
 		}
 	}
-	t.Logf("%d traces, %d outcomes", len(files), outcomes)
+	t.Logf("%d recorded outcomes found, in one of %d of %d traces", outcomes, every, len(files))
 }
 
 // preferred is d with one outcome for each step.

@@ -42,14 +42,14 @@ func (f rankerFunc) Rank(ctx context.Context, req eviction.RankRequest) ([]evict
 	return f(ctx, req)
 }
 
-// RankersFail: evictd ranks by itself.
+// RankersFail has evictd rank by itself.
 func RankersFail(s *Setup) {
 	s.each(func(p *eviction.Plugin) {
 		p.Ranker = rankerFunc(func(context.Context, eviction.RankRequest) ([]eviction.Ranked, error) { return nil, errBroken })
 	})
 }
 
-// Comparators: plugins rank by the comparators that authors build theirs from.
+// Comparators has plugins rank by the comparators that authors build theirs from.
 func Comparators(s *Setup) {
 	s.each(func(p *eviction.Plugin) {
 		p.Ranker = rankerFunc(func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
@@ -73,7 +73,7 @@ func (m measured) Measure(ctx context.Context, req eviction.MeasureRequest, emit
 	})
 }
 
-// WorkingSetOnly: memory is measured by a plugin that fills in no figure for each
+// WorkingSetOnly has memory measured by a plugin that fills in no figure for each
 // signal, which are the same for memory.
 func WorkingSetOnly(s *Setup) {
 	p := s.Plugins["memory"]
@@ -84,18 +84,18 @@ func WorkingSetOnly(s *Setup) {
 	s.Plugins["memory"] = p
 }
 
-// SomeUnmeasured: a third of the pods cannot be measured.
+// SomeUnmeasured has a third of the pods not measured.
 func SomeUnmeasured(s *Setup) {
 	s.each(func(p *eviction.Plugin) {
 		p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
 			h := fnv.New32()
-			_, _ = h.Write([]byte(m.UID)) //nolint:errcheck // it never fails
+			_, _ = h.Write([]byte(m.UID))
 			return h.Sum32()%3 != 0
 		}}
 	})
 }
 
-// ByQoS: a vendor's plugin ranks all signals by QoS class alone.
+// ByQoS has a vendor's plugin rank all signals by QoS class alone.
 func ByQoS(s *Setup) {
 	p := sdk.Plugin{Name: "qos", Version: "1", Ranker: byClass}
 	for _, builtin := range s.Plugins {
@@ -116,7 +116,7 @@ var byClass = rankerFunc(func(_ context.Context, req eviction.RankRequest) ([]ev
 	return order, nil
 })
 
-// OwnSignal: a vendor's plugin has a signal of its own, which is never under
+// OwnSignal adds a vendor's plugin with a signal of its own, which is never under
 // pressure.
 func OwnSignal(s *Setup) {
 	const things = "vendor.example/things.free"
@@ -140,7 +140,7 @@ func (f observerFunc) Observe(ctx context.Context, req eviction.ObserveRequest) 
 	return f(ctx, req)
 }
 
-// ObserversFail: nothing can be observed in some steps.
+// ObserversFail has nothing observed in some steps.
 func ObserversFail(in func(step int) bool) Variant {
 	return func(s *Setup) {
 		s.each(func(p *eviction.Plugin) {

@@ -33,12 +33,12 @@ func (m *maker) anyPod(name, uid string) *v1.Pod {
 	switch m.IntN(10) {
 	case 0, 1, 2, 3:
 	case 4:
-		p.Spec.Priority = ptr[int32](2000000000 + int32(m.IntN(2))*1000)
+		p.Spec.Priority = new(2000000000 + int32(m.IntN(2))*1000)
 	default:
-		p.Spec.Priority = ptr(pick[int32](m.dice, 0, 0, 100, 100, 1000, -10, 1999999999))
+		p.Spec.Priority = new(pick[int32](m.dice, 0, 0, 100, 100, 1000, -10, 1999999999))
 	}
 	if m.in(85) {
-		p.Spec.TerminationGracePeriodSeconds = ptr(pick[int64](m.dice, 0, 1, 30, 30, 45, 600))
+		p.Spec.TerminationGracePeriodSeconds = new(pick[int64](m.dice, 0, 1, 30, 30, 45, 600))
 	}
 	m.containers(p)
 	m.volumes(p)
@@ -78,7 +78,7 @@ func (m *maker) containers(p *v1.Pod) {
 		for i := range m.between(1, 2) {
 			c := m.container(fmt.Sprintf("i%d", i), kind)
 			if m.in(50) {
-				c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+				c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 			}
 			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
 		}
@@ -164,7 +164,7 @@ func (m *maker) volumes(p *v1.Pod) {
 			v.Projected = &v1.ProjectedVolumeSource{}
 		}
 		if v.EmptyDir != nil && m.in(m.limits) {
-			v.EmptyDir.SizeLimit = ptr(resource.MustParse(pick(m.dice, "1Gi", "512Mi", "1500M", "0")))
+			v.EmptyDir.SizeLimit = new(resource.MustParse(pick(m.dice, "1Gi", "512Mi", "1500M", "0")))
 		}
 		p.Spec.Volumes = append(p.Spec.Volumes, v)
 	}
@@ -200,5 +200,3 @@ func (m *maker) applicant(name string) *v1.Pod {
 	}
 	return p
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -28,7 +28,7 @@ func Rejection(seed int64, gates map[string]bool) *kubelet.Rejection {
 	}
 	r.Pod = m.anyPod("critical", "uid-critical")
 	if m.in(90) {
-		r.Pod.Spec.Priority = ptr(pick[int32](m.dice, 2000000000, 2000001000, 2000000500, 1999999999))
+		r.Pod.Spec.Priority = new(pick[int32](m.dice, 2000000000, 2000001000, 2000000500, 1999999999))
 	}
 	if m.in(20) {
 		r.Pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}

@@ -3,6 +3,7 @@ package generate
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -124,10 +125,8 @@ func (m *maker) userContainerFs(signal string) {
 	if signal != containerFs && signal != containerFsInodes {
 		return
 	}
-	for _, q := range m.s.Quirks {
-		if q == QuirkUserContainerFs {
-			return
-		}
+	if slices.Contains(m.s.Quirks, QuirkUserContainerFs) {
+		return
 	}
 	m.s.Quirks = append(m.s.Quirks, QuirkUserContainerFs)
 }

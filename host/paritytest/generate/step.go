@@ -88,7 +88,7 @@ func (m *maker) kills(s *replay.Step) {
 		s.KillErrors = map[string]string{"*": "nothing stops"}
 	}
 	if m.in(25) {
-		s.CleanupSeconds = ptr(pick(m.dice, 0, 0.5, 1, 2.5, 29, 30, 31))
+		s.CleanupSeconds = new(pick(m.dice, 0, 0.5, 1, 2.5, 29, 30, 31))
 	}
 }
 

@@ -106,7 +106,7 @@ func setGates(gates map[string]bool) (func(), error) {
 	if err := gate.SetFromMap(gates); err != nil {
 		return nil, fmt.Errorf("featureGates: %w", err)
 	}
-	return func() { _ = gate.SetFromMap(before) }, nil //nolint:errcheck // they were set before
+	return func() { _ = gate.SetFromMap(before) }, nil // they were set before
 }
 
 // replacePods applies what a step does to the active pods.
