@@ -48,7 +48,7 @@ func TestKubeletDecidesAsRecorded(t *testing.T) {
 			t.Errorf("%s: %s", file, d)
 		}
 	}
-	t.Logf("%d recorded outcomes found, in one of %d of %d traces", outcomes, every, len(files))
+	t.Logf("%d recorded outcomes found again, in %d of %d traces", outcomes, (len(files)+every-1)/every, len(files))
 }
 
 // preferred is d with one outcome for each step.
