@@ -75,6 +75,8 @@ type Embedding struct {
 	// Reclaim stands in for steps of node-level reclaim, by name: "container-gc",
 	// "image-gc".
 	Reclaim map[string]ReclaimFunc
+	// Explain has each Pass list its ranking, for people.
+	Explain bool
 	// Plugins run in this process, by name. If there are any, Config.PluginDir is
 	// not looked at.
 	Plugins map[string]eviction.Plugin

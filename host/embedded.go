@@ -91,7 +91,7 @@ func (m *Manager) openEmbedded() (err error) {
 	}
 	o := m.loopOptions(settings(c, thresholds))
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
-	o.Now, o.After = e.Clock.Now, e.Clock.After
+	o.Now, o.After, o.Explain = e.Clock.Now, e.Clock.After, e.Explain
 	if len(e.Reclaim) > 0 {
 		o.Reclaim = make(map[string]loop.ReclaimFunc, len(e.Reclaim))
 		for name, f := range e.Reclaim {

@@ -108,7 +108,7 @@ func (l *Loop) dying(pod pods.Pod) bool {
 
 // candidates are the pods that may be evicted at all. Plugins see no others.
 func (l *Loop) candidates(s pods.Snapshot) []pods.Pod {
-	var out []pods.Pod
+	out := make([]pods.Pod, 0, len(s.Pods))
 	for _, p := range s.Pods {
 		if p.HasManifest && policy.Evictable(p.API) && !l.dying(p) {
 			out = append(out, p)

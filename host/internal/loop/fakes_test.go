@@ -321,7 +321,7 @@ func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(n.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
-		Now: time.Now, After: time.After, TellConditions: true, OnRequest: n.onRequest, Restored: restored,
+		Now: time.Now, After: time.After, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan struct{})

@@ -134,6 +134,8 @@ type Options struct {
 	// TellConditions sends an event about the node when a condition changes. A
 	// kubelet does so itself.
 	TellConditions bool
+	// Explain fills in the Ranking of outcomes.
+	Explain bool
 	// OnRequest makes passes when Synchronize is called, and never else.
 	OnRequest bool
 	// Restored, if not zero, is what a former host on the same boot has left behind: kills to

@@ -28,10 +28,13 @@ type Outcome struct {
 	// threshold was satisfied after it, no pod had to go.
 	Reclaim         []ReclaimOutcome `json:"reclaim,omitempty"`
 	ReclaimSufficed bool             `json:"reclaimSufficed,omitempty"`
-	// Ranker made the Ranking, which has the candidates, first to go first.
+	// Ranker made the Ranking, which has the candidates, first to go first. It is
+	// there if the manager is to explain its passes.
 	Ranker  string       `json:"ranker,omitempty"`
 	Ranking []RankedPod  `json:"ranking,omitempty"`
 	Evicted []EvictedPod `json:"evicted,omitempty"`
+	// MeasuringSeconds is how long pods were measured for the ranking.
+	MeasuringSeconds float64 `json:"measuringSeconds,omitempty"`
 }
 
 // MetThreshold is a threshold that a pass found to be met, whatever its grace
@@ -97,6 +100,7 @@ func (l *Loop) outcome(p *pass) Outcome {
 	o := Outcome{
 		Pass: p.at.pass, Time: p.now, Signals: signalStatus(nil, p.observed), Conditions: l.snapshot.Load().Conditions, Chosen: -1,
 		Reclaim: p.did.reclaim, ReclaimSufficed: p.did.sufficed, Ranker: p.did.ranking.by, Evicted: p.did.evicted,
+		MeasuringSeconds: p.did.ranking.measuring.Seconds(),
 	}
 	met := keysOf(p.assessment.Met)
 	actionable := keysOf(p.assessment.Actionable)
@@ -106,7 +110,7 @@ func (l *Loop) outcome(p *pass) Outcome {
 		}
 		o.Thresholds = append(o.Thresholds, metThreshold(t, met[t.Key()], actionable[t.Key()]))
 	}
-	if len(p.did.ranking.order) > 0 {
+	if l.Explain {
 		o.Ranking = rankedPods(p.did)
 	}
 	return o

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -19,15 +20,18 @@ type ranking struct {
 	order    []eviction.Ranked
 	by       string
 	measured map[string]eviction.Measurement
+	// measuring is how long it took to measure.
+	measuring time.Duration
 }
 
 // rank measures the candidates and asks the ranker in charge for an order, then
 // the fallbacks, then sorts by itself: an eviction never waits for a plugin to
 // be well.
 func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, candidates []pods.Pod) ranking {
+	started := time.Now()
 	measured := l.measure(ctx, p.roster, p.at, t.Signal, eviction.DetailPod, candidates)
 	l.remember(t.Signal, measured, candidates)
-	r := ranking{signal: t.Signal, by: hostRanker, measured: measured}
+	r := ranking{signal: t.Signal, by: hostRanker, measured: measured, measuring: time.Since(started)}
 	if len(candidates) == 0 {
 		return r
 	}

@@ -214,6 +214,9 @@ func (l *Loop) runStep(ctx context.Context, s step, req eviction.ReclaimRequest)
 // containers' leavings can still go by other rules.
 func (l *Loop) reclaimRequest(ctx context.Context, p *pass, c *cleaning) eviction.ReclaimRequest {
 	req := eviction.ReclaimRequest{Pass: c.pass, Signal: c.threshold.Signal}
+	if !slices.ContainsFunc(slices.Concat(c.groups...), func(s step) bool { return s.by != nil }) {
+		return req // the embedding program knows its pods
+	}
 	snapshot, err := l.active(ctx, p)
 	if err != nil {
 		return req

@@ -61,7 +61,7 @@ func (s *Setup) start(ctx context.Context, parts replay.Parts) (_ replay.Manager
 func (s *Setup) embedding(p replay.Parts) host.Embedding {
 	e := host.Embedding{
 		Config: p.Config, Version: "parity", Log: p.Log,
-		KillPod: p.KillPod, Recorder: p.Recorder, Clock: p.Clock, Summary: p.Summary,
+		KillPod: p.KillPod, Recorder: p.Recorder, Clock: p.Clock, Summary: p.Summary, Explain: true,
 		Reclaim: make(map[string]host.ReclaimFunc, len(p.Reclaim)),
 		Plugins: s.Plugins,
 	}

@@ -24,6 +24,15 @@ type Timer struct {
 	manager *host.Manager
 	dir     string
 	cancel  context.CancelFunc
+	// measuring is how long each pass waited for Measure.
+	measuring []time.Duration
+}
+
+// Measuring returns how long a pass has waited for the figures of its pods, in the
+// median.
+func (t *Timer) Measuring() time.Duration {
+	all := slices.Sorted(slices.Values(t.measuring))
+	return all[len(all)/2]
 }
 
 // silent takes what a manager tells.
@@ -97,11 +106,12 @@ func readFrom(file string, s *replay.Scenario) (map[string]config.Plugin, error)
 	return map[string]config.Plugin{"memory": own, "disk": own, "pid": own}, nil
 }
 
-// Pass makes one pass and returns how long it took and how many pods went.
+// Pass makes one pass and returns how long it took, and how many pods went.
 func (t *Timer) Pass(ctx context.Context) (time.Duration, int, error) {
 	began := time.Now()
 	pass, err := t.manager.Synchronize(ctx)
 	took := time.Since(began)
+	t.measuring = append(t.measuring, time.Duration(pass.MeasuringSeconds*float64(time.Second)))
 	for _, o := range pass.Evicted {
 		if o.Err != "" {
 			return took, 0, fmt.Errorf("evicting: %s", o.Err)

@@ -65,20 +65,26 @@ func Kubelet(candidates []eviction.Candidate, s eviction.Signal) []eviction.Rank
 	return ranking(candidates, order)
 }
 
-// ranking gives the candidates in order their reasons, which share one piece of
-// memory.
+// reasoned is how many of a ranking get a reason: nobody reads further.
+const reasoned = 64
+
+// ranking gives the first candidates in order their reasons, which share one piece
+// of memory.
 func ranking(candidates []eviction.Candidate, order []int) []eviction.Ranked {
-	text := make([]byte, 0, 48*len(order))
-	ends := make([]int, len(order))
-	for at, i := range order {
-		text = appendReason(text, &candidates[i])
+	var text []byte
+	ends := make([]int, min(len(order), reasoned))
+	for at := range ends {
+		text = appendReason(text, &candidates[order[at]])
 		ends[at] = len(text)
 	}
 	reasons, from := string(text), 0
 	ranked := make([]eviction.Ranked, len(order))
 	for at, i := range order {
-		ranked[at] = eviction.Ranked{UID: candidates[i].Pod.UID, Reason: reasons[from:ends[at]]}
-		from = ends[at]
+		ranked[at].UID = candidates[i].Pod.UID
+		if at < len(ends) {
+			ranked[at].Reason = reasons[from:ends[at]]
+			from = ends[at]
+		}
 	}
 	return ranked
 }

@@ -40,8 +40,8 @@ func For(s eviction.Signal) Compare {
 	}
 }
 
-// Sort returns the candidates with those first that are to be evicted first, each
-// with its key figures as reason. Equal ones stay in their order. It does not
+// Sort returns the candidates with those first that are to be evicted first; the
+// first ones have their key figures as reason. Equal ones stay in their order. It does not
 // change its input.
 func Sort(candidates []eviction.Candidate, compare Compare) []eviction.Ranked {
 	order := make([]int, len(candidates))
