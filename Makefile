@@ -87,7 +87,7 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \
 	grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
 		echo "== $$(dirname $$file) $${func#func }"; \
-		$(GO) test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) $$(dirname $$file) </dev/null; \
+		test/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }"; \
 	done
 
 soak: ## the long runs: 200 threshold crossings, ten minutes beside the kubelet's manager, half a minute of each fuzz target

@@ -75,6 +75,10 @@ type Embedding struct {
 	// Reclaim stands in for steps of node-level reclaim, by name: "container-gc",
 	// "image-gc".
 	Reclaim map[string]ReclaimFunc
+	// Patience is how long every call of a plugin may take at least. A program
+	// whose time is not the machine's, as a replay, waits for a slow machine and
+	// does not conclude anything from it.
+	Patience time.Duration
 	// Explain has each Pass list its ranking, for people.
 	Explain bool
 	// Plugins run in this process, by name. If there are any, Config.PluginDir is

@@ -79,7 +79,7 @@ func (m *Manager) openEmbedded() (err error) {
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return err
 	}
-	if err := m.openFigures(e.Summary); err != nil {
+	if err := m.openFigures(e.Summary, e.Patience); err != nil {
 		return err
 	}
 	if err := m.openPlugins(e.Plugins); err != nil {
@@ -91,7 +91,7 @@ func (m *Manager) openEmbedded() (err error) {
 	}
 	o := m.loopOptions(settings(c, thresholds))
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
-	o.Now, o.After, o.Explain = e.Clock.Now, e.Clock.After, e.Explain
+	o.Now, o.After, o.Explain, o.Patience = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
 	if len(e.Reclaim) > 0 {
 		o.Reclaim = make(map[string]loop.ReclaimFunc, len(e.Reclaim))
 		for name, f := range e.Reclaim {
@@ -216,6 +216,9 @@ func (m *Manager) openPlugins(inside map[string]eviction.Plugin) (err error) {
 	o := supervisor.Options{
 		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
 		Node: m.facts(c), Settings: pluginSettings(c), Log: m.log, Metrics: m.metrics,
+	}
+	if m.embedded != nil && m.embedded.Patience > 0 {
+		o.Timeouts = supervisor.Timeouts{}.AtLeast(m.embedded.Patience)
 	}
 	if len(inside) > 0 {
 		m.supervisor, err = supervisor.InProcess(inside, o)

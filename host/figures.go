@@ -21,12 +21,12 @@ type figures struct {
 
 // openFigures serves the summaries that the embedding program has, or those that
 // the configuration names, if there are any.
-func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error)) error {
+func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error), patience time.Duration) error {
 	c := m.config()
 	var source summary.Source
 	switch {
 	case fetch != nil:
-		source = summary.FromFunc(fetch, c.Summary.Timeout.Duration)
+		source = summary.FromFunc(fetch, max(c.Summary.Timeout.Duration, patience))
 	case c.Source == config.SourceSummary:
 		var err error
 		if source, err = configuredSource(c); err != nil {

@@ -87,7 +87,7 @@ func (m *Manager) open() error {
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	errs = append(errs, m.openFigures(nil), m.openPlugins(nil))
+	errs = append(errs, m.openFigures(nil, 0), m.openPlugins(nil))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ func embedding(p replay.Parts) host.Embedding {
 	e := host.Embedding{
 		Config: p.Config, Version: version, Commit: commit, Log: p.Log,
 		KillPod: p.KillPod, Recorder: p.Recorder, Clock: p.Clock, Summary: p.Summary, Explain: true,
-		Reclaim: make(map[string]host.ReclaimFunc, len(p.Reclaim)),
+		Patience: replay.Patience,
+		Reclaim:  make(map[string]host.ReclaimFunc, len(p.Reclaim)),
 	}
 	for step, f := range p.Reclaim {
 		e.Reclaim[step] = f

@@ -21,7 +21,7 @@ func (l *Loop) list(ctx context.Context, p *pass) {
 	if p.listing != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, listDeadline)
+	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, l.Patience))
 	started := &listing{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(started.done)

@@ -134,6 +134,8 @@ type Options struct {
 	// TellConditions sends an event about the node when a condition changes. A
 	// kubelet does so itself.
 	TellConditions bool
+	// Patience is how long a part of a pass may take at least.
+	Patience time.Duration
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
 	// OnRequest makes passes when Synchronize is called, and never else.

@@ -154,7 +154,7 @@ func (l *Loop) measureVictim(ctx context.Context, p *pass, s eviction.Signal, vi
 	if known.State != eviction.Measured || len(known.Containers) > 0 {
 		return known
 	}
-	ctx, cancel := context.WithTimeout(ctx, detailDeadline)
+	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, l.Patience))
 	defer cancel()
 	detailed, ok := l.measure(ctx, p.roster, p.at, s, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
 	if !ok || detailed.State != eviction.Measured {

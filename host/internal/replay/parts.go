@@ -73,3 +73,7 @@ func (w *world) parts(c config.Config, log *slog.Logger) Parts {
 		Reclaim: map[string]func(context.Context) error{stepContainerGC: w.collectContainers, stepImageGC: w.collectImages},
 	}
 }
+
+// Patience is how long plugins may take in a replay: what a slow machine does to
+// their deadlines is no part of a scenario.
+const Patience = time.Minute

@@ -70,6 +70,15 @@ type Timeouts struct {
 	Stop time.Duration
 }
 
+// AtLeast gives every call of a plugin this long, and its start.
+func (t Timeouts) AtLeast(d time.Duration) Timeouts {
+	t = t.withDefaults()
+	for _, limit := range []*time.Duration{&t.Handshake, &t.Describe, &t.Configure, &t.Observe, &t.Measure, &t.Rank} {
+		*limit = max(*limit, d)
+	}
+	return t
+}
+
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
 		Handshake:   cmp.Or(t.Handshake, 10*time.Second),

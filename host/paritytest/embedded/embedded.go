@@ -62,8 +62,9 @@ func (s *Setup) embedding(p replay.Parts) host.Embedding {
 	e := host.Embedding{
 		Config: p.Config, Version: "parity", Log: p.Log,
 		KillPod: p.KillPod, Recorder: p.Recorder, Clock: p.Clock, Summary: p.Summary, Explain: true,
-		Reclaim: make(map[string]host.ReclaimFunc, len(p.Reclaim)),
-		Plugins: s.Plugins,
+		Patience: replay.Patience,
+		Reclaim:  make(map[string]host.ReclaimFunc, len(p.Reclaim)),
+		Plugins:  s.Plugins,
 	}
 	for step, f := range p.Reclaim {
 		e.Reclaim[step] = f
