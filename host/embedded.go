@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,9 +30,10 @@ type surroundings struct {
 
 	rules pods.Rules
 	mu    sync.Mutex
-	// rows are those of the pods of the last listing. A pod that has changed is
-	// another object.
-	rows map[*v1.Pod]eviction.Pod
+	// listed and snapshot are the last listing. A pod that has changed is another
+	// object.
+	listed   []*v1.Pod
+	snapshot pods.Snapshot
 
 	ended  chan struct{}
 	failed error
@@ -161,17 +163,22 @@ func (e *surroundings) Active(context.Context) (pods.Snapshot, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	active := e.active()
-	rows := make(map[*v1.Pod]eviction.Pod, len(active))
+	if slices.Equal(active, e.listed) {
+		return e.snapshot, nil
+	}
+	known := make(map[*v1.Pod]*pods.Pod, len(e.listed))
+	for i, pod := range e.listed {
+		known[pod] = &e.snapshot.Pods[i]
+	}
 	s := pods.Snapshot{Pods: make([]pods.Pod, len(active))}
 	for i, pod := range active {
-		row, ok := e.rows[pod]
-		if !ok {
-			row = e.rules.Row(pod, nil)
+		if p, ok := known[pod]; ok {
+			s.Pods[i] = *p
+		} else {
+			s.Pods[i] = pods.Pod{API: pod, Row: e.rules.Row(pod, nil), HasManifest: true}
 		}
-		rows[pod] = row
-		s.Pods[i] = pods.Pod{API: pod, Row: row, HasManifest: true}
 	}
-	e.rows = rows
+	e.listed, e.snapshot = slices.Clone(active), s
 	return s, nil
 }
 

@@ -102,19 +102,21 @@ func (l *Loop) busy() bool {
 
 // dying reports whether pod is a victim in flight, and so no candidate.
 func (l *Loop) dying(pod pods.Pod) bool {
+	if l.Settings.Pacing == PacingKubelet {
+		return false
+	}
 	_, dying := l.flights[pod.Row.UID]
-	return dying && l.Settings.Pacing != PacingKubelet
+	return dying
 }
 
-// candidates are the pods that may be evicted at all. Plugins see no others.
+// candidates are the pods that may be evicted at all. Plugins see no others. The
+// slice must not be changed: it is the snapshot's own if all pods may.
 func (l *Loop) candidates(s pods.Snapshot) []pods.Pod {
-	out := make([]pods.Pod, 0, len(s.Pods))
-	for _, p := range s.Pods {
-		if p.HasManifest && policy.Evictable(p.API) && !l.dying(p) {
-			out = append(out, p)
-		}
+	spared := func(p pods.Pod) bool { return !p.HasManifest || !policy.Evictable(p.API) || l.dying(p) }
+	if !slices.ContainsFunc(s.Pods, spared) {
+		return s.Pods
 	}
-	return out
+	return slices.DeleteFunc(slices.Clone(s.Pods), spared)
 }
 
 // statsAge observes how old the figures of every actionable threshold are, as

@@ -36,8 +36,11 @@ func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction
 		return r
 	}
 	rows := make([]eviction.Candidate, len(candidates))
-	for i, row := range rowsOf(candidates, eviction.DetailPod) {
-		rows[i] = eviction.Candidate{Pod: row, Measurement: measured[row.UID]}
+	for i := range candidates {
+		row := &rows[i].Pod
+		*row = candidates[i].Row
+		row.Containers = nil // as in rowsOf
+		rows[i].Measurement = measured[row.UID]
 	}
 	fallback := func() []eviction.Ranked { return rank.Kubelet(rows, t.Signal) }
 	req := eviction.RankRequest{
