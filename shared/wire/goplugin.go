@@ -51,8 +51,26 @@ func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 		// stop halfway for a window update.
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),
+		grpc.WriteBufferSize(buffer),
+		grpc.ReadBufferSize(buffer),
 	)...)
 }
+
+// DialOptions are the same limits on the host's side, for
+// plugin.ClientConfig.GRPCDialOptions.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+		grpc.WithInitialWindowSize(window),
+		grpc.WithInitialConnWindowSize(window),
+		grpc.WithWriteBufferSize(buffer),
+		grpc.WithReadBufferSize(buffer),
+	}
+}
+
+// buffer is how much is written and read at once: the figures of 500 pods in few
+// system calls. It is held while there is a connection.
+const buffer = 128 << 10
 
 // glue is one plugin as go-plugin wants it, for either side.
 type glue struct {

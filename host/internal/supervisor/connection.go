@@ -85,10 +85,7 @@ func newConnection(ctx context.Context, proc *process, l launch) *connection {
 		Logger:           hclog.NewNullLogger(),
 		// What the plugin's code prints after the handshake comes through gRPC.
 		SyncStdout: stdout, SyncStderr: stderr,
-		GRPCDialOptions: []grpc.DialOption{
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxMessageBytes), grpc.MaxCallSendMsgSize(wire.MaxMessageBytes)),
-			grpc.WithStreamInterceptor(c.remember),
-		},
+		GRPCDialOptions: append(wire.DialOptions(), grpc.WithStreamInterceptor(c.remember)),
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			c.dir = dir
 			cmd.Path, cmd.Args, cmd.Err = l.resolved, []string{l.path}, nil
