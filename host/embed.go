@@ -28,7 +28,9 @@ type ActivePodsFunc func() []*v1.Pod
 // PodCleanedUpFunc reports whether nothing is left of a pod that was killed.
 type PodCleanedUpFunc func(*v1.Pod) bool
 
-// ReclaimFunc stands in for a step of node-level reclaim.
+// ReclaimFunc stands in for a step of node-level reclaim. It must return soon after
+// its context ends, which has a deadline of ten minutes: meanwhile no pod is
+// evicted for a disk.
 type ReclaimFunc func(context.Context) error
 
 // DiskInfoProvider knows which filesystems the node has.

@@ -142,8 +142,11 @@ func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active Acti
 }
 
 // Wait returns when a started Manager has ended and left nothing behind, with
-// what failed.
+// what failed. It waits for ever if the Manager was not started.
 func (m *Manager) Wait() error {
+	if m.embedded == nil {
+		return errNotAnEmbedding
+	}
 	<-m.embedded.ended
 	return m.embedded.failed
 }

@@ -29,7 +29,7 @@ func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error), patie
 		source = summary.FromFunc(fetch, max(c.Summary.Timeout.Duration, patience))
 	case c.Source == config.SourceSummary:
 		var err error
-		if source, err = configuredSource(c); err != nil {
+		if source, err = summary.Open(c.Summary.Options()); err != nil {
 			return err
 		}
 	default:
@@ -67,15 +67,6 @@ func (f *figures) close() error {
 	}
 	//nolint:forbidigo // there is no caller's context at the end, and Close limits itself
 	return f.server.Close(context.Background())
-}
-
-// configuredSource is where the configuration says that the summary is.
-func configuredSource(c *Config) (summary.Source, error) {
-	s := c.Summary
-	return summary.Open(summary.Options{
-		Address: s.Address, TokenFile: s.TokenFile, CertFile: s.CertFile, KeyFile: s.KeyFile, CAFile: s.CAFile,
-		ServerName: s.ServerName, InsecureSkipVerify: s.InsecureSkipVerify, Timeout: s.Timeout.Duration,
-	})
 }
 
 // configuredLayout is the layout that the configuration says the node has.

@@ -171,6 +171,35 @@ func TestReclaimIsNotEnoughWhileADerivedThresholdIsMet(t *testing.T) {
 	})
 }
 
+// Where nobody can be evicted each pass would else begin the next reclaim.
+func TestReclaimThatDoesNotHelpIsNotRepeatedAtOnce(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.takes, d.available = 10*time.Millisecond, 5*gi
+		n.pods = nil
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(time.Minute)
+		if got := n.count("reclaim "); got < 2 || got > 2*7 {
+			t.Errorf("%d steps in a minute, want two each ten seconds", got)
+		}
+	})
+}
+
+// A pass that concludes nothing must not keep the host looking well.
+func TestPassesThatFailDoNotCount(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.layout = &eviction.LayoutReport{ImageFsErr: "no such device"}
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.LayoutOnce, s.MemoryNotifications = true, false
+		n.run(s, rundir.State{})
+		n.after(time.Minute)
+		if got := n.loop.Snapshot().Passes; got != 0 {
+			t.Errorf("%d passes counted, want none", got)
+		}
+	})
+}
+
 func TestADryRunReclaimsNothing(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()

@@ -17,6 +17,8 @@ const (
 	// hardReclaim is what custom steps get in all before a pod goes under a hard
 	// threshold.
 	hardReclaim = 30 * time.Second
+	// mostReclaim is what a step of the embedding program gets, as plugins' do.
+	mostReclaim = 10 * time.Minute
 )
 
 // A step is a step of node-level reclaim and who runs it.
@@ -121,11 +123,11 @@ func (l *Loop) reclaim(ctx context.Context, p *pass, c *cleaning) {
 	})
 }
 
-// afterGroup goes on in the loop when a group has run beside it.
+// afterGroup goes on in the loop when a group has run beside it. It does not hurry
+// the next pass: where nobody can be evicted that would reclaim without a pause.
 func (l *Loop) afterGroup(ctx context.Context, c *cleaning) {
 	p := l.newPass(look{})
 	defer p.end()
-	defer func() { l.nextFull = time.Now() }()
 	switch {
 	case !l.inForce(c.threshold): // a reload has done away with it
 	case l.reclaimed(ctx, p, c) || ctx.Err() != nil:
@@ -194,7 +196,9 @@ func (l *Loop) runStep(ctx context.Context, s step, req eviction.ReclaimRequest)
 	out := ReclaimOutcome{Step: s.name, By: embedder}
 	var err error
 	if s.by == nil {
-		err = l.Reclaim[s.name](ctx)
+		limited, cancel := context.WithTimeout(ctx, mostReclaim)
+		err = l.Reclaim[s.name](limited)
+		cancel()
 	} else {
 		req.Step, out.By = s.name, s.by.Name
 		var freed eviction.Reclaimed

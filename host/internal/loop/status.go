@@ -16,7 +16,8 @@ const maxHistory = 50
 // A Snapshot is what the loop knew after its last pass. It is never changed
 // after it is published.
 type Snapshot struct {
-	// Passes counts the passes so far; 0 means that none has ended yet.
+	// Passes counts the passes up to the last one that concluded something, Time is
+	// its end; 0 means that none has.
 	Passes     uint64               `json:"passes"`
 	Time       time.Time            `json:"time"`
 	Conditions []eviction.Condition `json:"conditions"`
@@ -101,8 +102,8 @@ func (l *Loop) Under(c eviction.Condition) bool {
 
 func (l *Loop) publish(p *pass) {
 	next := *l.snapshot.Load()
-	next.Passes, next.Time = l.passes, time.Now()
 	if p.concluded {
+		next.Passes, next.Time = l.passes, time.Now()
 		next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 		next.Thresholds = l.thresholdStatus(p.assessment)
 		next.Signals = signalStatus(next.Signals, p.observed)

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -73,12 +74,12 @@ func decidedBy(signal eviction.Signal, a, b loop.RankedPod) string {
 
 func keys(signal eviction.Signal, a, b loop.RankedPod) []key {
 	known := key{"no figures of it", before(a.State == noStats, b.State == noStats)}
-	priority := key{"lower priority", sign(int64(a.Priority), int64(b.Priority))}
+	priority := key{"lower priority", cmp.Compare(int64(a.Priority), int64(b.Priority))}
 	if signal == eviction.PIDAvailable {
-		return []key{priority, known, {"more processes", sign(b.Usage, a.Usage)}}
+		return []key{priority, known, {"more processes", cmp.Compare(b.Usage, a.Usage)}}
 	}
 	exceeds := key{"uses more than it requests", before(a.Usage > a.Request, b.Usage > b.Request)}
-	excess := key{"more usage beyond its request", sign(b.Usage-b.Request, a.Usage-a.Request)}
+	excess := key{"more usage beyond its request", cmp.Compare(b.Usage-b.Request, a.Usage-a.Request)}
 	if inodes(signal) {
 		// The kubelet has no requests of inodes and takes off the one of bytes.
 		exceeds = key{"uses inodes", before(a.Usage > 0, b.Usage > 0)}
@@ -109,16 +110,5 @@ func before(a, b bool) int {
 		return -1
 	default:
 		return 1
-	}
-}
-
-func sign(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
 	}
 }

@@ -12,10 +12,6 @@ const (
 	headerLayout           = "X-Evictd-Layout"
 	headerImageFsError     = "X-Evictd-Image-Fs-Error"
 	headerContainerFsError = "X-Evictd-Container-Fs-Error"
-
-	layoutShared      = "shared"
-	layoutImageFs     = "imagefs"
-	layoutContainerFs = "containerfs"
 )
 
 // A Layout is what the host knows of the node's filesystems.
@@ -30,13 +26,8 @@ type Layout struct {
 }
 
 func (l Layout) write(h http.Header) {
-	switch l.InForce {
-	case eviction.LayoutShared:
-		h.Set(headerLayout, layoutShared)
-	case eviction.LayoutImageFs:
-		h.Set(headerLayout, layoutImageFs)
-	case eviction.LayoutContainerFs:
-		h.Set(headerLayout, layoutContainerFs)
+	if l.InForce != 0 {
+		h.Set(headerLayout, l.InForce.String())
 	}
 	if text := line(l.ImageFsErr); text != "" {
 		h.Set(headerImageFsError, text)
