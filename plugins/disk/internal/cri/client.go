@@ -1,0 +1,67 @@
+package cri
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/crisocket"
+)
+
+// maxReplyBytes is how large a list may be: the kubelet's limit.
+const maxReplyBytes = 16 << 20
+
+// Client calls the container runtime. It is safe for concurrent use. The first
+// call connects, and a later one again when the runtime has been away; while it is
+// away calls fail at once. The client adds no deadline of its own.
+type Client struct {
+	Runtime runtimeapi.RuntimeServiceClient
+	Images  runtimeapi.ImageServiceClient
+
+	conns []*grpc.ClientConn
+}
+
+// Dial returns a client of the runtime at two endpoints, each unix:// and an
+// absolute path or that path alone. No image endpoint means that of the runtime;
+// equal endpoints share a connection. An error means that an endpoint can never
+// work.
+func Dial(runtimeEndpoint, imageEndpoint string) (*Client, error) {
+	runtimeEndpoint, imageEndpoint = withScheme(runtimeEndpoint), withScheme(imageEndpoint)
+	if imageEndpoint == "" {
+		imageEndpoint = runtimeEndpoint
+	}
+	runtime, err := crisocket.Dial(runtimeEndpoint, maxReplyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("runtime endpoint: %w", err)
+	}
+	c := &Client{conns: []*grpc.ClientConn{runtime}}
+	images := runtime
+	if imageEndpoint != runtimeEndpoint {
+		images, err = crisocket.Dial(imageEndpoint, maxReplyBytes)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("image endpoint: %w", err), c.Close())
+		}
+		c.conns = append(c.conns, images)
+	}
+	c.Runtime, c.Images = runtimeapi.NewRuntimeServiceClient(runtime), runtimeapi.NewImageServiceClient(images)
+	return c, nil
+}
+
+// Close ends the connections. Calls in progress fail.
+func (c *Client) Close() error {
+	var errs []error
+	for _, conn := range c.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func withScheme(endpoint string) string {
+	if filepath.IsAbs(endpoint) {
+		return "unix://" + endpoint
+	}
+	return endpoint
+}

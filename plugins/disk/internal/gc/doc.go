@@ -1,0 +1,8 @@
+// Package gc frees a node's disks through the container runtime, by the rules of
+// the kubelet: container GC removes dead containers and sandboxes and what is left
+// of pods' logs, image GC removes images that no container uses.
+//
+// It does not decide when: the host asks for it when a filesystem is short. The
+// kubelet's periodic image GC, by percentages and by an image's age, is not here.
+// It goes on beside evictd, in the kubelet.
+package gc

@@ -1,0 +1,98 @@
+package gc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Settings are the kubelet's settings of garbage collection, with its names. The
+// zero value of each field is its default.
+type Settings struct {
+	// ImageMinimumGCAge is how long ago an image must have been seen for the first
+	// time, so that one that was just pulled for a pod is not removed under it. A
+	// Go duration, 2m by default (KubeletConfiguration.imageMinimumGCAge).
+	ImageMinimumGCAge *Duration `json:"imageMinimumGCAge,omitempty"`
+	// MinAge is how old a dead container must be, counted from its creation. A Go
+	// duration, 0s by default (--minimum-container-ttl-duration).
+	MinAge *Duration `json:"minAge,omitempty"`
+	// MaxPerPodContainer is how many dead instances are kept of each container of
+	// a pod that is still there; negative means all. 1 by default: the kubelet
+	// tells from the last one how the container ended, and has its log
+	// (--maximum-dead-containers-per-container).
+	MaxPerPodContainer *int `json:"maxPerPodContainer,omitempty"`
+	// MaxContainers is how many dead containers are kept on the node; negative, the
+	// default, means no limit (--maximum-dead-containers).
+	MaxContainers *int `json:"maxContainers,omitempty"`
+	// ContainerLogsDir has a symlink for each container's log, by container id.
+	// /var/log/containers by default.
+	ContainerLogsDir string `json:"containerLogsDir,omitempty"`
+}
+
+// Duration is a time.Duration that is written as in "2m30s".
+type Duration time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Duration) UnmarshalJSON(raw []byte) error {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return fmt.Errorf("duration %s, want a string such as \"2m\"", raw)
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("duration %q, want one such as \"2m\" or \"1h30m\"", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// Default returns the settings with each default written out.
+func Default() Settings { return Settings{}.filled() }
+
+// filled returns s with the defaults in place of what is not set.
+func (s Settings) filled() Settings {
+	return Settings{
+		ImageMinimumGCAge:  or(s.ImageMinimumGCAge, Duration(2*time.Minute)),
+		MinAge:             or(s.MinAge, 0),
+		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
+		MaxContainers:      or(s.MaxContainers, -1),
+		ContainerLogsDir:   *or(nonEmpty(s.ContainerLogsDir), "/var/log/containers"),
+	}
+}
+
+// or returns a pointer of its own to what p points to, or to fallback.
+func or[T any](p *T, fallback T) *T {
+	if p != nil {
+		fallback = *p
+	}
+	return &fallback
+}
+
+func nonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Validate returns all that is wrong, each with the field's name.
+func (s Settings) Validate() error {
+	s = s.filled()
+	var errs []error
+	notNegative := func(field string, d *Duration) {
+		if *d < 0 {
+			errs = append(errs, fmt.Errorf("%s is %v, want 0s or more", field, time.Duration(*d)))
+		}
+	}
+	notNegative("imageMinimumGCAge", s.ImageMinimumGCAge)
+	notNegative("minAge", s.MinAge)
+	if !filepath.IsAbs(s.ContainerLogsDir) {
+		errs = append(errs, fmt.Errorf("containerLogsDir is %q, want an absolute path", s.ContainerLogsDir))
+	}
+	return errors.Join(errs...)
+}
