@@ -2,90 +2,28 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/crisocket"
 )
 
 const (
 	// maxMessageBytes is how large a list may be: the kubelet's limit (16 MiB)
 	// and as much again, for a node on which exited containers have piled up.
 	maxMessageBytes = 32 << 20
-	// reconnectBackoff and maxReconnectBackoff pace reconnecting to a runtime that
-	// went away. It mostly is back within a second, and pods die only through it.
-	reconnectBackoff    = 50 * time.Millisecond
-	maxReconnectBackoff = time.Second
-	connectTimeout      = 2 * time.Second
-	// windowBytes lets a list arrive in one go. With gRPC's 64 KiB the lists of a
-	// hundred pods stop half way and wait for the window, on the way to an eviction.
-	windowBytes = 4 << 20
 	// probeTimeout bounds the question at the start.
 	probeTimeout = 2 * time.Second
-
-	examples = "containerd's is unix:///run/containerd/containerd.sock, CRI-O's unix:///run/crio/crio.sock"
 )
 
 // Dial returns a connection to the container runtime at endpoint, which is made
 // by the first call and again whenever the runtime comes back. An error means
 // that the endpoint can never work.
 func Dial(endpoint string) (*grpc.ClientConn, error) {
-	path, err := socketPath(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	return grpc.NewClient("passthrough:///"+path,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithAuthority("localhost"),
-		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) { return dialSocket(ctx, path) }),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: reconnectBackoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectBackoff},
-			MinConnectTimeout: connectTimeout,
-		}),
-		// A connection that fell asleep would cost the first kill a new one.
-		grpc.WithIdleTimeout(0),
-		grpc.WithInitialWindowSize(windowBytes),
-		grpc.WithInitialConnWindowSize(windowBytes),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
-	)
-}
-
-func socketPath(endpoint string) (string, error) {
-	path, isUnix := strings.CutPrefix(endpoint, "unix://")
-	switch {
-	case !isUnix && filepath.IsAbs(endpoint):
-		return "", fmt.Errorf("container runtime endpoint %q has no scheme, want \"unix://%s\"", endpoint, endpoint)
-	case !isUnix:
-		return "", fmt.Errorf("container runtime endpoint %q is not a unix socket, want unix:// and an absolute path; %s", endpoint, examples)
-	case !filepath.IsAbs(path):
-		return "", fmt.Errorf("container runtime endpoint %q has no absolute path, want three slashes: unix:///path; %s", endpoint, examples)
-	}
-	return path, nil
-}
-
-// dialSocket makes errors that say what to do: they are shown with every call
-// that fails for want of a connection.
-func dialSocket(ctx context.Context, path string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-	switch {
-	case err == nil:
-		return conn, nil
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("container runtime socket unix://%s does not exist: is the runtime running and the endpoint right? %s", path, examples)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("nobody listens on container runtime socket unix://%s: is the runtime running?", path)
-	default:
-		return nil, fmt.Errorf("container runtime socket unix://%s: %w", path, err)
-	}
+	return crisocket.Dial(endpoint, maxMessageBytes)
 }
 
 // Probe asks the runtime for its name and version, so that a wrong endpoint is
