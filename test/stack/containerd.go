@@ -26,7 +26,7 @@ const privateScript = `mount -n -t tmpfs -o mode=0711 tmpfs ` + shimDir + `; ` +
 // containerdConfig: restrict_oom_score_adj is needed where the score of init is
 // not ours to lower; no CNI plugin is, since all pods use the host's network.
 const containerdConfig = `version = 2
-root = "%[1]s/root"
+root = "%[4]s"
 state = "%[1]s/state"
 [grpc]
   address = "%[2]s"
@@ -60,7 +60,7 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 		return err
 	}
 	configFile := filepath.Join(dir, "config.toml")
-	if err := os.WriteFile(configFile, fmt.Appendf(nil, containerdConfig, dir, s.Socket, pauseImage), 0o644); err != nil {
+	if err := os.WriteFile(configFile, fmt.Appendf(nil, containerdConfig, dir, s.Socket, pauseImage, s.RuntimeRootDir), 0o644); err != nil {
 		return err
 	}
 	log, err := os.Create(filepath.Join(s.Dir, "containerd.log"))
@@ -70,6 +70,9 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	// Not bound to ctx: containerd lives until Close kills it.
 	cmd := s.command(context.WithoutCancel(ctx), privateScript, runtimeGroup, "containerd", "--config", configFile)
+	if s.options.Programs != "" { // of the two, the script looks for the program, containerd for its shim
+		cmd.Env = append(os.Environ(), "PATH="+s.options.Programs+":/usr/sbin:"+os.Getenv("PATH"))
+	}
 	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -82,7 +85,7 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to containerd: %w", err)
 	}
-	s.Runtime, s.images = runtimeapi.NewRuntimeServiceClient(s.conn), runtimeapi.NewImageServiceClient(s.conn)
+	s.Runtime, s.Images = runtimeapi.NewRuntimeServiceClient(s.conn), runtimeapi.NewImageServiceClient(s.conn)
 	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		select {
 		case err := <-exited:
@@ -114,7 +117,7 @@ func (s *Stack) Import(ctx context.Context, image Image) error {
 	}
 	// The CRI side learns of images from events, a moment later.
 	err = poll(ctx, 5*time.Millisecond, func() (bool, error) {
-		status, err := s.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image.Name}})
+		status, err := s.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image.Name}})
 		return status.GetImage() != nil, err
 	})
 	if err != nil {

@@ -25,6 +25,10 @@ type Image struct {
 	Links map[string]string
 	// Command is what a container without a command of its own runs.
 	Command []string
+	// FillerBytes, in FillerFiles files, take room below /filler. They differ from
+	// image to image, so that no two share them.
+	FillerBytes int64
+	FillerFiles int
 }
 
 // BusyboxImage is an image with a static busybox under its usual names, and more files.
@@ -133,6 +137,9 @@ func (i Image) layer() ([]byte, error) {
 			return nil, err
 		}
 	}
+	if err := i.addFiller(archive); err != nil {
+		return nil, err
+	}
 	for _, name := range sortedKeys(i.Links) {
 		if err := archive.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: i.Links[name], Mode: 0o777, ModTime: epoch}); err != nil {
 			return nil, err
@@ -142,6 +149,23 @@ func (i Image) layer() ([]byte, error) {
 		return nil, err
 	}
 	return buf.Bytes(), nil
+}
+
+func (i Image) addFiller(archive *tar.Writer) error {
+	if i.FillerFiles == 0 {
+		return nil
+	}
+	if err := archive.WriteHeader(&tar.Header{Name: "filler/", Typeflag: tar.TypeDir, Mode: 0o755, ModTime: epoch}); err != nil {
+		return err
+	}
+	size := int(i.FillerBytes) / i.FillerFiles
+	content := bytes.Repeat([]byte(i.Name+"\n"), size/(len(i.Name)+1)+1)[:size]
+	for n := range i.FillerFiles {
+		if err := addFile(archive, fmt.Sprintf("filler/%d", n), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var epoch = time.Unix(0, 0).UTC()

@@ -12,6 +12,8 @@ need containerd containerd
 need runc runc
 need busybox-static busybox
 need gcc gcc
+need xfsprogs mkfs.xfs
+need e2fsprogs mkfs.ext4
 ls /usr/lib/*/libc.a >/dev/null 2>&1 || missing="$missing libc6-dev" # for -static
 [ "${1:-}" != --uml ] || need user-mode-linux linux.uml
 

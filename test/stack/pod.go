@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,14 +21,15 @@ import (
 type Pod struct {
 	*v1.Pod
 	SandboxID string
-	// ContainerIDs are by container name.
+	// ContainerIDs are by container name, of each the newest.
 	ContainerIDs map[string]string
 	// CgroupParent is the pod's cgroup, as a path inside each hierarchy.
 	CgroupParent string
 	// Manifest is the pod's file in the manifest directory.
 	Manifest string
 
-	stack *Stack
+	stack   *Stack
+	sandbox *runtimeapi.PodSandboxConfig
 }
 
 // Key is namespace/name, as logs name the pod.
@@ -49,10 +52,9 @@ func ReadManifest(raw []byte) (*v1.Pod, error) {
 // resources. Containers share the host's network and have their own process
 // namespace. Volumes may be hostPath and emptyDir.
 func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
-	qos := qosClass(manifest)
 	p := &Pod{
 		Pod: manifest, stack: s, ContainerIDs: map[string]string{},
-		CgroupParent: podCgroup(s.CgroupRoot, qos, manifest),
+		CgroupParent: podCgroup(s.CgroupRoot, qosClass(manifest), manifest),
 		Manifest:     filepath.Join(s.ManifestDir, manifest.Namespace+"_"+manifest.Name+".yaml"),
 	}
 	if err := s.writeManifest(p); err != nil {
@@ -61,28 +63,78 @@ func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
 	if err := makeCgroup(s.hierarchies, p.CgroupParent); err != nil {
 		return nil, err
 	}
-	sandbox := s.sandboxConfig(p)
-	run, err := s.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandbox})
+	p.sandbox = s.sandboxConfig(p)
+	run, err := s.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox})
 	if err != nil {
 		return nil, fmt.Errorf("run pod %s: %w: %s", p.Key(), err, tail(filepath.Join(s.Dir, "containerd.log")))
 	}
 	p.SandboxID = run.PodSandboxId
 	for i := range manifest.Spec.Containers {
-		c := &manifest.Spec.Containers[i]
-		config, err := s.containerConfig(p, qos, c)
-		if err != nil {
-			return nil, fmt.Errorf("run pod %s: %w", p.Key(), err)
-		}
-		made, err := s.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.SandboxID, SandboxConfig: sandbox, Config: config})
-		if err != nil {
-			return nil, fmt.Errorf("create container %s of pod %s: %w", c.Name, p.Key(), err)
-		}
-		p.ContainerIDs[c.Name] = made.ContainerId
-		if _, err := s.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
-			return nil, fmt.Errorf("start container %s of pod %s: %w", c.Name, p.Key(), err)
+		if err := p.runContainer(ctx, &manifest.Spec.Containers[i], 0); err != nil {
+			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// Restart starts a container of the pod anew, as the kubelet does when one has
+// ended: what it was stays as a dead container.
+func (p *Pod) Restart(ctx context.Context, name string, attempt uint32) error {
+	for i := range p.Spec.Containers {
+		if p.Spec.Containers[i].Name == name {
+			return p.runContainer(ctx, &p.Spec.Containers[i], attempt)
+		}
+	}
+	return fmt.Errorf("restart container %s: pod %s does not have it", name, p.Key())
+}
+
+func (p *Pod) runContainer(ctx context.Context, c *v1.Container, attempt uint32) error {
+	config, err := p.stack.containerConfig(p, c, attempt)
+	if err != nil {
+		return fmt.Errorf("run pod %s: %w", p.Key(), err)
+	}
+	made, err := p.stack.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.SandboxID, SandboxConfig: p.sandbox, Config: config})
+	if err != nil {
+		return fmt.Errorf("create container %s of pod %s: %w", c.Name, p.Key(), err)
+	}
+	p.ContainerIDs[c.Name] = made.ContainerId
+	if _, err := p.stack.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+		return fmt.Errorf("start container %s of pod %s: %w", c.Name, p.Key(), err)
+	}
+	return nil
+}
+
+// Exec runs a shell script in a container of the pod and waits for its end.
+func (p *Pod) Exec(ctx context.Context, name, script string) error {
+	done, err := p.stack.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: p.ContainerIDs[name], Cmd: []string{"/bin/sh", "-ec", script}})
+	if err == nil && done.GetExitCode() != 0 {
+		err = fmt.Errorf("exit status %d: %s", done.GetExitCode(), bytes.TrimSpace(done.GetStderr()))
+	}
+	if err != nil {
+		return fmt.Errorf("run a script in container %s of pod %s: %w", name, p.Key(), err)
+	}
+	return nil
+}
+
+// LimitProcesses sets the most processes that the pod may have, as the kubelet's
+// podPidsLimit does.
+func (p *Pod) LimitProcesses(most int) error {
+	for _, h := range p.stack.hierarchies {
+		if h.v2 && len(p.stack.hierarchies) == 1 || h.has("pids") {
+			return os.WriteFile(filepath.Join(h.mount, p.CgroupParent, "pids.max"), []byte(strconv.Itoa(most)), 0o644)
+		}
+	}
+	return errors.New("no cgroup hierarchy has the pids controller")
+}
+
+// EmptyDir is where a volume of the pod is on the node.
+func (p *Pod) EmptyDir(volume string) string {
+	return filepath.Join(p.stack.podsDir(), string(p.UID), "volumes/kubernetes.io~empty-dir", volume)
+}
+
+// LogDir is where the logs of the pod's containers are.
+func (p *Pod) LogDir() string {
+	return filepath.Join(p.stack.PodLogsDir, fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID))
 }
 
 // writeManifest writes beside and renames: a reader that watches the directory

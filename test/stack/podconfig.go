@@ -54,7 +54,7 @@ func (s *Stack) sandboxConfig(p *Pod) *runtimeapi.PodSandboxConfig {
 	maps.Copy(labels, p.Labels)
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: string(p.UID)},
-		LogDirectory: filepath.Join(s.logsDir(), fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID)),
+		LogDirectory: p.LogDir(),
 		Labels:       labels,
 		Annotations:  p.Annotations,
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
@@ -68,7 +68,7 @@ func namespaces() *runtimeapi.NamespaceOption {
 	return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER, Ipc: runtimeapi.NamespaceMode_POD}
 }
 
-func (s *Stack) containerConfig(p *Pod, qos v1.PodQOSClass, c *v1.Container) (*runtimeapi.ContainerConfig, error) {
+func (s *Stack) containerConfig(p *Pod, c *v1.Container, attempt uint32) (*runtimeapi.ContainerConfig, error) {
 	mounts, err := s.mounts(p, c)
 	if err != nil {
 		return nil, err
@@ -81,17 +81,21 @@ func (s *Stack) containerConfig(p *Pod, qos v1.PodQOSClass, c *v1.Container) (*r
 	if p.Spec.TerminationGracePeriodSeconds != nil {
 		grace = *p.Spec.TerminationGracePeriodSeconds
 	}
+	qos := qosClass(p.Pod)
 	return &runtimeapi.ContainerConfig{
-		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name},
-		Image:       &runtimeapi.ImageSpec{Image: c.Image},
-		Command:     c.Command,
-		Args:        c.Args,
-		Envs:        env,
-		WorkingDir:  c.WorkingDir,
-		Mounts:      mounts,
-		LogPath:     filepath.Join(c.Name, "0.log"),
-		Labels:      map[string]string{labelPodName: p.Name, labelPodNamespace: p.Namespace, labelPodUID: string(p.UID), labelContainerName: c.Name},
-		Annotations: map[string]string{"io.kubernetes.pod.terminationGracePeriod": strconv.FormatInt(grace, 10)},
+		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: attempt},
+		Image:      &runtimeapi.ImageSpec{Image: c.Image},
+		Command:    c.Command,
+		Args:       c.Args,
+		Envs:       env,
+		WorkingDir: c.WorkingDir,
+		Mounts:     mounts,
+		LogPath:    filepath.Join(c.Name, fmt.Sprintf("%d.log", attempt)),
+		Labels:     map[string]string{labelPodName: p.Name, labelPodNamespace: p.Namespace, labelPodUID: string(p.UID), labelContainerName: c.Name},
+		Annotations: map[string]string{
+			"io.kubernetes.container.restartCount":     strconv.FormatUint(uint64(attempt), 10),
+			"io.kubernetes.pod.terminationGracePeriod": strconv.FormatInt(grace, 10),
+		},
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       resources(qos, c),
 			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: namespaces()},
@@ -117,7 +121,7 @@ func (s *Stack) mounts(p *Pod, c *v1.Container) ([]*runtimeapi.Mount, error) {
 		case v.HostPath != nil:
 			sources[v.Name] = v.HostPath.Path
 		case v.EmptyDir != nil:
-			dir := filepath.Join(s.podsDir(), string(p.UID), "volumes/kubernetes.io~empty-dir", v.Name)
+			dir := p.EmptyDir(v.Name)
 			if err := os.MkdirAll(dir, 0o777); err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,17 @@ const (
 type Options struct {
 	// Name starts the names of the stack's directory, cgroup and record.
 	Name string
+	// Filesystems are mounted below the stack's directory before anything else is
+	// made there.
+	Filesystems []Filesystem
+	// KubeletRoot, PodLogs and RuntimeRoot place the kubelet's root directory, the
+	// logs of pods and containerd's root below the stack's directory: "kubelet",
+	// "logs" and "containerd/root" if they are empty.
+	KubeletRoot, PodLogs, RuntimeRoot string
+	// Programs is a directory with a containerd and its shim to run instead of Debian's.
+	Programs string
+	// Bare leaves out containerd, for tests with another runtime.
+	Bare bool
 }
 
 // A Stack is a running private containerd with what belongs to it.
@@ -46,12 +58,17 @@ type Stack struct {
 	CgroupRoot string
 	// ManifestDir holds the v1.Pod manifests of the pods that run.
 	ManifestDir string
+	// KubeletRootDir and PodLogsDir are where a kubelet would have its files.
+	KubeletRootDir, PodLogsDir string
+	// RuntimeRootDir is containerd's root: images and writable layers.
+	RuntimeRootDir string
 	// Socket is the path of containerd's CRI socket.
 	Socket string
-	// Runtime is containerd's CRI service.
+	// Runtime and Images are containerd's CRI services, nil in a bare stack.
 	Runtime runtimeapi.RuntimeServiceClient
+	Images  runtimeapi.ImageServiceClient
 
-	images      runtimeapi.ImageServiceClient
+	options     Options
 	conn        *grpc.ClientConn
 	record      record
 	hierarchies []hierarchy
@@ -106,8 +123,12 @@ func newStack(o Options) (*Stack, error) {
 	dir := filepath.Join("/var/tmp", id)
 	s := &Stack{
 		Dir: dir, CgroupRoot: "/" + id, ManifestDir: filepath.Join(dir, "manifests"), Socket: filepath.Join(dir, "containerd.sock"),
-		record:      record{ID: id, Owner: owner, Dir: dir, Cgroup: "/" + id},
-		hierarchies: all, tracked: tracked,
+		KubeletRootDir: filepath.Join(dir, cmp.Or(o.KubeletRoot, "kubelet")),
+		PodLogsDir:     filepath.Join(dir, cmp.Or(o.PodLogs, "logs")),
+		RuntimeRootDir: filepath.Join(dir, cmp.Or(o.RuntimeRoot, "containerd/root")),
+		options:        o,
+		record:         record{ID: id, Owner: owner, Dir: dir, Cgroup: "/" + id},
+		hierarchies:    all, tracked: tracked,
 	}
 	if _, err := os.Stat(shimDir); errors.Is(err, os.ErrNotExist) {
 		s.record.MadeDirs = []string{shimDir}
@@ -120,8 +141,13 @@ func (s *Stack) start(ctx context.Context) error {
 	if err := os.Mkdir(s.Dir, 0o755); err != nil {
 		return err
 	}
-	for _, dir := range []string{s.ManifestDir, s.podsDir(), s.logsDir()} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
+	for _, f := range s.options.Filesystems {
+		if err := f.mount(ctx, s.Dir); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{s.ManifestDir, s.podsDir(), s.PodLogsDir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
@@ -134,6 +160,9 @@ func (s *Stack) start(ctx context.Context) error {
 		if err := makeCgroup([]hierarchy{s.tracked}, filepath.Join(s.CgroupRoot, path)); err != nil {
 			return err
 		}
+	}
+	if s.options.Bare {
+		return nil
 	}
 	if err := s.startContainerd(ctx); err != nil {
 		return err
@@ -149,8 +178,7 @@ func (s *Stack) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) podsDir() string { return filepath.Join(s.Dir, "pods") }
-func (s *Stack) logsDir() string { return filepath.Join(s.Dir, "logs") }
+func (s *Stack) podsDir() string { return filepath.Join(s.KubeletRootDir, "pods") }
 
 // The groups of the stack's own processes, beside kubepods.
 const (

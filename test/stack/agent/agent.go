@@ -70,6 +70,8 @@ func prepare(s *stack.Stack, o Options) (string, error) {
 		"runtimeEndpoint": "unix://" + s.Socket,
 		"imageEndpoint":   "unix://" + s.Socket,
 		"cgroupRoot":      s.CgroupRoot,
+		"kubeletRootDir":  s.KubeletRootDir,
+		"podLogsDir":      s.PodLogsDir,
 	}
 	maps.Copy(config, o.Config)
 	return evictd.Configure(dir, config)
