@@ -53,9 +53,9 @@ func (p *Pod) Usage(signal eviction.Signal, layout eviction.Layout, volumes []ev
 	case eviction.PIDAvailable:
 		return p.Processes.Value
 	case eviction.NodeFsAvailable, eviction.ImageFsAvailable, eviction.ContainerFsAvailable:
-		return p.disk(partsOf(signal, layout), volumes, func(u *Use) int64 { return u.UsedBytes.Value })
+		return p.disk(PartsOf(signal, layout), volumes, func(u *Use) int64 { return u.UsedBytes.Value })
 	case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree, eviction.ContainerFsInodesFree:
-		return p.disk(partsOf(signal, layout), volumes, func(u *Use) int64 { return u.InodesUsed.Value })
+		return p.disk(PartsOf(signal, layout), volumes, func(u *Use) int64 { return u.InodesUsed.Value })
 	default:
 		return 0
 	}
@@ -70,40 +70,44 @@ func (p *Pod) workingSet() eviction.Figure {
 	return eviction.Figure{}
 }
 
-// parts are what of a pod lives on one filesystem.
-type parts struct {
-	rootfs, logs, volumes bool
+// Parts are what of a pod counts for a signal: what lives on its filesystem.
+type Parts struct {
+	// Rootfs are writable layers.
+	Rootfs bool
+	Logs   bool
+	// Volumes are those whose row says CountsForRanking.
+	Volumes bool
 }
 
-// partsOf returns what counts for a signal of a filesystem. Nothing does for
+// PartsOf returns what counts for a signal of a filesystem. Nothing does for
 // images of their own: the kubelet has no figure of the images that a pod uses.
-func partsOf(signal eviction.Signal, layout eviction.Layout) parts {
+func PartsOf(signal eviction.Signal, layout eviction.Layout) Parts {
 	nodeFs := signal == eviction.NodeFsAvailable || signal == eviction.NodeFsInodesFree
 	imageFs := signal == eviction.ImageFsAvailable || signal == eviction.ImageFsInodesFree
 	switch {
 	case layout == eviction.LayoutShared, layout == eviction.LayoutContainerFs && !imageFs:
-		return parts{rootfs: true, logs: true, volumes: true}
+		return Parts{Rootfs: true, Logs: true, Volumes: true}
 	case layout == eviction.LayoutImageFs && nodeFs:
-		return parts{logs: true, volumes: true}
+		return Parts{Logs: true, Volumes: true}
 	case layout == eviction.LayoutImageFs:
-		return parts{rootfs: true}
+		return Parts{Rootfs: true}
 	default:
-		return parts{}
+		return Parts{}
 	}
 }
 
-func (p *Pod) disk(of parts, volumes []eviction.Volume, figure func(*Use) int64) int64 {
+func (p *Pod) disk(of Parts, volumes []eviction.Volume, figure func(*Use) int64) int64 {
 	var sum int64
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		if of.rootfs {
+		if of.Rootfs {
 			sum = add(sum, figure(&c.Rootfs))
 		}
-		if of.logs {
+		if of.Logs {
 			sum = add(sum, figure(&c.Logs))
 		}
 	}
-	if !of.volumes {
+	if !of.Volumes {
 		return sum
 	}
 	for i := range volumes {
