@@ -230,7 +230,7 @@ func TestPodsThatVanishAreClosed(t *testing.T) {
 	}
 	root.remove(other)
 	observeBoth(t, as) // nobody measures it again, so the observations notice
-	if n := len(p.current.Load().pods.open); n != 0 {
+	if n := p.current.Load().pods.Kept(); n != 0 {
 		t.Errorf("%d pods are still open", n)
 	}
 	if got := observeBoth(t, as)[1]; got.State != eviction.Absent {

@@ -40,7 +40,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 
 func (n *node) measurePod(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
 	m := eviction.Measurement{UID: pod.UID, Time: time.Now()}
-	use, err := n.pods.read(pod, b)
+	use, err := n.pods.Read(pod.UID, string(pod.QoSClass), b)
 	switch {
 	case err == nil:
 		m.State = eviction.Measured

@@ -66,7 +66,7 @@ type node struct {
 	names        nodefs.CgroupNames
 	total        *nodefs.MemoryGauge
 	allocatable  *nodefs.MemoryGauge
-	pods         *podFiles
+	pods         *nodefs.PodCgroups[nodefs.MemoryUse]
 	pollInterval time.Duration
 	// replaced is closed when another configuration takes over.
 	replaced chan struct{}
@@ -88,7 +88,7 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		names:        names,
 		total:        hierarchy.NodeMemory(),
 		allocatable:  hierarchy.CgroupMemory(names.Kubepods()),
-		pods:         newPodFiles(hierarchy, names),
+		pods:         hierarchy.PodMemory(names),
 		pollInterval: interval,
 		replaced:     make(chan struct{}),
 	})

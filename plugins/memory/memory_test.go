@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -359,35 +358,6 @@ func TestRankIsTheKubelets(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"far over", "little over", "important", "within"}, got); diff != "" {
 		t.Errorf("ranking (-want +got):\n%s", diff)
-	}
-}
-
-func TestMoreThanTheLimitOfPodsAreReadWithoutBeingKept(t *testing.T) {
-	root := t.TempDir()
-	tree := map[string]string{"sys/fs/cgroup/cgroup.controllers": "memory\n", "sys/fs/cgroup/memory.stat": ""}
-	var pods []eviction.Pod
-	for i := range 5 {
-		uid := fmt.Sprintf("uid-%d", i)
-		dir := "sys/fs/cgroup/kubepods/besteffort/pod" + uid
-		tree[dir+"/memory.current"], tree[dir+"/memory.stat"] = "7\n", "inactive_file 1\n"
-		pods = append(pods, eviction.Pod{UID: uid, QoSClass: eviction.BestEffort})
-	}
-	writeTree(t, root, tree)
-	impl := newPlugin()
-	if err := impl.configure(t.Context(), eviction.NodeFacts{RootDir: root, CgroupDriver: "cgroupfs"}, config{}); err != nil {
-		t.Fatal(err)
-	}
-	files := impl.current.Load().pods
-	files.limit = 3
-	for range 2 {
-		for _, m := range measure(t, sdk.Plugin{Measurer: impl}, eviction.DetailPod, pods...) {
-			if m.State != eviction.Measured || m.WorkingSetBytes != eviction.Some(6) {
-				t.Errorf("measured %+v", m)
-			}
-		}
-	}
-	if len(files.open) != 3 {
-		t.Errorf("%d pods are kept open, want 3", len(files.open))
 	}
 }
 

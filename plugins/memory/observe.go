@@ -31,7 +31,7 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 			reply.Observations = append(reply.Observations, observe(s, gauge, b))
 		}
 	}
-	n.pods.probe(probesPerPass, b)
+	n.pods.Probe(probesPerPass, b)
 	return reply, nil
 }
 

@@ -1,7 +1,7 @@
-// Package nodefs reads what the kernel says of a node: memory figures of /proc
-// and of the cgroup hierarchies, version 1 and 2, and the names that the kubelet
-// gives to the cgroups of pods. The plugins read through it, and the host does
-// when a plugin is gone.
+// Package nodefs reads what the kernel says of a node: memory and tasks of /proc
+// and of the cgroup hierarchies, version 1 and 2, the room on filesystems, and the
+// names that the kubelet gives to the cgroups of pods. The plugins read through
+// it, and the host does when a plugin is gone.
 //
 // Every path goes through one root, so that a container sees the node below a
 // mount and a test sees a directory of its own. Reading is apart from parsing:

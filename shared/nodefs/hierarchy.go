@@ -17,7 +17,7 @@ const (
 	V2 Version = 2
 )
 
-// Hierarchy is the cgroup hierarchy that has the memory controller.
+// Hierarchy is the cgroup hierarchy that has one controller.
 type Hierarchy struct {
 	FS      FS
 	Version Version
@@ -25,48 +25,62 @@ type Hierarchy struct {
 	Dir string
 }
 
-// The places where the memory controller is looked for. Version 1 comes first:
-// on a hybrid node both are mounted, and a controller that a version 1 hierarchy
-// has taken is missing from the list of the other.
-var hierarchyPlaces = []Hierarchy{
-	{Version: V1, Dir: "/sys/fs/cgroup/memory"},
-	{Version: V2, Dir: "/sys/fs/cgroup"},
-	{Version: V2, Dir: "/sys/fs/cgroup/unified"},
+// controller is a controller and a file that the root of its version 1 hierarchy
+// has and no cgroup of version 2.
+type controller struct {
+	name   string
+	v1File string
 }
 
+var (
+	memoryController = controller{name: "memory", v1File: "memory.usage_in_bytes"}
+	pidsController   = controller{name: "pids", v1File: "tasks"} // its root has no pids.current
+)
+
 // MemoryHierarchy finds the hierarchy that has the memory controller.
-func (f FS) MemoryHierarchy() (Hierarchy, error) {
+func (f FS) MemoryHierarchy() (Hierarchy, error) { return f.hierarchy(memoryController) }
+
+// PIDsHierarchy finds the hierarchy that has the pids controller.
+func (f FS) PIDsHierarchy() (Hierarchy, error) { return f.hierarchy(pidsController) }
+
+// hierarchy looks for a controller where it may be. Version 1 comes first: on a
+// hybrid node both are mounted, and a controller that a version 1 hierarchy has
+// taken is missing from the list of the other.
+func (f FS) hierarchy(c controller) (Hierarchy, error) {
 	var errs []error
-	for _, h := range hierarchyPlaces {
-		h.FS = f
-		err := h.servesMemory()
+	for _, h := range []Hierarchy{
+		{FS: f, Version: V1, Dir: "/sys/fs/cgroup/" + c.name},
+		{FS: f, Version: V2, Dir: "/sys/fs/cgroup"},
+		{FS: f, Version: V2, Dir: "/sys/fs/cgroup/unified"},
+	} {
+		err := h.serves(c)
 		if err == nil {
 			return h, nil
 		}
 		errs = append(errs, err)
 	}
-	return Hierarchy{}, fmt.Errorf("no cgroup hierarchy with a memory controller: %w", errors.Join(errs...))
+	return Hierarchy{}, fmt.Errorf("no cgroup hierarchy with a %s controller: %w", c.name, errors.Join(errs...))
 }
 
-func (h Hierarchy) servesMemory() error {
+func (h Hierarchy) serves(c controller) error {
 	name := path.Join(h.Dir, "cgroup.controllers")
 	if h.Version == V1 {
-		name = path.Join(h.Dir, "memory.usage_in_bytes")
+		name = path.Join(h.Dir, c.v1File)
 	}
 	file, err := h.FS.Open(name)
-	if err != nil || h.Version == V1 {
-		if err == nil {
-			file.Close()
-		}
+	if err != nil {
 		return err
 	}
 	defer file.Close()
+	if h.Version == V1 {
+		return nil
+	}
 	content, err := file.Read(&Buffer{})
 	if err != nil {
 		return err
 	}
-	if !hasController(content, "memory") {
-		return fmt.Errorf("%s does not list memory", file.Path())
+	if !hasController(content, c.name) {
+		return fmt.Errorf("%s does not list %s", file.Path(), c.name)
 	}
 	return nil
 }

@@ -1,0 +1,132 @@
+package nodefs
+
+import (
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// PodCgroups reads one kind of figure from the cgroups of pods, through
+// descriptors that it keeps open: opening them costs three times what reading
+// them does, and an eviction is in a hurry. It may be used concurrently, with a
+// Buffer for each caller.
+type PodCgroups[T any] struct {
+	names CgroupNames
+	open  func(cgroup string) (podCgroup[T], error)
+	// limit is the number of pods whose files are kept open. Those of others are
+	// opened and closed for each read.
+	limit int
+
+	mu   sync.Mutex
+	kept map[string]podCgroup[T] // by pod uid
+}
+
+// podCgroup is the open files of one pod.
+type podCgroup[T any] interface {
+	Read(b *Buffer) (T, error)
+	Alive(b *Buffer) bool
+	Close()
+}
+
+// PodMemory reads what pods use of memory.
+func (h Hierarchy) PodMemory(names CgroupNames) *PodCgroups[MemoryUse] {
+	return newPodCgroups(names, 2, func(cgroup string) (podCgroup[MemoryUse], error) { return h.OpenMemory(cgroup) })
+}
+
+// PodTasks reads how many tasks pods have.
+func (h Hierarchy) PodTasks(names CgroupNames) *PodCgroups[int64] {
+	return newPodCgroups(names, 1, func(cgroup string) (podCgroup[int64], error) { return h.OpenTasks(cgroup) })
+}
+
+func newPodCgroups[T any](names CgroupNames, descriptors uint64, open func(string) (podCgroup[T], error)) *PodCgroups[T] {
+	return &PodCgroups[T]{names: names, open: open, limit: maxOpenPods(descriptors), kept: make(map[string]podCgroup[T])}
+}
+
+// maxOpenPods leaves half of the descriptors that the process may have to
+// everything else. A pod takes as many as are given.
+func maxOpenPods(descriptors uint64) int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 128
+	}
+	return int(min(limit.Cur, 1<<20) / 2 / descriptors)
+}
+
+// Read reads the figure of a pod of the QoS class "Guaranteed", "Burstable" or
+// "BestEffort". The error wraps ErrGone when the pod has no cgroup.
+func (p *PodCgroups[T]) Read(uid, qosClass string, b *Buffer) (T, error) {
+	var none T
+	p.mu.Lock()
+	c := p.kept[uid]
+	p.mu.Unlock()
+	if c != nil {
+		figure, err := c.Read(b)
+		if !errors.Is(err, ErrGone) {
+			return figure, err
+		}
+		p.forget(uid, c)
+	}
+	path, err := p.names.Pod(uid, qosClass)
+	if err != nil {
+		return none, err
+	}
+	if c, err = p.open(path); err != nil {
+		return none, err
+	}
+	figure, err := c.Read(b)
+	if err != nil || !p.keep(uid, c) {
+		c.Close()
+	}
+	return figure, err
+}
+
+// Probe looks at up to n pods, other ones each time since maps are walked in a
+// random order, and closes the files of those that are gone.
+func (p *PodCgroups[T]) Probe(n int, b *Buffer) {
+	type entry struct {
+		uid string
+		c   podCgroup[T]
+	}
+	entries := make([]entry, 0, n)
+	p.mu.Lock()
+	for uid, c := range p.kept {
+		if len(entries) == n {
+			break
+		}
+		entries = append(entries, entry{uid, c})
+	}
+	p.mu.Unlock()
+	for _, e := range entries {
+		if !e.c.Alive(b) {
+			p.forget(e.uid, e.c)
+		}
+	}
+}
+
+// Kept returns the number of pods whose files are open.
+func (p *PodCgroups[T]) Kept() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.kept)
+}
+
+// keep reports whether c is now the one kept for the pod.
+func (p *PodCgroups[T]) keep(uid string, c podCgroup[T]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept[uid] != nil || len(p.kept) >= p.limit {
+		return false // a concurrent read was first, or there are enough
+	}
+	p.kept[uid] = c
+	return true
+}
+
+func (p *PodCgroups[T]) forget(uid string, c podCgroup[T]) {
+	p.mu.Lock()
+	if p.kept[uid] == c {
+		delete(p.kept, uid)
+	}
+	p.mu.Unlock()
+	c.Close()
+}

@@ -1,0 +1,53 @@
+package nodefs
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"golang.org/x/sys/unix"
+)
+
+// FilesystemSample is the room on a filesystem, by the formulas of cAdvisor and
+// so the kubelet.
+type FilesystemSample struct {
+	CapacityBytes int64
+	// FreeBytes is what is not in use, AvailableBytes what is left of it for
+	// everybody: without the blocks that are kept for root.
+	FreeBytes      int64
+	AvailableBytes int64
+	// Inodes is 0 where inodes are not counted, as on btrfs.
+	Inodes     int64
+	InodesFree int64
+}
+
+// Statfs reads the room on the filesystem that holds the node's path name. It
+// does not return while that filesystem hangs (a dead NFS server): a caller who
+// cannot wait asks in a goroutine of its own.
+func (f FS) Statfs(name string) (FilesystemSample, error) {
+	path := f.Path(name)
+	var s unix.Statfs_t
+	if err := retryInterrupted(func() error { return unix.Statfs(path, &s) }); err != nil {
+		return FilesystemSample{}, fileError("statfs", path, err)
+	}
+	if s.Frsize <= 0 {
+		return FilesystemSample{}, fmt.Errorf("statfs %s: block size %d", path, s.Frsize)
+	}
+	block := uint64(s.Frsize)
+	return FilesystemSample{
+		CapacityBytes:  product(block, s.Blocks),
+		FreeBytes:      product(block, s.Bfree),
+		AvailableBytes: product(block, s.Bavail),
+		Inodes:         product(1, s.Files),
+		InodesFree:     product(1, s.Ffree),
+	}, nil
+}
+
+// product ends at the largest int64: some network filesystems say 2^63 and more
+// when they mean that they do not know.
+func product(a, b uint64) int64 {
+	if high, low := bits.Mul64(a, b); high == 0 && low <= math.MaxInt64 {
+		return int64(low)
+	}
+	return math.MaxInt64
+}
