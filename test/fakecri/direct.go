@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,12 +19,20 @@ func (s *Server) Client() runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(direct{s})
 }
 
+// ImageClient is the same for the runtime's images.
+func (s *Server) ImageClient() runtimeapi.ImageServiceClient {
+	return runtimeapi.NewImageServiceClient(direct{s})
+}
+
 // direct stands in for a connection.
 type direct struct{ server *Server }
 
 // Invoke implements grpc.ClientConnInterface.
 func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
 	service := &runtimeapi.RuntimeService_ServiceDesc
+	if strings.HasPrefix(method, "/"+runtimeapi.ImageService_ServiceDesc.ServiceName+"/") {
+		service = &runtimeapi.ImageService_ServiceDesc
+	}
 	i := slices.IndexFunc(service.Methods, func(m grpc.MethodDesc) bool {
 		return "/"+service.ServiceName+"/"+m.MethodName == method
 	})

@@ -17,7 +17,9 @@ type Pod struct {
 	// Unlabeled leaves out the labels that Kubernetes puts on everything.
 	Unlabeled bool
 	// NotReady: the sandbox is down.
-	NotReady   bool
+	NotReady bool
+	// CreatedAt is a millisecond after what was made before, unless it is set.
+	CreatedAt  time.Time
 	Containers []Container
 }
 
@@ -32,6 +34,17 @@ type Container struct {
 	DiesAfter time.Duration
 	// OnTerm is called with the SIGTERM, OnExit when the container ended.
 	OnTerm, OnExit func()
+	// CreatedAt is a millisecond after what was made before, unless it is set.
+	CreatedAt time.Time
+	// Image is the image by the name in the spec, ImageID and ImageRef are as the
+	// runtime resolved it.
+	Image, ImageID, ImageRef string
+	// ImageVolumes are the images that the container mounts.
+	ImageVolumes []string
+	LogPath      string
+	// LayerBytes and LayerInodes are the size of the writable layer. No bytes
+	// means that the runtime does not know.
+	LayerBytes, LayerInodes uint64
 }
 
 // Added is how the runtime calls a pod.
@@ -68,7 +81,7 @@ func (s *Server) Add(p Pod) Added {
 	sb := &runtimeapi.PodSandbox{
 		Id:        s.id("sandbox"),
 		Metadata:  &runtimeapi.PodSandboxMetadata{Uid: p.UID, Namespace: p.Namespace, Name: p.Name},
-		CreatedAt: s.tick(),
+		CreatedAt: s.created(p.CreatedAt),
 		Labels:    labels,
 	}
 	if p.NotReady {
@@ -82,7 +95,10 @@ func (s *Server) Add(p Pod) Added {
 			PodSandboxId: sb.GetId(),
 			Metadata:     &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: c.Attempt},
 			State:        c.state(),
-			CreatedAt:    s.tick(),
+			Image:        &runtimeapi.ImageSpec{Image: c.Image},
+			ImageId:      c.ImageID,
+			ImageRef:     c.ImageRef,
+			CreatedAt:    s.created(c.CreatedAt),
 			Labels:       labels,
 		}
 		s.containers = append(s.containers, &container{api: api, spec: c, exited: make(chan struct{})})
@@ -138,6 +154,13 @@ func (c Container) state() runtimeapi.ContainerState {
 func (s *Server) id(of string) string {
 	s.nextID++
 	return fmt.Sprintf("%s-%d", of, s.nextID)
+}
+
+func (s *Server) created(at time.Time) int64 {
+	if !at.IsZero() {
+		return at.UnixNano()
+	}
+	return s.tick()
 }
 
 func (s *Server) tick() int64 {

@@ -16,6 +16,17 @@ const (
 	ListContainers Method = "ListContainers"
 	StopContainer  Method = "StopContainer"
 	StopPodSandbox Method = "StopPodSandbox"
+
+	Status             Method = "Status"
+	ContainerStatus    Method = "ContainerStatus"
+	ListContainerStats Method = "ListContainerStats"
+	RemoveContainer    Method = "RemoveContainer"
+	RemovePodSandbox   Method = "RemovePodSandbox"
+
+	ListImages  Method = "ListImages"
+	ImageStatus Method = "ImageStatus"
+	RemoveImage Method = "RemoveImage"
+	ImageFsInfo Method = "ImageFsInfo"
 )
 
 // A Fault is what goes wrong with calls. Its parts happen in the order of the
@@ -32,7 +43,7 @@ type Fault struct {
 	Err error
 	// Times is how many calls the fault hits; 0 means all from now on.
 	Times int
-	// ID limits the fault to calls about one sandbox or container.
+	// ID limits the fault to calls about one sandbox, container or image.
 	ID string
 }
 
@@ -60,7 +71,7 @@ func (s *Server) Heal() {
 // A Call is a call that came in.
 type Call struct {
 	Method Method
-	// ID is the sandbox or container that it was about.
+	// ID is the sandbox, container or image that it was about.
 	ID string
 	// Timeout is StopContainer's, in seconds.
 	Timeout int64

@@ -17,6 +17,7 @@ import (
 // use.
 type Server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
+	runtimeapi.UnimplementedImageServiceServer
 
 	mu         sync.Mutex
 	process    *process // nil while it is dead
@@ -26,6 +27,10 @@ type Server struct {
 	calls      []Call
 	sandboxes  []*sandbox
 	containers []*container
+	images     []*runtimeapi.Image
+	// sandboxImage and imageFs are what the runtime says of itself.
+	sandboxImage string
+	imageFs      *runtimeapi.ImageFsInfoResponse
 	nextID     int
 	now        int64
 }
@@ -75,6 +80,7 @@ func (s *Server) Listen(socket string) error {
 	}
 	p := &process{server: grpc.NewServer(), served: make(chan struct{})}
 	runtimeapi.RegisterRuntimeServiceServer(p.server, s)
+	runtimeapi.RegisterImageServiceServer(p.server, s)
 	go func() {
 		defer close(p.served)
 		// Being stopped is the only way in which it ends.

@@ -1,0 +1,128 @@
+package fakecri
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// AddImage puts an image on the node.
+func (s *Server) AddImage(i *runtimeapi.Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.images = append(s.images, proto.CloneOf(i))
+	s.announce()
+}
+
+// ImageIDs returns the ids of the images that are there.
+func (s *Server) ImageIDs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for _, i := range s.images {
+		ids = append(ids, i.GetId())
+	}
+	return ids
+}
+
+// SetSandboxImage names the image of sandboxes in the verbose status, where
+// containerd 1 has it.
+func (s *Server) SetSandboxImage(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sandboxImage = name
+}
+
+// SetImageFs is what ImageFsInfo answers; before, it is not implemented.
+func (s *Server) SetImageFs(info *runtimeapi.ImageFsInfoResponse) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.imageFs = info
+}
+
+// Status implements CRI.
+func (s *Server) Status(ctx context.Context, req *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	if err := s.enter(ctx, Call{Method: Status}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{}}
+	if req.GetVerbose() {
+		config, err := json.Marshal(map[string]any{"sandboxImage": s.sandboxImage, "containerd": map[string]string{}})
+		if err != nil {
+			return nil, err
+		}
+		out.Info = map[string]string{"config": string(config)}
+	}
+	return out, nil
+}
+
+// ListImages implements CRI.
+func (s *Server) ListImages(ctx context.Context, _ *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+	if err := s.enter(ctx, Call{Method: ListImages}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &runtimeapi.ListImagesResponse{}
+	for _, i := range s.images {
+		out.Images = append(out.Images, proto.CloneOf(i))
+	}
+	return out, nil
+}
+
+// ImageStatus implements CRI: no image is no error.
+func (s *Server) ImageStatus(ctx context.Context, req *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+	name := req.GetImage().GetImage()
+	if err := s.enter(ctx, Call{Method: ImageStatus, ID: name}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &runtimeapi.ImageStatusResponse{}
+	if i := s.image(name); i >= 0 {
+		out.Image = proto.CloneOf(s.images[i])
+	}
+	return out, nil
+}
+
+// RemoveImage implements CRI: it obeys, also when the image is in use.
+func (s *Server) RemoveImage(ctx context.Context, req *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
+	name := req.GetImage().GetImage()
+	if err := s.enter(ctx, Call{Method: RemoveImage, ID: name}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.image(name); i >= 0 {
+		s.images = slices.Delete(s.images, i, i+1)
+		s.announce()
+	}
+	return &runtimeapi.RemoveImageResponse{}, nil
+}
+
+// ImageFsInfo implements CRI.
+func (s *Server) ImageFsInfo(ctx context.Context, _ *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	if err := s.enter(ctx, Call{Method: ImageFsInfo}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.imageFs == nil {
+		return nil, status.Error(codes.Unimplemented, "no filesystems were set")
+	}
+	return proto.CloneOf(s.imageFs), nil
+}
+
+// image finds an image by id, tag or digest. The caller holds the lock.
+func (s *Server) image(name string) int {
+	return slices.IndexFunc(s.images, func(i *runtimeapi.Image) bool {
+		return i.GetId() == name || slices.Contains(i.GetRepoTags(), name) || slices.Contains(i.GetRepoDigests(), name)
+	})
+}

@@ -1,0 +1,115 @@
+package fakecri
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// SandboxIDs returns the ids of the sandboxes that are there.
+func (s *Server) SandboxIDs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for _, sb := range s.sandboxes {
+		ids = append(ids, sb.pod.GetId())
+	}
+	return ids
+}
+
+// ContainerIDs returns the ids of the containers that are there, in any state.
+func (s *Server) ContainerIDs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for _, c := range s.containers {
+		ids = append(ids, c.api.GetId())
+	}
+	return ids
+}
+
+// ContainerStatus implements CRI.
+func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	id := req.GetContainerId()
+	if err := s.enter(ctx, Call{Method: ContainerStatus, ID: id}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.container(id)
+	if c == nil {
+		return nil, status.Errorf(codes.NotFound, "container %q not found", id)
+	}
+	out := &runtimeapi.ContainerStatus{
+		Id: id, Metadata: c.api.GetMetadata(), State: c.api.GetState(), CreatedAt: c.api.GetCreatedAt(), Labels: c.api.GetLabels(),
+		Image: c.api.GetImage(), ImageRef: c.api.GetImageRef(), ImageId: c.api.GetImageId(), LogPath: c.spec.LogPath,
+	}
+	for _, image := range c.spec.ImageVolumes {
+		out.Mounts = append(out.Mounts, &runtimeapi.Mount{ContainerPath: "/volume", Image: &runtimeapi.ImageSpec{Image: image}})
+	}
+	return &runtimeapi.ContainerStatusResponse{Status: out}, nil
+}
+
+// ListContainerStats implements CRI, for writable layers only.
+func (s *Server) ListContainerStats(ctx context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+	f := req.GetFilter()
+	if err := s.enter(ctx, Call{Method: ListContainerStats, ID: f.GetId()}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &runtimeapi.ListContainerStatsResponse{}
+	for _, c := range s.containers {
+		if !fits(f.GetId(), c.api.GetId()) || !fits(f.GetPodSandboxId(), c.api.GetPodSandboxId()) {
+			continue
+		}
+		stats := &runtimeapi.ContainerStats{
+			Attributes:    &runtimeapi.ContainerAttributes{Id: c.api.GetId(), Metadata: c.api.GetMetadata(), Labels: c.api.GetLabels()},
+			WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: &runtimeapi.UInt64Value{}, InodesUsed: &runtimeapi.UInt64Value{}},
+		}
+		if c.spec.LayerBytes > 0 {
+			stats.WritableLayer.Timestamp = s.now
+			stats.WritableLayer.UsedBytes.Value, stats.WritableLayer.InodesUsed.Value = c.spec.LayerBytes, c.spec.LayerInodes
+		}
+		out.Stats = append(out.Stats, stats)
+	}
+	return out, nil
+}
+
+// RemoveContainer implements CRI: a running container is killed first, one that is
+// not there is no error.
+func (s *Server) RemoveContainer(ctx context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+	id := req.GetContainerId()
+	if err := s.enter(ctx, Call{Method: RemoveContainer, ID: id}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	c := s.container(id)
+	s.mu.Unlock()
+	if c != nil {
+		s.exit(c)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.containers = slices.DeleteFunc(s.containers, func(c *container) bool { return c.api.GetId() == id })
+	s.announce()
+	return &runtimeapi.RemoveContainerResponse{}, nil
+}
+
+// RemovePodSandbox implements CRI: what is in the sandbox goes with it, one that
+// is not there is no error.
+func (s *Server) RemovePodSandbox(ctx context.Context, req *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+	id := req.GetPodSandboxId()
+	if err := s.enter(ctx, Call{Method: RemovePodSandbox, ID: id}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sandboxes = slices.DeleteFunc(s.sandboxes, func(sb *sandbox) bool { return sb.pod.GetId() == id })
+	s.containers = slices.DeleteFunc(s.containers, func(c *container) bool { return c.api.GetPodSandboxId() == id })
+	s.announce()
+	return &runtimeapi.RemovePodSandboxResponse{}, nil
+}
