@@ -28,6 +28,9 @@ const (
 // PodImage is the image that every stack has: a busybox under its usual names.
 const PodImage = "localhost/evictd/pod:1"
 
+// SandboxImage is the image of the sandboxes.
+func (s *Stack) SandboxImage() string { return pauseImage }
+
 const (
 	startDeadline = 60 * time.Second
 	closeDeadline = 30 * time.Second

@@ -23,7 +23,15 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
-	s, err := stack.Start(context.Background(), stack.Options{Name: "evictd-test"})
+	if err := stack.PrivateMounts(); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	s, err := stack.Start(context.Background(), stack.Options{
+		Name:        "evictd-test",
+		Filesystems: []stack.Filesystem{{Path: "disk", Type: "ext4", Bytes: 64 << 20}},
+		RuntimeRoot: "disk/containerd", KubeletRoot: "disk/kubelet",
+	})
 	if err == nil {
 		_, err = runSleeper(context.Background(), s)
 	}
@@ -104,8 +112,9 @@ func TestPodLivesAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// An owner that is SIGKILLed cannot clean up: its containers run on until a
-// later run sweeps them away, and a living owner's stack is left alone.
+// An owner that is SIGKILLed cannot clean up: its containers run on, on its
+// filesystem, until a later run sweeps them away. A living owner's stack is left
+// alone.
 func TestALaterRunRemovesWhatAKilledOneLeft(t *testing.T) {
 	requireRoot(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -130,6 +139,9 @@ func TestALaterRunRemovesWhatAKilledOneLeft(t *testing.T) {
 	if err := stack.Sweep(ctx); err != nil {
 		t.Error(err)
 	}
+	if devices(t, dir) != 1 {
+		t.Errorf("%d loop devices in use, want the owner's one", devices(t, dir))
+	}
 	if _, err := os.Stat(dir); err != nil {
 		t.Errorf("the stack of a living owner was swept away: %v", err)
 	}
@@ -141,7 +153,26 @@ func TestALaterRunRemovesWhatAKilledOneLeft(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("directory of a killed owner: %v, want it gone", err)
 	}
+	if stray, _ := filepath.Glob(dir + "*"); len(stray) > 0 || devices(t, dir) > 0 {
+		t.Errorf("files %v, loop devices %d of a killed owner are still there", stray, devices(t, dir))
+	}
 	if stray, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir)); len(stray) > 0 {
 		t.Errorf("cgroups of a killed owner are still there: %v", stray)
 	}
+}
+
+// devices counts the loop devices with files in dir.
+func devices(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, file := range files {
+		if backing, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(backing), dir+"/") {
+			n++
+		}
+	}
+	return n
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Sweep removes what owners that are dead left behind. Stacks of living ones
@@ -37,7 +38,7 @@ func (r record) remove(ctx context.Context, all []hierarchy) error {
 	if err := removeCgroup(ctx, all, r.Cgroup); err != nil {
 		return err // while something may still run, its files must stay
 	}
-	errs := []error{unmountBelow(r.Dir), os.RemoveAll(r.Dir)}
+	errs := []error{unmountBelow(r.Dir), waitDevices(ctx, r.Dir), os.RemoveAll(r.Dir)}
 	for _, dir := range r.MadeDirs {
 		// Somebody else may use it by now: only an empty one goes.
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
@@ -61,6 +62,33 @@ func unmountBelow(dir string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// waitDevices waits until the loop devices are free: a namespace's mounts end a
+// moment after its last process.
+func waitDevices(ctx context.Context, dir string) error {
+	var left []string
+	err := poll(ctx, 10*time.Millisecond, func() (bool, error) {
+		left = devicesOf(dir)
+		return len(left) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the loop devices %v: %w", left, err)
+	}
+	return nil
+}
+
+// devicesOf are the loop devices with files in dir.
+func devicesOf(dir string) []string {
+	var out []string
+	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file") // the pattern is well-formed
+	for _, file := range files {
+		backing, err := os.ReadFile(file)
+		if err == nil && strings.HasPrefix(string(backing), dir+"/") {
+			out = append(out, strings.Split(file, "/")[3])
+		}
+	}
+	return out
 }
 
 func mountsBelow(dir string) []string {
