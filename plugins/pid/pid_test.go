@@ -39,8 +39,8 @@ func TestPluginKeepsTheContract(t *testing.T) {
 	if got, want := p.For(eviction.PIDAvailable), eviction.CanObserve|eviction.CanMeasure|eviction.CanRank; got != want {
 		t.Errorf("capabilities %b, want %b", got, want)
 	}
-	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Config: []byte(`{"sourc":"summary"}`)})
-	if err == nil || !strings.Contains(err.Error(), "sourc") {
+	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Config: []byte(`{"nested":true}`)})
+	if err == nil || !strings.Contains(err.Error(), "nested") {
 		t.Errorf("error is %v, want one with the unknown field", err)
 	}
 }
@@ -78,14 +78,14 @@ func TestObserveMeasureRank(t *testing.T) {
 	}
 }
 
-func TestWithoutASummaryItRefuses(t *testing.T) {
+func TestBeforeItIsConfigured(t *testing.T) {
 	p := pid.New()
 	if _, err := observe(t, p, 1); err == nil || !strings.Contains(err.Error(), "not configured") {
 		t.Errorf("error is %v, want not configured", err)
 	}
-	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{})
-	if err == nil || !strings.Contains(err.Error(), "needs source: summary") {
-		t.Errorf("error is %v, want what it needs", err)
+	err := p.Measurer.Measure(t.Context(), eviction.MeasureRequest{Signals: asked}, func(eviction.Measurement) { t.Error("measured") })
+	if err == nil || !strings.Contains(err.Error(), "not configured") {
+		t.Errorf("error is %v, want not configured", err)
 	}
 }
 

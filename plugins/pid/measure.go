@@ -1,0 +1,56 @@
+package pid
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// Measure implements eviction.Measurer. There are no figures of containers: the
+// kubelet's messages about pids name none.
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	n, err := p.configured()
+	if err != nil {
+		return err
+	}
+	if n.summary != nil {
+		return n.summary.Measure(ctx, req, emit)
+	}
+	b, release := p.buffer()
+	defer release()
+	var usages []eviction.SignalUsage // one piece of memory for all pods
+	if slices.Contains(req.Signals, eviction.PIDAvailable) {
+		usages = make([]eviction.SignalUsage, 0, len(req.Pods))
+	}
+	for i := range req.Pods {
+		if err := ctx.Err(); err != nil {
+			return err // what was emitted counts
+		}
+		m := n.measure(&req.Pods[i], b)
+		if m.State == eviction.Measured && usages != nil {
+			usages = append(usages, eviction.SignalUsage{Signal: eviction.PIDAvailable, Value: m.Processes.Value})
+			m.Usage = usages[len(usages)-1 : len(usages) : len(usages)]
+		}
+		emit(m)
+	}
+	return nil
+}
+
+func (n *node) measure(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
+	m := eviction.Measurement{UID: pod.UID, Time: time.Now()}
+	tasks, err := n.pods.Read(pod.UID, string(pod.QoSClass), b)
+	switch {
+	case err == nil:
+		m.State = eviction.Measured
+		m.Processes = eviction.Some(tasks)
+	case errors.Is(err, nodefs.ErrGone):
+		m.State = eviction.NoStats
+	default:
+		m.Err = err.Error()
+	}
+	return m
+}

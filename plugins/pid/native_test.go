@@ -1,0 +1,192 @@
+package pid_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/evictd/evictd/plugins/pid"
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/summary/summarytest"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const podUID = "11111111-2222-3333-4444-555555555555"
+
+// facts describes one of the node trees of shared/nodefs.
+func facts(t *testing.T, node string) eviction.NodeFacts {
+	t.Helper()
+	root, err := filepath.Abs("../../shared/nodefs/testdata/" + node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := "cgroupfs"
+	if strings.HasSuffix(node, "-systemd") {
+		driver = "systemd"
+	}
+	return eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: driver}
+}
+
+func native(t *testing.T, facts eviction.NodeFacts) sdk.Plugin {
+	t.Helper()
+	p := pid.New()
+	if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: facts}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func measure(t *testing.T, p sdk.Plugin, pods ...eviction.Pod) []eviction.Measurement {
+	t.Helper()
+	var out []eviction.Measurement
+	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailContainers, Signals: asked, Pods: pods}
+	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) { out = append(out, m) }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestObserveANode(t *testing.T) {
+	for node, limit := range map[string]int64{"node-v1": 32768, "node-hybrid": 192731, "node-v2": 192731, "node-v2-systemd": 192731} {
+		t.Run(node, func(t *testing.T) {
+			before := time.Now()
+			reply, err := observe(t, native(t, facts(t, node)), 1)
+			if err != nil || len(reply.Observations) != 1 {
+				t.Fatalf("observations %+v, %v, want one", reply.Observations, err)
+			}
+			o := reply.Observations[0]
+			if o.Signal != eviction.PIDAvailable || o.State != eviction.Observed || o.Available != limit-2500 || o.Capacity != limit {
+				t.Errorf("observed %+v, want %d of %d", o, limit-2500, limit)
+			}
+			if o.Time.Before(before) || o.Time.After(time.Now()) || o.BootNanos <= 0 {
+				t.Errorf("time %v, boot %d, want the time of the call", o.Time, o.BootNanos)
+			}
+			if last := o.Components[len(o.Components)-1]; last != (eviction.Component{Name: "running", Value: 2500}) {
+				t.Errorf("components %+v do not end with what runs", o.Components)
+			}
+		})
+	}
+}
+
+func TestObserveOfAnotherSignalIsLeftOut(t *testing.T) {
+	p := native(t, facts(t, "node-v1"))
+	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Signals: []eviction.Signal{eviction.MemoryAvailable}})
+	if err != nil || len(reply.Observations) != 0 {
+		t.Errorf("got %+v, %v, want nothing", reply, err)
+	}
+}
+
+func TestMeasurePods(t *testing.T) {
+	measured := func(uid string, tasks int64) eviction.Measurement {
+		return eviction.Measurement{
+			UID: uid, State: eviction.Measured, Processes: eviction.Some(tasks),
+			Usage: []eviction.SignalUsage{{Signal: eviction.PIDAvailable, Value: tasks}},
+		}
+	}
+	for node, last := range map[string]eviction.Measurement{
+		"node-v1":         measured("be", 3),
+		"node-v2":         {UID: "be", State: eviction.NoStats},
+		"node-v2-systemd": {UID: "be", State: eviction.NoStats},
+	} {
+		t.Run(node, func(t *testing.T) {
+			got := measure(t, native(t, facts(t, node)),
+				eviction.Pod{UID: podUID, QoSClass: eviction.Burstable},
+				eviction.Pod{UID: "gone", QoSClass: eviction.Guaranteed},
+				eviction.Pod{UID: "../evil", QoSClass: eviction.Burstable},
+				eviction.Pod{UID: "be", QoSClass: eviction.BestEffort})
+			want := []eviction.Measurement{
+				measured(podUID, 41),
+				{UID: "gone", State: eviction.NoStats},
+				{UID: "../evil", Err: `pod uid "../evil", want a plain file name`},
+				last,
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(eviction.Measurement{}, "Time")); diff != "" {
+				t.Errorf("measurements (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMeasureForAnotherSignalHasNoUsage(t *testing.T) {
+	p := native(t, facts(t, "node-v1"))
+	req := eviction.MeasureRequest{Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: []eviction.Pod{{UID: "be", QoSClass: eviction.BestEffort}}}
+	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) {
+		if len(m.Usage) != 0 || m.Processes != eviction.Some(3) {
+			t.Errorf("measured %+v, want processes and no usage", m)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMeasureEndsWithItsContext(t *testing.T) {
+	p := native(t, facts(t, "node-v1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	req := eviction.MeasureRequest{Signals: asked, Pods: make([]eviction.Pod, 5)}
+	n := 0
+	err := p.Measurer.Measure(ctx, req, func(eviction.Measurement) { n++; cancel() })
+	if n != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d pods, %v, want one and the end", n, err)
+	}
+}
+
+// A container that does not share the node's pid namespace would read the
+// limit of its own.
+func TestWithoutTheNodesPIDNamespaceItRefuses(t *testing.T) {
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"proc/self/status":                     "NSpid:\t4711\t1\n",
+		"proc/loadavg":                         "0 0 0 1/10 9\n",
+		"proc/sys/kernel/pid_max":              "4194304\n",
+		"sys/fs/cgroup/cgroup.controllers":     "pids\n",
+		"sys/fs/cgroup/kubepods/cgroup.events": "",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := native(t, facts(t, "node-v1"))
+	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: eviction.NodeFacts{RootDir: root, CgroupDriver: "cgroupfs"}})
+	if err == nil || !strings.Contains(err.Error(), "pid namespace") || !strings.Contains(err.Error(), "hostPID: true") {
+		t.Errorf("error is %v, want one that says what to do", err)
+	}
+	if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Capacity != 32768 {
+		t.Errorf("observed %+v, %v, want the former node", reply, err)
+	}
+}
+
+func TestAllThatIsWrongWithANode(t *testing.T) {
+	err := pid.New().Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: eviction.NodeFacts{RootDir: t.TempDir(), CgroupDriver: "none"}})
+	for _, want := range []string{"hostPID: true", `cgroup driver "none"`, "no cgroup hierarchy with a pids controller"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestFromTheNodeToASummaryAndBack(t *testing.T) {
+	p := native(t, facts(t, "node-v1"))
+	socket := summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer { return summarytest.Answer{Summary: node} })
+	for _, step := range []struct {
+		facts eviction.NodeFacts
+		want  int64
+	}{{eviction.NodeFacts{SummarySocket: socket}, 768}, {facts(t, "node-v1"), 32768 - 2500}} {
+		if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: step.facts}); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Available != step.want {
+			t.Errorf("observed %+v, %v, want %d available", reply, err, step.want)
+		}
+	}
+}
