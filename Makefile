@@ -11,6 +11,8 @@ GOARCH   ?= $(HOSTARCH)
 # Binaries of another architecture than this machine's go beside, not in place of, its own.
 OUT      := $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/linux_$(GOARCH))
 TOOLS    := $(CURDIR)/bin/tools
+# The second containerd that e2e runs beside the distribution's.
+CONTAINERD := $(TOOLS)/containerd-v2.4.2
 BUILD     = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 FUZZTIME    ?= 10s
@@ -18,7 +20,7 @@ DEMO_PLUGIN ?=
 CROSSINGS   ?= 20
 PARITY      ?= 10s
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
-E2E_PACKAGES   = $(sort $(dir $(shell grep -rl --include='*_test.go' EVICTD_TEST_E2E .)))
+E2E_PACKAGES   = $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)))
 BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=paritytest '^func Benchmark' .)))
 # What the parity tests must reach of: the statements that decide.
 DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evictd/shared/eviction/rank
@@ -68,9 +70,11 @@ demo: build ## evict a real container under real memory pressure (root; DEMO_PLU
 	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/demo ./test/demo
 	@bin/demo $(if $(DEMO_PLUGIN),-plugin $(DEMO_PLUGIN))
 
-e2e: build ## tests with real containers: 20 threshold crossings, one victim each (CROSSINGS=n)
+e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
 	@test/stack/install.sh
+	cd test/e2e && $(GO) vet ./... && $(GO) mod tidy -diff
 	EVICTD_TEST_E2E=1 EVICTD_CROSSINGS=$(CROSSINGS) $(ROOTTEST) -p 1 -timeout 60m $(E2E_PACKAGES) | $(GO) run ./test/tally -v
+	cd test/e2e && EVICTD_TEST_E2E=1 EVICTD_CONTAINERD=$(CONTAINERD) $(ROOTTEST) -timeout 30m . | (cd ../.. && $(GO) run ./test/tally -v)
 
 parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
 	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
@@ -105,6 +109,10 @@ $(TOOLS)/golangci-lint-%: PACKAGE = github.com/golangci/golangci-lint/v2/cmd/gol
 $(TOOLS)/buf-%: PACKAGE = github.com/bufbuild/buf/cmd/buf
 $(TOOLS)/protoc-gen-go-v%: PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
 $(TOOLS)/protoc-gen-go-grpc-%: PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
+$(CONTAINERD)/containerd:
+	@mkdir -p $(@D)
+	GOBIN=$(@D) GOFLAGS= CGO_ENABLED=0 $(GO) install github.com/containerd/containerd/v2/cmd/{containerd-shim-runc-v2,containerd}@v$(lastword $(subst -v, ,$(notdir $(@D))))
+
 $(TOOLS)/%:
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) GOFLAGS= CGO_ENABLED=0 $(GO) install $(PACKAGE)@v$(lastword $(subst -v, ,$*))
