@@ -3,11 +3,22 @@ package podusage
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/plugins/disk/internal/quota"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+)
+
+// The defaults of Walk.
+const (
+	defaultEntries  = 2_000_000
+	defaultParallel = 4
 )
 
 // Runtime is the part of the container runtime's service that is needed here;
@@ -24,7 +35,8 @@ type Options struct {
 	// Layout returns the layout of the node's filesystems, 0 while it is not
 	// known. It decides what a signal counts.
 	Layout func() eviction.Layout
-	Walk   Walk
+	// Walk must be valid.
+	Walk Walk
 }
 
 // Walk bounds what walking through directories costs. The zero value of each
@@ -37,25 +49,159 @@ type Walk struct {
 	Parallel int `json:"parallel,omitempty"`
 }
 
-// Meter measures pods. It is safe for concurrent use.
-type Meter struct {
-	options Options
+// Validate returns all that is wrong, each with the field's name.
+func (w Walk) Validate() error {
+	var errs []error
+	if w.EntriesPerMeasure < 0 || w.EntriesPerMeasure > 0 && w.EntriesPerMeasure < chunkEntries {
+		errs = append(errs, fmt.Errorf("entriesPerMeasure is %d, want at least %d", w.EntriesPerMeasure, chunkEntries))
+	}
+	if w.Parallel < 0 || w.Parallel > 64 {
+		errs = append(errs, fmt.Errorf("parallel is %d, want 1 to 64", w.Parallel))
+	}
+	return errors.Join(errs...)
 }
 
-// New returns a Meter. Close it after the last Measure.
-func New(o Options) *Meter { return &Meter{options: o} }
+func (w Walk) filled() Walk {
+	if w.EntriesPerMeasure == 0 {
+		w.EntriesPerMeasure = defaultEntries
+	}
+	if w.Parallel == 0 {
+		w.Parallel = defaultParallel
+	}
+	return w
+}
+
+// Meter measures pods. It is safe for concurrent use.
+type Meter struct {
+	runtime Runtime
+	layout  func() eviction.Layout
+	walk    Walk
+	places  places
+	held    held
+	trees   *trees
+}
+
+// New returns a Meter. Close it when no further Measure will begin.
+func New(o Options) *Meter {
+	return &Meter{
+		runtime: o.Runtime,
+		layout:  o.Layout,
+		walk:    o.Walk.filled(),
+		places:  newPlaces(o.Node),
+		held:    newHeld(o.Node),
+		trees:   newTrees(),
+	}
+}
+
+// Tidy forgets directories that nobody has asked for lately. It is cheap enough
+// for each pass.
+func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
+
+// Close gives up what is remembered. A Measure that is under way goes on.
+func (m *Meter) Close() { m.trees.close() }
+
+// errLayout: what a signal counts depends on the layout.
+var errLayout = errors.New("the layout of the node's filesystems is not known yet")
 
 // Measure implements eviction.Measurer for the signals of filesystems. It replies
 // shortly before the deadline of ctx: a directory that is too large to be walked
 // by then counts with its last complete figure or with what was counted so far,
 // whichever is more, and the next Measure goes on where this one ended.
+//
+// The error is the runtime's, if that could not be asked. Pods whose answer needs
+// it are unknown then; those of which only files count are measured all the same.
 func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	return errors.New("not built yet")
+	c, err := m.newCall(req)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := replyInTime(ctx)
+	defer cancel()
+	pods := make([]*pod, len(req.Pods))
+	for i := range req.Pods {
+		pods[i] = c.newPod(&req.Pods[i])
+	}
+	var wait sync.WaitGroup
+	asked := make(chan struct{})
+	wait.Go(func() {
+		defer close(asked)
+		c.known = m.ask(ctx, req.Pods)
+	})
+	r := newRound(m, c, pods)
+	for range m.walk.Parallel {
+		wait.Go(func() { r.work(ctx) })
+		wait.Go(func() {
+			<-asked
+			for p := range r.walked {
+				emit(p.measurement(ctx))
+			}
+		})
+	}
+	wait.Wait()
+	m.trees.settle()
+	if err := c.known.err; err != nil {
+		return fmt.Errorf("figures of containers: %w", err)
+	}
+	return nil
 }
 
-// Tidy forgets directories that nobody has asked for lately. It is cheap enough
-// for each pass.
-func (m *Meter) Tidy() {}
+// A call is one Measure.
+type call struct {
+	meter    *Meter
+	began    time.Time
+	sight    sight
+	detailed bool
+	layout   eviction.Layout
+	signals  []eviction.Signal
+	// needs are the parts without which there is no answer, looks those that are
+	// looked at.
+	needs, looks summary.Parts
+	projects     *quota.Projects
+	// known is what the runtime says, once it was asked.
+	known known
+}
 
-// Close gives up what is remembered.
-func (m *Meter) Close() {}
+func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
+	c := &call{
+		meter: m, began: time.Now(), sight: sight{req.Pass, req.View},
+		detailed: req.Detail == eviction.DetailContainers, layout: m.layout(),
+	}
+	for _, s := range req.Signals {
+		if d, _ := eviction.Builtin(s); d.Condition != eviction.DiskPressure {
+			continue
+		}
+		if c.layout == 0 {
+			return nil, fmt.Errorf("measure %s: %w", s, errLayout)
+		}
+		c.signals = append(c.signals, s)
+		c.needs = union(c.needs, summary.PartsOf(s, c.layout))
+	}
+	c.looks = c.needs
+	if c.detailed || len(c.signals) == 0 {
+		c.looks = everything
+	}
+	if len(c.signals) == 0 {
+		c.needs = everything
+	}
+	// The kubelet registers projects while it runs. A file that cannot be read is
+	// no reason to measure nothing: directories are walked then.
+	c.projects, _ = quota.Read(m.places.fs.Root)
+	return c, nil
+}
+
+var everything = summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+
+func union(a, b summary.Parts) summary.Parts {
+	return summary.Parts{Rootfs: a.Rootfs || b.Rootfs, Logs: a.Logs || b.Logs, Volumes: a.Volumes || b.Volumes}
+}
+
+// replyInTime ends a little before the caller's deadline, so that what is known by
+// then can still be put together and sent.
+func replyInTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	margin := min(time.Until(deadline)/5, 250*time.Millisecond)
+	return context.WithDeadline(ctx, deadline.Add(-margin))
+}

@@ -1,0 +1,113 @@
+package podusage
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+)
+
+// trees are the directories that are remembered.
+type trees struct {
+	open func(string, walk.Options) (walker, error)
+
+	mu     sync.Mutex
+	byDir  map[string]*tree
+	closed bool
+}
+
+func newTrees() *trees { return &trees{open: openWalk, byDir: make(map[string]*tree)} }
+
+// at returns the tree of a directory. fleeting: no walk may wait in it.
+func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byDir[dir]
+	if t == nil {
+		t = &tree{dir: dir, turn: make(chan struct{}, 1)}
+		ts.byDir[dir] = t
+	}
+	t.set(func() { t.asked, t.fleeting = now, fleeting })
+	return t
+}
+
+// settle ends the walks that are not to wait for the next call: the fleeting ones,
+// and of the others all but mostWaiting. Those that began first stay, so that each
+// comes to its end some day.
+func (ts *trees) settle() {
+	type waiter struct {
+		t     *tree
+		since time.Time
+	}
+	var waiting []waiter
+	all, closed := ts.all()
+	for _, t := range all {
+		var begun time.Time
+		var fleeting bool
+		t.set(func() { begun, fleeting = t.begun, t.fleeting })
+		switch {
+		case begun.IsZero():
+		case fleeting || closed:
+			t.interrupt()
+		default:
+			waiting = append(waiting, waiter{t, begun})
+		}
+	}
+	if len(waiting) <= mostWaiting {
+		return
+	}
+	slices.SortFunc(waiting, func(a, b waiter) int {
+		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.t.dir, b.t.dir))
+	})
+	for _, w := range waiting[mostWaiting:] {
+		w.t.interrupt()
+	}
+}
+
+// tidy forgets the trees that nobody has asked for lately. Their pods are gone, or
+// there is no pressure any more.
+func (ts *trees) tidy(now time.Time) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for dir, t := range ts.byDir {
+		var asked time.Time
+		t.set(func() { asked = t.asked })
+		if now.Sub(asked) >= forgetAfter && t.interrupt() {
+			delete(ts.byDir, dir)
+		}
+	}
+}
+
+// close gives up all walks, those under way when their call has ended.
+func (ts *trees) close() {
+	ts.mu.Lock()
+	ts.closed = true
+	ts.mu.Unlock()
+	ts.settle()
+}
+
+func (ts *trees) all() (all []*tree, closed bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	all = make([]*tree, 0, len(ts.byDir))
+	for _, t := range ts.byDir {
+		all = append(all, t)
+	}
+	return all, ts.closed
+}
+
+// interrupt ends a walk that waits. What it has found is remembered. One that is
+// under way is left to its call, and the answer is false.
+func (t *tree) interrupt() bool {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+		t.drop()
+		return true
+	default:
+		return false
+	}
+}

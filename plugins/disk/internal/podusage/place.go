@@ -1,0 +1,100 @@
+package podusage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// places are where pods' files are, as the kubelet lays them out. Names are as the
+// node sees them; fs finds them.
+type places struct {
+	fs      nodefs.FS
+	podLogs string
+	kubelet string
+}
+
+func newPlaces(node eviction.NodeFacts) places {
+	return places{fs: nodefs.FS{Root: node.RootDir}, podLogs: node.PodLogsDir, kubelet: node.KubeletRootDir}
+}
+
+// volumePlugins are the kubelet's directories of volumes, by kind. It has figures
+// of these and of no other kind that can be a pod's own: hostPath and gitRepo have
+// none in v1.36 (pkg/volume: MetricsNil).
+var volumePlugins = map[string]string{
+	"emptyDir":    "kubernetes.io~empty-dir",
+	"configMap":   "kubernetes.io~configmap",
+	"secret":      "kubernetes.io~secret",
+	"projected":   "kubernetes.io~projected",
+	"downwardAPI": "kubernetes.io~downward-api",
+}
+
+// mounted reports whether a volume of the kind is a filesystem in memory.
+func mounted(v *eviction.Volume) bool {
+	switch v.Kind {
+	case "emptyDir":
+		return v.Medium != ""
+	case "configMap":
+		return false
+	default:
+		return true
+	}
+}
+
+// ephemeral reports whether the kubelet adds a volume to the pod's ephemeral
+// storage (volume/util: IsLocalEphemeralVolume).
+func ephemeral(v *eviction.Volume) bool { return v.CountsForRanking && v.Kind != "hostPath" }
+
+// pod returns the kubelet's directory of a pod.
+func (p places) pod(row *eviction.Pod) string { return path.Join(p.kubelet, "pods", row.UID) }
+
+// volume returns the directory of a volume, "" for a kind without figures.
+func (p places) volume(row *eviction.Pod, v *eviction.Volume) string {
+	plugin := volumePlugins[v.Kind]
+	if plugin == "" {
+		return ""
+	}
+	return path.Join(p.pod(row), "volumes", plugin, v.Name)
+}
+
+// logs returns the directory of a pod's logs, which has one for each container.
+func (p places) logs(row *eviction.Pod) string {
+	return path.Join(p.podLogs, row.Namespace+"_"+row.Name+"_"+row.UID)
+}
+
+// exists reports whether there is a directory of that name.
+func (p places) exists(dir string) (bool, error) {
+	switch stat, err := os.Lstat(p.fs.Path(dir)); {
+	case err == nil:
+		return stat.IsDir(), nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// checkNames refuses a row whose names would lead out of the pod's directories.
+func checkNames(row *eviction.Pod) error {
+	for what, name := range map[string]string{"uid": row.UID, "namespace": row.Namespace, "name": row.Name} {
+		if !plain(name) {
+			return fmt.Errorf("pod %s %.64q, want a plain file name", what, name)
+		}
+	}
+	for i := range row.Volumes {
+		if !plain(row.Volumes[i].Name) {
+			return fmt.Errorf("volume %.64q of pod %s, want a plain file name", row.Volumes[i].Name, row.UID)
+		}
+	}
+	return nil
+}
+
+func plain(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
+}

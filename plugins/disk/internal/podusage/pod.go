@@ -1,0 +1,196 @@
+package podusage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/sdk/summary"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A pod is one pod in one call.
+type pod struct {
+	call *call
+	row  *eviction.Pod
+	// volumes are those that are looked at, in the row's order.
+	volumes []volume
+	visits  []*visit
+	left    atomic.Int32 // visits without an answer
+	bad     error        // the row cannot be used
+
+	stats  summary.Pod
+	oldest time.Time
+	errs   []error
+	// others is what the kubelet charges to the pod beside containers and volumes.
+	others walk.Usage
+	held   heldUsage
+}
+
+// A volume is one that is looked at: by quota, which needs no visit, or by a walk.
+type volume struct {
+	row   *eviction.Volume
+	visit *visit
+	look  look
+	quota bool
+}
+
+// newPod returns the pod of a row with the directories that c has to walk for it.
+func (c *call) newPod(row *eviction.Pod) *pod {
+	p := &pod{call: c, row: row, bad: checkNames(row), stats: summary.Pod{UID: row.UID, Namespace: row.Namespace, Name: row.Name}}
+	if p.bad != nil || !c.looks.Volumes {
+		return p
+	}
+	for i := range row.Volumes {
+		v := volume{row: &row.Volumes[i]}
+		dir := c.meter.places.volume(row, v.row)
+		if dir == "" || !c.detailed && !v.row.CountsForRanking {
+			continue
+		}
+		var used walk.Usage
+		if used, v.quota = c.projects.Usage(dir); v.quota {
+			v.look = look{figure: figure{used, c.began}, ok: true}
+		} else {
+			v.visit = &visit{pod: p, tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
+			p.visits = append(p.visits, v.visit)
+		}
+		p.volumes = append(p.volumes, v)
+	}
+	p.left.Store(int32(len(p.visits)))
+	return p
+}
+
+// measurement puts together what is known when all directories have been walked
+// and the runtime was asked.
+func (p *pod) measurement(ctx context.Context) eviction.Measurement {
+	c := p.call
+	m := eviction.Measurement{UID: p.row.UID}
+	if p.bad != nil {
+		m.Err = p.bad.Error()
+		return m
+	}
+	if c.known.err != nil && c.needs.Rootfs {
+		m.Err = fmt.Sprintf("figures of containers: %v", c.known.err)
+		return m
+	}
+	there, err := p.exists()
+	if err == nil && !there && c.known.err == nil {
+		m.State = eviction.NoStats
+		return m
+	}
+	p.errs = append(p.errs, err)
+	if c.looks.Logs || c.looks.Rootfs {
+		p.addContainers()
+	}
+	p.addVolumes()
+	if c.looks == everything {
+		p.addHosts()
+	}
+	p.addHeld(ctx)
+	if err := errors.Join(p.errs...); err != nil {
+		m.Err = err.Error()
+		return m
+	}
+	m.State = eviction.Measured
+	p.fill(&m)
+	return m
+}
+
+// exists reports whether the runtime or the disk has anything of the pod. The
+// kubelet has figures only of pods in which a container runs, so that one between
+// two restarts has none and ranks first.
+func (p *pod) exists() (bool, error) {
+	if p.call.known.has[p.row.UID] {
+		return true, nil
+	}
+	there, err := p.call.meter.places.exists(p.call.meter.places.pod(p.row))
+	if there || err != nil {
+		return there, err
+	}
+	return p.call.meter.places.exists(p.call.meter.places.logs(p.row))
+}
+
+// addContainers adds writable layers and logs: of the containers that run, or of
+// all that have left logs if none does.
+func (p *pod) addContainers() {
+	places, looks := p.call.meter.places, p.call.looks
+	logs := places.logs(p.row)
+	running := p.call.known.running[p.row.UID]
+	if looks.Logs {
+		own, dirs, err := files(places.fs.Path(logs))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			p.errs = append(p.errs, err)
+		}
+		p.others = sum(p.others, own)
+		if len(running) == 0 {
+			slices.Sort(dirs)
+			for _, name := range dirs {
+				running = append(running, container{name: name})
+			}
+		}
+	}
+	for _, c := range running {
+		use := summary.Container{Name: c.name}
+		if looks.Rootfs {
+			use.Rootfs = c.layer
+			p.sampled(c.at)
+		}
+		if looks.Logs && plain(c.name) {
+			used, _, err := files(places.fs.Path(path.Join(logs, c.name)))
+			switch {
+			case err == nil:
+				use.Logs = some(used)
+				p.sampled(p.call.began)
+			case !errors.Is(err, fs.ErrNotExist):
+				p.errs = append(p.errs, err)
+			}
+		}
+		p.stats.Containers = append(p.stats.Containers, use)
+	}
+}
+
+// addVolumes adds the volumes that have a directory.
+func (p *pod) addVolumes() {
+	for i := range p.volumes {
+		v := &p.volumes[i]
+		if v.visit != nil {
+			v.look = v.visit.look
+		}
+		switch {
+		case v.look.ok:
+			p.stats.Volumes = append(p.stats.Volumes, summary.Volume{Name: v.row.Name, Use: some(v.look.figure.Usage)})
+			p.sampled(v.look.figure.at)
+		case v.look.err != nil && v.row.CountsForRanking:
+			p.errs = append(p.errs, fmt.Errorf("volume %s: %w", v.row.Name, v.look.err))
+		}
+	}
+}
+
+// addHosts adds the file that becomes /etc/hosts in the containers.
+func (p *pod) addHosts() {
+	places := p.call.meter.places
+	used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
+	p.errs = append(p.errs, err)
+	p.others = sum(p.others, used)
+}
+
+// sampled notes when a figure was taken.
+func (p *pod) sampled(at time.Time) {
+	if !at.IsZero() && (p.oldest.IsZero() || at.Before(p.oldest)) {
+		p.oldest = at
+	}
+}
+
+func some(u walk.Usage) summary.Use {
+	return summary.Use{UsedBytes: eviction.Some(u.Bytes), InodesUsed: eviction.Some(u.Inodes)}
+}
+
+func sum(a, b walk.Usage) walk.Usage {
+	return walk.Usage{Bytes: a.Bytes + b.Bytes, Inodes: a.Inodes + b.Inodes}
+}

@@ -1,0 +1,88 @@
+package podusage
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+)
+
+// A round walks the directories of one call. They take turns of chunkEntries, so
+// that a large one holds up no other. When the call's time or entries are used up,
+// each directory has the answer that it has by then.
+type round struct {
+	call *call
+	open func(string, walk.Options) (walker, error)
+	// todo has room for all visits, so that one can always be put back. It is
+	// closed when none is left, as is walked, which has the pods that are done.
+	todo   chan *visit
+	walked chan *pod
+	left   atomic.Int64 // visits without an answer
+	// entries is what may still be looked at.
+	entries atomic.Int64
+}
+
+// A visit is one directory of a pod in one call.
+type visit struct {
+	pod  *pod
+	tree *tree
+	look look
+}
+
+func newRound(m *Meter, c *call, pods []*pod) *round {
+	var first, visits []*visit
+	for _, p := range pods {
+		for _, v := range p.visits {
+			if v.tree.isBegun() {
+				first = append(first, v)
+			} else {
+				visits = append(visits, v)
+			}
+		}
+	}
+	visits = append(first, visits...) // what was begun is to come to its end
+	r := &round{call: c, open: m.trees.open, todo: make(chan *visit, len(visits)), walked: make(chan *pod, len(pods))}
+	r.entries.Store(m.walk.EntriesPerMeasure)
+	r.left.Store(int64(len(visits)))
+	for _, p := range pods {
+		if len(p.visits) == 0 {
+			r.walked <- p
+		}
+	}
+	for _, v := range visits {
+		r.todo <- v
+	}
+	if len(visits) == 0 {
+		r.close()
+	}
+	return r
+}
+
+// work takes visits until none is left. Several goroutines do it at a time.
+func (r *round) work(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for v := range r.todo {
+		if r.entries.Load() <= 0 {
+			cancel()
+		}
+		look, answered, spent := v.tree.step(ctx, r.call, r.open)
+		r.entries.Add(-spent)
+		if !answered {
+			r.todo <- v
+			continue
+		}
+		v.look = look
+		if v.pod.left.Add(-1) == 0 {
+			r.walked <- v.pod
+		}
+		if r.left.Add(-1) == 0 {
+			r.close()
+		}
+	}
+}
+
+func (r *round) close() {
+	close(r.todo)
+	close(r.walked)
+}

@@ -1,0 +1,187 @@
+package podusage
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// chunkEntries is how far one directory is walked before it is another's turn:
+	// some 30 ms where nothing has to be read from the disk.
+	chunkEntries = 20_000
+	// forgetAfter is how long a directory is remembered that nobody asks for, with
+	// the walk in it.
+	forgetAfter = 2 * time.Minute
+	// mostWaiting is how many unfinished walks are kept, each with its descriptors
+	// and its memory of hard links.
+	mostWaiting = 32
+	// sightLasts is how long a figure is good for its pass and view. A pass asks
+	// twice: for the ranking and for the victim.
+	sightLasts = 2 * time.Second
+)
+
+var walkOptions = walk.Options{MaxEntries: chunkEntries, MaxOpen: 8, MaxLinks: 1 << 17}
+
+// errLate: a directory has no figure at all, and there was no time to make one.
+var errLate = errors.New("not looked at in time")
+
+// A sight is one view of the node in one pass.
+type sight struct {
+	pass uint64
+	view eviction.View
+}
+
+// A figure is what a directory takes, and since when that is known.
+type figure struct {
+	walk.Usage
+	at time.Time
+}
+
+// atLeast returns the larger of both, byte- and inode-wise.
+func (f figure) atLeast(u walk.Usage, at time.Time) figure {
+	if u.Bytes >= f.Bytes {
+		f.Bytes, f.at = u.Bytes, at
+	}
+	f.Inodes = max(f.Inodes, u.Inodes)
+	return f
+}
+
+// A walker is a walk.Walk, or a test's.
+type walker interface {
+	Continue(ctx context.Context) (done bool, err error)
+	Usage() walk.Usage
+	Close() error
+}
+
+func openWalk(dir string, o walk.Options) (walker, error) {
+	w, err := walk.Open(dir, o)
+	if err != nil {
+		return nil, err // not a nil *Walk in an interface
+	}
+	return w, nil
+}
+
+// A tree is a directory and what is remembered of it between two looks.
+type tree struct {
+	dir string
+	// turn holds a token while somebody walks here. Who has it owns walk. A walk
+	// that hangs in the filesystem keeps it, and everybody else out.
+	turn chan struct{}
+	walk walker
+
+	mu sync.Mutex
+	// figure is the last complete one, or more where an unfinished walk has found
+	// more since. ok: there is one.
+	figure figure
+	ok     bool
+	// done is when the last walk was completed, and for which sight.
+	done  time.Time
+	sight sight
+	// asked is when somebody last wanted to know, begun when the walk began that is
+	// not finished, zero for none.
+	asked time.Time
+	begun time.Time
+	// fleeting: the directory is a mount, which must not be kept busy.
+	fleeting bool
+}
+
+// A look is the answer for one tree.
+type look struct {
+	figure figure
+	// ok: there is a figure. Without one and without err there is no such directory.
+	ok  bool
+	err error
+}
+
+// step takes one turn at t for c, and reports whether it has its answer: when the
+// directory is counted, is not there, cannot be read, or ctx has ended. spent is
+// how many entries were looked at, about.
+func (t *tree) step(ctx context.Context, c *call, open func(string, walk.Options) (walker, error)) (l look, answered bool, spent int64) {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return t.known(errLate), true, 0
+	}
+	if l, ok := t.fresh(c); ok {
+		return l, true, 0
+	}
+	if ctx.Err() != nil {
+		return t.known(errLate), true, 0
+	}
+	if t.walk == nil {
+		w, err := open(t.dir, walkOptions)
+		if errors.Is(err, fs.ErrNotExist) {
+			t.set(func() { t.ok, t.figure = false, figure{} })
+			return look{}, true, 0
+		}
+		if err != nil {
+			return t.known(err), true, 0
+		}
+		t.walk = w
+		t.set(func() { t.begun = time.Now() })
+	}
+	before := t.walk.Usage().Inodes
+	done, err := t.walk.Continue(ctx)
+	used := t.walk.Usage()
+	now := time.Now()
+	if !done {
+		t.set(func() { t.figure, t.ok = t.figure.atLeast(used, now), true })
+		return t.known(err), err != nil, chunkEntries
+	}
+	// With done an error is about directories that cannot be read: the figure of
+	// the others is what there is.
+	t.drop()
+	t.set(func() { t.figure, t.ok, t.done, t.sight = figure{used, now}, true, now, c.sight })
+	return t.known(nil), true, used.Inodes - before + 1
+}
+
+// fresh returns the figure if it is new enough for c: completed since c began, by
+// another call, or a moment ago for the same pass and view.
+func (t *tree) fresh(c *call) (look, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	same := t.sight == c.sight && c.sight.pass != 0 && c.began.Sub(t.done) < sightLasts
+	if t.ok && !t.done.IsZero() && (same || t.done.After(c.began)) {
+		return look{figure: t.figure, ok: true}, true
+	}
+	return look{}, false
+}
+
+// known is the answer from what is remembered, or why there is none.
+func (t *tree) known(err error) look {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ok {
+		return look{figure: t.figure, ok: true}
+	}
+	return look{err: err}
+}
+
+// isBegun reports whether a walk waits to be continued.
+func (t *tree) isBegun() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.begun.IsZero()
+}
+
+// drop ends the walk. The caller has the turn.
+func (t *tree) drop() {
+	if t.walk != nil {
+		_ = t.walk.Close() // of directories that were read: nothing can be lost
+		t.walk = nil
+	}
+	t.set(func() { t.begun = time.Time{} })
+}
+
+func (t *tree) set(change func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change()
+}
