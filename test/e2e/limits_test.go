@@ -1,0 +1,61 @@
+package e2e_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/evictd/evictd/test/stack"
+)
+
+// Each limit on local storage evicts the pod that exceeds it, with the kubelet's
+// words, while the node has room in plenty.
+func TestLocalStorageLimits(t *testing.T) {
+	n := newSite(t, shared(debian))
+	quiet := map[string]string{"main": idle, "side": idle}
+	limits := map[string]string{"main": "20Mi", "side": "40Mi"}
+	frugal := n.run(t, sketch{name: "frugal", containers: quiet, limits: limits, emptyDirs: map[string]string{"data": "20Mi"}})
+	for _, p := range []*stack.Pod{frugal} {
+		must(t, p.Exec(t.Context(), "main", bytesIn("/data/file", 10*mib)), p.Exec(t.Context(), "main", bytesIn("/file", 10*mib)))
+	}
+	n.start(t, map[string]any{"evictionHard": map[string]string{}})
+	for _, c := range []struct {
+		title, label, message string
+		sketch
+		excess string
+	}{
+		{
+			title: "an emptyDir volume over its size limit:", label: "emptydirfs.limit",
+			message: `Usage of EmptyDir volume "data" exceeds the limit "20Mi". `,
+			sketch:  sketch{name: "hoarder", emptyDirs: map[string]string{"data": "20Mi"}},
+			excess:  bytesIn("/data/file", 25*mib),
+		},
+		{
+			title: "a pod over its containers' limits together, with volumes, layers and logs:", label: "ephemeralpodfs.limit",
+			message: "Pod ephemeral local storage usage exceeds the total limit of containers 60Mi. ",
+			sketch:  sketch{name: "spreader", containers: quiet, limits: limits, emptyDirs: map[string]string{"data": ""}},
+			excess:  bytesIn("/data/file", 40*mib) + bytesIn("/file", 15*mib) + linesToLog(3*mib) + bytesIn("/data/more", 8*mib),
+		},
+		{
+			title: "a container over its own limit:", label: "ephemeralcontainerfs.limit",
+			message: `Container main exceeded its local ephemeral storage limit "20Mi". `,
+			sketch:  sketch{name: "scribbler", containers: quiet, limits: limits},
+			excess:  bytesIn("/file", 25*mib),
+		},
+	} {
+		n.chapter(t, c.title)
+		p := n.run(t, c.sketch)
+		must(t, p.Exec(t.Context(), "main", c.excess))
+		said := n.await(t, "evicting pod")
+		n.await(t, "pod finished")
+		n.tell(t)
+		if got := n.evicted(); !slices.Equal(got, []string{p.Key()}) {
+			t.Errorf("evicted %v, want only %s", got, p.Key())
+		}
+		if said.String("signal") != c.label || said.String("message") != c.message {
+			t.Errorf("evicted for %q with %q, want %q with %q", said.String("signal"), said.String("message"), c.label, c.message)
+		}
+	}
+	if running, err := frugal.Running(t.Context()); err != nil || !running {
+		t.Errorf("%s: running %v (%v), want it untouched: it is within its limits", frugal.Key(), running, err)
+	}
+}
