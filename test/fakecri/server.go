@@ -31,8 +31,8 @@ type Server struct {
 	// sandboxImage and imageFs are what the runtime says of itself.
 	sandboxImage string
 	imageFs      *runtimeapi.ImageFsInfoResponse
-	nextID     int
-	now        int64
+	nextID       int
+	now          int64
 }
 
 // process is one life of the runtime.

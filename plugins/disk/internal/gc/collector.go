@@ -2,11 +2,16 @@ package gc
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/shared/eviction"
 )
+
+// detectEvery is how often the kubelet looks at the images.
+const detectEvery = 5 * time.Minute
 
 // Options are what a Collector works on.
 type Options struct {
@@ -22,39 +27,94 @@ type Options struct {
 // concurrent use. It remembers when images were first seen and last used, so keep
 // one for as long as the runtime is the same.
 type Collector struct {
-	options Options
+	client     *cri.Client
+	podLogsDir string
+	now        func() time.Time
+	// turn holds a value while a GC runs.
+	turn chan struct{}
+
+	mu       sync.Mutex
+	settings Settings
+	images   map[string]imageRecord
+	// volumes are the images that each container mounts, which never change.
+	volumes map[string][]string
 }
 
-// New returns a Collector with settings that are valid.
+// New returns a Collector. The settings must be valid.
 func New(o Options) *Collector {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Collector{options: o}
+	return &Collector{
+		client: o.Client, podLogsDir: o.PodLogsDir, now: o.Now, turn: make(chan struct{}, 1),
+		settings: o.Settings.filled(), images: map[string]imageRecord{}, volumes: map[string][]string{},
+	}
 }
 
 // Apply puts other settings, which must be valid, in force for the next GC. What
 // is known of images is kept.
-func (c *Collector) Apply(s Settings) {}
+func (c *Collector) Apply(s Settings) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settings = s.filled()
+}
+
+func (c *Collector) inForce() Settings {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settings
+}
 
 // Run looks at the images at once and then every five minutes, as the kubelet
 // does, until ctx ends. failed is told of each look that failed.
-func (c *Collector) Run(ctx context.Context, failed func(error)) {}
-
-// Detect looks at the images once and notes which are new and which are used.
-func (c *Collector) Detect(ctx context.Context) error { return nil }
+func (c *Collector) Run(ctx context.Context, failed func(error)) {
+	ticker := time.NewTicker(detectEvery)
+	defer ticker.Stop()
+	for {
+		if err := c.Detect(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
 
 // Containers runs container GC for the pods that the host knows; with all sources
 // ready a pod that is not among them does not exist. progress is called after each
 // removal with what was freed so far. The result counts also with an error, which
 // joins all that went wrong.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	return eviction.Reclaimed{}, nil
+	if err := c.takeTurn(ctx); err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	defer func() { <-c.turn }()
+	g := containerGC{
+		step: newStep(c.client, progress), settings: c.inForce(), podLogsDir: c.podLogsDir,
+		now: c.now(), pods: newPodStates(pods, allSourcesReady, c.now().Add(-hearsay)),
+	}
+	g.run(ctx)
+	return g.result(ctx)
 }
 
 // Images removes all images that no container uses, that are not pinned, not the
 // runtime's sandbox image, and not too new. progress is called after each removal
 // with what was freed so far. The result counts also with an error.
 func (c *Collector) Images(ctx context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	return eviction.Reclaimed{}, nil
+	if err := c.takeTurn(ctx); err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	defer func() { <-c.turn }()
+	return c.freeImages(ctx, newStep(c.client, progress))
+}
+
+func (c *Collector) takeTurn(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another garbage collection: %w", ctx.Err())
+	}
 }

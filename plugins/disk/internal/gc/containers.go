@@ -1,0 +1,197 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	labelPodUID     = "io.kubernetes.pod.uid"
+	annotationGrace = "io.kubernetes.pod.terminationGracePeriod"
+	// A container in an unknown state is stopped with the pod's grace period
+	// within these bounds: the kubelet's least, and no more than a question may take.
+	leastGrace = 2
+	mostGrace  = 20
+)
+
+// containerGC is one run.
+type containerGC struct {
+	*step
+	settings   Settings
+	podLogsDir string
+	now        time.Time
+	pods       *podStates
+
+	containers, sandboxes, logDirs, links int
+	// layers is what the removed writable layers held by the runtime's figures,
+	// logs what was in log files; of unknown layers the runtime had no figures.
+	layers, logs eviction.Reclaimed
+	unknown      int
+}
+
+// run does the parts in the kubelet's order (GarbageCollect); each goes on
+// although another failed.
+func (g *containerGC) run(ctx context.Context) {
+	g.rooms = g.measureRooms(ctx)
+	if l, err := g.look(ctx); err != nil {
+		g.fail(err)
+	} else {
+		g.removeContainers(ctx, l)
+		if l, err = g.look(ctx); err != nil {
+			g.fail(err)
+		} else {
+			g.removeSandboxes(ctx, l)
+			g.removeLogDirs(ctx)
+		}
+	}
+	g.removeLinks(ctx)
+	g.settle(ctx)
+}
+
+func (g *containerGC) result(ctx context.Context) (eviction.Reclaimed, error) {
+	g.note(g.containers, "container", "containers")
+	g.note(g.sandboxes, "sandbox", "sandboxes")
+	g.note(g.logDirs, "log directory", "log directories")
+	g.note(g.links, "dead log link", "dead log links")
+	if len(g.notes) == 0 {
+		g.notes = append(g.notes, "nothing to remove")
+	} else {
+		g.notes[0] = "removed " + g.notes[0]
+		g.notes = append(g.notes, "writable layers "+amounts(g.layers), "logs "+amounts(g.logs))
+	}
+	g.note(g.unknown, "writable layer of unknown size", "writable layers of unknown size")
+	g.noteRooms()
+	return g.told(), g.problems(ctx)
+}
+
+// listing is what the runtime has.
+type listing struct {
+	containers []*runtimeapi.Container
+	sandboxes  []*runtimeapi.PodSandbox
+	uidOf      map[string]string // by sandbox
+}
+
+// podOf returns the uid of a container's pod, "" for what no kubelet made.
+func (l listing) podOf(c *runtimeapi.Container) string {
+	if uid := c.GetLabels()[labelPodUID]; uid != "" {
+		return uid
+	}
+	return l.uidOf[c.GetPodSandboxId()]
+}
+
+// look lists containers before sandboxes, so that each container of a pod that has
+// just come is seen together with its sandbox.
+func (g *containerGC) look(ctx context.Context) (listing, error) {
+	containers, err := ask(ctx, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return listing{}, fmt.Errorf("list containers: %w", err)
+	}
+	sandboxes, err := ask(ctx, g.client.Runtime.ListPodSandbox, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return listing{}, fmt.Errorf("list sandboxes: %w", err)
+	}
+	l := listing{containers: containers.GetContainers(), sandboxes: sandboxes.GetItems(), uidOf: map[string]string{}}
+	for _, sb := range l.sandboxes {
+		l.uidOf[sb.GetId()] = sb.GetMetadata().GetUid()
+	}
+	g.pods.see(l)
+	return l, nil
+}
+
+func (g *containerGC) removeContainers(ctx context.Context, l listing) {
+	oldEnough := g.now.Add(-time.Duration(*g.settings.MinAge))
+	var all []dead
+	for _, c := range l.containers {
+		uid := l.podOf(c)
+		if uid == "" || c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING || time.Unix(0, c.GetCreatedAt()).After(oldEnough) {
+			continue
+		}
+		all = append(all, dead{
+			unit: unit{uid, c.GetMetadata().GetName()}, id: c.GetId(), createdNanos: c.GetCreatedAt(),
+			lost: c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN,
+		})
+	}
+	// Without a complete list the kubelet goes by the limits alone.
+	mayGo := func(uid string) bool { return g.pods.complete && g.pods.runtimeMayGo(uid) }
+	for _, d := range choose(all, mayGo, *g.settings.MaxPerPodContainer, *g.settings.MaxContainers) {
+		if g.over(ctx) {
+			return
+		}
+		if err := g.removeContainer(ctx, d); err != nil {
+			g.fail(fmt.Errorf("remove container %s (%s of pod %s): %w", d.id, d.name, d.uid, err))
+		}
+	}
+}
+
+// removeContainer removes a container and its logs, logs first as the kubelet
+// does. CRI removes a running container as well, so it is asked again.
+func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
+	reply, err := ask(ctx, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: d.id})
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask for its status: %w", err)
+	}
+	c := reply.GetStatus()
+	if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return nil // it was started meanwhile
+	}
+	if d.lost {
+		req := &runtimeapi.StopContainerRequest{ContainerId: d.id, Timeout: grace(c)}
+		if err := g.remove(ctx, func(ctx context.Context) error { _, err := g.client.Runtime.StopContainer(ctx, req); return err }); err != nil {
+			return fmt.Errorf("stop it, its state is unknown: %w", err)
+		}
+	}
+	layer, known := g.layerOf(ctx, d.id)
+	logs, err := g.removeLogs(ctx, c.GetLogPath())
+	g.logs.Bytes += logs.Bytes
+	g.logs.Inodes += logs.Inodes
+	g.free(logs.Bytes, logs.Inodes)
+	if err != nil {
+		return fmt.Errorf("remove its logs: %w", err)
+	}
+	req := &runtimeapi.RemoveContainerRequest{ContainerId: d.id}
+	if err := g.remove(ctx, func(ctx context.Context) error { _, err := g.client.Runtime.RemoveContainer(ctx, req); return err }); err != nil && !gone(err) {
+		return err
+	}
+	g.containers++
+	if !known {
+		g.unknown++
+	}
+	g.layers.Bytes += layer.Bytes
+	g.layers.Inodes += layer.Inodes
+	g.free(layer.Bytes, layer.Inodes)
+	return nil
+}
+
+// layerOf returns the size of a container's writable layer. ContainerStats fails
+// for a dead one in containerd; the list has it. A time of zero is containerd's
+// way to say that it has not looked yet.
+func (g *containerGC) layerOf(ctx context.Context, id string) (eviction.Reclaimed, bool) {
+	reply, err := ask(ctx, g.client.Runtime.ListContainerStats, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: id}})
+	if err != nil {
+		return eviction.Reclaimed{}, false // only the report is the poorer for it
+	}
+	for _, s := range reply.GetStats() {
+		if layer := s.GetWritableLayer(); s.GetAttributes().GetId() == id && layer.GetTimestamp() != 0 {
+			return eviction.Reclaimed{Bytes: int64(layer.GetUsedBytes().GetValue()), Inodes: int64(layer.GetInodesUsed().GetValue())}, true
+		}
+	}
+	return eviction.Reclaimed{}, false
+}
+
+// grace is the seconds to stop a container in.
+func grace(c *runtimeapi.ContainerStatus) int64 {
+	seconds, err := strconv.ParseInt(c.GetAnnotations()[annotationGrace], 10, 64)
+	if err != nil {
+		return leastGrace
+	}
+	return min(max(seconds, leastGrace), mostGrace)
+}

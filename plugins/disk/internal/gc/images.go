@@ -1,0 +1,175 @@
+package gc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// imageRecord is what is remembered of an image.
+type imageRecord struct {
+	firstDetected time.Time
+	lastUsed      time.Time // zero if never
+}
+
+// Detect looks at the images once and notes which are new and which are used.
+func (c *Collector) Detect(ctx context.Context) error {
+	_, err := c.detect(ctx, c.now())
+	return err
+}
+
+// census is what a look at the images found.
+type census struct {
+	images []*runtimeapi.Image
+	index  imageIndex
+	used   map[string]bool
+}
+
+// detect lists images before containers, so that a container's image is in use as
+// soon as both are known. Images found at the first look count as new, as in the
+// kubelet since 1.31: one of them may have been pulled a second ago.
+func (c *Collector) detect(ctx context.Context, now time.Time) (census, error) {
+	reply, err := ask(ctx, c.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
+	if err != nil {
+		return census{}, fmt.Errorf("list images: %w", err)
+	}
+	out := census{images: reply.GetImages(), index: indexImages(reply.GetImages())}
+	if out.used, err = c.used(ctx, out.index); err != nil {
+		return census{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	records := make(map[string]imageRecord, len(out.images))
+	for _, i := range out.images {
+		r, ok := c.images[i.GetId()]
+		if !ok {
+			r.firstDetected = now
+		}
+		if out.used[i.GetId()] {
+			r.lastUsed = now
+		}
+		records[i.GetId()] = r
+	}
+	c.images = records
+	return out, nil
+}
+
+// candidate is an image that may go.
+type candidate struct {
+	imageRecord
+	image *runtimeapi.Image
+}
+
+// freeImages removes what it can (image_gc_manager.go:DeleteUnusedImages).
+func (c *Collector) freeImages(ctx context.Context, s *step) (eviction.Reclaimed, error) {
+	now := c.now()
+	seen, err := c.detect(ctx, now)
+	if err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	sandbox, err := c.sandboxImages(ctx, seen.index)
+	if err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	s.rooms = s.measureRooms(ctx)
+	var counts imageCounts
+	for _, next := range c.candidates(seen, sandbox, now, &counts) {
+		if s.over(ctx) {
+			break
+		}
+		// A pod may have begun to use the image while others were removed.
+		used, err := c.used(ctx, seen.index)
+		if err != nil {
+			s.fail(err)
+			break
+		}
+		if used[next.image.GetId()] {
+			counts.used++
+			continue
+		}
+		if err := c.removeImage(ctx, s, next.image); err != nil {
+			s.fail(fmt.Errorf("remove image %s: %w", nameOf(next.image), err))
+			continue
+		}
+		counts.removed++
+		s.free(int64(min(next.image.GetSize(), math.MaxInt64)), 0)
+	}
+	counts.describe(s)
+	if err := s.problems(ctx); err != nil {
+		return s.told(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), s.freed.Bytes, list{err})
+	}
+	return s.told(), nil
+}
+
+// candidates are in the order in which they go: least recently used, then first
+// detected.
+func (c *Collector) candidates(seen census, sandbox map[string]bool, now time.Time, counts *imageCounts) []candidate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []candidate
+	for _, i := range seen.images {
+		r := c.images[i.GetId()]
+		switch {
+		case seen.used[i.GetId()]:
+			counts.used++
+		case i.GetPinned() || sandbox[i.GetId()]:
+			counts.pinned++
+		case now.Sub(r.firstDetected) < time.Duration(*c.settings.ImageMinimumGCAge):
+			counts.young++
+		default:
+			out = append(out, candidate{r, i})
+		}
+	}
+	slices.SortFunc(out, func(a, b candidate) int {
+		return cmp.Or(a.lastUsed.Compare(b.lastUsed), a.firstDetected.Compare(b.firstDetected), cmp.Compare(a.image.GetId(), b.image.GetId()))
+	})
+	return out
+}
+
+func (c *Collector) removeImage(ctx context.Context, s *step, i *runtimeapi.Image) error {
+	req := &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: i.GetId(), RuntimeHandler: i.GetSpec().GetRuntimeHandler()}}
+	err := s.remove(ctx, func(ctx context.Context) error { _, err := c.client.Images.RemoveImage(ctx, req); return err })
+	if err != nil && !gone(err) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.images, i.GetId()) // if it is pulled again it is new
+	return nil
+}
+
+// imageCounts are for the message.
+type imageCounts struct{ removed, used, pinned, young int }
+
+func (n imageCounts) describe(s *step) {
+	s.notes = append(s.notes, fmt.Sprintf("removed %d images, %s by the runtime's figures, inodes unknown; kept %d in use, %d pinned or for sandboxes, %d too new",
+		n.removed, strings.TrimSuffix(amounts(s.freed), " and 0 inodes"), n.used, n.pinned, n.young))
+	s.noteRooms()
+}
+
+func nameOf(i *runtimeapi.Image) string {
+	return cmp.Or(strings.Join(i.GetRepoTags(), ", "), i.GetId())
+}
+
+// list prints joined errors in one line, as the kubelet does: several in brackets.
+type list struct{ error }
+
+// Error implements error.
+func (l list) Error() string {
+	lines := strings.Split(l.error.Error(), "\n")
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return "[" + strings.Join(lines, ", ") + "]"
+}
+
+// Unwrap returns the joined errors.
+func (l list) Unwrap() error { return l.error }

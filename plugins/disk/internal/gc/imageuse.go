@@ -1,0 +1,129 @@
+package gc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// imageIndex finds images by any name: id with or without its algorithm, tag, or
+// digest.
+type imageIndex map[string][]string
+
+func indexImages(images []*runtimeapi.Image) imageIndex {
+	ix := imageIndex{}
+	for _, i := range images {
+		id := i.GetId()
+		ix[bare(id)] = append(ix[bare(id)], id)
+		for _, name := range append(i.GetRepoTags(), i.GetRepoDigests()...) {
+			ix[name] = append(ix[name], id)
+		}
+	}
+	return ix
+}
+
+func bare(id string) string { return strings.TrimPrefix(id, "sha256:") }
+
+// find returns the images that the first of the names leads to that leads to any.
+// The runtime's id goes first: a tag may have moved on to another image.
+func (ix imageIndex) find(names ...string) []string {
+	for _, name := range names {
+		if ids := ix[bare(name)]; name != "" && len(ids) > 0 {
+			return ids
+		}
+	}
+	return nil
+}
+
+// used returns the images that containers in any state run or mount. It asks once
+// about the mounts of each container: the list does not have them.
+func (c *Collector) used(ctx context.Context, ix imageIndex) (map[string]bool, error) {
+	reply, err := ask(ctx, c.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	used := map[string]bool{}
+	mounts := make(map[string][]string, len(reply.GetContainers()))
+	for _, container := range reply.GetContainers() {
+		for _, id := range ix.find(container.GetImageId(), container.GetImageRef(), container.GetImage().GetImage(), container.GetImage().GetUserSpecifiedImage()) {
+			used[id] = true
+		}
+		names, err := c.imageVolumes(ctx, container.GetId())
+		if err != nil {
+			return nil, err
+		}
+		mounts[container.GetId()] = names
+		for _, name := range names {
+			for _, id := range ix.find(name) {
+				used[id] = true
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.volumes = mounts
+	return used, nil
+}
+
+func (c *Collector) imageVolumes(ctx context.Context, container string) ([]string, error) {
+	c.mu.Lock()
+	names, ok := c.volumes[container]
+	c.mu.Unlock()
+	if ok {
+		return names, nil
+	}
+	reply, err := ask(ctx, c.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: container})
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the image volumes of container %s: %w", container, err)
+	}
+	for _, m := range reply.GetStatus().GetMounts() {
+		if m.GetImage() != nil {
+			names = append(names, m.GetImage().GetImage(), m.GetImage().GetImageRef())
+		}
+	}
+	return names, nil
+}
+
+// sandboxImages returns the images that the runtime makes sandboxes from.
+// containerd 2 pins it, containerd 1 and CRI-O name it in their verbose status; the
+// runtime itself knows best which image the name means.
+func (c *Collector) sandboxImages(ctx context.Context, ix imageIndex) (map[string]bool, error) {
+	reply, err := ask(ctx, c.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		return nil, fmt.Errorf("ask for the sandbox image: %w", err)
+	}
+	out := map[string]bool{}
+	name := parseSandboxImage(reply.GetInfo()["config"])
+	if name == "" {
+		return out, nil
+	}
+	for _, id := range ix.find(name) {
+		out[id] = true
+	}
+	image, err := ask(ctx, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+	if err != nil {
+		return nil, fmt.Errorf("ask for the sandbox image %s: %w", name, err)
+	}
+	for _, id := range ix.find(image.GetImage().GetId()) {
+		out[id] = true
+	}
+	return out, nil
+}
+
+// parseSandboxImage reads the sandbox image from the configuration in a verbose
+// status; "" if it does not say.
+func parseSandboxImage(config string) string {
+	var c struct {
+		SandboxImage string `json:"sandboxImage"`
+	}
+	if json.Unmarshal([]byte(config), &c) != nil {
+		return ""
+	}
+	return c.SandboxImage
+}

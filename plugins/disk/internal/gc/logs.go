@@ -1,0 +1,188 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// removeLogs removes a container's log and what was rotated away from it, if they
+// are where pods' logs are. The runtime does not do it.
+func (g *containerGC) removeLogs(ctx context.Context, path string) (eviction.Reclaimed, error) {
+	inside, err := filepath.Rel(g.podLogsDir, path)
+	if path == "" || err != nil || !filepath.IsLocal(inside) {
+		return eviction.Reclaimed{}, nil // none, or not a kubelet's
+	}
+	dir, err := os.Open(g.podLogsDir)
+	parts := strings.Split(inside, string(filepath.Separator))
+	for _, part := range parts[:len(parts)-1] {
+		if err != nil {
+			break
+		}
+		outer := dir
+		dir, err = openDir(outer, part)
+		_ = outer.Close() // only read
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return eviction.Reclaimed{}, nil
+	}
+	if err != nil {
+		return eviction.Reclaimed{}, fmt.Errorf("open directory of %s: %w", path, err)
+	}
+	defer func() { _ = dir.Close() }() // only read
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return eviction.Reclaimed{}, fmt.Errorf("read directory of %s: %w", path, err)
+	}
+	base := parts[len(parts)-1]
+	r := remover{alive: func() {}}
+	var errs []error
+	for _, name := range names {
+		if name == base || strings.HasPrefix(name, base+".") {
+			errs = append(errs, r.removeAll(ctx, dir, name, 0))
+		}
+	}
+	return r.freed, errors.Join(errs...)
+}
+
+// removeLogDirs removes the log directories of pods whose content may go, if all
+// sources are ready (kuberuntime_gc.go:evictPodLogsDirectories).
+func (g *containerGC) removeLogDirs(ctx context.Context) {
+	if !g.pods.complete {
+		return
+	}
+	dir, err := os.Open(g.podLogsDir)
+	if err != nil {
+		g.fail(fmt.Errorf("read log directory: %w", err))
+		return
+	}
+	defer func() { _ = dir.Close() }() // only read
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		g.fail(fmt.Errorf("read log directory: %w", err))
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if g.over(ctx) {
+			return
+		}
+		uid, ok := podOfLogDir(name)
+		if !ok || !g.pods.contentMayGo(uid) || !g.isOld(dir, name, uid) {
+			continue
+		}
+		r := remover{alive: func() { g.progress(g.freed) }}
+		if err := r.removeAll(ctx, dir, name, 0); err != nil {
+			g.fail(fmt.Errorf("remove log directory: %w", err))
+		} else {
+			g.logDirs++
+		}
+		g.logs.Bytes += r.freed.Bytes
+		g.logs.Inodes += r.freed.Inodes
+		g.free(r.freed.Bytes, r.freed.Inodes)
+	}
+}
+
+// isOld reports whether name is a directory that may go. The kubelet makes a new
+// pod's before the runtime hears of the pod, so one that has just changed may
+// belong to a pod that the host's list does not have yet.
+func (g *containerGC) isOld(dir *os.File, name, uid string) bool {
+	var st unix.Stat_t
+	if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return false
+	}
+	_, known := g.pods.known[uid]
+	return known || st.Mtim.Nano() < g.pods.since.UnixNano()
+}
+
+// podOfLogDir returns the uid in the name of a pod's log directory,
+// <namespace>_<name>_<uid>. Anything else, for example lost+found, is not the
+// kubelet's.
+func podOfLogDir(name string) (uid string, ok bool) {
+	parts := strings.Split(name, "_")
+	if len(parts) != 3 {
+		return "", false
+	}
+	for _, part := range parts {
+		if part == "" || strings.ContainsFunc(part, func(r rune) bool { return !inName(r) }) {
+			return "", false
+		}
+	}
+	return parts[2], true
+}
+
+// inName: letters, digits, and what stands between them in names of Kubernetes.
+func inName(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.'
+}
+
+// removeLinks removes the links by which log shippers find logs, of containers
+// whose log is gone. A log is also away for a moment while it is rotated, so the
+// container must be gone or have exited.
+func (g *containerGC) removeLinks(ctx context.Context) {
+	root, err := os.OpenRoot(g.settings.ContainerLogsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // a node without log shippers
+	}
+	if err != nil {
+		g.fail(fmt.Errorf("read log links: %w", err))
+		return
+	}
+	defer func() { _ = root.Close() }() // only read
+	links, err := fs.Glob(root.FS(), "*.log")
+	if err != nil {
+		g.fail(fmt.Errorf("read log links: %w", err))
+	}
+	for _, link := range links {
+		id, ok := containerOfLink(link)
+		if g.over(ctx) {
+			return
+		}
+		if !ok || !g.dangles(root, link) {
+			continue
+		}
+		reply, err := ask(ctx, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		switch {
+		case err != nil && !gone(err):
+			g.fail(fmt.Errorf("remove log link %s: ask for its container: %w", link, err))
+			return // the runtime has no answer for the others either
+		case err == nil && reply.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED:
+			continue
+		}
+		if err := root.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			g.fail(fmt.Errorf("remove log link: %w", err))
+			continue
+		}
+		g.links++
+		g.logs.Inodes++
+		g.free(0, 1)
+	}
+}
+
+func (g *containerGC) dangles(root *os.Root, link string) bool {
+	info, err := root.Lstat(link)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(g.settings.ContainerLogsDir, link))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// containerOfLink returns the id in the name of a link,
+// <pod>_<namespace>_<container>-<id>.log. The kubelet cuts long names, at the end
+// of the id; six characters are enough for a runtime.
+func containerOfLink(name string) (id string, ok bool) {
+	name, isLog := strings.CutSuffix(name, ".log")
+	i := strings.LastIndexByte(name, '-')
+	id = name[i+1:]
+	return id, isLog && i > 0 && len(id) >= 6
+}

@@ -1,0 +1,81 @@
+package gc
+
+import (
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// hearsay is how long the host may take to learn of a new pod. The kubelet knows
+// its pods first; the host's list is of a moment before, and a step may take
+// minutes. What is younger than that is never taken for the rest of a pod that is
+// gone.
+const hearsay = time.Minute
+
+// podStates tells of which pods everything may go. The host's word counts, but
+// never against the runtime's: a pod that is not in the list and has something
+// running, or something new, is one that the host has not heard of.
+type podStates struct {
+	known    map[string]eviction.PodState
+	complete bool
+	since    time.Time
+	// running pods have a container that runs or a sandbox that is ready; young
+	// ones have something newer than since.
+	running, young map[string]bool
+}
+
+func newPodStates(pods []eviction.PodPhase, complete bool, since time.Time) *podStates {
+	p := &podStates{known: map[string]eviction.PodState{}, complete: complete, since: since}
+	for _, pod := range pods {
+		p.known[pod.UID] = pod.State
+	}
+	return p
+}
+
+// see takes in what the runtime has.
+func (p *podStates) see(l listing) {
+	p.running, p.young = map[string]bool{}, map[string]bool{}
+	for _, c := range l.containers {
+		p.note(l.podOf(c), c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING, c.GetCreatedAt())
+	}
+	for _, sb := range l.sandboxes {
+		p.note(sb.GetMetadata().GetUid(), sb.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY, sb.GetCreatedAt())
+	}
+}
+
+func (p *podStates) note(uid string, running bool, createdNanos int64) {
+	if running {
+		p.running[uid] = true
+	}
+	if time.Unix(0, createdNanos).After(p.since) {
+		p.young[uid] = true
+	}
+}
+
+// runtimeMayGo: all dead containers and sandboxes of the pod may
+// (ShouldPodRuntimeBeRemoved, which includes ShouldPodContentBeRemoved).
+func (p *podStates) runtimeMayGo(uid string) bool {
+	if state, ok := p.known[uid]; ok {
+		return state != eviction.PodActive
+	}
+	return p.missing(uid)
+}
+
+// contentMayGo: the pod's logs may (ShouldPodContentBeRemoved). Those of a pod
+// that has ended are for whoever asks why. As long as something runs they stay:
+// an open log gives nothing back.
+func (p *podStates) contentMayGo(uid string) bool {
+	if p.running[uid] {
+		return false
+	}
+	if state, ok := p.known[uid]; ok {
+		return state == eviction.PodEvicted || state == eviction.PodDeleted
+	}
+	return p.missing(uid)
+}
+
+func (p *podStates) missing(uid string) bool {
+	return uid != "" && p.complete && !p.running[uid] && !p.young[uid]
+}

@@ -1,0 +1,141 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// settleFor is how long to wait for the runtime to give removed layers back.
+	// containerd deletes them some time after it has said that they are gone:
+	// between a quarter of a second and a few seconds.
+	settleFor   = 5 * time.Second
+	settleEvery = 50 * time.Millisecond
+	// settled is the part that must be back, in percent: figures of layers are a
+	// few seconds old, and the node goes on writing.
+	settled = 90
+)
+
+// room is the free space of one of the runtime's filesystems.
+type room struct {
+	path   string
+	device uint64
+	before eviction.Reclaimed
+}
+
+// measureRooms reads the free space of the runtime's filesystems before anything
+// is removed. What cannot be read is left out: it is for the report only.
+func (s *step) measureRooms(ctx context.Context) []room {
+	info, err := ask(ctx, s.client.Images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
+	if err != nil {
+		return nil
+	}
+	var out []room
+	seen := map[uint64]bool{}
+	for _, usage := range append(info.GetImageFilesystems(), info.GetContainerFilesystems()...) {
+		path := usage.GetFsId().GetMountpoint()
+		device, free, err := freeOn(path)
+		if err == nil && !seen[device] {
+			seen[device] = true
+			out = append(out, room{path: path, device: device, before: free})
+		}
+	}
+	return out
+}
+
+// more returns what is free now and was not before.
+func (r room) more() eviction.Reclaimed {
+	_, now, err := freeOn(r.path)
+	if err != nil {
+		return eviction.Reclaimed{}
+	}
+	return eviction.Reclaimed{Bytes: now.Bytes - r.before.Bytes, Inodes: now.Inodes - r.before.Inodes}
+}
+
+func (s *step) noteRooms() {
+	for _, r := range s.rooms {
+		more := r.more()
+		s.notes = append(s.notes, fmt.Sprintf("free on %s: %+d bytes, %+d inodes", r.path, more.Bytes, more.Inodes))
+	}
+}
+
+// settle waits until what the runtime has removed is free, so that the node is not
+// looked at too early and a pod evicted for want of space that is about to come.
+func (g *containerGC) settle(ctx context.Context) {
+	if g.layers.Bytes == 0 || len(g.rooms) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	defer cancel()
+	ticker := time.NewTicker(settleEvery)
+	defer ticker.Stop()
+	want := g.layers
+	if device, _, err := freeOn(g.podLogsDir); err == nil && g.hasDevice(device) {
+		want.Bytes += g.logs.Bytes
+		want.Inodes += g.logs.Inodes
+	}
+	for {
+		var more eviction.Reclaimed
+		for _, r := range g.rooms {
+			m := r.more()
+			more.Bytes += m.Bytes
+			more.Inodes += m.Inodes
+		}
+		if more.Bytes >= want.Bytes/100*settled && more.Inodes >= want.Inodes*settled/100 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (g *containerGC) hasDevice(device uint64) bool {
+	for _, r := range g.rooms {
+		if r.device == device {
+			return true
+		}
+	}
+	return false
+}
+
+func freeOn(path string) (device uint64, free eviction.Reclaimed, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, free, err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return 0, free, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	free = eviction.Reclaimed{Bytes: int64(st.Bfree) * st.Bsize, Inodes: int64(st.Ffree)}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		device = sys.Dev
+	}
+	return device, free, nil
+}
+
+// amounts prints figures for people.
+func amounts(r eviction.Reclaimed) string {
+	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
+	size := fmt.Sprintf("%d bytes", r.Bytes)
+	switch {
+	case r.Bytes >= gib:
+		size = fmt.Sprintf("%.1f GiB", float64(r.Bytes)/gib)
+	case r.Bytes >= mib:
+		size = fmt.Sprintf("%.1f MiB", float64(r.Bytes)/mib)
+	case r.Bytes >= kib:
+		size = fmt.Sprintf("%.1f KiB", float64(r.Bytes)/kib)
+	}
+	return fmt.Sprintf("%s and %d inodes", size, r.Inodes)
+}

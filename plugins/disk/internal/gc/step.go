@@ -1,0 +1,140 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/plugins/disk/internal/cri"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// askTimeout bounds a question to the runtime. The host gives up on a step
+	// without progress after 30 s, and then nobody says why.
+	askTimeout = 20 * time.Second
+	// removeTimeout bounds a removal. A large layer on a slow disk takes its time;
+	// the runtime goes on when nobody waits any more.
+	removeTimeout = time.Minute
+	// heartbeat keeps the host waiting for a removal.
+	heartbeat = 10 * time.Second
+	// mostTimeouts in a row mean that the runtime hangs, and not one container.
+	mostTimeouts = 2
+	// mostErrors are told one by one.
+	mostErrors = 50
+)
+
+// errHangs ends a step early.
+var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d removals in a row", mostTimeouts)
+
+// A step is one run of container GC or image GC: what it freed and what it could
+// not.
+type step struct {
+	client   *cri.Client
+	progress func(eviction.Reclaimed)
+	freed    eviction.Reclaimed
+	rooms    []room
+	notes    []string // for the message
+	errs     []error
+	more     int // errors beyond mostErrors
+	timeouts int // in a row
+}
+
+func newStep(client *cri.Client, progress func(eviction.Reclaimed)) *step {
+	if progress == nil {
+		progress = func(eviction.Reclaimed) {}
+	}
+	return &step{client: client, progress: progress}
+}
+
+// ask calls the runtime for something that it answers at once.
+func ask[Request, Reply any](ctx context.Context, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return call(ctx, req)
+}
+
+// remove runs a removal, which may take long, and tells the host meanwhile that
+// the step is alive.
+func (s *step) remove(ctx context.Context, call func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- call(limited) }() // ends with limited at the latest
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C:
+			s.progress(s.freed)
+		case err := <-done:
+			s.timeouts++
+			if err == nil || limited.Err() == nil {
+				s.timeouts = 0
+			}
+			return err
+		}
+	}
+}
+
+// free notes that something is gone.
+func (s *step) free(bytes, inodes int64) {
+	s.freed.Bytes += bytes
+	s.freed.Inodes += inodes
+	s.progress(s.freed)
+}
+
+// fail notes an error, if it is one.
+func (s *step) fail(err error) {
+	switch {
+	case err == nil:
+	case len(s.errs) < mostErrors:
+		s.errs = append(s.errs, err)
+	default:
+		s.more++
+	}
+}
+
+// over reports whether it is of no use to go on.
+func (s *step) over(ctx context.Context) bool { return ctx.Err() != nil || s.timeouts >= mostTimeouts }
+
+// note adds to the message what was counted, unless it is nothing.
+func (s *step) note(n int, one, many string) {
+	switch n {
+	case 0:
+	case 1:
+		s.notes = append(s.notes, "1 "+one)
+	default:
+		s.notes = append(s.notes, fmt.Sprintf("%d %s", n, many))
+	}
+}
+
+// problems joins what went wrong.
+func (s *step) problems(ctx context.Context) error {
+	errs := s.errs
+	if s.more > 0 {
+		errs = append(errs, fmt.Errorf("%d more errors", s.more))
+	}
+	if s.timeouts >= mostTimeouts {
+		errs = append(errs, errHangs)
+	}
+	if err := ctx.Err(); err != nil {
+		errs = append(errs, fmt.Errorf("ended early: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// told is what was freed, with a message of all notes.
+func (s *step) told() eviction.Reclaimed {
+	s.freed.Message = strings.Join(s.notes, ", ")
+	return s.freed
+}
+
+// gone reports whether the runtime says that it does not have such a thing.
+func gone(err error) bool { return status.Code(err) == codes.NotFound }
