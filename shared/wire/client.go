@@ -98,22 +98,18 @@ func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 // pods that were not asked for, or a second time, are dropped and reported at
 // the end; the others count.
 func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	open := make(map[string]bool, len(req.Pods))
-	for i := range req.Pods {
-		open[req.Pods[i].UID] = true
-	}
+	open := openAnswers{pods: req.Pods}
 	var dropped int
 	var example string
 	stream, err := r.openMeasure(ctx, &measureRequest{req, r.pods})
 	err = receive(ctx, stream, err, func(list *measurements) {
 		for _, m := range *list {
-			if !open[m.UID] {
-				dropped++
-				example = m.UID
+			if open.close(m.UID) {
+				emit(m)
 				continue
 			}
-			open[m.UID] = false
-			emit(m)
+			dropped++
+			example = m.UID
 		}
 	})
 	if dropped > 0 {
@@ -121,6 +117,32 @@ func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 			eviction.ErrInvalidReply, dropped, example))
 	}
 	return err
+}
+
+// openAnswers knows which pods are yet to be answered. Most plugins answer in the
+// order in which they are asked, which needs no index.
+type openAnswers struct {
+	// pods are those behind the answers that came in order.
+	pods []eviction.Pod
+	// waiting has the pods that are open once an answer came out of order.
+	waiting map[string]bool
+}
+
+// close reports whether uid was open, which it no longer is.
+func (o *openAnswers) close(uid string) bool {
+	if o.waiting == nil {
+		if len(o.pods) > 0 && o.pods[0].UID == uid {
+			o.pods = o.pods[1:]
+			return true
+		}
+		o.waiting = make(map[string]bool, len(o.pods))
+		for i := range o.pods {
+			o.waiting[o.pods[i].UID] = true
+		}
+	}
+	was := o.waiting[uid]
+	delete(o.waiting, uid)
+	return was
 }
 
 // openMeasure does what generated code would.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -164,6 +165,25 @@ type lists struct {
 	volumes    []eviction.Volume
 	containers []eviction.Container
 	usage      []eviction.SignalUsage
+}
+
+// few is how many entries a row's short lists have at most for all rows to be
+// expected to be like it.
+const few = 8
+
+// expect makes room for so many more rows like the first one, unless that one is
+// unusual: a message is not to claim more memory than it has bytes.
+func (l *lists) expect(more int) {
+	l.volumes = roomFor(l.volumes, more)
+	l.containers = roomFor(l.containers, more)
+	l.usage = roomFor(l.usage, more)
+}
+
+func roomFor[T any](first []T, more int) []T {
+	if len(first) > few {
+		return first
+	}
+	return slices.Grow(first, len(first)*more)
 }
 
 // since returns what was appended to list after its first n elements, without

@@ -51,6 +51,9 @@ func (m *measureRequest) decode(s string) error {
 			in := r.enter()
 			decodePod(&in, grow(&m.Pods), &l)
 			r.leave(&in)
+			if len(m.Pods) == 1 {
+				l.expect(cap(m.Pods) - 1)
+			}
 		}
 	}
 	return r.err
@@ -82,6 +85,9 @@ func (m *measurements) decode(s string) error {
 			in := r.enter()
 			decodeMeasurement(&in, grow((*[]eviction.Measurement)(m)), &l)
 			r.leave(&in)
+			if len(*m) == 1 {
+				l.expect(cap(*m) - 1)
+			}
 		}
 	}
 	return r.err

@@ -68,6 +68,9 @@ func (q *rankRequest) decode(s string) error {
 			in := r.enter()
 			decodeCandidate(&in, grow(&q.Candidates), &l)
 			r.leave(&in)
+			if len(q.Candidates) == 1 {
+				l.expect(cap(q.Candidates) - 1)
+			}
 		}
 	}
 	return r.err

@@ -11,12 +11,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
-
-	"github.com/evictd/evictd/host/paritytest/embedded"
-	"github.com/evictd/evictd/host/paritytest/kubelet"
 )
 
 // sizes are numbers of pods. The largest is more than a node has; there it is the
@@ -24,7 +20,6 @@ import (
 var sizes = []int{110, 500, 1000, 5000}
 
 type bench struct {
-	kubelet *kubelet.Kubelet
 	// plugins and ready are directories of plugins: those of the build, and those
 	// that have their figures ready.
 	plugins, ready string
@@ -35,19 +30,22 @@ func main() {
 	plugins := flag.String("plugins", "../../bin/plugins", "the directory of the built plugins")
 	ready := flag.String("readymade", "../../bin/readymade", "the plugin that has its figures ready")
 	budget := flag.Duration("budget", time.Second, "for how long each figure is measured, on each side")
+	as := flag.String("side", "", "internal: be this side of the comparison")
+	of := flag.String("family", "", "internal: the family of -side")
+	pods := flag.Int("pods", 0, "internal: the pods of -side")
 	flag.Parse()
-	if err := run(context.Background(), *plugins, *ready, *budget); err != nil {
+	work := func(ctx context.Context) error { return run(ctx, *plugins, *ready, *budget) }
+	if *as != "" {
+		work = func(ctx context.Context) error { return serve(ctx, *as, familyNamed(*of), *pods, *plugins) }
+	}
+	if err := work(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, plugins, ready string, budget time.Duration) (err error) {
-	k, err := kubelet.New()
-	if err != nil {
-		return err
-	}
-	b := &bench{kubelet: k, budget: budget}
+	b := &bench{budget: budget}
 	if b.plugins, err = filepath.Abs(plugins); err != nil {
 		return err
 	}
@@ -78,24 +76,11 @@ func (b *bench) passes(ctx context.Context) error {
 	for _, f := range families {
 		var theirs, ours []time.Duration
 		for _, n := range sizes {
-			s, err := scenario(f, n)
+			k, e, m, err := b.compare(ctx, f, n)
 			if err != nil {
-				return err
-			}
-			timer, err := b.kubelet.Timer(s)
-			if err != nil {
-				return err
-			}
-			evictd, err := embedded.NewTimer(ctx, s, b.ready, true)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
-			}
-			k, e, err := b.compare(ctx, timer.Pass, evictd.Pass)
-			if err := errors.Join(err, evictd.Stop()); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
+				return fmt.Errorf("%s, %d pods: %w", f.name, n, err)
 			}
 			theirs, ours = append(theirs, k), append(ours, e)
-			m := evictd.Measuring()
 			fmt.Printf("%-8s %6d %10s %10s %7.1fx %10s %21.1fx\n", f.name, n, ms(k), ms(e), float64(k)/float64(e), ms(m), float64(k)/float64(e-m))
 		}
 		const from, to = 1, 3 // 500 to 5000 pods
@@ -105,45 +90,33 @@ func (b *bench) passes(ctx context.Context) error {
 	return nil
 }
 
-// pass is one pass: how long it took and how many pods went.
-type pass func(context.Context) (time.Duration, int, error)
-
 // compare lets the sides take turns, some passes each, and returns medians: a noisy
-// moment is noisy for both, and neither collects the other's garbage.
-func (b *bench) compare(ctx context.Context, theirs, ours pass) (k, e time.Duration, err error) {
+// moment is noisy for both.
+func (b *bench) compare(ctx context.Context, f family, pods int) (k, e, measuring time.Duration, err error) {
 	const turns = 4
+	theirs, err := start(ctx, sideKubelet, f, pods, b.ready)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer func() { err = errors.Join(err, theirs.stop()) }()
+	ours, err := start(ctx, sideEvictd, f, pods, b.ready)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer func() { err = errors.Join(err, ours.stop()) }()
 	var ks, es []time.Duration
 	for range turns {
-		for _, side := range []struct {
-			pass pass
-			took *[]time.Duration
-		}{{theirs, &ks}, {ours, &es}} {
-			took, err := turn(ctx, side.pass, b.budget/turns)
-			if err != nil {
-				return 0, 0, err
-			}
-			*side.took = append(*side.took, took...)
-		}
-	}
-	return median(ks), median(es), nil
-}
-
-// turn makes passes for a while, the first one to warm up.
-func turn(ctx context.Context, p pass, budget time.Duration) ([]time.Duration, error) {
-	const least = 3
-	runtime.GC()
-	var all []time.Duration
-	for end := time.Now().Add(budget); len(all) < 1+least || time.Now().Before(end); {
-		took, evicted, err := p(ctx)
+		t, err := theirs.turn(b.budget / turns)
 		if err != nil {
-			return nil, err
+			return 0, 0, 0, fmt.Errorf("kubelet: %w", err)
 		}
-		if evicted != 1 {
-			return nil, fmt.Errorf("%d pods went in a pass, want 1", evicted)
+		ks = append(ks, t.Took...)
+		if t, err = ours.turn(b.budget / turns); err != nil {
+			return 0, 0, 0, fmt.Errorf("evictd: %w", err)
 		}
-		all = append(all, took)
+		es, measuring = append(es, t.Took...), t.Measuring
 	}
-	return all[1:], nil
+	return median(ks), median(es), measuring, nil
 }
 
 func median(all []time.Duration) time.Duration {

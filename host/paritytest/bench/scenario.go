@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,6 +28,10 @@ var families = []family{
 	{"memory", "memory.available", "1Gi"},
 	{"disk", "nodefs.available", "10Gi"},
 	{"pid", "pid.available", "1000"},
+}
+
+func familyNamed(name string) family {
+	return families[slices.IndexFunc(families, func(f family) bool { return f.name == name })]
 }
 
 // scenario is a node with n pods whose threshold is met in each pass: its samples
