@@ -3,18 +3,104 @@ package walk
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 )
+
+// defaultDescriptors is how many descriptors Deleted looks at.
+const defaultDescriptors = 100_000
 
 // ErrLimit says that Deleted stopped at its limit.
 var ErrLimit = errors.New("too many open files to look at")
 
 // Deleted counts the files of a device that have no name any more but are still
 // held open by the processes pids, as found in procDir (usually /proc). Each file
-// counts once, whoever holds it. No walk of a tree can see them.
+// counts once, whoever holds it. No walk of a tree sees them, nor does the
+// kubelet.
 //
-// It looks at no more than limit descriptors (0: 100,000) and then returns
-// ErrLimit, and ctx's error when ctx ends; the usage is a lower bound then. A
-// process that is gone holds nothing. Files that are only mapped are not seen.
+// It looks at no more than limit descriptors (0: 100,000) and returns ErrLimit if
+// there are more, and ctx's error when ctx ends; the usage is a lower bound then,
+// as it is with any other error. A process that is gone holds nothing. A file
+// that is only mapped is not seen.
 func Deleted(ctx context.Context, procDir string, pids []int, device uint64, limit int) (Usage, error) {
-	return Usage{}, errors.ErrUnsupported
+	if limit <= 0 {
+		limit = defaultDescriptors
+	}
+	s := search{device: device, left: limit, held: inodes{max: limit}, block: blocks.Get().(*block)}
+	defer func() {
+		s.block.reset()
+		blocks.Put(s.block)
+	}()
+	var unread failures
+	for _, pid := range pids {
+		err := s.process(ctx, filepath.Join(procDir, strconv.Itoa(pid), "fd"))
+		switch {
+		case err == nil, gone(err), errors.Is(err, unix.ESRCH):
+		case errors.Is(err, ErrLimit), errors.Is(err, ctx.Err()):
+			return s.found, fmt.Errorf("look for deleted files: %w", err)
+		default:
+			unread.add(fmt.Errorf("look for deleted files of process %d: %w", pid, err))
+		}
+	}
+	return s.found, unread.err()
+}
+
+// search is one run of Deleted.
+type search struct {
+	device uint64
+	left   int
+	held   inodes
+	found  Usage
+	block  *block
+	stat   unix.Statx_t
+}
+
+// process looks at the descriptors in the directory dir.
+func (s *search) process(ctx context.Context, dir string) error {
+	fd, err := unix.Open(dir, dirFlags, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	for {
+		if more, err := s.block.fill(fd); !more || err != nil {
+			return err
+		}
+		for !s.block.empty() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			e, err := s.block.peek()
+			if err != nil {
+				return err
+			}
+			s.block.drop(e)
+			if e.dots() {
+				continue
+			}
+			if s.left == 0 {
+				return ErrLimit
+			}
+			s.left--
+			s.look(fd, e)
+		}
+	}
+}
+
+// look counts what the descriptor e is open on, if it is a file without a name.
+func (s *search) look(dir int, e entry) {
+	// The link leads to the open file itself: nothing is opened, no name is looked
+	// up. What is cached is good enough of other devices, whose server may be away.
+	err := statx(dir, e.name, unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, &s.stat)
+	if err != nil || s.stat.Mode&unix.S_IFMT != unix.S_IFREG || s.stat.Nlink != 0 {
+		return // closed meanwhile, or none that is looked for
+	}
+	if treeOf(&s.stat).device != s.device || s.held.add(s.stat.Ino) != added {
+		return
+	}
+	s.found.Bytes += int64(s.stat.Blocks) * blockSize
+	s.found.Inodes++
 }

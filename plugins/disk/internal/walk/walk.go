@@ -2,7 +2,10 @@ package walk
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // Usage is what a tree, or a set of files, takes of its filesystem.
@@ -17,41 +20,108 @@ type Options struct {
 	// MaxEntries is how many directory entries one Continue looks at; 0: no limit.
 	MaxEntries int
 	// MaxOpen is how many directories are held open at once; 0: 16, at least 4.
+	// In deeper trees the directories halfway are closed and found again through
+	// ".."; if one is moved elsewhere meanwhile, what was left in it and in those
+	// above it that are closed as well is not counted.
 	MaxOpen int
-	// MaxLinks is how many inodes with several links are remembered; 0: 1<<20,
-	// which takes 16 MiB when there are as many. Beyond it each further link counts
-	// as its share (of a file with three links a third): exact when all links are
-	// in the tree, a lower bound otherwise.
+	// MaxLinks is how many inodes with several links are remembered; 0: 1<<18,
+	// which take 4 MiB if there are as many. Of a file beyond it each link counts
+	// as its share (one of three links a third): exact when all its links are in
+	// the tree, a lower bound otherwise.
 	MaxLinks int
 }
 
+const (
+	defaultMaxOpen  = 16
+	leastMaxOpen    = 4
+	defaultMaxLinks = 1 << 18
+)
+
 // A Walk counts one tree. It is for one goroutine at a time.
-type Walk struct{}
+//
+// Between two calls it keeps its place in the tree: a few descriptors, 32 bytes
+// for each level of depth, and the numbers of the inodes with several links. What
+// neither comes nor goes nor moves while it runs is counted once; the rest may
+// or may not be.
+type Walk struct {
+	name       string
+	maxEntries int
+	stack      stack
+	tally      tally
+	unread     failures
+	stat       unix.Statx_t // of the entry at hand
+	closed     bool
+}
 
 // Open starts a walk at dir, which must be a directory and not a symlink to one.
 // The error wraps fs.ErrNotExist when there is nothing of that name.
 func Open(dir string, o Options) (*Walk, error) {
-	return nil, errors.ErrUnsupported
+	w := &Walk{
+		name:       dir,
+		maxEntries: o.MaxEntries,
+		tally:      tally{links: inodes{max: o.MaxLinks}},
+		stack:      stack{maxOpen: max(o.MaxOpen, leastMaxOpen)},
+	}
+	if o.MaxOpen == 0 {
+		w.stack.maxOpen = defaultMaxOpen
+	}
+	if o.MaxLinks == 0 {
+		w.tally.links.max = defaultMaxLinks
+	}
+	if err := w.stack.openRoot(dir, &w.stat); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	w.tally.count(&w.stat)
+	return w, nil
 }
 
 // Continue goes on where the last call stopped, until the tree is counted
 // (done), ctx ends or MaxEntries entries are looked at; the latter two are no
 // errors. It returns within a few milliseconds after ctx ends, unless the
-// filesystem itself keeps it waiting for longer.
+// filesystem itself keeps a single call waiting for longer.
 //
 // An error without done means that the walk cannot go on now, for want of
 // descriptors for example; a later call tries again. An error with done means
 // that some directories could not be read: Usage is a lower bound.
 func (w *Walk) Continue(ctx context.Context) (done bool, err error) {
-	return false, errors.ErrUnsupported
+	if w.closed {
+		return false, fmt.Errorf("walk %s: %w", w.name, os.ErrClosed)
+	}
+	defer w.stack.park()
+	ended := ctx.Done()
+	for entries := 0; len(w.stack.levels) > 0; {
+		select {
+		case <-ended:
+			return false, nil
+		default:
+		}
+		if w.maxEntries > 0 && entries >= w.maxEntries {
+			return false, nil
+		}
+		more, err := w.step()
+		if err != nil {
+			return false, fmt.Errorf("walk %s: %w", w.name, err)
+		}
+		if more {
+			entries++
+		}
+	}
+	if err := w.unread.err(); err != nil {
+		return true, fmt.Errorf("walk %s: %w", w.name, err)
+	}
+	return true, nil
 }
 
 // Usage is what has been counted so far: a lower bound until Continue is done.
-func (w *Walk) Usage() Usage { return Usage{} }
+func (w *Walk) Usage() Usage { return w.tally.usage() }
 
 // Device is the device of the tree, as in stat's st_dev.
-func (w *Walk) Device() uint64 { return 0 }
+func (w *Walk) Device() uint64 { return w.stack.tree.device }
 
 // Close gives up the descriptors of the walk. Usage remains. It may be called
 // more than once.
-func (w *Walk) Close() error { return nil }
+func (w *Walk) Close() error {
+	w.closed = true
+	w.stack.close()
+	return nil
+}

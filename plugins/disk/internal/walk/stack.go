@@ -1,0 +1,221 @@
+package walk
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLevels bounds the memory that a chain of directories without end takes: 4
+// MiB. The kubelet gives up where a path is longer than PATH_MAX.
+const maxLevels = 1 << 17
+
+var (
+	// errElsewhere is a directory that belongs to another tree than the walk's.
+	errElsewhere = errors.New("on another mount")
+	errMoved     = errors.New("moved elsewhere during the walk")
+)
+
+// tree tells what belongs to a walk: a device, as for the kubelet, and a mount,
+// so that a bind mount is outside even if it is of the same device. Linux before
+// 5.8 does not tell the mount; it is 0 there for all.
+type tree struct {
+	device, mount uint64
+}
+
+func treeOf(st *unix.Statx_t) tree {
+	t := tree{device: unix.Mkdev(st.Dev_major, st.Dev_minor)}
+	if st.Mask&unix.STATX_MNT_ID != 0 {
+		t.mount = st.Mnt_id
+	}
+	return t
+}
+
+func (t tree) has(st *unix.Statx_t) bool { return t == treeOf(st) }
+
+// stack is the place of a walk: the directories from the root to the deepest
+// one, and the position in each. The upper and the lower ones are open, half of
+// maxOpen each.
+type stack struct {
+	levels  []level
+	tree    tree
+	maxOpen int
+	opener  opener
+	stat    unix.Statx_t // of a directory found again
+}
+
+// level is a directory and how far it has been read.
+type level struct {
+	block *block // what was read of it and not yet taken; nil if there is nothing
+	ino   uint64
+	after int64 // cookie of the last entry taken
+	fd    int32 // -1: closed
+}
+
+// openRoot starts the stack with dir and tells of it in st.
+func (s *stack) openRoot(dir string, st *unix.Statx_t) error {
+	fd, err := s.opener.root(dir)
+	if err != nil {
+		return err
+	}
+	if err := statFD(fd, st); err != nil {
+		closeFD(fd)
+		return err
+	}
+	s.tree = treeOf(st)
+	s.levels = append(s.levels, level{fd: int32(fd), ino: st.Ino})
+	return nil
+}
+
+func (s *stack) top() *level { return &s.levels[len(s.levels)-1] }
+
+// next returns the next entry of the deepest directory without taking it; false
+// at the end.
+func (s *stack) next() (entry, bool, error) {
+	l := s.top()
+	for {
+		if l.block == nil || l.block.empty() {
+			if more, err := l.read(); !more || err != nil {
+				return entry{}, false, err
+			}
+		}
+		e, err := l.block.peek()
+		if err != nil {
+			return entry{}, false, err
+		}
+		if !e.dots() {
+			return e, true, nil
+		}
+		s.take(e)
+	}
+}
+
+// take goes past e, which next returned last.
+func (s *stack) take(e entry) { s.top().take(e) }
+
+func (l *level) take(e entry) {
+	l.after = e.cookie
+	l.block.drop(e)
+}
+
+// read fills the level's block; false at the end of the directory.
+func (l *level) read() (bool, error) {
+	if l.block == nil {
+		l.block = blocks.Get().(*block)
+		// The descriptor may be behind, when it was opened anew, or ahead, when a
+		// block was given up half taken.
+		if l.after != 0 {
+			if _, err := unix.Seek(int(l.fd), l.after, unix.SEEK_SET); err != nil {
+				return false, fmt.Errorf("seek: %w", err)
+			}
+		}
+	}
+	return l.block.fill(int(l.fd))
+}
+
+// giveUp lets go of the level's block.
+func (l *level) giveUp() {
+	if l.block != nil {
+		l.block.reset()
+		blocks.Put(l.block)
+		l.block = nil
+	}
+}
+
+func (l *level) close() {
+	l.giveUp()
+	if l.fd >= 0 {
+		closeFD(int(l.fd))
+		l.fd = -1
+	}
+}
+
+// statEntry describes e itself, never what it points to.
+func (s *stack) statEntry(e entry, st *unix.Statx_t) error {
+	return statAt(int(s.top().fd), e.name, st)
+}
+
+// enter takes the directory e and makes it the deepest one, described in st.
+func (s *stack) enter(e entry, st *unix.Statx_t) error {
+	if len(s.levels) >= maxLevels {
+		return fmt.Errorf("more than %d levels", maxLevels)
+	}
+	parent := s.top()
+	fd, err := s.opener.dir(int(parent.fd), e.name)
+	if err != nil {
+		return err
+	}
+	if err := statFD(fd, st); err != nil {
+		closeFD(fd)
+		return err
+	}
+	if !s.tree.has(st) {
+		closeFD(fd)
+		return errElsewhere
+	}
+	parent.take(e)
+	s.levels = append(s.levels, level{fd: int32(fd), ino: st.Ino})
+	if i := len(s.levels) - 1 - s.lower(); i >= s.upper() {
+		s.levels[i].close()
+	}
+	return nil
+}
+
+// upper and lower are how many levels at each end are open.
+func (s *stack) upper() int { return s.maxOpen / 2 }
+func (s *stack) lower() int { return s.maxOpen - s.upper() }
+
+// leave goes back to the deepest directory's parent. It returns how many
+// directories it could not come back to; they are lost to the walk.
+func (s *stack) leave() (lost int, err error) {
+	last := len(s.levels) - 1
+	if last > 0 && s.levels[last-1].fd < 0 {
+		if err := s.reopen(last); err != nil {
+			return 0, err
+		}
+	}
+	s.levels[last].close()
+	s.levels = s.levels[:last]
+	for ; len(s.levels) > 0 && s.top().fd < 0; lost++ {
+		s.levels = s.levels[:len(s.levels)-1]
+	}
+	return lost, nil
+}
+
+// reopen opens the parent of the level child through "..", if that is still the
+// parent, and leaves it closed otherwise.
+func (s *stack) reopen(child int) error {
+	fd, err := s.opener.parent(int(s.levels[child].fd))
+	if scarce(err) {
+		return err
+	}
+	if err != nil {
+		return nil //nolint:nilerr // lost; leave tells
+	}
+	parent := &s.levels[child-1]
+	if err := statFD(fd, &s.stat); err == nil && s.tree.has(&s.stat) && s.stat.Ino == parent.ino {
+		parent.fd = int32(fd)
+	} else {
+		closeFD(fd)
+	}
+	return nil
+}
+
+// park gives up the blocks, so that a walk that waits for its next turn holds
+// little memory. They are read again from the positions.
+func (s *stack) park() {
+	for i := range s.levels {
+		if i >= s.upper() && i < len(s.levels)-s.lower() {
+			continue // closed, and without a block
+		}
+		s.levels[i].giveUp()
+	}
+}
+
+func (s *stack) close() {
+	for i := range s.levels {
+		s.levels[i].close()
+	}
+	s.levels = nil
+}
