@@ -101,8 +101,9 @@ func (s *Server) RemoveImage(ctx context.Context, req *runtimeapi.RemoveImageReq
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := s.image(name); i >= 0 {
+		id := s.images[i].GetId()
 		s.images = slices.Delete(s.images, i, i+1)
-		s.announce()
+		s.removed(RemoveImage, id)
 	}
 	return &runtimeapi.RemoveImageResponse{}, nil
 }

@@ -31,6 +31,22 @@ func (s *Server) ContainerIDs() []string {
 	return ids
 }
 
+// OnRemove has f called with each container or image that is removed, before the
+// caller gets its answer.
+func (s *Server) OnRemove(f func(m Method, id string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onRemove = f
+}
+
+// removed tells of a removal. The caller holds the lock.
+func (s *Server) removed(m Method, id string) {
+	if s.onRemove != nil {
+		s.onRemove(m, id)
+	}
+	s.announce()
+}
+
 // ContainerStatus implements CRI.
 func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	id := req.GetContainerId()
@@ -95,7 +111,7 @@ func (s *Server) RemoveContainer(ctx context.Context, req *runtimeapi.RemoveCont
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.containers = slices.DeleteFunc(s.containers, func(c *container) bool { return c.api.GetId() == id })
-	s.announce()
+	s.removed(RemoveContainer, id)
 	return &runtimeapi.RemoveContainerResponse{}, nil
 }
 

@@ -52,12 +52,8 @@ func ReadManifest(raw []byte) (*v1.Pod, error) {
 // resources. Containers share the host's network and have their own process
 // namespace. Volumes may be hostPath and emptyDir.
 func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
-	p := &Pod{
-		Pod: manifest, stack: s, ContainerIDs: map[string]string{},
-		CgroupParent: podCgroup(s.CgroupRoot, qosClass(manifest), manifest),
-		Manifest:     filepath.Join(s.ManifestDir, manifest.Namespace+"_"+manifest.Name+".yaml"),
-	}
-	if err := s.writeManifest(p); err != nil {
+	p, err := s.PutManifest(manifest)
+	if err != nil {
 		return nil, err
 	}
 	if err := makeCgroup(s.hierarchies, p.CgroupParent); err != nil {
@@ -135,6 +131,17 @@ func (p *Pod) EmptyDir(volume string) string {
 // LogDir is where the logs of the pod's containers are.
 func (p *Pod) LogDir() string {
 	return filepath.Join(p.stack.PodLogsDir, fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID))
+}
+
+// PutManifest puts the pod's manifest into the manifest directory and starts
+// nothing.
+func (s *Stack) PutManifest(manifest *v1.Pod) (*Pod, error) {
+	p := &Pod{
+		Pod: manifest, stack: s, ContainerIDs: map[string]string{},
+		CgroupParent: podCgroup(s.CgroupRoot, qosClass(manifest), manifest),
+		Manifest:     filepath.Join(s.ManifestDir, manifest.Namespace+"_"+manifest.Name+".yaml"),
+	}
+	return p, s.writeManifest(p)
 }
 
 // writeManifest writes beside and renames: a reader that watches the directory
