@@ -3,28 +3,40 @@ package filesystem
 import (
 	"context"
 	"errors"
-
-	"google.golang.org/grpc"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// ImageFilesystems is the part of the runtime's image service that is needed
-// here; runtimeapi.ImageServiceClient has it.
-type ImageFilesystems interface {
-	// ImageFsInfo names the directories of images and of writable layers.
-	ImageFsInfo(ctx context.Context, in *runtimeapi.ImageFsInfoRequest, opts ...grpc.CallOption) (*runtimeapi.ImageFsInfoResponse, error)
-}
+// maxPatience is how long Observe waits for filesystems and the runtime where
+// its caller sets no deadline.
+const maxPatience = 500 * time.Millisecond
+
+var errClosed = errors.New("closed")
 
 // Filesystems observes the node's filesystems. Its methods may be called
 // concurrently.
-type Filesystems struct{}
+type Filesystems struct {
+	root    nodefs.FS
+	kubelet *place
+	runtime *runtime
+
+	mu         sync.Mutex
+	images     *place // nil until the runtime has said where they are
+	containers *place // the same one as images unless it named another directory
+	report     eviction.LayoutReport
+	detected   bool // report is of three filesystems that have all answered
+	layout     eviction.Layout
+}
 
 // New returns the filesystems of the node that facts describe. Nothing is asked
 // or read before the first Observe. Close it after the last one.
 func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
-	return &Filesystems{}
+	root := nodefs.FS{Root: facts.RootDir}
+	return &Filesystems{root: root, kubelet: newPlace(root, facts.KubeletRootDir), runtime: &runtime{images: images}}
 }
 
 // Observe reads the figures of the signals that are of a filesystem, leaving
@@ -33,12 +45,76 @@ func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 // so are those of images and writable layers until the runtime has said once
 // where these are. The error is of the call as a whole: after Close.
 func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([]eviction.Observation, eviction.LayoutReport, error) {
-	return nil, eviction.LayoutReport{}, errors.New("not built yet")
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	kubelet := f.kubelet.look(ctx) // before the runtime is asked, so that it cannot be late
+	named, err := f.runtime.directories(ctx)
+	if errors.Is(err, errClosed) {
+		return nil, eviction.LayoutReport{}, err
+	}
+	var imagefs, containerfs sample
+	if err != nil {
+		imagefs.err = fmt.Errorf("image filesystem: %w", err)
+		containerfs.err = imagefs.err
+	} else {
+		imagefs, containerfs = f.lookAtImages(ctx, named)
+	}
+	all := samples{node: kubelet.await(ctx), image: imagefs, container: containerfs}
+	report := f.detect(&all)
+	observations := make([]eviction.Observation, 0, len(signals))
+	for _, s := range signals {
+		if of, inodes := all.of(s); of != nil {
+			observations = append(observations, of.observation(s, inodes))
+		}
+	}
+	return observations, report, nil
+}
+
+// bounded leaves the caller half of its time, so that what is known arrives
+// although something hangs.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	patience := maxPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline) / 2
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+func (f *Filesystems) lookAtImages(ctx context.Context, named directories) (image, container sample) {
+	images, containers := f.places(named)
+	imagesLook := images.look(ctx)
+	if containers == images {
+		image = imagesLook.await(ctx)
+		return image, image
+	}
+	containersLook := containers.look(ctx)
+	return imagesLook.await(ctx), containersLook.await(ctx)
+}
+
+// places returns the places of the directories that the runtime has named. They
+// are kept, and with them what is in flight there.
+func (f *Filesystems) places(named directories) (images, containers *place) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.images == nil || f.images.dir != named.images {
+		f.images = newPlace(f.root, named.images)
+	}
+	switch {
+	case named.containers == named.images:
+		f.containers = f.images
+	case f.containers == nil || f.containers.dir != named.containers:
+		f.containers = newPlace(f.root, named.containers)
+	}
+	return f.images, f.containers
 }
 
 // Layout returns the layout last detected, 0 before any was.
-func (f *Filesystems) Layout() eviction.Layout { return 0 }
+func (f *Filesystems) Layout() eviction.Layout {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.layout
+}
 
 // Close ends what Observe has begun, and waits for the runtime's answer if one
 // is still to come. A filesystem that hangs is not waited for.
-func (f *Filesystems) Close() {}
+func (f *Filesystems) Close() { f.runtime.close() }

@@ -1,0 +1,157 @@
+package filesystem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// askInterval is how often the runtime is asked where its directories are: a
+	// full pass asks, those between go on with what is known. A runtime that was
+	// configured anew and restarted is so found out in time.
+	askInterval = 10 * time.Second
+	// retryInterval is for a runtime that did not answer.
+	retryInterval = time.Second
+	// askTimeout ends a call that hangs, which no pass waits for.
+	askTimeout = 10 * time.Second
+	// refreshPatience is how long a pass waits for an answer that will most likely
+	// be what it knows already. A runtime takes a millisecond.
+	refreshPatience = 50 * time.Millisecond
+)
+
+// ImageFilesystems is the part of the runtime's image service that is needed
+// here; runtimeapi.ImageServiceClient has it.
+type ImageFilesystems interface {
+	// ImageFsInfo names the directories of images and of writable layers.
+	ImageFsInfo(ctx context.Context, in *runtimeapi.ImageFsInfoRequest, opts ...grpc.CallOption) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
+// directories are where the runtime keeps images and writable layers, as paths
+// of the node.
+type directories struct {
+	images     string
+	containers string
+}
+
+// runtime knows the runtime's directories. It asks with one call at a time, which
+// outlives the pass that began it.
+type runtime struct {
+	images ImageFilesystems
+	calls  sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	asked    time.Time     // when the last call began
+	answered chan struct{} // closed when the call in flight has ended, nil if there is none
+	cancel   context.CancelFunc
+	known    directories // the last good answer
+	err      error       // why there is none, or none anew
+}
+
+// directories returns what the runtime has last said, having asked anew when it
+// is time. The error says why it has never said anything.
+func (r *runtime) directories(ctx context.Context) (directories, error) {
+	answered, patience, err := r.ask(ctx)
+	if err != nil {
+		return directories{}, err
+	}
+	if answered != nil {
+		wait, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		select {
+		case <-answered:
+		case <-wait.Done():
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.known != directories{}:
+		return r.known, nil
+	case r.err != nil:
+		return directories{}, r.err
+	default:
+		return directories{}, errors.New("the runtime has not answered yet")
+	}
+}
+
+// ask begins a call if one is due, and returns what to wait for, and how long.
+func (r *runtime) ask(ctx context.Context) (answered <-chan struct{}, patience time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, 0, errClosed
+	}
+	known := r.known != directories{}
+	interval := askInterval
+	if r.err != nil {
+		interval = retryInterval
+	}
+	if r.answered == nil && (!known || time.Since(r.asked) >= interval) {
+		r.begin(ctx)
+	}
+	if known {
+		return r.answered, refreshPatience, nil
+	}
+	return r.answered, askTimeout, nil
+}
+
+// begin is called with mu held.
+func (r *runtime) begin(ctx context.Context) {
+	ctx, r.cancel = context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	r.asked = time.Now()
+	r.answered = make(chan struct{})
+	r.calls.Go(func() {
+		reply, err := r.images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+		var named directories
+		if err == nil {
+			named, err = directoriesOf(reply)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cancel()
+		close(r.answered)
+		r.answered = nil
+		if r.err = err; err == nil {
+			r.known = named
+		}
+	})
+}
+
+func (r *runtime) close() {
+	r.mu.Lock()
+	r.closed = true
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.mu.Unlock()
+	r.calls.Wait()
+}
+
+// directoriesOf takes the first filesystem of each kind, as the kubelet does. A
+// runtime that says nothing of writable layers (containerd 1.6 and 2) keeps them
+// with the images.
+func directoriesOf(reply *runtimeapi.ImageFsInfoResponse) (directories, error) {
+	images := firstMountpoint(reply.GetImageFilesystems())
+	if images == "" {
+		return directories{}, fmt.Errorf("the runtime names no directory of images among %d filesystems", len(reply.GetImageFilesystems()))
+	}
+	containers := firstMountpoint(reply.GetContainerFilesystems())
+	if containers == "" {
+		containers = images
+	}
+	return directories{images: images, containers: containers}, nil
+}
+
+func firstMountpoint(filesystems []*runtimeapi.FilesystemUsage) string {
+	if len(filesystems) == 0 {
+		return ""
+	}
+	return filesystems[0].GetFsId().GetMountpoint()
+}
