@@ -80,8 +80,12 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 		return m
 	}
 	there, err := p.exists()
-	if err == nil && !there && c.known.err == nil {
-		m.State = eviction.NoStats
+	if err == nil && !there {
+		if c.known.err != nil {
+			m.Err = fmt.Sprintf("no files, and the runtime was not asked: %v", c.known.err)
+		} else {
+			m.State = eviction.NoStats
+		}
 		return m
 	}
 	p.errs = append(p.errs, err)

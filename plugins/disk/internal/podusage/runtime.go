@@ -107,7 +107,8 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 			id: c.GetId(), createdAt: c.GetCreatedAt(),
 			name: cmp.Or(c.GetLabels()[labelContainerName], c.GetMetadata().GetName()),
 		}
-		if layer := layers[c.GetId()]; layer != nil {
+		// Without a time containerd has not looked yet: its 0 is no figure.
+		if layer := layers[c.GetId()]; layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
 			running.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
 			running.at = time.Unix(0, layer.GetTimestamp())
 		}

@@ -1,0 +1,302 @@
+package podusage
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+// A disk stands in for walks: directories of so many chunks, each of which takes
+// its time.
+type disk struct {
+	mu     sync.Mutex
+	chunks map[string]int64 // by base name of the directory; without an entry there is none
+	takes  time.Duration
+	hangs  map[string]chan struct{}
+	opened map[string]int
+	closed map[string]int
+}
+
+func (d *disk) open(dir string, o walk.Options) (walker, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := path.Base(dir)
+	if _, ok := d.chunks[name]; !ok {
+		return nil, fs.ErrNotExist
+	}
+	d.opened[name]++
+	return &slow{disk: d, name: name}, nil
+}
+
+// waiting is how many walks are not closed.
+func (d *disk) waiting() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for name := range d.opened {
+		n += d.opened[name] - d.closed[name]
+	}
+	return n
+}
+
+// slow is a walk on a disk.
+type slow struct {
+	disk *disk
+	name string
+	at   int64
+}
+
+func (s *slow) Continue(ctx context.Context) (bool, error) {
+	s.disk.mu.Lock()
+	takes, hangs, chunks := s.disk.takes, s.disk.hangs[s.name], s.disk.chunks[s.name]
+	s.disk.mu.Unlock()
+	if hangs != nil {
+		<-hangs // as in the kernel: no deadline helps
+	}
+	select {
+	case <-time.After(takes):
+		s.at++
+	case <-ctx.Done():
+	}
+	return s.at >= chunks, nil
+}
+
+func (s *slow) Usage() walk.Usage { return walk.Usage{Bytes: s.at << 20, Inodes: s.at * chunkEntries} }
+
+func (s *slow) Close() error {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	s.disk.closed[s.name]++
+	return nil
+}
+
+// newDisk has the node's directories on a disk that takes 10 ms for a chunk.
+func (n *node) newDisk() *disk {
+	d := &disk{chunks: map[string]int64{}, hangs: map[string]chan struct{}{}, opened: map[string]int{}, closed: map[string]int{}, takes: 10 * time.Millisecond}
+	n.meter.trees.open = d.open
+	return d
+}
+
+// within measures with a deadline, which must be kept.
+func (n *node) within(limit time.Duration, pods ...eviction.Pod) map[string]eviction.Measurement {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
+	defer cancel()
+	began := time.Now()
+	got, err := n.measure(ctx, request(eviction.DetailContainers, eviction.NodeFsAvailable, pods...))
+	if err != nil {
+		n.t.Error(err)
+	}
+	if took := time.Since(began); took >= limit {
+		n.t.Errorf("took %v, want less than %v", took, limit)
+	}
+	return got
+}
+
+func volumeOf(m eviction.Measurement) string {
+	if m.State != eviction.Measured || len(m.Volumes) != 1 {
+		return fmt.Sprintf("state %d %s", m.State, m.Err)
+	}
+	return fmt.Sprintf("%dMi %d", m.Volumes[0].UsedBytes.Value>>20, m.Volumes[0].InodesUsed.Value)
+}
+
+func wantVolume(t *testing.T, m eviction.Measurement, want string) {
+	t.Helper()
+	if got := volumeOf(m); got != want {
+		t.Errorf("pod %s: volume %s, want %s", m.UID, got, want)
+	}
+}
+
+func story(t *testing.T, tell func(t *testing.T, n *node, d *disk)) {
+	t.Helper()
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{t: t, root: root, runtime: fakecri.New(), layout: eviction.LayoutShared}
+		n.start(Walk{})
+		tell(t, n, n.newDisk())
+	})
+}
+
+func TestALargeDirectoryHoldsUpNobody(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		large, small := n.add("large", []eviction.Volume{emptyDir("million")}), n.add("small", []eviction.Volume{emptyDir("v")})
+		d.chunks["million"], d.chunks["v"], d.takes = 50, 3, 9*time.Millisecond
+		// 80 ms of 100 are for walking.
+		got := n.within(100*time.Millisecond, large, small)
+		wantVolume(t, got["small"], "3Mi 60000")
+		wantVolume(t, got["large"], "8Mi 160000")
+		for i := range 4 {
+			got = n.within(100*time.Millisecond, large, small)
+			wantVolume(t, got["large"], fmt.Sprintf("%dMi %d", 8*(i+2), 8*(i+2)*chunkEntries))
+		}
+		if d.opened["million"] != 1 {
+			t.Errorf("the walk began %d times, want once: each call goes on where the last one ended", d.opened["million"])
+		}
+		got = n.within(time.Second, large, small)
+		wantVolume(t, got["large"], "50Mi 1000000")
+		// The next walk counts from zero, and the last figure stands until then.
+		got = n.within(100*time.Millisecond, large, small)
+		wantVolume(t, got["large"], "50Mi 1000000")
+		d.mu.Lock()
+		d.chunks["million"] = 2 // it was cleaned up
+		d.mu.Unlock()
+		for range 3 {
+			got = n.within(100*time.Millisecond, large, small)
+		}
+		wantVolume(t, got["large"], "2Mi 40000")
+	})
+}
+
+func TestADirectoryThatHangsCostsItsOwnAnswer(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		bad, good := n.add("bad", []eviction.Volume{emptyDir("hung")}), n.add("good", []eviction.Volume{emptyDir("v")})
+		d.chunks["hung"], d.chunks["v"] = 1, 1
+		d.hangs["hung"] = make(chan struct{})
+		var wait sync.WaitGroup
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		answered := make(chan string, 2)
+		wait.Go(func() {
+			_ = n.meter.Measure(ctx, request(eviction.DetailPod, eviction.NodeFsAvailable, bad, good), func(m eviction.Measurement) { answered <- m.UID })
+		})
+		synctest.Wait()
+		if got := <-answered; got != "good" {
+			t.Errorf("%s was answered first, want good", got)
+		}
+		// Who asks next waits for its turn in vain, and not for longer than it may.
+		got := n.within(time.Second, bad, good)
+		wantVolume(t, got["good"], "1Mi 20000")
+		wantVolume(t, got["bad"], "state 0 volume hung: not looked at in time")
+		close(d.hangs["hung"])
+		d.mu.Lock()
+		d.hangs["hung"] = nil
+		d.mu.Unlock()
+		wait.Wait()
+		got = n.within(time.Second, bad, good)
+		wantVolume(t, got["bad"], "1Mi 20000")
+	})
+}
+
+func TestEntriesAreLimited(t *testing.T) {
+	story(t, func(t *testing.T, n *node, _ *disk) {
+		n.start(Walk{EntriesPerMeasure: 5 * chunkEntries, Parallel: 1})
+		d := n.newDisk()
+		a, b := n.add("a", []eviction.Volume{emptyDir("a")}), n.add("b", []eviction.Volume{emptyDir("b")})
+		d.chunks["a"], d.chunks["b"] = 10, 10
+		got := n.within(time.Hour, a, b)
+		wantVolume(t, got["a"], "3Mi 60000")
+		wantVolume(t, got["b"], "2Mi 40000")
+	})
+}
+
+func TestAPassAndViewIsWalkedForOnce(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		row := n.add("u", []eviction.Volume{emptyDir("v")})
+		d.chunks["v"] = 1
+		req := request(eviction.DetailPod, eviction.NodeFsAvailable, row)
+		for _, c := range []struct {
+			change func()
+			want   int
+		}{
+			{func() {}, 1},
+			{func() { req.Detail = eviction.DetailContainers }, 1}, // the victim of the pass
+			{func() { req.View = eviction.ViewAfterReclaim }, 2},
+			{func() { req.Pass++ }, 3},
+			{func() { time.Sleep(sightLasts) }, 4},
+			{func() { req.Pass = 0 }, 5},
+			{func() {}, 6},
+		} {
+			c.change()
+			if _, err := n.measure(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			if d.opened["v"] != c.want {
+				t.Errorf("walked %d times, want %d", d.opened["v"], c.want)
+			}
+		}
+	})
+}
+
+// A walk that waits holds descriptors: of a mount that somebody wants to unmount,
+// of a pod that is gone, of too many.
+func TestWalksDoNotWaitForEver(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		memory := n.add("memory", []eviction.Volume{{Name: "mounted", Kind: "emptyDir", Medium: "Memory"}})
+		d.chunks["mounted"] = 50
+		got := n.within(100*time.Millisecond, memory)
+		if d.waiting() != 0 || got["memory"].State != eviction.Measured || got["memory"].Volumes[0].UsedBytes.Value == 0 {
+			t.Errorf("%d walks wait in a mount, and measured %+v", d.waiting(), got["memory"])
+		}
+		var pods []eviction.Pod
+		for i := range 3 * mostWaiting {
+			name := fmt.Sprint("v", i)
+			d.chunks[name] = 100
+			pods = append(pods, n.add(name, []eviction.Volume{emptyDir(name)}))
+		}
+		got = n.within(5*time.Second, pods...)
+		if len(got) != len(pods) || d.waiting() != mostWaiting {
+			t.Errorf("%d pods answered and %d walks wait, want %d and %d", len(got), d.waiting(), len(pods), mostWaiting)
+		}
+		for range 20 {
+			got = n.within(5*time.Second, pods...)
+		}
+		for uid, m := range got {
+			if m.State != eviction.Measured || m.Volumes[0].InodesUsed.Value < chunkEntries {
+				t.Errorf("%s: %+v, want a lower bound at least", uid, m)
+			}
+		}
+		n.meter.Tidy()
+		if len(n.meter.trees.byDir) != 1+len(pods) {
+			t.Errorf("%d directories are remembered, want all %d", len(n.meter.trees.byDir), 1+len(pods))
+		}
+		time.Sleep(forgetAfter)
+		n.meter.Tidy()
+		if len(n.meter.trees.byDir) != 0 || d.waiting() != 0 {
+			t.Errorf("%d directories are remembered and %d walks wait, want none", len(n.meter.trees.byDir), d.waiting())
+		}
+	})
+}
+
+func TestAReplacedMeterKeepsNothing(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		row := n.add("u", []eviction.Volume{emptyDir("v")})
+		d.chunks["v"] = 50
+		n.within(100*time.Millisecond, row)
+		if d.waiting() != 1 {
+			t.Fatalf("%d walks wait, want one", d.waiting())
+		}
+		n.meter.Close()
+		n.within(100*time.Millisecond, row) // was under way, as it were
+		if d.waiting() != 0 {
+			t.Errorf("%d walks wait after Close, want none", d.waiting())
+		}
+	})
+}
+
+func TestARuntimeThatHangsDoesNotTakeAllTheTime(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		n.layout = eviction.LayoutImageFs
+		row := n.add("u", []eviction.Volume{emptyDir("v")})
+		d.chunks["v"] = 1
+		n.runtime.Inject(fakecri.ListContainerStats, fakecri.Fault{Hang: true})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		got, err := n.measure(ctx, request(eviction.DetailContainers, eviction.NodeFsAvailable, row))
+		if err == nil || ctx.Err() != nil {
+			t.Errorf("error %v, context %v, want the runtime's before the deadline", err, ctx.Err())
+		}
+		wantVolume(t, got["u"], "1Mi 20000")
+		if got["u"].EphemeralStorageUsedBytes.OK {
+			t.Error("ephemeral storage is known without writable layers")
+		}
+	})
+}

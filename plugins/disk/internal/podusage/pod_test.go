@@ -1,0 +1,244 @@
+package podusage
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+var volumes = []eviction.Volume{
+	emptyDir("cache"),
+	{Name: "shm", Kind: "emptyDir", Medium: "Memory"},
+	{Name: "config", Kind: "configMap", CountsForRanking: true},
+	{Name: "token", Kind: "projected"},
+	{Name: "password", Kind: "secret"},
+	{Name: "labels", Kind: "downwardAPI"},
+	{Name: "host", Kind: "hostPath", CountsForRanking: true},
+	{Name: "claim", Kind: "persistentVolumeClaim"},
+	emptyDir("not-set-up"),
+}
+
+// settled is a pod with something in every place that counts, and in some that do
+// not.
+func settled(t *testing.T, n *node) eviction.Pod {
+	t.Helper()
+	row := n.add("u", volumes,
+		fakecri.Container{Name: "app", LayerBytes: 7000, LayerInodes: 7},
+		fakecri.Container{Name: "sidecar", LayerBytes: 500, LayerInodes: 5},
+		fakecri.Container{Name: "init", Exited: true, LayerBytes: 1 << 30, LayerInodes: 1 << 20})
+	const pod, logs = "/kubelet/pods/u", "/logs/ns_pod-u_u"
+	if err := os.Remove(n.path(pod + "/volumes/kubernetes.io~empty-dir/not-set-up")); err != nil {
+		t.Fatal(err)
+	}
+	n.write(pod+"/etc-hosts", 200)
+	cache := pod + "/volumes/kubernetes.io~empty-dir/cache"
+	n.write(cache+"/a/b/c/file", 100_000)
+	for _, err := range []error{
+		os.Link(n.path(cache+"/a/b/c/file"), n.path(cache+"/link")),
+		os.Symlink(n.root, n.path(cache+"/everything")),
+		syscall.Mkfifo(n.path(cache+"/fifo"), 0o600),
+		os.Truncate(n.path(n.write(cache+"/sparse", 10)), 1<<30),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.write(pod+"/volumes/kubernetes.io~empty-dir/shm/file", 9000)
+	n.write(pod+"/volumes/kubernetes.io~configmap/config/..data/key", 10)
+	n.write(pod+"/volumes/kubernetes.io~projected/token/token", 10)
+	n.write(pod+"/volumes/kubernetes.io~secret/password/key", 10)
+	n.write(pod+"/volumes/kubernetes.io~downward-api/labels/labels", 10)
+	n.write(pod+"/volumes/kubernetes.io~csi/claim/file", 1<<20)
+	n.write(logs+"/app/0.log", 30_000)
+	n.write(logs+"/app/0.log.20260101-000000.gz", 5000)
+	n.write(logs+"/app/below/file", 1<<20) // the kubelet does not look there
+	n.write(logs+"/sidecar/2.log", 1)
+	n.write(logs+"/init/0.log", 50_000)
+	n.write(logs+"/dropped.log", 4000)
+	return row
+}
+
+func TestFiguresAreThoseOfDuAndTheRuntime(t *testing.T) {
+	n := newNode(t)
+	row := settled(t, n)
+	const pod, logs = "/kubelet/pods/u", "/logs/ns_pod-u_u"
+	began := time.Now()
+	got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row)
+
+	volume := func(name, plugin string) (eviction.VolumeMeasurement, walk.Usage) {
+		used := n.du(pod + "/volumes/kubernetes.io~" + plugin + "/" + name)
+		return eviction.VolumeMeasurement{Name: name, UsedBytes: eviction.Some(used.Bytes), InodesUsed: eviction.Some(used.Inodes)}, used
+	}
+	cache, cacheUsed := volume("cache", "empty-dir")
+	shm, _ := volume("shm", "empty-dir")
+	config, configUsed := volume("config", "configmap")
+	token, _ := volume("token", "projected")
+	password, _ := volume("password", "secret")
+	labels, _ := volume("labels", "downward-api")
+	app := n.du(logs+"/app/0.log", logs+"/app/0.log.20260101-000000.gz")
+	sidecar := n.du(logs + "/sidecar/2.log")
+	beside := n.du(logs+"/dropped.log", pod+"/etc-hosts")
+	ranked := 7000 + 500 + app.Bytes + sidecar.Bytes + cacheUsed.Bytes + configUsed.Bytes
+	want := eviction.Measurement{
+		UID: "u", State: eviction.Measured,
+		Usage:                     []eviction.SignalUsage{{Signal: eviction.NodeFsAvailable, Value: ranked}},
+		EphemeralStorageUsedBytes: eviction.Some(ranked + beside.Bytes),
+		Containers: []eviction.ContainerMeasurement{
+			{
+				Name: "app", RootfsUsedBytes: eviction.Some(7000), RootfsInodesUsed: eviction.Some(7),
+				LogsUsedBytes: eviction.Some(app.Bytes), LogsInodesUsed: eviction.Some(app.Inodes),
+			},
+			{
+				Name: "sidecar", RootfsUsedBytes: eviction.Some(500), RootfsInodesUsed: eviction.Some(5),
+				LogsUsedBytes: eviction.Some(sidecar.Bytes), LogsInodesUsed: eviction.Some(sidecar.Inodes),
+			},
+		},
+		Volumes: []eviction.VolumeMeasurement{cache, shm, config, token, password, labels},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(eviction.Measurement{}, "Time")); diff != "" {
+		t.Errorf("measurement (-want +got):\n%s", diff)
+	}
+	if got.Time.After(began) {
+		t.Errorf("taken at %v, want the time of the runtime's figures, before %v", got.Time, began)
+	}
+	for _, v := range got.Volumes {
+		t.Logf("volume %-9s measured %7d bytes %2d inodes, as du", v.Name, v.UsedBytes.Value, v.InodesUsed.Value)
+	}
+	t.Logf("logs of app      measured %7d bytes %2d inodes, as du", got.Containers[0].LogsUsedBytes.Value, got.Containers[0].LogsInodesUsed.Value)
+}
+
+// What counts for which signal is the summary's rule, which has its own test: here
+// only what is looked at for it.
+func TestUsageByLayout(t *testing.T) {
+	n := newNode(t)
+	row := settled(t, n)
+	logs := n.du("/logs/ns_pod-u_u/app/0.log", "/logs/ns_pod-u_u/app/0.log.20260101-000000.gz", "/logs/ns_pod-u_u/sidecar/2.log")
+	local := n.du("/kubelet/pods/u/volumes/kubernetes.io~empty-dir/cache", "/kubelet/pods/u/volumes/kubernetes.io~configmap/config")
+	layers := walk.Usage{Bytes: 7500, Inodes: 12}
+	files := sum(logs, local)
+	all := sum(layers, files)
+	for _, c := range []struct {
+		layout eviction.Layout
+		signal eviction.Signal
+		want   int64
+	}{
+		{eviction.LayoutShared, eviction.NodeFsAvailable, all.Bytes},
+		{eviction.LayoutShared, eviction.ImageFsInodesFree, all.Inodes},
+		{eviction.LayoutImageFs, eviction.NodeFsAvailable, files.Bytes},
+		{eviction.LayoutImageFs, eviction.NodeFsInodesFree, files.Inodes},
+		{eviction.LayoutImageFs, eviction.ImageFsAvailable, layers.Bytes},
+		{eviction.LayoutImageFs, eviction.ContainerFsInodesFree, layers.Inodes},
+		{eviction.LayoutContainerFs, eviction.NodeFsAvailable, all.Bytes},
+		{eviction.LayoutContainerFs, eviction.ContainerFsAvailable, all.Bytes},
+		{eviction.LayoutContainerFs, eviction.ImageFsAvailable, 0},
+	} {
+		n.layout = c.layout
+		got := n.one(eviction.DetailPod, c.signal, row)
+		if got.State != eviction.Measured || got.UsageFor(c.signal) != c.want {
+			t.Errorf("%s, %s: got %+v, want %d", c.layout, c.signal, got, c.want)
+		}
+		if got.Containers != nil || got.Volumes != nil {
+			t.Errorf("%s, %s: details that nobody asked for", c.layout, c.signal)
+		}
+	}
+	n.layout = 0
+	if _, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, row)); !errors.Is(err, errLayout) {
+		t.Errorf("error is %v, want the layout not known", err)
+	}
+}
+
+func TestWhatIsKnownOfAPod(t *testing.T) {
+	down := fakecri.Fault{Err: errors.New("runtime is down")}
+	for name, c := range map[string]struct {
+		layout eviction.Layout
+		down   bool
+		pod    func(n *node) eviction.Pod
+		want   eviction.MeasurementState
+		says   string
+	}{
+		"nobody knows it": {
+			pod:  func(*node) eviction.Pod { return eviction.Pod{UID: "u", Namespace: "ns", Name: "gone"} },
+			want: eviction.NoStats,
+		},
+		"nobody knows it, but the runtime was not asked": {
+			down: true, layout: eviction.LayoutImageFs,
+			pod:  func(*node) eviction.Pod { return eviction.Pod{UID: "u", Namespace: "ns", Name: "gone"} },
+			want: eviction.MeasurementUnknown, says: "the runtime was not asked",
+		},
+		"only the disk knows it: between two restarts": {
+			pod: func(n *node) eviction.Pod {
+				row := n.add("u", []eviction.Volume{emptyDir("v")})
+				n.runtime.Remove("u")
+				return row
+			},
+			want: eviction.Measured,
+		},
+		"only the runtime knows it": {
+			pod: func(n *node) eviction.Pod {
+				n.runtime.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c"}}})
+				return eviction.Pod{UID: "u", Namespace: "ns", Name: "p"}
+			},
+			want: eviction.Measured,
+		},
+		"writable layers count and the runtime is down": {
+			down: true,
+			pod:  func(n *node) eviction.Pod { return n.add("u", nil, fakecri.Container{Name: "c"}) },
+			want: eviction.MeasurementUnknown, says: "runtime is down",
+		},
+		"only files count and the runtime is down": {
+			down: true, layout: eviction.LayoutImageFs,
+			pod:  func(n *node) eviction.Pod { return n.add("u", nil, fakecri.Container{Name: "c"}) },
+			want: eviction.Measured,
+		},
+		"its name leads elsewhere": {
+			pod:  func(*node) eviction.Pod { return eviction.Pod{UID: "..", Namespace: "ns", Name: "p"} },
+			want: eviction.MeasurementUnknown, says: "plain file name",
+		},
+		"so does its volume's": {
+			pod: func(*node) eviction.Pod {
+				return eviction.Pod{UID: "u", Namespace: "ns", Name: "p", Volumes: []eviction.Volume{emptyDir("../../../u2")}}
+			},
+			want: eviction.MeasurementUnknown, says: "plain file name",
+		},
+		"a volume is no directory": {
+			pod: func(n *node) eviction.Pod {
+				row := n.add("u", nil)
+				row.Volumes = []eviction.Volume{emptyDir("v")}
+				n.mkdir("/kubelet/pods/u/volumes/kubernetes.io~empty-dir")
+				if err := os.Symlink(n.root, n.path("/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v")); err != nil {
+					n.t.Fatal(err)
+				}
+				return row
+			},
+			want: eviction.MeasurementUnknown, says: "volume v",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			if c.layout != 0 {
+				n.layout = c.layout
+			}
+			row := c.pod(n)
+			if c.down {
+				n.runtime.Inject(fakecri.ListContainers, down)
+			}
+			got, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, row))
+			if c.down != (err != nil) {
+				t.Errorf("error is %v with the runtime down: %v", err, c.down)
+			}
+			if m := got[row.UID]; m.State != c.want || !strings.Contains(m.Err, c.says) || c.says == "" && m.Err != "" {
+				t.Errorf("got %+v, want state %d and an error with %q", m, c.want, c.says)
+			}
+		})
+	}
+}
