@@ -41,11 +41,6 @@ func (n *site) run(t *testing.T, s sketch) *stack.Pod {
 	return pod
 }
 
-// cleanUpAfter does what a kubelet does with the volumes of a pod that has ended.
-func (n *site) cleanUpAfter(p *stack.Pod) error {
-	return os.RemoveAll(filepath.Join(n.KubeletRootDir, "pods", string(p.UID), "volumes"))
-}
-
 // removePods ends all pods and removes what they had.
 func (n *site) removePods(ctx context.Context) error {
 	pods, err := n.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})

@@ -146,8 +146,6 @@ func (n *site) awaitVictim(t *testing.T, signal, want string, pods map[string]*s
 	t.Helper()
 	said := n.await(t, "evicting pod")
 	n.await(t, "pod finished")
-	// What a kubelet does once the pod has ended.
-	must(t, n.cleanUpAfter(pods[want]))
 	n.awaitCalm(t)
 	if got := n.evicted(); !slices.Equal(got, []string{pods[want].Key()}) {
 		t.Errorf("evicted %v, want only %s", got, pods[want].Key())

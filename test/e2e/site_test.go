@@ -111,9 +111,17 @@ func (n *site) start(t *testing.T, config map[string]any) {
 	}
 	n.log.clear()
 	n.agent, err = agent.Start(t.Context(), n.Stack, agent.Options{
-		Binary: filepath.Join(bin, "evictd"), Plugins: plugins, Config: full, OnRecord: n.log.add,
+		Binary: filepath.Join(bin, "evictd"), Plugins: plugins, Config: full, OnRecord: n.onRecord,
 	})
 	must(t, err)
+}
+
+// onRecord also does a kubelet's work: the volumes of a pod go when it is evicted.
+func (n *site) onRecord(r evictd.Record) {
+	n.log.add(r)
+	if uid := r.String("uid"); r.Msg == "evicting pod" && uid != "" {
+		_ = os.RemoveAll(filepath.Join(n.KubeletRootDir, "pods", uid, "volumes")) // what is left shows in the figures
+	}
 }
 
 // stop ends evictd, after the rest of its story.
