@@ -125,8 +125,10 @@ func trap(t *testing.T, volume string) (opened, entered func() bool) {
 	bait := t.TempDir()
 	must(t, unix.Mount("bait", bait, "tmpfs", unix.MS_STRICTATIME, ""), os.WriteFile(filepath.Join(bait, "file"), make([]byte, mib), 0o644))
 	t.Cleanup(func() { must(t, unix.Unmount(bait, unix.MNT_DETACH)) })
+	// Read-only, so that no mistake of a test can remove the machine.
 	must(t, unix.Mount("/", root, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
+	must(t, unix.Mount("", root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	inside := filepath.Join(volume, "bait")
 	must(t, os.Mkdir(inside, 0o755), unix.Mount(bait, inside, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(inside, unix.MNT_DETACH)) })

@@ -38,7 +38,14 @@ func (r record) remove(ctx context.Context, all []hierarchy) error {
 	if err := removeCgroup(ctx, all, r.Cgroup); err != nil {
 		return err // while something may still run, its files must stay
 	}
-	errs := []error{unmountBelow(r.Dir), waitDevices(ctx, r.Dir), os.RemoveAll(r.Dir)}
+	// Nothing is removed while something is mounted below: it may be anything.
+	if err := errors.Join(unmountBelow(r.Dir), waitDevices(ctx, r.Dir)); err != nil {
+		return err
+	}
+	if left := mountsBelow(r.Dir); len(left) > 0 {
+		return fmt.Errorf("still mounted: %v", left)
+	}
+	errs := []error{os.RemoveAll(r.Dir)}
 	for _, dir := range r.MadeDirs {
 		// Somebody else may use it by now: only an empty one goes.
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
