@@ -1,6 +1,7 @@
 package fakecri
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -25,6 +26,8 @@ type Pod struct {
 
 // A Container is a container to run.
 type Container struct {
+	// ID is made from the name if it is empty.
+	ID      string
 	Name    string
 	Attempt uint32
 	// Exited, Created and Lost (unknown to the runtime) are states other than
@@ -91,7 +94,7 @@ func (s *Server) Add(p Pod) Added {
 	out := Added{SandboxID: sb.GetId()}
 	for _, c := range p.Containers {
 		api := &runtimeapi.Container{
-			Id:           s.id(c.Name),
+			Id:           cmp.Or(c.ID, s.id(c.Name)),
 			PodSandboxId: sb.GetId(),
 			Metadata:     &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: c.Attempt},
 			State:        c.state(),

@@ -137,6 +137,7 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 		return nil
 	}
 	if err != nil {
+		g.heard(err)
 		return fmt.Errorf("ask for its status: %w", err)
 	}
 	c := reply.GetStatus()

@@ -35,7 +35,7 @@ type census struct {
 
 // detect lists images before containers, so that a container's image is in use as
 // soon as both are known. Images found at the first look count as new, as in the
-// kubelet since 1.31: one of them may have been pulled a second ago.
+// kubelet: one of them may have been pulled a second ago.
 func (c *Collector) detect(ctx context.Context, now time.Time) (census, error) {
 	reply, err := ask(ctx, c.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 )
 
 // errHangs ends a step early.
-var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d removals in a row", mostTimeouts)
+var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d times in a row", mostTimeouts)
 
 // A step is one run of container GC or image GC: what it freed and what it could
 // not.
@@ -90,14 +90,20 @@ func (s *step) free(bytes, inodes int64) {
 	s.progress(s.freed)
 }
 
-// fail notes an error, if it is one.
+// fail notes an error. It is a sign of life as well.
 func (s *step) fail(err error) {
-	switch {
-	case err == nil:
-	case len(s.errs) < mostErrors:
+	if len(s.errs) < mostErrors {
 		s.errs = append(s.errs, err)
-	default:
+	} else {
 		s.more++
+	}
+	s.progress(s.freed)
+}
+
+// heard counts a question that had no answer in time.
+func (s *step) heard(err error) {
+	if status.Code(err) == codes.DeadlineExceeded {
+		s.timeouts++
 	}
 }
 
