@@ -1,0 +1,289 @@
+package gc_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/plugins/disk/internal/cri"
+	"github.com/evictd/evictd/plugins/disk/internal/gc"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+// addImages has the runtime hold images of a thousand bytes, with ids as containerd
+// makes them.
+func (n *node) addImages(names ...string) {
+	for _, name := range names {
+		n.AddImage(&runtimeapi.Image{Id: "sha256:" + name, RepoTags: []string{"example.org/" + name + ":1"}, RepoDigests: []string{"example.org/" + name + "@sha256:d" + name}, Size: 1000})
+	}
+}
+
+func (n *node) leftImages() string {
+	return strings.ReplaceAll(sorted(n.ImageIDs()...), "sha256:", "")
+}
+
+// aged lets the images be old enough.
+func aged(t *testing.T, s gc.Settings) *node {
+	zero := gc.Duration(0)
+	s.ImageMinimumGCAge = &zero
+	return newNode(t, s)
+}
+
+func (n *node) collectImages(t *testing.T) (eviction.Reclaimed, error) {
+	t.Helper()
+	n.progress = nil
+	return n.collector.Images(t.Context(), n.note)
+}
+
+func TestWhichImagesGo(t *testing.T) {
+	n := aged(t, gc.Settings{})
+	n.addImages("running", "stopped", "by-ref", "by-digest", "by-name", "volume", "pause", "free", "old-tag")
+	n.AddImage(&runtimeapi.Image{Id: "sha256:pinned", Pinned: true})
+	n.AddImage(&runtimeapi.Image{Id: "sha256:moved", RepoTags: []string{"example.org/moved:1"}, Size: 7})
+	n.SetSandboxImage("example.org/pause:1")
+	n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{
+		{Name: "a", Image: "example.org/running:1", ImageID: "sha256:running", ImageVolumes: []string{"sha256:volume"}},
+		{Name: "b", Exited: true, ImageID: "sha256:stopped"},
+		{Name: "c", ImageRef: "sha256:by-ref"},
+		{Name: "d", ImageRef: "example.org/by-digest@sha256:dby-digest", ImageID: "by-digest"},
+		{Name: "e", Image: "example.org/by-name:1"},
+		// The tag is another image's now.
+		{Name: "f", Image: "example.org/moved:1", ImageID: "sha256:old-tag"},
+	}})
+	freed, err := n.collectImages(t)
+	if err != nil {
+		t.Error(err)
+	}
+	if got, want := n.leftImages(), "by-digest by-name by-ref old-tag pause pinned running stopped volume"; got != want {
+		t.Errorf("left %q, want %q", got, want)
+	}
+	if freed.Bytes != 1007 || freed.Inodes != 0 || len(n.progress) != 2 || n.progress[1].Bytes != 1007 {
+		t.Errorf("freed %+v, progress %+v", freed, n.progress)
+	}
+	wantIn(t, "message", freed.Message, "removed 2 images, 1007 bytes by the runtime's figures, inodes unknown; kept 7 in use, 2 pinned or for sandboxes, 0 too new")
+}
+
+func TestLeastRecentlyUsedGoFirstThenFirstDetected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, gc.Settings{})
+		detect := func() {
+			t.Helper()
+			if err := n.collector.Detect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		n.addImages("z-first", "used-late", "used-early")
+		n.Add(fakecri.Pod{UID: "late", Containers: []fakecri.Container{{Name: "a", ImageID: "sha256:used-late"}}})
+		n.Add(fakecri.Pod{UID: "early", Containers: []fakecri.Container{{Name: "a", ImageID: "sha256:used-early"}}})
+		detect()
+		n.addImages("a-second")
+		n.Remove("early")
+		detect()
+		n.Remove("late")
+		detect()
+		n.addImages("new")
+		detect()
+		if _, err := n.collectImages(t); err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		for _, c := range n.Calls(fakecri.RemoveImage) {
+			order = append(order, strings.TrimPrefix(c.ID, "sha256:"))
+		}
+		if got, want := strings.Join(order, " "), "z-first a-second used-early used-late"; got != want {
+			t.Errorf("removed %q, want %q", got, want)
+		}
+		if got := n.leftImages(); got != "new" {
+			t.Errorf("left %q, want the one that was detected a minute ago", got)
+		}
+		time.Sleep(time.Minute)
+		if _, err := n.collectImages(t); err != nil || n.leftImages() != "" {
+			t.Errorf("two minutes after it was detected: error %v, left %q", err, n.leftImages())
+		}
+		// Pulled again it is new, also if nobody has looked in between.
+		n.addImages("new")
+		if freed, err := n.collectImages(t); err != nil || n.leftImages() != "new" || !strings.Contains(freed.Message, "1 too new") {
+			t.Errorf("pulled again: %+v, error %v, left %q", freed, err, n.leftImages())
+		}
+	})
+}
+
+func TestTheWatchLooksEveryFiveMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, gc.Settings{})
+		n.Inject(fakecri.ListImages, fakecri.Fault{Err: status.Error(codes.Unavailable, "restarting"), Times: 1})
+		var failed []error
+		done := make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), 11*time.Minute)
+		defer cancel()
+		go func() {
+			defer close(done)
+			n.collector.Run(ctx, func(err error) { failed = append(failed, err) })
+		}()
+		<-done
+		if got := len(n.Calls(fakecri.ListImages)); got != 3 || len(failed) != 1 {
+			t.Errorf("looked %d times, errors %v, want 3 looks and 1 error", got, failed)
+		}
+	})
+}
+
+// The list of containers does not have their mounts: each container is asked once.
+func TestMountsAreAskedForOnce(t *testing.T) {
+	n := newNode(t, gc.Settings{})
+	n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{{Name: "a"}, {Name: "b"}}})
+	for range 3 {
+		if err := n.collector.Detect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(n.Calls(fakecri.ContainerStatus)); got != 2 {
+		t.Errorf("asked %d times for 2 containers", got)
+	}
+}
+
+func TestOneImageThatFailsDoesNotKeepTheOthers(t *testing.T) {
+	n := aged(t, gc.Settings{})
+	n.addImages("a", "b", "c", "d")
+	for _, id := range []string{"sha256:a", "sha256:c"} {
+		n.Inject(fakecri.RemoveImage, fakecri.Fault{ID: id, Err: status.Error(codes.Internal, "read-only")})
+	}
+	freed, err := n.collectImages(t)
+	want := fmt.Sprintf("wanted to free %d bytes, but freed 2000 bytes space with errors in image deletion: "+
+		"[remove image example.org/a:1: rpc error: code = Internal desc = read-only, remove image example.org/c:1: rpc error: code = Internal desc = read-only]", int64(math.MaxInt64))
+	if err == nil || err.Error() != want || freed.Bytes != 2000 || n.leftImages() != "a c" {
+		t.Errorf("freed %+v, left %q, error %v\nwant error %s", freed, n.leftImages(), err, want)
+	}
+}
+
+func TestImagesStayWhenTheRuntimeDoesNotSayWhoUsesThem(t *testing.T) {
+	for _, m := range []fakecri.Method{fakecri.ListImages, fakecri.ListContainers, fakecri.ContainerStatus, fakecri.Status, fakecri.ImageStatus} {
+		n := aged(t, gc.Settings{})
+		n.addImages("a")
+		n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{{Name: "a"}}})
+		n.SetSandboxImage("example.org/pause:1")
+		n.Inject(m, fakecri.Fault{Err: status.Error(codes.Internal, "oops")})
+		freed, err := n.collectImages(t)
+		if err == nil || !strings.Contains(err.Error(), "oops") || freed.Bytes != 0 || n.leftImages() != "a" {
+			t.Errorf("%s fails: freed %+v, error %v, left %q", m, freed, err, n.leftImages())
+		}
+	}
+}
+
+// While one image is removed, which takes a while, a pod starts from the next one.
+func TestAnImageThatComesIntoUseMeanwhileStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := aged(t, gc.Settings{})
+		n.addImages("a", "b", "c")
+		n.Inject(fakecri.RemoveImage, fakecri.Fault{ID: "sha256:a", Delay: 2 * time.Second})
+		time.AfterFunc(time.Second, func() {
+			n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{{Name: "a", ImageID: "sha256:b"}}})
+		})
+		if _, err := n.collectImages(t); err != nil || n.leftImages() != "b" {
+			t.Errorf("error %v, left %q, want the one that is used now", err, n.leftImages())
+		}
+	})
+}
+
+func TestARuntimeThatHangsOnImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := aged(t, gc.Settings{})
+		n.addImages("a", "b", "c", "d")
+		n.Inject(fakecri.RemoveImage, fakecri.Fault{Hang: true})
+		started := time.Now()
+		_, err := n.collectImages(t)
+		if err == nil || !strings.Contains(err.Error(), "gave up") || time.Since(started) > 2*time.Minute {
+			t.Errorf("error %v after %v", err, time.Since(started))
+		}
+		if got := len(n.Calls(fakecri.RemoveImage)); got != 2 {
+			t.Errorf("%d removals were tried, want 2", got)
+		}
+	})
+}
+
+// Whatever there is: images in use, pinned ones and the sandbox image stay, and
+// all others go, but for those that the runtime does not remove.
+func TestOnlyUnusedImagesGo(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for round := range 300 {
+		s := fakecri.New()
+		zero := gc.Duration(0)
+		c := gc.New(gc.Options{
+			Client: &cri.Client{Runtime: s.Client(), Images: s.ImageClient()}, PodLogsDir: t.TempDir(),
+			Settings: gc.Settings{ImageMinimumGCAge: &zero, ContainerLogsDir: "/nonexistent"},
+		})
+		var all []*runtimeapi.Image
+		stay := map[string]bool{}
+		for i := range random.IntN(12) {
+			image := &runtimeapi.Image{Id: fmt.Sprintf("sha256:%04x", i), Size: uint64(random.IntN(1000)), Pinned: random.IntN(6) == 0}
+			for tag := range random.IntN(3) {
+				image.RepoTags = append(image.RepoTags, fmt.Sprintf("r%d:%d", i, tag))
+			}
+			if random.IntN(2) == 0 {
+				image.RepoDigests = []string{fmt.Sprintf("r%d@sha256:d", i)}
+			}
+			stay[image.GetId()] = image.GetPinned()
+			all = append(all, image)
+			s.AddImage(image)
+		}
+		// name returns one of the names of some image, which is to stay.
+		name := func(ids bool) string {
+			if len(all) == 0 {
+				return ""
+			}
+			image := all[random.IntN(len(all))]
+			stay[image.GetId()] = true
+			names := slices.Concat([]string{image.GetId()}, image.GetRepoDigests(), image.GetRepoTags())
+			if ids {
+				return names[0]
+			}
+			return names[random.IntN(len(names))]
+		}
+		for i := range random.IntN(6) {
+			one := fakecri.Container{Name: "c", Exited: random.IntN(2) == 0, Created: random.IntN(4) == 0}
+			switch random.IntN(4) {
+			case 0:
+				one.ImageID = name(true)
+			case 1:
+				one.ImageRef = name(false)
+			case 2:
+				one.Image = name(false)
+			case 3:
+				one.ImageID, one.ImageVolumes = name(true), []string{name(true)}
+			}
+			s.Add(fakecri.Pod{UID: fmt.Sprint(i), NotReady: random.IntN(2) == 0, Containers: []fakecri.Container{one}})
+		}
+		if random.IntN(2) == 0 {
+			s.SetSandboxImage(name(false))
+		}
+		var stuck string
+		if len(all) > 0 && random.IntN(3) == 0 {
+			stuck = all[random.IntN(len(all))].GetId()
+			s.Inject(fakecri.RemoveImage, fakecri.Fault{ID: stuck, Err: status.Error(codes.Internal, "busy")})
+		}
+		var want []string
+		for _, image := range all {
+			if stay[image.GetId()] || image.GetId() == stuck {
+				want = append(want, image.GetId())
+			}
+		}
+		_, err := c.Images(t.Context(), nil)
+		if got := s.ImageIDs(); !slices.Equal(got, want) {
+			t.Fatalf("round %d: left %v, want %v (error %v)", round, got, want, err)
+		}
+		if (err != nil) != (stuck != "" && !stay[stuck]) {
+			t.Fatalf("round %d: error %v", round, err)
+		}
+	}
+}
