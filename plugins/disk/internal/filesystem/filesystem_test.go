@@ -168,6 +168,7 @@ func TestAFilesystemThatHangsCostsItsOwnSignals(t *testing.T) {
 			"the images'":   {f.images, eviction.ImageFsAvailable, eviction.NodeFsAvailable},
 		} {
 			hung.place.turn <- struct{}{}
+			synctest.Wait()
 			before := goruntime.NumGoroutine()
 			for range 20 {
 				got, report := observe(t, f)
@@ -182,7 +183,7 @@ func TestAFilesystemThatHangsCostsItsOwnSignals(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if after := goruntime.NumGoroutine(); after != before {
+			if after := goruntime.NumGoroutine(); after > before {
 				t.Errorf("%s: %d goroutines after many passes, %d before", name, after, before)
 			}
 			<-hung.place.turn
