@@ -107,11 +107,21 @@ func (l *level) read() (bool, error) {
 		// block was given up half taken.
 		if l.after != 0 {
 			if _, err := unix.Seek(int(l.fd), l.after, unix.SEEK_SET); err != nil {
-				return false, fmt.Errorf("seek: %w", err)
+				return false, l.seekError(err)
 			}
 		}
 	}
 	return l.block.fill(int(l.fd))
+}
+
+// seekError tells why a position is not valid any more: ext4 says "invalid
+// argument" of a directory that was removed.
+func (l *level) seekError(err error) error {
+	var st unix.Stat_t
+	if unix.Fstat(int(l.fd), &st) == nil && st.Nlink == 0 {
+		return unix.ENOENT
+	}
+	return fmt.Errorf("seek: %w", err)
 }
 
 // giveUp lets go of the level's block.

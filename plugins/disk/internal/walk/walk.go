@@ -21,8 +21,8 @@ type Options struct {
 	MaxEntries int
 	// MaxOpen is how many directories are held open at once; 0: 16, at least 4.
 	// In deeper trees the directories halfway are closed and found again through
-	// ".."; if one is moved elsewhere meanwhile, what was left in it and in those
-	// above it that are closed as well is not counted.
+	// ".."; if a directory below them is moved elsewhere meanwhile, they are not,
+	// and the walk goes on higher up without what was left in them.
 	MaxOpen int
 	// MaxLinks is how many inodes with several links are remembered; 0: 1<<18,
 	// which take 4 MiB if there are as many. Of a file beyond it each link counts
