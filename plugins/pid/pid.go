@@ -3,6 +3,7 @@ package pid
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -65,7 +66,11 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	fs := nodefs.FS{Root: facts.RootDir}
 	names, namesErr := nodefs.NewCgroupNames(facts.CgroupRoot, facts.CgroupDriver)
 	hierarchy, hierarchyErr := fs.PIDsHierarchy()
-	if err := errors.Join(fs.CheckPIDNamespace(c.NestedNode), namesErr, hierarchyErr); err != nil {
+	namespaceErr := fs.CheckPIDNamespace(c.NestedNode)
+	if errors.Is(namespaceErr, nodefs.ErrNestedPIDNamespace) {
+		namespaceErr = fmt.Errorf("%w, or set config.nestedNode if the node is a container itself (kind, LXC)", namespaceErr)
+	}
+	if err := errors.Join(namespaceErr, namesErr, hierarchyErr); err != nil {
 		return err
 	}
 	p.turnTo(&node{gauge: fs.PIDs(), pods: hierarchy.PodTasks(names)})

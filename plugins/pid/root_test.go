@@ -175,7 +175,7 @@ func TestInAPIDNamespaceOfItsOwnItRefuses(t *testing.T) {
 		want string
 	}{
 		"with the machine's /proc": {nil, "a pid namespace of its own"},
-		"with its own /proc":       {[]string{"--mount-proc"}, "not in the pid namespace of the machine"},
+		"with its own /proc":       {[]string{"--mount-proc"}, "or set config.nestedNode"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"--pid", "--fork", "--mount"}, c.args...)

@@ -11,17 +11,19 @@ import (
 // number is fixed (include/linux/proc_ns.h, PROC_PID_INIT_INO).
 const initialPIDNamespace = "pid:[4026531836]"
 
-var (
-	errOwnPIDNamespace  = errors.New("this process has a pid namespace of its own, whose limits are not the node's: give it the host's (hostPID: true)")
-	errNotInitNamespace = errors.New("this process is not in the pid namespace of the machine: give it the host's (hostPID: true)")
-)
+// ErrNestedPIDNamespace says that the pid namespace is not the machine's first
+// one, which is right on a nested node only.
+var ErrNestedPIDNamespace = errors.New("this process is not in the pid namespace of the machine: give it the host's (hostPID: true)")
+
+var errOwnPIDNamespace = errors.New("this process has a pid namespace of its own, whose limits are not the node's: give it the host's (hostPID: true)")
 
 // CheckPIDNamespace says whether this process shares the pid namespace of the
 // node below the root. If not, kernel.pid_max reads as that of its container.
 //
 // Where the root is a mount of the node's, its /proc tells. The root "/" shows a
-// process its own namespace only, which must be the machine's first one then; a
-// node that is a container itself (kind, LXC) has none such and is nested.
+// process its own namespace only, which must be the machine's first one then (else
+// ErrNestedPIDNamespace); a node that is a container itself (kind, LXC) has no
+// process there and is nested.
 func (f FS) CheckPIDNamespace(nested bool) error {
 	status, err := f.Open("/proc/self/status")
 	if errors.Is(err, ErrGone) {
@@ -54,7 +56,7 @@ func (f FS) CheckPIDNamespace(nested bool) error {
 
 func checkInitialPIDNamespace(name string) error {
 	if name != initialPIDNamespace {
-		return fmt.Errorf("pid namespace: %s, want %s: %w", name, initialPIDNamespace, errNotInitNamespace)
+		return fmt.Errorf("pid namespace: %s, want %s: %w", name, initialPIDNamespace, ErrNestedPIDNamespace)
 	}
 	return nil
 }
