@@ -2,19 +2,25 @@ package disk
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+var errNotConfigured = errors.New("not configured yet: Configure comes first")
+
 // New returns the disk plugin.
-func New() sdk.Plugin {
-	p := new(plugin)
+func New(options ...Option) sdk.Plugin {
+	p := &plugin{signals: signals()}
+	for _, o := range options {
+		o(p)
+	}
 	return sdk.Plugin{
 		Name:       "disk",
 		Version:    "1",
-		Signals:    signals(),
+		Signals:    p.signals,
 		OwnsLayout: true,
 		Configurer: sdk.Configure(p.configure),
 		Observer:   p,
@@ -24,42 +30,40 @@ func New() sdk.Plugin {
 	}
 }
 
-// plugin is what the capabilities share.
+// plugin is what the capabilities share. Each call takes the node as configured
+// when it begins and stays with it.
 type plugin struct {
-	summary.Switch // measures as it is
+	current atomic.Pointer[node]
+
+	// What options have made of it.
+	signals   []eviction.SignalSpec
+	observers []observer
+	steps     []Step
 }
 
-// config is the plugin's own configuration: there is none, so that any field in
-// it is an error.
-type config struct{}
-
-func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, _ config) error {
-	return p.Configure(facts)
+// take returns the node in force. release it when the call has ended.
+func (p *plugin) take() (n *node, release func(), err error) {
+	for {
+		n := p.current.Load()
+		if n == nil {
+			return nil, nil, errNotConfigured
+		}
+		if n.hold() {
+			return n, n.release, nil
+		}
+		// Another configuration has just taken over.
+	}
 }
 
-// Observe implements eviction.Observer. The layout is told even if there is no
-// summary, since a pass begins with it.
-func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	source, err := p.Source()
+// Measure implements eviction.Measurer.
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	n, release, err := p.take()
 	if err != nil {
-		return eviction.ObserveReply{}, err
+		return err
 	}
-	layout, err := source.Layout(ctx, req.Pass, req.View)
-	if err != nil {
-		return eviction.ObserveReply{}, err
+	defer release()
+	if n.summary != nil {
+		return n.summary.Measure(ctx, req, emit)
 	}
-	reply, err := source.Observe(ctx, req)
-	if err != nil {
-		reply = unknown(req.Signals, err)
-	}
-	reply.Layout = layout.Report
-	return reply, nil
-}
-
-func unknown(signals []eviction.Signal, why error) eviction.ObserveReply {
-	observations := make([]eviction.Observation, len(signals))
-	for i, s := range signals {
-		observations[i] = eviction.Observation{Signal: s, State: eviction.Unknown, Err: why.Error()}
-	}
-	return eviction.ObserveReply{Observations: observations}
+	return n.meter.Measure(ctx, req, emit)
 }

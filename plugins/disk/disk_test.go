@@ -173,9 +173,8 @@ func TestWhatItCannotDoItRefuses(t *testing.T) {
 	if _, err := observe(t, p); err == nil || !strings.Contains(err.Error(), "not configured") {
 		t.Errorf("error is %v, want not configured", err)
 	}
-	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{})
-	if err == nil || !strings.Contains(err.Error(), "needs source: summary") {
-		t.Errorf("configure: error is %v, want what it needs", err)
+	if err := p.Measurer.Measure(t.Context(), eviction.MeasureRequest{}, nil); err == nil || !strings.Contains(err.Error(), "not configured") {
+		t.Errorf("error is %v, want not configured", err)
 	}
 	reclaim := eviction.ReclaimRequest{Signal: eviction.NodeFsAvailable, Step: disk.ImageGC}
 	if _, err := p.Reclaimer.Reclaim(t.Context(), reclaim, nil); err == nil || !strings.Contains(err.Error(), "not configured") {
@@ -184,5 +183,31 @@ func TestWhatItCannotDoItRefuses(t *testing.T) {
 	p = serving(t, summarytest.Answer{Summary: node, Layout: "shared"})
 	if _, err := p.Reclaimer.Reclaim(t.Context(), reclaim, nil); err == nil || !strings.Contains(err.Error(), "reclaim image-gc: nothing can be freed") {
 		t.Errorf("reclaim: error is %v, want a refusal", err)
+	}
+	reclaim.Step = "defrag"
+	if _, err := p.Reclaimer.Reclaim(t.Context(), reclaim, nil); err == nil || !strings.Contains(err.Error(), "no such step") {
+		t.Errorf("reclaim: error is %v, want no such step", err)
+	}
+}
+
+func TestAllThatIsWrongWithAConfigurationIsSaidAtOnce(t *testing.T) {
+	for config, want := range map[string][]string{
+		`{"sourc":"summary","walk":{"deep":1}}`:                                                   {`unknown field "sourc"`, `unknown field "walk.deep"`},
+		`{"imageMinimumGCAge":"-1s","minAge":"-2s","walk":{"parallel":-1,"entriesPerMeasure":5}}`: {"config: imageMinimumGCAge is -1s", "config: minAge is -2s", "config: walk.parallel is -1", "config: walk.entriesPerMeasure is 5"},
+		`{"imageMinimumGCAge":"soon"}`:                                                            {`duration "soon"`},
+	} {
+		// It is said with a summary, too: the source is easily changed.
+		for _, facts := range []eviction.NodeFacts{{SummarySocket: "/s"}, {RuntimeEndpoint: "unix:///cri"}} {
+			err := disk.New().Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: facts, Config: []byte(config)})
+			for _, part := range want {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: error is %v, want %q in it", config, err, part)
+				}
+			}
+		}
+	}
+	err := disk.New().Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: eviction.NodeFacts{RuntimeEndpoint: "tcp://1.2.3.4"}})
+	if err == nil || !strings.Contains(err.Error(), "runtime endpoint") {
+		t.Errorf("error is %v, want the endpoint", err)
 	}
 }

@@ -1,9 +1,15 @@
 // Package disk is the plugin for nodefs.*, imagefs.* and containerfs.*: it
-// reports the layout of the node's filesystems, observes and measures them,
-// ranks by the kubelet's rule and names the steps of node-level reclaim. Its
-// figures come from the kubelet's stats summary, which the host serves on a
-// private socket; it has no source of its own, and nothing to free.
+// reports the layout of the node's filesystems, observes them, measures what pods
+// take of them, ranks by the kubelet's rule and frees what nobody uses any more.
 //
-// It can be served as it is (cmd/disk) or taken apart: the plugin is a value, and
-// a vendor may replace or clear a field of it.
+// Its figures come from the node's filesystems, the pods' directories and the
+// container runtime, or from the kubelet's stats summary if the host serves one;
+// then there is nothing to free, since a summary is only read.
+//
+// It can be served as it is (cmd/disk) or be a part of a vendor's plugin. The
+// plugin is a value: each field can be replaced, cleared or wrapped, and what is
+// left goes on to work. WithStep and WithObserver do what would else be copied
+// from vendor to vendor: they add a step of reclaim, and have some of the signals
+// observed by somebody else. The examples show both, and how a vendor's
+// configuration is put beside this one's.
 package disk

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -37,11 +38,37 @@ func steps(containers, images []eviction.Layout) []eviction.ReclaimStep {
 	return []eviction.ReclaimStep{{Name: ContainerGC, Layouts: containers}, {Name: ImageGC, Layouts: images}}
 }
 
-// Reclaim implements eviction.Reclaimer. A summary is only read, so each step is
-// refused: the program that embeds the host and gives the summary stands in.
-func (p *plugin) Reclaim(_ context.Context, req eviction.ReclaimRequest, _ func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	if _, err := p.Source(); err != nil {
+// Reclaim implements eviction.Reclaimer.
+func (p *plugin) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	n, release, err := p.take()
+	if err != nil {
 		return eviction.Reclaimed{}, fmt.Errorf("reclaim %s: %w", req.Step, err)
 	}
-	return eviction.Reclaimed{}, fmt.Errorf("reclaim %s: nothing can be freed with source: summary; the embedding program's own function has to stand in", req.Step)
+	defer release()
+	if progress == nil {
+		progress = func(eviction.Reclaimed) {}
+	}
+	freed, err := p.run(ctx, n, req, progress)
+	if err != nil {
+		err = fmt.Errorf("reclaim %s: %w", req.Step, err)
+	}
+	return freed, err
+}
+
+func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	for _, s := range p.steps {
+		if s.Name == req.Step {
+			return s.Run(ctx, req, progress)
+		}
+	}
+	switch {
+	case req.Step != ContainerGC && req.Step != ImageGC:
+		return eviction.Reclaimed{}, fmt.Errorf("there is no such step, want %s or %s", ContainerGC, ImageGC)
+	case n.summary != nil:
+		return eviction.Reclaimed{}, errors.New("nothing can be freed with source: summary; the embedding program's own function has to stand in")
+	case req.Step == ContainerGC:
+		return n.collector.Containers(ctx, req.Pods, req.AllSourcesReady, progress)
+	default:
+		return n.collector.Images(ctx, progress)
+	}
 }

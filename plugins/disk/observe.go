@@ -1,0 +1,97 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// An observer observes signals in this plugin's place.
+type observer struct {
+	eviction.Observer
+	signals []eviction.Signal
+}
+
+// Observe implements eviction.Observer. The layout is told even if there are no
+// figures, since a pass begins with it.
+func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	n, release, err := p.take()
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	defer release()
+	var wait sync.WaitGroup
+	others := make([][]eviction.Observation, len(p.observers))
+	for i, o := range p.observers {
+		wait.Go(func() { others[i] = o.observe(ctx, req) })
+	}
+	own := req
+	own.Signals = slices.DeleteFunc(slices.Clone(req.Signals), p.isOthers)
+	reply, err := n.observe(ctx, own)
+	wait.Wait()
+	if len(p.observers) == 0 {
+		return reply, err
+	}
+	if err != nil { // of its own signals: the others' figures are there
+		reply.Observations = unknown(own.Signals, err)
+	}
+	reply.Observations = slices.Concat(append(others, reply.Observations)...)
+	return reply, nil
+}
+
+// isOthers reports whether a signal is observed by somebody else.
+func (p *plugin) isOthers(s eviction.Signal) bool {
+	return slices.ContainsFunc(p.observers, func(o observer) bool { return slices.Contains(o.signals, s) })
+}
+
+// observe asks for those signals of req that are its own. The layout that it may
+// report is not believed.
+func (o observer) observe(ctx context.Context, req eviction.ObserveRequest) []eviction.Observation {
+	mine := req
+	mine.Signals = slices.DeleteFunc(slices.Clone(req.Signals), func(s eviction.Signal) bool { return !slices.Contains(o.signals, s) })
+	if len(mine.Signals) == 0 {
+		return nil
+	}
+	reply, err := o.Observe(ctx, mine)
+	if err != nil {
+		return unknown(mine.Signals, err)
+	}
+	return slices.DeleteFunc(slices.Clone(reply.Observations), func(s eviction.Observation) bool { return !slices.Contains(mine.Signals, s.Signal) })
+}
+
+func (n *node) observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	if n.summary != nil {
+		return n.observeSummary(ctx, req)
+	}
+	n.detect(ctx)
+	n.meter.Tidy()
+	observations, layout, err := n.filesystems.Observe(ctx, req.Signals)
+	if err != nil {
+		return eviction.ObserveReply{}, fmt.Errorf("observe filesystems: %w", err)
+	}
+	return eviction.ObserveReply{Observations: observations, Layout: &layout}, nil
+}
+
+func (n *node) observeSummary(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	layout, err := n.summary.Layout(ctx, req.Pass, req.View)
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	reply, err := n.summary.Observe(ctx, req)
+	if err != nil {
+		reply.Observations = unknown(req.Signals, err)
+	}
+	reply.Layout = layout.Report
+	return reply, nil
+}
+
+func unknown(signals []eviction.Signal, why error) []eviction.Observation {
+	observations := make([]eviction.Observation, len(signals))
+	for i, s := range signals {
+		observations[i] = eviction.Observation{Signal: s, State: eviction.Unknown, Err: why.Error()}
+	}
+	return observations
+}
