@@ -20,6 +20,7 @@ import (
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/uml"
 )
 
 // hogArg makes this binary a process that uses memory.
@@ -27,35 +28,14 @@ const hogArg = "hog"
 
 const mib = 1 << 20
 
-// TestMain is the guest's init when it is process 1 of one.
+// TestMain is the guest's init, and its hog.
 func TestMain(m *testing.M) {
-	switch {
-	case len(os.Args) == 3 && os.Args[1] == hogArg:
+	if len(os.Args) == 3 && os.Args[1] == hogArg {
 		hog(os.Args[2])
-	case os.Getpid() == 1 && os.Args[0] == "/init":
-		beInit()
-	default:
-		os.Exit(m.Run())
+		return
 	}
-}
-
-// beInit runs the guest's tests and halts the machine.
-func beInit() {
-	for _, m := range [][3]string{{"proc", "/proc", "proc"}, {"sysfs", "/sys", "sysfs"}, {"cgroup2", "/sys/fs/cgroup", "cgroup2"}, {"tmpfs", "/tmp", "tmpfs"}} {
-		if err := unix.Mount(m[0], m[1], m[2], 0, ""); err != nil {
-			fmt.Println("guest: mount", m[1], err)
-		}
-	}
-	tests := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=60s", "-test.run=^TestGuest")
-	tests.Env = []string{"PATH=/", "EVICTD_TEST_GUEST=1", "TMPDIR=/tmp"}
-	tests.Stdout, tests.Stderr = os.Stdout, os.Stdout
-	if err := tests.Run(); err != nil {
-		fmt.Println("guest:", err)
-	} else {
-		fmt.Println(passed)
-	}
-	unix.Sync()
-	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) // no one is left to tell
+	uml.Main(uml.Mount{Source: "cgroup2", Target: cgroups, Type: "cgroup2"})
+	os.Exit(m.Run())
 }
 
 // hog touches so many MiB when it reads a line, and says so.
@@ -78,13 +58,6 @@ func hog(mibs string) {
 	}
 	fmt.Println("done")
 	_, _ = in.ReadString('\n') // until the test ends it
-}
-
-func inGuest(t *testing.T) {
-	t.Helper()
-	if os.Getenv("EVICTD_TEST_GUEST") != "1" {
-		t.Skip("runs inside the guest of TestMemoryPluginOnVersion2")
-	}
 }
 
 const (
@@ -136,7 +109,7 @@ func (d driver) configured(t *testing.T) sdk.Plugin {
 }
 
 func TestGuestPodsAndNode(t *testing.T) {
-	inGuest(t)
+	uml.In(t)
 	for _, d := range drivers {
 		t.Run(d.name, func(t *testing.T) {
 			d.makePod(t)
@@ -181,7 +154,7 @@ func TestGuestPodsAndNode(t *testing.T) {
 }
 
 func TestGuestWatch(t *testing.T) {
-	inGuest(t)
+	uml.In(t)
 	for _, d := range drivers {
 		t.Run(d.name, func(t *testing.T) {
 			d.makePod(t)

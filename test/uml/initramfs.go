@@ -1,4 +1,4 @@
-package cgroupv2
+package uml
 
 import (
 	"bytes"
@@ -7,9 +7,11 @@ import (
 
 // Modes of the entries of an initramfs.
 const (
-	modeDir        = 0o040755
-	modeExecutable = 0o100755
-	modeCharDevice = 0o020600
+	modeDir         = 0o040755
+	modeFile        = 0o100644
+	modeExecutable  = 0o100755
+	modeCharDevice  = 0o020600
+	modeBlockDevice = 0o060600
 )
 
 // entry is one file of an initramfs.

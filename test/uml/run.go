@@ -1,0 +1,143 @@
+package uml
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	kernel = "linux.uml"
+	// passed is what the guest prints last when all its tests have passed.
+	passed = "guest: all passed"
+)
+
+// A Machine is what the guest has besides its kernel and the tests.
+type Machine struct {
+	// Disks are images on this machine: /dev/ubda, /dev/ubdb and so on. The guest
+	// writes to them.
+	Disks []string
+	// Files are put into the guest's root directory, by name.
+	Files map[string][]byte
+}
+
+// Run runs the guest tests of the package in the current directory and fails
+// unless all pass. Without EVICTD_TEST_ROOT=1 it skips.
+func Run(t *testing.T, m Machine) {
+	t.Helper()
+	Require(t)
+	dir := t.TempDir()
+	console := m.run(t, dir, m.makeInitramfs(t, dir))
+	t.Logf("console of the guest:\n%s", console)
+	if !strings.Contains(console, passed) {
+		t.Errorf("the guest did not print %q", passed)
+	}
+}
+
+// Require skips without EVICTD_TEST_ROOT=1, and fails without User-Mode Linux.
+func Require(t *testing.T) {
+	t.Helper()
+	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
+		t.Skip("needs User-Mode Linux: run make test")
+	}
+	if _, err := exec.LookPath(kernel); err != nil {
+		t.Fatalf("%s is missing: install the Debian package user-mode-linux", kernel)
+	}
+}
+
+// Module reads a module of the guest's kernel, such as "fs/quota/quota_v2.ko".
+func Module(t *testing.T, name string) []byte {
+	t.Helper()
+	release, err := exec.CommandContext(t.Context(), kernel, "--version").Output()
+	if err != nil {
+		t.Fatalf("%s --version: %v", kernel, err)
+	}
+	content, err := os.ReadFile(filepath.Join("/usr/lib/uml/modules", strings.TrimSpace(string(release)), "kernel", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// makeInitramfs packs a static build of the tests of the package in the current
+// directory as the guest's only program.
+func (m Machine) makeInitramfs(t *testing.T, dir string) string {
+	t.Helper()
+	binary := filepath.Join(dir, "guest.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the guest: %v\n%s", err, out)
+	}
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := []entry{
+		{name: "dev", mode: modeDir},
+		{name: "dev/console", mode: modeCharDevice, major: 5, minor: 1},
+		{name: "dev/null", mode: modeCharDevice, major: 1, minor: 3},
+		{name: "proc", mode: modeDir},
+		{name: "sys", mode: modeDir},
+		{name: "tmp", mode: modeDir},
+		{name: "init", mode: modeExecutable, content: content},
+	}
+	for i := range m.Disks { // 16 minors each, for partitions
+		entries = append(entries, entry{name: fmt.Sprintf("dev/ubd%c", 'a'+i), mode: modeBlockDevice, major: 98, minor: 16 * i})
+	}
+	for name, content := range m.Files {
+		entries = append(entries, entry{name: name, mode: modeFile, content: content})
+	}
+	initramfs := filepath.Join(dir, "initramfs.cpio")
+	if err := os.WriteFile(initramfs, archive(entries...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return initramfs
+}
+
+// run runs User-Mode Linux until it halts and returns what it printed.
+func (m Machine) run(t *testing.T, dir, initramfs string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	args := []string{"mem=256M", "initrd=" + initramfs, "rdinit=/init", "con=null", "con0=null,fd:1", "con1=null", "uml_dir=" + dir, "quiet"}
+	for i, disk := range m.Disks {
+		args = append(args, fmt.Sprintf("ubd%d=%s", i, disk))
+	}
+	var console bytes.Buffer
+	cmd := exec.CommandContext(ctx, kernel, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir))
+	cmd.Stdout, cmd.Stderr = &console, &console
+	// It is several processes; they end together.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if killErr := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killErr != nil && !errors.Is(killErr, syscall.ESRCH) {
+		t.Errorf("end User-Mode Linux: %v", killErr)
+	}
+	if err != nil {
+		// Its exit status says nothing of the guest's tests.
+		t.Logf("User-Mode Linux ended with %v", err)
+	}
+	return console.String()
+}
+
+// memoryDir is where User-Mode Linux keeps the guest's memory.
+func memoryDir(otherwise string) string {
+	if stat, err := os.Stat("/dev/shm"); err == nil && stat.IsDir() {
+		return "/dev/shm"
+	}
+	return otherwise
+}
