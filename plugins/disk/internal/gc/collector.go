@@ -91,9 +91,10 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 		return eviction.Reclaimed{}, err
 	}
 	defer func() { <-c.turn }()
+	now := c.now()
 	g := containerGC{
 		step: newStep(c.client, progress), settings: c.inForce(), podLogsDir: c.podLogsDir,
-		now: c.now(), pods: newPodStates(pods, allSourcesReady, c.now().Add(-hearsay)),
+		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-hearsay)),
 	}
 	g.run(ctx)
 	return g.result(ctx)

@@ -128,7 +128,7 @@ func TestItTellsWhatItFreed(t *testing.T) {
 		t.Errorf("progress %+v, want growing figures after each removal", n.progress)
 	}
 	freed, err = n.containers(t, true, is("p", eviction.PodActive))
-	if want := (eviction.Reclaimed{Message: "nothing to remove"}); freed != want || err != nil {
+	if want := (eviction.Reclaimed{Message: "removed nothing"}); freed != want || err != nil {
 		t.Errorf("again: %+v, %v, want %+v", freed, err, want)
 	}
 }

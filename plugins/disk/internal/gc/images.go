@@ -20,8 +20,13 @@ type imageRecord struct {
 	lastUsed      time.Time // zero if never
 }
 
-// Detect looks at the images once and notes which are new and which are used.
+// Detect looks at the images once and notes which are new and which are used. It
+// waits for a GC that runs, which looks itself and would be forgotten.
 func (c *Collector) Detect(ctx context.Context) error {
+	if err := c.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer func() { <-c.turn }()
 	_, err := c.detect(ctx, c.now())
 	return err
 }

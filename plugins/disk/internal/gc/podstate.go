@@ -58,7 +58,7 @@ func (p *podStates) note(uid string, running bool, createdNanos int64) {
 // (ShouldPodRuntimeBeRemoved, which includes ShouldPodContentBeRemoved).
 func (p *podStates) runtimeMayGo(uid string) bool {
 	if state, ok := p.known[uid]; ok {
-		return state != eviction.PodActive
+		return state == eviction.PodTerminated || state == eviction.PodEvicted || state == eviction.PodDeleted
 	}
 	return p.missing(uid)
 }
