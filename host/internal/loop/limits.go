@@ -3,16 +3,29 @@ package loop
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+const (
+	// limitPause is how long the next check of limits waits, in durations of the
+	// last one: they take a twentieth of the time at most, however many files there
+	// are to be looked at.
+	limitPause = 19
+	// mostLimitPause is how long it waits at most. The kubelet's figures of volumes
+	// are as old (volumeStatsAggPeriod).
+	mostLimitPause = time.Minute
+)
+
 // limits checks pods against their own limits on local storage.
 type limits struct {
-	// checking: pods are being measured beside the loop.
+	// checking: pods are being measured beside the loop. The next check is not
+	// before next.
 	checking bool
+	next     time.Time
 
 	mu sync.Mutex
 	// has remembers, by API object, which active pods have such limits at all.
@@ -29,7 +42,8 @@ type storageUse struct {
 
 // checkLimits has pods evicted that are over a limit of their own. It reports
 // whether one was, which is a pass's whole action then; when the pass does not
-// wait, pods are measured beside the loop and it never is.
+// wait, pods are measured beside the loop and it never is, and passes are left out
+// if that takes long.
 func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 	if !l.Settings.LocalStorageLimits || !p.look.full || l.filesystems.layout == 0 || len(p.roster.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
@@ -42,7 +56,7 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 		use := l.measureStorage(ctx, p.roster, p.at, l.limited(snapshot))
 		return l.enforceLimits(ctx, p, use)
 	}
-	if l.limits.checking {
+	if l.limits.checking || time.Now().Before(l.limits.next) {
 		return false
 	}
 	l.limits.checking = true
@@ -50,9 +64,14 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 	l.beside(ctx, func() func() {
 		roster := l.Pin()
 		defer roster.Release()
+		began := time.Now()
 		use := l.storageUse(ctx, roster, at)
+		took := time.Since(began)
 		return func() {
 			l.limits.checking = false
+			if l.Settings.Pacing != PacingKubelet {
+				l.limits.next = time.Now().Add(min(limitPause*took, mostLimitPause))
+			}
 			later := l.newPass(look{})
 			defer later.end()
 			l.enforceLimits(ctx, later, use)

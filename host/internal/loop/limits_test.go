@@ -1,0 +1,171 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A gauge measures in a disk's place, and counts.
+type gauge struct {
+	*disk
+	looks int
+	// knows are the only pods that it has an answer for, nil for all; fails is what
+	// it says after that.
+	knows []string
+	fails error
+	// hangs: it never says what is in a pod.
+	hangs bool
+}
+
+// addGauge gives the node a disk plugin with a gauge.
+func (n *node) addGauge() *gauge {
+	g := &gauge{disk: n.addDisk()}
+	n.providers[len(n.providers)-1].Plugin.Measurer = g
+	return g
+}
+
+// Measure implements eviction.Measurer.
+func (g *gauge) Measure(ctx context.Context, r eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	if g.hangs && r.Detail == eviction.DetailContainers {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	g.mu.Lock()
+	g.looks++
+	knows, fails := g.knows, g.fails
+	g.mu.Unlock()
+	if knows != nil {
+		r.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(p eviction.Pod) bool { return !slices.Contains(knows, p.UID) })
+	}
+	if err := g.disk.Measure(ctx, r, emit); err != nil {
+		return err
+	}
+	return fails
+}
+
+func (g *gauge) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.looks
+}
+
+// Passes come each ten seconds. However long it takes to look, looking takes a
+// twentieth of the time, and limits are looked at once in little more than a minute.
+func TestLimitsCostNoMoreThanATwentiethOfTheTime(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration
+		want  int // looks in ten minutes
+	}{
+		{0, 60},
+		{500 * time.Millisecond, 60},
+		{time.Second, 30},
+		{5 * time.Second, 9}, // 66 s and the pass that follows
+	} {
+		t.Run(c.takes.String(), func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				g := n.addGauge()
+				g.measures = c.takes
+				n.limitVolume(g.disk, "small", 10*mi, mi)
+				s := diskSettings(t, hardDisk("10Gi"))
+				n.run(s, rundir.State{})
+				n.after(10*time.Minute - time.Millisecond)
+				if got := g.count(); got != c.want {
+					t.Errorf("looked %d times in ten minutes, want %d", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestLimitsAreCheckedInEachPassAsInTheKubelet(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.measures = 5 * time.Second
+		n.limitVolume(g.disk, "small", 10*mi, mi)
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.Pacing = PacingKubelet
+		n.run(s, rundir.State{})
+		n.after(10*time.Minute - time.Millisecond)
+		if got := g.count(); got != 60 {
+			t.Errorf("looked %d times in ten minutes, want 60", got)
+		}
+	})
+}
+
+func TestLimitsWaitForTheRuntimeToComeBack(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.knows, g.fails = []string{}, errors.New("runtime is down")
+		n.limitVolume(g.disk, "small", 10*mi, 11*mi)
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(25 * time.Second)
+		wantStory(t, n)
+		g.mu.Lock()
+		g.knows, g.fails = nil, nil
+		g.mu.Unlock()
+		n.after(10 * time.Second)
+		wantStory(t, n, "30s journal small", "30s event Evicted small", "30s kill small grace 1", "30s gone small")
+	})
+}
+
+// What could be measured counts although the call failed: a pod whose limit is on
+// a volume needs no runtime.
+func TestLimitsOfThePodsThatCouldBeMeasured(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.knows, g.fails = []string{"uid-small"}, errors.New("runtime is down")
+		n.limitVolume(g.disk, "small", 10*mi, 11*mi)
+		n.limitVolume(g.disk, "big", 10*mi, 11*mi)
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(5 * time.Second)
+		wantStory(t, n, "0s journal small", "0s event Evicted small", "0s kill small grace 1", "0s gone small")
+	})
+}
+
+// The runtime goes away between two passes: the last figures rank, so that the pod
+// that takes the most is still the first to go.
+func TestWithoutTheRuntimeTheLastFiguresRankForTheDisk(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.volumes["uid-big"] = 20 * gi // of small nothing is known that would have it go
+		n.dies["uid-big"], n.stuck = time.Hour, true
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		g.set(5 * gi)
+		n.after(10 * time.Second)
+		g.mu.Lock()
+		g.knows, g.fails = []string{}, errors.New("runtime is down")
+		g.mu.Unlock()
+		n.after(time.Minute) // big is given up after half of it
+		wantKills(t, n, "8s kill big grace 1", "58s kill big grace 1")
+	})
+}
+
+func wantKills(t *testing.T, n *node, want ...string) {
+	t.Helper()
+	got := slices.DeleteFunc(n.story(), func(s string) bool { return !strings.Contains(s, " kill ") })
+	if !slices.Equal(got, want) {
+		t.Errorf("kills %q, want %q", got, want)
+	}
+}
+
+// The look at the victim's containers is for the message alone.
+func TestAVictimThatCannotBeLookedIntoGoesAllTheSame(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.hangs = true
+		g.volumes["uid-big"] = 10 * gi
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		g.set(5 * gi)
+		n.after(8400 * time.Millisecond)
+		wantKills(t, n, "8.25s kill big grace 1")
+	})
+}
