@@ -146,6 +146,7 @@ func (l *Loop) onReport(r report) {
 	case f.record.DryRun:
 	case r.finished:
 		f.record.State = StateFinished
+		l.evicted[r.uid] = true
 		l.Log.Info("pod finished", "pod", pod.String(), "uid", r.uid, "tookSeconds", r.took.Seconds())
 	default:
 		f.record.State = StateGivenUp

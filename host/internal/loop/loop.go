@@ -52,6 +52,7 @@ type Loop struct {
 	everObserved map[eviction.Signal]bool
 	saved        savedConditions
 	flights      map[string]*flight
+	evicted      map[string]bool // victims that are gone, by uid, as long as they have left something behind
 	history      []*Eviction
 	working      sync.WaitGroup
 	killing      sync.WaitGroup
@@ -81,6 +82,7 @@ func New(o Options) *Loop {
 		unobserved:   map[eviction.Signal]bool{},
 		everObserved: map[eviction.Signal]bool{},
 		flights:      map[string]*flight{},
+		evicted:      map[string]bool{},
 	}
 	l.state = policy.Restore(o.Restored.Conditions)
 	l.derive()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
@@ -225,6 +226,7 @@ func (l *Loop) reclaimRequest(ctx context.Context, p *pass, c *cleaning) evictio
 	if err != nil {
 		return req
 	}
+	req.AllSourcesReady = snapshot.Complete
 	for _, pod := range snapshot.Pods {
 		state := eviction.PodActive
 		if _, dying := l.flights[pod.Row.UID]; dying {
@@ -232,5 +234,24 @@ func (l *Loop) reclaimRequest(ctx context.Context, p *pass, c *cleaning) evictio
 		}
 		req.Pods = append(req.Pods, eviction.PodPhase{UID: pod.Row.UID, State: state})
 	}
+	for _, pod := range snapshot.Ended {
+		if l.evicted[pod.UID] && pod.State != eviction.PodDeleted {
+			pod.State = eviction.PodEvicted
+		}
+		req.Pods = append(req.Pods, eviction.PodPhase{UID: pod.UID, State: pod.State})
+	}
+	l.forgetEvicted(snapshot)
 	return req
+}
+
+// forgetEvicted forgets victims of which nothing is left. One that runs again is
+// its owner's decision, and what ends next is no victim any more.
+func (l *Loop) forgetEvicted(s pods.Snapshot) {
+	left := make(map[string]bool, len(l.evicted))
+	for _, pod := range s.Ended {
+		if l.evicted[pod.UID] {
+			left[pod.UID] = true
+		}
+	}
+	l.evicted = left
 }

@@ -18,6 +18,10 @@ const listTimeout = 10 * time.Second
 type CRI struct {
 	client    runtimeapi.RuntimeServiceClient
 	manifests *Manifests
+
+	mu sync.Mutex
+	// seen are the pods that have a manifest, or had one and have something left.
+	seen map[string]bool
 }
 
 // NewCRI returns the pod source that asks client for pods and looks for what
@@ -52,6 +56,7 @@ func (c *CRI) Active(ctx context.Context) (Snapshot, error) {
 		}
 		out.Pods = append(out.Pods, pod)
 	}
+	out.Ended, out.Complete = c.ended(listed, groups, manifests), complete(out.Pods, out.Problems)
 	return out, nil
 }
 

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -197,4 +198,66 @@ func TestProbe(t *testing.T) {
 			t.Errorf("a runtime that hangs: %v after %v, want an error after %v", err, time.Since(started), probeTimeout)
 		}
 	})
+}
+
+func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
+	dir := t.TempDir()
+	s := fakecri.New()
+	for _, name := range []string{"runs", "once", "again", "deleted", "strange"} {
+		p := fakecri.Pod{UID: name, Namespace: "ns", Name: name, NotReady: true, Containers: []fakecri.Container{{Name: "c", Exited: true}}}
+		if name == "runs" {
+			p.NotReady, p.Containers[0].Exited = false, false
+		}
+		s.Add(p)
+	}
+	put(t, dir, "runs.yaml", podYAML("runs", "runs"))
+	put(t, dir, "once.yaml", podYAML("once", "once", "spec: {restartPolicy: Never}"))
+	put(t, dir, "again.yaml", podYAML("again", "again"))
+	put(t, dir, "deleted.yaml", podYAML("deleted", "deleted"))
+	put(t, dir, "not-yet.yaml", podYAML("not-yet", "not-yet"))
+	source := NewCRI(s.Client(), NewManifests(dir))
+	look := func() Snapshot {
+		t.Helper()
+		got, err := source.Active(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	look()
+	if err := os.Remove(filepath.Join(dir, "deleted.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	want := []Ended{{"once", eviction.PodTerminated}, {"again", eviction.PodActive}, {"deleted", eviction.PodDeleted}}
+	for range 2 { // what is left of a deleted pod may take several steps to go
+		if diff := cmp.Diff(want, look().Ended); diff != "" {
+			t.Errorf("a pod whose manifest was never seen is somebody else's (-want +got):\n%s", diff)
+		}
+	}
+	s.Remove("deleted")
+	if diff := cmp.Diff(want[:2], look().Ended); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestManifestsAreCompleteWhenEverythingThatRunsHasOne(t *testing.T) {
+	dir := t.TempDir()
+	s := fakecri.New()
+	check := func(when string, want bool) {
+		t.Helper()
+		if got := active(t, s, dir).Complete; got != want {
+			t.Errorf("%s: complete is %v, want %v", when, got, want)
+		}
+	}
+	check("without pods", false)
+	s.Add(fakecri.Pod{UID: "ours", Namespace: "default", Name: "ours"})
+	put(t, dir, "ours.yaml", podYAML("ours", "ours"))
+	check("with a manifest for every pod", true)
+	put(t, dir, "broken.yaml", "kind: Pod\nspec: [")
+	check("with a manifest that nobody can read", false)
+	if err := os.Remove(filepath.Join(dir, "broken.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	s.Add(fakecri.Pod{UID: "theirs", Namespace: "ns", Name: "theirs"})
+	check("with somebody else's pod", false)
 }

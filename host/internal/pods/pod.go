@@ -33,6 +33,10 @@ func (p Pod) String() string { return p.Row.Namespace + "/" + p.Row.Name }
 type Snapshot struct {
 	Pods     []Pod
 	Problems []Problem
+	// Ended are pods that do not run and have left something behind.
+	Ended []Ended
+	// Complete: a pod that is neither in Pods nor in Ended does not exist.
+	Complete bool
 }
 
 // A Problem is what is wrong with a manifest. Others are not affected.
