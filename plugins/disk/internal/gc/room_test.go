@@ -1,0 +1,52 @@
+package gc_test
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/plugins/disk/internal/gc"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+// A runtime says that a layer is gone before its space is free. Container GC waits
+// for the space, but not for ever: others may use it up as it comes.
+func TestItWaitsForTheSpaceOfRemovedLayers(t *testing.T) {
+	for name, c := range map[string]struct {
+		layerBytes uint64
+		want       time.Duration
+	}{
+		"nothing was removed":      {0, 0},
+		"more than will ever come": {1 << 60, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, gc.Settings{})
+				fs := []*runtimeapi.FilesystemUsage{
+					{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}},
+					{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: filepath.Join(dir, "..")}}, // the same filesystem counts once
+					{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: filepath.Join(dir, "gone")}},
+				}
+				n.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: fs[:1], ContainerFilesystems: fs[1:]})
+				if c.layerBytes > 0 {
+					n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{
+						{Name: "a", Exited: true, LayerBytes: c.layerBytes}, {Name: "a", Exited: true},
+					}})
+				}
+				started := time.Now()
+				freed, err := n.containers(t, true, is("p", eviction.PodActive))
+				if took := time.Since(started); err != nil || took != c.want {
+					t.Errorf("took %v, want %v; error %v", took, c.want, err)
+				}
+				if c.layerBytes > 0 {
+					wantIn(t, "message", freed.Message, "free on "+dir+": ")
+				}
+			})
+		})
+	}
+}
