@@ -92,7 +92,7 @@ func deviceNumber(path string) (uint64, error) {
 		var stat unix.Stat_t
 		switch err := unix.Stat(path, &stat); err {
 		case nil:
-			return uint64(stat.Dev), nil
+			return stat.Dev, nil
 		case unix.EINTR:
 		default:
 			return 0, fmt.Errorf("stat %s: %w", path, err)
