@@ -1,17 +1,82 @@
 package quota
 
-import "github.com/evictd/evictd/plugins/disk/internal/walk"
+import (
+	"errors"
+	"unsafe"
 
-// Projects are the directories that the node's administrator, or its kubelet,
-// has registered as projects in /etc/projects.
-type Projects struct{}
+	"golang.org/x/sys/unix"
 
-// Read reads the node's projects below root ("" is "/"). A node without such a
-// file has none.
-func Read(root string) (*Projects, error) { return &Projects{}, nil }
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+)
 
-// Usage returns what the filesystem says that dir takes, deleted files that are
-// still open included. It is false where there is no such figure or it cannot be
-// trusted; a walk tells then. dir is the directory's path as the node sees it,
-// without root. A nil Projects has no usage of anything.
-func (p *Projects) Usage(dir string) (walk.Usage, bool) { return walk.Usage{}, false }
+// Usage returns what the filesystem says that the directory dir takes, and false
+// where it says nothing or is not to be trusted; a walk tells then. Files that
+// are deleted but still open are counted, unlike in a walk, and on XFS others that
+// were deleted a moment ago. dir is a path as the node sees it. Projects may be
+// nil, which knows no directory.
+func (p *Projects) Usage(dir string) (walk.Usage, bool) {
+	id, ok := p.registered(dir)
+	if !ok {
+		return walk.Usage{}, false
+	}
+	fd, err := unix.Open(p.node.Path(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return walk.Usage{}, false
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing was written
+	if actual, inherited, err := project(fd); err != nil || actual != id || !inherited {
+		return walk.Usage{}, false
+	}
+	usage, err := consumption(fd, id)
+	return usage, err == nil
+}
+
+// What package unix lacks of include/uapi/linux/fs.h and quota.h.
+const (
+	fsGetXattr     = 0x801c581f // FS_IOC_FSGETXATTR
+	projectInherit = 0x200      // FS_XFLAG_PROJINHERIT
+	getQuota       = 0x800007   // Q_GETQUOTA
+	projectQuota   = 2          // PRJQUOTA
+	validSpace     = 1 << 1     // QIF_SPACE
+	validInodes    = 1 << 3     // QIF_INODES
+)
+
+// fsxattr is struct fsxattr.
+type fsxattr struct {
+	flags, extentSize, extents, project, cowExtentSize uint32
+	_                                                  [8]byte
+}
+
+// dqblk is struct if_dqblk.
+type dqblk struct {
+	blockHard, blockSoft, space  uint64
+	inodeHard, inodeSoft, inodes uint64
+	blockTime, inodeTime         uint64
+	valid                        uint32
+	_                            uint32
+}
+
+// project returns the project of the directory fd and whether new files in it
+// belong to it as well.
+func project(fd int) (id uint32, inherited bool, err error) {
+	var x fsxattr
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), fsGetXattr, uintptr(unsafe.Pointer(&x))); errno != 0 {
+		return 0, false, errno
+	}
+	return x.project, x.flags&projectInherit != 0, nil
+}
+
+// consumption asks the filesystem of fd for a project's usage. XFS answers the
+// same call as ext4. Linux before 5.14 has no quotactl_fd; user namespaces of pods
+// need a later one anyway.
+func consumption(fd int, id uint32) (walk.Usage, error) {
+	var q dqblk
+	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(fd), getQuota<<8|projectQuota, uintptr(id), uintptr(unsafe.Pointer(&q)), 0, 0)
+	if errno != 0 {
+		return walk.Usage{}, errno
+	}
+	if q.valid&validSpace == 0 || q.valid&validInodes == 0 {
+		return walk.Usage{}, errors.ErrUnsupported
+	}
+	return walk.Usage{Bytes: int64(q.space), Inodes: int64(q.inodes)}, nil
+}
