@@ -10,9 +10,6 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// detectEvery is how often the kubelet looks at the images.
-const detectEvery = 5 * time.Minute
-
 // Options are what a Collector works on.
 type Options struct {
 	Client *cri.Client
@@ -63,23 +60,6 @@ func (c *Collector) inForce() Settings {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.settings
-}
-
-// Run looks at the images at once and then every five minutes, as the kubelet
-// does, until ctx ends. failed is told of each look that failed.
-func (c *Collector) Run(ctx context.Context, failed func(error)) {
-	ticker := time.NewTicker(detectEvery)
-	defer ticker.Stop()
-	for {
-		if err := c.Detect(ctx); err != nil && ctx.Err() == nil {
-			failed(err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }
 
 // Containers runs container GC for the pods that the host knows; with all sources

@@ -20,8 +20,9 @@ type imageRecord struct {
 	lastUsed      time.Time // zero if never
 }
 
-// Detect looks at the images once and notes which are new and which are used. It
-// waits for a GC that runs, which looks itself and would be forgotten.
+// Detect looks at the images once and notes which are new and which are used. The
+// kubelet does so at its start and every five minutes. It waits for a GC that runs:
+// what that removes must not be noted as there.
 func (c *Collector) Detect(ctx context.Context) error {
 	if err := c.takeTurn(ctx); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package gc_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -116,25 +115,6 @@ func TestLeastRecentlyUsedGoFirstThenFirstDetected(t *testing.T) {
 		n.addImages("new")
 		if freed, err := n.collectImages(t); err != nil || n.leftImages() != "new" || !strings.Contains(freed.Message, "1 too new") {
 			t.Errorf("pulled again: %+v, error %v, left %q", freed, err, n.leftImages())
-		}
-	})
-}
-
-func TestTheWatchLooksEveryFiveMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, gc.Settings{})
-		n.Inject(fakecri.ListImages, fakecri.Fault{Err: status.Error(codes.Unavailable, "restarting"), Times: 1})
-		var failed []error
-		done := make(chan struct{})
-		ctx, cancel := context.WithTimeout(t.Context(), 11*time.Minute)
-		defer cancel()
-		go func() {
-			defer close(done)
-			n.collector.Run(ctx, func(err error) { failed = append(failed, err) })
-		}()
-		<-done
-		if got := len(n.Calls(fakecri.ListImages)); got != 3 || len(failed) != 1 {
-			t.Errorf("looked %d times, errors %v, want 3 looks and 1 error", got, failed)
 		}
 	})
 }
