@@ -15,6 +15,24 @@ type Measurer interface {
 	Measure(ctx context.Context, req MeasureRequest, emit func(Measurement)) error
 }
 
+// A MeasureRanker is a Measurer whose plugin ranks the pods in the same call: their
+// rows need not travel twice. It is for the host's side; a plugin's author gives a
+// Measurer and a Ranker, which package wire joins.
+type MeasureRanker interface {
+	Measurer
+	// MeasureAndRank is Measure and, if every pod got an answer, the Rank of rank
+	// with those as candidates.
+	MeasureAndRank(ctx context.Context, req MeasureRequest, rank RankRequest, emit func(Measurement)) (Ranking, error)
+}
+
+// Ranking is how MeasureAndRank ranked. The zero Ranking is that it did not, so
+// that Rank is to be called.
+type Ranking struct {
+	Order []Ranked
+	// Err is why the order cannot be had, of Rank neither.
+	Err error
+}
+
 // Detail says how deep a measurement goes.
 type Detail uint8
 

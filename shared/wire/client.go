@@ -98,12 +98,31 @@ func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 // pods that were not asked for, or a second time, are dropped and reported at
 // the end; the others count.
 func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	_, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods}, emit)
+	return err
+}
+
+// MeasureAndRank is Measure with the Rank that goes with it. A plugin that does
+// not know of that just measures.
+func (r *remote) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
+	order, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods, rank: &rank}, emit)
+	return eviction.Ranking{Order: order}, err
+}
+
+func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(eviction.Measurement)) ([]eviction.Ranked, error) {
 	open := openAnswers{pods: req.Pods}
-	var dropped int
-	var example string
-	stream, err := r.openMeasure(ctx, &measureRequest{req, r.pods})
-	err = receive(ctx, stream, err, func(list *measurements) {
-		for _, m := range *list {
+	var (
+		order   []eviction.Ranked
+		dropped int
+		example string
+	)
+	stream, err := r.openMeasure(ctx, req)
+	for err == nil {
+		in := measurements{atMost: len(req.Pods)}
+		if err = stream.RecvMsg(&in); err != nil {
+			break
+		}
+		for _, m := range in.list {
 			if open.close(m.UID) {
 				emit(m)
 				continue
@@ -111,12 +130,16 @@ func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 			dropped++
 			example = m.UID
 		}
-	})
+		if in.ranking != nil {
+			order = in.ranking
+		}
+	}
+	err = streamError(ctx, err)
 	if dropped > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d measurements of pods not asked for or answered before, such as %.64q",
 			eviction.ErrInvalidReply, dropped, example))
 	}
-	return err
+	return order, err
 }
 
 // openAnswers knows which pods are yet to be answered. Most plugins answer in the
@@ -146,7 +169,7 @@ func (o *openAnswers) close(uid string) bool {
 }
 
 // openMeasure does what generated code would.
-func (r *remote) openMeasure(ctx context.Context, req *measureRequest) (grpc.ServerStreamingClient[measurements], error) {
+func (r *remote) openMeasure(ctx context.Context, req *measureRequest) (grpc.ClientStream, error) {
 	desc := &grpc.StreamDesc{StreamName: "Measure", ServerStreams: true}
 	stream, err := r.cc.NewStream(ctx, desc, pluginv1.PluginService_Measure_FullMethodName, options...)
 	if err != nil {
@@ -155,7 +178,7 @@ func (r *remote) openMeasure(ctx context.Context, req *measureRequest) (grpc.Ser
 	if err := stream.SendMsg(req); err != nil {
 		return nil, err
 	}
-	return &grpc.GenericClientStream[measureRequest, measurements]{ClientStream: stream}, stream.CloseSend()
+	return stream, stream.CloseSend()
 }
 
 func (r *remote) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
@@ -192,6 +215,11 @@ func receive[W any](ctx context.Context, stream grpc.ServerStreamingClient[W], e
 			take(w)
 		}
 	}
+	return streamError(ctx, err)
+}
+
+// streamError is callError of what ended a stream, whose end is no error.
+func streamError(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}

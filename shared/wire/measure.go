@@ -11,6 +11,8 @@ import (
 type measureRequest struct {
 	eviction.MeasureRequest
 	pods podEncoder
+	// rank is the Rank to go with it, nil for none.
+	rank *eviction.RankRequest
 }
 
 func (m *measureRequest) encode(b []byte) []byte {
@@ -28,6 +30,10 @@ func (m *measureRequest) encode(b []byte) []byte {
 		b, at = beginMessage(b, 5)
 		b = m.pods.append(b, &m.Pods[i])
 		b = endMessage(b, at)
+	}
+	if m.rank != nil {
+		b, at = beginMessage(b, 6)
+		b = endMessage(appendRank(b, m.rank), at)
 	}
 	return b
 }
@@ -54,6 +60,11 @@ func (m *measureRequest) decode(s string) error {
 			if len(m.Pods) == 1 {
 				l.expect(cap(m.Pods) - 1)
 			}
+		case 6:
+			m.rank = new(eviction.RankRequest)
+			if err := decodeRank(r.enter(), m.rank); err != nil {
+				return err
+			}
 		}
 	}
 	return r.err
@@ -69,8 +80,19 @@ func (c measurementChunk) with(m *eviction.Measurement) measurementChunk {
 	return endMessage(appendMeasurement(appendText(b, 1, m.UID), m), at)
 }
 
+// ranked is a MeasureResponse with a ranking.
+func ranked(order []eviction.Ranked) measurementChunk {
+	b, at := beginMessage(nil, 2)
+	return endMessage((&rankResponse{ranking: order}).encode(b), at)
+}
+
 // measurements is a MeasureResponse that reads itself.
-type measurements []eviction.Measurement
+type measurements struct {
+	list []eviction.Measurement
+	// ranking is nil if the message has none. atMost is as in rankResponse.
+	ranking []eviction.Ranked
+	atMost  int
+}
 
 func (m *measurements) decode(s string) error {
 	r := reader{rest: s}
@@ -79,15 +101,22 @@ func (m *measurements) decode(s string) error {
 		return fmt.Errorf("%d measurements in one message, want at most %d", n, chunk)
 	}
 	var l lists
-	*m = make(measurements, 0, n)
+	m.list = make([]eviction.Measurement, 0, n)
 	for r.next() {
-		if r.num == 1 {
+		switch r.num {
+		case 1:
 			in := r.enter()
-			decodeMeasurement(&in, grow((*[]eviction.Measurement)(m)), &l)
+			decodeMeasurement(&in, grow(&m.list), &l)
 			r.leave(&in)
-			if len(*m) == 1 {
-				l.expect(cap(*m) - 1)
+			if len(m.list) == 1 {
+				l.expect(n - 1)
 			}
+		case 2:
+			ranking := rankResponse{atMost: m.atMost}
+			if err := ranking.decode(r.bytes); err != nil {
+				return err
+			}
+			m.ranking = ranking.ranking
 		}
 	}
 	return r.err

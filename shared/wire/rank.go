@@ -18,16 +18,8 @@ type rankRequest struct {
 
 func (q *rankRequest) encode(b []byte) []byte {
 	b = slices.Grow(b, 256+len(q.Candidates)*384)
-	b = appendInt(b, 1, int64(q.Pass))
-	b = appendText(b, 2, string(q.Signal))
-	b = appendText(b, 3, string(q.Unit))
-	b, at := beginMessage(b, 4)
-	b = endMessage(appendThreshold(b, q.Threshold), at)
-	b = appendInt(b, 5, q.Available)
-	b = appendInt(b, 6, q.Capacity)
-	b = appendInt(b, 7, q.Shortfall)
-	b = appendBool(b, 8, q.Hard)
-	var inner int
+	b = appendRank(b, &q.RankRequest)
+	var at, inner int
 	for i := range q.Candidates {
 		c := &q.Candidates[i]
 		b, at = beginMessage(b, 9)
@@ -40,8 +32,24 @@ func (q *rankRequest) encode(b []byte) []byte {
 	return b
 }
 
+// appendRank writes a request without its candidates.
+func appendRank(b []byte, q *eviction.RankRequest) []byte {
+	b = appendInt(b, 1, int64(q.Pass))
+	b = appendText(b, 2, string(q.Signal))
+	b = appendText(b, 3, string(q.Unit))
+	b, at := beginMessage(b, 4)
+	b = endMessage(appendThreshold(b, q.Threshold), at)
+	b = appendInt(b, 5, q.Available)
+	b = appendInt(b, 6, q.Capacity)
+	b = appendInt(b, 7, q.Shortfall)
+	return appendBool(b, 8, q.Hard)
+}
+
 func (q *rankRequest) decode(s string) error {
-	r := reader{rest: s}
+	return decodeRank(reader{rest: s}, &q.RankRequest)
+}
+
+func decodeRank(r reader, q *eviction.RankRequest) error {
 	var l lists
 	q.Candidates = make([]eviction.Candidate, 0, r.count(9))
 	for r.next() {

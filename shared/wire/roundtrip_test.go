@@ -114,7 +114,7 @@ func TestRowsWrittenByHandAreTheProtocol(t *testing.T) {
 		func(s string) ([]eviction.Measurement, error) {
 			var m measurements
 			err := m.decode(s)
-			return m, err
+			return m.list, err
 		})
 	byHand(t, "RankRequest", func(r *eviction.RankRequest) outgoing {
 		m := &rankRequest{RankRequest: *r}
@@ -253,8 +253,8 @@ func TestUnknownEnumValues(t *testing.T) {
 		t.Errorf("observation state = %d, want unknown", o.State)
 	}
 	var m measurements
-	if err := m.decode("\x0a\x02\x10\x63"); err != nil || m[0].State != eviction.MeasurementUnknown {
-		t.Errorf("measurement state = %d, error %v, want unknown", m[0].State, err)
+	if err := m.decode("\x0a\x02\x10\x63"); err != nil || m.list[0].State != eviction.MeasurementUnknown {
+		t.Errorf("measurement state = %d, error %v, want unknown", m.list[0].State, err)
 	}
 
 	signals := decodePlugin(&pluginv1.DescribeResponse{Signals: []*pluginv1.SignalSpec{

@@ -62,11 +62,51 @@ func (s *server) measure(w *measureRequest, stream grpc.ServerStream) error {
 	}
 	ctx := stream.Context()
 	out := newBatch(ctx, func(c measurementChunk) error { return stream.SendMsg(c) })
-	err := s.plugin.Measurer.Measure(ctx, w.MeasureRequest, out.add)
+	emit := out.add
+	var all *answered
+	if w.rank != nil && s.plugin.Ranker != nil {
+		all = newAnswered(w.Pods)
+		emit = func(m eviction.Measurement) {
+			out.add(m)
+			all.add(m)
+		}
+	}
+	err := s.plugin.Measurer.Measure(ctx, w.MeasureRequest, emit)
 	if lost := out.close(); lost != nil && ctx.Err() == nil {
 		return lost // A chunk over the limit: not a refusal, an invalid reply.
 	}
-	return refusal(ctx, err)
+	if err != nil || all == nil {
+		return refusal(ctx, err)
+	}
+	return s.rankMeasured(ctx, *w.rank, all, stream)
+}
+
+// rankMeasured ranks what has just been measured. If that cannot be it sends
+// nothing, and the host calls Rank, which can say why.
+func (s *server) rankMeasured(ctx context.Context, req eviction.RankRequest, all *answered, stream grpc.ServerStream) error {
+	var complete bool
+	if req.Candidates, complete = all.close(); !complete {
+		return nil
+	}
+	if order := s.tryRank(ctx, req); len(order) > 0 {
+		return stream.SendMsg(ranked(order))
+	}
+	return nil
+}
+
+// tryRank returns no order if there is an error or a panic: a process that ends
+// now may take the measurements with it, which are on their way.
+func (s *server) tryRank(ctx context.Context, req eviction.RankRequest) (order []eviction.Ranked) {
+	defer func() {
+		if recover() != nil {
+			order = nil
+		}
+	}()
+	order, err := s.plugin.Ranker.Rank(ctx, req)
+	if err != nil {
+		return nil
+	}
+	return order
 }
 
 var errWatchReplaced = errors.New("replaced by a newer watch")

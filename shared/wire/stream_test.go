@@ -21,7 +21,7 @@ func sizeOf(t *testing.T, c measurementChunk) int {
 	if err := list.decode(string(c)); err != nil {
 		t.Fatal(err)
 	}
-	return len(list)
+	return len(list.list)
 }
 
 func TestMeasureSendsInChunks(t *testing.T) {

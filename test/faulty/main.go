@@ -224,6 +224,9 @@ func (f *faulty) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 		ranked[len(ranked)-1].UID = "never-sent"
 	case "ranks-twice":
 		ranked[len(ranked)-1] = ranked[0]
+	case "crashes-in-rank":
+		var nothing *faulty
+		return nil, errors.New(nothing.name)
 	case "hangs-in-rank":
 		<-ctx.Done()
 		forever()

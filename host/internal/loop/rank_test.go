@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -32,6 +33,46 @@ func TestACustomRankerDecides(t *testing.T) {
 			t.Errorf("victim %q by %q, want default/small by mine", pod, by)
 		}
 	})
+}
+
+// both is a measurer that ranks in the same call.
+type both struct {
+	*node
+	ranking eviction.Ranking
+}
+
+func (b both) MeasureAndRank(ctx context.Context, r eviction.MeasureRequest, _ eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
+	return b.ranking, b.node.Measure(ctx, r, emit)
+}
+
+func TestARankingThatCameWithTheMeasurements(t *testing.T) {
+	order := eviction.Ranking{Order: []eviction.Ranked{{UID: "uid-small"}, {UID: "uid-big"}}}
+	for name, c := range map[string]struct {
+		ranking  eviction.Ranking
+		measures error
+		pod, by  string
+	}{
+		"decides":                                 {ranking: order, pod: "default/small", by: "memory"},
+		"and that was not made is asked for":      {pod: "default/big", by: "memory"},
+		"and that failed is not asked for again":  {ranking: eviction.Ranking{Err: eviction.ErrUnavailable}, pod: "default/big", by: hostRanker},
+		"without all measurements does not stand": {ranking: order, measures: eviction.ErrUnavailable, pod: "default/small", by: "again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				memory := n.providers[0].Plugin
+				memory.Measurer = both{n, c.ranking}
+				if n.measure = c.measures; n.measure != nil {
+					n.providers[0].Name = "again"
+					memory.Ranker = ranker(func(r eviction.RankRequest) ([]eviction.Ranked, error) {
+						return []eviction.Ranked{{UID: "uid-small"}, {UID: "uid-big"}}, nil
+					})
+				}
+				if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != c.pod || by != c.by {
+					t.Errorf("victim %q by %q, want %s by %s", pod, by, c.pod, c.by)
+				}
+			})
+		})
+	}
 }
 
 func TestARankerThatFailsIsReplaced(t *testing.T) {

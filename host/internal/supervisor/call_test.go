@@ -42,6 +42,35 @@ func TestRankingOfPodsThatWereNeverSent(t *testing.T) {
 	}
 }
 
+// What is wrong with the ranking costs the ranking alone, and its own deadline.
+func TestMeasureAndRank(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "good", "ranks-foreign", "hangs-in-rank", "crashes-in-rank"), shortTimeouts)
+	for name, want := range map[string]error{
+		"good":            nil,
+		"ranks-foreign":   eviction.ErrInvalidReply,
+		"hangs-in-rank":   context.DeadlineExceeded,
+		"crashes-in-rank": nil, // Rank is left to tell: the answers must not be lost with the process.
+	} {
+		p, i := h.pinned(name)
+		signal := i.Plugin.Signals[0].Signal
+		var measured []string
+		ranking, err := i.Plugin.Measurer.(eviction.MeasureRanker).MeasureAndRank(t.Context(),
+			eviction.MeasureRequest{Signals: []eviction.Signal{signal}, Pods: []eviction.Pod{{UID: "a"}, {UID: "b"}}},
+			eviction.RankRequest{Signal: signal}, func(m eviction.Measurement) { measured = append(measured, m.UID) })
+		p.Release()
+		if fmt.Sprint(measured) != "[a b]" || err != nil {
+			t.Errorf("%s: measured %v, %v, want a and b", name, measured, err)
+		}
+		if !errors.Is(ranking.Err, want) {
+			t.Errorf("%s: ranking failed with %v, want %v", name, ranking.Err, want)
+		}
+		if ordered := ranking.Order != nil && ranking.Err == nil; ordered != (name == "good") {
+			t.Errorf("%s: ranking is %+v", name, ranking)
+		}
+	}
+}
+
 func TestObservationsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "observes-rubbish"))

@@ -100,13 +100,20 @@ func (g guard) Observe(ctx context.Context, req eviction.ObserveRequest) (evicti
 // Measure passes answers on as they come. Those that came before the deadline
 // count, and one of them is enough of a sign of life.
 func (g guard) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	return g.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) error {
+		return g.remote.Measurer.Measure(ctx, req, emit)
+	})
+}
+
+// measure makes one call that measures.
+func (g guard) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
 	var wrong error
 	alive := false
 	limit := g.supervisor.timeouts.Measure
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := g.remote.Measurer.Measure(ctx, req, func(m eviction.Measurement) {
+	err := call(ctx, func(m eviction.Measurement) {
 		alive = true
 		if bad := checkMeasurement(&m); bad != nil && wrong == nil {
 			wrong = bad
@@ -118,6 +125,53 @@ func (g guard) Measure(ctx context.Context, req eviction.MeasureRequest, emit fu
 		return fmt.Errorf("plugin %s: measure: incomplete: %w", g.Name, err)
 	}
 	return g.settle(callMeasure, errors.Join(err, wrong), time.Since(start), limit)
+}
+
+// MeasureAndRank is Measure and Rank in one call, each with its own deadline and
+// checks: that of Rank begins when all pods are answered. A plugin in this process
+// only measures, as there is no way that rows could be spared.
+func (g guard) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
+	remote, ok := g.remote.Measurer.(eviction.MeasureRanker)
+	if !ok {
+		return eviction.Ranking{}, g.Measure(ctx, req, emit)
+	}
+	var (
+		ranking  eviction.Ranking
+		left     = len(req.Pods)
+		measured time.Time // when left came to be 0
+		limit    = g.supervisor.timeouts.Rank
+	)
+	err := g.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) (err error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		var late *time.Timer
+		ranking, err = remote.MeasureAndRank(ctx, req, rank, func(m eviction.Measurement) {
+			emit(m)
+			if left--; left == 0 {
+				measured = time.Now()
+				late = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+			}
+		})
+		if late != nil {
+			late.Stop()
+		}
+		if err == nil || late == nil || ranking.Order != nil {
+			return err
+		}
+		// The measurements are all there: what is wrong is wrong with the ranking.
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			err = context.DeadlineExceeded
+		}
+		ranking = eviction.Ranking{Err: err}
+		return nil
+	})
+	if ranking.Order != nil {
+		ranking.Err = checkRanking(len(req.Pods), func(i int) string { return req.Pods[i].UID }, ranking.Order)
+	}
+	if ranking.Order != nil || ranking.Err != nil {
+		ranking.Err = g.settle(callRank, ranking.Err, time.Since(measured), limit)
+	}
+	return ranking, err
 }
 
 // Watch passes on wakes for signals that were asked for until ctx ends. It has
@@ -146,7 +200,7 @@ func (g guard) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.R
 		if ranked, err = g.remote.Ranker.Rank(ctx, req); err != nil {
 			return err
 		}
-		return checkRanking(req.Candidates, ranked)
+		return checkRanking(len(req.Candidates), func(i int) string { return req.Candidates[i].Pod.UID }, ranked)
 	})
 	if err != nil {
 		return nil, err

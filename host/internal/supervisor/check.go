@@ -44,12 +44,12 @@ func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.
 	return reply, errors.Join(errs...)
 }
 
-// checkRanking checks that each entry is a different candidate. A plugin that
-// names others cannot be believed in what it says of the rest.
-func checkRanking(candidates []eviction.Candidate, ranked []eviction.Ranked) error {
-	open := make(map[string]bool, len(candidates))
-	for i := range candidates {
-		open[candidates[i].Pod.UID] = true
+// checkRanking checks that each entry is a different one of n pods, whose uids at
+// gives. A plugin that names others cannot be believed in what it says of the rest.
+func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
+	open := make(map[string]bool, n)
+	for i := range n {
+		open[at(i)] = true
 	}
 	for i := range ranked {
 		uid := ranked[i].UID

@@ -20,7 +20,7 @@ import (
 
 func main() {
 	name := filepath.Base(os.Args[0])
-	make, ok := map[string]func() sdk.Plugin{"memory": memory.New, "disk": disk.New, "pid": pid.New}[name]
+	make, ok := map[string]func() sdk.Plugin{"memory": memory.New, "disk": func() sdk.Plugin { return disk.New() }, "pid": pid.New}[name]
 	if !ok {
 		fmt.Fprintf(os.Stderr, "%s: started under this name it is no plugin, want memory, disk or pid\n", name)
 		os.Exit(2)

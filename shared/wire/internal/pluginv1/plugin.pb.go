@@ -1739,7 +1739,11 @@ type MeasureRequest struct {
 	// The signals whose ranking figures are asked for.
 	Signals []string `protobuf:"bytes,4,rep,name=signals,proto3" json:"signals,omitempty"`
 	// The pods asked for, none twice.
-	Pods          []*Pod `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
+	Pods []*Pod `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
+	// Rank the pods as well, once all are answered: the request that Rank would
+	// get, with candidates left out. A plugin may ignore it; the host then calls
+	// Rank.
+	Rank          *RankRequest `protobuf:"bytes,6,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1809,13 +1813,25 @@ func (x *MeasureRequest) GetPods() []*Pod {
 	return nil
 }
 
+func (x *MeasureRequest) GetRank() *RankRequest {
+	if x != nil {
+		return x.Rank
+	}
+	return nil
+}
+
 // MeasureResponse is one part of the answer to MeasureRequest.
 type MeasureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 100 pods: more make the message invalid. A pod is answered once; a
 	// second answer, or one for a pod that was not asked for, is dropped and
 	// counts as a fault of the plugin.
-	Measurements  []*Measurement `protobuf:"bytes,1,rep,name=measurements,proto3" json:"measurements,omitempty"`
+	Measurements []*Measurement `protobuf:"bytes,1,rep,name=measurements,proto3" json:"measurements,omitempty"`
+	// The answer to MeasureRequest.rank, after the last measurement: what Rank
+	// would answer with all pods as candidates, in the order asked, each with its
+	// measurement. Left out when a pod is unanswered or unknown, and when ranking
+	// fails.
+	Ranking       *RankResponse `protobuf:"bytes,2,opt,name=ranking,proto3" json:"ranking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1853,6 +1869,13 @@ func (*MeasureResponse) Descriptor() ([]byte, []int) {
 func (x *MeasureResponse) GetMeasurements() []*Measurement {
 	if x != nil {
 		return x.Measurements
+	}
+	return nil
+}
+
+func (x *MeasureResponse) GetRanking() *RankResponse {
+	if x != nil {
+		return x.Ranking
 	}
 	return nil
 }
@@ -3034,15 +3057,17 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x12counts_for_ranking\x18\x04 \x01(\bR\x10countsForRanking\"/\n" +
 	"\tContainer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id\"\xc7\x01\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\xfa\x01\n" +
 	"\x0eMeasureRequest\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x04R\x04pass\x12*\n" +
 	"\x04view\x18\x02 \x01(\x0e2\x16.evictd.plugin.v1.ViewR\x04view\x120\n" +
 	"\x06detail\x18\x03 \x01(\x0e2\x18.evictd.plugin.v1.DetailR\x06detail\x12\x18\n" +
 	"\asignals\x18\x04 \x03(\tR\asignals\x12)\n" +
-	"\x04pods\x18\x05 \x03(\v2\x15.evictd.plugin.v1.PodR\x04pods\"T\n" +
+	"\x04pods\x18\x05 \x03(\v2\x15.evictd.plugin.v1.PodR\x04pods\x121\n" +
+	"\x04rank\x18\x06 \x01(\v2\x1d.evictd.plugin.v1.RankRequestR\x04rank\"\x8e\x01\n" +
 	"\x0fMeasureResponse\x12A\n" +
-	"\fmeasurements\x18\x01 \x03(\v2\x1d.evictd.plugin.v1.MeasurementR\fmeasurements\"\xb2\x04\n" +
+	"\fmeasurements\x18\x01 \x03(\v2\x1d.evictd.plugin.v1.MeasurementR\fmeasurements\x128\n" +
+	"\aranking\x18\x02 \x01(\v2\x1e.evictd.plugin.v1.RankResponseR\aranking\"\xb2\x04\n" +
 	"\vMeasurement\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".evictd.plugin.v1.MeasurementStateR\x05state\x123\n" +
@@ -3256,39 +3281,41 @@ var file_evictd_plugin_v1_plugin_proto_depIdxs = []int32{
 	2,  // 16: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
 	4,  // 17: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
 	20, // 18: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
-	25, // 19: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
-	5,  // 20: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
-	26, // 21: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
-	27, // 22: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
-	28, // 23: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
-	31, // 24: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
-	29, // 25: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
-	29, // 26: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
-	34, // 27: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
-	20, // 28: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
-	25, // 29: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
-	36, // 30: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
-	6,  // 31: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
-	37, // 32: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
-	7,  // 33: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
-	12, // 34: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
-	15, // 35: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
-	23, // 36: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
-	30, // 37: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
-	33, // 38: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
-	38, // 39: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
-	8,  // 40: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
-	14, // 41: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
-	16, // 42: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
-	24, // 43: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
-	32, // 44: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
-	35, // 45: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
-	39, // 46: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
-	40, // [40:47] is the sub-list for method output_type
-	33, // [33:40] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	33, // 19: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
+	25, // 20: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
+	35, // 21: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
+	5,  // 22: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
+	26, // 23: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
+	27, // 24: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
+	28, // 25: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
+	31, // 26: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
+	29, // 27: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
+	29, // 28: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
+	34, // 29: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
+	20, // 30: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
+	25, // 31: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
+	36, // 32: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
+	6,  // 33: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
+	37, // 34: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
+	7,  // 35: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
+	12, // 36: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
+	15, // 37: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
+	23, // 38: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
+	30, // 39: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
+	33, // 40: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
+	38, // 41: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
+	8,  // 42: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
+	14, // 43: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
+	16, // 44: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
+	24, // 45: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
+	32, // 46: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
+	35, // 47: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
+	39, // 48: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
+	42, // [42:49] is the sub-list for method output_type
+	35, // [35:42] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_evictd_plugin_v1_plugin_proto_init() }

@@ -1,0 +1,138 @@
+package loop
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// measure has the pods measured by who is in charge, and those that it could not
+// measure by the fallbacks. A pod that nobody measured keeps its last known
+// figures, else it is unknown.
+func (l *Loop) measure(ctx context.Context, roster Roster, at sight, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
+	m := &measuring{loop: l, at: at, signal: s, detail: detail, got: make(map[string]eviction.Measurement, len(candidates))}
+	m.run(ctx, roster.Providers(s, eviction.CanMeasure), candidates, nil, eviction.RankRequest{})
+	return m.got
+}
+
+// measuring is pods being measured.
+type measuring struct {
+	loop   *Loop
+	at     sight
+	signal eviction.Signal
+	detail eviction.Detail
+
+	mu  sync.Mutex
+	got map[string]eviction.Measurement
+	// done is when the last of all asked had an answer.
+	asked int
+	done  time.Time
+}
+
+// run asks one measurer after the other until all pods are measured. If the first
+// of them is the ranker in charge too, it may rank in the same call.
+func (m *measuring) run(ctx context.Context, measurers []*supervisor.Instance, candidates []pods.Pod, rankers []*supervisor.Instance, rank eviction.RankRequest) (ranked eviction.Ranking) {
+	m.asked = len(candidates)
+	missing := candidates
+	for i, p := range measurers {
+		if len(missing) == 0 {
+			break
+		}
+		req := eviction.MeasureRequest{
+			Pass: m.at.pass, View: m.at.view, Detail: m.detail,
+			Signals: []eviction.Signal{m.signal}, Pods: rowsOf(missing, m.detail),
+		}
+		var err error
+		if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
+			ranked, err = both.MeasureAndRank(ctx, req, rank, m.take)
+		} else {
+			err = p.Plugin.Measurer.Measure(ctx, req, m.take)
+		}
+		if err != nil {
+			m.loop.Metrics.CallFailed(p.Name, "measure", err)
+			m.loop.Log.Error("measuring pods failed", "plugin", p.Name, "signal", m.signal, "error", err)
+		}
+		missing = m.missing(missing)
+		if len(missing) > 0 {
+			ranked.Order = nil // It was not by the figures that will be had.
+		}
+	}
+	if m.done.IsZero() {
+		m.done = time.Now()
+	}
+	return ranked
+}
+
+func (m *measuring) take(answer eviction.Measurement) {
+	if answer.State == eviction.MeasurementUnknown {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.got[answer.UID] = answer
+	if len(m.got) == m.asked {
+		m.done = time.Now()
+	}
+}
+
+// missing are those of asked that have no answer.
+func (m *measuring) missing(asked []pods.Pod) []pods.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var still []pods.Pod
+	for _, c := range asked {
+		if _, ok := m.got[c.Row.UID]; !ok {
+			still = append(still, c)
+		}
+	}
+	return still
+}
+
+// rowsOf returns the rows of pods. Containers only cost time on the wire unless
+// somebody is to look into them.
+func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
+	rows := make([]eviction.Pod, len(ps))
+	for i := range ps {
+		rows[i] = ps[i].Row
+		if detail != eviction.DetailContainers {
+			rows[i].Containers = nil
+		}
+	}
+	return rows
+}
+
+// remember keeps the figures for passes in which measuring fails, and gives pods
+// without figures their last ones. Those of pods that are gone are forgotten.
+func (l *Loop) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod) {
+	last := l.lastUsage[s]
+	for _, c := range candidates {
+		if _, ok := got[c.Row.UID]; ok {
+			continue
+		}
+		if m, ok := last[c.Row.UID]; ok {
+			got[c.Row.UID] = m
+		} else {
+			got[c.Row.UID] = eviction.Measurement{UID: c.Row.UID, Err: "not measured"}
+		}
+	}
+	l.lastUsage[s] = got
+}
+
+// measureVictim looks into the containers of the victim, for the message. If
+// that fails the message does without them.
+func (l *Loop) measureVictim(ctx context.Context, p *pass, s eviction.Signal, victim pods.Pod, known eviction.Measurement) eviction.Measurement {
+	if known.State != eviction.Measured || len(known.Containers) > 0 {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, l.Patience))
+	defer cancel()
+	detailed, ok := l.measure(ctx, p.roster, p.at, s, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
+	if !ok || detailed.State != eviction.Measured {
+		return known
+	}
+	return detailed
+}
