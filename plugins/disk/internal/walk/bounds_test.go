@@ -1,0 +1,156 @@
+package walk_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+)
+
+// chain makes a chain of n directories below root, each with a file, and goes
+// from descriptor to descriptor as no path is long enough.
+func chain(t *testing.T, root string, n int) {
+	t.Helper()
+	mkdir(t, root)
+	at, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY, 0)
+	must(t, err)
+	for range n {
+		must(t, unix.Mknodat(at, "file", unix.S_IFREG|0o600, 0))
+		must(t, unix.Mkdirat(at, "deeper", 0o755))
+		next, err := unix.Openat(at, "deeper", unix.O_PATH|unix.O_DIRECTORY, 0)
+		must(t, err)
+		must(t, unix.Close(at))
+		at = next
+	}
+	must(t, unix.Close(at))
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(entries)
+}
+
+func TestTreesDeeperThanAnyPath(t *testing.T) {
+	const levels, maxOpen = 10_500, 8
+	root := filepath.Join(inMemory(t), "deep")
+	chain(t, root, levels)
+	before := openDescriptors(t)
+	w := open(t, root, walk.Options{MaxEntries: 1000, MaxOpen: maxOpen})
+	for done := false; !done; {
+		var err error
+		done, err = w.Continue(t.Context())
+		must(t, err)
+		if now := openDescriptors(t); now > before+maxOpen {
+			t.Fatalf("%d descriptors more, want at most %d", now-before, maxOpen)
+		}
+	}
+	if got := w.Usage().Inodes; got != 2*levels+1 {
+		t.Errorf("%d inodes, want %d", got, 2*levels+1)
+	}
+	if now := openDescriptors(t); now != before {
+		t.Errorf("%d descriptors, want %d as before", now, before)
+	}
+}
+
+// Memory does not grow with the number of files, and the walk lets go of its
+// buffers between two calls.
+func TestMemoryIsFlat(t *testing.T) {
+	root := inMemory(t)
+	for i := range 20_000 {
+		must(t, os.WriteFile(filepath.Join(root, "file-"+strconv.Itoa(i)), nil, 0o600))
+	}
+	w := open(t, root, walk.Options{MaxEntries: 1000})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	finish(t, w)
+	runtime.ReadMemStats(&after)
+	if w.Usage().Inodes != 20_001 {
+		t.Errorf("%d inodes, want 20001", w.Usage().Inodes)
+	}
+	if grew, allocs := after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs; grew > 1<<20 || allocs > 200 {
+		t.Errorf("20,000 files took %d bytes in %d allocations", grew, allocs)
+	}
+}
+
+func TestContinueEndsWithItsContext(t *testing.T) {
+	root := inMemory(t)
+	for i := range 5000 {
+		must(t, os.WriteFile(filepath.Join(root, strconv.Itoa(i)), nil, 0o600))
+	}
+	w := open(t, root, walk.Options{})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if done, err := w.Continue(ended); done || err != nil || w.Usage().Inodes != 1 {
+		t.Errorf("an ended context: done %v, %v, %+v, want nothing done", done, err, w.Usage())
+	}
+	var latest time.Duration
+	calls := 0
+	for done := false; !done; calls++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Microsecond)
+		deadline, _ := ctx.Deadline()
+		var err error
+		done, err = w.Continue(ctx)
+		must(t, err)
+		latest = max(latest, time.Since(deadline))
+		cancel()
+	}
+	t.Logf("%d calls, at most %v late", calls, latest)
+	if calls < 2 || latest > 200*time.Millisecond {
+		t.Errorf("%d calls, one of them %v late", calls, latest)
+	}
+	if w.Usage().Inodes != 5001 {
+		t.Errorf("%d inodes, want 5001", w.Usage().Inodes)
+	}
+}
+
+// Out of descriptors, the walk waits for better times.
+func TestOutOfDescriptors(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "tree")
+	chain(t, root, 30)
+	w := open(t, root, walk.Options{MaxOpen: 6})
+	var was unix.Rlimit
+	must(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &was))
+	// A descriptor must be below the limit; the highest one in use tells.
+	probe, err := unix.Dup(0)
+	must(t, err)
+	must(t, unix.Close(probe))
+	for spare := range uint64(8) {
+		few := unix.Rlimit{Cur: uint64(probe) + spare, Max: was.Max}
+		must(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &few, nil))
+		done, err := w.Continue(t.Context())
+		must(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &was, nil))
+		if spare < 3 && (done || !errors.Is(err, unix.EMFILE)) {
+			t.Errorf("with %d descriptors: done %v, %v, want too many open files", spare, done, err)
+		}
+	}
+	finish(t, w)
+	if got := w.Usage().Inodes; got != 61 {
+		t.Errorf("%d inodes, want 61", got)
+	}
+}
+
+func TestClose(t *testing.T) {
+	root := t.TempDir()
+	before := openDescriptors(t)
+	w, err := walk.Open(root, walk.Options{})
+	must(t, err)
+	must(t, w.Close())
+	must(t, w.Close())
+	if _, err := w.Continue(t.Context()); !errors.Is(err, fs.ErrClosed) || w.Usage().Inodes != 1 {
+		t.Errorf("a closed walk: %v, %+v", err, w.Usage())
+	}
+	if now := openDescriptors(t); now != before {
+		t.Errorf("%d descriptors, want %d as before", now, before)
+	}
+}
