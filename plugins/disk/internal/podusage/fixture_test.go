@@ -78,6 +78,15 @@ func (n *node) write(name string, bytes int) string {
 	return name
 }
 
+// text makes a file with a content.
+func (n *node) text(name, content string) {
+	n.t.Helper()
+	n.mkdir(filepath.Dir(name))
+	if err := os.WriteFile(n.path(name), []byte(content), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // fill makes so many empty files in a directory, ten thousand in each one below.
 func (n *node) fill(dir string, count int) {
 	n.t.Helper()

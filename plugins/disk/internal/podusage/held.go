@@ -1,54 +1,26 @@
 package podusage
 
 import (
-	"bufio"
 	"context"
-	"io/fs"
-	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // mostDescriptors is how many open files of one pod are looked at.
 const mostDescriptors = 20_000
 
-// held finds what pods' processes hold open although it is deleted. The disk has
-// less room for it, and no walk sees it.
-type held struct {
-	places    places
-	names     nodefs.CgroupNames
-	hierarchy nodefs.Hierarchy
-	// ok: the node's cgroups are where they are looked for.
-	ok bool
-}
-
-// heldUsage is what a pod holds.
+// heldUsage is what a pod's processes hold open although it is deleted. The disk
+// has less room for it, and no walk sees it.
 type heldUsage struct {
 	// node is on the kubelet's filesystem: of a volume or a log.
 	node walk.Usage
-}
-
-func newHeld(node eviction.NodeFacts) held {
-	h := held{places: newPlaces(node)}
-	var err error
-	if h.names, err = nodefs.NewCgroupNames(node.CgroupRoot, node.CgroupDriver); err != nil {
-		return h
-	}
-	if h.hierarchy, err = h.places.fs.MemoryHierarchy(); err != nil {
-		return h
-	}
-	h.ok = true
-	return h
 }
 
 // addHeld adds what the pod holds of deleted files: in a writable layer to that
@@ -56,31 +28,28 @@ func newHeld(node eviction.NodeFacts) held {
 // to no volume that could be told. It adds what it can read: a process that ends
 // meanwhile holds nothing.
 func (p *pod) addHeld(ctx context.Context) {
-	h, c := p.call.meter.held, p.call
-	if !h.ok || ctx.Err() != nil || !c.looks.Volumes && !c.looks.Rootfs {
+	c := p.call
+	if ctx.Err() != nil || len(p.cgroups) == 0 {
 		return
 	}
-	podCgroup, err := h.names.Pod(p.row.UID, string(p.row.QoSClass))
+	places := c.meter.places
+	proc := places.fs.Path("/proc")
+	node, err := device(places.fs.Path(places.kubelet))
 	if err != nil {
 		return
 	}
-	node, err := h.nodeDevice()
-	if err != nil {
-		return
-	}
-	proc := h.places.fs.Path("/proc")
 	var all []int
-	for cgroup, pids := range processes(h.hierarchy.Path(podCgroup)) {
-		all = append(all, pids...)
-		i := slices.IndexFunc(c.known.running[p.row.UID], func(r container) bool { return r.id != "" && strings.Contains(cgroup, r.id) })
-		if i < 0 || !c.looks.Rootfs || i >= len(p.stats.Containers) {
+	for _, g := range p.cgroups {
+		all = append(all, g.pids...)
+		i := slices.IndexFunc(c.known.running[p.row.UID], g.isOf)
+		if i < 0 || !c.looks.Rootfs {
 			continue
 		}
-		layer, err := device(filepath.Join(proc, strconv.Itoa(pids[0]), "root"))
+		layer, err := device(filepath.Join(proc, strconv.Itoa(g.pids[0]), "root"))
 		if err != nil || layer == node {
 			continue // gone, or not told apart from volumes
 		}
-		used, _ := walk.Deleted(ctx, proc, pids, layer, mostDescriptors)
+		used, _ := walk.Deleted(ctx, proc, g.pids, layer, mostDescriptors)
 		p.stats.Containers[i].Rootfs = plus(p.stats.Containers[i].Rootfs, used)
 	}
 	if c.looks.Volumes && p.ownsNodeFiles() {
@@ -97,47 +66,12 @@ func (p *pod) ownsNodeFiles() bool {
 		!slices.ContainsFunc(p.volumes, func(v volume) bool { return v.quota })
 }
 
-func (h held) nodeDevice() (uint64, error) { return device(h.places.fs.Path(h.places.kubelet)) }
-
 func device(name string) (uint64, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(name, &stat); err != nil {
 		return 0, err
 	}
 	return stat.Dev, nil
-}
-
-// processes returns the processes of a cgroup and those below it, by the name of
-// the one directly below it, "." for its own.
-func processes(dir string) map[string][]int {
-	out := make(map[string][]int)
-	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.Name() != "cgroup.procs" {
-			return nil //nolint:nilerr // a cgroup that is gone has no processes
-		}
-		inside, _ := filepath.Rel(dir, path.Dir(name))
-		cgroup, _, _ := strings.Cut(inside, "/")
-		if pids := readPIDs(name); len(pids) > 0 {
-			out[cgroup] = append(out[cgroup], pids...)
-		}
-		return nil
-	})
-	return out
-}
-
-func readPIDs(name string) []int {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	var pids []int
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if pid, err := strconv.Atoi(lines.Text()); err == nil && pid > 0 {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 func plus(u summary.Use, more walk.Usage) summary.Use {

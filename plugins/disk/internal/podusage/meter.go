@@ -77,7 +77,7 @@ type Meter struct {
 	layout  func() eviction.Layout
 	walk    Walk
 	places  places
-	held    held
+	cgroups cgroups
 	trees   *trees
 }
 
@@ -88,7 +88,7 @@ func New(o Options) *Meter {
 		layout:  o.Layout,
 		walk:    o.Walk.filled(),
 		places:  newPlaces(o.Node),
-		held:    newHeld(o.Node),
+		cgroups: newCgroups(o.Node),
 		trees:   newTrees(),
 	}
 }
@@ -117,17 +117,13 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	}
 	ctx, cancel := replyInTime(ctx)
 	defer cancel()
-	pods := make([]*pod, len(req.Pods))
-	for i := range req.Pods {
-		pods[i] = c.newPod(&req.Pods[i])
-	}
 	var wait sync.WaitGroup
 	asked := make(chan struct{})
 	wait.Go(func() {
 		defer close(asked)
 		c.known = m.ask(ctx, req.Pods)
 	})
-	r := newRound(m, c, pods)
+	r := newRound(m, c, c.newPods(ctx, req.Pods))
 	for range m.walk.Parallel {
 		wait.Go(func() { r.work(ctx) })
 		wait.Go(func() {

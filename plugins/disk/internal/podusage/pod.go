@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ type pod struct {
 	row  *eviction.Pod
 	// volumes are those that are looked at, in the row's order.
 	volumes []volume
+	// cgroups are those of the pod's containers, the sandbox's too.
+	cgroups []cgroup
 	visits  []*visit
 	left    atomic.Int32 // visits without an answer
 	bad     error        // the row cannot be used
@@ -41,12 +44,45 @@ type volume struct {
 	quota bool
 }
 
+// newPods returns the pods of rows. Finding out what there is to walk takes a few
+// system calls for each.
+func (c *call) newPods(ctx context.Context, rows []eviction.Pod) []*pod {
+	pods := make([]*pod, len(rows))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range c.meter.walk.Parallel {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(rows)); i = next.Add(1) - 1 {
+				pods[i] = c.newPod(ctx, &rows[i])
+			}
+		})
+	}
+	wait.Wait()
+	return pods
+}
+
 // newPod returns the pod of a row with the directories that c has to walk for it.
-func (c *call) newPod(row *eviction.Pod) *pod {
+func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 	p := &pod{call: c, row: row, bad: checkNames(row), stats: summary.Pod{UID: row.UID, Namespace: row.Namespace, Name: row.Name}}
-	if p.bad != nil || !c.looks.Volumes {
+	if p.bad != nil {
 		return p
 	}
+	if ctx.Err() == nil && (c.looks.Rootfs || c.looks.Volumes) {
+		p.findCgroups()
+	}
+	if c.looks.Rootfs {
+		p.findLayers()
+	}
+	if c.looks.Volumes {
+		p.findVolumes()
+	}
+	p.left.Store(int32(len(p.visits)))
+	return p
+}
+
+// findVolumes lists the volumes that count, and the others if they are asked for.
+func (p *pod) findVolumes() {
+	c, row := p.call, p.row
 	for i := range row.Volumes {
 		v := volume{row: &row.Volumes[i]}
 		dir := c.meter.places.volume(row, v.row)
@@ -62,8 +98,6 @@ func (c *call) newPod(row *eviction.Pod) *pod {
 		}
 		p.volumes = append(p.volumes, v)
 	}
-	p.left.Store(int32(len(p.visits)))
-	return p
 }
 
 // measurement puts together what is known when all directories have been walked
@@ -142,8 +176,7 @@ func (p *pod) addContainers() {
 	for _, c := range running {
 		use := summary.Container{Name: c.name}
 		if looks.Rootfs {
-			use.Rootfs = c.layer
-			p.sampled(c.at)
+			use.Rootfs = p.layer(c)
 		}
 		if looks.Logs && plain(c.name) {
 			used, _, err := files(places.fs.Path(path.Join(logs, c.name)))

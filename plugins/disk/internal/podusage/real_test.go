@@ -77,11 +77,7 @@ func TestDeletedFilesThatAreOpenAreNotLostSightOf(t *testing.T) {
 			n := newNode(t)
 			const cgroups, dir = "/sys/fs/cgroup/memory/", "/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v"
 			n.write(cgroups+"memory.usage_in_bytes", 0)
-			n.mkdir(cgroups + "kubepods/burstable/podu/sandbox")
-			pid := fmt.Appendf(nil, "%d\n999999999\n", os.Getpid())
-			if err := os.WriteFile(n.path(cgroups+"kubepods/burstable/podu/sandbox/cgroup.procs"), pid, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			n.text(cgroups+"kubepods/burstable/podu/sandbox/cgroup.procs", fmt.Sprintf("%d\n999999999\n", os.Getpid()))
 			if err := os.Symlink("/proc", n.path("/proc")); err != nil {
 				t.Fatal(err)
 			}

@@ -139,7 +139,7 @@ func (t *tree) step(ctx context.Context, c *call, open func(string, walk.Options
 	// the others is what there is.
 	t.drop()
 	t.set(func() { t.figure, t.ok, t.done, t.sight = figure{used, now}, true, now, c.sight })
-	return t.known(nil), true, used.Inodes - before + 1
+	return look{figure: figure{used, now}, ok: true}, true, used.Inodes - before + 1
 }
 
 // fresh returns the figure if it is new enough for c: completed since c began, by

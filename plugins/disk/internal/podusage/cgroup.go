@@ -1,0 +1,93 @@
+package podusage
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// cgroups finds the processes of pods.
+type cgroups struct {
+	names     nodefs.CgroupNames
+	hierarchy nodefs.Hierarchy
+	// ok: the node's cgroups are where they are looked for. Without them deleted
+	// files are not seen, and writable layers are as old as the runtime's figures.
+	ok bool
+}
+
+func newCgroups(node eviction.NodeFacts) cgroups {
+	names, namesErr := nodefs.NewCgroupNames(node.CgroupRoot, node.CgroupDriver)
+	hierarchy, hierarchyErr := nodefs.FS{Root: node.RootDir}.MemoryHierarchy()
+	return cgroups{names, hierarchy, namesErr == nil && hierarchyErr == nil}
+}
+
+// A cgroup is one directly below a pod's: of a container, whose id is in its name,
+// or the pod's own, without a name.
+type cgroup struct {
+	name string
+	// pids are its processes and those below it, at least one, the oldest first.
+	pids []int
+	// layer is the writable layer's directory, if it was found.
+	layer *visit
+}
+
+// isOf reports whether the cgroup is the container's.
+func (g cgroup) isOf(c container) bool { return c.id != "" && strings.Contains(g.name, c.id) }
+
+// findCgroups lists the pod's cgroups that have processes.
+func (p *pod) findCgroups() {
+	all := p.call.meter.cgroups
+	if !all.ok {
+		return
+	}
+	podCgroup, err := all.names.Pod(p.row.UID, string(p.row.QoSClass))
+	if err != nil {
+		return
+	}
+	dir := all.hierarchy.Path(podCgroup)
+	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != "cgroup.procs" {
+			return nil //nolint:nilerr // a cgroup that is gone has no processes
+		}
+		inside := strings.TrimPrefix(strings.TrimPrefix(path.Dir(name), dir), "/")
+		inside, _, _ = strings.Cut(inside, "/")
+		p.addCgroup(inside, readPIDs(name))
+		return nil
+	})
+}
+
+func (p *pod) addCgroup(name string, pids []int) {
+	if len(pids) == 0 {
+		return
+	}
+	i := slices.IndexFunc(p.cgroups, func(g cgroup) bool { return g.name == name })
+	if i < 0 {
+		p.cgroups = append(p.cgroups, cgroup{name: name})
+		i = len(p.cgroups) - 1
+	}
+	p.cgroups[i].pids = append(p.cgroups[i].pids, pids...)
+	slices.Sort(p.cgroups[i].pids)
+}
+
+func readPIDs(name string) []int {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	var pids []int
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if pid, err := strconv.Atoi(lines.Text()); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
