@@ -22,7 +22,7 @@ type leavings struct {
 	// used images, and the last dead container of a pod that lives on, are to stay.
 	used []string
 	last string
-	// job is a pod that has ended and whose manifest is gone.
+	// job is a pod that has ended. When it is deleted, all of it may go.
 	job *stack.Pod
 	// worker has died and been restarted, calm has not.
 	worker, calm *stack.Pod
@@ -75,7 +75,7 @@ func (n *site) leave(t *testing.T, of resourceKind) leavings {
 	n.waitExited(t, l.job.ContainerIDs["main"])
 	l.dead = append(l.dead, l.job.ContainerIDs["main"])
 	_, err = n.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: l.job.SandboxID})
-	must(t, err, os.Remove(l.job.Manifest))
+	must(t, err)
 	l.freeable = of.unit * int64(layerUnits*len(l.dead)+imageUnits*len(l.unused))
 	return l
 }

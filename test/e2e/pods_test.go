@@ -106,7 +106,7 @@ func (n *site) manifest(s sketch) *v1.Pod {
 
 // bytesIn writes a file of so many bytes.
 func bytesIn(file string, bytes int64) string {
-	return fmt.Sprintf("dd if=/dev/zero of=%s bs=65536 count=%d 2>/dev/null; ", file, bytes/65536)
+	return fmt.Sprintf("mkdir -p %[3]s; dd if=/dev/zero of=%[1]s bs=65536 count=%[2]d 2>/dev/null; ", file, bytes/65536, filepath.Dir(file))
 }
 
 // filesIn makes so many empty files.

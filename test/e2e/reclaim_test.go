@@ -3,13 +3,18 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/evictd/evictd/test/stack"
+	"github.com/evictd/evictd/test/stack/agent"
 )
 
 // shared has everything on one filesystem.
@@ -72,12 +77,15 @@ func (n *site) relieve(t *testing.T, signal, filesystem string, of resourceKind)
 	weight := newBallast(t, disk)
 	t.Cleanup(func() { n.clearAway(t, weight) })
 	left := freeOn(t, disk, of)
-	threshold := left + l.freeable*2/3
+	threshold := left + l.freeable/2
 	t.Logf("  %s: %s left; unused images and dead containers hold about %s; threshold %s",
 		signal, of.show(left), of.show(l.freeable), of.show(threshold))
-	n.start(t, map[string]any{"evictionHard": map[string]string{signal: strconv.FormatInt(threshold, 10)}})
+	n.start(t, map[string]any{"evictionHard": map[string]string{signal: "1"}})
+	n.awaitPasses(t)
+	must(t, os.Remove(l.job.Manifest))
 
 	n.chapter(t, "below the threshold with things to throw away:")
+	n.setThreshold(t, signal, threshold)
 	n.await(t, "reclaim was enough, no pod has to go")
 	n.awaitCalm(t)
 	if got := n.evicted(); len(got) > 0 {
@@ -85,12 +93,28 @@ func (n *site) relieve(t *testing.T, signal, filesystem string, of resourceKind)
 	}
 	l.checkGone(t, n)
 
-	n.chapter(t, "below the threshold with nothing to throw away:")
+	threshold = freeOn(t, disk, of) / 3
+	n.setThreshold(t, signal, threshold)
+	n.chapter(t, fmt.Sprintf("below the threshold, of %s now, with nothing to throw away:", of.show(threshold)))
+	n.awaitPasses(t)
 	pods := n.crowd(t, of, func(p *stack.Pod, units int64) { must(t, p.Exec(t.Context(), "main", of.take("", units*of.unit))) })
-	weight.fillTo(t, of, threshold+15*of.unit)
-	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/more", 35*of.unit)))
+	n.awaitStats(t)
+	weight.fillTo(t, of, threshold+10*of.unit)
+	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/more", 20*of.unit)))
 	n.awaitVictim(t, signal, "greedy", pods)
 	l.checkAlive(t)
+}
+
+// awaitPasses gives evictd the time to see what there is.
+func (n *site) awaitPasses(t *testing.T) {
+	t.Helper()
+	eventually(t, "evictd has made two passes", func() (bool, error) { return len(n.records("pass")) >= 2, nil })
+}
+
+// setThreshold has evictd reload its configuration with one hard threshold.
+func (n *site) setThreshold(t *testing.T, signal string, value int64) {
+	t.Helper()
+	must(t, agent.Reload(n.Stack, n.agent, map[string]any{"evictionHard": map[string]string{signal: strconv.FormatInt(value, 10)}}))
 }
 
 // evictStraight is the story of nodefs where images and layers are elsewhere: what
@@ -109,8 +133,9 @@ func (n *site) evictStraight(t *testing.T, of resourceKind) {
 	if of.name == bytesOf.name {
 		must(t, pods["greedy"].Exec(t.Context(), "main", linesToLog(10*of.unit)))
 	}
+	n.awaitStats(t)
 	weight.fillTo(t, of, threshold+10*of.unit)
-	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/volume", 25*of.unit)))
+	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/volume", 20*of.unit)))
 	n.awaitVictim(t, "nodefs."+of.signal, "greedy", pods)
 	if steps := n.records("reclaim step ended"); len(steps) > 0 {
 		t.Errorf("%d steps of reclaim ran, want none: nothing on this filesystem is theirs", len(steps))
@@ -129,7 +154,7 @@ func (n *site) crowd(t *testing.T, of resourceKind, use func(p *stack.Pod, units
 	}{
 		{sketch{name: "important", priority: 1000}, 60},
 		{sketch{name: "modest", request: "100Mi"}, 40},
-		{sketch{name: "greedy"}, 30},
+		{sketch{name: "greedy"}, 45},
 		{sketch{name: "small"}, 8},
 	} {
 		name := c.name
@@ -141,6 +166,23 @@ func (n *site) crowd(t *testing.T, of resourceKind, use func(p *stack.Pod, units
 	return pods
 }
 
+// awaitStats waits until the runtime has looked at all writable layers. It does so
+// every second here, every ten as it comes: so old are its figures at most, for
+// evictd as for a kubelet.
+func (n *site) awaitStats(t *testing.T) {
+	t.Helper()
+	began := time.Now().UnixNano()
+	eventually(t, "the runtime has new figures of all containers", func() (bool, error) {
+		list, err := n.Runtime.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{})
+		for _, s := range list.GetStats() {
+			if s.GetWritableLayer().GetTimestamp() < began {
+				return false, err
+			}
+		}
+		return err == nil, err
+	})
+}
+
 // awaitVictim waits until pressure is over and checks that one pod had to go.
 func (n *site) awaitVictim(t *testing.T, signal, want string, pods map[string]*stack.Pod) {
 	t.Helper()
@@ -150,7 +192,9 @@ func (n *site) awaitVictim(t *testing.T, signal, want string, pods map[string]*s
 	if got := n.evicted(); !slices.Equal(got, []string{pods[want].Key()}) {
 		t.Errorf("evicted %v, want only %s", got, pods[want].Key())
 	}
-	if got := said.String("signal"); got != signal {
+	// The threshold for writable layers is derived from the one of their filesystem.
+	_, what, _ := strings.Cut(signal, ".")
+	if got := said.String("signal"); got != signal && got != "containerfs."+what {
 		t.Errorf("evicted for %s, want %s", got, signal)
 	}
 	t.Logf("    by the ranking %s", said.String("ranking"))

@@ -16,7 +16,7 @@ import (
 const (
 	mib = 1 << 20
 	// patience is for what evictd is to do; it looks every interval.
-	patience = 10 * time.Second
+	patience = 45 * time.Second
 	interval = "500ms"
 	// transition is how long conditions stay, long enough to be seen.
 	transition = "2s"

@@ -94,7 +94,7 @@ func line(r evictd.Record) string {
 	case "threshold satisfied":
 		return fmt.Sprintf("%s is no longer below %s: %s", r.String("signal"), r.String("threshold"), amount(r.String("signal"), r.String("available")))
 	case "reclaim step ended":
-		out := fmt.Sprintf("%s freed %s and %s inodes: %s", r.String("step"), amount("bytes", r.String("bytesFreed")), r.String("inodesFreed"), r.String("message"))
+		out := fmt.Sprintf("%s: %s", r.String("step"), r.String("message"))
 		if problem := r.String("error"); problem != "" {
 			out += "; " + problem
 		}

@@ -155,13 +155,14 @@ func (i Image) addFiller(archive *tar.Writer) error {
 	if i.FillerFiles == 0 {
 		return nil
 	}
-	if err := archive.WriteHeader(&tar.Header{Name: "filler/", Typeflag: tar.TypeDir, Mode: 0o755, ModTime: epoch}); err != nil {
+	dir := "filler/" + path.Base(i.Name) + "/"
+	if err := archive.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755, ModTime: epoch}); err != nil {
 		return err
 	}
 	size := int(i.FillerBytes) / i.FillerFiles
 	content := bytes.Repeat([]byte(i.Name+"\n"), size/(len(i.Name)+1)+1)[:size]
 	for n := range i.FillerFiles {
-		if err := addFile(archive, fmt.Sprintf("filler/%d", n), content, 0o644); err != nil {
+		if err := addFile(archive, fmt.Sprintf("%s%d", dir, n), content, 0o644); err != nil {
 			return err
 		}
 	}

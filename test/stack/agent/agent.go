@@ -8,6 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
+	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/stack"
@@ -46,6 +50,35 @@ func Start(ctx context.Context, s *stack.Stack, o Options) (*evictd.Process, err
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
+}
+
+// Reload changes keys of the configuration of the evictd that was started last and
+// tells it to read it again. What came of that is in its log.
+func Reload(s *stack.Stack, p *evictd.Process, change map[string]any) error {
+	files, err := filepath.Glob(filepath.Join(s.Dir, "evictd-*", "evictd.yaml"))
+	if err != nil {
+		return err
+	}
+	var file string
+	var newest time.Time
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil && info.ModTime().After(newest) {
+			file, newest = f, info.ModTime()
+		}
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reload evictd: %w", err)
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		return fmt.Errorf("reload evictd: %s: %w", file, err)
+	}
+	maps.Copy(config, change)
+	if _, err := evictd.Configure(filepath.Dir(file), config); err != nil {
+		return err
+	}
+	return p.Signal(syscall.SIGHUP)
 }
 
 // prepare makes evictd's files in a directory of its own and returns the
