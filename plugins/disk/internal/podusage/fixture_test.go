@@ -18,14 +18,14 @@ import (
 
 // A node is a directory tree that looks like a node's, and a runtime in memory.
 type node struct {
-	t       *testing.T
+	t       testing.TB
 	root    string
 	runtime *fakecri.Server
 	layout  eviction.Layout
 	meter   *Meter
 }
 
-func newNode(t *testing.T) *node {
+func newNode(t testing.TB) *node {
 	t.Helper()
 	n := &node{t: t, root: t.TempDir(), runtime: fakecri.New(), layout: eviction.LayoutShared}
 	n.start(Walk{})
