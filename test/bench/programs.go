@@ -18,18 +18,17 @@ import (
 // programs are what is measured, as it is shipped.
 type programs struct {
 	evictd string
-	// pluginDir has those plugins that need nothing but the node; allPlugins has
-	// all that come with evictd.
-	pluginDir, allPlugins string
+	// pluginDir has all plugins that come with evictd.
+	pluginDir string
 }
 
-func (p programs) plugin(name string) string { return filepath.Join(p.allPlugins, name) }
+func (p programs) plugin(name string) string { return filepath.Join(p.pluginDir, name) }
 
 // getPrograms puts them below dir: those in bin, or without it newly built ones.
 // Those in bin are copied, for evictd does not trust every directory.
 func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
-	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins"), allPlugins: filepath.Join(dir, "all-plugins")}
-	if err := errors.Join(os.Mkdir(p.pluginDir, 0o755), os.Mkdir(p.allPlugins, 0o755)); err != nil {
+	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins")}
+	if err := os.Mkdir(p.pluginDir, 0o755); err != nil {
 		return p, err
 	}
 	get := func(out, built, pkg string) error {
@@ -42,10 +41,7 @@ func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
 	for _, name := range []string{"memory", "disk", "pid"} {
 		errs = append(errs, get(p.plugin(name), "plugins/"+name, "plugins/"+name+"/cmd/"+name))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return p, err
-	}
-	return p, evictd.Install(p.plugin("memory"), filepath.Join(p.pluginDir, "memory"))
+	return p, errors.Join(errs...)
 }
 
 func build(ctx context.Context, out, pkg string) error {

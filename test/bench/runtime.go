@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // answers at once, so that evictd's own time is left.
 type cri struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
+	images
 
 	server *grpc.Server
 	served chan error
@@ -27,14 +29,31 @@ type cri struct {
 	onList, onStop func()
 }
 
+// images is an image service without images, whose filesystem is that of a directory.
+type images struct {
+	runtimeapi.UnimplementedImageServiceServer
+
+	dir string
+}
+
+func (i images) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	fs := &runtimeapi.FilesystemUsage{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: i.dir}, Timestamp: time.Now().UnixNano()}
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{fs}}, nil
+}
+
+func (i images) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+	return &runtimeapi.ListImagesResponse{}, nil
+}
+
 // serveCRI listens on a socket until close.
 func serveCRI(socket string, pods int) (*cri, error) {
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return nil, err
 	}
-	c := &cri{server: grpc.NewServer(), served: make(chan error, 1), pods: pods, stopped: map[string]bool{}, onList: func() {}, onStop: func() {}}
+	c := &cri{images: images{dir: filepath.Dir(socket)}, server: grpc.NewServer(), served: make(chan error, 1), pods: pods, stopped: map[string]bool{}, onList: func() {}, onStop: func() {}}
 	runtimeapi.RegisterRuntimeServiceServer(c.server, c)
+	runtimeapi.RegisterImageServiceServer(c.server, c)
 	go func() { c.served <- c.server.Serve(l) }()
 	return c, nil
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// farAway is a threshold that nothing here comes near.
-const farAway = "100Mi"
+// farAway are thresholds of all three plugins that nothing here comes near.
+var farAway = map[string]string{
+	"memory.available": "100Mi", "nodefs.available": "1Mi", "nodefs.inodesFree": "10", "imagefs.available": "1Mi", "imagefs.inodesFree": "10", "pid.available": "10",
+}
 
 // A site is a node with pods for evictd to look after: cgroups, manifests and a
 // runtime, over the machine's real memory.
@@ -52,7 +54,7 @@ func (s *site) start(config map[string]any) (*daemon, error) {
 	full := map[string]any{
 		"runtimeEndpoint": "unix://" + s.socket(), "podManifestDir": s.manifests(),
 		"cgroupRoot": s.cgroups.root, "cgroupDriver": "cgroupfs", "kernelMemcgNotification": true,
-		"evictionHard": map[string]string{"memory.available": farAway},
+		"kubeletRootDir": s.dir, "podLogsDir": filepath.Join(s.dir, "logs"), "evictionHard": farAway,
 	}
 	maps.Copy(full, config)
 	return startEvictd(s.b, s.dir, full)
