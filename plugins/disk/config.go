@@ -57,7 +57,7 @@ func under(prefix string, err error) error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // it is about this very error
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return fmt.Errorf("%s%w", prefix, err)
 	}

@@ -29,7 +29,7 @@ func files(name string) (used walk.Usage, dirs []string, err error) {
 		return walk.Usage{}, nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	dir := os.NewFile(uintptr(fd), name)
-	defer dir.Close()
+	defer func() { _ = dir.Close() }() // nothing was written
 	seen := make(map[uint64]bool) // of files with several links
 	for {
 		entries, err := dir.ReadDir(batch)
