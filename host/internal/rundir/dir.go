@@ -22,9 +22,10 @@ const (
 // Dir is a run directory that this process holds. Its methods may be called
 // concurrently, the writing ones for different files only.
 type Dir struct {
-	path  string
-	lock  *os.File
-	clock clock
+	path   string
+	lock   *os.File
+	clock  clock
+	spares *spares
 }
 
 // Open makes the directory if it is missing, takes it for this process and
@@ -44,7 +45,7 @@ func open(path string, c clock) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, lock: lock, clock: c}
+	d := &Dir{path: path, lock: lock, clock: c, spares: newSpares(path)}
 	if err := d.prepare(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -126,7 +127,7 @@ func holder(lock *os.File) string {
 
 // prepare removes what a killed predecessor left and makes the subdirectories.
 func (d *Dir) prepare() error {
-	if err := os.RemoveAll(d.Plugins()); err != nil {
+	if err := empty(d.Plugins()); err != nil {
 		return fmt.Errorf("remove leftovers of former plugins: %w", err)
 	}
 	for _, name := range []string{pluginsName, killsName} {
@@ -134,7 +135,32 @@ func (d *Dir) prepare() error {
 			return fmt.Errorf("run directory: %w", err)
 		}
 	}
-	return errors.Join(removeTemporary(d.path), removeTemporary(d.kills()))
+	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
+		return err
+	}
+	d.spares.fill()
+	return nil
+}
+
+// empty removes what is in a directory, and path itself if it is none. The
+// directory stays: on a full disk it could not be made again.
+func empty(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return os.Remove(path)
+	}
+	entries, err := os.ReadDir(path)
+	errs := []error{err}
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(path, e.Name())))
+	}
+	return errors.Join(errs...)
 }
 
 // removeTemporary removes files that a killed host was writing.

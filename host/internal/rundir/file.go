@@ -15,8 +15,9 @@ import (
 const maxFileBytes = 256 << 10
 
 // write replaces the file at path as a whole: whoever reads it finds the old or
-// the new content, also after a crash when durable is set.
-func write(path string, v any, durable bool) (err error) {
+// the new content, also after a crash when durable is set. On a full disk a spare
+// file takes the content.
+func (d *Dir) write(path string, v any, durable bool) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -24,17 +25,32 @@ func write(path string, v any, durable bool) (err error) {
 	if len(data) > maxFileBytes {
 		return fmt.Errorf("has %d bytes, want at most %d", len(data), maxFileBytes)
 	}
-	tmp := path + tmpSuffix
+	data = append(data, '\n')
+	err = replace(path, path+tmpSuffix, os.O_CREATE|os.O_TRUNC, data, durable)
+	if full(err) {
+		if spare, ok := d.spares.take(); ok {
+			err = replace(path, spare, 0, data, durable)
+		}
+	}
+	d.spares.fill() // the old content may have made room
+	return err
+}
+
+// replace puts data into the file tmp and that in the place of path.
+func replace(path, tmp string, flags int, data []byte, durable bool) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, remove(tmp))
 		}
 	}()
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|flags|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(data, '\n'))
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Truncate(int64(len(data))) // what a spare file has beyond
+	}
 	if err == nil && durable {
 		err = f.Sync()
 	}

@@ -35,7 +35,7 @@ type State struct {
 func (d *Dir) SaveKill(k Kill) error {
 	now, err := d.clock.now()
 	if err == nil {
-		err = write(d.killPath(k.UID), encodeKill(k, now), true)
+		err = d.write(d.killPath(k.UID), encodeKill(k, now), true)
 	}
 	if err != nil {
 		return fmt.Errorf("note kill of %s/%s: %w", k.Namespace, k.Name, err)
@@ -48,6 +48,7 @@ func (d *Dir) RemoveKill(uid string) error {
 	if err := remove(d.killPath(uid)); err != nil {
 		return fmt.Errorf("forget kill: %w", err)
 	}
+	d.spares.fill()
 	return nil
 }
 
@@ -56,7 +57,7 @@ func (d *Dir) RemoveKill(uid string) error {
 func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
 	now, err := d.clock.now()
 	if err == nil {
-		err = write(filepath.Join(d.path, conditionsName), encodeConditions(lastSeen, now), false)
+		err = d.write(filepath.Join(d.path, conditionsName), encodeConditions(lastSeen, now), false)
 	}
 	if err != nil {
 		return fmt.Errorf("note conditions: %w", err)
