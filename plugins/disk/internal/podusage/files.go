@@ -30,7 +30,7 @@ func files(name string) (used walk.Usage, dirs []string, err error) {
 	}
 	dir := os.NewFile(uintptr(fd), name)
 	defer func() { _ = dir.Close() }() // nothing was written
-	seen := make(map[uint64]bool) // of files with several links
+	seen := make(map[uint64]bool)      // of files with several links
 	for {
 		entries, err := dir.ReadDir(batch)
 		for _, e := range entries {

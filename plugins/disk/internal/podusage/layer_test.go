@@ -1,11 +1,15 @@
 package podusage
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
@@ -77,7 +81,6 @@ func TestWritableLayersAreAsFreshAsEverythingElse(t *testing.T) {
 	n.withProcess("u", added.ContainerIDs[2], 103, "/layers/gone/fs")
 	n.withProcess("u", "sandbox", 104, "/layers/sandbox/fs")
 	n.start(Walk{})
-	began := time.Now()
 	got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row)
 	want := []walk.Usage{n.du("/layers/1/fs"), {Bytes: 1 << 30, Inodes: 1000}, {Bytes: 7, Inodes: 7}}
 	var all int64
@@ -91,7 +94,29 @@ func TestWritableLayersAreAsFreshAsEverythingElse(t *testing.T) {
 		t.Errorf("usage %d, want %d: what the sandbox wrote is nobody's", got.UsageFor(eviction.NodeFsAvailable), all)
 	}
 	t.Logf("layer of grown measured %d bytes %d inodes, as du; the runtime says 10 and 1", got.Containers[0].RootfsUsedBytes.Value, got.Containers[0].RootfsInodesUsed.Value)
-	if !got.Time.Before(began) {
-		t.Errorf("taken at %v, want the time of the runtime's figures, which count", got.Time)
+}
+
+// late is a runtime that looked ten seconds ago.
+type late struct{ Runtime }
+
+func (l late) ListContainerStats(ctx context.Context, in *runtimeapi.ListContainerStatsRequest, opts ...grpc.CallOption) (*runtimeapi.ListContainerStatsResponse, error) {
+	reply, err := l.Runtime.ListContainerStats(ctx, in, opts...)
+	for _, s := range reply.GetStats() {
+		s.WritableLayer.Timestamp -= (10 * time.Second).Nanoseconds()
+	}
+	return reply, err
+}
+
+func TestTheAgeOfFiguresIsCarriedAlong(t *testing.T) {
+	n := newNode(t)
+	row := n.add("u", []eviction.Volume{emptyDir("v")}, fakecri.Container{Name: "c", LayerBytes: 10})
+	n.meter.runtime = late{n.meter.runtime}
+	began := time.Now()
+	for layout, age := range map[eviction.Layout]time.Duration{eviction.LayoutShared: 10 * time.Second, eviction.LayoutImageFs: 0} {
+		n.layout = layout
+		got := n.one(eviction.DetailPod, eviction.NodeFsAvailable, row)
+		if off := began.Sub(got.Time) - age; off.Abs() > 2*time.Second {
+			t.Errorf("%s: taken at %v, %v before it was asked for, want %v", layout, got.Time, began.Sub(got.Time), age)
+		}
 	}
 }
