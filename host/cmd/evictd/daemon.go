@@ -54,7 +54,7 @@ func newRun() *cobra.Command {
 
 func newLog(to io.Writer, cfg *config.Config) *slog.Logger {
 	logLevel.Set(cfg.Level())
-	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: &logLevel}))
+	return slog.New(slog.NewJSONHandler(&patient{to: to}, &slog.HandlerOptions{Level: &logLevel}))
 }
 
 // untilSignal returns a context that the first of ends cancels; a second one
