@@ -14,6 +14,13 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
+// How many cgroups and processes of one pod are looked at: a pod may make as many
+// as its limits let it.
+const (
+	mostCgroups   = 500
+	mostProcesses = 2000
+)
+
 // cgroups finds the processes of pods.
 type cgroups struct {
 	names     nodefs.CgroupNames
@@ -53,14 +60,20 @@ func (p *pod) findCgroups() {
 		return
 	}
 	dir := all.hierarchy.Path(podCgroup)
+	groups, processes := 0, 0
 	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "cgroup.procs" {
 			return nil //nolint:nilerr // a cgroup that is gone has no processes
 		}
+		pids := readPIDs(name, mostProcesses-processes)
+		groups, processes = groups+1, processes+len(pids)
+		if groups > mostCgroups || processes >= mostProcesses {
+			err = fs.SkipAll
+		}
 		inside := strings.TrimPrefix(strings.TrimPrefix(path.Dir(name), dir), "/")
 		inside, _, _ = strings.Cut(inside, "/")
-		p.addCgroup(inside, readPIDs(name))
-		return nil
+		p.addCgroup(inside, pids)
+		return err
 	})
 }
 
@@ -77,14 +90,15 @@ func (p *pod) addCgroup(name string, pids []int) {
 	slices.Sort(p.cgroups[i].pids)
 }
 
-func readPIDs(name string) []int {
+// readPIDs reads the first processes of a cgroup.
+func readPIDs(name string, most int) []int {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = file.Close() }() // nothing was written
 	var pids []int
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	for lines := bufio.NewScanner(file); len(pids) < most && lines.Scan(); {
 		if pid, err := strconv.Atoi(lines.Text()); err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}

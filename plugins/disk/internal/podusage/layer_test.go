@@ -120,3 +120,29 @@ func TestTheAgeOfFiguresIsCarriedAlong(t *testing.T) {
 		}
 	}
 }
+
+// A pod may have as many cgroups and processes as it likes.
+func TestOnlySoManyProcessesAreLookedAt(t *testing.T) {
+	n := newNode(t)
+	n.withProcess("u", "first", 1, "/layer")
+	var all strings.Builder
+	for pid := range 3 * mostProcesses {
+		fmt.Fprintln(&all, 1000+pid)
+	}
+	n.text("/sys/fs/cgroup/memory/kubepods/burstable/podu/second/cgroup.procs", all.String())
+	for i := range 2 * mostCgroups {
+		n.text(fmt.Sprintf("/sys/fs/cgroup/memory/kubepods/burstable/podv/%d/cgroup.procs", i), "1\n")
+	}
+	n.start(Walk{})
+	for uid, want := range map[string]int{"u": mostProcesses, "v": mostCgroups + 1} {
+		p := &pod{call: &call{meter: n.meter}, row: &eviction.Pod{UID: uid, QoSClass: eviction.Burstable}}
+		p.findCgroups()
+		got := 0
+		for _, g := range p.cgroups {
+			got += len(g.pids)
+		}
+		if got != want {
+			t.Errorf("pod %s: %d processes, want %d", uid, got, want)
+		}
+	}
+}
