@@ -107,8 +107,13 @@ func (d *disk) Reclaim(ctx context.Context, r eviction.ReclaimRequest, _ func(ev
 
 // limitVolume gives a pod an emptyDir that may have so many bytes, and has.
 func (n *node) limitVolume(d *disk, name string, limit, used int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for i := range n.pods {
 		if n.pods[i].Row.Name == name {
+			n.pods[i].API = n.pods[i].API.DeepCopy() // a pod that has changed is another object
 			n.pods[i].API.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
 				EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(limit, resource.BinarySI)},
 			}}}

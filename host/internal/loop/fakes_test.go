@@ -58,6 +58,7 @@ type node struct {
 	saveErr error
 	did     []string
 
+	listings  int
 	onRequest bool
 	changed   chan struct{}
 	rankers   []*supervisor.Instance
@@ -171,6 +172,7 @@ func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*supervisor
 func (n *node) Active(context.Context) (pods.Snapshot, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.listings++
 	var s pods.Snapshot
 	for _, p := range n.pods {
 		if n.running[p.Row.UID] {

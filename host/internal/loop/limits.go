@@ -15,8 +15,9 @@ const (
 	// last one: they take a twentieth of the time at most, however many files there
 	// are to be looked at.
 	limitPause = 19
-	// mostLimitPause is how long it waits at most. The kubelet's figures of volumes
-	// are as old (volumeStatsAggPeriod).
+	// mostLimitPause is how long it waits at most, and if no pod has a limit: a quiet
+	// pass must not cost more for having pods. The kubelet's figures of volumes are
+	// as old (volumeStatsAggPeriod).
 	mostLimitPause = time.Minute
 )
 
@@ -38,6 +39,16 @@ type limits struct {
 type storageUse struct {
 	pods     []pods.Pod
 	measured map[string]eviction.Measurement
+	// unknown: the pods could not be listed.
+	unknown bool
+}
+
+// pause is how long the next check waits after one that took so long.
+func (u storageUse) pause(took time.Duration) time.Duration {
+	if len(u.pods) == 0 && !u.unknown {
+		return mostLimitPause
+	}
+	return min(limitPause*took, mostLimitPause)
 }
 
 // checkLimits has pods evicted that are over a limit of their own. It reports
@@ -70,7 +81,7 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 		return func() {
 			l.limits.checking = false
 			if l.Settings.Pacing != PacingKubelet {
-				l.limits.next = time.Now().Add(min(limitPause*took, mostLimitPause))
+				l.limits.next = time.Now().Add(use.pause(took))
 			}
 			later := l.newPass(look{})
 			defer later.end()
@@ -89,7 +100,7 @@ func (l *Loop) storageUse(ctx context.Context, roster Roster, at sight) storageU
 		if ctx.Err() == nil {
 			l.Log.Error("pods are not known, their limits on local storage are not checked", "error", err)
 		}
-		return storageUse{}
+		return storageUse{unknown: true}
 	}
 	return l.measureStorage(ctx, roster, at, l.limited(snapshot))
 }
@@ -98,7 +109,7 @@ func (l *Loop) measureStorage(ctx context.Context, roster Roster, at sight, limi
 	if len(limited) == 0 {
 		return storageUse{}
 	}
-	return storageUse{limited, l.measure(ctx, roster, at, eviction.NodeFsAvailable, eviction.DetailContainers, limited)}
+	return storageUse{pods: limited, measured: l.measure(ctx, roster, at, eviction.NodeFsAvailable, eviction.DetailContainers, limited)}
 }
 
 // limited are the pods that have limits and may be evicted.

@@ -84,6 +84,21 @@ func TestLimitsCostNoMoreThanATwentiethOfTheTime(t *testing.T) {
 	}
 }
 
+// A quiet pass must cost the same with many pods as with few.
+func TestPodsAreListedOnceAMinuteForLimitsThatNobodyHas(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(10*time.Minute - time.Millisecond)
+		if n.listings != 10 || g.count() != 0 {
+			t.Errorf("pods listed %d times in ten minutes and measured %d times, want 10 and 0", n.listings, g.count())
+		}
+		n.limitVolume(g.disk, "small", 10*mi, 11*mi)
+		n.after(time.Minute)
+		wantKills(t, n, "10m0s kill small grace 1")
+	})
+}
+
 func TestLimitsAreCheckedInEachPassAsInTheKubelet(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		g := n.addGauge()
