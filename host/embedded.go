@@ -198,6 +198,11 @@ func (e *surroundings) Finished(_ context.Context, k loop.Kill) (bool, error) {
 	return e.cleanedUp(k.Pod.API), nil
 }
 
+// CleanedUp implements loop.Killer: the program's function is about volumes too.
+func (e *surroundings) CleanedUp(ctx context.Context, k loop.Kill) (bool, error) {
+	return e.Finished(ctx, k)
+}
+
 // realClock is the machine's.
 type realClock struct{}
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -100,7 +101,7 @@ func (m *Manager) open() error {
 	manifests.Rules = rules(c)
 	o := m.loopOptions(settings(c, thresholds))
 	o.Pods = pods.NewCRI(client, manifests)
-	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client)}, m.dir, restored
+	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
 	o.Now, o.After, o.TellConditions = time.Now, time.After, true
 	m.loop = loop.New(o)
 	return nil

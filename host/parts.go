@@ -2,6 +2,10 @@ package host
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/config"
@@ -57,7 +61,11 @@ func rules(c *Config) pods.Rules {
 }
 
 // criKiller kills pods through the container runtime.
-type criKiller struct{ cri *actuate.CRI }
+type criKiller struct {
+	cri *actuate.CRI
+	// podsDir has a directory for each pod, by uid.
+	podsDir string
+}
 
 // Kill implements loop.Killer.
 func (k criKiller) Kill(ctx context.Context, d loop.Kill) error {
@@ -71,4 +79,13 @@ func (k criKiller) Kill(ctx context.Context, d loop.Kill) error {
 // Finished implements loop.Killer.
 func (k criKiller) Finished(ctx context.Context, d loop.Kill) (bool, error) {
 	return k.cri.Finished(ctx, d.Pod.Row.UID)
+}
+
+// CleanedUp implements loop.Killer. The directory is its owner's to remove.
+func (k criKiller) CleanedUp(_ context.Context, d loop.Kill) (bool, error) {
+	_, err := os.Lstat(filepath.Join(k.podsDir, d.Pod.Row.UID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
 }

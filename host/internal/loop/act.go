@@ -23,10 +23,12 @@ const (
 )
 
 // act does what the most urgent actionable threshold asks for. Thresholds of a
-// family that is being cleaned up beside the loop have got their action.
+// family that is being cleaned up beside the loop have got their action, and those
+// of the disk when what a victim has left is still being removed.
 func (l *Loop) act(ctx context.Context, p *pass) {
 	t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
-		return l.cleanings[familyOf(t.Signal)]
+		f := familyOf(t.Signal)
+		return l.cleanings[f] || f == eviction.DiskPressure && len(l.leaving) > 0 && l.Settings.Pacing != PacingKubelet
 	}))
 	if !ok {
 		return

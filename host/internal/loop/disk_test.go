@@ -411,3 +411,34 @@ func TestSynchronizeDoesItAllBeforeItReturns(t *testing.T) {
 		}
 	})
 }
+
+// The containers of a victim have ended, its volumes are still being removed: another
+// pod must not go for space that is on its way back. Memory does not wait for that.
+func TestTheNextDiskVictimWaitsForTheVolumesOfTheLastOne(t *testing.T) {
+	for what, c := range map[string]struct {
+		then func(*node)
+		want string
+	}{
+		"they are removed": {func(n *node) { delete(n.volumes, "uid-big") }, "20.26s kill small grace 1"},
+		"nobody does":      {func(*node) {}, "48s kill small grace 1"},
+		"memory runs out":  {func(n *node) { n.available = gi / 2 }, "28s kill small grace 1"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.volumes["uid-big"] = 20 * gi
+				n.volumes = map[string]bool{"uid-big": true}
+				n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+				n.settle()
+				d.set(5 * gi)
+				n.after(20 * time.Second)
+				wantKills(t, n, "8s kill big grace 1")
+				n.mu.Lock()
+				c.then(n)
+				n.mu.Unlock()
+				n.after(30 * time.Second)
+				wantKills(t, n, "8s kill big grace 1", c.want)
+			})
+		})
+	}
+}

@@ -58,7 +58,9 @@ type node struct {
 	saveErr error
 	did     []string
 
-	listings  int
+	listings int
+	// volumes are those of pods, by uid, that nobody has removed yet.
+	volumes   map[string]bool
 	onRequest bool
 	changed   chan struct{}
 	rankers   []*supervisor.Instance
@@ -217,6 +219,13 @@ func (n *node) Finished(_ context.Context, k Kill) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.running[k.Pod.Row.UID], nil
+}
+
+// CleanedUp implements Killer.
+func (n *node) CleanedUp(_ context.Context, k Kill) (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.volumes[k.Pod.Row.UID], nil
 }
 
 // NodeEvent implements Recorder.

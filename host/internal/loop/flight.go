@@ -36,7 +36,15 @@ type report struct {
 	// ended: the flight is over, the pod finished or given up on.
 	ended    bool
 	finished bool
+	// cleaned: the wait for the space of a finished pod is over.
+	cleaned bool
 }
+
+// leavesSpace reports whether the node has its answer to the kill only when the
+// pod's volumes are gone, as the kubelet waits for (PodIsFinished): their owner
+// removes them after the containers have ended. Memory and processes are back by
+// then, and do not wait.
+func (k *Kill) leavesSpace() bool { return k.Pressure && familyOf(k.Signal) == eviction.DiskPressure }
 
 // board puts a victim in flight and in the journal, so that a host that dies
 // before the kill is followed by one that finishes it and takes no second victim.
@@ -121,6 +129,11 @@ func (l *Loop) shorten(t policy.Threshold) {
 
 // onReport takes what a kill's goroutine has to say.
 func (l *Loop) onReport(r report) {
+	if r.cleaned {
+		delete(l.leaving, r.uid)
+		l.nextFull = time.Now()
+		return
+	}
 	f, ok := l.flights[r.uid]
 	if !ok {
 		return
@@ -147,6 +160,9 @@ func (l *Loop) onReport(r report) {
 	case r.finished:
 		f.record.State = StateFinished
 		l.evicted[r.uid] = true
+		if f.kill.leavesSpace() {
+			l.leaving[r.uid] = true
+		}
 		l.Log.Info("pod finished", "pod", pod.String(), "uid", r.uid, "tookSeconds", r.took.Seconds())
 	default:
 		f.record.State = StateGivenUp

@@ -33,6 +33,10 @@ func (l *Loop) launch(f *flight) {
 			return
 		}
 		l.tell(ctx, report{uid: k.Pod.Row.UID, ended: true, finished: finished, took: time.Since(started)})
+		if finished && k.leavesSpace() {
+			l.await(ctx, k, l.Killer.CleanedUp)
+			l.tell(ctx, report{uid: k.Pod.Row.UID, cleaned: true})
+		}
 	})
 }
 
@@ -54,13 +58,17 @@ func (l *Loop) killOrShorten(ctx context.Context, f *flight) error {
 
 // awaitEnd waits until the pod is finished, at most cleanupWait.
 func (l *Loop) awaitEnd(ctx context.Context, k Kill) bool {
+	return l.await(ctx, k, l.Killer.Finished)
+}
+
+func (l *Loop) await(ctx context.Context, k Kill, is func(context.Context, Kill) (bool, error)) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupWait)
 	defer cancel()
 	for wait := firstCleanupLook; ; wait = min(2*wait, maxCleanupLook) {
 		look, done := context.WithTimeout(ctx, finishedDeadline)
-		finished, err := l.Killer.Finished(look, k)
+		it, err := is(look, k)
 		done()
-		if err == nil && finished {
+		if err == nil && it {
 			return true
 		}
 		if err != nil && ctx.Err() == nil {

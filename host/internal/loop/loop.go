@@ -40,6 +40,7 @@ type Loop struct {
 	filesystems  filesystems
 	limits       limits
 	cleanings    map[family]bool // node-level reclaim under way beside the loop
+	leaving      map[string]bool // by uid: finished victims of disk pressure whose volumes may still be there
 	watches      *watches
 	pacers       map[family]*pacer
 	pending      map[family]string
@@ -75,6 +76,7 @@ func New(o Options) *Loop {
 		done:         make(chan func()),
 		ended:        make(chan struct{}),
 		cleanings:    map[family]bool{},
+		leaving:      map[string]bool{},
 		pacers:       map[family]*pacer{},
 		pending:      map[family]string{},
 		lastUsage:    map[eviction.Signal]map[string]eviction.Measurement{},

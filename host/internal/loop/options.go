@@ -32,13 +32,15 @@ type Kill struct {
 	Pressure bool
 }
 
-// A Killer ends pods. Both methods are called from goroutines beside the loop.
+// A Killer ends pods. Its methods are called from goroutines beside the loop.
 type Killer interface {
 	// Kill returns when the pod's containers were stopped. It gives up after
 	// actuate.Timeout with an error that wraps actuate.ErrTimeout.
 	Kill(ctx context.Context, k Kill) error
 	// Finished reports whether nothing of the pod runs any more.
 	Finished(ctx context.Context, k Kill) (bool, error)
+	// CleanedUp reports whether the volumes of a pod that is finished are gone too.
+	CleanedUp(ctx context.Context, k Kill) (bool, error)
 }
 
 // A Recorder takes the events of the eviction manager, worded as the kubelet's.
