@@ -120,7 +120,7 @@ func (n *site) start(t *testing.T, config map[string]any) {
 // onRecord also does a kubelet's work: the volumes of a pod go when it is evicted.
 func (n *site) onRecord(r evictd.Record) {
 	n.log.add(r)
-	if uid := r.String("uid"); r.Msg == "evicting pod" && uid != "" {
+	if uid := r.String("uid"); r.Msg == "evicting pod" && r.Attrs["dryRun"] != true {
 		// What is left shows in the figures. It stays on the filesystem: volumes may have mounts in them.
 		_ = exec.Command("rm", "-rf", "--one-file-system", filepath.Join(n.KubeletRootDir, "pods", uid, "volumes")).Run()
 	}
@@ -138,6 +138,12 @@ func (n *site) stop(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// kill ends evictd without a chance to say good-bye.
+func (n *site) kill() {
+	n.agent.Kill()
+	n.agent = nil
 }
 
 // eventually waits until done reports true.

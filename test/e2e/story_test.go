@@ -42,9 +42,7 @@ func (j *journal) since(i int) []evictd.Record {
 // on has happened in it.
 func (n *site) chapter(t *testing.T, title string) {
 	t.Helper()
-	if n.agent != nil {
-		n.tell(t)
-	}
+	n.tell(t)
 	t.Log("  " + title)
 	n.log.from = len(n.log.since(0))
 }
