@@ -34,7 +34,7 @@ type Image struct {
 // BusyboxImage is an image with a static busybox under its usual names, and more files.
 func BusyboxImage(name string, files map[string]string) Image {
 	image := Image{Name: name, Files: map[string]string{"bin/busybox": busyboxPath}, Links: map[string]string{}}
-	for applet := range strings.FieldsSeq("sh sleep cat echo ls ps kill dd true false date mkdir rm touch head tail grep wget nc env id df du sync yes seq truncate") {
+	for applet := range strings.FieldsSeq("sh sleep cat echo ls ps kill dd true false date mkdir rm touch head tail grep wget nc env id df du sync yes seq truncate ln") {
 		image.Links["bin/"+applet] = "busybox"
 	}
 	for path, from := range files {
