@@ -20,7 +20,8 @@ DEMO_PLUGIN ?=
 CROSSINGS   ?= 20
 PARITY      ?= 10s
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
-E2E_PACKAGES   = $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)))
+E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)
+E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 's/^func //' | paste -sd'|')
 BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=paritytest '^func Benchmark' .)))
 # What the parity tests must reach of: the statements that decide.
 DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evictd/shared/eviction/rank
@@ -73,8 +74,10 @@ demo: build ## evict a real container under real memory pressure (root; DEMO_PLU
 e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
 	@test/stack/install.sh
 	cd test/e2e && $(GO) vet ./... && $(GO) mod tidy -diff
-	EVICTD_TEST_E2E=1 EVICTD_CROSSINGS=$(CROSSINGS) $(ROOTTEST) -p 1 -timeout 60m $(E2E_PACKAGES) | $(GO) run ./test/tally -v
-	cd test/e2e && EVICTD_TEST_E2E=1 EVICTD_CONTAINERD=$(CONTAINERD) $(ROOTTEST) -timeout 30m . | (cd ../.. && $(GO) run ./test/tally -v)
+	@status=0; export EVICTD_TEST_E2E=1 EVICTD_CONTAINERD=$(CONTAINERD) EVICTD_CROSSINGS=$(CROSSINGS); \
+	$(ROOTTEST) -p 1 -timeout 60m -run '^($(E2E_TESTS))$$' $(sort $(dir $(E2E_FILES))) | $(GO) run ./test/tally -v || status=1; \
+	(cd test/e2e && $(ROOTTEST) -timeout 30m .) | $(GO) run ./test/tally -v || status=1; \
+	exit $$status
 
 parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
 	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
