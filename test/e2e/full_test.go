@@ -163,9 +163,9 @@ func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any) {
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	address := config["listenAddress"].(string)
 	eventually(t, "the evictd that logs to the full disk has evicted a pod", func() (bool, error) {
-		reply, err := http.Get("http://" + address + "/status") //nolint:noctx // the server is ours
+		reply, err := http.Get("http://" + address + "/status")
 		if err != nil {
-			return false, nil //nolint:nilerr // not up yet
+			return false, nil // not up yet
 		}
 		defer reply.Body.Close()
 		var status struct {

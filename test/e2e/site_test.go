@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,9 +108,7 @@ func (n *site) start(t *testing.T, config map[string]any) {
 		"evictionPressureTransitionPeriod": transition,
 		"logLevel":                         "debug",
 	}
-	for key, value := range config {
-		full[key] = value
-	}
+	maps.Copy(full, config)
 	n.log.clear()
 	n.agent, err = agent.Start(t.Context(), n.Stack, agent.Options{
 		Binary: filepath.Join(bin, "evictd"), Plugins: plugins, Config: full, OnRecord: n.onRecord,
