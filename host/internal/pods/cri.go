@@ -56,7 +56,9 @@ func (c *CRI) Active(ctx context.Context) (Snapshot, error) {
 		}
 		out.Pods = append(out.Pods, pod)
 	}
-	out.Ended, out.Complete = c.ended(listed, groups, manifests), complete(out.Pods, out.Problems)
+	used := allUsed(out.Problems)
+	ended, strangers := c.ended(listed, groups, manifests, used)
+	out.Ended, out.Complete = ended, used && !strangers && allKnown(out.Pods)
 	return out, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -204,7 +205,7 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 	dir := t.TempDir()
 	s := fakecri.New()
 	for _, name := range []string{"runs", "once", "again", "deleted", "strange"} {
-		p := fakecri.Pod{UID: name, Namespace: "ns", Name: name, NotReady: true, Containers: []fakecri.Container{{Name: "c", Exited: true}}}
+		p := fakecri.Pod{UID: name, Namespace: "default", Name: name, NotReady: true, Containers: []fakecri.Container{{Name: "c", Exited: true}}}
 		if name == "runs" {
 			p.NotReady, p.Containers[0].Exited = false, false
 		}
@@ -228,16 +229,58 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "deleted.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	want := []Ended{{"once", eviction.PodTerminated}, {"again", eviction.PodActive}, {"deleted", eviction.PodDeleted}}
+	want := []Ended{{"once", eviction.PodTerminated}, {"again", eviction.PodActive}, {"deleted", eviction.PodDeleted}, {"not-yet", eviction.PodActive}}
 	for range 2 { // what is left of a deleted pod may take several steps to go
 		if diff := cmp.Diff(want, look().Ended); diff != "" {
 			t.Errorf("a pod whose manifest was never seen is somebody else's (-want +got):\n%s", diff)
 		}
 	}
 	s.Remove("deleted")
-	if diff := cmp.Diff(want[:2], look().Ended); diff != "" {
+	if diff := cmp.Diff(slices.Delete(want, 2, 3), look().Ended); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// CRI-O wipes its containers at boot: what is left of a pod that is not back yet
+// must not be taken for somebody's leavings.
+func TestAPodOfWhichTheRuntimeHasNothingIsNotGone(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "back.yaml", podYAML("back", "back"))
+	put(t, dir, "again.yaml", podYAML("again", "again"))
+	put(t, dir, "once.yaml", podYAML("once", "once", "spec: {restartPolicy: Never}"))
+	s := fakecri.New()
+	s.Add(fakecri.Pod{UID: "back", Namespace: "default", Name: "back"})
+	got := active(t, s, dir)
+	want := []Ended{{"again", eviction.PodActive}, {"once", eviction.PodActive}}
+	if diff := cmp.Diff(want, got.Ended); diff != "" || !got.Complete {
+		t.Errorf("complete is %v, (-want +got):\n%s", got.Complete, diff)
+	}
+}
+
+// A file that is half written, or cannot be opened just now, deletes no pod.
+func TestAManifestThatCannotBeReadDeletesNoPod(t *testing.T) {
+	dir := t.TempDir()
+	s := fakecri.New()
+	s.Add(fakecri.Pod{UID: "p", Namespace: "default", Name: "p", NotReady: true})
+	put(t, dir, "p.yaml", podYAML("p", "p"))
+	source := NewCRI(s.Client(), NewManifests(dir))
+	look := func(when string, want eviction.PodState) {
+		t.Helper()
+		got, err := source.Active(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]Ended{{"p", want}}, got.Ended); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	look("whole", eviction.PodActive)
+	put(t, dir, "p.yaml", "kind: Pod\nmetadata: {uid: p, na")
+	look("half written", eviction.PodActive)
+	if err := os.Remove(filepath.Join(dir, "p.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	look("gone", eviction.PodDeleted)
 }
 
 func TestManifestsAreCompleteWhenEverythingThatRunsHasOne(t *testing.T) {
@@ -260,4 +303,8 @@ func TestManifestsAreCompleteWhenEverythingThatRunsHasOne(t *testing.T) {
 	}
 	s.Add(fakecri.Pod{UID: "theirs", Namespace: "ns", Name: "theirs"})
 	check("with somebody else's pod", false)
+	s.Remove("theirs")
+	check("without it", true)
+	s.Add(fakecri.Pod{UID: "theirs", Namespace: "ns", Name: "theirs", NotReady: true})
+	check("with what is left of it", false)
 }

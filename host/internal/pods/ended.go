@@ -1,6 +1,9 @@
 package pods
 
 import (
+	"maps"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -11,24 +14,23 @@ import (
 type Ended struct {
 	UID string
 	// State is PodDeleted when its manifest is gone, PodTerminated when it never
-	// runs again, and PodActive when somebody may start it anew.
+	// runs again, and PodActive when somebody may start it, anew or for the first
+	// time since the runtime has forgotten it.
 	State eviction.PodState
 }
 
-// ended returns what the runtime has left of pods that are not active. A pod whose
-// manifest was never seen is not in it: it may be somebody else's.
-func (c *CRI) ended(l Listing, active []*podGroup, manifests map[string]*manifest) []Ended {
+// ended returns the pods that have a manifest, or had one and have something left
+// in the runtime, and are not active; also whether some pod has never had one: it
+// may be somebody else's. A manifest that is not used as it should be may be that
+// of any pod.
+func (c *CRI) ended(l Listing, active []*podGroup, manifests map[string]*manifest, allUsed bool) (out []Ended, strangers bool) {
 	runs := make(map[string]bool, len(active))
 	for _, g := range active {
 		runs[g.uid] = true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []Ended
 	seen, left := make(map[string]bool, len(manifests)), map[string]bool{}
-	for uid := range manifests {
-		seen[uid] = true
-	}
 	note := func(uid string) {
 		if uid == "" || left[uid] {
 			return
@@ -36,11 +38,12 @@ func (c *CRI) ended(l Listing, active []*podGroup, manifests map[string]*manifes
 		left[uid] = true
 		m := manifests[uid]
 		if m == nil && !c.seen[uid] {
+			strangers = true
 			return
 		}
 		seen[uid] = true
 		if !runs[uid] {
-			out = append(out, Ended{uid, stateOf(m)})
+			out = append(out, Ended{uid, stateOf(m, allUsed)})
 		}
 	}
 	uidOfSandbox := make(map[string]string, len(l.Sandboxes))
@@ -51,34 +54,37 @@ func (c *CRI) ended(l Listing, active []*podGroup, manifests map[string]*manifes
 	for _, container := range l.Containers {
 		note(ContainerUID(container, uidOfSandbox))
 	}
+	// A runtime that wipes its containers at boot has nothing of a pod until it is
+	// started again, however often it may run.
+	for _, uid := range slices.Sorted(maps.Keys(manifests)) {
+		seen[uid] = true
+		if uid != "" && !left[uid] {
+			out = append(out, Ended{uid, eviction.PodActive})
+		}
+	}
 	c.seen = seen
-	return out
+	return out, strangers
 }
 
-func stateOf(m *manifest) eviction.PodState {
+func stateOf(m *manifest, allUsed bool) eviction.PodState {
 	switch {
-	case m == nil:
+	case m == nil && allUsed:
 		return eviction.PodDeleted
-	case m.api.Spec.RestartPolicy == v1.RestartPolicyNever:
+	case m != nil && m.api.Spec.RestartPolicy == v1.RestartPolicyNever:
 		return eviction.PodTerminated
 	default:
 		return eviction.PodActive
 	}
 }
 
-// complete: the manifests are of this node's pods and of all of them, as far as
-// one can tell. A node on which something runs that has none is shared with
-// somebody whose pods are not known here.
-func complete(active []Pod, problems []Problem) bool {
-	for _, p := range problems {
-		if !p.Used {
-			return false
-		}
-	}
-	for _, p := range active {
-		if !p.HasManifest {
-			return false
-		}
-	}
-	return len(active) > 0
+// allUsed reports whether each manifest counts.
+func allUsed(problems []Problem) bool {
+	return !slices.ContainsFunc(problems, func(p Problem) bool { return !p.Used })
+}
+
+// allKnown reports whether there are pods and each has its manifest. A node on
+// which something runs that has none is shared with somebody whose pods are not
+// known here.
+func allKnown(active []Pod) bool {
+	return len(active) > 0 && !slices.ContainsFunc(active, func(p Pod) bool { return !p.HasManifest })
 }

@@ -33,7 +33,8 @@ func (p Pod) String() string { return p.Row.Namespace + "/" + p.Row.Name }
 type Snapshot struct {
 	Pods     []Pod
 	Problems []Problem
-	// Ended are pods that do not run and have left something behind.
+	// Ended are pods that do not run: those with a manifest, and those that had one
+	// and have left something behind.
 	Ended []Ended
 	// Complete: a pod that is neither in Pods nor in Ended does not exist.
 	Complete bool
