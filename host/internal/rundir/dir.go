@@ -22,10 +22,12 @@ const (
 // Dir is a run directory that this process holds. Its methods may be called
 // concurrently, the writing ones for different files only.
 type Dir struct {
-	path   string
-	lock   *os.File
-	clock  clock
-	spares *spares
+	path  string
+	lock  *os.File
+	clock clock
+	// Conditions are noted every few seconds while the pressure lasts: they must
+	// not use up what the kill needs.
+	forKills, forConditions *spares
 }
 
 // Open makes the directory if it is missing, takes it for this process and
@@ -45,7 +47,11 @@ func open(path string, c clock) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, lock: lock, clock: c, spares: newSpares(path)}
+	d := &Dir{
+		path: path, lock: lock, clock: c,
+		forKills:      newSpares(path, spareName, killSpares),
+		forConditions: newSpares(path, conditionSpareName, conditionSpares),
+	}
 	if err := d.prepare(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -138,8 +144,14 @@ func (d *Dir) prepare() error {
 	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
 		return err
 	}
-	d.spares.fill()
+	d.fillSpares()
 	return nil
+}
+
+// fillSpares uses the room that there may be again.
+func (d *Dir) fillSpares() {
+	d.forKills.fill()
+	d.forConditions.fill()
 }
 
 // empty removes what is in a directory, and path itself if it is none. The

@@ -15,9 +15,9 @@ import (
 const maxFileBytes = 256 << 10
 
 // write replaces the file at path as a whole: whoever reads it finds the old or
-// the new content, also after a crash when durable is set. On a full disk a spare
-// file takes the content.
-func (d *Dir) write(path string, v any, durable bool) error {
+// the new content, also after a crash when durable is set. On a full disk one of
+// the spare files takes the content.
+func write(path string, v any, durable bool, from *spares) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -26,42 +26,48 @@ func (d *Dir) write(path string, v any, durable bool) error {
 		return fmt.Errorf("has %d bytes, want at most %d", len(data), maxFileBytes)
 	}
 	data = append(data, '\n')
-	err = replace(path, path+tmpSuffix, os.O_CREATE|os.O_TRUNC, data, durable)
-	if full(err) {
-		if spare, ok := d.spares.take(); ok {
-			err = replace(path, spare, 0, data, durable)
-		}
+	n := note{path: path, tmp: path + tmpSuffix, data: data, durable: durable}
+	err = n.write(os.O_CREATE|os.O_TRUNC, os.Rename)
+	if full(err) && from.take(n.tmp) {
+		err = n.write(0, from.replace)
 	}
-	d.spares.fill() // the old content may have made room
 	return err
 }
 
-// replace puts data into the file tmp and that in the place of path.
-func replace(path, tmp string, flags int, data []byte, durable bool) (err error) {
+// note is content on its way to a file.
+type note struct {
+	path, tmp string
+	data      []byte
+	durable   bool
+}
+
+// write puts the content into the temporary file and has replace put that in the
+// place of the file.
+func (n note) write(flags int, replace func(tmp, path string) error) (err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, remove(tmp))
+			err = errors.Join(err, remove(n.tmp))
 		}
 	}()
-	f, err := os.OpenFile(tmp, os.O_WRONLY|flags|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(n.tmp, os.O_WRONLY|flags|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = f.Write(n.data)
 	if err == nil {
-		err = f.Truncate(int64(len(data))) // what a spare file has beyond
+		err = f.Truncate(int64(len(n.data))) // what a spare file has beyond
 	}
-	if err == nil && durable {
+	if err == nil && n.durable {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := replace(n.tmp, n.path); err != nil {
 		return err
 	}
-	if durable {
-		return syncDir(filepath.Dir(path))
+	if n.durable {
+		return syncDir(filepath.Dir(n.path))
 	}
 	return nil
 }

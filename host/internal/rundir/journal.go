@@ -33,9 +33,14 @@ type State struct {
 // SaveKill notes a kill before it is begun, or again with a shorter grace
 // period. An error is for the log: the kill must go on without the note.
 func (d *Dir) SaveKill(k Kill) error {
+	defer d.fillSpares()
+	return d.saveKill(k)
+}
+
+func (d *Dir) saveKill(k Kill) error {
 	now, err := d.clock.now()
 	if err == nil {
-		err = d.write(d.killPath(k.UID), encodeKill(k, now), true)
+		err = write(d.killPath(k.UID), encodeKill(k, now), true, d.forKills)
 	}
 	if err != nil {
 		return fmt.Errorf("note kill of %s/%s: %w", k.Namespace, k.Name, err)
@@ -45,19 +50,28 @@ func (d *Dir) SaveKill(k Kill) error {
 
 // RemoveKill forgets a kill that has ended. It may have been forgotten before.
 func (d *Dir) RemoveKill(uid string) error {
-	if err := remove(d.killPath(uid)); err != nil {
+	defer d.fillSpares()
+	return d.removeKill(uid)
+}
+
+func (d *Dir) removeKill(uid string) error {
+	if err := d.forKills.give(d.killPath(uid)); err != nil {
 		return fmt.Errorf("forget kill: %w", err)
 	}
-	d.spares.fill()
 	return nil
 }
 
 // SaveConditions notes when conditions were last seen, all of them at once. It
 // does not wait for the disk: after a crash of the machine nobody reads it.
 func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
+	defer d.fillSpares()
+	return d.saveConditions(lastSeen)
+}
+
+func (d *Dir) saveConditions(lastSeen map[eviction.Condition]time.Time) error {
 	now, err := d.clock.now()
 	if err == nil {
-		err = d.write(filepath.Join(d.path, conditionsName), encodeConditions(lastSeen, now), false)
+		err = write(filepath.Join(d.path, conditionsName), encodeConditions(lastSeen, now), false, d.forConditions)
 	}
 	if err != nil {
 		return fmt.Errorf("note conditions: %w", err)
