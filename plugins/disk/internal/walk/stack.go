@@ -51,6 +51,7 @@ type level struct {
 	ino   uint64
 	after int64 // cookie of the last entry taken
 	fd    int32 // -1: closed
+	begun bool  // it was read before; after is 0 until an entry is taken
 }
 
 // openRoot starts the stack with dir and tells of it in st.
@@ -105,12 +106,13 @@ func (l *level) read() (bool, error) {
 		l.block = blocks.Get().(*block)
 		// The descriptor may be behind, when it was opened anew, or ahead, when a
 		// block was given up half taken.
-		if l.after != 0 {
+		if l.begun {
 			if _, err := unix.Seek(int(l.fd), l.after, unix.SEEK_SET); err != nil {
 				return false, l.seekError(err)
 			}
 		}
 	}
+	l.begun = true
 	return l.block.fill(int(l.fd))
 }
 
