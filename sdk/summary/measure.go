@@ -101,10 +101,10 @@ func (p *Pod) disk(of Parts, volumes []eviction.Volume, figure func(*Use) int64)
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if of.Rootfs {
-			sum = add(sum, figure(&c.Rootfs))
+			sum = Add(sum, figure(&c.Rootfs))
 		}
 		if of.Logs {
-			sum = add(sum, figure(&c.Logs))
+			sum = Add(sum, figure(&c.Logs))
 		}
 	}
 	if !of.Volumes {
@@ -115,7 +115,7 @@ func (p *Pod) disk(of Parts, volumes []eviction.Volume, figure func(*Use) int64)
 			continue
 		}
 		if v := p.volume(volumes[i].Name); v != nil {
-			sum = add(sum, figure(&v.Use))
+			sum = Add(sum, figure(&v.Use))
 		}
 	}
 	return sum
@@ -131,8 +131,9 @@ func (p *Pod) volume(name string) *Volume {
 	return nil
 }
 
-// add stops at the ends of int64. The kubelet adds in quantities of any size.
-func add(a, b int64) int64 {
+// Add adds two figures and stops at the ends of int64. The kubelet adds in
+// quantities of any size.
+func Add(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
 		return math.MaxInt64

@@ -136,8 +136,8 @@ func TestSumsEndAtTheEndsOfInt64(t *testing.T) {
 		{math.MaxInt64, math.MinInt64, -1},
 		{1, 2, 3},
 	} {
-		if got := add(c.a, c.b); got != c.want {
-			t.Errorf("add(%d, %d) = %d, want %d", c.a, c.b, got, c.want)
+		if got := Add(c.a, c.b); got != c.want {
+			t.Errorf("Add(%d, %d) = %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 }

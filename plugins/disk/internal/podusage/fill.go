@@ -12,7 +12,7 @@ func (p *pod) fill(m *eviction.Measurement) {
 	for _, s := range c.signals {
 		used := p.stats.Usage(s, c.layout, p.row.Volumes)
 		if summary.PartsOf(s, c.layout).Volumes {
-			used += of(s, p.held.node.Bytes, p.held.node.Inodes)
+			used = summary.Add(used, of(s, p.held.node.Bytes, p.held.node.Inodes))
 		}
 		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s, Value: used})
 	}
@@ -53,14 +53,14 @@ func of(s eviction.Signal, bytes, inodes int64) int64 {
 // volumes that live as long as the pod and on the node's disk, files beside the
 // containers' logs, and the file of hosts. Deleted files are ours.
 func (p *pod) ephemeral() eviction.Figure {
-	total := p.others.Bytes + p.held.node.Bytes
+	total := summary.Add(p.others.Bytes, p.held.node.Bytes)
 	for i := range p.stats.Containers {
 		c := &p.stats.Containers[i]
-		total += c.Rootfs.UsedBytes.Value + c.Logs.UsedBytes.Value
+		total = summary.Add(total, summary.Add(c.Rootfs.UsedBytes.Value, c.Logs.UsedBytes.Value))
 	}
 	for i := range p.volumes {
 		if v := &p.volumes[i]; v.look.ok && ephemeral(v.row) {
-			total += v.look.figure.Bytes
+			total = summary.Add(total, v.look.figure.Bytes)
 		}
 	}
 	return eviction.Some(total)

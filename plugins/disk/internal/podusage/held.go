@@ -78,7 +78,7 @@ func plus(u summary.Use, more walk.Usage) summary.Use {
 	if more.Inodes == 0 {
 		return u
 	}
-	u.UsedBytes = eviction.Some(u.UsedBytes.Value + more.Bytes)
-	u.InodesUsed = eviction.Some(u.InodesUsed.Value + more.Inodes)
+	u.UsedBytes = eviction.Some(summary.Add(u.UsedBytes.Value, more.Bytes))
+	u.InodesUsed = eviction.Some(summary.Add(u.InodesUsed.Value, more.Inodes))
 	return u
 }

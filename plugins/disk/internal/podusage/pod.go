@@ -229,5 +229,5 @@ func some(u walk.Usage) summary.Use {
 }
 
 func sum(a, b walk.Usage) walk.Usage {
-	return walk.Usage{Bytes: a.Bytes + b.Bytes, Inodes: a.Inodes + b.Inodes}
+	return walk.Usage{Bytes: summary.Add(a.Bytes, b.Bytes), Inodes: summary.Add(a.Inodes, b.Inodes)}
 }

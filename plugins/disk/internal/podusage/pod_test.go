@@ -2,6 +2,7 @@ package podusage
 
 import (
 	"errors"
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakecri"
 )
@@ -149,6 +151,25 @@ func TestUsageByLayout(t *testing.T) {
 	n.layout = 0
 	if _, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, row)); !errors.Is(err, errLayout) {
 		t.Errorf("error is %v, want the layout not known", err)
+	}
+}
+
+// A runtime's figures are its own affair: nonsense must not turn a pod's usage
+// negative, which would rank it last.
+func TestHugeFiguresOfTheRuntimeDoNotTurnNegative(t *testing.T) {
+	n := newNode(t)
+	row := n.add("u", []eviction.Volume{emptyDir("v")},
+		fakecri.Container{Name: "a", LayerBytes: math.MaxUint64, LayerInodes: math.MaxUint64},
+		fakecri.Container{Name: "b", LayerBytes: math.MaxInt64, LayerInodes: math.MaxInt64})
+	n.write("/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v/f", 5000)
+	got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row)
+	if used := got.UsageFor(eviction.NodeFsAvailable); used != math.MaxInt64 || got.EphemeralStorageUsedBytes.Value != math.MaxInt64 {
+		t.Errorf("usage %d, ephemeral storage %d, want both the most that there is", used, got.EphemeralStorageUsedBytes.Value)
+	}
+	for _, c := range got.Containers {
+		if c.RootfsUsedBytes.Value != math.MaxInt64 || plus(summary.Use{UsedBytes: c.RootfsUsedBytes}, walk.Usage{Bytes: 1, Inodes: 1}).UsedBytes.Value != math.MaxInt64 {
+			t.Errorf("container %s: %d bytes, want the most that there is", c.Name, c.RootfsUsedBytes.Value)
+		}
 	}
 }
 
