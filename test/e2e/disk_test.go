@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A resource is what a filesystem runs out of: bytes or inodes.
+// A resourceKind is what a filesystem runs out of: bytes or inodes.
 type resourceKind struct {
 	name string
 	// signal is the second half of a signal's name.

@@ -150,8 +150,8 @@ func watchJournal(t *testing.T, runDir string) func() string {
 	}
 }
 
-// logOnDisk starts an evictd that writes its log to a file, and does for its
-// victim's volumes what site does for the others'.
+// logOnDisk starts an evictd that writes its log to a file, and removes its
+// victim's directory as onRecord does.
 func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(n.Dir, "evictd-*", "evictd.yaml"))
@@ -175,7 +175,7 @@ func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any) {
 			return false, err
 		}
 		for _, e := range status.Evictions {
-			if err := os.RemoveAll(filepath.Join(n.KubeletRootDir, "pods", e.UID, "volumes")); err != nil {
+			if err := os.RemoveAll(filepath.Join(n.KubeletRootDir, "pods", e.UID)); err != nil {
 				return false, err
 			}
 		}

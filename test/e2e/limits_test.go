@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"slices"
 	"testing"
-
-	"github.com/evictd/evictd/test/stack"
 )
 
 // Each limit on local storage evicts the pod that exceeds it, with the kubelet's
@@ -14,9 +12,7 @@ func TestLocalStorageLimits(t *testing.T) {
 	quiet := map[string]string{"main": idle, "side": idle}
 	limits := map[string]string{"main": "20Mi", "side": "40Mi"}
 	frugal := n.run(t, sketch{name: "frugal", containers: quiet, limits: limits, emptyDirs: map[string]string{"data": "20Mi"}})
-	for _, p := range []*stack.Pod{frugal} {
-		must(t, p.Exec(t.Context(), "main", bytesIn("/data/file", 10*mib)), p.Exec(t.Context(), "main", bytesIn("/file", 10*mib)))
-	}
+	must(t, frugal.Exec(t.Context(), "main", bytesIn("/data/file", 10*mib)+bytesIn("/file", 10*mib)))
 	n.start(t, map[string]any{"evictionHard": map[string]string{}})
 	for _, c := range []struct {
 		title, label, message string

@@ -116,12 +116,12 @@ func (n *site) start(t *testing.T, config map[string]any) {
 	must(t, err)
 }
 
-// onRecord also does a kubelet's work: the volumes of a pod go when it is evicted.
+// onRecord also does a kubelet's work: a pod's directory goes when it is evicted.
 func (n *site) onRecord(r evictd.Record) {
 	n.log.add(r)
 	if uid := r.String("uid"); r.Msg == "evicting pod" && r.Attrs["dryRun"] != true {
 		// What is left shows in the figures. It stays on the filesystem: volumes may have mounts in them.
-		_ = exec.Command("rm", "-rf", "--one-file-system", filepath.Join(n.KubeletRootDir, "pods", uid, "volumes")).Run()
+		_ = exec.Command("rm", "-rf", "--one-file-system", filepath.Join(n.KubeletRootDir, "pods", uid)).Run()
 	}
 }
 
