@@ -81,11 +81,44 @@ func (k criKiller) Finished(ctx context.Context, d loop.Kill) (bool, error) {
 	return k.cri.Finished(ctx, d.Pod.Row.UID)
 }
 
-// CleanedUp implements loop.Killer. The directory is its owner's to remove.
-func (k criKiller) CleanedUp(_ context.Context, d loop.Kill) (bool, error) {
-	_, err := os.Lstat(filepath.Join(k.podsDir, d.Pod.Row.UID))
+// CleanedUp implements loop.Killer: whoever made the pod's volumes has removed
+// them. A look at a disk may hang, and is then left behind.
+func (k criKiller) CleanedUp(ctx context.Context, d loop.Kill) (bool, error) {
+	type answer struct {
+		is  bool
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		is, err := noVolumes(filepath.Join(k.podsDir, d.Pod.Row.UID, "volumes"))
+		answered <- answer{is, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.is, a.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// noVolumes reports whether there is nothing in dir/PLUGIN/. The directories above
+// may outlive the volumes.
+func noVolumes(dir string) (bool, error) {
+	plugins, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
-	return false, err
+	if err != nil {
+		return false, err
+	}
+	for _, p := range plugins {
+		volumes, err := os.ReadDir(filepath.Join(dir, p.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		if len(volumes) > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }

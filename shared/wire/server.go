@@ -3,7 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"runtime/debug"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -94,14 +97,20 @@ func (s *server) rankMeasured(ctx context.Context, req eviction.RankRequest, all
 	return nil
 }
 
+// rankTime is what Rank gets by default.
+const rankTime = time.Second
+
 // tryRank returns no order if there is an error or a panic: a process that ends
-// now may take the measurements with it, which are on their way.
+// now may take the measurements with it, which are on their way. Rank will tell.
 func (s *server) tryRank(ctx context.Context, req eviction.RankRequest) (order []eviction.Ranked) {
 	defer func() {
-		if recover() != nil {
+		if r := recover(); r != nil {
+			slog.Error("ranking panicked", "signal", req.Signal, "panic", r, "stack", string(debug.Stack()))
 			order = nil
 		}
 	}()
+	ctx, cancel := context.WithTimeout(ctx, rankTime)
+	defer cancel()
 	order, err := s.plugin.Ranker.Rank(ctx, req)
 	if err != nil {
 		return nil

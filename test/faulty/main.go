@@ -208,8 +208,11 @@ func (f *faulty) Measure(_ context.Context, req eviction.MeasureRequest, emit fu
 	for i := range req.Pods {
 		emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: f.signal, Value: int64(i)}}})
 	}
-	if f.name == "measures-foreign" {
+	switch f.name {
+	case "measures-foreign":
 		emit(eviction.Measurement{UID: "never-sent", State: eviction.Measured})
+	case "fails-after-measuring":
+		return errors.New("the runtime is away")
 	}
 	return nil
 }

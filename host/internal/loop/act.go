@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ const (
 func (l *Loop) act(ctx context.Context, p *pass) {
 	t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
 		f := familyOf(t.Signal)
-		return l.cleanings[f] || f == eviction.DiskPressure && len(l.leaving) > 0 && l.Settings.Pacing != PacingKubelet
+		return l.cleanings[f] || f == eviction.DiskPressure && l.Settings.Pacing != PacingKubelet && l.stillLeaving(time.Now())
 	}))
 	if !ok {
 		return
@@ -51,33 +52,67 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 }
 
 // take ranks the pods for t and has the first one evicted. observed is what was
-// seen before any reclaim, of which actionable could be acted on. If it cannot,
-// the pass is incomplete.
+// seen before any reclaim, of which actionable could be acted on. What pods use of
+// a disk takes seconds to find out, so that happens beside the loop unless p waits;
+// the family has got its action meanwhile.
 func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, actionable []policy.Threshold) {
-	o := observed[t.Signal]
-	snapshot, err := l.active(ctx, p)
-	if err != nil {
-		if ctx.Err() == nil {
-			l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", err)
-		}
-		p.incomplete = true
+	f := familyOf(t.Signal)
+	c := chooser{Loop: l, roster: p.roster, at: p.at, threshold: t, observation: observed[t.Signal], dying: l.dying, veto: l.Settings.RankVeto}
+	if p.waits || f != eviction.DiskPressure {
+		l.settleOn(ctx, p, t, observed, actionable, c.choose(ctx, func() (pods.Snapshot, error) { return l.active(ctx, p) }))
 		return
 	}
-	l.notePods(snapshot)
-	candidates := l.candidates(snapshot)
-	r := l.rank(ctx, p, t, o, candidates)
+	flying := maps.Clone(l.flights)
+	c.dying = func(pod pods.Pod) bool { return flying[pod.Row.UID] != nil }
+	l.cleanings[f] = true
+	l.beside(ctx, func() func() {
+		c.roster = l.Pin()
+		defer c.roster.Release()
+		chosen := c.choose(ctx, func() (pods.Snapshot, error) { return l.listNow(ctx) })
+		return func() {
+			delete(l.cleanings, f)
+			later := l.newPass(look{})
+			defer later.end()
+			switch {
+			case !l.inForce(t) || !l.met[t.Key()]: // time has gone by
+				l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
+			case l.busy():
+				l.shorten(t)
+			default:
+				l.settleOn(ctx, later, t, observed, actionable, chosen)
+				l.publishEvictions()
+				if later.incomplete {
+					l.plan(true, 0)
+				}
+			}
+		}
+	})
+}
+
+// settleOn has the first of the chosen pods evicted. If it cannot, the pass is
+// incomplete.
+func (l *Loop) settleOn(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, actionable []policy.Threshold, c choice) {
 	if ctx.Err() != nil {
 		return
 	}
-	p.did.ranking, p.did.candidates = r, candidates
+	if c.err != nil {
+		l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", c.err)
+		p.incomplete = true
+		return
+	}
+	l.notePods(c.snapshot)
+	l.forgetEvicted(c.snapshot)
+	c.ranking.order = slices.DeleteFunc(c.ranking.order, func(r eviction.Ranked) bool { return l.dying(podByUID(c.candidates, r.UID)) })
+	o := observed[t.Signal]
+	p.did.ranking, p.did.candidates = c.ranking, c.candidates
 	l.statsAge(actionable, observed)
-	if len(r.order) == 0 {
+	if len(c.ranking.order) == 0 {
 		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", o.Available,
-			"active", len(snapshot.Pods), "candidates", len(candidates), "ranker", r.by)
+			"active", len(c.snapshot.Pods), "candidates", len(c.candidates), "ranker", c.ranking.by)
 		l.pacer(familyOf(t.Signal)).hold(time.Now())
 		return
 	}
-	l.evict(ctx, p, t, o, candidates, r)
+	l.evict(ctx, p, t, o, c)
 }
 
 // nodeEvent sends an event about the node. A dry run sends none.
@@ -111,16 +146,6 @@ func (l *Loop) dying(pod pods.Pod) bool {
 	return dying
 }
 
-// candidates are the pods that may be evicted at all. Plugins see no others. The
-// slice must not be changed: it is the snapshot's own if all pods may.
-func (l *Loop) candidates(s pods.Snapshot) []pods.Pod {
-	spared := func(p pods.Pod) bool { return !p.HasManifest || !policy.Evictable(p.API) || l.dying(p) }
-	if !slices.ContainsFunc(s.Pods, spared) {
-		return s.Pods
-	}
-	return slices.DeleteFunc(slices.Clone(s.Pods), spared)
-}
-
 // statsAge observes how old the figures of every actionable threshold are, as
 // the kubelet does after ranking.
 func (l *Loop) statsAge(actionable []policy.Threshold, observed map[eviction.Signal]eviction.Observation) {
@@ -133,10 +158,11 @@ func (l *Loop) statsAge(actionable []policy.Threshold, observed map[eviction.Sig
 }
 
 // evict decides on the first pod of the ranking and has it killed.
-func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, candidates []pods.Pod, r ranking) {
+func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, c choice) {
+	candidates, r := c.candidates, c.ranking
 	first := r.order[0]
 	victim := podByUID(candidates, first.UID)
-	measured := l.measureVictim(ctx, p, t.Signal, victim, r.measured[first.UID])
+	measured := c.measured(first.UID)
 	gates := policy.Gates{PodLevelResources: l.Settings.PodLevelResources}
 	message, annotations := gates.Message(victim.API, t, o, measured)
 	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, victim.API.Spec.TerminationGracePeriodSeconds)

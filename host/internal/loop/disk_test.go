@@ -420,7 +420,7 @@ func TestTheNextDiskVictimWaitsForTheVolumesOfTheLastOne(t *testing.T) {
 		want string
 	}{
 		"they are removed": {func(n *node) { delete(n.volumes, "uid-big") }, "20.26s kill small grace 1"},
-		"nobody does":      {func(*node) {}, "48s kill small grace 1"},
+		"nobody does":      {func(*node) {}, "38s kill small grace 1"},
 		"memory runs out":  {func(n *node) { n.available = gi / 2 }, "28s kill small grace 1"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -441,4 +441,66 @@ func TestTheNextDiskVictimWaitsForTheVolumesOfTheLastOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Memory that runs out does not wait until it is known what pods use of the disk.
+func TestMemoryIsActedOnWhileTheDiskIsMeasured(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.measures = 4 * time.Second
+		d.volumes["uid-small"] = 20 * gi
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(9 * time.Second)
+		wantKills(t, n)
+		n.set(gi / 2)
+		n.wake()
+		n.after(time.Second)
+		wantKills(t, n, "9s kill big grace 1")
+		n.after(10 * time.Second)
+		wantKills(t, n, "9s kill big grace 1", "12.25s kill small grace 1")
+	})
+}
+
+// What was decided on is decided anew when it is known who is to go.
+func TestNobodyGoesForADiskThatHasRoomAgain(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.measures = 4 * time.Second
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.MonitoringInterval = 3 * time.Second
+		n.run(s, rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(3500 * time.Millisecond)
+		d.set(50 * gi)
+		n.after(20 * time.Second)
+		wantKills(t, n)
+	})
+}
+
+// A host that is replaced while a victim's volumes are being removed leaves the
+// victim to the next one: else that would take another.
+func TestAVictimStaysInTheJournalAsLongAsItsVolumes(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.volumes["uid-big"] = 20 * gi
+		n.volumes = map[string]bool{"uid-big": true}
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(15 * time.Second)
+		n.mu.Lock()
+		_, kept := n.journal["uid-big"]
+		delete(n.volumes, "uid-big")
+		n.mu.Unlock()
+		n.after(2 * time.Second)
+		n.mu.Lock()
+		_, still := n.journal["uid-big"]
+		n.mu.Unlock()
+		if !kept || still {
+			t.Errorf("in the journal while its volumes are there: %v, afterwards: %v; want true and false", kept, still)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,10 @@ import (
 
 // shortestGraceSeconds is a hard eviction's grace period.
 const shortestGraceSeconds = 1
+
+// landedFor is longer than any check of limits takes, which must not find a pod
+// over its limit that was a victim meanwhile.
+const landedFor = time.Hour
 
 // A flight is a victim between the decision and its end.
 type flight struct {
@@ -36,8 +41,10 @@ type report struct {
 	// ended: the flight is over, the pod finished or given up on.
 	ended    bool
 	finished bool
-	// cleaned: the wait for the space of a finished pod is over.
-	cleaned bool
+	// leavesUntil is how long to wait at most for the volumes of a finished pod, zero
+	// for not at all; cleaned: that wait is over.
+	leavesUntil time.Time
+	cleaned     bool
 }
 
 // leavesSpace reports whether the node has its answer to the kill only when the
@@ -131,6 +138,7 @@ func (l *Loop) shorten(t policy.Threshold) {
 func (l *Loop) onReport(r report) {
 	if r.cleaned {
 		delete(l.leaving, r.uid)
+		l.forgetKill(r.uid)
 		l.nextFull = time.Now()
 		return
 	}
@@ -155,14 +163,16 @@ func (l *Loop) onReport(r report) {
 		return
 	}
 	l.land(r.uid)
+	if r.leavesUntil.IsZero() {
+		l.forgetKill(r.uid)
+	} else {
+		l.leaving[r.uid] = r.leavesUntil
+	}
 	switch {
 	case f.record.DryRun:
 	case r.finished:
 		f.record.State = StateFinished
 		l.evicted[r.uid] = true
-		if f.kill.leavesSpace() {
-			l.leaving[r.uid] = true
-		}
 		l.Log.Info("pod finished", "pod", pod.String(), "uid", r.uid, "tookSeconds", r.took.Seconds())
 	default:
 		f.record.State = StateGivenUp
@@ -176,15 +186,34 @@ func (l *Loop) onReport(r report) {
 func (l *Loop) land(uid string) {
 	delete(l.flights, uid)
 	l.Metrics.KillsInFlight(len(l.flights))
+	now := time.Now()
+	maps.DeleteFunc(l.landed, func(_ string, at time.Time) bool { return now.Sub(at) > landedFor })
+	l.landed[uid] = now
+}
+
+// forgetKill takes a kill out of the journal: a next host has nothing to do or to
+// wait for any more.
+func (l *Loop) forgetKill(uid string) {
 	if err := l.Journal.RemoveKill(uid); err != nil {
 		l.Log.Error("kill stays in the journal", "uid", uid, "error", err)
 	}
+}
+
+// stillLeaving reports whether volumes of victims are still being removed.
+func (l *Loop) stillLeaving(now time.Time) bool {
+	for _, until := range l.leaving {
+		if now.Before(until) {
+			return true
+		}
+	}
+	return false
 }
 
 // killNow kills and waits for it. What is left of the pod afterwards is the
 // caller's to wait for.
 func (l *Loop) killNow(ctx context.Context, f *flight) error {
 	uid := f.kill.Pod.Row.UID
+	defer l.forgetKill(uid)
 	defer l.land(uid)
 	if f.record.DryRun {
 		return nil

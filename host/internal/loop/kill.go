@@ -7,7 +7,7 @@ import (
 
 const (
 	// cleanupWait is how long a killed pod keeps the next victim safe while it is
-	// not finished (podCleanupTimeout of the kubelet).
+	// not finished, its volumes included (podCleanupTimeout of the kubelet).
 	cleanupWait = 30 * time.Second
 	// The wait looks often at first: most pods are gone as soon as their
 	// containers are. The kubelet looks each second.
@@ -28,15 +28,20 @@ func (l *Loop) launch(f *flight) {
 			return
 		}
 		l.tell(ctx, report{uid: k.Pod.Row.UID, err: err, took: time.Since(started)})
-		finished := l.awaitEnd(ctx, k)
+		until := time.Now().Add(cleanupWait)
+		finished := l.await(ctx, k, until, l.Killer.Finished)
 		if ctx.Err() != nil {
 			return
 		}
-		l.tell(ctx, report{uid: k.Pod.Row.UID, ended: true, finished: finished, took: time.Since(started)})
-		if finished && k.leavesSpace() {
-			l.await(ctx, k, l.Killer.CleanedUp)
-			l.tell(ctx, report{uid: k.Pod.Row.UID, cleaned: true})
+		ended := report{uid: k.Pod.Row.UID, ended: true, finished: finished, took: time.Since(started)}
+		if !finished || !k.leavesSpace() {
+			l.tell(ctx, ended)
+			return
 		}
+		ended.leavesUntil = until
+		l.tell(ctx, ended)
+		l.await(ctx, k, until, l.Killer.CleanedUp)
+		l.tell(ctx, report{uid: k.Pod.Row.UID, cleaned: true})
 	})
 }
 
@@ -56,13 +61,9 @@ func (l *Loop) killOrShorten(ctx context.Context, f *flight) error {
 	}
 }
 
-// awaitEnd waits until the pod is finished, at most cleanupWait.
-func (l *Loop) awaitEnd(ctx context.Context, k Kill) bool {
-	return l.await(ctx, k, l.Killer.Finished)
-}
-
-func (l *Loop) await(ctx context.Context, k Kill, is func(context.Context, Kill) (bool, error)) bool {
-	ctx, cancel := context.WithTimeout(ctx, cleanupWait)
+// await waits until it is true of a killed pod, at most until then.
+func (l *Loop) await(ctx context.Context, k Kill, until time.Time, is func(context.Context, Kill) (bool, error)) bool {
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for wait := firstCleanupLook; ; wait = min(2*wait, maxCleanupLook) {
 		look, done := context.WithTimeout(ctx, finishedDeadline)

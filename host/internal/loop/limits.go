@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,11 +45,15 @@ type storageUse struct {
 }
 
 // pause is how long the next check waits after one that took so long.
-func (u storageUse) pause(took time.Duration) time.Duration {
-	if len(u.pods) == 0 && !u.unknown {
+func (u storageUse) pause(took, interval time.Duration) time.Duration {
+	switch {
+	case u.unknown:
+		return min(limitPause*took, interval)
+	case len(u.pods) == 0:
 		return mostLimitPause
+	default:
+		return min(limitPause*took, mostLimitPause)
 	}
-	return min(limitPause*took, mostLimitPause)
 }
 
 // checkLimits has pods evicted that are over a limit of their own. It reports
@@ -81,8 +86,12 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 		return func() {
 			l.limits.checking = false
 			if l.Settings.Pacing != PacingKubelet {
-				l.limits.next = time.Now().Add(use.pause(took))
+				l.limits.next = time.Now().Add(use.pause(took, l.Settings.MonitoringInterval))
 			}
+			if !l.Settings.LocalStorageLimits {
+				return // a reload has switched them off
+			}
+			use.pods = slices.DeleteFunc(use.pods, func(p pods.Pod) bool { return !l.landed[p.Row.UID].Before(began) })
 			later := l.newPass(look{})
 			defer later.end()
 			l.enforceLimits(ctx, later, use)
@@ -93,9 +102,7 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 
 // storageUse lists and measures pods.
 func (l *Loop) storageUse(ctx context.Context, roster Roster, at sight) storageUse {
-	listing, cancel := context.WithTimeout(ctx, listDeadline)
-	defer cancel()
-	snapshot, err := l.Pods.Active(listing)
+	snapshot, err := l.listNow(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.Log.Error("pods are not known, their limits on local storage are not checked", "error", err)

@@ -184,3 +184,33 @@ func TestAVictimThatCannotBeLookedIntoGoesAllTheSame(t *testing.T) {
 		wantKills(t, n, "8.25s kill big grace 1")
 	})
 }
+
+// The check began before the node's pressure took the pod, which is its answer too.
+func TestALimitDoesNotEvictAVictimAgain(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.measures = 4 * time.Second
+		n.limitVolume(g.disk, "big", 10*mi, 11*mi)
+		n.available = gi / 2
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.after(8 * time.Second)
+		wantKills(t, n, "0s kill big grace 1")
+	})
+}
+
+func TestLimitsThatAReloadSwitchedOffEvictNobody(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.measures = 4 * time.Second
+		n.limitVolume(g.disk, "small", 10*mi, 11*mi)
+		s := diskSettings(t, hardDisk("10Gi"))
+		n.run(s, rundir.State{})
+		n.after(time.Second)
+		s.LocalStorageLimits = false
+		if err := n.loop.Apply(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		n.after(8 * time.Second)
+		wantKills(t, n)
+	})
+}

@@ -21,13 +21,20 @@ func (l *Loop) list(ctx context.Context, p *pass) {
 	if p.listing != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, l.Patience))
+	ctx, cancel := context.WithCancel(ctx)
 	started := &listing{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(started.done)
-		started.snapshot, started.err = l.Pods.Active(ctx)
+		started.snapshot, started.err = l.listNow(ctx)
 	}()
 	p.listing = started
+}
+
+// listNow lists the pods, for as long as a pass may wait for that.
+func (l *Loop) listNow(ctx context.Context) (pods.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, l.Patience))
+	defer cancel()
+	return l.Pods.Active(ctx)
 }
 
 // active returns the active pods as p has listed them.

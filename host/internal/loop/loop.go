@@ -39,21 +39,22 @@ type Loop struct {
 	state        policy.State
 	filesystems  filesystems
 	limits       limits
-	cleanings    map[family]bool // node-level reclaim under way beside the loop
-	leaving      map[string]bool // by uid: finished victims of disk pressure whose volumes may still be there
+	cleanings    map[family]bool      // node-level reclaim under way beside the loop
+	leaving      map[string]time.Time // by uid: finished victims of disk pressure, and how long to wait for their volumes to go
 	watches      *watches
 	pacers       map[family]*pacer
 	pending      map[family]string
 	nextFull     time.Time
 	retry        time.Duration
 	passes       uint64
-	lastUsage    map[eviction.Signal]map[string]eviction.Measurement // by uid
-	met          map[policy.Key]bool                                 // thresholds that were logged as met
+	lastUsage    lastUsage
+	met          map[policy.Key]bool // thresholds that were logged as met
 	unobserved   map[eviction.Signal]bool
 	everObserved map[eviction.Signal]bool
 	saved        savedConditions
 	flights      map[string]*flight
-	evicted      map[string]bool // victims that are gone, by uid, as long as they have left something behind
+	landed       map[string]time.Time // when flights ended, by uid, the last hour's
+	evicted      map[string]bool      // victims that are gone, by uid, as long as they have left something behind
 	history      []*Eviction
 	working      sync.WaitGroup
 	killing      sync.WaitGroup
@@ -76,14 +77,15 @@ func New(o Options) *Loop {
 		done:         make(chan func()),
 		ended:        make(chan struct{}),
 		cleanings:    map[family]bool{},
-		leaving:      map[string]bool{},
+		leaving:      map[string]time.Time{},
 		pacers:       map[family]*pacer{},
 		pending:      map[family]string{},
-		lastUsage:    map[eviction.Signal]map[string]eviction.Measurement{},
+		lastUsage:    lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
 		met:          map[policy.Key]bool{},
 		unobserved:   map[eviction.Signal]bool{},
 		everObserved: map[eviction.Signal]bool{},
 		flights:      map[string]*flight{},
+		landed:       map[string]time.Time{},
 		evicted:      map[string]bool{},
 	}
 	l.state = policy.Restore(o.Restored.Conditions)
@@ -129,6 +131,7 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.Changed:
 			l.followPlugins(ctx)
 			l.nextFull = time.Now()
+			l.limits.next = time.Time{}
 		case r := <-l.reloads:
 			l.apply(ctx, r.settings)
 			close(r.applied)
@@ -182,6 +185,7 @@ func (l *Loop) apply(ctx context.Context, s Settings) {
 	}
 	l.followPlugins(ctx)
 	l.nextFull = time.Now()
+	l.limits.next = time.Time{}
 }
 
 // A look is what a pass looks at and why.

@@ -58,7 +58,7 @@ func (m *measuring) run(ctx context.Context, measurers []*supervisor.Instance, c
 		}
 		missing = m.missing(missing)
 		if len(missing) > 0 {
-			ranked.Order = nil // It was not by the figures that will be had.
+			ranked = eviction.Ranking{} // It was not by the figures that will be had.
 		}
 	}
 	if m.done.IsZero() {
@@ -105,10 +105,19 @@ func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
 	return rows
 }
 
+// lastUsage are the last figures of pods by signal and uid. It is safe for
+// concurrent use.
+type lastUsage struct {
+	mu       sync.Mutex
+	bySignal map[eviction.Signal]map[string]eviction.Measurement
+}
+
 // remember keeps the figures for passes in which measuring fails, and gives pods
 // without figures their last ones. Those of pods that are gone are forgotten.
-func (l *Loop) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod) {
-	last := l.lastUsage[s]
+func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	last := u.bySignal[s]
 	for _, c := range candidates {
 		if _, ok := got[c.Row.UID]; ok {
 			continue
@@ -119,18 +128,18 @@ func (l *Loop) remember(s eviction.Signal, got map[string]eviction.Measurement, 
 			got[c.Row.UID] = eviction.Measurement{UID: c.Row.UID, Err: "not measured"}
 		}
 	}
-	l.lastUsage[s] = got
+	u.bySignal[s] = got
 }
 
 // measureVictim looks into the containers of the victim, for the message. If
 // that fails the message does without them.
-func (l *Loop) measureVictim(ctx context.Context, p *pass, s eviction.Signal, victim pods.Pod, known eviction.Measurement) eviction.Measurement {
+func (c *chooser) measureVictim(ctx context.Context, victim pods.Pod, known eviction.Measurement) eviction.Measurement {
 	if known.State != eviction.Measured || len(known.Containers) > 0 {
 		return known
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, l.Patience))
+	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.Patience))
 	defer cancel()
-	detailed, ok := l.measure(ctx, p.roster, p.at, s, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
+	detailed, ok := c.measure(ctx, c.roster, c.at, c.threshold.Signal, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known
 	}

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,19 +25,73 @@ type ranking struct {
 	measuring time.Duration
 }
 
+// A chooser finds out which pod is to go for a threshold. It uses nothing of the
+// loop's state that is not said here, so that it can run beside the loop.
+type chooser struct {
+	*Loop
+	roster      Roster
+	at          sight
+	threshold   policy.Threshold
+	observation eviction.Observation
+	dying       func(pods.Pod) bool
+	veto        RankVeto
+}
+
+// A choice is what a chooser found out.
+type choice struct {
+	snapshot   pods.Snapshot
+	err        error // the pods are not known
+	candidates []pods.Pod
+	ranking    ranking
+	// detailed is the first of the ranking, looked into for the message.
+	detailed eviction.Measurement
+}
+
+// measured is what is known of a pod.
+func (c *choice) measured(uid string) eviction.Measurement {
+	if c.detailed.UID == uid {
+		return c.detailed
+	}
+	return c.ranking.measured[uid]
+}
+
+func (c *chooser) choose(ctx context.Context, list func() (pods.Snapshot, error)) (out choice) {
+	if out.snapshot, out.err = list(); out.err != nil {
+		return out
+	}
+	out.candidates = c.candidates(out.snapshot)
+	out.ranking = c.rank(ctx, out.candidates)
+	if len(out.ranking.order) > 0 && ctx.Err() == nil {
+		first := out.ranking.order[0].UID
+		out.detailed = c.measureVictim(ctx, podByUID(out.candidates, first), out.ranking.measured[first])
+	}
+	return out
+}
+
+// candidates are the pods that may be evicted at all. Plugins see no others. The
+// slice must not be changed: it is the snapshot's own if all pods may.
+func (c *chooser) candidates(s pods.Snapshot) []pods.Pod {
+	spared := func(p pods.Pod) bool { return !p.HasManifest || !policy.Evictable(p.API) || c.dying(p) }
+	if !slices.ContainsFunc(s.Pods, spared) {
+		return s.Pods
+	}
+	return slices.DeleteFunc(slices.Clone(s.Pods), spared)
+}
+
 // rank measures the candidates and asks the ranker in charge for an order, then
 // the fallbacks, then sorts by itself: an eviction never waits for a plugin to
 // be well.
-func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, candidates []pods.Pod) ranking {
+func (c *chooser) rank(ctx context.Context, candidates []pods.Pod) ranking {
+	t, o := c.threshold, c.observation
 	req := eviction.RankRequest{
-		Pass: p.at.pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
+		Pass: c.at.pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
 		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
 	}
-	rankers := p.roster.Providers(t.Signal, eviction.CanRank)
+	rankers := c.roster.Providers(t.Signal, eviction.CanRank)
 	started := time.Now()
-	m := &measuring{loop: l, at: p.at, signal: t.Signal, detail: eviction.DetailPod, got: make(map[string]eviction.Measurement, len(candidates))}
-	first := m.run(ctx, p.roster.Providers(t.Signal, eviction.CanMeasure), candidates, rankers, req)
-	l.remember(t.Signal, m.got, candidates)
+	m := &measuring{loop: c.Loop, at: c.at, signal: t.Signal, detail: eviction.DetailPod, got: make(map[string]eviction.Measurement, len(candidates))}
+	first := m.run(ctx, c.roster.Providers(t.Signal, eviction.CanMeasure), candidates, rankers, req)
+	c.lastUsage.remember(t.Signal, m.got, candidates)
 	r := ranking{signal: t.Signal, by: hostRanker, measured: m.got, measuring: m.done.Sub(started)}
 	if len(candidates) == 0 {
 		return r
@@ -50,11 +105,11 @@ func (l *Loop) rank(ctx context.Context, p *pass, t policy.Threshold, o eviction
 			order, err = i.Plugin.Ranker.Rank(ctx, req)
 		}
 		if err != nil {
-			l.Metrics.CallFailed(i.Name, "rank", err)
-			l.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", t.Signal, "error", err)
+			c.Metrics.CallFailed(i.Name, "rank", err)
+			c.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", t.Signal, "error", err)
 			continue
 		}
-		r.order, r.by = l.withLeftOut(order, len(candidates), fallback, t), i.Name
+		r.order, r.by = c.withLeftOut(order, len(candidates), fallback), i.Name
 		return r
 	}
 	r.order = fallback()
@@ -74,8 +129,8 @@ func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measur
 
 // withLeftOut appends the candidates that a ranker left out, in the kubelet's
 // order, unless its veto stands.
-func (l *Loop) withLeftOut(order []eviction.Ranked, candidates int, fallback func() []eviction.Ranked, t policy.Threshold) []eviction.Ranked {
-	if len(order) == candidates || l.Settings.RankVeto.standsFor(t) {
+func (c *chooser) withLeftOut(order []eviction.Ranked, candidates int, fallback func() []eviction.Ranked) []eviction.Ranked {
+	if len(order) == candidates || c.veto.standsFor(c.threshold) {
 		return order
 	}
 	ranked := make(map[string]bool, len(order))

@@ -45,12 +45,15 @@ func TestRankingOfPodsThatWereNeverSent(t *testing.T) {
 // What is wrong with the ranking costs the ranking alone, and its own deadline.
 func TestMeasureAndRank(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "good", "ranks-foreign", "hangs-in-rank", "crashes-in-rank"), shortTimeouts)
+	h := startHost(t, install(t, "good", "ranks-foreign", "hangs-in-rank", "crashes-in-rank", "fails-after-measuring"), shortTimeouts)
 	for name, want := range map[string]error{
-		"good":            nil,
-		"ranks-foreign":   eviction.ErrInvalidReply,
-		"hangs-in-rank":   context.DeadlineExceeded,
-		"crashes-in-rank": nil, // Rank is left to tell: the answers must not be lost with the process.
+		"good":          nil,
+		"ranks-foreign": eviction.ErrInvalidReply,
+		"hangs-in-rank": context.DeadlineExceeded,
+		// Rank is left to tell: the answers must not be lost with the process.
+		"crashes-in-rank": nil,
+		// Rank is left to rank: nothing is wrong with it.
+		"fails-after-measuring": nil,
 	} {
 		p, i := h.pinned(name)
 		signal := i.Plugin.Signals[0].Signal
@@ -59,7 +62,7 @@ func TestMeasureAndRank(t *testing.T) {
 			eviction.MeasureRequest{Signals: []eviction.Signal{signal}, Pods: []eviction.Pod{{UID: "a"}, {UID: "b"}}},
 			eviction.RankRequest{Signal: signal}, func(m eviction.Measurement) { measured = append(measured, m.UID) })
 		p.Release()
-		if fmt.Sprint(measured) != "[a b]" || err != nil {
+		if fmt.Sprint(measured) != "[a b]" || (err != nil) != (name == "fails-after-measuring") {
 			t.Errorf("%s: measured %v, %v, want a and b", name, measured, err)
 		}
 		if !errors.Is(ranking.Err, want) {

@@ -127,9 +127,10 @@ func (g guard) measure(ctx context.Context, emit func(eviction.Measurement), cal
 	return g.settle(callMeasure, errors.Join(err, wrong), time.Since(start), limit)
 }
 
-// MeasureAndRank is Measure and Rank in one call, each with its own deadline and
-// checks: that of Rank begins when all pods are answered. A plugin in this process
-// only measures, as there is no way that rows could be spared.
+// MeasureAndRank is Measure and Rank in one call, each with its own checks. Once
+// all pods are answered the ranking has the time of Rank, as long as Measure's own
+// lasts. A ranking that did not come for another reason is left to Rank. A plugin
+// in this process only measures, as there is no way that rows could be spared.
 func (g guard) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
 	remote, ok := g.remote.Measurer.(eviction.MeasureRanker)
 	if !ok {
@@ -140,36 +141,31 @@ func (g guard) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, 
 		left     = len(req.Pods)
 		measured time.Time // when left came to be 0
 		limit    = g.supervisor.timeouts.Rank
+		hangs    bool
 	)
 	err := g.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) (err error) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
 		var late *time.Timer
 		ranking, err = remote.MeasureAndRank(ctx, req, rank, func(m eviction.Measurement) {
 			emit(m)
 			if left--; left == 0 {
 				measured = time.Now()
-				late = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+				late = time.AfterFunc(limit, cancel)
 			}
 		})
-		if late != nil {
-			late.Stop()
+		hangs = late != nil && !late.Stop() && ranking.Order == nil
+		if hangs { // The measurements are all there.
+			return nil
 		}
-		if err == nil || late == nil || ranking.Order != nil {
-			return err
-		}
-		// The measurements are all there: what is wrong is wrong with the ranking.
-		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			err = context.DeadlineExceeded
-		}
-		ranking = eviction.Ranking{Err: err}
-		return nil
+		return err
 	})
-	if ranking.Order != nil {
-		ranking.Err = checkRanking(len(req.Pods), func(i int) string { return req.Pods[i].UID }, ranking.Order)
-	}
-	if ranking.Order != nil || ranking.Err != nil {
-		ranking.Err = g.settle(callRank, ranking.Err, time.Since(measured), limit)
+	took := time.Since(measured)
+	switch {
+	case hangs:
+		ranking.Err = g.settle(callRank, context.DeadlineExceeded, took, limit)
+	case ranking.Order != nil:
+		ranking.Err = g.settle(callRank, checkRanking(len(req.Pods), func(i int) string { return req.Pods[i].UID }, ranking.Order), took, limit)
 	}
 	return ranking, err
 }
