@@ -76,12 +76,10 @@ type tree struct {
 	walk walker
 
 	mu sync.Mutex
-	// figure is the last complete one, or more where an unfinished walk has found
-	// more since. ok: there is one.
-	figure figure
-	ok     bool
-	// done is when the last walk was completed, and for which sight.
-	done  time.Time
+	// complete is what the last completed walk has found, partial what one has that
+	// was begun since and is not finished. Without a time there is none.
+	complete, partial figure
+	// sight is what the last walk was completed for.
 	sight sight
 	// asked is when somebody last wanted to know, begun when the walk began that is
 	// not finished, zero for none.
@@ -118,7 +116,7 @@ func (t *tree) step(ctx context.Context, c *call, open func(string, walk.Options
 	if t.walk == nil {
 		w, err := open(t.dir, walkOptions)
 		if errors.Is(err, fs.ErrNotExist) {
-			t.set(func() { t.ok, t.figure = false, figure{} })
+			t.set(func() { t.complete, t.partial = figure{}, figure{} })
 			return look{}, true, 0
 		}
 		if err != nil {
@@ -132,13 +130,13 @@ func (t *tree) step(ctx context.Context, c *call, open func(string, walk.Options
 	used := t.walk.Usage()
 	now := time.Now()
 	if !done {
-		t.set(func() { t.figure, t.ok = t.figure.atLeast(used, now), true })
+		t.set(func() { t.count(figure{used, now}) })
 		return t.known(err), err != nil, chunkEntries
 	}
 	// With done an error is about directories that cannot be read: the figure of
 	// the others is what there is.
 	t.drop()
-	t.set(func() { t.figure, t.ok, t.done, t.sight = figure{used, now}, true, now, c.sight })
+	t.set(func() { t.complete, t.partial, t.sight = figure{used, now}, figure{}, c.sight })
 	return look{figure: figure{used, now}, ok: true}, true, used.Inodes - before + 1
 }
 
@@ -147,9 +145,9 @@ func (t *tree) step(ctx context.Context, c *call, open func(string, walk.Options
 func (t *tree) fresh(c *call) (look, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	same := t.sight == c.sight && c.sight.pass != 0 && c.began.Sub(t.done) < sightLasts
-	if t.ok && !t.done.IsZero() && (same || t.done.After(c.began)) {
-		return look{figure: t.figure, ok: true}, true
+	same := t.sight == c.sight && c.sight.pass != 0 && c.began.Sub(t.complete.at) < sightLasts
+	if !t.complete.at.IsZero() && (same || t.complete.at.After(c.began)) {
+		return look{figure: t.complete, ok: true}, true
 	}
 	return look{}, false
 }
@@ -158,10 +156,24 @@ func (t *tree) fresh(c *call) (look, bool) {
 func (t *tree) known(err error) look {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ok {
-		return look{figure: t.figure, ok: true}
+	switch {
+	case t.partial.at.IsZero() && t.complete.at.IsZero():
+		return look{err: err}
+	case t.partial.at.IsZero():
+		return look{figure: t.complete, ok: true}
+	default:
+		return look{figure: t.complete.atLeast(t.partial.Usage, t.partial.at), ok: true}
 	}
-	return look{err: err}
+}
+
+// count notes what the walk under way has found so far. Where no walk is ever
+// completed, what the last completed one has found must not stand for ever: the
+// directory may have shrunk.
+func (t *tree) count(so figure) {
+	t.partial = so
+	if t.begun.Sub(t.complete.at) >= forgetAfter {
+		t.complete = figure{}
+	}
 }
 
 // isBegun reports whether a walk waits to be continued.
