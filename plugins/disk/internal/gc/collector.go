@@ -63,17 +63,19 @@ func (c *Collector) inForce() Settings {
 }
 
 // Containers runs container GC for the pods that the host knows; with all sources
-// ready a pod that is not among them does not exist. progress is called after each
-// removal with what was freed so far. The result counts also with an error, which
+// ready a pod that is not among them does not exist. progress is called with
+// what was freed so far after each removal, each answer of the runtime, and each ten
+// seconds while nothing else happens. The result counts also with an error, which
 // joins all that went wrong.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	if err := c.takeTurn(ctx); err != nil {
+	s := newStep(c.client, progress)
+	if err := c.takeTurn(ctx, s); err != nil {
 		return eviction.Reclaimed{}, err
 	}
 	defer func() { <-c.turn }()
 	now := c.now()
 	g := containerGC{
-		step: newStep(c.client, progress), settings: c.inForce(), podLogsDir: c.podLogsDir,
+		step: s, settings: c.inForce(), podLogsDir: c.podLogsDir,
 		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-hearsay)),
 	}
 	g.run(ctx)
@@ -81,21 +83,30 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 }
 
 // Images removes all images that no container uses, that are not pinned, not the
-// runtime's sandbox image, and not too new. progress is called after each removal
-// with what was freed so far. The result counts also with an error.
+// runtime's sandbox image, and not too new. progress is called as by
+// Containers. The result counts also with an error.
 func (c *Collector) Images(ctx context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	if err := c.takeTurn(ctx); err != nil {
+	s := newStep(c.client, progress)
+	if err := c.takeTurn(ctx, s); err != nil {
 		return eviction.Reclaimed{}, err
 	}
 	defer func() { <-c.turn }()
-	return c.freeImages(ctx, newStep(c.client, progress))
+	return c.freeImages(ctx, s)
 }
 
-func (c *Collector) takeTurn(ctx context.Context) error {
-	select {
-	case c.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for another garbage collection: %w", ctx.Err())
+// takeTurn waits until no other GC runs, and tells the host meanwhile that the step
+// is alive.
+func (c *Collector) takeTurn(ctx context.Context, s *step) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case c.turn <- struct{}{}:
+			return nil
+		case <-beat.C:
+			s.progress(s.freed)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for another garbage collection: %w", ctx.Err())
+		}
 	}
 }

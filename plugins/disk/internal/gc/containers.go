@@ -88,11 +88,11 @@ func (l listing) podOf(c *runtimeapi.Container) string {
 // look lists containers before sandboxes, so that each container of a pod that has
 // just come is seen together with its sandbox.
 func (g *containerGC) look(ctx context.Context) (listing, error) {
-	containers, err := ask(ctx, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
+	containers, err := ask(ctx, g.step, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
 	if err != nil {
 		return listing{}, fmt.Errorf("list containers: %w", err)
 	}
-	sandboxes, err := ask(ctx, g.client.Runtime.ListPodSandbox, &runtimeapi.ListPodSandboxRequest{})
+	sandboxes, err := ask(ctx, g.step, g.client.Runtime.ListPodSandbox, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
 		return listing{}, fmt.Errorf("list sandboxes: %w", err)
 	}
@@ -132,12 +132,11 @@ func (g *containerGC) removeContainers(ctx context.Context, l listing) {
 // removeContainer removes a container and its logs, logs first as the kubelet
 // does. CRI removes a running container as well, so it is asked again.
 func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
-	reply, err := ask(ctx, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: d.id})
+	reply, err := ask(ctx, g.step, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: d.id})
 	if gone(err) {
 		return nil
 	}
 	if err != nil {
-		g.heard(err)
 		return fmt.Errorf("ask for its status: %w", err)
 	}
 	c := reply.GetStatus()
@@ -176,7 +175,7 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 // for a dead one in containerd; the list has it. A time of zero is containerd's
 // way to say that it has not looked yet.
 func (g *containerGC) layerOf(ctx context.Context, id string) (eviction.Reclaimed, bool) {
-	reply, err := ask(ctx, g.client.Runtime.ListContainerStats, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: id}})
+	reply, err := ask(ctx, g.step, g.client.Runtime.ListContainerStats, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: id}})
 	if err != nil {
 		return eviction.Reclaimed{}, false // only the report is the poorer for it
 	}

@@ -268,10 +268,10 @@ func TestHangs(t *testing.T) {
 	}{
 		"one removal":     {fakecri.RemoveContainer, 1, 61 * time.Second, 1},
 		"all removals":    {fakecri.RemoveContainer, 0, 121 * time.Second, 5},
-		"all statuses":    {fakecri.ContainerStatus, 0, 41 * time.Second, 5},
-		"all lists":       {fakecri.ListContainers, 0, 21 * time.Second, 5},
-		"all statistics":  {fakecri.ListContainerStats, 0, 101 * time.Second, 0},
-		"the filesystems": {fakecri.ImageFsInfo, 0, 21 * time.Second, 0},
+		"all statuses":    {fakecri.ContainerStatus, 0, 21 * time.Second, 5},
+		"all lists":       {fakecri.ListContainers, 0, 11 * time.Second, 5},
+		"all statistics":  {fakecri.ListContainerStats, 0, 51 * time.Second, 0},
+		"the filesystems": {fakecri.ImageFsInfo, 0, 11 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestHangs(t *testing.T) {
 				if took := time.Since(started); took > c.most {
 					t.Errorf("took %v, want at most %v", took, c.most)
 				}
-				if longest > 25*time.Second {
+				if longest > 15*time.Second {
 					t.Errorf("no progress for %v: the host would have given up", longest)
 				}
 				if got := len(n.ContainerIDs()); got != c.left {

@@ -24,11 +24,12 @@ type imageRecord struct {
 // kubelet does so at its start and every five minutes. It waits for a GC that runs:
 // what that removes must not be noted as there.
 func (c *Collector) Detect(ctx context.Context) error {
-	if err := c.takeTurn(ctx); err != nil {
+	s := newStep(c.client, nil)
+	if err := c.takeTurn(ctx, s); err != nil {
 		return err
 	}
 	defer func() { <-c.turn }()
-	_, err := c.detect(ctx, c.now())
+	_, err := c.detect(ctx, s, c.now())
 	return err
 }
 
@@ -42,13 +43,13 @@ type census struct {
 // detect lists images before containers, so that a container's image is in use as
 // soon as both are known. Images found at the first look count as new, as in the
 // kubelet: one of them may have been pulled a second ago.
-func (c *Collector) detect(ctx context.Context, now time.Time) (census, error) {
-	reply, err := ask(ctx, c.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
+func (c *Collector) detect(ctx context.Context, s *step, now time.Time) (census, error) {
+	reply, err := ask(ctx, s, c.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
 	if err != nil {
 		return census{}, fmt.Errorf("list images: %w", err)
 	}
 	out := census{images: reply.GetImages(), index: indexImages(reply.GetImages())}
-	if out.used, err = c.used(ctx, out.index); err != nil {
+	if out.used, err = c.used(ctx, s, out.index); err != nil {
 		return census{}, err
 	}
 	c.mu.Lock()
@@ -77,11 +78,11 @@ type candidate struct {
 // freeImages removes what it can (image_gc_manager.go:DeleteUnusedImages).
 func (c *Collector) freeImages(ctx context.Context, s *step) (eviction.Reclaimed, error) {
 	now := c.now()
-	seen, err := c.detect(ctx, now)
+	seen, err := c.detect(ctx, s, now)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	sandbox, err := c.sandboxImages(ctx, seen.index)
+	sandbox, err := c.sandboxImages(ctx, s, seen.index)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
@@ -92,7 +93,7 @@ func (c *Collector) freeImages(ctx context.Context, s *step) (eviction.Reclaimed
 			break
 		}
 		// A pod may have begun to use the image while others were removed.
-		used, err := c.used(ctx, seen.index)
+		used, err := c.used(ctx, s, seen.index)
 		if err != nil {
 			s.fail(err)
 			break

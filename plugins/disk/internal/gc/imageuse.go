@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -39,23 +40,24 @@ func (ix imageIndex) find(names ...string) []string {
 }
 
 // used returns the images that containers in any state run or mount. It asks once
-// about the mounts of each container: the list does not have them.
-func (c *Collector) used(ctx context.Context, ix imageIndex) (map[string]bool, error) {
-	reply, err := ask(ctx, c.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
+// about the mounts of each container: the list does not have them. What it has
+// learned is kept if it does not come to the end.
+func (c *Collector) used(ctx context.Context, s *step, ix imageIndex) (map[string]bool, error) {
+	reply, err := ask(ctx, s, c.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
 	used := map[string]bool{}
-	mounts := make(map[string][]string, len(reply.GetContainers()))
+	there := make(map[string]bool, len(reply.GetContainers()))
 	for _, container := range reply.GetContainers() {
 		for _, id := range ix.find(container.GetImageId(), container.GetImageRef(), container.GetImage().GetImage(), container.GetImage().GetUserSpecifiedImage()) {
 			used[id] = true
 		}
-		names, err := c.imageVolumes(ctx, container.GetId())
+		names, err := c.imageVolumes(ctx, s, container.GetId())
 		if err != nil {
 			return nil, err
 		}
-		mounts[container.GetId()] = names
+		there[container.GetId()] = true
 		for _, name := range names {
 			for _, id := range ix.find(name) {
 				used[id] = true
@@ -64,18 +66,18 @@ func (c *Collector) used(ctx context.Context, ix imageIndex) (map[string]bool, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.volumes = mounts
+	maps.DeleteFunc(c.volumes, func(id string, _ []string) bool { return !there[id] })
 	return used, nil
 }
 
-func (c *Collector) imageVolumes(ctx context.Context, container string) ([]string, error) {
+func (c *Collector) imageVolumes(ctx context.Context, s *step, container string) ([]string, error) {
 	c.mu.Lock()
 	names, ok := c.volumes[container]
 	c.mu.Unlock()
 	if ok {
 		return names, nil
 	}
-	reply, err := ask(ctx, c.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: container})
+	reply, err := ask(ctx, s, c.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: container})
 	if gone(err) {
 		return nil, nil
 	}
@@ -87,14 +89,17 @@ func (c *Collector) imageVolumes(ctx context.Context, container string) ([]strin
 			names = append(names, m.GetImage().GetImage(), m.GetImage().GetImageRef())
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.volumes[container] = names
 	return names, nil
 }
 
 // sandboxImages returns the images that the runtime makes sandboxes from.
 // containerd 2 pins it, containerd 1 and CRI-O name it in their verbose status; the
 // runtime itself knows best which image the name means.
-func (c *Collector) sandboxImages(ctx context.Context, ix imageIndex) (map[string]bool, error) {
-	reply, err := ask(ctx, c.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
+func (c *Collector) sandboxImages(ctx context.Context, s *step, ix imageIndex) (map[string]bool, error) {
+	reply, err := ask(ctx, s, c.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image: %w", err)
 	}
@@ -106,7 +111,7 @@ func (c *Collector) sandboxImages(ctx context.Context, ix imageIndex) (map[strin
 	for _, id := range ix.find(name) {
 		out[id] = true
 	}
-	image, err := ask(ctx, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+	image, err := ask(ctx, s, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image %s: %w", name, err)
 	}

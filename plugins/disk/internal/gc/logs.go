@@ -150,7 +150,7 @@ func (g *containerGC) removeLinks(ctx context.Context) {
 		if !ok || !g.dangles(root, link) {
 			continue
 		}
-		reply, err := ask(ctx, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		reply, err := ask(ctx, g.step, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: id})
 		switch {
 		case err != nil && !gone(err):
 			g.fail(fmt.Errorf("remove log link %s: ask for its container: %w", link, err))

@@ -32,9 +32,10 @@ type room struct {
 }
 
 // measureRooms reads the free space of the runtime's filesystems before anything
-// is removed. What cannot be read is left out: it is for the report only.
+// is removed. What cannot be read is left out: it is for the report only. No answer
+// counts as one all the same, for giving up a runtime that hangs.
 func (s *step) measureRooms(ctx context.Context) []room {
-	info, err := ask(ctx, s.client.Images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
+	info, err := ask(ctx, s, s.client.Images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
 	if err != nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 const (
 	// askTimeout bounds a question to the runtime. The host gives up on a step
 	// without progress after 30 s, and then nobody says why.
-	askTimeout = 20 * time.Second
+	askTimeout = 10 * time.Second
 	// removeTimeout bounds a removal. A large layer on a slow disk takes its time;
 	// the runtime goes on when nobody waits any more.
 	removeTimeout = time.Minute
@@ -43,7 +43,9 @@ type step struct {
 	notes    []string // for the message
 	errs     []error
 	more     int // errors beyond mostErrors
-	timeouts int // in a row
+	// Removals and questions without an answer, each in a row: a runtime that hangs
+	// in removing may still answer questions.
+	stuck, silent int
 }
 
 func newStep(client *cri.Client, progress func(eviction.Reclaimed)) *step {
@@ -53,11 +55,18 @@ func newStep(client *cri.Client, progress func(eviction.Reclaimed)) *step {
 	return &step{client: client, progress: progress}
 }
 
-// ask calls the runtime for something that it answers at once.
-func ask[Request, Reply any](ctx context.Context, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
+// ask calls the runtime for something that it answers at once. Each answer is a
+// sign of life: a slow runtime may be asked about hundreds of containers.
+func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return call(ctx, req)
+	reply, err := call(ctx, req)
+	s.silent++
+	if status.Code(err) != codes.DeadlineExceeded {
+		s.silent = 0
+	}
+	s.progress(s.freed)
+	return reply, err
 }
 
 // remove runs a removal, which may take long, and tells the host meanwhile that
@@ -74,9 +83,9 @@ func (s *step) remove(ctx context.Context, call func(context.Context) error) err
 		case <-beat.C:
 			s.progress(s.freed)
 		case err := <-done:
-			s.timeouts++
+			s.stuck++
 			if err == nil || limited.Err() == nil {
-				s.timeouts = 0
+				s.stuck = 0
 			}
 			return err
 		}
@@ -100,15 +109,10 @@ func (s *step) fail(err error) {
 	s.progress(s.freed)
 }
 
-// heard counts a question that had no answer in time.
-func (s *step) heard(err error) {
-	if status.Code(err) == codes.DeadlineExceeded {
-		s.timeouts++
-	}
-}
-
 // over reports whether it is of no use to go on.
-func (s *step) over(ctx context.Context) bool { return ctx.Err() != nil || s.timeouts >= mostTimeouts }
+func (s *step) over(ctx context.Context) bool { return ctx.Err() != nil || s.hangs() }
+
+func (s *step) hangs() bool { return max(s.stuck, s.silent) >= mostTimeouts }
 
 // note adds to the message what was counted, unless it is nothing.
 func (s *step) note(n int, one, many string) {
@@ -127,7 +131,7 @@ func (s *step) problems(ctx context.Context) error {
 	if s.more > 0 {
 		errs = append(errs, fmt.Errorf("%d more errors", s.more))
 	}
-	if s.timeouts >= mostTimeouts {
+	if s.hangs() {
 		errs = append(errs, errHangs)
 	}
 	if err := ctx.Err(); err != nil {
