@@ -35,11 +35,16 @@ func newRun() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		log := newLog(cmd.ErrOrStderr(), &cfg)
+		out := &patient{to: cmd.ErrOrStderr()}
+		defer out.Close() //nolint:errcheck // there is nobody left to tell
+		log := newLog(out, &cfg)
 		ends := make(chan os.Signal, 2)
 		signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 		defer signal.Stop(ends)
-		ctx, stop := untilSignal(cmd.Context(), ends, log, os.Exit)
+		ctx, stop := untilSignal(cmd.Context(), ends, log, func(code int) {
+			_ = out.Close() // as above
+			os.Exit(code)
+		})
 		defer stop()
 		for _, w := range cfg.Warnings() {
 			log.Warn("configuration", "warning", w)
@@ -54,7 +59,7 @@ func newRun() *cobra.Command {
 
 func newLog(to io.Writer, cfg *config.Config) *slog.Logger {
 	logLevel.Set(cfg.Level())
-	return slog.New(slog.NewJSONHandler(&patient{to: to}, &slog.HandlerOptions{Level: &logLevel}))
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: &logLevel}))
 }
 
 // untilSignal returns a context that the first of ends cancels; a second one

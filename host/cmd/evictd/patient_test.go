@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,4 +78,53 @@ func TestOtherErrorsOfTheLogAreNotKept(t *testing.T) {
 	if _, err := p.Write([]byte("line\n")); !errors.Is(err, broken) || len(p.kept) > 0 {
 		t.Errorf("error %v with %d bytes kept, want the error and nothing kept", err, len(p.kept))
 	}
+}
+
+// On a quiet node the next line may be hours away, and the line that waits may be
+// an eviction's.
+func TestKeptLinesAreWrittenWithoutANextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{err: unix.ENOSPC}
+		p := &patient{to: d}
+		write := func(line string) {
+			t.Helper()
+			if _, err := p.Write([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		setRoom := func(bytes int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			d.room = bytes
+		}
+		pass := func() {
+			time.Sleep(retryAfter)
+			synctest.Wait()
+		}
+		write("evicted\n")
+		pass()
+		setRoom(3) // for some of it
+		pass()
+		setRoom(1 << 20)
+		pass()
+		if got := d.String(); got != "evicted\n" {
+			t.Errorf("the log is %q once there is room, want the line", got)
+		}
+		setRoom(0)
+		write("ended\n")
+		setRoom(1 << 20)
+		if err := p.Close(); err != nil || d.String() != "evicted\nended\n" {
+			t.Errorf("the log is %q, %v after its end, want both lines", d.String(), err)
+		}
+	})
+}
+
+func TestTheLogEndsWithAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a timer goes on
+		p := &patient{to: &disk{err: unix.ENOSPC}}
+		_, _ = p.Write([]byte("line\n"))
+		if err := p.Close(); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("error %v, want ENOSPC", err)
+		}
+	})
 }
