@@ -114,6 +114,34 @@ func TestMeasurePods(t *testing.T) {
 	}
 }
 
+// A pod without figures ranks before all others of its priority. One whose tasks
+// are only not counted must be unknown instead.
+func TestAPodWithoutACounterIsUnknown(t *testing.T) {
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"proc/self/status":                                      "NSpid:\t1\n",
+		"sys/fs/cgroup/cgroup.controllers":                      "pids\n",
+		"sys/fs/cgroup/kubepods/besteffort/podbe/cgroup.events": "",
+	} {
+		writeFile(t, filepath.Join(root, name), content)
+	}
+	node := eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}
+	got := measure(t, native(t, node), eviction.Pod{UID: "be", QoSClass: eviction.BestEffort})
+	if len(got) != 1 || got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "pids.current") {
+		t.Errorf("measured %+v, want one that is unknown and says why", got)
+	}
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestMeasureForAnotherSignalHasNoUsage(t *testing.T) {
 	p := native(t, facts(t, "node-v1"))
 	req := eviction.MeasureRequest{Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: []eviction.Pod{{UID: "be", QoSClass: eviction.BestEffort}}}
@@ -148,13 +176,7 @@ func TestWithoutTheNodesPIDNamespaceItRefuses(t *testing.T) {
 		"sys/fs/cgroup/cgroup.controllers":     "pids\n",
 		"sys/fs/cgroup/kubepods/cgroup.events": "",
 	} {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(root, name), content)
 	}
 	p := native(t, facts(t, "node-v1"))
 	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: eviction.NodeFacts{RootDir: root, CgroupDriver: "cgroupfs"}})

@@ -75,6 +75,26 @@ func TestPodsWithoutACgroupAreGone(t *testing.T) {
 	}
 }
 
+// A cgroup whose controller is not enabled has tasks that nobody counts: it must
+// not look like a pod that has ended.
+func TestAPodWithoutACounterIsNotGone(t *testing.T) {
+	h, uids := manyPods(t, 1)
+	pods := h.PodTasks(cgroupNames(t, "cgroupfs"))
+	dir := h.Path("/kubepods/besteffort/pod" + uids[0])
+	if err := os.Remove(filepath.Join(dir, "pids.current")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pods.Read(uids[0], "BestEffort", &Buffer{}); err == nil || errors.Is(err, ErrGone) {
+		t.Errorf("error without a counter is %v, want one that is not gone", err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pods.Read(uids[0], "BestEffort", &Buffer{}); !errors.Is(err, ErrGone) {
+		t.Errorf("error without a cgroup is %v, want gone", err)
+	}
+}
+
 func TestReadingKeptPodsAllocatesNothing(t *testing.T) {
 	h, uids := manyPods(t, 20)
 	pods := h.PodTasks(cgroupNames(t, "cgroupfs"))

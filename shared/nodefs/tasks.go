@@ -1,6 +1,9 @@
 package nodefs
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // TasksCgroup reads how many tasks one cgroup and all below it have, through a
 // descriptor that it keeps open. The kernel's pids controller counts tasks: each
@@ -11,9 +14,13 @@ type TasksCgroup struct {
 }
 
 // OpenTasks opens a cgroup's counter; h is the hierarchy of the pids controller.
-// The error wraps ErrGone when there is no such cgroup. A root has no counter.
+// The error wraps ErrGone when there is no such cgroup, and does not when there is
+// one that has no counter: tasks may run in it. A root has none.
 func (h Hierarchy) OpenTasks(cgroup string) (*TasksCgroup, error) {
 	current, err := h.open(cgroup, "pids.current")
+	if errors.Is(err, ErrGone) && h.Exists(cgroup) {
+		return nil, fmt.Errorf("cgroup %s has no pids.current: its pids controller is not enabled", h.Path(cgroup))
+	}
 	if err != nil {
 		return nil, err
 	}
