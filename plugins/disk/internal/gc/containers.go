@@ -109,7 +109,7 @@ func (g *containerGC) removeContainers(ctx context.Context, l listing) {
 	var all []dead
 	for _, c := range l.containers {
 		uid := l.podOf(c)
-		if uid == "" || c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING || time.Unix(0, c.GetCreatedAt()).After(oldEnough) {
+		if uid == "" || g.lives(c.GetState(), c.GetCreatedAt()) || time.Unix(0, c.GetCreatedAt()).After(oldEnough) {
 			continue
 		}
 		all = append(all, dead{
@@ -129,6 +129,13 @@ func (g *containerGC) removeContainers(ctx context.Context, l listing) {
 	}
 }
 
+// lives reports whether a container runs or is about to: the runtime would remove
+// it under whoever starts it.
+func (g *containerGC) lives(state runtimeapi.ContainerState, createdNanos int64) bool {
+	return state == runtimeapi.ContainerState_CONTAINER_RUNNING ||
+		state == runtimeapi.ContainerState_CONTAINER_CREATED && g.pods.isYoung(createdNanos)
+}
+
 // removeContainer removes a container and its logs, logs first as the kubelet
 // does. CRI removes a running container as well, so it is asked again.
 func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
@@ -140,7 +147,7 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 		return fmt.Errorf("ask for its status: %w", err)
 	}
 	c := reply.GetStatus()
-	if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+	if g.lives(c.GetState(), c.GetCreatedAt()) {
 		return nil // it was started meanwhile
 	}
 	if d.lost {

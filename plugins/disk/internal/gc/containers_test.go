@@ -221,6 +221,55 @@ func TestWhatIsNewIsNotGone(t *testing.T) {
 	}
 }
 
+// Between its creation and its start a container looks dead, and the runtime
+// removes it all the same.
+func TestAContainerThatIsAboutToStartStays(t *testing.T) {
+	ahead := time.Now().Add(time.Hour)
+	for name, c := range map[string]struct {
+		state eviction.PodState
+		age   time.Duration
+		want  string
+	}{
+		"just made":                                 {eviction.PodActive, time.Second, "a-2 a-3"},
+		"made long ago, it will not be started":     {eviction.PodActive, 2 * time.Minute, "a-3"},
+		"just made, the host has not heard of that": {eviction.PodTerminated, time.Second, "a-2 a-3"},
+		"just made, the manifest is gone":           {eviction.PodDeleted, time.Second, "a-2 a-3"},
+		"just made, although the pod was evicted":   {eviction.PodEvicted, time.Second, "a-2 a-3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, gc.Settings{})
+			// By the limits the older one is to go: the last instance is kept.
+			n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{
+				{ID: "a-2", Name: "a", Created: true, CreatedAt: ahead.Add(-c.age)},
+				{ID: "a-3", Name: "a", Created: true, CreatedAt: ahead.Add(-c.age / 2)},
+			}})
+			if _, err := n.containers(t, true, is("p", c.state)); err != nil {
+				t.Error(err)
+			}
+			if got := n.left(t); got != c.want {
+				t.Errorf("left %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// The host's list is of a moment before: what has begun since then counts, until a
+// pod is said to have been evicted.
+func TestAPodThatRunsAgainIsNotOver(t *testing.T) {
+	for state, want := range map[eviction.PodState]string{
+		eviction.PodTerminated: "a-3 a-4 p", eviction.PodDeleted: "a-3 a-4 p", eviction.PodEvicted: "a-4 p",
+	} {
+		n := newNode(t, gc.Settings{})
+		n.pod(t, "p", true, "a:exited", "a:exited", "a")
+		if _, err := n.containers(t, true, is("p", state)); err != nil {
+			t.Error(err)
+		}
+		if got := n.left(t); got != want {
+			t.Errorf("state %v: left %q, want %q", state, got, want)
+		}
+	}
+}
+
 func TestOneFailureDoesNotKeepTheRest(t *testing.T) {
 	n := newNode(t, gc.Settings{})
 	stuck := n.pod(t, "p", false, "a:exited", "b:exited")

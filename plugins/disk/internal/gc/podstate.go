@@ -15,8 +15,9 @@ import (
 const hearsay = time.Minute
 
 // podStates tells of which pods everything may go. The host's word counts, but
-// never against the runtime's: a pod that is not in the list and has something
-// running, or something new, is one that the host has not heard of.
+// never against the runtime's: a pod that is not in the list, or is said to have
+// ended, and has something running, or something new, is one of which the host has
+// not heard, or not that it runs again. Of an evicted pod it has heard.
 type podStates struct {
 	known    map[string]eviction.PodState
 	complete bool
@@ -49,18 +50,26 @@ func (p *podStates) note(uid string, running bool, createdNanos int64) {
 	if running {
 		p.running[uid] = true
 	}
-	if time.Unix(0, createdNanos).After(p.since) {
+	if p.isYoung(createdNanos) {
 		p.young[uid] = true
 	}
+}
+
+func (p *podStates) isYoung(createdNanos int64) bool {
+	return time.Unix(0, createdNanos).After(p.since)
 }
 
 // runtimeMayGo: all dead containers and sandboxes of the pod may
 // (ShouldPodRuntimeBeRemoved, which includes ShouldPodContentBeRemoved).
 func (p *podStates) runtimeMayGo(uid string) bool {
-	if state, ok := p.known[uid]; ok {
-		return state == eviction.PodTerminated || state == eviction.PodEvicted || state == eviction.PodDeleted
+	switch state, ok := p.known[uid]; {
+	case !ok:
+		return p.missing(uid)
+	case state == eviction.PodEvicted:
+		return true
+	default:
+		return (state == eviction.PodTerminated || state == eviction.PodDeleted) && p.quiet(uid)
 	}
-	return p.missing(uid)
 }
 
 // contentMayGo: the pod's logs may (ShouldPodContentBeRemoved). Those of a pod
@@ -70,12 +79,17 @@ func (p *podStates) contentMayGo(uid string) bool {
 	if p.running[uid] {
 		return false
 	}
-	if state, ok := p.known[uid]; ok {
-		return state == eviction.PodEvicted || state == eviction.PodDeleted
+	switch state, ok := p.known[uid]; {
+	case !ok:
+		return p.missing(uid)
+	case state == eviction.PodEvicted:
+		return true
+	default:
+		return state == eviction.PodDeleted && p.quiet(uid)
 	}
-	return p.missing(uid)
 }
 
-func (p *podStates) missing(uid string) bool {
-	return uid != "" && p.complete && !p.running[uid] && !p.young[uid]
-}
+func (p *podStates) missing(uid string) bool { return uid != "" && p.complete && p.quiet(uid) }
+
+// quiet: the runtime has nothing of the pod that runs or is new.
+func (p *podStates) quiet(uid string) bool { return !p.running[uid] && !p.young[uid] }
