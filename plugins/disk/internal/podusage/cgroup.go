@@ -42,7 +42,9 @@ type cgroup struct {
 	name string
 	// pids are its processes and those below it, at least one, the oldest first.
 	pids []int
-	// layer is the writable layer's directory, if it was found.
+	// root is the device of the root filesystem, 0 if it was not found. layer is the
+	// writable layer's directory, if it was found.
+	root  uint64
 	layer *visit
 }
 
@@ -59,6 +61,7 @@ func (p *pod) findCgroups() {
 	if err != nil {
 		return
 	}
+	p.cgroup = podCgroup
 	dir := all.hierarchy.Path(podCgroup)
 	groups, processes := 0, 0
 	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {

@@ -23,6 +23,7 @@ type node struct {
 	runtime *fakecri.Server
 	layout  eviction.Layout
 	meter   *Meter
+	mounts  string // of the node's first process
 }
 
 func newNode(t testing.TB) *node {

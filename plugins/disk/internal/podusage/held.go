@@ -2,9 +2,12 @@ package podusage
 
 import (
 	"context"
-	"path/filepath"
+	"iter"
+	"os"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -45,16 +48,43 @@ func (p *pod) addHeld(ctx context.Context) {
 		if i < 0 || !c.looks.Rootfs {
 			continue
 		}
-		layer, err := device(filepath.Join(proc, strconv.Itoa(g.pids[0]), "root"))
-		if err != nil || layer == node {
+		if g.root == 0 || g.root == node {
 			continue // gone, or not told apart from volumes
 		}
-		used, _ := walk.Deleted(ctx, proc, g.pids, layer, mostDescriptors)
+		used, _ := walk.Deleted(ctx, proc, p.still(g.pids), g.root, mostDescriptors)
 		p.stats.Containers[i].Rootfs = plus(p.stats.Containers[i].Rootfs, used)
 	}
 	if c.looks.Volumes && p.ownsNodeFiles() {
-		p.held.node, _ = walk.Deleted(ctx, proc, all, node, mostDescriptors)
+		p.held.node, _ = walk.Deleted(ctx, proc, p.still(all), node, mostDescriptors)
 	}
+}
+
+// still has those of the processes that are the pod's at the moment at which they
+// are asked for. Some seconds have passed since they were listed, in which a number
+// can have become that of somebody else's process.
+func (p *pod) still(pids []int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, pid := range pids {
+			cgroup, err := os.ReadFile(p.call.meter.places.fs.Path(path.Join("/proc", strconv.Itoa(pid), "cgroup")))
+			if err == nil && isBelow(string(cgroup), p.cgroup) && !yield(pid) {
+				return
+			}
+		}
+	}
+}
+
+// isBelow reports whether a file /proc/PID/cgroup names a pod's cgroup or one below
+// it. It is known by its name, which has the pod's uid: whole paths begin elsewhere
+// where we have a cgroup namespace of our own.
+func isBelow(file, podCgroup string) bool {
+	for line := range strings.Lines(file) {
+		_, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		_, name, _ = strings.Cut(name, ":")
+		if slices.Contains(strings.Split(name, "/"), path.Base(podCgroup)) {
+			return true
+		}
+	}
+	return false
 }
 
 // ownsNodeFiles reports whether deleted files on the kubelet's filesystem can only

@@ -3,7 +3,6 @@ package podusage
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"testing"
 	"time"
@@ -16,53 +15,22 @@ import (
 	"github.com/evictd/evictd/test/fakecri"
 )
 
-const (
-	proc     = "36 24 0:22 / /proc rw - proc proc rw\n"
-	rootfs   = "35 24 0:44 / / rw,relatime master:1 - overlay overlay rw,lowerdir=/l/1:/l/2,upperdir=%s,workdir=/w,xino=off\n"
-	plainDir = "40 24 8:1 /snapshots/9/fs / rw shared:1 - ext4 /dev/sda1 rw,upperdir=/not/an/overlay\n"
-)
-
-func TestParseUpperDir(t *testing.T) {
-	for name, c := range map[string]struct{ mounts, want string }{
-		"containerd's":              {fmt.Sprintf(rootfs, "/var/lib/s/42/fs") + proc, "/var/lib/s/42/fs"},
-		"escaped":                   {fmt.Sprintf(rootfs, `/a\040b\054c\134`), `/a b,c\`},
-		"the last one is on top":    {fmt.Sprintf(rootfs, "/below") + fmt.Sprintf(rootfs, "/above"), "/above"},
-		"something else is on top":  {fmt.Sprintf(rootfs, "/below") + plainDir, ""},
-		"no overlay":                {plainDir + proc, ""},
-		"a read-only overlay":       {"35 24 0:44 / / ro - overlay overlay ro,lowerdir=/l/1:/l/2\n", ""},
-		"relative to who knows":     {fmt.Sprintf(rootfs, "42/fs"), ""},
-		"an overlay on another dir": {strings.Replace(fmt.Sprintf(rootfs, "/u"), " / / ", " / /mnt ", 1), ""},
-		"with optional fields":      {"35 24 0:44 / / rw shared:1 master:2 - overlay o rw,upperdir=/u\n", "/u"},
-		"nothing":                   {"", ""},
-		"half a line":               {"35 24 0:44 / /", ""},
-		"half a filesystem":         {"35 24 0:44 / / rw - overlay", ""},
-	} {
-		got, ok := parseUpperDir(strings.NewReader(c.mounts))
-		if got != c.want && ok || ok != (c.want != "") {
-			t.Errorf("%s: got %q %v, want %q", name, got, ok, c.want)
-		}
-	}
-}
-
-func FuzzParseUpperDir(f *testing.F) {
-	for _, seed := range []string{proc, fmt.Sprintf(rootfs, `/a\040b`), plainDir, " - overlay ", "a b c d / - overlay o upperdir=/\\"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, mounts string) {
-		if dir, ok := parseUpperDir(strings.NewReader(mounts)); ok && !path.IsAbs(dir) {
-			t.Errorf("%q is not absolute", dir)
-		}
-	})
-}
-
-// withProcess gives a container a process on a made-up node.
+// withProcess gives a container on a made-up node a process, with an overlay as its
+// root that the node has mounted.
 func (n *node) withProcess(uid, container string, pid int, upperDir string) {
+	n.t.Helper()
+	n.withHiddenProcess(uid, container, pid, upperDir)
+	n.mounts += overlayLine(pid, "/run/rootfs", upperDir)
+	n.text("/proc/1/mountinfo", n.mounts)
+}
+
+// withHiddenProcess does the same with an overlay that only the process has mounted.
+func (n *node) withHiddenProcess(uid, container string, pid int, upperDir string) {
 	n.t.Helper()
 	const cgroups = "/sys/fs/cgroup/memory/"
 	n.write(cgroups+"memory.usage_in_bytes", 0)
 	n.text(cgroups+"kubepods/burstable/pod"+uid+"/"+container+"/cgroup.procs", fmt.Sprintln(pid))
-	n.text(fmt.Sprintf("/proc/%d/mountinfo", pid), fmt.Sprintf(rootfs, upperDir)+proc)
-	n.mkdir(fmt.Sprintf("/proc/%d/root", pid))
+	n.text(fmt.Sprintf("/proc/%d/mountinfo", pid), overlayLine(pid, "/", upperDir)+procLine)
 }
 
 // The runtime's figures are some seconds old, and an eviction asks at the very time
@@ -94,6 +62,31 @@ func TestWritableLayersAreAsFreshAsEverythingElse(t *testing.T) {
 		t.Errorf("usage %d, want %d: what the sandbox wrote is nobody's", got.UsageFor(eviction.NodeFsAvailable), all)
 	}
 	t.Logf("layer of grown measured %d bytes %d inodes, as du; the runtime says 10 and 1", got.Containers[0].RootfsUsedBytes.Value, got.Containers[0].RootfsInodesUsed.Value)
+}
+
+// Who may mount in a container could name any directory of the node as the one that
+// takes what it writes, and have it walked and charged. The mounts of a container
+// inside a container are as little the node's.
+func TestADirectoryThatOnlyThePodNamesIsNotWalked(t *testing.T) {
+	n := newNode(t)
+	row := eviction.Pod{UID: "u", Namespace: "ns", Name: "p", QoSClass: eviction.Burstable}
+	added := n.runtime.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "hostile", LayerBytes: 10, LayerInodes: 1}, {Name: "lies", LayerBytes: 20, LayerInodes: 2}}})
+	n.write("/etc/large", 300_000)
+	n.write("/layers/2/fs/file", 50_000)
+	n.withHiddenProcess("u", added.ContainerIDs[0], 101, "/etc")
+	n.withProcess("u", added.ContainerIDs[1], 102, "/layers/2/fs")
+	n.text("/proc/102/mountinfo", overlayLine(102, "/", "/etc"))
+	n.start(Walk{})
+	got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row)
+	if first := got.Containers[0]; first.RootfsUsedBytes != eviction.Some(10) || first.RootfsInodesUsed != eviction.Some(1) {
+		t.Errorf("%+v, want the runtime's figure: the node has not mounted that overlay", first)
+	}
+	if second, want := got.Containers[1], n.du("/layers/2/fs"); second.RootfsUsedBytes.Value != want.Bytes || second.RootfsInodesUsed.Value != want.Inodes {
+		t.Errorf("%+v, want %+v as the node says, whatever the pod says", second, want)
+	}
+	if n.meter.trees.byDir[n.path("/etc")] != nil {
+		t.Error("a directory that a pod has chosen was looked at")
+	}
 }
 
 // late is a runtime that looked ten seconds ago.

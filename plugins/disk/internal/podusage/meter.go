@@ -153,6 +153,7 @@ type call struct {
 	// looked at.
 	needs, looks summary.Parts
 	projects     *quota.Projects
+	overlays     overlays
 	// known is what the runtime says, once it was asked.
 	known known
 }
@@ -182,6 +183,9 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 	// The kubelet registers projects while it runs. A file that cannot be read is
 	// no reason to measure nothing: directories are walked then.
 	c.projects, _ = quota.Read(m.places.fs.Root)
+	if c.looks.Rootfs && m.cgroups.ok {
+		c.overlays = readOverlays(m.places.fs)
+	}
 	return c, nil
 }
 

@@ -22,7 +22,8 @@ type pod struct {
 	row  *eviction.Pod
 	// volumes are those that are looked at, in the row's order.
 	volumes []volume
-	// cgroups are those of the pod's containers, the sandbox's too.
+	// cgroup is the pod's, cgroups are those of its containers, the sandbox's too.
+	cgroup  string
 	cgroups []cgroup
 	visits  []*visit
 	left    atomic.Int32 // visits without an answer

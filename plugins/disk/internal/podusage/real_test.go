@@ -2,6 +2,7 @@ package podusage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -47,8 +48,8 @@ func TestManyFilesAndShortDeadlines(t *testing.T) {
 	}
 }
 
-// hold opens a file, and deletes it.
-func (n *node) hold(name string, bytes int) (used walk.Usage) {
+// hold has a process of the made-up node open a file, and deletes that.
+func (n *node) hold(pid int, name string, bytes int) (used walk.Usage) {
 	n.t.Helper()
 	n.write(name, bytes)
 	f, err := os.Open(n.path(name))
@@ -57,14 +58,17 @@ func (n *node) hold(name string, bytes int) (used walk.Usage) {
 	}
 	n.t.Cleanup(func() { f.Close() })
 	used = n.du(name)
-	if err := os.Remove(n.path(name)); err != nil {
+	n.mkdir(fmt.Sprintf("/proc/%d/fd", pid))
+	err = errors.Join(os.Remove(n.path(name)),
+		os.Symlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), n.path(fmt.Sprintf("/proc/%d/fd/%d", pid, f.Fd()))))
+	if err != nil {
 		n.t.Fatal(err)
 	}
 	return used
 }
 
-// This process plays a pod's: the node's /proc is the real one, its cgroup files
-// are made up.
+// This process plays a pod's, 101, and another that has come by a number that was
+// the pod's a moment ago, 102.
 func TestDeletedFilesThatAreOpenAreNotLostSightOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		volumes []eviction.Volume
@@ -77,10 +81,9 @@ func TestDeletedFilesThatAreOpenAreNotLostSightOf(t *testing.T) {
 			n := newNode(t)
 			const cgroups, dir = "/sys/fs/cgroup/memory/", "/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v"
 			n.write(cgroups+"memory.usage_in_bytes", 0)
-			n.text(cgroups+"kubepods/burstable/podu/sandbox/cgroup.procs", fmt.Sprintf("%d\n999999999\n", os.Getpid()))
-			if err := os.Symlink("/proc", n.path("/proc")); err != nil {
-				t.Fatal(err)
-			}
+			n.text(cgroups+"kubepods/burstable/podu/sandbox/cgroup.procs", "101\n102\n999999999\n")
+			n.text("/proc/101/cgroup", "4:memory:/kubepods/burstable/podu/sandbox\n0::/\n")
+			n.text("/proc/102/cgroup", "4:memory:/kubepods/burstable/podu2/sandbox\n0::/podu:\n")
 			n.start(Walk{}) // now that it has cgroups
 			row := n.add("u", c.volumes)
 			n.write(dir+"/stays", 5000)
@@ -88,7 +91,8 @@ func TestDeletedFilesThatAreOpenAreNotLostSightOf(t *testing.T) {
 			if got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row); got.UsageFor(eviction.NodeFsAvailable) != quiet.Bytes {
 				t.Fatalf("before anything is deleted: %+v, du says %+v", got, quiet)
 			}
-			held := n.hold(dir+"/goes", 100_000)
+			held := n.hold(101, dir+"/goes", 100_000)
+			n.hold(102, "/another", 200_000)
 			want := sum(quiet, held)
 			if !c.counts {
 				want = quiet

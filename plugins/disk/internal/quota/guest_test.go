@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -162,7 +163,7 @@ func walked(t *testing.T, dir string) walk.Usage {
 	if done, err := w.Continue(t.Context()); !done || err != nil {
 		t.Fatalf("walk %s: %v, %v", dir, done, err)
 	}
-	held, err := walk.Deleted(t.Context(), "/proc", []int{os.Getpid()}, w.Device(), 0)
+	held, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{os.Getpid()}), w.Device(), 0)
 	must(t, err)
 	t.Logf("%s: walked in %v, deleted and held %+v", dir, time.Since(start), held)
 	return walk.Usage{Bytes: w.Usage().Bytes + held.Bytes, Inodes: w.Usage().Inodes + held.Inodes}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"strconv"
 
@@ -21,11 +22,14 @@ var ErrLimit = errors.New("too many open files to look at")
 // counts once, whoever holds it. No walk of a tree sees them, nor does the
 // kubelet.
 //
+// A process is taken from pids right before it is looked at, so that the caller can
+// tell at the last moment whether it is still the one that is meant.
+//
 // It looks at no more than limit descriptors (0: 100,000) and returns ErrLimit if
 // there are more, and ctx's error when ctx ends; the usage is a lower bound then,
 // as it is with any other error. A process that is gone holds nothing. A file
 // that is only mapped is not seen.
-func Deleted(ctx context.Context, procDir string, pids []int, device uint64, limit int) (Usage, error) {
+func Deleted(ctx context.Context, procDir string, pids iter.Seq[int], device uint64, limit int) (Usage, error) {
 	if limit <= 0 {
 		limit = defaultDescriptors
 	}
@@ -35,7 +39,7 @@ func Deleted(ctx context.Context, procDir string, pids []int, device uint64, lim
 		blocks.Put(s.block)
 	}()
 	var unread failures
-	for _, pid := range pids {
+	for pid := range pids {
 		err := s.process(ctx, filepath.Join(procDir, strconv.Itoa(pid), "fd"))
 		switch {
 		case err == nil, gone(err), errors.Is(err, unix.ESRCH):

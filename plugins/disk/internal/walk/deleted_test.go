@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -47,14 +48,14 @@ func TestDeletedFilesThatAreOpen(t *testing.T) {
 		t.Fatalf("the file takes %d bytes", want.Bytes)
 	}
 	self, nobody := os.Getpid(), 1<<22+1 // more than any pid_max
-	if got, err := walk.Deleted(t.Context(), "/proc", []int{self, nobody, self}, st.Dev, 0); err != nil || got != want {
+	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self, nobody, self}), st.Dev, 0); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	if got, err := walk.Deleted(t.Context(), "/proc", []int{self}, device(t, "/proc"), 0); err != nil || got != (walk.Usage{}) {
+	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self}), device(t, "/proc"), 0); err != nil || got != (walk.Usage{}) {
 		t.Errorf("on another device %+v, %v, want nothing", got, err)
 	}
 	must(t, errors.Join(gone.Close(), again.Close()))
-	if got, err := walk.Deleted(t.Context(), "/proc", []int{self}, st.Dev, 0); err != nil || got != (walk.Usage{}) {
+	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self}), st.Dev, 0); err != nil || got != (walk.Usage{}) {
 		t.Errorf("closed: %+v, %v, want nothing", got, err)
 	}
 }
@@ -67,7 +68,7 @@ func TestDeletedIsBounded(t *testing.T) {
 		defer f.Close()
 		must(t, os.Remove(f.Name()))
 	}
-	pids, dev := []int{os.Getpid()}, device(t, dir)
+	pids, dev := slices.Values([]int{os.Getpid()}), device(t, dir)
 	got, err := walk.Deleted(t.Context(), "/proc", pids, dev, 12)
 	if !errors.Is(err, walk.ErrLimit) || got.Inodes >= 20 {
 		t.Errorf("%+v, %v, want an error and not all", got, err)
@@ -93,13 +94,13 @@ func TestDeletedTellsWhatItCannotRead(t *testing.T) {
 	must(t, os.Symlink("/proc/self/fd", proc+"/7/fd")) // not followed: nothing there
 	must(t, os.Symlink("/proc/self", proc+"/8"))
 	dev := device(t, filepath.Dir(f.Name()))
-	if got, err := walk.Deleted(t.Context(), proc, []int{7, 8}, dev, 0); err != nil || got.Inodes != 1 {
+	if got, err := walk.Deleted(t.Context(), proc, slices.Values([]int{7, 8}), dev, 0); err != nil || got.Inodes != 1 {
 		t.Errorf("%+v, %v, want one inode", got, err)
 	}
 	if os.Geteuid() == 0 {
 		return
 	}
-	if _, err := walk.Deleted(t.Context(), "/proc", []int{1}, dev, 0); !errors.Is(err, fs.ErrPermission) {
+	if _, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{1}), dev, 0); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("process 1: %v, want no permission", err)
 	}
 }

@@ -1,0 +1,117 @@
+package podusage
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// How much is read of mounts. A process's root comes early among its own; the node
+// has a mount or two for each container, with a line for all its layers.
+const (
+	maxMountsBytes     = 256 << 10
+	maxNodeMountsBytes = 32 << 20
+)
+
+// overlays are the directories that take what is written to overlay filesystems, as
+// the node sees them, by the filesystem's device.
+type overlays map[uint64]string
+
+// readOverlays returns the overlays that the node has mounted: its first process,
+// and this one, whose mounts the runtime may share instead. Neither is a pod's, so
+// that what they say is true.
+func readOverlays(node nodefs.FS) overlays {
+	all := make(overlays)
+	for _, process := range []string{"1", "self"} {
+		eachMount(node.Path(path.Join("/proc", process, "mountinfo")), maxNodeMountsBytes, all.add)
+	}
+	return all
+}
+
+func (o overlays) add(m mount) {
+	if m.kind != "overlay" {
+		return
+	}
+	for option := range strings.SplitSeq(m.options, ",") {
+		if dir, is := strings.CutPrefix(option, "upperdir="); is && path.IsAbs(dir) {
+			o[m.device] = unescape(dir)
+		}
+	}
+}
+
+// readRootDevice returns the device of a process's root, as in stat's st_dev, and 0
+// if it is gone. The root itself is not touched: a pod may have changed it to one
+// whose server does not answer.
+func readRootDevice(mounts string) (device uint64) {
+	eachMount(mounts, maxMountsBytes, func(m mount) {
+		if m.point == "/" {
+			device = m.device // the last one hides those before it
+		}
+	})
+	return device
+}
+
+// A mount is a line of mountinfo.
+type mount struct {
+	device               uint64
+	point, kind, options string
+}
+
+// eachMount reads mounts from a file of /proc, as far as it can.
+func eachMount(name string, most int64, each func(mount)) {
+	f, err := os.Open(name)
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	lines := bufio.NewScanner(io.LimitReader(f, most))
+	lines.Buffer(nil, maxMountsBytes) // each lower layer adds to the line
+	for lines.Scan() {
+		if m, ok := parseMount(lines.Text()); ok {
+			each(m)
+		}
+	}
+}
+
+// parseMount reads a line of mountinfo (man 5 proc).
+func parseMount(line string) (m mount, ok bool) {
+	// What is mounted comes before the dash, among it optional fields.
+	at, what, found := strings.Cut(line, " - ")
+	left, right := strings.Fields(at), strings.Fields(what)
+	if !found || len(left) < 6 || len(right) < 3 {
+		return mount{}, false
+	}
+	major, minor, found := strings.Cut(left[2], ":")
+	high, highErr := strconv.ParseUint(major, 10, 32)
+	low, lowErr := strconv.ParseUint(minor, 10, 32)
+	if !found || highErr != nil || lowErr != nil {
+		return mount{}, false
+	}
+	return mount{device: unix.Mkdev(uint32(high), uint32(low)), point: left[4], kind: right[0], options: right[2]}, true
+}
+
+// unescape undoes the kernel's octal escapes of spaces, commas and the like.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if b, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(b))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
