@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -133,6 +134,16 @@ func (r *reader) bool() bool { return r.value != 0 }
 // enter returns a reader of the current field as a nested message, to be given
 // back to leave.
 func (r *reader) enter() reader { return reader{rest: r.bytes} }
+
+// enterOneOf is enter for one of many, of which there are n so far and may be at
+// most so many.
+func (r *reader) enterOneOf(many string, n, most int) reader {
+	if n >= most {
+		r.err = fmt.Errorf("more than %d %s of one pod", most, many)
+		return reader{}
+	}
+	return r.enter()
+}
 
 func (r *reader) leave(inner *reader) {
 	if inner.err != nil {

@@ -33,6 +33,7 @@ func FuzzDecode(f *testing.F) {
 		&pluginv1.MeasureRequest{Rank: referenceRankRequest(random[eviction.RankRequest](r))},
 		&pluginv1.MeasureResponse{Ranking: referenceRanking(random[[]eviction.Ranked](r))},
 		&pluginv1.WatchRequest{Thresholds: []*pluginv1.WatchThreshold{{}}},
+		referenceMeasurements([]eviction.Measurement{{Usage: make([]eviction.SignalUsage, maxUsages+1)}}), // which is refused
 	} {
 		bytes, err := proto.Marshal(m)
 		if err != nil {
@@ -77,7 +78,7 @@ func decode[W any, D any, PW interface {
 }
 
 // byBoth checks that what is read by hand is never more than what generated
-// code accepts.
+// code accepts. It is less where there are limits on how long lists may be.
 func byBoth[W any, PW interface {
 	*W
 	proto.Message

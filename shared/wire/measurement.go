@@ -6,6 +6,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// What one pod's measurement may list. An empty entry has two bytes in a message
+// and a hundred in memory: without a limit one message is many times its size. A
+// pod of more than a few hundred containers or volumes does not fit into the API
+// server, and a plugin has a handful of signals.
+const (
+	maxContainers = 1000
+	maxVolumes    = 1000
+	maxUsages     = 64
+)
+
 func appendMeasurement(b []byte, m *eviction.Measurement) []byte {
 	b = appendInt(b, 2, int64(measurementStates.encode(m.State)))
 	var at int
@@ -59,7 +69,7 @@ func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 		case 2:
 			m.State = measurementStates.read(r, eviction.MeasurementUnknown)
 		case 3:
-			in := r.enter()
+			in := r.enterOneOf("usages", len(l.usage)-usage, maxUsages)
 			decodeSignalUsage(&in, grow(&l.usage))
 			r.leave(&in)
 		case 4:
@@ -71,11 +81,11 @@ func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 		case 7:
 			m.Time = decodeTime(r.int())
 		case 8:
-			in := r.enter()
+			in := r.enterOneOf("containers", len(m.Containers), maxContainers)
 			decodeContainerMeasurement(&in, grow(&m.Containers))
 			r.leave(&in)
 		case 9:
-			in := r.enter()
+			in := r.enterOneOf("volumes", len(m.Volumes), maxVolumes)
 			decodeVolumeMeasurement(&in, grow(&m.Volumes))
 			r.leave(&in)
 		case 10:
