@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -45,7 +47,8 @@ func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.
 }
 
 // checkRanking checks that each entry is a different one of n pods, whose uids at
-// gives. A plugin that names others cannot be believed in what it says of the rest.
+// gives, and tidies them up. A plugin that names others cannot be believed in what
+// it says of the rest.
 func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 	open := make(map[string]bool, n)
 	for i := range n {
@@ -62,7 +65,27 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 		}
 		open[uid] = false
 	}
+	tidyRanking(ranked)
 	return nil
+}
+
+// maxReasonBytes is what is kept of a reason, which is for people to read.
+const maxReasonBytes = 1 << 10
+
+// tidyRanking clips reasons, and gives each string memory of its own: one entry of
+// the history would keep the whole message that it came in, which may have
+// megabytes.
+func tidyRanking(ranked []eviction.Ranked) {
+	for i := range ranked {
+		r := &ranked[i]
+		n := len(r.Reason)
+		if n > maxReasonBytes {
+			for n = maxReasonBytes; n > 0 && !utf8.RuneStart(r.Reason[n]); {
+				n--
+			}
+		}
+		r.UID, r.Reason = strings.Clone(r.UID), strings.Clone(r.Reason[:n])
+	}
 }
 
 // checkMeasurement makes a measurement unknown that has a figure below zero.
