@@ -157,9 +157,8 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 		}
 	}
 	layer, known := g.layerOf(ctx, d.id)
-	logs, err := g.removeLogs(ctx, c.GetLogPath())
-	g.logs.Bytes += logs.Bytes
-	g.logs.Inodes += logs.Inodes
+	logs, err := g.removeLogs(c.GetLogPath(), d.uid)
+	g.logs = sum(g.logs, logs)
 	g.free(logs.Bytes, logs.Inodes)
 	if err != nil {
 		return fmt.Errorf("remove its logs: %w", err)
@@ -172,8 +171,7 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 	if !known {
 		g.unknown++
 	}
-	g.layers.Bytes += layer.Bytes
-	g.layers.Inodes += layer.Inodes
+	g.layers = sum(g.layers, layer)
 	g.free(layer.Bytes, layer.Inodes)
 	return nil
 }
@@ -188,7 +186,7 @@ func (g *containerGC) layerOf(ctx context.Context, id string) (eviction.Reclaime
 	}
 	for _, s := range reply.GetStats() {
 		if layer := s.GetWritableLayer(); s.GetAttributes().GetId() == id && layer.GetTimestamp() != 0 {
-			return eviction.Reclaimed{Bytes: int64(layer.GetUsedBytes().GetValue()), Inodes: int64(layer.GetInodesUsed().GetValue())}, true
+			return eviction.Reclaimed{Bytes: clamp(layer.GetUsedBytes().GetValue()), Inodes: clamp(layer.GetInodesUsed().GetValue())}, true
 		}
 	}
 	return eviction.Reclaimed{}, false

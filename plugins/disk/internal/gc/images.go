@@ -107,7 +107,7 @@ func (c *Collector) freeImages(ctx context.Context, s *step) (eviction.Reclaimed
 			continue
 		}
 		counts.removed++
-		s.free(int64(min(next.image.GetSize(), math.MaxInt64)), 0)
+		s.free(clamp(next.image.GetSize()), 0)
 	}
 	counts.describe(s)
 	if err := s.problems(ctx); err != nil {

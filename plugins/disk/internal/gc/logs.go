@@ -17,15 +17,14 @@ import (
 )
 
 // removeLogs removes a container's log and what was rotated away from it, if they
-// are where pods' logs are. The runtime does not do it.
-func (g *containerGC) removeLogs(ctx context.Context, path string) (eviction.Reclaimed, error) {
-	inside, err := filepath.Rel(g.podLogsDir, path)
-	if path == "" || err != nil || !filepath.IsLocal(inside) {
+// are where the logs of its pod are. The runtime does not do it.
+func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
+	parts, ok := g.partsOfLog(path, uid)
+	if !ok {
 		return eviction.Reclaimed{}, nil // none, or not a kubelet's
 	}
 	dir, err := os.Open(g.podLogsDir)
-	parts := strings.Split(inside, string(filepath.Separator))
-	for _, part := range parts[:len(parts)-1] {
+	for _, part := range parts[:2] {
 		if err != nil {
 			break
 		}
@@ -44,15 +43,26 @@ func (g *containerGC) removeLogs(ctx context.Context, path string) (eviction.Rec
 	if err != nil {
 		return eviction.Reclaimed{}, fmt.Errorf("read directory of %s: %w", path, err)
 	}
-	base := parts[len(parts)-1]
 	r := remover{alive: func() {}}
-	var errs []error
 	for _, name := range names {
-		if name == base || strings.HasPrefix(name, base+".") {
-			errs = append(errs, r.removeAll(ctx, dir, name, 0))
+		if name == parts[2] || strings.HasPrefix(name, parts[2]+".") {
+			r.removeFile(dir, name)
 		}
 	}
-	return r.freed, errors.Join(errs...)
+	return r.freed, r.problems()
+}
+
+// partsOfLog returns the pod's directory, the container's, and the file of a log
+// where the kubelet has put it. Whoever makes a container names its log: it may be
+// anything.
+func (g *containerGC) partsOfLog(path, uid string) (parts []string, ok bool) {
+	inside, err := filepath.Rel(g.podLogsDir, path)
+	if path == "" || err != nil || !filepath.IsLocal(inside) {
+		return nil, false
+	}
+	parts = strings.Split(inside, string(filepath.Separator))
+	of, ok := podOfLogDir(parts[0])
+	return parts, ok && of == uid && len(parts) == 3
 }
 
 // removeLogDirs removes the log directories of pods whose content may go, if all
@@ -81,13 +91,12 @@ func (g *containerGC) removeLogDirs(ctx context.Context) {
 			continue
 		}
 		r := remover{alive: func() { g.progress(g.freed) }}
-		if err := r.removeAll(ctx, dir, name, 0); err != nil {
+		if err := r.removeAll(ctx, dir, name); err != nil {
 			g.fail(fmt.Errorf("remove log directory: %w", err))
 		} else {
 			g.logDirs++
 		}
-		g.logs.Bytes += r.freed.Bytes
-		g.logs.Inodes += r.freed.Inodes
+		g.logs = sum(g.logs, r.freed)
 		g.free(r.freed.Bytes, r.freed.Inodes)
 	}
 }

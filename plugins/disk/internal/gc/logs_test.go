@@ -75,18 +75,18 @@ func TestNothingOutsideTheLogsGoes(t *testing.T) {
 	}
 	old(t, dir)
 	// The logs of these containers are said to be where they must not be removed.
-	link(t, outside, filepath.Join(n.logs, "ns_sly_sly"))
+	link(t, outside, filepath.Join(n.logs, "ns_2_2"))
 	for i, path := range []string{
 		filepath.Join(outside, "0.log"), filepath.Join(n.logs, "..", filepath.Base(outside), "0.log"),
-		filepath.Join(n.logs, "ns_sly_sly", "0.log"), filepath.Join(n.logs, "ns_no_no", "c", "0.log"), n.logs, "", "0.log", "/",
+		filepath.Join(n.logs, "ns_2_2", "c", "0.log"), filepath.Join(n.logs, "ns_no_no", "c", "0.log"), n.logs, "", "0.log", "/",
 	} {
 		n.Add(fakecri.Pod{UID: fmt.Sprint(i), NotReady: true, Containers: []fakecri.Container{{Name: "c", Exited: true, LogPath: path}}})
 	}
 	freed, err := n.containers(t, true)
-	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "ns_sly_sly/0.log") {
+	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "ns_2_2/c/0.log") {
 		t.Errorf("error %v, want one about the log behind a link", err)
 	}
-	if got := strings.Join(names(t, n.logs), " "); got != "ns_sly_sly" {
+	if got := strings.Join(names(t, n.logs), " "); got != "ns_2_2" {
 		t.Errorf("left %q", got)
 	}
 	for _, keep := range []string{"dir/keep", "0.log"} {
@@ -155,5 +155,39 @@ func TestLogsOfOneInstance(t *testing.T) {
 	}
 	if got, want := strings.Join(names(t, dir), " "), "1.logs 10.log 11.log 2.log"; got != want {
 		t.Errorf("left %q, want %q", got, want)
+	}
+}
+
+// A log may be said to be anywhere: what is not a log of the container's own pod
+// stays.
+func TestOnlyLogFilesOfItsOwnPodGoWithAContainer(t *testing.T) {
+	for name, path := range map[string]string{
+		"another pod's log":     "ns_other_other/c/0.log",
+		"a container's logs":    "ns_pod-p_p/c",
+		"a pod's logs":          "ns_pod-p_p",
+		"a file of the pod":     "ns_pod-p_p/readme",
+		"too deep":              "ns_pod-p_p/c/dir/0.log",
+		"a directory":           "ns_pod-p_p/c/dir",
+		"not a pod's directory": "p/c/0.log",
+	} {
+		n := newNode(t, gc.Settings{})
+		all := []string{"ns_other_other/c/0.log", "ns_pod-p_p/c/0.log", "ns_pod-p_p/c/dir/0.log", "ns_pod-p_p/c/dir.1/0.log", "ns_pod-p_p/readme", "p/c/0.log"}
+		for _, file := range all {
+			write(t, filepath.Join(n.logs, file), 1)
+		}
+		n.Add(fakecri.Pod{UID: "p", Namespace: "ns", Name: "pod-p", NotReady: true, Containers: []fakecri.Container{
+			{Name: "c", Exited: true, LogPath: filepath.Join(n.logs, path)},
+		}})
+		if _, err := n.containers(t, true, is("p", eviction.PodTerminated), is("other", eviction.PodActive)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := len(n.ContainerIDs()); got != 0 {
+			t.Errorf("%s: %d containers left", name, got)
+		}
+		for _, file := range all {
+			if _, err := os.Stat(filepath.Join(n.logs, file)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }

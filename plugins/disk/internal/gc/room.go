@@ -80,17 +80,14 @@ func (g *containerGC) settle(ctx context.Context) {
 	defer ticker.Stop()
 	want := g.layers
 	if device, _, err := freeOn(g.podLogsDir); err == nil && g.hasDevice(device) {
-		want.Bytes += g.logs.Bytes
-		want.Inodes += g.logs.Inodes
+		want = sum(want, g.logs)
 	}
 	for {
 		var more eviction.Reclaimed
 		for _, r := range g.rooms {
-			m := r.more()
-			more.Bytes += m.Bytes
-			more.Inodes += m.Inodes
+			more = sum(more, r.more())
 		}
-		if more.Bytes >= want.Bytes/100*settled && more.Inodes >= want.Inodes*settled/100 {
+		if more.Bytes >= enough(want.Bytes) && more.Inodes >= enough(want.Inodes) {
 			return
 		}
 		select {
@@ -100,6 +97,9 @@ func (g *containerGC) settle(ctx context.Context) {
 		}
 	}
 }
+
+// enough is the settled part of n.
+func enough(n int64) int64 { return n/100*settled + n%100*settled/100 }
 
 func (g *containerGC) hasDevice(device uint64) bool {
 	for _, r := range g.rooms {

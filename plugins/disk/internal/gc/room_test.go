@@ -1,6 +1,7 @@
 package gc_test
 
 import (
+	"math"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -48,5 +49,28 @@ func TestItWaitsForTheSpaceOfRemovedLayers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A runtime may say anything.
+func TestFiguresEndAtTheLargestNumber(t *testing.T) {
+	n := newNode(t, gc.Settings{})
+	huge := fakecri.Container{Name: "a", Exited: true, LayerBytes: 1<<64 - 1, LayerInodes: 1<<64 - 1}
+	n.Add(fakecri.Pod{UID: "p", NotReady: true, Containers: []fakecri.Container{huge, huge}})
+	freed, err := n.containers(t, true)
+	if err != nil || freed.Bytes != math.MaxInt64 || freed.Inodes != math.MaxInt64 {
+		t.Errorf("container GC freed %+v, error %v", freed, err)
+	}
+	n = aged(t, gc.Settings{})
+	for _, id := range []string{"sha256:a", "sha256:b"} {
+		n.AddImage(&runtimeapi.Image{Id: id, Size: 1<<64 - 1})
+	}
+	if freed, err := n.collectImages(t); err != nil || freed.Bytes != math.MaxInt64 {
+		t.Errorf("image GC freed %+v, error %v", freed, err)
+	}
+	for _, r := range n.progress {
+		if r.Bytes < 0 {
+			t.Errorf("progress %+v", r)
+		}
 	}
 }

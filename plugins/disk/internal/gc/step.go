@@ -94,8 +94,7 @@ func (s *step) remove(ctx context.Context, call func(context.Context) error) err
 
 // free notes that something is gone.
 func (s *step) free(bytes, inodes int64) {
-	s.freed.Bytes += bytes
-	s.freed.Inodes += inodes
+	s.freed = sum(s.freed, eviction.Reclaimed{Bytes: bytes, Inodes: inodes})
 	s.progress(s.freed)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,60 +24,91 @@ const (
 
 // A remover removes files below a directory and counts what that freed. Whatever
 // is in the directory, and whoever renames there meanwhile, it stays inside: no
-// symbolic link is followed and no other filesystem or bind mount entered.
+// symbolic link is followed and no other filesystem or bind mount entered. What
+// cannot be removed does not keep the rest.
 type remover struct {
 	freed eviction.Reclaimed
 	// alive is called now and then.
-	alive func()
+	alive  func()
+	errs   []error // the first ones
+	failed int     // all
 }
 
-// removeAll removes name in dir with all below it. What cannot be removed does not
-// keep the rest.
-func (r *remover) removeAll(ctx context.Context, dir *os.File, name string, depth int) error {
+// removeAll removes name in dir with all below it.
+func (r *remover) removeAll(ctx context.Context, dir *os.File, name string) error {
+	if !r.remove(ctx, dir, name, name, 0) && ctx.Err() != nil {
+		r.fail(name, ctx.Err())
+	}
+	return r.problems()
+}
+
+// removeFile removes name in dir unless it is a directory.
+func (r *remover) removeFile(dir *os.File, name string) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		r.fail(name, err)
+	} else if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		r.unlink(dir, name, name, &st)
+	}
+}
+
+// remove reports whether it has removed name, which somebody else may have done.
+func (r *remover) remove(ctx context.Context, dir *os.File, name, path string, depth int) bool {
 	if depth > deepest {
-		return fmt.Errorf("%s: more than %d levels deep", name, deepest)
+		r.fail(path, fmt.Errorf("more than %d levels deep", deepest))
+		return false
 	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return ignoreGone(name, err)
+		r.fail(path, err)
+		return false
 	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		before := r.failed
+		if err := r.empty(ctx, dir, name, path, depth); err != nil {
+			r.fail(path, err)
+		}
+		if r.failed > before || ctx.Err() != nil {
+			return false
+		}
+	}
+	return r.unlink(dir, name, path, &st)
+}
+
+func (r *remover) unlink(dir *os.File, name, path string, st *unix.Stat_t) bool {
 	flags := 0
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		flags = unix.AT_REMOVEDIR
-		if err := r.empty(ctx, dir, name, depth); err != nil {
-			return err
-		}
 	}
 	if err := unix.Unlinkat(int(dir.Fd()), name, flags); err != nil {
-		return ignoreGone(name, err)
+		r.fail(path, err)
+		return false
 	}
 	if flags == unix.AT_REMOVEDIR || st.Nlink == 1 { // another link keeps the blocks
-		r.freed.Bytes += st.Blocks * blockBytes
+		r.freed.Bytes = plus(r.freed.Bytes, st.Blocks*blockBytes)
 		r.freed.Inodes++
 	}
-	return nil
+	return true
 }
 
 // empty removes all that is in the directory name of dir. Reading goes on where it
 // was although entries vanish, which may skip some: it starts over until it finds
 // nothing more to remove.
-func (r *remover) empty(ctx context.Context, dir *os.File, name string, depth int) error {
+func (r *remover) empty(ctx context.Context, dir *os.File, name, path string, depth int) error {
 	sub, err := openDir(dir, name)
 	if err != nil {
-		return ignoreGone(name, err)
+		return err
 	}
 	defer func() { _ = sub.Close() }() // only read
 	for {
-		removed, errs := 0, []error(nil)
+		removed, before := 0, r.failed
 		for {
 			names, err := sub.Readdirnames(batch)
 			for _, child := range names {
-				if err := ctx.Err(); err != nil {
-					return err
+				if ctx.Err() != nil {
+					return nil
 				}
-				if err := r.removeAll(ctx, sub, child, depth+1); err != nil {
-					errs = append(errs, fmt.Errorf("%s/%w", name, err))
-				} else {
+				if r.remove(ctx, sub, child, path+"/"+child, depth+1) {
 					removed++
 				}
 			}
@@ -89,12 +121,41 @@ func (r *remover) empty(ctx context.Context, dir *os.File, name string, depth in
 			}
 		}
 		if removed == 0 {
-			return errors.Join(errs[:min(len(errs), mostErrors)]...)
+			return nil
 		}
+		r.forgive(before) // it is tried again
 		if _, err := sub.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 	}
+}
+
+// fail notes what could not be removed. What is gone already need not be.
+func (r *remover) fail(path string, err error) {
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return
+	case errors.Is(err, unix.EXDEV):
+		err = fmt.Errorf("%s: another filesystem is mounted there", path)
+	default:
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	r.failed++
+	if len(r.errs) < mostErrors {
+		r.errs = append(r.errs, err)
+	}
+}
+
+// forgive forgets all failures but the first n.
+func (r *remover) forgive(n int) {
+	r.failed, r.errs = n, r.errs[:min(n, len(r.errs))]
+}
+
+func (r *remover) problems() error {
+	if more := r.failed - len(r.errs); more > 0 {
+		return errors.Join(append(r.errs, fmt.Errorf("%d more errors", more))...)
+	}
+	return errors.Join(r.errs...)
 }
 
 // openDir opens the directory name, which has no slash in it, in dir, if it is one
@@ -106,7 +167,7 @@ func openDir(dir *os.File, name string) (*os.File, error) {
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
 	})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // before Linux 5.6, or forbidden by seccomp
-		fd, err = openOnSameDevice(dir, name, flags)
+		fd, err = openOnSameMount(dir, name, flags)
 	}
 	if err != nil {
 		return nil, err
@@ -114,14 +175,17 @@ func openDir(dir *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func openOnSameDevice(dir *os.File, name string, flags int) (int, error) {
+// openOnSameMount compares mounts and not devices: a bind mount of the same
+// filesystem has the same device.
+func openOnSameMount(dir *os.File, name string, flags int) (int, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, flags, 0)
 	if err != nil {
 		return -1, err
 	}
-	var outer, inner unix.Stat_t
-	err = errors.Join(unix.Fstat(int(dir.Fd()), &outer), unix.Fstat(fd, &inner))
-	if err == nil && outer.Dev != inner.Dev {
+	outer, errOuter := mountOf(int(dir.Fd()))
+	inner, errInner := mountOf(fd)
+	err = errors.Join(errOuter, errInner)
+	if err == nil && outer != inner {
 		err = unix.EXDEV
 	}
 	if err != nil {
@@ -131,13 +195,17 @@ func openOnSameDevice(dir *os.File, name string, flags int) (int, error) {
 	return fd, nil
 }
 
-func ignoreGone(name string, err error) error {
-	switch {
-	case errors.Is(err, unix.ENOENT):
-		return nil
-	case errors.Is(err, unix.EXDEV):
-		return fmt.Errorf("%s: another filesystem is mounted there", name)
-	default:
-		return fmt.Errorf("%s: %w", name, err)
+// mountOf returns the number of the mount that a descriptor is on.
+func mountOf(fd int) (string, error) {
+	path := fmt.Sprintf("/proc/self/fdinfo/%d", fd)
+	info, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("its mount is not known: %v", err) //nolint:errorlint // that proc is not there does not mean that the file is not.
 	}
+	for line := range strings.Lines(string(info)) {
+		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strings.TrimSpace(id), nil
+		}
+	}
+	return "", fmt.Errorf("its mount is not known: no mnt_id in %s", path)
 }

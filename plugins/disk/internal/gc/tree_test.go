@@ -1,7 +1,9 @@
 package gc
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,18 +34,57 @@ func quiet() *remover { return &remover{alive: func() {}} }
 
 func TestATreeIsRemovedOnlySoDeep(t *testing.T) {
 	dir := tree(t, strings.Repeat("d/", 2*deepest)+"f", "top")
-	if err := quiet().removeAll(t.Context(), dir, "d", 0); err == nil || !strings.Contains(err.Error(), "levels deep") {
+	if err := quiet().removeAll(t.Context(), dir, "d"); err == nil || !strings.Contains(err.Error(), "levels deep") {
 		t.Errorf("error %v, want one about the depth", err)
 	}
 	r := quiet()
-	if err := errors.Join(r.removeAll(t.Context(), dir, "top", 0), r.removeAll(t.Context(), dir, "no such", 0)); err != nil || r.freed.Inodes != 1 {
+	if err := errors.Join(r.removeAll(t.Context(), dir, "top"), r.removeAll(t.Context(), dir, "no such")); err != nil || r.freed.Inodes != 1 {
 		t.Errorf("error %v, freed %+v", err, r.freed)
 	}
 }
 
-// A bind mount of the same filesystem has the same device: only the kernel can
-// tell it. Where it does not, before Linux 5.6, other filesystems are told by their
-// device.
+// restless is a context that renames a file each time it is looked at, which is
+// before each removal.
+type restless struct {
+	context.Context
+	dir   string
+	moves int
+}
+
+func (r *restless) Err() error {
+	r.moves++
+	from, to := filepath.Join(r.dir, "a"), filepath.Join(r.dir, "b")
+	if os.Rename(from, to) != nil {
+		_ = os.Rename(to, from)
+	}
+	if r.moves > 1000 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// What others take away is no progress: it would never end.
+func TestADirectoryWhoseFilesMoveIsGivenUp(t *testing.T) {
+	dir := tree(t, "d/a")
+	ctx := &restless{Context: t.Context(), dir: filepath.Join(dir.Name(), "d")}
+	r := quiet()
+	if err := r.removeAll(ctx, dir, "d"); !errors.Is(err, unix.ENOTEMPTY) || r.freed.Inodes != 0 {
+		t.Errorf("error %v after %d moves, freed %+v, want that it is not empty", err, ctx.moves, r.freed)
+	}
+}
+
+func TestErrorsAreNotCollectedWithoutBound(t *testing.T) {
+	r := quiet()
+	for range 10 * mostErrors {
+		r.fail("a/b", unix.EACCES)
+	}
+	if err := r.problems(); len(r.errs) != mostErrors || err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf("\n%d more errors", 9*mostErrors)) {
+		t.Errorf("%d errors are kept, %v", len(r.errs), err)
+	}
+}
+
+// A bind mount of the same filesystem has the same device, and is another mount
+// all the same, also to a kernel without openat2.
 func TestMountsAreNotEntered(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
 		t.Skip("needs root: run make test")
@@ -66,15 +107,17 @@ func TestMountsAreNotEntered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := openOnSameDevice(d, "tmpfs", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC); !errors.Is(err, unix.EXDEV) {
-		t.Errorf("without openat2: error %v, want EXDEV", err)
+	for _, name := range []string{"bind", "tmpfs"} {
+		if _, err := openOnSameMount(d, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC); !errors.Is(err, unix.EXDEV) {
+			t.Errorf("%s without openat2: error %v, want EXDEV", name, err)
+		}
 	}
-	if fd, err := openOnSameDevice(d, "also", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC); err != nil {
+	if fd, err := openOnSameMount(d, "also", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC); err != nil {
 		t.Error(err)
 	} else {
 		unix.Close(fd)
 	}
-	err = quiet().removeAll(t.Context(), dir, "d", 0)
+	err = quiet().removeAll(t.Context(), dir, "d")
 	for _, part := range []string{"d/bind: another filesystem is mounted there", "d/tmpfs: another filesystem is mounted there"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, want %q in it", err, part)
