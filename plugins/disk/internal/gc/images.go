@@ -82,7 +82,7 @@ func (c *Collector) freeImages(ctx context.Context, s *step) (eviction.Reclaimed
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	sandbox, err := c.sandboxImages(ctx, s, seen.index)
+	sandbox, err := c.sandboxImages(ctx, s, seen)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
@@ -102,12 +102,14 @@ func (c *Collector) freeImages(ctx context.Context, s *step) (eviction.Reclaimed
 			counts.used++
 			continue
 		}
-		if err := c.removeImage(ctx, s, next.image); err != nil {
+		removed, err := c.removeImage(ctx, s, next.image)
+		if err != nil {
 			s.fail(fmt.Errorf("remove image %s: %w", nameOf(next.image), err))
-			continue
 		}
-		counts.removed++
-		s.free(clamp(next.image.GetSize()), 0)
+		if removed {
+			counts.removed++
+			s.free(clamp(next.image.GetSize()), 0)
+		}
 	}
 	counts.describe(s)
 	if err := s.problems(ctx); err != nil {
@@ -141,16 +143,29 @@ func (c *Collector) candidates(seen census, sandbox map[string]bool, now time.Ti
 	return out
 }
 
-func (c *Collector) removeImage(ctx context.Context, s *step, i *runtimeapi.Image) error {
-	req := &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: i.GetId(), RuntimeHandler: i.GetSpec().GetRuntimeHandler()}}
-	err := s.remove(ctx, func(ctx context.Context) error { _, err := c.client.Images.RemoveImage(ctx, req); return err })
+// removeImage reports whether it has removed the image. The kubelet removes images
+// as well, and the runtime is content when there is none: it is asked before.
+func (c *Collector) removeImage(ctx context.Context, s *step, i *runtimeapi.Image) (bool, error) {
+	spec := &runtimeapi.ImageSpec{Image: i.GetId(), RuntimeHandler: i.GetSpec().GetRuntimeHandler()}
+	there, err := ask(ctx, s, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil && !gone(err) {
-		return err
+		return false, fmt.Errorf("ask whether it is there: %w", err)
+	}
+	removed := there.GetImage() != nil
+	if removed {
+		err = s.remove(ctx, func(ctx context.Context) error {
+			_, err := c.client.Images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: spec})
+			return err
+		})
+		if err != nil && !gone(err) {
+			return false, err
+		}
+		removed = err == nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.images, i.GetId()) // if it is pulled again it is new
-	return nil
+	return removed, nil
 }
 
 // imageCounts are for the message.

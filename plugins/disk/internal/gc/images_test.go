@@ -1,6 +1,7 @@
 package gc_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,6 +180,39 @@ func TestAnImageThatComesIntoUseMeanwhileStays(t *testing.T) {
 	})
 }
 
+func TestImagesStayWhenTheSandboxImageIsNotKnown(t *testing.T) {
+	n := aged(t, gc.Settings{})
+	n.addImages("a", "pause")
+	n.SetSandboxImage("")
+	freed, err := n.collectImages(t)
+	if err == nil || !strings.Contains(err.Error(), "neither names its sandbox image") || freed.Bytes != 0 || n.leftImages() != "a pause" {
+		t.Errorf("freed %+v, error %v, left %q", freed, err, n.leftImages())
+	}
+	// A runtime that pins images pins this one.
+	n.AddImage(&runtimeapi.Image{Id: "sha256:pinned", Pinned: true})
+	if _, err := n.collectImages(t); err != nil || n.leftImages() != "pinned" {
+		t.Errorf("with one pinned: error %v, left %q", err, n.leftImages())
+	}
+}
+
+// The kubelet collects images as well.
+func TestWhatOthersRemovedDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := aged(t, gc.Settings{})
+		n.addImages("a", "b", "c")
+		n.Inject(fakecri.RemoveImage, fakecri.Fault{ID: "sha256:a", Delay: 2 * time.Second})
+		n.Inject(fakecri.RemoveImage, fakecri.Fault{ID: "sha256:c", Err: status.Error(codes.NotFound, "image not found")})
+		time.AfterFunc(time.Second, func() {
+			_, _ = n.ImageClient().RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: "sha256:b"}})
+		})
+		freed, err := n.collectImages(t)
+		if err != nil || freed.Bytes != 1000 {
+			t.Errorf("freed %+v, error %v, want the size of one", freed, err)
+		}
+		wantIn(t, "message", freed.Message, "removed 1 images, 1000 bytes")
+	})
+}
+
 // 500 containers at 60 ms take as long as the host waits for a sign of life, and as
 // the plugin has for a look at the images.
 func TestASlowRuntimeIsAskedToTheEnd(t *testing.T) {
@@ -301,8 +335,9 @@ func TestOnlyUnusedImagesGo(t *testing.T) {
 			}
 			s.Add(fakecri.Pod{UID: fmt.Sprint(i), NotReady: random.IntN(2) == 0, Containers: []fakecri.Container{one}})
 		}
+		s.SetSandboxImage("registry.k8s.io/pause:3.10") // which is not there
 		if random.IntN(2) == 0 {
-			s.SetSandboxImage(name(false))
+			s.SetSandboxImage(cmp.Or(name(false), "pause"))
 		}
 		var stuck string
 		if len(all) > 0 && random.IntN(3) == 0 {

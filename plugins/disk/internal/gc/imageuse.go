@@ -3,8 +3,10 @@ package gc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -95,10 +97,14 @@ func (c *Collector) imageVolumes(ctx context.Context, s *step, container string)
 	return names, nil
 }
 
+// errNoSandboxImage: a runtime that neither names its sandbox image nor pins any
+// image would lose it, and without it no pod starts.
+var errNoSandboxImage = errors.New("no image is removed: the runtime neither names its sandbox image (config.sandboxImage in its verbose status) nor pins any image, so the sandbox image cannot be told from unused ones")
+
 // sandboxImages returns the images that the runtime makes sandboxes from.
 // containerd 2 pins it, containerd 1 and CRI-O name it in their verbose status; the
 // runtime itself knows best which image the name means.
-func (c *Collector) sandboxImages(ctx context.Context, s *step, ix imageIndex) (map[string]bool, error) {
+func (c *Collector) sandboxImages(ctx context.Context, s *step, seen census) (map[string]bool, error) {
 	reply, err := ask(ctx, s, c.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image: %w", err)
@@ -106,16 +112,19 @@ func (c *Collector) sandboxImages(ctx context.Context, s *step, ix imageIndex) (
 	out := map[string]bool{}
 	name := parseSandboxImage(reply.GetInfo()["config"])
 	if name == "" {
+		if len(seen.images) > 0 && !slices.ContainsFunc(seen.images, (*runtimeapi.Image).GetPinned) {
+			return nil, errNoSandboxImage
+		}
 		return out, nil
 	}
-	for _, id := range ix.find(name) {
+	for _, id := range seen.index.find(name) {
 		out[id] = true
 	}
 	image, err := ask(ctx, s, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image %s: %w", name, err)
 	}
-	for _, id := range ix.find(image.GetImage().GetId()) {
+	for _, id := range seen.index.find(image.GetImage().GetId()) {
 		out[id] = true
 	}
 	return out, nil

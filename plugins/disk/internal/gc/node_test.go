@@ -32,6 +32,7 @@ func newNode(t *testing.T, s gc.Settings) *node {
 			t.Fatal(err)
 		}
 	}
+	n.SetSandboxImage("registry.k8s.io/pause:3.10")
 	s.ContainerLogsDir = n.links
 	n.collector = gc.New(gc.Options{
 		Client:     &cri.Client{Runtime: n.Client(), Images: n.ImageClient()},
