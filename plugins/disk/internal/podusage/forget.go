@@ -27,7 +27,7 @@ func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
 	defer ts.mu.Unlock()
 	t := ts.byDir[dir]
 	if t == nil {
-		t = &tree{dir: dir, turn: make(chan struct{}, 1)}
+		t = &tree{dir: dir, turn: newTurn()}
 		ts.byDir[dir] = t
 	}
 	t.set(func() { t.asked, t.fleeting = now, fleeting })
@@ -49,7 +49,7 @@ func (ts *trees) settle() {
 		var fleeting bool
 		t.set(func() { begun, fleeting = t.begun, t.fleeting })
 		switch {
-		case begun.IsZero():
+		case begun.IsZero(), t.turn.stuck():
 		case fleeting || closed:
 			t.interrupt()
 		default:
@@ -102,12 +102,10 @@ func (ts *trees) all() (all []*tree, closed bool) {
 // interrupt ends a walk that waits. What it has found is remembered. One that is
 // under way is left to its call, and the answer is false.
 func (t *tree) interrupt() bool {
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-		t.drop()
-		return true
-	default:
+	if !t.turn.try() {
 		return false
 	}
+	defer t.turn.give()
+	t.drop()
+	return true
 }

@@ -35,6 +35,8 @@ func (p *pod) addHeld(ctx context.Context) {
 	if ctx.Err() != nil || len(p.cgroups) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience/2) // a pod may hold a great many
+	defer cancel()
 	places := c.meter.places
 	proc := places.fs.Path("/proc")
 	node, err := device(places.fs.Path(places.kubelet))

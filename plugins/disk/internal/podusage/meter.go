@@ -79,6 +79,7 @@ type Meter struct {
 	places  places
 	cgroups cgroups
 	trees   *trees
+	hanging *hanging
 }
 
 // New returns a Meter. Close it when no further Measure will begin.
@@ -90,6 +91,7 @@ func New(o Options) *Meter {
 		places:  newPlaces(o.Node),
 		cgroups: newCgroups(o.Node),
 		trees:   newTrees(),
+		hanging: newHanging(),
 	}
 }
 
@@ -106,7 +108,8 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 // Measure implements eviction.Measurer for the signals of filesystems. It replies
 // shortly before the deadline of ctx: a directory that is too large to be walked
 // by then counts with its last complete figure or with what was counted so far,
-// whichever is more, and the next Measure goes on where this one ended.
+// whichever is more, and the next Measure goes on where this one ended. What hangs
+// in a filesystem is left behind, and not tried again until it has come back.
 //
 // The error is the runtime's, if that could not be asked. Pods whose answer needs
 // it are unknown then; those of which only files count are measured all the same.
@@ -115,7 +118,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	if err != nil {
 		return err
 	}
-	ctx, cancel := replyInTime(ctx)
+	ctx, stop, cancel := replyInTime(ctx)
 	defer cancel()
 	var wait sync.WaitGroup
 	asked := make(chan struct{})
@@ -125,11 +128,11 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	})
 	r := newRound(m, c, c.newPods(ctx, req.Pods))
 	for range m.walk.Parallel {
-		wait.Go(func() { r.work(ctx) })
+		wait.Go(func() { r.work(ctx, stop) })
 		wait.Go(func() {
 			<-asked
 			for p := range r.walked {
-				emit(p.measurement(ctx))
+				emit(p.answer(ctx, stop))
 			}
 		})
 	}
@@ -195,13 +198,17 @@ func union(a, b summary.Parts) summary.Parts {
 	return summary.Parts{Rootfs: a.Rootfs || b.Rootfs, Logs: a.Logs || b.Logs, Volumes: a.Volumes || b.Volumes}
 }
 
-// replyInTime ends a little before the caller's deadline, so that what is known by
-// then can still be put together and sent.
-func replyInTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// replyInTime returns a context that ends a little before the caller's deadline, so
+// that what is known by then can still be put together, and one that ends when it
+// is time to send what there is.
+func replyInTime(ctx context.Context) (look, stop context.Context, cancel context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return context.WithCancel(ctx)
+		stop, cancel = context.WithCancel(ctx)
+		return stop, stop, cancel
 	}
 	margin := min(time.Until(deadline)/5, 250*time.Millisecond)
-	return context.WithDeadline(ctx, deadline.Add(-margin))
+	stop, cancelStop := context.WithDeadline(ctx, deadline.Add(-margin/4))
+	look, cancelLook := context.WithDeadline(stop, deadline.Add(-margin))
+	return look, stop, func() { cancelLook(); cancelStop() }
 }

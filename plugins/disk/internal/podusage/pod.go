@@ -101,6 +101,15 @@ func (p *pod) findVolumes() {
 	}
 }
 
+// answer is the pod's measurement, or why there was no time for one.
+func (p *pod) answer(ctx, stop context.Context) eviction.Measurement {
+	m, err := guard(stop, p.call.meter.hanging, p.row.UID, func() eviction.Measurement { return p.measurement(ctx) })
+	if err != nil {
+		return eviction.Measurement{UID: p.row.UID, Err: err.Error()}
+	}
+	return m
+}
+
 // measurement puts together what is known when all directories have been walked
 // and the runtime was asked.
 func (p *pod) measurement(ctx context.Context) eviction.Measurement {

@@ -59,20 +59,20 @@ func newRound(m *Meter, c *call, pods []*pod) *round {
 }
 
 // work takes visits until none is left. Several goroutines do it at a time.
-func (r *round) work(ctx context.Context) {
+func (r *round) work(ctx, stop context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for v := range r.todo {
 		if r.entries.Load() <= 0 {
 			cancel()
 		}
-		look, answered, spent := v.tree.step(ctx, r.call, r.open)
-		r.entries.Add(-spent)
-		if !answered {
+		a := v.tree.step(ctx, stop, r.call, r.open)
+		r.entries.Add(-a.spent)
+		if !a.ok {
 			r.todo <- v
 			continue
 		}
-		v.look = look
+		v.look = a.look
 		if v.pod.left.Add(-1) == 0 {
 			r.walked <- v.pod
 		}

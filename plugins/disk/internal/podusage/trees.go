@@ -15,6 +15,8 @@ const (
 	// chunkEntries is how far one directory is walked before it is another's turn:
 	// some 30 ms where nothing has to be read from the disk.
 	chunkEntries = 20_000
+	// chunkTime is how long, where much has to be read.
+	chunkTime = patience / 4
 	// forgetAfter is how long a directory is remembered that nobody asks for, with
 	// the walk in it.
 	forgetAfter = 2 * time.Minute
@@ -27,9 +29,6 @@ const (
 )
 
 var walkOptions = walk.Options{MaxEntries: chunkEntries, MaxOpen: 8, MaxLinks: 1 << 17}
-
-// errLate: a directory has no figure at all, and there was no time to make one.
-var errLate = errors.New("not looked at in time")
 
 // A sight is one view of the node in one pass.
 type sight struct {
@@ -70,9 +69,9 @@ func openWalk(dir string, o walk.Options) (walker, error) {
 // A tree is a directory and what is remembered of it between two looks.
 type tree struct {
 	dir string
-	// turn holds a token while somebody walks here. Who has it owns walk. A walk
-	// that hangs in the filesystem keeps it, and everybody else out.
-	turn chan struct{}
+	// turn is of who walks here and owns walk. A walk that hangs in the filesystem
+	// keeps it, and everybody else out.
+	turn *turn
 	walk walker
 
 	mu sync.Mutex
@@ -97,47 +96,73 @@ type look struct {
 	err error
 }
 
-// step takes one turn at t for c, and reports whether it has its answer: when the
-// directory is counted, is not there, cannot be read, or ctx has ended. spent is
-// how many entries were looked at, about.
-func (t *tree) step(ctx context.Context, c *call, open func(string, walk.Options) (walker, error)) (l look, answered bool, spent int64) {
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-ctx.Done():
-		return t.known(errLate), true, 0
+// An answer is what came of a turn at a tree.
+type answer struct {
+	look look
+	// ok: there is one, since the directory is counted, is not there, cannot be read,
+	// hangs, or the time is over.
+	ok bool
+	// spent is how many entries were looked at, about.
+	spent int64
+}
+
+// step takes one turn at t for c. It ends with stop, and soon after ctx unless the
+// filesystem hangs.
+func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.Options) (walker, error)) answer {
+	if err := t.turn.take(ctx); err != nil {
+		return answer{look: t.known(err), ok: true}
 	}
 	if l, ok := t.fresh(c); ok {
-		return l, true, 0
+		t.turn.give()
+		return answer{look: l, ok: true}
 	}
 	if ctx.Err() != nil {
-		return t.known(errLate), true, 0
+		t.turn.give()
+		return answer{look: t.known(errLate), ok: true}
 	}
+	a, err := patiently(stop, func() answer {
+		defer t.turn.give()
+		return t.walkOn(ctx, c, open)
+	}, c.meter.trees.settle)
+	if err != nil {
+		return answer{look: t.known(err), ok: true}
+	}
+	return a
+}
+
+// walkOn walks a chunk. The caller has the turn.
+func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Options) (walker, error)) answer {
 	if t.walk == nil {
 		w, err := open(t.dir, walkOptions)
 		if errors.Is(err, fs.ErrNotExist) {
 			t.set(func() { t.complete, t.partial = figure{}, figure{} })
-			return look{}, true, 0
+			return answer{ok: true}
 		}
 		if err != nil {
-			return t.known(err), true, 0
+			return answer{look: t.known(err), ok: true}
 		}
 		t.walk = w
 		t.set(func() { t.begun = time.Now() })
 	}
 	before := t.walk.Usage().Inodes
-	done, err := t.walk.Continue(ctx)
+	chunk, cancel := context.WithTimeout(ctx, chunkTime)
+	defer cancel()
+	done, err := t.walk.Continue(chunk)
 	used := t.walk.Usage()
 	now := time.Now()
 	if !done {
 		t.set(func() { t.count(figure{used, now}) })
-		return t.known(err), err != nil, chunkEntries
+		spent := int64(chunkEntries)
+		if chunk.Err() != nil {
+			spent = used.Inodes - before
+		}
+		return answer{look: t.known(err), ok: err != nil, spent: spent}
 	}
 	// With done an error is about directories that cannot be read: the figure of
 	// the others is what there is.
 	t.drop()
 	t.set(func() { t.complete, t.partial, t.sight = figure{used, now}, figure{}, c.sight })
-	return look{figure: figure{used, now}, ok: true}, true, used.Inodes - before + 1
+	return answer{look: look{figure: figure{used, now}, ok: true}, ok: true, spent: used.Inodes - before + 1}
 }
 
 // fresh returns the figure if it is new enough for c: completed since c began, by
