@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -66,7 +67,9 @@ func (n *node) open() error {
 	n.meter = podusage.New(podusage.Options{
 		Node: n.facts, Runtime: client.Runtime, Layout: n.filesystems.Layout, Walk: n.config.Walk,
 	})
-	n.collector = gc.New(gc.Options{Client: client, PodLogsDir: n.facts.PodLogsDir, Settings: n.config.Settings})
+	n.collector = gc.New(gc.Options{
+		Client: client, Root: nodefs.FS{Root: n.facts.RootDir}, PodLogsDir: n.facts.PodLogsDir, Settings: n.config.Settings,
+	})
 	return nil
 }
 

@@ -8,11 +8,15 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // Options are what a Collector works on.
 type Options struct {
 	Client *cri.Client
+	// Root is where the node's files are seen. All names of files here and in the
+	// settings are the node's own.
+	Root nodefs.FS
 	// PodLogsDir holds the pods' log directories, usually /var/log/pods.
 	PodLogsDir string
 	Settings   Settings
@@ -25,6 +29,7 @@ type Options struct {
 // one for as long as the runtime is the same.
 type Collector struct {
 	client     *cri.Client
+	root       nodefs.FS
 	podLogsDir string
 	now        func() time.Time
 	// turn holds a value while a GC runs.
@@ -43,7 +48,7 @@ func New(o Options) *Collector {
 		o.Now = time.Now
 	}
 	return &Collector{
-		client: o.Client, podLogsDir: o.PodLogsDir, now: o.Now, turn: make(chan struct{}, 1),
+		client: o.Client, root: o.Root, podLogsDir: o.PodLogsDir, now: o.Now, turn: make(chan struct{}, 1),
 		settings: o.Settings.filled(), images: map[string]imageRecord{}, volumes: map[string][]string{},
 	}
 }
@@ -68,7 +73,7 @@ func (c *Collector) inForce() Settings {
 // seconds while nothing else happens. The result counts also with an error, which
 // joins all that went wrong.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	s := newStep(c.client, progress)
+	s := c.newStep(progress)
 	if err := c.takeTurn(ctx, s); err != nil {
 		return eviction.Reclaimed{}, err
 	}
@@ -86,7 +91,7 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 // runtime's sandbox image, and not too new. progress is called as by
 // Containers. The result counts also with an error.
 func (c *Collector) Images(ctx context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	s := newStep(c.client, progress)
+	s := c.newStep(progress)
 	if err := c.takeTurn(ctx, s); err != nil {
 		return eviction.Reclaimed{}, err
 	}

@@ -24,7 +24,7 @@ type imageRecord struct {
 // kubelet does so at its start and every five minutes. It waits for a GC that runs:
 // what that removes must not be noted as there.
 func (c *Collector) Detect(ctx context.Context) error {
-	s := newStep(c.client, nil)
+	s := c.newStep(nil)
 	if err := c.takeTurn(ctx, s); err != nil {
 		return err
 	}

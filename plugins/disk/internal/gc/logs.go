@@ -23,7 +23,7 @@ func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
 	if !ok {
 		return eviction.Reclaimed{}, nil // none, or not a kubelet's
 	}
-	dir, err := os.Open(g.podLogsDir)
+	dir, err := g.open(g.podLogsDir)
 	for _, part := range parts[:2] {
 		if err != nil {
 			break
@@ -71,7 +71,7 @@ func (g *containerGC) removeLogDirs(ctx context.Context) {
 	if !g.pods.complete {
 		return
 	}
-	dir, err := os.Open(g.podLogsDir)
+	dir, err := g.open(g.podLogsDir)
 	if err != nil {
 		g.fail(fmt.Errorf("read log directory: %w", err))
 		return
@@ -138,7 +138,11 @@ func inName(r rune) bool {
 // whose log is gone. A log is also away for a moment while it is rotated, so the
 // container must be gone or have exited.
 func (g *containerGC) removeLinks(ctx context.Context) {
-	root, err := os.OpenRoot(g.settings.ContainerLogsDir)
+	path, err := within(g.root, g.settings.ContainerLogsDir)
+	var root *os.Root
+	if err == nil {
+		root, err = os.OpenRoot(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return // a node without log shippers
 	}
@@ -182,7 +186,10 @@ func (g *containerGC) dangles(root *os.Root, link string) bool {
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return false
 	}
-	_, err = os.Stat(filepath.Join(g.settings.ContainerLogsDir, link))
+	path, err := within(g.root, filepath.Join(g.settings.ContainerLogsDir, link))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
 	return errors.Is(err, fs.ErrNotExist)
 }
 

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -26,7 +27,8 @@ const (
 
 // room is the free space of one of the runtime's filesystems.
 type room struct {
-	path   string
+	path   string // the node's
+	root   nodefs.FS
 	device uint64
 	before eviction.Reclaimed
 }
@@ -43,10 +45,10 @@ func (s *step) measureRooms(ctx context.Context) []room {
 	seen := map[uint64]bool{}
 	for _, usage := range append(info.GetImageFilesystems(), info.GetContainerFilesystems()...) {
 		path := usage.GetFsId().GetMountpoint()
-		device, free, err := freeOn(path)
+		device, free, err := freeOn(s.root, path)
 		if err == nil && !seen[device] {
 			seen[device] = true
-			out = append(out, room{path: path, device: device, before: free})
+			out = append(out, room{path: path, root: s.root, device: device, before: free})
 		}
 	}
 	return out
@@ -54,7 +56,7 @@ func (s *step) measureRooms(ctx context.Context) []room {
 
 // more returns what is free now and was not before.
 func (r room) more() eviction.Reclaimed {
-	_, now, err := freeOn(r.path)
+	_, now, err := freeOn(r.root, r.path)
 	if err != nil {
 		return eviction.Reclaimed{}
 	}
@@ -79,7 +81,7 @@ func (g *containerGC) settle(ctx context.Context) {
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
 	want := g.layers
-	if device, _, err := freeOn(g.podLogsDir); err == nil && g.hasDevice(device) {
+	if device, _, err := freeOn(g.root, g.podLogsDir); err == nil && g.hasDevice(device) {
 		want = sum(want, g.logs)
 	}
 	for {
@@ -110,7 +112,11 @@ func (g *containerGC) hasDevice(device uint64) bool {
 	return false
 }
 
-func freeOn(path string) (device uint64, free eviction.Reclaimed, err error) {
+func freeOn(root nodefs.FS, name string) (device uint64, free eviction.Reclaimed, err error) {
+	path, err := within(root, name)
+	if err != nil {
+		return 0, free, err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, free, err

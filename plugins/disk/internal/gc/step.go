@@ -13,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -37,6 +38,7 @@ var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d time
 // not.
 type step struct {
 	client   *cri.Client
+	root     nodefs.FS
 	progress func(eviction.Reclaimed)
 	freed    eviction.Reclaimed
 	rooms    []room
@@ -48,11 +50,11 @@ type step struct {
 	stuck, silent int
 }
 
-func newStep(client *cri.Client, progress func(eviction.Reclaimed)) *step {
+func (c *Collector) newStep(progress func(eviction.Reclaimed)) *step {
 	if progress == nil {
 		progress = func(eviction.Reclaimed) {}
 	}
-	return &step{client: client, progress: progress}
+	return &step{client: c.client, root: c.root, progress: progress}
 }
 
 // ask calls the runtime for something that it answers at once. Each answer is a
