@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,9 +46,7 @@ func TestManyDirectoriesThatHangHoldUpNobody(t *testing.T) {
 		old := n.meter
 		n.start(Walk{})
 		fresh := n.newDisk()
-		for name, chunks := range d.chunks {
-			fresh.chunks[name] = chunks
-		}
+		maps.Copy(fresh.chunks, d.chunks)
 		old.Close()
 		if d.waiting() != 5 {
 			t.Errorf("%d walks hang, want 5", d.waiting())
