@@ -149,6 +149,9 @@ func (c *Collector) removeImage(ctx context.Context, s *step, i *runtimeapi.Imag
 	spec := &runtimeapi.ImageSpec{Image: i.GetId(), RuntimeHandler: i.GetSpec().GetRuntimeHandler()}
 	there, err := ask(ctx, s, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil && !gone(err) {
+		if s.silent > 0 {
+			s.stuck++ // between two images the runtime answers other questions
+		}
 		return false, fmt.Errorf("ask whether it is there: %w", err)
 	}
 	removed := there.GetImage() != nil

@@ -281,6 +281,18 @@ func TestARuntimeThatHangsOnImages(t *testing.T) {
 			t.Errorf("%d removals were tried, want 2", got)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		n := aged(t, gc.Settings{})
+		n.addImages("a", "b", "c", "d")
+		for _, id := range []string{"a", "b", "c", "d"} {
+			n.Inject(fakecri.ImageStatus, fakecri.Fault{ID: "sha256:" + id, Hang: true})
+		}
+		started := time.Now()
+		_, err := n.collectImages(t)
+		if err == nil || !strings.Contains(err.Error(), "gave up") || time.Since(started) != 20*time.Second {
+			t.Errorf("asked for each image: error %v after %v", err, time.Since(started))
+		}
+	})
 }
 
 // Whatever there is: images in use, pinned ones and the sandbox image stay, and

@@ -68,9 +68,9 @@ func TestLinksDoNotLeadOutOfTheRoot(t *testing.T) {
 // restless is a context that renames a file each time it is looked at, which is
 // before each removal.
 type restless struct {
-	context.Context
-	dir   string
-	moves int
+	context.Context //nolint:containedctx // it is one.
+	dir             string
+	moves           int
 }
 
 func (r *restless) Err() error {
