@@ -99,7 +99,7 @@ func sweep(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, dir := range []string{mount, os.TempDir()} {
+	for _, dir := range []string{mount, os.TempDir(), memoryDir} {
 		left, err := filepath.Glob(filepath.Join(dir, leftoverPrefix+"*"))
 		errs = append(errs, err)
 		for _, path := range left {

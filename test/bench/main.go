@@ -16,10 +16,11 @@ import (
 
 // bench is what all parts share.
 type bench struct {
-	// name begins with leftoverPrefix; dir is a directory of that name.
-	name, dir string
-	programs  programs
-	memTotal  int64
+	// name begins with leftoverPrefix; dir is a directory of that name, memory
+	// another one, on a filesystem in memory.
+	name, dir, memory string
+	programs          programs
+	memTotal          int64
 
 	sizes       []int
 	idlePods    int
@@ -28,6 +29,9 @@ type bench struct {
 	starts      int
 	crossings   int
 }
+
+// memoryDir is on a filesystem in memory.
+const memoryDir = "/dev/shm"
 
 // parts are measured one after the other, by name.
 var parts = []struct {
@@ -83,6 +87,11 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	b.memory = filepath.Join(memoryDir, b.name)
+	if err := os.Mkdir(b.memory, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.memory)) }()
 	if b.programs, err = getPrograms(ctx, b.dir, bin); err != nil {
 		return err
 	}

@@ -17,8 +17,10 @@ var farAway = map[string]string{
 // A site is a node with pods for evictd to look after: cgroups, manifests and a
 // runtime, over the machine's real memory.
 type site struct {
-	b       *bench
-	dir     string
+	b   *bench
+	dir string
+	// runDir is in memory, as /run is on nodes.
+	runDir  string
 	cgroups *cgroups
 	cri     *cri
 }
@@ -32,6 +34,9 @@ func newSite(b *bench, pods int, limitBytes int64) (_ *site, err error) {
 		}
 	}()
 	if s.dir, err = os.MkdirTemp(b.dir, "site-"); err != nil {
+		return nil, err
+	}
+	if s.runDir, err = os.MkdirTemp(s.b.memory, "run-"); err != nil {
 		return nil, err
 	}
 	if err := writeManifests(s.manifests(), pods); err != nil {
@@ -54,7 +59,7 @@ func (s *site) start(config map[string]any) (*daemon, error) {
 	full := map[string]any{
 		"runtimeEndpoint": "unix://" + s.socket(), "podManifestDir": s.manifests(),
 		"cgroupRoot": s.cgroups.root, "cgroupDriver": "cgroupfs", "kernelMemcgNotification": true,
-		"kubeletRootDir": s.dir, "podLogsDir": filepath.Join(s.dir, "logs"), "evictionHard": farAway,
+		"runDir": filepath.Join(s.runDir, "run"), "kubeletRootDir": s.dir, "podLogsDir": filepath.Join(s.dir, "logs"), "evictionHard": farAway,
 	}
 	maps.Copy(full, config)
 	return startEvictd(s.b, s.dir, full)
@@ -68,7 +73,12 @@ func (s *site) close() error {
 	if s.cgroups != nil {
 		errs = append(errs, s.cgroups.remove())
 	}
-	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+	for _, dir := range []string{s.dir, s.runDir} {
+		if dir != "" {
+			errs = append(errs, os.RemoveAll(dir))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // A watchedTime is what processes used between two looks at them.
