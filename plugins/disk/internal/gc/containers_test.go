@@ -270,6 +270,26 @@ func TestAPodThatRunsAgainIsNotOver(t *testing.T) {
 	}
 }
 
+// A sandbox that is not ready yet looks like one that is over. A short job that is
+// over is garbage at once: keeping it might cost another pod its life.
+func TestOfWhatIsNewAndSaidToHaveEndedTheDeadGoes(t *testing.T) {
+	now := time.Now().Add(time.Hour)
+	n := newNode(t, gc.Settings{})
+	n.Add(fakecri.Pod{UID: "again", NotReady: true, CreatedAt: now})
+	n.Add(fakecri.Pod{UID: "job", NotReady: true, CreatedAt: now, Containers: []fakecri.Container{{Name: "a", Exited: true, CreatedAt: now}}})
+	for _, uid := range []string{"again", "job"} {
+		if err := os.Mkdir(n.logDir(uid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := n.containers(t, true, is("again", eviction.PodDeleted), is("job", eviction.PodDeleted)); err != nil {
+		t.Error(err)
+	}
+	if got, want := sorted(append(n.SandboxIDs(), n.left(t))...), sorted("sandbox-1", "again"); got != want {
+		t.Errorf("left %q, want %q", got, want)
+	}
+}
+
 func TestOneFailureDoesNotKeepTheRest(t *testing.T) {
 	n := newNode(t, gc.Settings{})
 	stuck := n.pod(t, "p", false, "a:exited", "b:exited")

@@ -17,18 +17,23 @@ const hearsay = time.Minute
 // podStates tells of which pods everything may go. The host's word counts, but
 // never against the runtime's: a pod that is not in the list, or is said to have
 // ended, and has something running, or something new, is one of which the host has
-// not heard, or not that it runs again. Of an evicted pod it has heard.
+// not heard, or not that it runs again. Of an evicted pod it has heard. Of a pod
+// that is said to have ended what has run and is dead may go however new it is, or
+// a short job would cost another pod its life.
 type podStates struct {
 	known    map[string]eviction.PodState
 	complete bool
 	since    time.Time
 	// running pods have a container that runs or a sandbox that is ready; young
-	// ones have something newer than since.
-	running, young map[string]bool
+	// ones have something newer than since, and starting ones something of that
+	// which has not run yet.
+	running, young, starting map[string]bool
+	// spent are the sandboxes in which a container has ended.
+	spent map[string]bool
 }
 
 func newPodStates(pods []eviction.PodPhase, complete bool, since time.Time) *podStates {
-	p := &podStates{known: map[string]eviction.PodState{}, complete: complete, since: since}
+	p := &podStates{known: map[string]eviction.PodState{}, complete: complete, since: since, spent: map[string]bool{}}
 	for _, pod := range pods {
 		p.known[pod.UID] = pod.State
 	}
@@ -37,21 +42,26 @@ func newPodStates(pods []eviction.PodPhase, complete bool, since time.Time) *pod
 
 // see takes in what the runtime has.
 func (p *podStates) see(l listing) {
-	p.running, p.young = map[string]bool{}, map[string]bool{}
+	p.running, p.young, p.starting = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range l.containers {
-		p.note(l.podOf(c), c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING, c.GetCreatedAt())
+		exited := c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
+		if exited {
+			p.spent[c.GetPodSandboxId()] = true
+		}
+		p.note(l.podOf(c), c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING, exited, c.GetCreatedAt())
 	}
 	for _, sb := range l.sandboxes {
-		p.note(sb.GetMetadata().GetUid(), sb.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY, sb.GetCreatedAt())
+		p.note(sb.GetMetadata().GetUid(), sb.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY, p.spent[sb.GetId()], sb.GetCreatedAt())
 	}
 }
 
-func (p *podStates) note(uid string, running bool, createdNanos int64) {
+func (p *podStates) note(uid string, running, spent bool, createdNanos int64) {
 	if running {
 		p.running[uid] = true
 	}
 	if p.isYoung(createdNanos) {
 		p.young[uid] = true
+		p.starting[uid] = p.starting[uid] || !spent
 	}
 }
 
@@ -68,7 +78,7 @@ func (p *podStates) runtimeMayGo(uid string) bool {
 	case state == eviction.PodEvicted:
 		return true
 	default:
-		return (state == eviction.PodTerminated || state == eviction.PodDeleted) && p.quiet(uid)
+		return (state == eviction.PodTerminated || state == eviction.PodDeleted) && p.over(uid)
 	}
 }
 
@@ -85,11 +95,13 @@ func (p *podStates) contentMayGo(uid string) bool {
 	case state == eviction.PodEvicted:
 		return true
 	default:
-		return state == eviction.PodDeleted && p.quiet(uid)
+		return state == eviction.PodDeleted && p.over(uid)
 	}
 }
 
-func (p *podStates) missing(uid string) bool { return uid != "" && p.complete && p.quiet(uid) }
+func (p *podStates) missing(uid string) bool {
+	return uid != "" && p.complete && p.over(uid) && !p.young[uid]
+}
 
-// quiet: the runtime has nothing of the pod that runs or is new.
-func (p *podStates) quiet(uid string) bool { return !p.running[uid] && !p.young[uid] }
+// over: the runtime has nothing of the pod that runs or is about to.
+func (p *podStates) over(uid string) bool { return !p.running[uid] && !p.starting[uid] }
