@@ -88,6 +88,7 @@ type split struct {
 func newSplit(t *testing.T, n *site) *split {
 	t.Helper()
 	s := &split{fakecri.New(), filepath.Join(n.Dir, "images"), filepath.Join(n.Dir, "node/layers")}
+	s.SetSandboxImage("registry.k8s.io/pause:3.10")
 	must(t, os.MkdirAll(s.layers, 0o755), s.Listen(n.Socket))
 	t.Cleanup(s.Die)
 	s.SetImageFs(&runtimeapi.ImageFsInfoResponse{
