@@ -67,12 +67,17 @@ func (p *pod) addHeld(ctx context.Context) {
 func (p *pod) still(pids []int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, pid := range pids {
-			cgroup, err := os.ReadFile(p.call.meter.places.fs.Path(path.Join("/proc", strconv.Itoa(pid), "cgroup")))
-			if err == nil && isBelow(string(cgroup), p.cgroup) && !yield(pid) {
+			if p.has(pid) && !yield(pid) {
 				return
 			}
 		}
 	}
+}
+
+// has reports whether a process is the pod's just now.
+func (p *pod) has(pid int) bool {
+	cgroup, err := os.ReadFile(p.call.meter.places.fs.Path(path.Join("/proc", strconv.Itoa(pid), "cgroup")))
+	return err == nil && isBelow(string(cgroup), p.cgroup)
 }
 
 // isBelow reports whether a file /proc/PID/cgroup names a pod's cgroup or one below

@@ -89,6 +89,30 @@ func TestADirectoryThatOnlyThePodNamesIsNotWalked(t *testing.T) {
 	}
 }
 
+// The runtime may have a mount namespace of its own. It is told by having started
+// the container from outside of the pod; a parent inside is not believed.
+func TestTheRuntimeMayKeepItsMountsToItself(t *testing.T) {
+	n := newNode(t)
+	row := eviction.Pod{UID: "u", Namespace: "ns", Name: "p", QoSClass: eviction.Burstable}
+	added := n.runtime.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c", LayerBytes: 10, LayerInodes: 1}}})
+	n.write("/layers/1/fs/file", 50_000)
+	n.write("/etc/large", 300_000)
+	n.withHiddenProcess("u", added.ContainerIDs[0], 101, "/layers/1/fs")
+	n.text("/proc/101/stat", "101 (a) S 7 (b)) S 102 101 101 0\n")
+	n.text("/proc/102/cgroup", "4:memory:/kubepods/burstable/podu/nested\n")
+	n.text("/proc/102/mountinfo", overlayLine(101, "/run/c/rootfs", "/etc"))
+	n.start(Walk{})
+	if got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row); got.Containers[0].RootfsUsedBytes != eviction.Some(10) {
+		t.Errorf("%+v, want the runtime's figure: the parent is in the pod", got.Containers[0])
+	}
+	n.text("/proc/101/stat", "101 (a) S 7 (b)) S 900 101 101 0\n")
+	n.text("/proc/900/cgroup", "4:memory:/system.slice/containerd.service\n")
+	n.text("/proc/900/mountinfo", overlayLine(101, "/run/c/rootfs", "/layers/1/fs"))
+	if got, want := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row), n.du("/layers/1/fs"); got.Containers[0].RootfsUsedBytes.Value != want.Bytes {
+		t.Errorf("%+v, want %+v as the runtime's mounts say", got.Containers[0], want)
+	}
+}
+
 // late is a runtime that looked ten seconds ago.
 type late struct{ Runtime }
 

@@ -156,7 +156,7 @@ type call struct {
 	// looked at.
 	needs, looks summary.Parts
 	projects     *quota.Projects
-	overlays     overlays
+	mounts       *nodeMounts
 	// known is what the runtime says, once it was asked.
 	known known
 }
@@ -187,7 +187,7 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 	// no reason to measure nothing: directories are walked then.
 	c.projects, _ = quota.Read(m.places.fs.Root)
 	if c.looks.Rootfs && m.cgroups.ok {
-		c.overlays = readOverlays(m.places.fs)
+		c.mounts = newNodeMounts(m.places.fs)
 	}
 	return c, nil
 }

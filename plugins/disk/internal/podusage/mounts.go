@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -24,15 +25,43 @@ const (
 // the node sees them, by the filesystem's device.
 type overlays map[uint64]string
 
-// readOverlays returns the overlays that the node has mounted: its first process,
-// and this one, whose mounts the runtime may share instead. Neither is a pod's, so
-// that what they say is true.
-func readOverlays(node nodefs.FS) overlays {
-	all := make(overlays)
-	for _, process := range []string{"1", "self"} {
-		eachMount(node.Path(path.Join("/proc", process, "mountinfo")), maxNodeMountsBytes, all.add)
+// nodeMounts are the overlays that the node has mounted, by what those processes
+// say that are no pod's: the node's first one, this one, and the runtimes', which may
+// keep their mounts to themselves. It is safe for concurrent use.
+type nodeMounts struct {
+	node nodefs.FS
+
+	mu       sync.Mutex
+	overlays overlays
+	read     map[string]bool // by mount namespace
+}
+
+func newNodeMounts(node nodefs.FS) *nodeMounts {
+	m := &nodeMounts{node: node, overlays: make(overlays), read: make(map[string]bool)}
+	m.add("1")
+	m.add("self")
+	return m
+}
+
+// add reads the mounts that a process sees, unless another one has seen the same.
+func (m *nodeMounts) add(process string) {
+	dir := m.node.Path(path.Join("/proc", process))
+	space, err := os.Readlink(path.Join(dir, "ns/mnt"))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil && m.read[space] {
+		return
 	}
-	return all
+	m.read[space] = true
+	eachMount(path.Join(dir, "mountinfo"), maxNodeMountsBytes, m.overlays.add)
+}
+
+// upperDir returns the directory that takes what is written to an overlay.
+func (m *nodeMounts) upperDir(device uint64) (dir string, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, ok = m.overlays[device]
+	return dir, ok
 }
 
 func (o overlays) add(m mount) {

@@ -27,7 +27,7 @@ func TestReadOverlays(t *testing.T) {
 		"35 24 0:46 / / ro - overlay overlay ro,lowerdir=/l/1:/l/2\n"+overlayLine(47, "/relative", "42/fs")+
 		"35 24 0:48 / / rw shared:1 master:2 - overlay o rw,upperdir=/optional\n"+"35 24 0:49 / /")
 	n.text("/proc/self/mountinfo", overlayLine(50, "/run/c/rootfs", "/private"))
-	got := readOverlays(nodefs.FS{Root: n.root})
+	got := newNodeMounts(nodefs.FS{Root: n.root}).overlays
 	want := map[uint32]string{44: "/var/lib/s/42/fs", 45: `/a b,c\`, 48: "/optional", 50: "/private"}
 	if len(got) != len(want) {
 		t.Errorf("%d overlays, want %d: %v", len(got), len(want), got)
