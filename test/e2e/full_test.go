@@ -71,7 +71,7 @@ func fullDisk(t *testing.T, of resourceKind) {
 
 	n.chapter(t, "the same with its log on the full disk:")
 	n.fillUp(t, weight, of)
-	n.logOnDisk(t, logFile, config)
+	n.logOnDisk(t, logFile, config, hoarders[2])
 	t.Logf("    the last line of the log there: %.150s", n.awaitLine(t, logFile, "pod finished"))
 	if line := n.awaitLine(t, logFile, "evicting pod"); !strings.Contains(line, hoarders[2].Key()) {
 		t.Errorf("evicted by the log: %s, want %s", line, hoarders[2].Key())
@@ -152,7 +152,7 @@ func watchJournal(t *testing.T, runDir string) func() string {
 
 // logOnDisk starts an evictd that writes its log to a file, and removes its
 // victim's directory as onRecord does.
-func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any) {
+func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any, victim *stack.Pod) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(n.Dir, "evictd-*", "evictd.yaml"))
 	must(t, err)
@@ -174,12 +174,14 @@ func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any) {
 		if err := json.NewDecoder(reply.Body).Decode(&status); err != nil {
 			return false, err
 		}
+		gone := false // a kill that the former evictd decided on may come before
 		for _, e := range status.Evictions {
+			gone = gone || e.UID == string(victim.UID)
 			if err := os.RemoveAll(filepath.Join(n.KubeletRootDir, "pods", e.UID)); err != nil {
 				return false, err
 			}
 		}
-		return len(status.Evictions) > 0, nil
+		return gone, nil
 	})
 }
 
