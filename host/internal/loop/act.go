@@ -24,12 +24,12 @@ const (
 )
 
 // act does what the most urgent actionable threshold asks for. Thresholds of a
-// family that is being cleaned up beside the loop have got their action, and those
-// of the disk when what a victim has left is still being removed.
+// family that something is done for beside the loop have got their action, and
+// those of the disk when what a victim has left is still being removed.
 func (l *Loop) act(ctx context.Context, p *pass) {
 	t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
 		f := familyOf(t.Signal)
-		return l.cleanings[f] || f == eviction.DiskPressure && l.Settings.Pacing != PacingKubelet && l.stillLeaving(time.Now())
+		return l.occupied[f] || f == eviction.DiskPressure && l.Settings.Pacing != PacingKubelet && l.stillLeaving(time.Now())
 	}))
 	if !ok {
 		return
@@ -62,15 +62,18 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 		l.settleOn(ctx, p, t, observed, actionable, c.choose(ctx, func() (pods.Snapshot, error) { return l.active(ctx, p) }))
 		return
 	}
-	flying := maps.Clone(l.flights)
+	var flying map[string]*flight
+	if l.Settings.Pacing != PacingKubelet {
+		flying = maps.Clone(l.flights)
+	}
 	c.dying = func(pod pods.Pod) bool { return flying[pod.Row.UID] != nil }
-	l.cleanings[f] = true
+	l.occupied[f] = true
 	l.beside(ctx, func() func() {
 		c.roster = l.Pin()
 		defer c.roster.Release()
 		chosen := c.choose(ctx, func() (pods.Snapshot, error) { return l.listNow(ctx) })
 		return func() {
-			delete(l.cleanings, f)
+			delete(l.occupied, f)
 			later := l.newPass(look{})
 			defer later.end()
 			switch {

@@ -39,7 +39,7 @@ type Loop struct {
 	state        policy.State
 	filesystems  filesystems
 	limits       limits
-	cleanings    map[family]bool      // node-level reclaim under way beside the loop
+	occupied     map[family]bool      // a reclaim, or the choice of a victim, is under way beside the loop
 	leaving      map[string]time.Time // by uid: finished victims of disk pressure, and how long to wait for their volumes to go
 	watches      *watches
 	pacers       map[family]*pacer
@@ -76,7 +76,7 @@ func New(o Options) *Loop {
 		requests:     make(chan request),
 		done:         make(chan func()),
 		ended:        make(chan struct{}),
-		cleanings:    map[family]bool{},
+		occupied:     map[family]bool{},
 		leaving:      map[string]time.Time{},
 		pacers:       map[family]*pacer{},
 		pending:      map[family]string{},

@@ -112,13 +112,13 @@ func (l *Loop) reclaim(ctx context.Context, p *pass, c *cleaning) {
 		l.take(ctx, p, c.threshold, c.before, c.actionable)
 		return
 	}
-	l.cleanings[f] = true
+	l.occupied[f] = true
 	l.beside(ctx, func() func() {
 		roster := l.Pin() // of the steps' plugins: they are not replaced under way
 		defer roster.Release()
 		l.runGroup(ctx, c, req)
 		return func() {
-			delete(l.cleanings, f)
+			delete(l.occupied, f)
 			l.afterGroup(ctx, c)
 		}
 	})
