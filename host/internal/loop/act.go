@@ -66,7 +66,7 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 	if l.Settings.Pacing != PacingKubelet {
 		flying = maps.Clone(l.flights)
 	}
-	c.dying = func(pod pods.Pod) bool { return flying[pod.Row.UID] != nil }
+	c.dying = func(uid string) bool { return flying[uid] != nil }
 	l.occupied[f] = true
 	l.beside(ctx, func() func() {
 		c.roster = l.Pin()
@@ -105,7 +105,7 @@ func (l *Loop) settleOn(ctx context.Context, p *pass, t policy.Threshold, observ
 	}
 	l.notePods(c.snapshot)
 	l.forgetEvicted(c.snapshot)
-	c.ranking.order = slices.DeleteFunc(c.ranking.order, func(r eviction.Ranked) bool { return l.dying(podByUID(c.candidates, r.UID)) })
+	c.ranking.order = slices.DeleteFunc(c.ranking.order, func(r eviction.Ranked) bool { return l.dying(r.UID) })
 	o := observed[t.Signal]
 	p.did.ranking, p.did.candidates = c.ranking, c.candidates
 	l.statsAge(actionable, observed)
@@ -140,12 +140,12 @@ func (l *Loop) busy() bool {
 	return false
 }
 
-// dying reports whether pod is a victim in flight, and so no candidate.
-func (l *Loop) dying(pod pods.Pod) bool {
+// dying reports whether a pod is a victim in flight, and so no candidate.
+func (l *Loop) dying(uid string) bool {
 	if l.Settings.Pacing == PacingKubelet {
 		return false
 	}
-	_, dying := l.flights[pod.Row.UID]
+	_, dying := l.flights[uid]
 	return dying
 }
 

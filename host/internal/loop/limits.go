@@ -147,7 +147,7 @@ func (l *Loop) limited(s pods.Snapshot) []pods.Pod {
 func (l *Loop) enforceLimits(ctx context.Context, p *pass, use storageUse) bool {
 	before := len(p.did.evicted)
 	for _, pod := range use.pods {
-		if l.dying(pod) {
+		if l.dying(pod.Row.UID) {
 			continue
 		}
 		v, over := policy.CheckLocalLimits(pod.API, use.measured[pod.Row.UID], l.filesystems.layout)

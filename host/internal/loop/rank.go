@@ -33,7 +33,7 @@ type chooser struct {
 	at          sight
 	threshold   policy.Threshold
 	observation eviction.Observation
-	dying       func(pods.Pod) bool
+	dying       func(uid string) bool
 	veto        RankVeto
 }
 
@@ -71,7 +71,7 @@ func (c *chooser) choose(ctx context.Context, list func() (pods.Snapshot, error)
 // candidates are the pods that may be evicted at all. Plugins see no others. The
 // slice must not be changed: it is the snapshot's own if all pods may.
 func (c *chooser) candidates(s pods.Snapshot) []pods.Pod {
-	spared := func(p pods.Pod) bool { return !p.HasManifest || !policy.Evictable(p.API) || c.dying(p) }
+	spared := func(p pods.Pod) bool { return !p.HasManifest || !policy.Evictable(p.API) || c.dying(p.Row.UID) }
 	if !slices.ContainsFunc(s.Pods, spared) {
 		return s.Pods
 	}
