@@ -17,8 +17,8 @@ import (
 const (
 	// settleFor is how long to wait for the runtime to give removed layers back.
 	// containerd deletes them some time after it has said that they are gone:
-	// between a quarter of a second and a few seconds.
-	settleFor   = 5 * time.Second
+	// between a quarter of a second and, where a busy disk takes its time, many.
+	settleFor   = 15 * time.Second
 	settleEvery = 50 * time.Millisecond
 	// settled is the part that must be back, in percent: figures of layers are a
 	// few seconds old, and the node goes on writing.
