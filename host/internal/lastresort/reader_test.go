@@ -1,0 +1,163 @@
+package lastresort
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+var all = []eviction.Signal{
+	eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable,
+	eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable,
+}
+
+// madeUp is a node with 8 GiB of which 3 GiB are used, 1 GiB of that cache, and
+// 100 tasks of 32768.
+func madeUp(t *testing.T) eviction.NodeFacts {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"proc/meminfo":                               "MemTotal: 8388608 kB\n",
+		"proc/loadavg":                               "0.00 0.00 0.00 1/100 1000\n",
+		"proc/self/status":                           "NSpid:\t1\n",
+		"proc/sys/kernel/pid_max":                    "32768\n",
+		"proc/sys/kernel/threads-max":                "60000\n",
+		"sys/fs/cgroup/memory/x/empty":               "",
+		"sys/fs/cgroup/memory/memory.usage_in_bytes": fmt.Sprintln(3 << 30),
+		"sys/fs/cgroup/memory/memory.stat":           fmt.Sprintln("inactive_file 7\ntotal_inactive_file", 1<<30),
+		"var/lib/kubelet/x":                          "",
+	} {
+		write(t, filepath.Join(root, name), text)
+	}
+	return eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: "cgroupfs", KubeletRootDir: "/var/lib/kubelet"}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func observe(t *testing.T, r *Reader, signals ...eviction.Signal) map[eviction.Signal]eviction.Observation {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	got := map[eviction.Signal]eviction.Observation{}
+	for _, o := range r.Observe(ctx, signals) {
+		got[o.Signal] = o
+	}
+	if len(got) != len(signals) {
+		t.Fatalf("%d observations of %d signals: %v", len(got), len(signals), got)
+	}
+	return got
+}
+
+func TestTheHostReadsWhatThePluginsWould(t *testing.T) {
+	facts := madeUp(t)
+	r := New(facts)
+	room, err := nodefs.FS{}.Statfs(facts.RootDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := observe(t, r, all...)
+	for s, want := range map[eviction.Signal][2]int64{
+		eviction.MemoryAvailable: {6 << 30, 8 << 30},
+		eviction.PIDAvailable:    {32768 - 100, 32768},
+	} {
+		o := got[s]
+		if o.State != eviction.Observed || o.Available != want[0] || o.Capacity != want[1] || len(o.Components) == 0 || o.Time.IsZero() || o.BootNanos == 0 {
+			t.Errorf("%s: %+v, want %d of %d with times and components", s, o, want[0], want[1])
+		}
+	}
+	if o := got[eviction.NodeFsAvailable]; o.State != eviction.Observed || o.Capacity != room.CapacityBytes || o.Available <= 0 {
+		t.Errorf("nodefs.available: %+v, want a capacity of %d", o, room.CapacityBytes)
+	}
+	if o := got[eviction.NodeFsInodesFree]; room.Inodes > 0 && (o.State != eviction.Observed || o.Capacity != room.Inodes) {
+		t.Errorf("nodefs.inodesFree: %+v, want a capacity of %d", o, room.Inodes)
+	}
+	if o := got[eviction.AllocatableMemoryAvailable]; o.State != eviction.Absent {
+		t.Errorf("allocatableMemory.available without a cgroup of pods: %+v, want absent", o)
+	}
+}
+
+func TestAllPodsTogether(t *testing.T) {
+	facts := madeUp(t)
+	pods := filepath.Join(facts.RootDir, "sys/fs/cgroup/memory/kubepods")
+	write(t, filepath.Join(pods, "memory.usage_in_bytes"), fmt.Sprintln(1<<30))
+	write(t, filepath.Join(pods, "memory.limit_in_bytes"), fmt.Sprintln(4<<30))
+	write(t, filepath.Join(pods, "memory.stat"), "total_inactive_file 0\n")
+	o := observe(t, New(facts), eviction.AllocatableMemoryAvailable)[eviction.AllocatableMemoryAvailable]
+	if o.State != eviction.Observed || o.Available != 3<<30 || o.Capacity != 4<<30 {
+		t.Errorf("%+v, want 3Gi of 4Gi", o)
+	}
+}
+
+func TestWhatCannotBeReadIsUnknownWithTheReason(t *testing.T) {
+	facts := eviction.NodeFacts{RootDir: t.TempDir(), CgroupDriver: "cgroupfs", KubeletRootDir: "/var/lib/kubelet"}
+	r := New(facts)
+	for s, o := range observe(t, r, all...) {
+		if o.State != eviction.Unknown || !strings.Contains(o.Err, facts.RootDir) {
+			t.Errorf("%s: %+v, want unknown with the path", s, o)
+		}
+	}
+	if r.Reads(eviction.ImageFsAvailable) || !r.Reads(eviction.NodeFsInodesFree) {
+		t.Error("want nodefs to be read here, and imagefs not")
+	}
+	if o := observe(t, r, eviction.ImageFsAvailable)[eviction.ImageFsAvailable]; o.State != eviction.Unknown || o.Err == "" {
+		t.Errorf("imagefs.available: %+v, want unknown", o)
+	}
+}
+
+// A container with a pid namespace of its own would see its own limit.
+func TestTasksOfAnotherPIDNamespaceAreNotTheNodes(t *testing.T) {
+	facts := madeUp(t)
+	write(t, filepath.Join(facts.RootDir, "proc/self/status"), "NSpid:\t77\t1\n")
+	if o := observe(t, New(facts), eviction.PIDAvailable)[eviction.PIDAvailable]; o.State != eviction.Unknown || !strings.Contains(o.Err, "hostPID") {
+		t.Errorf("%+v, want unknown with what to do", o)
+	}
+}
+
+func TestAFilesystemThatHangsHoldsUpNobodyAndOneGoroutine(t *testing.T) {
+	facts := madeUp(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := New(facts)
+		disk := r.sources[eviction.NodeFsAvailable]
+		disk.turn <- struct{}{} // as if a read was in the kernel
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		for range 20 {
+			began := time.Now()
+			got := observe(t, r, all...)
+			if took := time.Since(began); took > time.Second {
+				t.Fatalf("took %v, want no longer than it had", took)
+			}
+			if o := got[eviction.NodeFsInodesFree]; o.State != eviction.Unknown || !strings.Contains(o.Err, "does not answer") {
+				t.Errorf("nodefs.inodesFree: %+v, want unknown", o)
+			}
+			if o := got[eviction.MemoryAvailable]; o.State != eviction.Observed {
+				t.Errorf("memory.available: %+v, want observed", o)
+			}
+		}
+		synctest.Wait()
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%d goroutines after many looks, %d before", after, before)
+		}
+		<-disk.turn
+		if o := observe(t, r, eviction.NodeFsAvailable)[eviction.NodeFsAvailable]; o.State != eviction.Observed {
+			t.Errorf("after it came back: %+v, want observed", o)
+		}
+	})
+}
