@@ -111,7 +111,7 @@ func (m *member) enroll(i *Instance) (bool, error) {
 		return false, nil
 	}
 	s.claims[m.name] = mine
-	m.instance = i
+	m.instance, m.observes = i, observed(i.Plugin)
 	m.enter(Running, nil)
 	s.publish()
 	return true, nil

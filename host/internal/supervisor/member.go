@@ -62,6 +62,8 @@ type member struct {
 	reason    error // for not running
 	lastError error
 	starts    int
+	// observes is what it observed when it last served, nil if it never did.
+	observes []eviction.Signal
 }
 
 func newMember(s *Supervisor, name string) *member {

@@ -1,0 +1,51 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func awaited(h *testHost, s eviction.Signal) error {
+	pass := h.Pin()
+	defer pass.Release()
+	return pass.Awaited(s)
+}
+
+// The host must tell a plugin that is broken from one that was never wanted.
+func TestAPluginThatShouldObserveAndDoesNotRunIsNamed(t *testing.T) {
+	dir := install(t, "good")
+	for name, text := range map[string]string{"memory": "#!/bin/sh\nexit 3\n", "disk": "#!/bin/sh\nexit 3\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := startHost(t, dir, func(o *Options) { o.Settings = map[string]Settings{"disk": {Disabled: true}} })
+	if err := awaited(h, eviction.MemoryAvailable); err == nil {
+		t.Error("nobody is awaited for memory.available, whose plugin is there and does not come up")
+	} else {
+		want(t, err.Error(), "plugin memory does not run", "exit status 3")
+	}
+	own := eviction.Signal("faulty.example/good")
+	for s, why := range map[eviction.Signal]string{
+		eviction.NodeFsAvailable: "its plugin is disabled",
+		eviction.PIDAvailable:    "its plugin is not there",
+		own:                      "its plugin runs",
+		"faulty.example/other":   "nobody has ever observed it",
+	} {
+		if err := awaited(h, s); err != nil {
+			t.Errorf("%s: %v, but %s", s, err, why)
+		}
+	}
+	if err := syscall.Kill(h.plugin("good").PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the dead plugin is awaited", func() bool { return awaited(h, own) != nil })
+	eventually(t, "it is back", func() bool { return awaited(h, own) == nil })
+}
