@@ -156,7 +156,7 @@ func (m *member) rest(ctx context.Context, c *crashes, seen int, why error, ran 
 	}
 	m.enter(state, why)
 	if state == Refused {
-		delete(s.claims, m.name)
+		m.disclaim()
 	}
 	s.mu.Unlock()
 	select {
@@ -237,11 +237,20 @@ func (m *member) gone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.running = false
-	delete(s.claims, m.name)
+	m.disclaim()
 	if m.leaving {
 		m.enter(Disabled, nil)
 	} else {
 		m.enter(Stopped, nil)
 	}
 	signal(s.rescan)
+}
+
+// disclaim gives up what the plugin has served, which is switched off by that.
+// The mutex is held.
+func (m *member) disclaim() {
+	if _, had := m.supervisor.claims[m.name]; had {
+		delete(m.supervisor.claims, m.name)
+		signal(m.supervisor.changed)
+	}
 }
