@@ -1,0 +1,122 @@
+// What every plugin of evictd needs and that has nothing to do with what it does:
+// the handshake, TLS, the log, and leaving in time. It follows docs/protocol.md.
+import net from 'node:net';
+import grpc from '@grpc/grpc-js';
+import loader from '@grpc/proto-loader';
+import protobuf from 'protobufjs';
+import { selfSigned } from './certificate.mjs';
+import healthProto from './health.proto';
+import pluginProto from '../../../shared/proto/evictd/plugin/v1/plugin.proto';
+
+const cookie = ['EVICTD_PLUGIN_COOKIE', 'd3a9c1e6-node-pressure-eviction'];
+const major = '1';
+const maxMessageBytes = 8 << 20;
+const maxErrorBytes = 4 << 10;
+// Calls in flight get this long after SIGTERM. The host follows up with SIGKILL
+// after 2 s.
+const drainMillis = 1000;
+
+// serve serves the given calls of PluginService until the host ends the process.
+// Each takes a request and returns the response, or throws an error to refuse.
+export function serve(calls) {
+  if (process.env[cookie[0]] !== cookie[1]) {
+    fail('this is a plugin that evictd starts: put it into evictd\'s plugin directory instead of running it');
+  }
+  if (!(process.env.PLUGIN_PROTOCOL_VERSIONS ?? '').split(',').includes(major)) {
+    fail(`the host speaks protocol majors ${process.env.PLUGIN_PROTOCOL_VERSIONS}, this plugin only ${major}`);
+  }
+  leaveWithHost();
+  const server = new grpc.Server({
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc.max_send_message_length': maxMessageBytes,
+  });
+  server.addService(service(pluginProto, 'evictd.plugin.v1.PluginService'), unary(calls));
+  server.addService(service(healthProto, 'grpc.health.v1.Health'), { check });
+  endInOrder(server);
+  listen(server);
+}
+
+// log writes a line that the host takes over with its level and fields.
+export function log(level, message, fields = {}) {
+  const record = { '@level': level, '@message': message, '@timestamp': new Date().toISOString(), ...fields };
+  process.stderr.write(`${JSON.stringify(record)}\n`);
+}
+
+function fail(why) {
+  process.stderr.write(`${why}\n`);
+  process.exit(1);
+}
+
+// service makes of the text of a .proto file what grpc-js serves. 64-bit integers
+// become decimal strings and enum values their names.
+function service(proto, name) {
+  const { root } = protobuf.parse(proto);
+  return loader.fromJSON(root.toJSON(), { longs: String, enums: String, defaults: true })[name];
+}
+
+function unary(calls) {
+  return Object.fromEntries(Object.entries(calls).map(([name, answer]) => [name, (call, callback) => {
+    let response;
+    try {
+      response = answer(call.request);
+    } catch (err) {
+      log('warn', 'call refused', { call: name, error: err.message });
+      callback({ code: grpc.status.FAILED_PRECONDITION, details: clip(err.message) });
+      return;
+    }
+    callback(null, response);
+  }]));
+}
+
+// clip shortens what travels in a header of HTTP/2.
+function clip(message) {
+  const bytes = Buffer.from(message);
+  return bytes.length <= maxErrorBytes ? message : `${bytes.toString('utf8', 0, maxErrorBytes - 6)}...`;
+}
+
+function check(call, callback) {
+  if (call.request.service === 'plugin' || call.request.service === '') {
+    callback(null, { status: 'SERVING' });
+    return;
+  }
+  callback({ code: grpc.status.NOT_FOUND, details: 'unknown service' });
+}
+
+// listen opens the socket and tells the host where it is. With AutoMTLS both sides
+// show a certificate that the other one got beforehand: the host's is in the
+// environment, this one's in the line on stdout.
+function listen(server) {
+  const socket = `${process.env.PLUGIN_UNIX_SOCKET_DIR}/plugin.sock`;
+  const client = process.env.PLUGIN_CLIENT_CERT;
+  let credentials = grpc.ServerCredentials.createInsecure();
+  let shown = '';
+  if (client) {
+    const own = selfSigned();
+    const pair = { private_key: Buffer.from(own.keyPem), cert_chain: Buffer.from(own.certificatePem) };
+    credentials = grpc.ServerCredentials.createSsl(Buffer.from(client), [pair], true);
+    shown = own.der.toString('base64').replace(/=+$/, '');
+  }
+  server.bindAsync(`unix:${socket}`, credentials, (err) => {
+    if (err) fail(`listen on ${socket}: ${err.message}`);
+    process.stdout.write(`1|${major}|unix|${socket}|grpc|${shown}\n`);
+  });
+}
+
+// leaveWithHost ends the process when the host is gone, however it went: then the
+// other end of the inherited pipe closes.
+function leaveWithHost() {
+  const fd = process.env.EVICTD_PARENT_FD;
+  if (!fd) return;
+  const pipe = new net.Socket({ fd: Number(fd), readable: true, writable: false });
+  pipe.on('close', () => process.exit(0));
+  pipe.on('error', () => process.exit(0));
+  pipe.resume();
+}
+
+function endInOrder(server) {
+  process.on('SIGINT', () => {}); // A terminal sends it to everybody; the host decides.
+  process.on('SIGTERM', () => {
+    setTimeout(() => process.exit(0), drainMillis);
+    server.tryShutdown(() => process.exit(0));
+  });
+}

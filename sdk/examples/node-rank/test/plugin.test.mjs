@@ -1,0 +1,135 @@
+// The bundle as a process, with this test in the host's place.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import grpc from '@grpc/grpc-js';
+import loader from '@grpc/proto-loader';
+import { selfSigned } from '../certificate.mjs';
+
+const file = (path) => fileURLToPath(new URL(path, import.meta.url));
+const plugin = file('../dist/node-rank');
+const options = { longs: String, enums: String, defaults: true };
+const { PluginService } = grpc.loadPackageDefinition(
+  loader.loadSync(file('../../../../shared/proto/evictd/plugin/v1/plugin.proto'), options)).evictd.plugin.v1;
+const { Health } = grpc.loadPackageDefinition(loader.loadSync(file('../health.proto'), options)).grpc.health.v1;
+
+// start starts the plugin as the host does: with these variables and no others.
+function start(t, more = {}) {
+  const dir = mkdtempSync(join(tmpdir(), 'node-rank-'));
+  const child = spawn(process.execPath, [plugin], {
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    env: {
+      EVICTD_PLUGIN_COOKIE: 'd3a9c1e6-node-pressure-eviction',
+      PLUGIN_PROTOCOL_VERSIONS: '1',
+      PLUGIN_UNIX_SOCKET_DIR: dir,
+      EVICTD_PARENT_FD: '3',
+      ...more,
+    },
+  });
+  const log = [];
+  createInterface(child.stderr).on('line', (line) => log.push(line));
+  t.after(() => {
+    child.kill('SIGKILL');
+    rmSync(dir, { recursive: true });
+  });
+  return { child, dir, log, exit: once(child, 'exit') };
+}
+
+// shake reads the line on stdout.
+async function shake({ child, dir }) {
+  const [line] = await once(createInterface(child.stdout), 'line');
+  const fields = line.split('|');
+  assert.deepEqual(fields.slice(0, 5), ['1', '1', 'unix', `${dir}/plugin.sock`, 'grpc']);
+  return { address: `unix:${fields[3]}`, certificate: fields[5] };
+}
+
+function connect(t, Client, address, credentials = grpc.credentials.createInsecure()) {
+  const client = new Client(address, credentials, { 'grpc.ssl_target_name_override': 'localhost' });
+  t.after(() => client.close());
+  return (name, request) => new Promise((resolve, reject) => {
+    client[name](request, { deadline: Date.now() + 5000 }, (err, reply) => (err ? reject(err) : resolve(reply)));
+  });
+}
+
+test('describes, configures and ranks', async (t) => {
+  const p = start(t);
+  const { address, certificate } = await shake(p);
+  assert.equal(certificate, '');
+  const call = connect(t, PluginService, address);
+  const described = await call('Describe', { hostVersion: 'test' });
+  assert.equal(described.name, 'node-rank');
+  assert.deepEqual(described.capabilities, ['CAPABILITY_RANK']);
+  assert.deepEqual(described.wantLabels, ['tier']);
+
+  await call('Configure', { config: Buffer.from('{"tiers": ["web"]}') });
+  await assert.rejects(call('Configure', { config: Buffer.from('{"tires": []}') }),
+    { code: grpc.status.FAILED_PRECONDITION, details: /unknown field "tires"/ });
+  const { ranking } = await call('Rank', {
+    signal: 'memory.available',
+    candidates: [{ pod: { uid: 'batch', labels: { tier: 'batch' } } }, { pod: { uid: 'web', labels: { tier: 'web' } } }],
+  });
+  assert.deepEqual(ranking.map(({ uid }) => uid), ['web', 'batch'], 'a refused configuration changes nothing');
+
+  await assert.rejects(call('Observe', {}), { code: grpc.status.UNIMPLEMENTED });
+  assert.deepEqual(await connect(t, Health, address)('Check', { service: 'plugin' }), { status: 'SERVING' });
+  const records = p.log.map((line) => JSON.parse(line));
+  assert.ok(records.some((r) => r['@level'] === 'info' && r['@message'] === 'configured' && r['@timestamp']), p.log.join('\n'));
+});
+
+test('with a certificate of the host it serves that host only', async (t) => {
+  const host = selfSigned();
+  const { address, certificate } = await shake(start(t, { PLUGIN_CLIENT_CERT: host.certificatePem }));
+  const its = new X509Certificate(Buffer.from(certificate, 'base64'));
+  assert.equal(its.checkHost('localhost'), 'localhost');
+  assert.ok(its.verify(its.publicKey));
+  assert.doesNotMatch(certificate, /=/);
+
+  const as = ({ keyPem, certificatePem }) =>
+    grpc.credentials.createSsl(Buffer.from(its.toString()), Buffer.from(keyPem), Buffer.from(certificatePem));
+  assert.equal((await connect(t, PluginService, address, as(host))('Describe', {})).name, 'node-rank');
+  await assert.rejects(connect(t, PluginService, address, as(selfSigned()))('Describe', {}));
+  await assert.rejects(connect(t, PluginService, address)('Describe', {}));
+});
+
+test('leaves on SIGTERM, stays on SIGINT', async (t) => {
+  const p = start(t);
+  await shake(p);
+  p.child.kill('SIGINT');
+  p.child.kill('SIGTERM');
+  assert.deepEqual(await p.exit, [0, null]);
+});
+
+test('leaves when the host is gone', async (t) => {
+  const p = start(t);
+  await shake(p);
+  p.child.stdio[3].destroy();
+  assert.deepEqual(await p.exit, [0, null]);
+});
+
+test('says why it cannot be started', async (t) => {
+  for (const [env, why] of [
+    [{ EVICTD_PLUGIN_COOKIE: '' }, /plugin directory/],
+    [{ PLUGIN_PROTOCOL_VERSIONS: '2,3' }, /majors 2,3, this plugin only 1/],
+  ]) {
+    const p = start(t, env);
+    assert.deepEqual(await p.exit, [1, null]);
+    assert.match(p.log.join('\n'), why);
+  }
+});
+
+test('needs nothing beside it', () => {
+  const text = readFileSync(plugin, 'utf8');
+  assert.match(text, /^#!\/.* --preserve-symlinks-main\n/);
+  const wanted = [...text.matchAll(/\brequire\("([^"]+)"\)/g)].map((m) => m[1]);
+  const foreign = wanted.filter((name) => !name.startsWith('node:') && !builtin.has(name));
+  assert.deepEqual(foreign, []);
+});
+
+const builtin = new Set((await import('node:module')).builtinModules);
