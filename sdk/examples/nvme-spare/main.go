@@ -1,0 +1,107 @@
+// Command nvme-spare is an evictd plugin with a signal of its own: how many
+// percent of an NVMe drive's spare blocks are left. A drive that runs out of them
+// turns read-only; with a threshold the pods that write most leave the node first.
+//
+//	evictionHard: {acme.example/nvme.spare: "10"}
+//	plugins:
+//	  nvme-spare:
+//	    config: {smartLog: /run/acme/nvme0.json, maxAge: 10m, device: "259:0"}
+//
+// The figure comes from a file that an agent of the node writes, since asking the
+// drive takes rights that a plugin need not have:
+//
+//	nvme smart-log -o json /dev/nvme0 > /run/acme/nvme0.tmp && mv /run/acme/nvme0.tmp /run/acme/nvme0.json
+//
+// What a pod has written comes from the io controller of its cgroup. There is no
+// Watcher: a drive wears out in months, a look at each pass is early enough.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const signal eviction.Signal = "acme.example/nvme.spare"
+
+// definition is what the host has to know of a signal that it has never heard of:
+// thresholds are printed in this format, messages name the resource ("The node was
+// low on resource: acme.example/nvme-spare"), and the condition shows the pressure.
+var definition = eviction.Definition{
+	Unit:      "percent",
+	Format:    eviction.FormatDecimalSI,
+	Resource:  "acme.example/nvme-spare",
+	Condition: "acme.example/NVMeWearPressure",
+}
+
+func main() { sdk.Serve(plugin()) }
+
+func plugin() sdk.Plugin {
+	p := new(spare)
+	return sdk.Plugin{
+		Name:       "nvme-spare",
+		Version:    "1.0.0",
+		Signals:    []eviction.SignalSpec{{Signal: signal, Definition: &definition}},
+		Configurer: sdk.Configure(p.configure),
+		Observer:   p,
+		Measurer:   p,
+		Ranker:     ranker{},
+	}
+}
+
+// spare is what the capabilities share. Calls run at the same time; each takes
+// the settings once and stays with them.
+type spare struct {
+	current atomic.Pointer[settings]
+}
+
+var errNotConfigured = errors.New("not configured yet: Configure comes first")
+
+// settings are what a configuration comes down to.
+type settings struct {
+	fs       nodefs.FS
+	names    nodefs.CgroupNames
+	smartLog string
+	maxAge   time.Duration
+	device   string
+}
+
+type config struct {
+	// SmartLog is the file with the drive's SMART log, /run/acme/nvme0.json by default.
+	SmartLog string `json:"smartLog"`
+	// MaxAge is how old the file may be, as a Go duration, 10m by default. With an older one the
+	// signal is unknown: the agent is gone, and nothing is to be done on its word.
+	MaxAge string `json:"maxAge"`
+	// Device is the drive's MAJOR:MINOR as lsblk prints it. What pods write to
+	// others does not wear it; without Device all drives count.
+	Device string `json:"device"`
+}
+
+var deviceNumber = regexp.MustCompile(`^[0-9]{1,4}:[0-9]{1,7}$`)
+
+func (p *spare) configure(_ context.Context, node eviction.NodeFacts, c config) error {
+	s := settings{fs: nodefs.FS{Root: node.RootDir}, smartLog: cmp.Or(c.SmartLog, "/run/acme/nvme0.json"), device: c.Device}
+	var err error
+	var errs []error // all at once, so that nobody has to come back
+	if s.maxAge, err = time.ParseDuration(cmp.Or(c.MaxAge, "10m")); err != nil || s.maxAge <= 0 {
+		errs = append(errs, fmt.Errorf("config: maxAge: %q, want a duration such as 10m", c.MaxAge))
+	}
+	if c.Device != "" && !deviceNumber.MatchString(c.Device) {
+		errs = append(errs, fmt.Errorf("config: device: %q, want MAJOR:MINOR such as 259:0", c.Device))
+	}
+	if s.names, err = nodefs.NewCgroupNames(node.CgroupRoot, node.CgroupDriver); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) == 0 {
+		p.current.Store(&s) // last, so that a refused configuration changes nothing
+	}
+	return errors.Join(errs...)
+}
