@@ -156,7 +156,7 @@ func (m *member) rest(ctx context.Context, c *crashes, seen int, why error, ran 
 	}
 	m.enter(state, why)
 	if state == Refused {
-		m.disclaim()
+		delete(s.claims, m.name)
 	}
 	s.mu.Unlock()
 	select {
@@ -237,20 +237,12 @@ func (m *member) gone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.running = false
-	m.disclaim()
+	delete(s.claims, m.name)
+	signal(s.changed) // also if it never served: nobody waits for it any more
 	if m.leaving {
 		m.enter(Disabled, nil)
 	} else {
 		m.enter(Stopped, nil)
 	}
 	signal(s.rescan)
-}
-
-// disclaim gives up what the plugin has served, which is switched off by that.
-// The mutex is held.
-func (m *member) disclaim() {
-	if _, had := m.supervisor.claims[m.name]; had {
-		delete(m.supervisor.claims, m.name)
-		signal(m.supervisor.changed)
-	}
 }
