@@ -34,6 +34,7 @@ func newPlugins() *cobra.Command {
 		Long:  "Ask the daemon that listens on listenAddress for its plugins. Takes the flags of run.",
 		Args:  cobra.NoArgs,
 	}
+	cmd.AddCommand(newScaffold())
 	flags := config.AddFlags(cmd.Flags())
 	asJSON := cmd.Flags().Bool("json", false, "print what the daemon said of its plugins")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/scaffold"
+)
+
+func newScaffold() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "new NAME --rank|--disk|--signal",
+		Short: "Write the start of a plugin: a Go module that builds and passes its tests",
+		Long: "Write a Go module with the start of a plugin into the new directory NAME: one that ranks pods (--rank), one that\n" +
+			"is the built-in disk plugin with an own step of reclaim (--disk), or one with an own signal (--signal).\n" +
+			"Nothing that exists is changed. See docs/plugin-authors.md for what to do with it.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%d arguments, want the name of the plugin and nothing else, see evictd plugins new --help", len(args))
+			}
+			return nil
+		},
+	}
+	kinds := []scaffold.Kind{scaffold.Rank, scaffold.Disk, scaffold.Signal}
+	chosen := make([]bool, len(kinds))
+	for i, what := range []string{"a plugin that ranks pods", "a disk plugin with an own step of reclaim", "a plugin with an own signal"} {
+		cmd.Flags().BoolVar(&chosen[i], string(kinds[i]), false, what)
+	}
+	o := scaffold.Options{Version: version}
+	cmd.Flags().StringVar(&o.SDKDir, "sdk", "", "build with the SDK in this checkout of evictd; needed if this evictd is no release")
+	cmd.Flags().StringVar(&o.Module, "module", "", "path of the Go module (default example.com/NAME)")
+	cmd.Flags().StringVar(&o.Dir, "dir", "", "directory to make (default NAME)")
+	cmd.Flags().SortFlags = false
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.Name = args[0]
+		for i, kind := range kinds {
+			switch {
+			case chosen[i] && o.Kind != "":
+				return errors.New("several kinds, want one of --rank, --disk and --signal")
+			case chosen[i]:
+				o.Kind = kind
+			}
+		}
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		module, err := scaffold.Write(o)
+		if err != nil {
+			return failure{err}
+		}
+		return written(fmt.Fprint(cmd.OutOrStdout(), nextSteps(o.Name, module)))
+	}
+	return cmd
+}
+
+// nextSteps says what was written and what to do with it.
+func nextSteps(name string, m scaffold.Module) string {
+	commands := []string{"cd " + m.Dir}
+	if m.Tidy {
+		commands = append(commands, "go mod tidy")
+	}
+	commands = append(commands, "go test ./...", "CGO_ENABLED=0 go build -trimpath -o bin/"+name+" .", "evictd plugins verify bin/"+name)
+	return fmt.Sprintf("made %s with %s\nnext:\n    %s\n", m.Dir, strings.Join(m.Files, ", "), strings.Join(commands, "\n    "))
+}

@@ -1,0 +1,131 @@
+package scaffold
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// The templates of all kinds, and those of one. Their names are those of the files,
+// with .tmpl so that nobody takes them for part of this module.
+//
+//go:embed templates
+var templates embed.FS
+
+const suffix = ".tmpl"
+
+// A Module is what was written.
+type Module struct {
+	// Dir is the directory, Files are the files in it, sorted.
+	Dir   string
+	Files []string
+	// Tidy: it builds after go mod tidy has been run.
+	Tidy bool
+}
+
+// Write makes the directory and writes the module into it. The directory must not
+// exist, and is gone again if something goes wrong.
+func Write(o Options) (Module, error) {
+	if err := o.Validate(); err != nil {
+		return Module{}, err
+	}
+	files, err := expand(o)
+	if err != nil {
+		return Module{}, err
+	}
+	m := Module{Dir: cmp.Or(o.Dir, o.Name), Tidy: o.SDKDir == ""}
+	if err := writeFiles(m.Dir, files); err != nil {
+		return Module{}, err
+	}
+	m.Files = slices.Sorted(maps.Keys(files))
+	return m, nil
+}
+
+// writeFiles makes the directory and the files in it, or nothing.
+func writeFiles(dir string, files map[string][]byte) error {
+	switch err := os.Mkdir(dir, 0o755); {
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s exists already, want a directory that is to be made", dir)
+	case err != nil:
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return nil
+}
+
+// values are what the templates are expanded with.
+type values struct {
+	Options
+	// SDK is the module to require, in SDKVersion, and to be found at Checkout if
+	// that is given.
+	SDK, SDKVersion string
+	Checkout        checkout
+	Go              string
+}
+
+// Quoted is the checkout's directory as go.mod has it.
+func (v values) Quoted() string {
+	if strings.ContainsFunc(v.Checkout.Dir, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`(),;[]{}", r) }) {
+		return strconv.Quote(v.Checkout.Dir)
+	}
+	return v.Checkout.Dir
+}
+
+// expand returns the files of a module by their names.
+func expand(o Options) (map[string][]byte, error) {
+	o.Module = cmp.Or(o.Module, "example.com/"+o.Name)
+	v := values{Options: o, SDK: SDK, SDKVersion: o.Version, Go: goVersion}
+	files := map[string][]byte{}
+	if o.SDKDir != "" {
+		var err error
+		if v.Checkout, err = readCheckout(o.SDKDir); err != nil {
+			return nil, fmt.Errorf("--sdk: %w", err)
+		}
+		v.Go = cmp.Or(v.Checkout.Go, v.Go)
+		files["go.sum"] = v.Checkout.Sum
+	}
+	if !releaseForm.MatchString(o.Version) {
+		v.SDKVersion = "v0.0.0" // what is replaced needs some version
+	}
+	// Go itself has two braces in a row.
+	all, err := template.New("").Delims("[[", "]]").ParseFS(templates, "templates/module/*"+suffix, "templates/"+string(o.Kind)+"/*"+suffix)
+	if err != nil {
+		return nil, fmt.Errorf("read templates: %w", err)
+	}
+	for _, t := range all.Templates() {
+		name, ok := strings.CutSuffix(t.Name(), suffix)
+		if !ok {
+			continue // the empty one that all are parsed into
+		}
+		var content bytes.Buffer
+		if err := t.Execute(&content, v); err != nil {
+			return nil, fmt.Errorf("expand %s: %w", name, err)
+		}
+		files[hidden(name)] = content.Bytes()
+	}
+	return files, nil
+}
+
+// hidden is the name of a file whose template may not start with a dot, as such
+// are not embedded.
+func hidden(name string) string {
+	if path.Ext(name) == "" && strings.HasPrefix(name, "git") {
+		return "." + name
+	}
+	return name
+}
