@@ -38,7 +38,7 @@ func TestBadFiles(t *testing.T) {
 		"a slip":            {"evictionHrad: {}\n", []string{`evictionHrad: unknown field, want "evictionHard"`}},
 		"wrong case":        {"DryRun: true\n", []string{`DryRun: unknown field, want "dryRun"`}},
 		"in a plugin":       {"plugins: {memory: {automtls: true}}\n", []string{`plugins["memory"].automtls: unknown field, want "autoMTLS"`}},
-		"far in a plugin":   {"plugins: {memory: {nice: 1}}\n", []string{`plugins["memory"].nice: unknown field, want one of autoMTLS, config, disabled`}},
+		"far in a plugin":   {"plugins: {memory: {nice: 1}}\n", []string{`plugins["memory"].nice: unknown field, want one of autoMTLS, capabilities, config, cpuLimit, disabled, group, memoryLimit, sha256, user`}},
 		"twice":             {"mode: cri\nevictionHard:\n  memory.available: 1Gi\n  memory.available: 2Gi\nmode: cri\n", []string{`evictionHard["memory.available"]: given twice, again on line 4`, `mode: given twice, again on line 5`}},
 		"twice in a plugin": {"plugins:\n  a:\n    config: {x: 1, x: 2}\n", []string{`plugins["a"].config["x"]: given twice, again on line 3`}},
 		"twice, once as a number": {"plugins: {a: {config: {1: a, \"1\": b}}}", []string{
@@ -90,8 +90,22 @@ func TestBadFiles(t *testing.T) {
 		"allocatable": {"enforceNodeAllocatable: [none, pods]\n", []string{
 			`enforceNodeAllocatable[0]: "none": want a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`,
 		}},
-		"a plugin by path":        {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},
-		"a plugin's setting":      {"plugins: {memory: [], pid: {disabled: 1}}\n", []string{`plugins["memory"]: []: want a mapping with "config", "autoMTLS" or "disabled"`, `plugins["pid"].disabled: 1: want true or false`}},
+		"a plugin by path":   {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},
+		"a plugin's setting": {"plugins: {memory: [], pid: {disabled: 1}}\n", []string{`plugins["memory"]: []: want a mapping such as {"autoMTLS": false, "user": "nobody"}`, `plugins["pid"].disabled: 1: want true or false`}},
+		"how a plugin is confined": {
+			"plugins: {a: {sha256: abc, user: \"\", group: 7, capabilities: [CAP_ROOT, KILL, x], memoryLimit: 256, cpuLimit: half}, b: {memoryLimit: -1Gi, cpuLimit: 0.001}}\n",
+			[]string{
+				`plugins["a"].cpuLimit: "half": want a quantity of at least 10m such as "500m", or 0 for no limit`,
+				`plugins["a"].group: 7: want the name or number of a group, in quotes`,
+				`plugins["a"].sha256: "abc": want the 64 hexadecimal digits that sha256sum prints, in quotes`,
+				`plugins["a"].user: "": want the name or number of a user, in quotes`,
+				`plugins["a"].capabilities[0]: "CAP_ROOT" is no capability, want one of capabilities(7) such as "CAP_SYS_ADMIN"`,
+				`plugins["a"].capabilities[2]: "x" is no capability, want one of capabilities(7) such as "CAP_SYS_ADMIN"`,
+				`plugins["a"].memoryLimit: "256": want a quantity of at least 16Mi such as "256Mi", or 0 for no limit`,
+				`plugins["b"].memoryLimit: "-1Gi": want a quantity of at least 16Mi such as "256Mi", or 0 for no limit`,
+				`plugins["b"].cpuLimit: "1m": want a quantity of at least 10m such as "500m", or 0 for no limit`,
+			},
+		},
 		"what JSON does not have": {"plugins: {memory: {config: {a: .inf}}}\n", []string{`plugins["memory"].config["a"]: +Inf, want a finite number`}},
 		"a key that is nothing":   {"plugins: {~: {}}\n", []string{`plugins: key <nil>, want a word`}},
 		"a key that is a list":    {"? [a]\n: b\n", []string{`yaml: invalid map key: []interface {}{"a"}`}},

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"log/slog"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,20 +68,9 @@ type Config struct {
 	// Plugins are settings by plugin name, which is the executable's file name.
 	// A plugin needs no entry to run.
 	Plugins map[string]Plugin `json:"plugins"`
+	// RequirePins keeps custom plugins without Plugin.SHA256 from running.
+	RequirePins bool `json:"requirePins"`
 }
-
-// Plugin is what the configuration says of one plugin.
-type Plugin struct {
-	// Config goes to the plugin as it is, as JSON; nil when there is none.
-	Config json.RawMessage `json:"config,omitempty"`
-	// AutoMTLS encrypts the calls to the plugin; nil means yes.
-	AutoMTLS *bool `json:"autoMTLS,omitempty"`
-	// Disabled keeps the plugin from being started.
-	Disabled bool `json:"disabled,omitempty"`
-}
-
-// MTLS reports whether calls to the plugin are encrypted.
-func (p Plugin) MTLS() bool { return p.AutoMTLS == nil || *p.AutoMTLS }
 
 // Summary says where the kubelet's stats summary is, as Options of
 // host/internal/summary do, and what it does not tell.

@@ -16,7 +16,7 @@ const document = "../../../docs/configuration.md"
 
 // row is a line of a table in docs/configuration.md: field, flag, default, when
 // a change takes effect.
-var row = regexp.MustCompile("(?m)^\\| `([A-Za-z.<>]+)` \\| (?:`--([a-z-]+)`|none) \\| ([^|]*) \\| (reload|restart) \\|")
+var row = regexp.MustCompile("(?m)^\\| `([A-Za-z0-9.<>]+)` \\| (?:`--([a-z-]+)`|none) \\| ([^|]*) \\| (reload|restart) \\|")
 
 // flagRow is a line about a flag that is no field.
 var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|")
@@ -121,6 +121,11 @@ func TestEveryFieldSaysWhatItWants(t *testing.T) {
 		}
 		if depths[key] > 1 && entryForms[key] == "" && key != "summary" {
 			t.Errorf("entryForms[%q] is missing", key)
+		}
+	}
+	for _, key := range keysOf(reflect.TypeFor[Plugin]()) {
+		if pluginForms[key] == "" && key != "config" {
+			t.Errorf("pluginForms[%q] is missing", key)
 		}
 	}
 	for _, key := range keysOf(reflect.TypeFor[Summary]()) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Flags are the command line's part of the configuration. Every field but
-// plugins, summary and mergeDefaultEvictionSettings has a flag, its name in kebab case;
+// plugins, requirePins, summary and mergeDefaultEvictionSettings has a flag, its name in kebab case;
 // those of the kubelet have the kubelet's names and syntax.
 type Flags struct {
 	// file is --config, kubeletFile --kubelet-config.

@@ -47,6 +47,7 @@ var forms = map[string]string{
 	"experimentalAllocatableIgnoreEviction": `true or false`,
 	"housekeepingInterval":                  `a duration above 0 such as "10s"`,
 	"plugins":                               `settings by plugin name, such as {"memory": {"autoMTLS": true}}`,
+	"requirePins":                           `true or false`,
 }
 
 // entryForms says the same of one entry of a field that is a mapping.
@@ -56,7 +57,7 @@ var entryForms = map[string]string{
 	"evictionSoftGracePeriod": `a duration such as "1m30s"`,
 	"evictionMinimumReclaim":  `a quantity in quotes such as "0Mi" or a percentage such as "5%"`,
 	"featureGates":            `true or false`,
-	"plugins":                 `a mapping with "config", "autoMTLS" or "disabled"`,
+	"plugins":                 `a mapping such as {"autoMTLS": false, "user": "nobody"}`,
 }
 
 // summaryForms says the same of the fields of summary.
@@ -72,6 +73,18 @@ var summaryForms = map[string]string{
 	"layout":             `"shared", "imagefs" or "containerfs"`,
 }
 
+// pluginForms says the same of the fields of a plugin. Its config may be anything.
+var pluginForms = map[string]string{
+	"autoMTLS":     `true or false`,
+	"disabled":     `true or false`,
+	"sha256":       `the 64 hexadecimal digits that sha256sum prints, in quotes`,
+	"user":         `the name or number of a user, in quotes`,
+	"group":        `the name or number of a group, in quotes`,
+	"capabilities": `a list of capabilities such as ["CAP_DAC_READ_SEARCH"], or [] for none`,
+	"memoryLimit":  `a quantity of at least 16Mi such as "256Mi", or 0 for no limit`,
+	"cpuLimit":     `a quantity of at least 10m such as "500m", or 0 for no limit`,
+}
+
 // want returns the form of what is at path.
 func want(path []string) string {
 	switch {
@@ -82,7 +95,7 @@ func want(path []string) string {
 	case len(path) == 2:
 		return entryForms[path[0]]
 	default:
-		return "true or false"
+		return pluginForms[path[2]]
 	}
 }
 

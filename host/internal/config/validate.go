@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -107,18 +106,6 @@ func (c *Config) allocatableProblems() []error {
 	for i, name := range c.EnforceNodeAllocatable {
 		if !slices.Contains(allocatables, name) || name == "none" && len(c.EnforceNodeAllocatable) > 1 {
 			errs = append(errs, fmt.Errorf("enforceNodeAllocatable[%d]: %s: want %s", i, shown(strconv.Quote(name)), forms["enforceNodeAllocatable"]))
-		}
-	}
-	return errs
-}
-
-// pluginProblems finds names that no plugin can have: they are file names.
-func (c *Config) pluginProblems() []error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
-		if name == "" || len(name) > maxFileName || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") ||
-			strings.Contains(name, "/") || strings.ContainsFunc(name, control) {
-			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, shown(name)))
 		}
 	}
 	return errs
