@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/evictd/evictd/test/evictd"
@@ -31,9 +32,8 @@ func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (st
 		return "", fmt.Errorf("evictd decided %d evictions, want 1", len(decisions))
 	}
 	decided := decisions[0]
-	want := s.pods[s.expected()].Key()
-	if s.pods[victim].Key() != want || decided.String("pod") != want {
-		return "", fmt.Errorf("evictd decided on %s and %s went, want %s", decided.String("pod"), s.pods[victim].Key(), want)
+	if err := s.judgeVictim(victim, decided); err != nil {
+		return "", err
 	}
 	raised := false
 	for _, r := range s.agent.Records("condition changed") {
@@ -47,11 +47,34 @@ func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (st
 		return "", err
 	}
 	s.show.line("status", "conditions reported by evictd: %v", status["conditions"])
-	verdict := fmt.Sprintf("evicted %s (%s), crossed -> SIGTERM %.1f ms, %d pods kept", want, decided.String("signal"), latencyMS, kept)
+	instead := ""
+	switch {
+	case s.custom != "" && victim == hogName:
+		instead = ", as without the plugin"
+	case s.custom != "":
+		instead = " instead of " + s.pods[hogName].Key()
+	}
+	verdict := fmt.Sprintf("evicted %s%s (%s), crossed -> SIGTERM %.1f ms, %d pods kept", s.pods[victim].Key(), instead, decided.String("signal"), latencyMS, kept)
 	if s.custom != "" {
 		verdict += ", ranked by " + decided.String("ranker")
 	}
 	return verdict, nil
+}
+
+// judgeVictim checks that the right pod went, and on the word of whom it was to be.
+func (s *story) judgeVictim(victim string, decided evictd.Record) error {
+	went := s.pods[victim].Key()
+	want := went
+	if name, ok := s.expected(); ok {
+		want = s.pods[name].Key()
+	}
+	if went != want || decided.String("pod") != want {
+		return fmt.Errorf("evictd decided on %s and %s went, want %s", decided.String("pod"), went, want)
+	}
+	if ranker := decided.String("ranker"); s.custom != "" && ranker != filepath.Base(s.custom) {
+		return fmt.Errorf("ranked by %q, want %q; its log above says why it did not", ranker, filepath.Base(s.custom))
+	}
+	return nil
 }
 
 // stayQuiet lets time pass and shows the signal every half second.

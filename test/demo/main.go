@@ -28,7 +28,7 @@ func run() int {
 	var o options
 	flag.StringVar(&o.evictd, "evictd", "bin/evictd", "the evictd binary")
 	flag.StringVar(&o.plugins, "plugins", "bin/plugins", "directory with the built-in plugins")
-	flag.StringVar(&o.custom, "plugin", "", "one more plugin, for example bin/oldest; the oldest pod is then expected to go first")
+	flag.StringVar(&o.custom, "plugin", "", "one more plugin, for example bin/oldest, which then says who goes first")
 	flag.BoolVar(&o.verbose, "v", false, "show evictd's whole log")
 	flag.Parse()
 

@@ -50,11 +50,16 @@ func (o options) pluginFiles() []string {
 	return files
 }
 
-// expected is the pod that must go: the hog, or with a custom ranker (the demo
-// knows the example "oldest") the pod that was started first.
-func (o options) expected() string {
-	if o.custom != "" {
-		return podNames[0]
+// examples are the pods that must go when the demo is played with one of this
+// repository's examples.
+var examples = map[string]string{"oldest": podNames[0]}
+
+// expected is the pod that must go: without a custom plugin the hog. Who goes first
+// with one is for the plugin to say, and ok is false.
+func (o options) expected() (pod string, ok bool) {
+	if o.custom == "" {
+		return hogName, true
 	}
-	return hogName
+	pod, ok = examples[filepath.Base(o.custom)]
+	return pod, ok
 }
