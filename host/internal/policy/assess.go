@@ -54,7 +54,9 @@ type Observed struct {
 // when they were met. A signal that is unknown changes nothing: since when its
 // thresholds were met, whether they count for min reclaim, the time of its last
 // sample and the condition it holds up stay, and its thresholds are not acted
-// on. If all are unknown the whole state stays.
+// on. What holds a condition up and has no threshold any more, since it was taken
+// out of the configuration, its plugin was removed or defines its signal
+// otherwise now, is over after the transition period, whatever else is unknown.
 func Assess(s State, in Input) (State, Assessment) {
 	next := State{
 		firstObserved: map[Key]time.Time{},
@@ -154,24 +156,22 @@ func (s *State) hold(before State, in Input, observed []Observed) {
 
 // freeze says which sources a pass knows nothing of.
 type freeze struct {
-	all        bool
-	signals    map[eviction.Signal]bool
+	sources    map[source]bool
 	conditions map[eviction.Condition]bool
 }
 
 func frozen(in Input) freeze {
 	f := freeze{
-		all:        len(in.Thresholds) > 0,
-		signals:    map[eviction.Signal]bool{},
+		sources:    map[source]bool{},
 		conditions: map[eviction.Condition]bool{},
 	}
 	known := map[eviction.Condition]bool{}
 	for _, t := range in.Thresholds {
 		c := t.Definition().Condition
 		if in.Observations[t.Signal].State == eviction.Unknown {
-			f.signals[t.Signal], f.conditions[c] = true, true
+			f.sources[source{c, t.Signal}], f.conditions[c] = true, true
 		} else {
-			f.all, known[c] = false, true
+			known[c] = true
 		}
 	}
 	for c := range known {
@@ -184,9 +184,9 @@ func frozen(in Input) freeze {
 // for the first of the condition's signals that is known.
 func (f freeze) has(src source) bool {
 	if src.signal == "" {
-		return f.all || f.conditions[src.condition]
+		return f.conditions[src.condition]
 	}
-	return f.all || f.signals[src.signal]
+	return f.sources[src]
 }
 
 // UntilGraceEnds returns how long after now the grace period of the first

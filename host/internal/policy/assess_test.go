@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,10 +19,33 @@ func gib(s eviction.Signal, n int64, grace time.Duration) Threshold {
 	return Threshold{Signal: s, Value: Value{Quantity: *resource.NewQuantity(n<<30, resource.BinarySI)}, GracePeriod: grace}
 }
 
+// ownDefinitions are two own signals that raise the same condition and one that
+// has one of its own.
+func ownDefinitions() map[eviction.Signal]eviction.Definition {
+	all := map[eviction.Signal]eviction.Definition{spare: spareDefinition()}
+	for s, condition := range map[eviction.Signal]eviction.Condition{
+		"acme.example/nvme.wear": spareDefinition().Condition, "gpu.example/memory": "gpu.example/MemoryPressure",
+	} {
+		d := spareDefinition()
+		d.Resource, d.Condition = string(s), condition
+		all[s] = d
+	}
+	return all
+}
+
+// allSignals are the kubelet's and those of ownDefinitions.
+func allSignals() []eviction.Signal {
+	return append(eviction.BuiltinSignals(), slices.Sorted(maps.Keys(ownDefinitions()))...)
+}
+
+var allConditions = []eviction.Condition{
+	eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure, "acme.example/NVMePressure", "gpu.example/MemoryPressure",
+}
+
 // randomRun is a sequence of inputs in which everything happens now and then.
 func randomRun(r *rand.Rand) []Input {
 	var thresholds []Threshold
-	for _, s := range eviction.BuiltinSignals() {
+	for _, s := range allSignals() {
 		if r.IntN(2) == 0 {
 			t := gib(s, 1+r.Int64N(3), 0)
 			if r.IntN(2) == 0 {
@@ -37,13 +61,14 @@ func randomRun(r *rand.Rand) []Input {
 			thresholds = append(thresholds, t)
 		}
 	}
+	thresholds = Define(thresholds, ownDefinitions())
 	period := time.Duration(r.IntN(40)) * time.Second
 	now := storyStart
 	var run []Input
 	for range 40 {
 		now = now.Add(time.Duration(r.IntN(20)) * time.Second)
 		in := Input{Now: now, Thresholds: thresholds, TransitionPeriod: period, Observations: map[eviction.Signal]eviction.Observation{}}
-		for _, s := range eviction.BuiltinSignals() {
+		for _, s := range allSignals() {
 			o := eviction.Observation{Signal: s, Available: r.Int64N(6) << 30, Capacity: 8 << 30, Time: now.Add(-time.Duration(r.IntN(3)*10) * time.Second)}
 			o.State = []eviction.ObservationState{eviction.Unknown, eviction.Observed, eviction.Observed, eviction.Observed, eviction.Absent}[r.IntN(5)]
 			if r.IntN(10) > 0 {
@@ -128,7 +153,7 @@ func checkConditions(t *testing.T, in Input, a Assessment, lastSeen map[eviction
 			lastSeen[o.Definition().Condition] = in.Now
 		}
 	}
-	for _, c := range []eviction.Condition{eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure} {
+	for _, c := range allConditions {
 		last, seen := lastSeen[c]
 		due := seen && in.Now.Sub(last) < in.TransitionPeriod
 		reported := slices.Contains(a.Conditions, c)

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"strings"
+
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -23,19 +25,34 @@ type Text struct {
 }
 
 // ConditionText returns the texts for condition c with the given status: the
-// kubelet's for its own conditions (nodestatus/setters.go).
+// kubelet's for its conditions (nodestatus/setters.go), and for a plugin's
+// acme.example/NVMePressure alike, with the events NodeHasNVMePressure and
+// NodeHasNoNVMePressure.
 func ConditionText(c eviction.Condition, status bool) Text {
 	texts, ok := conditionTexts[c]
 	switch {
 	case !ok && status:
-		return Text{"EvictionThresholdMet", "an eviction threshold of " + string(c) + " is met", "NodeHasPressure"}
+		return Text{"EvictionThresholdMet", "an eviction threshold of " + string(c) + " is met", "NodeHas" + word(c)}
 	case !ok:
-		return Text{"EvictionThresholdNotMet", "no eviction threshold of " + string(c) + " is met", "NodeHasNoPressure"}
+		return Text{"EvictionThresholdNotMet", "no eviction threshold of " + string(c) + " is met", "NodeHasNo" + word(c)}
 	case status:
 		return texts.pressure
 	default:
 		return texts.relief
 	}
+}
+
+// word is an own condition's name without its domain, as one word: reasons of
+// events are.
+func word(c eviction.Condition) string {
+	name := string(c[strings.Index(string(c), "/")+1:])
+	var b strings.Builder
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	}) {
+		b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return b.String()
 }
 
 var conditionTexts = map[eviction.Condition]struct{ pressure, relief Text }{

@@ -47,7 +47,7 @@ func (b *bytesLeft) input() Input {
 		Now: time.Unix(0, b.int64()), TransitionPeriod: time.Duration(b.int64()),
 		Observations: map[eviction.Signal]eviction.Observation{},
 	}
-	signals := append(eviction.BuiltinSignals(), "acme.example/spare")
+	signals := allSignals()
 	for range b.one() % 8 {
 		t := Threshold{Signal: signals[int(b.one())%len(signals)], Value: b.value(), GracePeriod: time.Duration(b.int64())}
 		if b.one()&1 == 1 {
@@ -55,6 +55,7 @@ func (b *bytesLeft) input() Input {
 		}
 		in.Thresholds = append(in.Thresholds, t)
 	}
+	in.Thresholds = Define(in.Thresholds, ownDefinitions())
 	for range b.one() % 8 {
 		o := eviction.Observation{
 			State: eviction.ObservationState(b.one() % 4), Available: b.int64(), Capacity: b.int64(),
@@ -119,6 +120,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add("memory.available", int64(1<<30), int64(1<<33), "main", int64(1<<29), int64(0), int64(0), uint8(0xff), uint32(0))
 	f.Add("nodefs.available", int64(math.MinInt64), int64(math.MaxInt64), "main", int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), uint8(0xff), math.Float32bits(0.1))
 	f.Add("pid.available", int64(-1), int64(-1), "", int64(-1), int64(math.MinInt64), int64(math.MinInt64), uint8(1), math.Float32bits(float32(math.Inf(1))))
+	f.Add(string(spare), int64(3000), int64(128_000), "main", int64(1<<30), int64(1), int64(1), uint8(0xff), math.Float32bits(0.5))
 	f.Add("acme.example/x", int64(0), int64(0), "%s%n\x00", int64(0), int64(0), int64(0), uint8(7), uint32(0x7fc00000))
 	f.Fuzz(func(t *testing.T, signal string, available, capacity int64, name string, memory, rootfs, logs int64, has uint8, part uint32) {
 		figure := func(bit int, v int64) eviction.Figure { return eviction.Figure{Value: v, OK: has>>bit&1 == 1} }
@@ -133,6 +135,7 @@ func FuzzMessage(f *testing.F) {
 			})
 		}
 		threshold := Threshold{Signal: eviction.Signal(signal), Value: Value{Percentage: math.Float32frombits(part), IsPercentage: part != 0}}
+		threshold = Define([]Threshold{threshold}, ownDefinitions())[0]
 		o := eviction.Observation{Signal: threshold.Signal, State: eviction.Observed, Available: available, Capacity: capacity}
 		text, annotations := defaultGates.Message(pod, threshold, o, m)
 		if !strings.HasPrefix(text, "The node was low on resource: ") || !strings.HasSuffix(text, ". ") {

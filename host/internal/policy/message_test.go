@@ -128,6 +128,49 @@ func TestMessageWithoutPodLevelResources(t *testing.T) {
 	}
 }
 
+func TestMessageOfAnOwnSignal(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Resources: requests("memory", "1Gi", "ephemeral-storage", "1Gi")}}}}
+	measured := eviction.Measurement{
+		State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: spare, Value: 5000}}, WorkingSetBytes: eviction.Some(9 << 30),
+		Containers: []eviction.ContainerMeasurement{{Name: "main", WorkingSetBytes: eviction.Some(9 << 30), RootfsUsedBytes: eviction.Some(9 << 30), LogsUsedBytes: eviction.Some(0)}},
+	}
+	for name, c := range map[string]struct {
+		value               string
+		format              eviction.Format
+		available, capacity int64
+		want                string
+	}{
+		"an amount prints as it was given, in its canonical form": {"4096", eviction.FormatDecimalSI, 3000, 100_000, "4096, available: 3k"},
+		"with its suffix": {"4Ki", eviction.FormatDecimalSI, 3000, 100_000, "4Ki, available: 3k"},
+		"a percentage prints in the signal's format":  {"10%", eviction.FormatDecimalSI, 3000, 131_072_000, "13107200, available: 3k"},
+		"in powers of two where these are its format": {"10%", eviction.FormatBinarySI, 3 << 20, 100 << 30, "10737418400, available: 3Mi"},
+		"half of a power of two":                      {"50%", eviction.FormatBinarySI, 3000, 131_072, "64Ki, available: 3000"},
+		"half, in powers of ten":                      {"50%", eviction.FormatDecimalSI, -3, 128_000, "64k, available: -3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := spareDefinition()
+			d.Format = c.format
+			thresholds, err := ParseThresholds(ThresholdConfig{Hard: map[string]string{string(spare): c.value}}, spare)
+			if err != nil {
+				t.Fatal(err)
+			}
+			threshold := Define(thresholds, map[eviction.Signal]eviction.Definition{spare: d})[0]
+			o := eviction.Observation{Signal: spare, State: eviction.Observed, Available: c.available, Capacity: c.capacity}
+			text, annotations := defaultGates.Message(pod, threshold, o, measured)
+			if want := "The node was low on resource: acme.example/nvme-spare. Threshold quantity: " + c.want + ". "; text != want {
+				t.Errorf("message %q, want %q", text, want)
+			}
+			want := map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "acme.example/nvme-spare"}
+			if diff := cmp.Diff(want, annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+			if reason, message := NodeEvent(threshold); reason != "EvictionThresholdMet" || message != "Attempting to reclaim acme.example/nvme-spare" {
+				t.Errorf("event is %s %q", reason, message)
+			}
+		})
+	}
+}
+
 func TestConditionText(t *testing.T) {
 	for c, want := range map[eviction.Condition][2]Text{
 		eviction.MemoryPressure: {
@@ -143,8 +186,16 @@ func TestConditionText(t *testing.T) {
 			{"KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID"},
 		},
 		"acme.example/NVMePressure": {
-			{"EvictionThresholdMet", "an eviction threshold of acme.example/NVMePressure is met", "NodeHasPressure"},
-			{"EvictionThresholdNotMet", "no eviction threshold of acme.example/NVMePressure is met", "NodeHasNoPressure"},
+			{"EvictionThresholdMet", "an eviction threshold of acme.example/NVMePressure is met", "NodeHasNVMePressure"},
+			{"EvictionThresholdNotMet", "no eviction threshold of acme.example/NVMePressure is met", "NodeHasNoNVMePressure"},
+		},
+		"acme.example/low-on.gpu_memory": {
+			{"EvictionThresholdMet", "an eviction threshold of acme.example/low-on.gpu_memory is met", "NodeHasLowOnGpuMemory"},
+			{"EvictionThresholdNotMet", "no eviction threshold of acme.example/low-on.gpu_memory is met", "NodeHasNoLowOnGpuMemory"},
+		},
+		"FormerPressure": { // from a file that nobody checks
+			{"EvictionThresholdMet", "an eviction threshold of FormerPressure is met", "NodeHasFormerPressure"},
+			{"EvictionThresholdNotMet", "no eviction threshold of FormerPressure is met", "NodeHasNoFormerPressure"},
 		},
 	} {
 		if diff := cmp.Diff(want, [2]Text{ConditionText(c, true), ConditionText(c, false)}); diff != "" {

@@ -16,13 +16,14 @@ import (
 )
 
 // ParseThresholds reads c by the kubelet's grammar (ParseThresholdConfig). The
-// signals of own are known beside the kubelet's. Hard thresholds come before
+// signals of own are known beside the kubelet's, what they are is for Define to
+// say. Hard thresholds come before
 // soft ones, each by signal name, copies for allocatable memory last. The error
 // names everything that is wrong.
-func ParseThresholds(c ThresholdConfig, own ...eviction.SignalSpec) ([]Threshold, error) {
-	p := parser{own: make(map[eviction.Signal]*eviction.Definition, len(own))}
+func ParseThresholds(c ThresholdConfig, own ...eviction.Signal) ([]Threshold, error) {
+	p := parser{own: make(map[eviction.Signal]bool, len(own))}
 	for _, s := range own {
-		p.own[s.Signal] = s.Definition
+		p.own[s] = true
 	}
 	thresholds := p.statements(keyHard, c.Hard)
 	soft := p.statements(keySoft, c.Soft)
@@ -59,7 +60,7 @@ func withAllocatable(thresholds []Threshold) []Threshold {
 
 // parser collects what is wrong while it reads on.
 type parser struct {
-	own  map[eviction.Signal]*eviction.Definition
+	own  map[eviction.Signal]bool
 	errs []error
 }
 
@@ -72,7 +73,7 @@ func (p *parser) entries(key string, m map[string]string, read func(s eviction.S
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		s := eviction.Signal(name)
 		_, builtin := eviction.Builtin(s)
-		if _, own := p.own[s]; !builtin && !own {
+		if !builtin && !p.own[s] {
 			p.errs = append(p.errs, fmt.Errorf("%s[%q]: unsupported eviction signal %s; want one of %s", key, name, name, p.known()))
 			continue
 		}
@@ -100,7 +101,7 @@ func (p *parser) statements(key string, m map[string]string) []Threshold {
 			p.add(key, string(s), text, err, want)
 			return
 		}
-		out = append(out, Threshold{Signal: s, Value: v, Own: p.own[s]})
+		out = append(out, Threshold{Signal: s, Value: v})
 	})
 	return out
 }

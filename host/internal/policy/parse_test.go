@@ -184,20 +184,91 @@ func TestParseThresholdsErrors(t *testing.T) {
 	}
 }
 
-func TestParseThresholdsOfOwnSignals(t *testing.T) {
-	spare := eviction.SignalSpec{Signal: "acme.example/nvme.spare", Definition: &eviction.Definition{
-		Unit: "blocks", Format: eviction.FormatDecimalSI, Resource: "acme.example/nvme", Condition: "acme.example/NVMePressure",
-	}}
-	config := ThresholdConfig{Hard: map[string]string{"acme.example/nvme.spare": "5%"}}
+const spare eviction.Signal = "acme.example/nvme.spare"
+
+// spareDefinition is what a plugin says of spare.
+func spareDefinition() eviction.Definition {
+	return eviction.Definition{
+		Unit: "blocks", Format: eviction.FormatDecimalSI, Resource: "acme.example/nvme-spare", Condition: "acme.example/NVMePressure",
+	}
+}
+
+// defined parses c and defines spare.
+func defined(t *testing.T, c ThresholdConfig) []Threshold {
+	t.Helper()
+	thresholds, err := ParseThresholds(c, spare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Define(thresholds, map[eviction.Signal]eviction.Definition{spare: spareDefinition()})
+}
+
+func TestOwnSignalsHaveTheKubeletsGrammar(t *testing.T) {
+	config := ThresholdConfig{
+		Hard:            map[string]string{"memory.available": "1Gi", string(spare): "5%"},
+		Soft:            map[string]string{string(spare): "2k"},
+		SoftGracePeriod: map[string]string{string(spare): "1m30s"},
+		MinReclaim:      map[string]string{string(spare): "1%"},
+	}
 	if _, err := ParseThresholds(config); err == nil {
-		t.Error("a signal that nobody defines was accepted")
+		t.Error("a signal that nobody knows was accepted")
 	}
 	got, err := ParseThresholds(config, spare)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(*spare.Definition, got[0].Definition()); diff != "" {
-		t.Errorf("definition (-want +got):\n%s", diff)
+	var texts []string
+	for _, th := range got {
+		text := th.String()
+		if th.MinReclaim != nil {
+			text += " and " + th.MinReclaim.String()
+		}
+		texts = append(texts, text)
+		if builtin := th.Signal != spare; th.Defined() != builtin {
+			t.Errorf("%s: defined %v before a plugin has come", th, th.Defined())
+		}
+	}
+	want := []string{"acme.example/nvme.spare<5% and 1%", "memory.available<1Gi", "acme.example/nvme.spare<2k for 1m30s and 1%"}
+	if diff := cmp.Diff(want, texts); diff != "" {
+		t.Errorf("thresholds (-want +got):\n%s", diff)
+	}
+	for name, text := range map[string]string{
+		"no number": "five", "negative": "-1", "more than all": "101%", "nothing": "0",
+	} {
+		_, err := ParseThresholds(ThresholdConfig{Hard: map[string]string{string(spare): text}}, spare)
+		if err == nil || !strings.HasPrefix(err.Error(), `evictionHard["acme.example/nvme.spare"]: "`+text+`": `) {
+			t.Errorf("%s: %v, want an error at the signal", name, err)
+		}
+	}
+	_, err = ParseThresholds(ThresholdConfig{Soft: map[string]string{string(spare): "5%"}}, spare)
+	if want := "grace period must be specified for the soft eviction threshold " + string(spare); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("soft without a grace period: %v, want %q", err, want)
+	}
+}
+
+func TestDefine(t *testing.T) {
+	plain, err := ParseThresholds(ThresholdConfig{Hard: map[string]string{string(spare): "5%", "memory.available": "1Gi"}}, spare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := spareDefinition()
+	other.Unit = "percent"
+	wrong := map[eviction.Signal]eviction.Definition{spare: spareDefinition(), eviction.MemoryAvailable: other}
+	first := Define(plain, wrong)
+	if d := first[0].Definition(); d != spareDefinition() || plain[0].Defined() {
+		t.Errorf("defined as %+v; the original is defined: %v", d, plain[0].Defined())
+	}
+	if d, _ := eviction.Builtin(eviction.MemoryAvailable); first[1].Definition() != d {
+		t.Errorf("memory.available was defined anew, as %+v", first[1].Definition())
+	}
+	if first[0].Key() == Define(plain, map[eviction.Signal]eviction.Definition{spare: other})[0].Key() {
+		t.Error("timers of one definition would go on under another")
+	}
+	if again := Define(first, wrong); again[0].Key() != first[0].Key() {
+		t.Error("the same definition makes another threshold")
+	}
+	if gone := Define(first, nil); gone[0].Defined() || !gone[1].Defined() {
+		t.Errorf("without a plugin: %s defined %v, %s defined %v", gone[0], gone[0].Defined(), gone[1], gone[1].Defined())
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 // A condition appears with its cause and goes exactly one transition period after
 // the cause was last seen, not a nanosecond before.
 func TestConditionsFollowTheTransitionPeriod(t *testing.T) {
-	conditions := []eviction.Condition{eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure}
 	forSeeds(t, func(run []Input) error {
 		var s State
 		var a Assessment
@@ -32,10 +31,10 @@ func TestConditionsFollowTheTransitionPeriod(t *testing.T) {
 				}
 			}
 			calm := Input{Thresholds: in.Thresholds, TransitionPeriod: in.TransitionPeriod, Observations: map[eviction.Signal]eviction.Observation{}}
-			for _, signal := range eviction.BuiltinSignals() {
+			for _, signal := range allSignals() {
 				calm.Observations[signal] = eviction.Observation{Signal: signal, State: eviction.Observed, Available: 1 << 50, Capacity: 1 << 51}
 			}
-			for _, c := range conditions {
+			for _, c := range allConditions {
 				seen, ever := last[c]
 				end := seen.Add(in.TransitionPeriod)
 				if !ever || !end.After(in.Now) {
@@ -264,6 +263,46 @@ func TestRestoreKeepsConditionsAndNothingElse(t *testing.T) {
 				if len(b.Observed) > 0 {
 					return fmt.Errorf("%v are met after a restart that saw nothing", b.Observed)
 				}
+			}
+		}
+		return nil
+	})
+}
+
+// What a plugin that went has left behind is over after the transition period,
+// whatever is known of the rest: its timers at once, its condition in time. Timers
+// of others go on.
+func TestAPluginThatGoesLeavesNothingBehind(t *testing.T) {
+	forSeeds(t, func(run []Input) error {
+		var s, undisturbed State
+		for i, in := range run {
+			gone := in
+			if i >= len(run)/2 {
+				gone.Thresholds = slices.DeleteFunc(slices.Clone(in.Thresholds), func(th Threshold) bool { return th.Own != nil })
+			}
+			var a, b Assessment
+			s, a = Assess(s, gone)
+			undisturbed, b = Assess(undisturbed, in)
+			if i < len(run)/2 {
+				continue
+			}
+			since := in.Now.Sub(run[len(run)/2-1].Now)
+			for _, c := range a.Conditions {
+				if _, builtin := conditionTexts[c]; !builtin && since >= in.TransitionPeriod {
+					return fmt.Errorf("%s is reported %s after its plugin went, of %s", c, since, in.TransitionPeriod)
+				}
+			}
+			for key := range s.firstObserved {
+				if _, builtin := eviction.Builtin(key.Signal); !builtin {
+					return fmt.Errorf("%v is still met", key)
+				}
+				if !s.firstObserved[key].Equal(undisturbed.firstObserved[key]) {
+					return fmt.Errorf("%v was met since %s, want %s", key, s.firstObserved[key], undisturbed.firstObserved[key])
+				}
+			}
+			others := slices.DeleteFunc(slices.Clone(b.Actionable), func(th Threshold) bool { return th.Own != nil })
+			if !maps.Equal(keys(a.Actionable), keys(others)) {
+				return fmt.Errorf("%v are acted on, want %v", a.Actionable, others)
 			}
 		}
 		return nil

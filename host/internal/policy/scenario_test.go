@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	hard SIGNAL VALUE | soft SIGNAL VALUE PERIOD | min-reclaim SIGNAL VALUE |
 //	drop hard|soft|min-reclaim SIGNAL | enforce pods | transition PERIOD
 //	    change the configuration from the next pass on
+//	plugin SIGNAL UNIT CONDITION | no-plugin SIGNAL
+//	    a plugin brings an own signal, or goes
 //	restart
 //	    a new host that knows the old one's conditions only
 //	at TIME
@@ -59,6 +62,9 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// wear is another own signal.
+const wear eviction.Signal = "acme.example/nvme.wear"
+
 var storyStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 type story struct {
@@ -66,13 +72,15 @@ type story struct {
 	config     ThresholdConfig
 	transition time.Duration
 	state      State
+	// brought are the own signals that there are.
+	brought map[eviction.Signal]eviction.Definition
 	// pending is the pass that is being read.
 	pending *Input
 	out     bytes.Buffer
 }
 
 func newStory(t *testing.T) *story {
-	return &story{t: t, config: ThresholdConfig{
+	return &story{t: t, brought: map[eviction.Signal]eviction.Definition{}, config: ThresholdConfig{
 		Hard: map[string]string{}, Soft: map[string]string{},
 		SoftGracePeriod: map[string]string{}, MinReclaim: map[string]string{},
 	}}
@@ -111,13 +119,20 @@ func (s *story) directive(f []string) {
 		s.config.EnforceNodeAllocatable = f[1:]
 	case "transition":
 		s.transition = s.duration(f[1])
+	case "plugin":
+		s.brought[eviction.Signal(f[1])] = eviction.Definition{
+			Unit: eviction.Unit(f[2]), Format: eviction.FormatDecimalSI, Resource: f[1], Condition: eviction.Condition(f[3]),
+		}
+	case "no-plugin":
+		delete(s.brought, eviction.Signal(f[1]))
 	case "restart":
 		s.state = Restore(s.state.ConditionsLastSeen())
 	case "at":
-		thresholds, err := ParseThresholds(s.config)
+		thresholds, err := ParseThresholds(s.config, spare, wear)
 		if err != nil {
 			s.t.Fatal(err)
 		}
+		thresholds = slices.DeleteFunc(Define(thresholds, s.brought), func(t Threshold) bool { return !t.Defined() })
 		s.pending = &Input{
 			Now: storyStart.Add(s.duration(f[1])), Thresholds: thresholds, TransitionPeriod: s.transition,
 			Observations: map[eviction.Signal]eviction.Observation{},
@@ -130,7 +145,7 @@ func (s *story) directive(f []string) {
 // observation takes a line of a pass; false if it is none.
 func (s *story) observation(f []string) bool {
 	o := eviction.Observation{Signal: eviction.Signal(f[0]), Time: s.pending.Now}
-	if _, ok := eviction.Builtin(o.Signal); !ok {
+	if _, ok := eviction.Builtin(o.Signal); !ok && o.Signal != spare && o.Signal != wear {
 		return false
 	}
 	switch f[1] {

@@ -78,7 +78,7 @@ func onlyKnown(run []Input) []Input {
 	run = slices.Clone(run)
 	for i, in := range run {
 		run[i].Observations = maps.Clone(in.Observations)
-		for _, s := range eviction.BuiltinSignals() {
+		for _, s := range allSignals() {
 			if in.Observations[s].State == eviction.Unknown {
 				run[i].Observations[s] = eviction.Observation{Signal: s, State: eviction.Absent}
 			}

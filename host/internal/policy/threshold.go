@@ -18,22 +18,25 @@ type Threshold struct {
 	// MinReclaim is what must be available beyond Value once the threshold has
 	// been met, nil for nothing.
 	MinReclaim *Value
-	// Own defines a signal that is not the kubelet's, nil for one that is.
+	// Own is what a plugin says that its own signal is, nil for the kubelet's
+	// signals and where no plugin has said so yet: see Defined.
 	Own *eviction.Definition
 }
 
 // Key identifies a threshold across passes and configuration reloads: signal,
 // value and grace period. As in the kubelet (hasThreshold) min reclaim is not
-// part of it.
+// part of it. What the signal is belongs to it: a plugin that defines its signal
+// anew has timers start anew.
 type Key struct {
 	Signal      eviction.Signal
 	Value       string
 	GracePeriod time.Duration
+	Definition  eviction.Definition
 }
 
 // Key returns what identifies t.
 func (t Threshold) Key() Key {
-	return Key{Signal: t.Signal, Value: t.Value.canonical(), GracePeriod: t.GracePeriod}
+	return Key{Signal: t.Signal, Value: t.Value.canonical(), GracePeriod: t.GracePeriod, Definition: t.Definition()}
 }
 
 // Hard reports whether t acts at once. A soft threshold with a grace period of
@@ -59,8 +62,15 @@ func (t Threshold) Definition() eviction.Definition {
 	return d
 }
 
-// Amount returns the amount below which t is met, for an observed capacity.
-func (t Threshold) Amount(capacity int64) resource.Quantity { return t.Value.Of(capacity) }
+// Amount returns the amount below which t is met, for an observed capacity. A
+// percentage of an own signal prints in that one's format.
+func (t Threshold) Amount(capacity int64) resource.Quantity {
+	q := t.Value.Of(capacity)
+	if t.Own != nil && t.Value.IsPercentage {
+		q.Format = resource.Format(t.Own.Format)
+	}
+	return q
+}
 
 // required is Amount with min reclaim on top.
 func (t Threshold) required(capacity int64) resource.Quantity {

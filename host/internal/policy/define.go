@@ -1,0 +1,27 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Defined reports whether it is known what t's signal is. Otherwise t cannot be in
+// force: it is of an own signal that no plugin brings.
+func (t Threshold) Defined() bool { return t.Definition() != eviction.Definition{} }
+
+// Define returns thresholds with those of own signals defined as definitions has
+// it, and undefined if it has nothing.
+func Define(thresholds []Threshold, definitions map[eviction.Signal]eviction.Definition) []Threshold {
+	out := slices.Clone(thresholds)
+	for i := range out {
+		out[i].Own = nil
+		if _, builtin := eviction.Builtin(out[i].Signal); builtin {
+			continue
+		}
+		if d, ok := definitions[out[i].Signal]; ok {
+			out[i].Own = &d
+		}
+	}
+	return out
+}
