@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// batch is how many files are chosen in one look at the cache, so that a cache of
+// millions takes no memory to speak of.
+const batch = 4096
+
+// dropCache removes the oldest files of the cache until enough is available. It is
+// a reclaim step: it can be called again at any time, also while it runs, says that
+// it is alive, and what it has freed counts even if it ends with an error.
+func (s *scratch) dropCache(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	set := s.current.Load()
+	if set == nil {
+		return eviction.Reclaimed{}, errNotConfigured
+	}
+	percent, enough, err := set.availablePercent(req.Signal)
+	if err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	if enough {
+		return eviction.Reclaimed{Message: fmt.Sprintf("%d%% of the disk is available, nothing to do", percent)}, nil
+	}
+	d := drop{settings: set, signal: req.Signal, report: progress}
+	if err := d.open(); errors.Is(err, fs.ErrNotExist) {
+		return eviction.Reclaimed{Message: "there is no cache"}, nil
+	} else if err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	defer func() { _ = d.cache.Close() }() // only a directory
+	err = d.run(ctx)
+	d.freed.Message = fmt.Sprintf("removed the %d oldest files of the cache", d.freed.Inodes)
+	return d.freed, err
+}
+
+// A drop is one run of the step.
+type drop struct {
+	*settings
+	signal eviction.Signal
+	report func(eviction.Reclaimed)
+
+	// cache is the only way to the files: whatever a symlink in it or in place of
+	// it says, and whenever somebody puts it there, an os.Root stays inside.
+	cache  *os.Root
+	device uint64
+	freed  eviction.Reclaimed
+	told   time.Time
+}
+
+func (d *drop) open() error {
+	disk, err := os.Open(d.fs.Path(d.MountPoint))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = disk.Close() }() // only a directory
+	// A symlink to the pods in the cache's place would be inside of the disk.
+	fd, err := unix.Openat2(int(disk.Fd()), d.CacheDir, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if err != nil {
+		return fmt.Errorf("open %s below %s: %w", d.CacheDir, disk.Name(), err)
+	}
+	defer func() { _ = unix.Close(fd) }() // only a directory
+	if d.cache, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
+		return err
+	}
+	info, err := d.cache.Stat(".")
+	if err != nil {
+		return err
+	}
+	d.device = stat(info).Dev
+	return nil
+}
+
+// run removes batch after batch. It ends when enough is available, when nothing is
+// left, or when a whole batch could not be removed.
+func (d *drop) run(ctx context.Context) error {
+	for {
+		files, err := d.oldest(ctx)
+		if err != nil {
+			return err
+		}
+		before := d.freed.Inodes
+		for _, f := range files {
+			if _, enough, statErr := d.availablePercent(d.signal); enough || statErr != nil {
+				return statErr
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			err = errors.Join(err, d.remove(f))
+		}
+		if len(files) < batch || d.freed.Inodes == before {
+			return err
+		}
+	}
+}
+
+// A file is one that may go.
+type file struct {
+	path    string
+	changed time.Time
+	bytes   int64
+}
+
+// oldest returns up to batch files, the oldest first. What it cannot read it leaves
+// out: there may be enough without that.
+func (d *drop) oldest(ctx context.Context) ([]file, error) {
+	var files []file
+	byAge := func(a, b file) int { return a.changed.Compare(b.changed) }
+	err := fs.WalkDir(d.cache.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		d.alive()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return nil //nolint:nilerr // see above
+		}
+		info, err := d.cache.Lstat(path)
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // it is gone
+		case stat(info).Dev != d.device: // another disk, mounted here
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+		case info.Mode().IsRegular():
+			f := file{path: path, changed: info.ModTime()}
+			if stat(info).Nlink == 1 { // with another name it goes on to take room
+				f.bytes = stat(info).Blocks * 512
+			}
+			files = append(files, f)
+		}
+		if len(files) == 2*batch {
+			slices.SortFunc(files, byAge)
+			files = files[:batch]
+		}
+		return nil
+	})
+	slices.SortFunc(files, byAge)
+	return files[:min(len(files), batch)], err
+}
+
+// remove removes a file. That somebody else was faster is no error.
+func (d *drop) remove(f file) error {
+	err := d.cache.Remove(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.freed.Bytes += f.bytes
+	d.freed.Inodes++
+	d.alive()
+	return nil
+}
+
+// alive tells the host once a second how far the step is, which gives up on one
+// that it has not heard of for 30 s.
+func (d *drop) alive() {
+	if now := time.Now(); now.Sub(d.told) >= time.Second {
+		d.told = now
+		d.report(d.freed)
+	}
+}
+
+func stat(info fs.FileInfo) *syscall.Stat_t {
+	s, _ := info.Sys().(*syscall.Stat_t) // on Linux it is nothing else
+	return s
+}
