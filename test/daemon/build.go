@@ -11,12 +11,15 @@ import (
 
 // Programs are the packages that tests run as processes, by binary name.
 var programs = map[string]string{
-	"evictd": "./host/cmd/evictd",
-	"memory": "./plugins/memory/cmd/memory",
-	"disk":   "./plugins/disk/cmd/disk",
-	"pid":    "./plugins/pid/cmd/pid",
-	"oldest": "./sdk/examples/oldest",
-	"faulty": "./test/faulty",
+	"evictd":     "./host/cmd/evictd",
+	"memory":     "./plugins/memory/cmd/memory",
+	"disk":       "./plugins/disk/cmd/disk",
+	"pid":        "./plugins/pid/cmd/pid",
+	"oldest":     "./sdk/examples/oldest",
+	"cost-aware": "./sdk/examples/cost-aware",
+	"acme-disk":  "./sdk/examples/acme-disk",
+	"nvme-spare": "./sdk/examples/nvme-spare",
+	"faulty":     "./test/faulty",
 }
 
 var built struct {
