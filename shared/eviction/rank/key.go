@@ -15,7 +15,9 @@ type key struct {
 	// hi and lo are the use beyond the request, in 128 bits.
 	hi int64
 	lo uint64
-	at int32 // in the list of candidates
+	// qos counts for own signals only, 0 for others.
+	qos int8
+	at  int32 // in the list of candidates
 }
 
 func compareKeys(a, b key) int {
@@ -30,6 +32,8 @@ func compareKeys(a, b key) int {
 		return cmp.Compare(b.hi, a.hi)
 	case a.known == figureKnown && a.lo != b.lo:
 		return cmp.Compare(b.lo, a.lo)
+	case a.qos != b.qos:
+		return cmp.Compare(a.qos, b.qos)
 	default:
 		return cmp.Compare(a.at, b.at)
 	}
@@ -37,13 +41,16 @@ func compareKeys(a, b key) int {
 
 // Kubelet is Sort by For(s), several times as fast.
 func Kubelet(candidates []eviction.Candidate, s eviction.Signal) []eviction.Ranked {
-	d, _ := eviction.Builtin(s)
+	d, builtin := eviction.Builtin(s)
 	requests := d.Condition == eviction.MemoryPressure || d.Condition == eviction.DiskPressure
 	usage, request, subtracted := usageOf(s), requestOf(s), subtractedFor(s)
 	keys := make([]key, len(candidates))
 	for i := range candidates {
 		c := &candidates[i]
 		k := key{priority: c.Pod.Priority, known: figureClass(c), at: int32(i)} //nolint:gosec // a node has fewer pods
+		if !builtin {
+			k.qos = int8(qosOrder(c.Pod.QoSClass)) //nolint:gosec // one of three
+		}
 		if k.known == figureKnown {
 			used := usage(c)
 			var beyond int64

@@ -25,7 +25,8 @@ func byRequest(s eviction.Signal) Compare {
 }
 
 // For returns the kubelet's order for one of its signals, and for any other
-// signal lower priority, then larger use.
+// signal lower priority, then larger use, then BestEffort before Burstable before
+// Guaranteed.
 func For(s eviction.Signal) Compare {
 	d, _ := eviction.Builtin(s)
 	switch d.Condition {

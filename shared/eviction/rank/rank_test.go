@@ -33,6 +33,11 @@ func without(uid string, priority int32, state eviction.MeasurementState) evicti
 	return eviction.Candidate{Pod: eviction.Pod{UID: uid, Priority: priority}, Measurement: eviction.Measurement{UID: uid, State: state}}
 }
 
+func withClass(c eviction.Candidate, class eviction.QoSClass) eviction.Candidate {
+	c.Pod.QoSClass = class
+	return c
+}
+
 func uids(ranked []eviction.Ranked) []string {
 	out := make([]string, len(ranked))
 	for i, r := range ranked {
@@ -123,6 +128,24 @@ func TestFor(t *testing.T) {
 			candidate("large", 0, "acme.example/nvme.spare", 2),
 			candidate("high", 1, "acme.example/nvme.spare", 9),
 		}, []string{"large", "small", "high"}},
+		"own signals: the class where use tells no difference": {"acme.example/nvme.spare", []eviction.Candidate{
+			withClass(candidate("guaranteed", 0, "acme.example/nvme.spare", 7), eviction.Guaranteed),
+			withClass(candidate("burstable", 0, "acme.example/nvme.spare", 7), eviction.Burstable),
+			withClass(candidate("best effort", 0, "acme.example/nvme.spare", 7), eviction.BestEffort),
+			withClass(candidate("more", 0, "acme.example/nvme.spare", 8), eviction.Guaranteed),
+			withClass(without("no stats", 0, eviction.NoStats), eviction.Guaranteed),
+			withClass(candidate("low", -1, "acme.example/nvme.spare", 0), eviction.Guaranteed),
+		}, []string{"low", "no stats", "more", "best effort", "burstable", "guaranteed"}},
+		"own signals that nobody measures: priority, then class, then the order of pods": {"acme.example/nvme.spare", []eviction.Candidate{
+			withClass(without("guaranteed", 0, eviction.MeasurementUnknown), eviction.Guaranteed),
+			withClass(without("b", 0, eviction.MeasurementUnknown), eviction.BestEffort),
+			withClass(without("a", 0, eviction.MeasurementUnknown), eviction.BestEffort),
+			withClass(without("low", -1, eviction.MeasurementUnknown), eviction.Guaranteed),
+		}, []string{"low", "b", "a", "guaranteed"}},
+		"the class plays no role for the kubelet's signals": {mem, []eviction.Candidate{
+			withClass(candidate("guaranteed", 0, mem, gi), eviction.Guaranteed),
+			withClass(candidate("best effort", 0, mem, gi), eviction.BestEffort),
+		}, []string{"guaranteed", "best effort"}},
 		"the figure of another signal is none": {disk, []eviction.Candidate{
 			candidate("other", 0, mem, 9*gi), candidate("this", 0, disk, 1),
 		}, []string{"this", "other"}},
@@ -291,6 +314,7 @@ func BenchmarkSort(b *testing.B) {
 // Kubelet must not know better than the comparators that plugin authors have.
 func TestKubeletSortsAsItsComparatorsDo(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
+	classes := []eviction.QoSClass{eviction.BestEffort, eviction.Burstable, eviction.Guaranteed, ""}
 	figures := []int64{0, 1, 2, 1 << 20, math.MaxInt64, math.MinInt64, -1}
 	some := func() int64 { return figures[r.IntN(len(figures))] }
 	signals := []eviction.Signal{
@@ -302,7 +326,7 @@ func TestKubeletSortsAsItsComparatorsDo(t *testing.T) {
 		candidates := make([]eviction.Candidate, r.IntN(9))
 		for i := range candidates {
 			candidates[i] = eviction.Candidate{
-				Pod: eviction.Pod{UID: fmt.Sprint(i), Priority: int32(r.IntN(3)), MemoryRequestBytes: some(), EphemeralStorageRequestBytes: some()},
+				Pod: eviction.Pod{UID: fmt.Sprint(i), QoSClass: classes[r.IntN(len(classes))], Priority: int32(r.IntN(3)), MemoryRequestBytes: some(), EphemeralStorageRequestBytes: some()},
 				Measurement: eviction.Measurement{
 					State: eviction.MeasurementState(r.IntN(3)), WorkingSetBytes: eviction.Some(some()),
 					Usage: []eviction.SignalUsage{{Signal: s, Value: some()}},
