@@ -5,6 +5,7 @@ import grpc from '@grpc/grpc-js';
 import loader from '@grpc/proto-loader';
 import protobuf from 'protobufjs';
 import { selfSigned } from './certificate.mjs';
+import controllerProto from './controller.proto';
 import healthProto from './health.proto';
 import pluginProto from '../../../shared/proto/evictd/plugin/v1/plugin.proto';
 
@@ -32,7 +33,14 @@ export function serve(calls) {
   });
   server.addService(service(pluginProto, 'evictd.plugin.v1.PluginService'), unary(calls));
   server.addService(service(healthProto, 'grpc.health.v1.Health'), { check });
-  endInOrder(server);
+  server.addService(service(controllerProto, 'plugin.GRPCController'), {
+    shutdown: (_, callback) => {
+      callback(null, {});
+      end(server);
+    },
+  });
+  process.on('SIGINT', () => {}); // A terminal sends it to everybody; the host decides.
+  process.on('SIGTERM', () => end(server));
   listen(server);
 }
 
@@ -113,10 +121,8 @@ function leaveWithHost() {
   pipe.resume();
 }
 
-function endInOrder(server) {
-  process.on('SIGINT', () => {}); // A terminal sends it to everybody; the host decides.
-  process.on('SIGTERM', () => {
-    setTimeout(() => process.exit(0), drainMillis);
-    server.tryShutdown(() => process.exit(0));
-  });
+// end answers the calls in flight and ends the process.
+function end(server) {
+  setTimeout(() => process.exit(0), drainMillis);
+  server.tryShutdown(() => process.exit(0));
 }

@@ -18,6 +18,7 @@ const plugin = file('../dist/node-rank');
 const options = { longs: String, enums: String, defaults: true };
 const { PluginService } = grpc.loadPackageDefinition(
   loader.loadSync(file('../../../../shared/proto/evictd/plugin/v1/plugin.proto'), options)).evictd.plugin.v1;
+const { GRPCController } = grpc.loadPackageDefinition(loader.loadSync(file('../controller.proto'), options)).plugin;
 const { Health } = grpc.loadPackageDefinition(loader.loadSync(file('../health.proto'), options)).grpc.health.v1;
 
 // start starts the plugin as the host does: with these variables and no others.
@@ -103,6 +104,13 @@ test('leaves on SIGTERM, stays on SIGINT', async (t) => {
   await shake(p);
   p.child.kill('SIGINT');
   p.child.kill('SIGTERM');
+  assert.deepEqual(await p.exit, [0, null]);
+});
+
+test('leaves when it is asked to', async (t) => {
+  const p = start(t);
+  const { address } = await shake(p);
+  await connect(t, GRPCController, address)('Shutdown', {});
   assert.deepEqual(await p.exit, [0, null]);
 });
 
