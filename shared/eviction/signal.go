@@ -106,9 +106,10 @@ func BuiltinSignals() []Signal {
 	}
 }
 
-// ValidOwn reports whether s may name a vendor's own signal: domain/name, the
-// domain with a dot in it and not one of Kubernetes' own, no spaces or control
-// characters, at most 253 bytes.
+// ValidOwn reports whether s may name a vendor's own signal: domain/name of
+// letters, digits, '.', '-' and '_', the domain with a dot in it and not one of
+// Kubernetes' own, at most 253 bytes. More would not fit into the kubelet's flags
+// and the types of node conditions.
 func (s Signal) ValidOwn() error { return validOwnName("signal", string(s)) }
 
 // ValidOwn reports whether d may define a vendor's own signal: unit and
@@ -136,8 +137,9 @@ func validOwnName(what, name string) error {
 	case domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") || domain == "k8s.io" || strings.HasSuffix(domain, ".k8s.io"):
 		return fmt.Errorf("%s %q uses a domain of Kubernetes, want one of your own", what, name)
 	}
-	for _, r := range name {
-		if r <= ' ' || r >= 0x7f {
+	for i, r := range name {
+		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_'
+		if !plain && i != len(domain) {
 			return fmt.Errorf("%s %q has the character %q, want letters, digits, '.', '-', '_' and one '/'", what, name, r)
 		}
 	}
