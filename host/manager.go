@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/lastresort"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
@@ -26,6 +27,10 @@ import (
 // passAllowance is what a pass may take on top of its interval before the host
 // counts as stuck.
 const passAllowance = 15 * time.Second
+
+// oldestSample is how old a figure may be to be acted on. The kubelet's of disks
+// may have a minute.
+const oldestSample = 2 * time.Minute
 
 // Options is what a Manager is made of. All fields are required.
 type Options struct {
@@ -103,6 +108,7 @@ func (m *Manager) open() error {
 	o.Pods = pods.NewCRI(client, manifests)
 	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
 	o.Now, o.After, o.TellConditions = time.Now, time.After, true
+	o.LastResort, o.SourceStands, o.OldestSample = lastresort.New(m.facts(c)), c.Source == config.SourceSummary, oldestSample
 	m.loop = loop.New(o)
 	return nil
 }

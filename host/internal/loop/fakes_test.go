@@ -63,8 +63,13 @@ type node struct {
 	volumes   map[string]bool
 	onRequest bool
 	changed   chan struct{}
-	rankers   []*supervisor.Instance
-	providers []*supervisor.Instance
+	// awaited is what is down, by signal; lastResort what the host reads by itself.
+	oldest     time.Duration
+	awaited    map[eviction.Signal]error
+	lastResort LastResort
+	stands     bool
+	rankers    []*supervisor.Instance
+	providers  []*supervisor.Instance
 }
 
 // newNode makes a node of 8Gi with 4Gi available and the memory plugin.
@@ -146,14 +151,16 @@ func (n *node) Watch(ctx context.Context, r eviction.WatchRequest, wake func(evi
 	return ctx.Err()
 }
 
-// Layout implements Roster.
-func (n *node) Layout() *supervisor.Instance {
-	for _, p := range n.providers {
-		if p.Plugin.OwnsLayout {
-			return p
-		}
-	}
-	return nil
+// Layouts implements Roster.
+func (n *node) Layouts() []*supervisor.Instance {
+	return slices.DeleteFunc(slices.Clone(n.providers), func(p *supervisor.Instance) bool { return !p.Plugin.OwnsLayout })
+}
+
+// Awaited implements Roster.
+func (n *node) Awaited(s eviction.Signal) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.awaited[s]
 }
 
 // Release implements Roster.
@@ -333,6 +340,7 @@ func (n *node) run(s Settings, restored rundir.State) {
 		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(n.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Now: time.Now, After: time.After, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
+		LastResort: n.lastResort, SourceStands: n.stands, OldestSample: n.oldest,
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan struct{})

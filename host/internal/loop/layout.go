@@ -131,10 +131,10 @@ func (l *Loop) noteLayoutProblem(of, problem string) {
 	}
 }
 
-// served leaves out thresholds of signals that no plugin observes or ever has:
-// they have no effect, and nothing waits for them.
+// served leaves out thresholds of signals that no plugin observes, nor one that is
+// down would: they have no effect, and nothing waits for them.
 func (l *Loop) served(roster Roster, thresholds []policy.Threshold) []policy.Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(t policy.Threshold) bool {
-		return !l.everObserved[t.Signal] && len(roster.Providers(t.Signal, eviction.CanObserve)) == 0
+		return len(roster.Providers(t.Signal, eviction.CanObserve)) == 0 && roster.Awaited(t.Signal) == nil
 	})
 }

@@ -36,29 +36,30 @@ type Loop struct {
 	snapshot atomic.Pointer[Snapshot]
 
 	// The rest belongs to the goroutine of Run.
-	state        policy.State
-	filesystems  filesystems
-	limits       limits
-	occupied     map[family]bool      // a reclaim, or the choice of a victim, is under way beside the loop
-	leaving      map[string]time.Time // by uid: finished victims of disk pressure, and how long to wait for their volumes to go
-	watches      *watches
-	pacers       map[family]*pacer
-	pending      map[family]string
-	nextFull     time.Time
-	retry        time.Duration
-	passes       uint64
-	lastUsage    lastUsage
-	met          map[policy.Key]bool // thresholds that were logged as met
-	unobserved   map[eviction.Signal]bool
-	everObserved map[eviction.Signal]bool
-	saved        savedConditions
-	flights      map[string]*flight
-	landed       map[string]time.Time // when flights ended, by uid, the last hour's
-	evicted      map[string]bool      // victims that are gone, by uid, as long as they have left something behind
-	history      []*Eviction
-	working      sync.WaitGroup
-	killing      sync.WaitGroup
-	killCtx      context.Context //nolint:containedctx // outlives Run's ctx by endOfKills, so that a kill is not cut off
+	state       policy.State
+	filesystems filesystems
+	limits      limits
+	occupied    map[family]bool      // a reclaim, or the choice of a victim, is under way beside the loop
+	leaving     map[string]time.Time // by uid: finished victims of disk pressure, and how long to wait for their volumes to go
+	watches     *watches
+	pacers      map[family]*pacer
+	pending     map[family]string
+	nextFull    time.Time
+	retry       time.Duration
+	passes      uint64
+	lastUsage   lastUsage
+	met         map[policy.Key]bool // thresholds that were logged as met
+	unobserved  map[eviction.Signal]string
+	blind       map[eviction.Signal]*blindness
+	observers   map[eviction.Signal]string // who observed a signal last
+	saved       savedConditions
+	flights     map[string]*flight
+	landed      map[string]time.Time // when flights ended, by uid, the last hour's
+	evicted     map[string]bool      // victims that are gone, by uid, as long as they have left something behind
+	history     []*Eviction
+	working     sync.WaitGroup
+	killing     sync.WaitGroup
+	killCtx     context.Context //nolint:containedctx // outlives Run's ctx by endOfKills, so that a kill is not cut off
 }
 
 type reload struct {
@@ -69,24 +70,25 @@ type reload struct {
 // New returns a loop that has not looked at anything yet.
 func New(o Options) *Loop {
 	l := &Loop{
-		Options:      o,
-		box:          newWakeBox(),
-		reloads:      make(chan reload),
-		reports:      make(chan report),
-		requests:     make(chan request),
-		done:         make(chan func()),
-		ended:        make(chan struct{}),
-		occupied:     map[family]bool{},
-		leaving:      map[string]time.Time{},
-		pacers:       map[family]*pacer{},
-		pending:      map[family]string{},
-		lastUsage:    lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
-		met:          map[policy.Key]bool{},
-		unobserved:   map[eviction.Signal]bool{},
-		everObserved: map[eviction.Signal]bool{},
-		flights:      map[string]*flight{},
-		landed:       map[string]time.Time{},
-		evicted:      map[string]bool{},
+		Options:    o,
+		box:        newWakeBox(),
+		reloads:    make(chan reload),
+		reports:    make(chan report),
+		requests:   make(chan request),
+		done:       make(chan func()),
+		ended:      make(chan struct{}),
+		occupied:   map[family]bool{},
+		leaving:    map[string]time.Time{},
+		pacers:     map[family]*pacer{},
+		pending:    map[family]string{},
+		lastUsage:  lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
+		met:        map[policy.Key]bool{},
+		unobserved: map[eviction.Signal]string{},
+		blind:      map[eviction.Signal]*blindness{},
+		observers:  map[eviction.Signal]string{},
+		flights:    map[string]*flight{},
+		landed:     map[string]time.Time{},
+		evicted:    map[string]bool{},
 	}
 	l.state = policy.Restore(o.Restored.Conditions)
 	l.derive()
@@ -180,7 +182,6 @@ func (l *Loop) apply(ctx context.Context, s Settings) {
 		if !slices.ContainsFunc(s.Thresholds, func(u policy.Threshold) bool { return u.Signal == t.Signal }) {
 			l.Metrics.SignalGone(t.Signal)
 			l.forget(t.Signal)
-			delete(l.everObserved, t.Signal)
 		}
 	}
 	l.followPlugins(ctx)

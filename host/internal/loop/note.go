@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"cmp"
+
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -10,23 +12,36 @@ import (
 func (l *Loop) noteObserved(signals []eviction.Signal, observed map[eviction.Signal]eviction.Observation) {
 	for _, s := range signals {
 		o, ok := observed[s]
-		if ok {
-			l.everObserved[s] = true
-		}
-		if ok != !l.unobserved[s] {
-			l.unobserved[s] = !ok
-			if ok {
-				l.Log.Info("signal is observed again", "signal", s)
-			} else {
-				l.Log.Warn("no running plugin observes the signal, its thresholds are not enforced", "signal", s)
-			}
-		}
-		l.Metrics.Unobserved(s, !ok)
+		l.noteUnobserved(s, o, ok)
 		if !ok || o.State != eviction.Observed {
 			continue
 		}
 		l.Metrics.Observed(s, o.Available, o.Capacity)
 		l.Log.Debug("signal observed", "signal", s, "available", o.Available, "capacity", o.Capacity, "components", o.Components)
+	}
+}
+
+// nobody is why a signal is not observed that no plugin is there for.
+const nobody = "no running plugin observes it"
+
+// noteUnobserved tells of a signal whose thresholds cannot be enforced: nobody
+// observes it, or whoever should could not.
+func (l *Loop) noteUnobserved(s eviction.Signal, o eviction.Observation, ok bool) {
+	why := ""
+	switch {
+	case !ok:
+		why = nobody
+	case o.State == eviction.Unknown:
+		why = cmp.Or(o.Err, "the plugin does not say why")
+	}
+	before := l.unobserved[s]
+	l.unobserved[s] = why
+	l.Metrics.Unobserved(s, why != "")
+	switch {
+	case why == "" && before != "":
+		l.Log.Info("signal is observed again", "signal", s, "by", l.observers[s])
+	case why != "" && before == "":
+		l.Log.Warn("signal is not observed, its thresholds are not enforced", "signal", s, "reason", why)
 	}
 }
 

@@ -2,20 +2,31 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
+	"unicode/utf8"
 
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
+
+// maxTextBytes is what is kept of a text that a plugin has written.
+const maxTextBytes = 1 << 10
 
 // observe asks who is in charge of each signal, all plugins in parallel, and
 // goes on with the next one for signals that are still unknown. A signal that
 // is not in the result has no observer at all. With layout it also asks for that
 // of the filesystems, which is nil if its owner does not say.
 func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []eviction.Signal, layout bool) (map[eviction.Signal]eviction.Observation, *eviction.LayoutReport) {
+	began := time.Now()
 	got := make(map[eviction.Signal]eviction.Observation, len(signals))
 	var report *eviction.LayoutReport
+	owners := roster.Layouts()
+	said := map[eviction.Signal]bool{} // that it cannot be known, by its source
 	for turn := 0; ; turn++ {
 		asks := map[*supervisor.Instance][]eviction.Signal{}
 		for _, s := range signals {
@@ -26,27 +37,47 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 				asks[ps[turn]] = append(asks[ps[turn]], s)
 			}
 		}
-		if owner := roster.Layout(); layout && turn == 0 && owner != nil {
-			asks[owner] = append(asks[owner], nil...) // also without a signal
+		if layout && report == nil && turn < len(owners) {
+			asks[owners[turn]] = append(asks[owners[turn]], nil...) // also without a signal
 		}
 		if len(asks) == 0 {
-			return got, report
+			break
 		}
 		for _, a := range l.ask(ctx, at, asks) {
 			for _, o := range a.observations {
 				got[o.Signal] = o
+				l.observers[o.Signal] = a.by
+				said[o.Signal] = a.says(o)
 			}
 			if layout && a.layout != nil {
 				report = a.layout
 			}
 		}
 	}
+	for _, s := range signals {
+		if _, ok := got[s]; !ok {
+			if why := roster.Awaited(s); why != nil {
+				got[s] = eviction.Observation{Signal: s, Err: clip(why.Error())}
+			}
+		}
+	}
+	l.standIn(ctx, began, slices.DeleteFunc(slices.Clone(signals), func(s eviction.Signal) bool { return l.SourceStands && said[s] }), got)
+	return got, report
 }
 
 // An answer is what one plugin observed.
 type answer struct {
+	by           string
 	observations []eviction.Observation
 	layout       *eviction.LayoutReport
+	err          error
+}
+
+// says reports whether it is the plugin's word that o is unknown: it is well, and
+// its source is not.
+func (a answer) says(o eviction.Observation) bool {
+	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
+		a.err == nil && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
 }
 
 // ask calls Observe of several plugins at once. Every asked signal has exactly
@@ -64,10 +95,10 @@ func (l *Loop) ask(ctx context.Context, at sight, asks map[*supervisor.Instance]
 				l.Metrics.CallFailed(p.Name, "observe", err)
 				l.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
 			}
-			obs := settle(signals, reply.Observations, err)
+			obs := l.settle(signals, reply.Observations, err)
 			mu.Lock()
 			defer mu.Unlock()
-			all = append(all, answer{obs, reply.Layout})
+			all = append(all, answer{p.Name, obs, reply.Layout, err})
 		})
 	}
 	wg.Wait()
@@ -76,18 +107,47 @@ func (l *Loop) ask(ctx context.Context, at sight, asks map[*supervisor.Instance]
 
 // settle gives each asked signal its observation: the plugin's, or unknown with
 // the reason.
-func settle(asked []eviction.Signal, replied []eviction.Observation, err error) []eviction.Observation {
+func (l *Loop) settle(asked []eviction.Signal, replied []eviction.Observation, err error) []eviction.Observation {
 	out := make([]eviction.Observation, 0, len(asked))
 	for _, s := range asked {
 		i := slices.IndexFunc(replied, func(o eviction.Observation) bool { return o.Signal == s })
 		switch {
 		case err != nil:
-			out = append(out, eviction.Observation{Signal: s, Err: err.Error()})
+			out = append(out, eviction.Observation{Signal: s, Err: clip(err.Error())})
 		case i < 0:
 			out = append(out, eviction.Observation{Signal: s, Err: "left out of the plugin's reply"})
 		default:
-			out = append(out, replied[i])
+			out = append(out, l.ofItsTime(replied[i]))
 		}
 	}
 	return out
+}
+
+// ofItsTime makes a figure unknown that is too old to act on, and takes one from
+// the future to be of now: a plugin whose clock is wrong, or that lies, must not
+// have its signal wait for figures that are newer.
+func (l *Loop) ofItsTime(o eviction.Observation) eviction.Observation {
+	if l.OldestSample == 0 || o.State != eviction.Observed || o.Time.IsZero() {
+		return o
+	}
+	now := l.Now()
+	if age := now.Sub(o.Time); age > l.OldestSample {
+		return eviction.Observation{Signal: o.Signal, Err: fmt.Sprintf("the figure is %v old, want at most %v", age.Round(time.Second), l.OldestSample)}
+	}
+	if o.Time.After(now) {
+		o.Time = now
+	}
+	return o
+}
+
+// clip shortens a text that others have written and that is kept.
+func clip(s string) string {
+	if len(s) <= maxTextBytes {
+		return s
+	}
+	n := maxTextBytes
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.Clone(s[:n]) + "..."
 }

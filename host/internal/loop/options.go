@@ -142,6 +142,15 @@ type Options struct {
 	Explain bool
 	// OnRequest makes passes when Synchronize is called, and never else.
 	OnRequest bool
+	// LastResort, if not nil, reads signals of hard thresholds that no plugin has
+	// observed for a second.
+	LastResort LastResort
+	// SourceStands: plugins have their figures from a source that is theirs to
+	// believe. When it has none, as they say, the host does not look for others.
+	SourceStands bool
+	// OldestSample is how old a figure may be to count. Not zero also says that
+	// the times of samples are those of this machine's clock.
+	OldestSample time.Duration
 	// Restored, if not zero, is what a former host on the same boot has left behind: kills to
 	// finish first, and when it last saw conditions.
 	Restored rundir.State

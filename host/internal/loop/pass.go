@@ -29,6 +29,8 @@ type pass struct {
 	now        time.Time
 	thresholds []policy.Threshold
 	observed   map[eviction.Signal]eviction.Observation
+	// asked are the signals of thresholds that it looked at.
+	asked      []eviction.Signal
 	assessment policy.Assessment
 	// concluded: assessment holds.
 	concluded bool
@@ -103,6 +105,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		inForce = l.withoutLayout(observed, err)
 	}
 	p.now, p.observed = l.Now(), observed
+	p.asked = signals
 	l.noteObserved(signals, observed)
 	p.thresholds = l.served(p.roster, inForce)
 	l.state, p.assessment = policy.Assess(l.state, policy.Input{
@@ -147,6 +150,9 @@ func (l *Loop) finish(p *pass) {
 		l.plan(p.incomplete, wait)
 	} else if wait > 0 && ended.Add(wait).Before(l.nextFull) {
 		l.nextFull = ended.Add(wait)
+	}
+	if at := l.blindLook(ended); !at.IsZero() && at.Before(l.nextFull) {
+		l.nextFull = at
 	}
 	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
 	l.Log.Debug("pass", "pass", p.at.pass, "trigger", p.trigger(), "cause", p.look.causes(), "tookSeconds", ended.Sub(p.started).Seconds())

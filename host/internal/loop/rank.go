@@ -12,8 +12,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// hostRanker is the name under which the host's own comparators rank.
-const hostRanker = "evictd"
+// hostItself is the name under which the host's own comparators rank, and under
+// which it observes without a plugin.
+const hostItself = "evictd"
 
 // A ranking is the order in which pods may go, who made it and from what.
 type ranking struct {
@@ -92,7 +93,7 @@ func (c *chooser) rank(ctx context.Context, candidates []pods.Pod) ranking {
 	m := &measuring{loop: c.Loop, at: c.at, signal: t.Signal, detail: eviction.DetailPod, got: make(map[string]eviction.Measurement, len(candidates))}
 	first := m.run(ctx, c.roster.Providers(t.Signal, eviction.CanMeasure), candidates, rankers, req)
 	c.lastUsage.remember(t.Signal, m.got, candidates)
-	r := ranking{signal: t.Signal, by: hostRanker, measured: m.got, measuring: m.done.Sub(started)}
+	r := ranking{signal: t.Signal, by: hostItself, measured: m.got, measuring: m.done.Sub(started)}
 	if len(candidates) == 0 {
 		return r
 	}

@@ -54,7 +54,7 @@ func TestARankingThatCameWithTheMeasurements(t *testing.T) {
 	}{
 		"decides":                                 {ranking: order, pod: "default/small", by: "memory"},
 		"and that was not made is asked for":      {pod: "default/big", by: "memory"},
-		"and that failed is not asked for again":  {ranking: eviction.Ranking{Err: eviction.ErrUnavailable}, pod: "default/big", by: hostRanker},
+		"and that failed is not asked for again":  {ranking: eviction.Ranking{Err: eviction.ErrUnavailable}, pod: "default/big", by: hostItself},
 		"without all measurements does not stand": {ranking: order, measures: eviction.ErrUnavailable, pod: "default/small", by: "again"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,8 +94,8 @@ func TestARankerThatFailsIsReplaced(t *testing.T) {
 func TestWithoutAnyRankerTheHostRanks(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.providers[0].Plugin.Ranker = nil
-		if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != "default/big" || by != hostRanker {
-			t.Errorf("victim %q by %q, want default/big by %s", pod, by, hostRanker)
+		if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != "default/big" || by != hostItself {
+			t.Errorf("victim %q by %q, want default/big by %s", pod, by, hostItself)
 		}
 	})
 }

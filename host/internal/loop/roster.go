@@ -12,9 +12,12 @@ type Roster interface {
 	// fallbacks after it. Their calls have deadlines, and their replies were
 	// checked.
 	Providers(s eviction.Signal, c eviction.Capability) []*supervisor.Instance
-	// Layout is the plugin that reports the layout of the filesystems, nil if
-	// there is none.
-	Layout() *supervisor.Instance
+	// Layouts are those that report the layout of the filesystems, the one in
+	// charge first.
+	Layouts() []*supervisor.Instance
+	// Awaited is why nobody observes s although somebody should: a plugin that is
+	// there does not run. It is nil if nobody is to come.
+	Awaited(s eviction.Signal) error
 	// Release ends the pass: only now may the pinned processes be replaced.
 	Release()
 }

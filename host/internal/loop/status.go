@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -43,7 +44,7 @@ type ThresholdStatus struct {
 	Met bool `json:"met"`
 	// MetSince is when it was first seen to be met.
 	MetSince *time.Time `json:"metSince,omitempty"`
-	// Unobserved: no plugin observes the signal, the threshold has no effect.
+	// Unobserved: the signal could not be observed, the threshold has no effect.
 	Unobserved bool `json:"unobserved,omitempty"`
 }
 
@@ -56,6 +57,9 @@ type SignalStatus struct {
 	Time       time.Time        `json:"time"`
 	Components map[string]int64 `json:"components,omitempty"`
 	Err        string           `json:"error,omitempty"`
+	// ObservedBy is the plugin that has the figure, or "evictd" while the host reads
+	// it by itself.
+	ObservedBy string `json:"observedBy,omitempty"`
 }
 
 // The states of a signal.
@@ -106,7 +110,7 @@ func (l *Loop) publish(p *pass) {
 		next.Passes, next.Time = l.passes, time.Now()
 		next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 		next.Thresholds = l.thresholdStatus(p.assessment)
-		next.Signals = signalStatus(next.Signals, p.observed)
+		next.Signals = l.showObservers(signalStatus(next.Signals, p.observed), p)
 	}
 	next.Layout = ""
 	if l.filesystems.layout != 0 {
@@ -122,6 +126,8 @@ func (l *Loop) forget(gone eviction.Signal) {
 	next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s SignalStatus) bool { return s.Signal == gone })
 	l.snapshot.Store(&next)
 	delete(l.unobserved, gone)
+	delete(l.observers, gone)
+	delete(l.blind, gone)
 }
 
 // publishEvictions shows what became of a kill without waiting for a pass.
@@ -146,7 +152,7 @@ func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {
 	}
 	out := make([]ThresholdStatus, 0, len(l.filesystems.inForce))
 	for _, t := range l.filesystems.inForce {
-		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: l.unobserved[t.Signal]}
+		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: l.unobserved[t.Signal] != ""}
 		if !t.Hard() {
 			s.GracePeriod = t.GracePeriod.String()
 		}
@@ -179,6 +185,25 @@ func signalStatus(former []SignalStatus, observed map[eviction.Signal]eviction.O
 		out = append(out, bySignal[s])
 	}
 	return out
+}
+
+// showObservers says who observed what, and which of the signals that p asked for
+// nobody is there for.
+func (l *Loop) showObservers(all []SignalStatus, p *pass) []SignalStatus {
+	for _, s := range p.asked {
+		if _, ok := p.observed[s]; !ok {
+			all = slices.DeleteFunc(all, func(o SignalStatus) bool { return o.Signal == s })
+			all = append(all, SignalStatus{Signal: s, State: StateUnknown, Err: nobody})
+		}
+	}
+	slices.SortFunc(all, func(a, b SignalStatus) int { return cmp.Compare(a.Signal, b.Signal) })
+	for i := range all {
+		all[i].ObservedBy = ""
+		if all[i].State != StateUnknown {
+			all[i].ObservedBy = l.observers[all[i].Signal]
+		}
+	}
+	return all
 }
 
 func stateName(s eviction.ObservationState) string {

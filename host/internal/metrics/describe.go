@@ -34,7 +34,9 @@ func (m *Metrics) describePasses() {
 	m.capacity = gauges("evictd_signal_capacity",
 		"The capacity of a signal when last observed, in its base unit: bytes, inodes or processes.", "signal")
 	m.unobserved = gauges("evictd_signal_unobserved",
-		"1 if a threshold is configured for the signal that no plugin observes, so that it has no effect; else 0.", "signal")
+		"1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.", "signal")
+	m.byHost = gauges("evictd_signal_read_by_host",
+		"1 while the host reads the signal by itself, because no plugin has observed it for a second; else 0.", "signal")
 	m.condition = gauges("evictd_node_condition",
 		"1 while the node condition is in force, else 0.", "condition")
 }

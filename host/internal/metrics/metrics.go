@@ -32,6 +32,7 @@ type Metrics struct {
 	available    *prometheus.GaugeVec
 	capacity     *prometheus.GaugeVec
 	unobserved   *prometheus.GaugeVec
+	byHost       *prometheus.GaugeVec
 	condition    *prometheus.GaugeVec
 
 	pluginUp     *prometheus.GaugeVec
@@ -61,7 +62,7 @@ func New(version, commit string) *Metrics {
 	build.Set(1)
 	m.registry.MustRegister(build,
 		m.evictions, m.statsAge, m.preemptions,
-		m.passDuration, m.passes, m.available, m.capacity, m.unobserved, m.condition,
+		m.passDuration, m.passes, m.available, m.capacity, m.unobserved, m.byHost, m.condition,
 		m.pluginUp, m.restarts, m.callFailures,
 		m.killDuration, m.killsInFlight, m.reloads,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -108,10 +109,15 @@ func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	m.unobserved.WithLabelValues(m.signals.of(string(s))).Set(flag(yes))
 }
 
+// ReadByHost records whether the host reads s by itself, for want of a plugin.
+func (m *Metrics) ReadByHost(s eviction.Signal, yes bool) {
+	m.byHost.WithLabelValues(m.signals.of(string(s))).Set(flag(yes))
+}
+
 // SignalGone forgets the figures of a signal that no threshold names any more.
 func (m *Metrics) SignalGone(s eviction.Signal) {
 	name := m.signals.of(string(s))
-	for _, g := range []*prometheus.GaugeVec{m.available, m.capacity, m.unobserved} {
+	for _, g := range []*prometheus.GaugeVec{m.available, m.capacity, m.unobserved, m.byHost} {
 		g.DeleteLabelValues(name)
 	}
 }

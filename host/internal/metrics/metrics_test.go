@@ -63,7 +63,7 @@ evictd_signal_available{signal="memory.available"} 1.073741824e+09
 # HELP evictd_signal_capacity The capacity of a signal when last observed, in its base unit: bytes, inodes or processes.
 # TYPE evictd_signal_capacity gauge
 evictd_signal_capacity{signal="memory.available"} 4.294967296e+09
-# HELP evictd_signal_unobserved 1 if a threshold is configured for the signal that no plugin observes, so that it has no effect; else 0.
+# HELP evictd_signal_unobserved 1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.
 # TYPE evictd_signal_unobserved gauge
 evictd_signal_unobserved{signal="nodefs.available"} 1
 # HELP kubelet_eviction_stats_age_seconds Age in seconds of the figure of a signal when it was acted on.

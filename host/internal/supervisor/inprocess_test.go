@@ -122,10 +122,11 @@ func TestPluginsOfThisProcess(t *testing.T) {
 	if len(rankers) != 2 || rankers[0].Name != "acme" || rankers[0].Builtin() || !rankers[1].Builtin() {
 		t.Errorf("rankers %v, want acme before disk", rankers)
 	}
-	owner := p.Layout()
-	if owner == nil || owner.Name != "disk" {
-		t.Fatalf("layout belongs to %v, want disk", owner)
+	owners := p.Layouts()
+	if len(owners) != 1 || owners[0].Name != "disk" {
+		t.Fatalf("layout belongs to %v, want disk", owners)
 	}
+	owner := owners[0]
 	reply, err := owner.Plugin.Observer.Observe(t.Context(), eviction.ObserveRequest{Signals: []eviction.Signal{eviction.MemoryAvailable}})
 	if err != nil || reply.Observations[0].Available != 7 || !reply.Layout.ImageFs {
 		t.Errorf("got %+v, %v, want 7 available and the layout", reply, err)

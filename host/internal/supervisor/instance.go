@@ -23,8 +23,12 @@ type Instance struct {
 	// remote is the plugin without guards.
 	remote eviction.Plugin
 	mtls   bool
-	// doom is closed when the process is to be ended: condemned, and not pinned.
-	doom chan struct{}
+	// file is what it was started from, looks the member's count of those.
+	file  fileID
+	looks int
+	// out is closed when it is condemned, doom when its process is to be ended:
+	// condemned, and not pinned.
+	out, doom chan struct{}
 
 	// Below is guarded by the supervisor's mutex.
 	pins      int
@@ -72,16 +76,17 @@ func (p *Pass) Providers(sig eviction.Signal, c eviction.Capability) []*Instance
 	return p.roster.providers[offer{sig, c}]
 }
 
-// Layout returns who is in charge of the node's filesystem layout, a custom
-// plugin before the built-in one, nil if nobody is. Its Observe reports the
-// layout whatever signals it is asked for.
-func (p *Pass) Layout() *Instance {
+// Layouts returns who reports the node's filesystem layout: the one in charge
+// first, a custom plugin before the built-in one. Their Observe reports the layout
+// whatever signals it is asked for.
+func (p *Pass) Layouts() []*Instance {
+	var owners []*Instance
 	for _, i := range p.roster.instances {
 		if i.Plugin.OwnsLayout {
-			return i
+			owners = append(owners, i)
 		}
 	}
-	return nil
+	return owners
 }
 
 // Instances returns all running instances, custom ones first. The slice must not
