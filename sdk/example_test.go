@@ -90,3 +90,47 @@ func ExampleSignals() {
 	// memory.available
 	// pid.available
 }
+
+// A plugin whose configuration has defaults decodes into a value that has them.
+func ExampleDecodeConfig() {
+	config := struct {
+		KeepNewest int    `json:"keepNewest"`
+		Annotation string `json:"annotation"`
+	}{KeepNewest: 3}
+
+	fmt.Println(sdk.DecodeConfig([]byte(`{"annotation": "acme.example/cost"}`), &config), config.KeepNewest, config.Annotation)
+	fmt.Println(sdk.DecodeConfig([]byte(`{"keepnewest": 1, "anotation": ""}`), &config))
+	// Output:
+	// <nil> 3 acme.example/cost
+	// config: unknown field "keepnewest"
+	// config: unknown field "anotation"
+}
+
+// Records appear in the host's log, with the plugin's name.
+func ExampleLogger() {
+	log := sdk.Logger()
+	log.Warn("array is slow to answer", "array", "a1", "tookSeconds", 0.7)
+}
+
+// RankAsKubelet is what the built-in plugins rank by.
+func ExampleRankAsKubelet() {
+	ranking, _ := sdk.RankAsKubelet().Rank(context.Background(), eviction.RankRequest{
+		Signal: eviction.MemoryAvailable,
+		Candidates: []eviction.Candidate{
+			{
+				Pod:         eviction.Pod{UID: "below its request", MemoryRequestBytes: 2 << 30},
+				Measurement: eviction.Measurement{State: eviction.Measured, WorkingSetBytes: eviction.Some(1 << 30)},
+			},
+			{
+				Pod:         eviction.Pod{UID: "above its request", MemoryRequestBytes: 1 << 28},
+				Measurement: eviction.Measurement{State: eviction.Measured, WorkingSetBytes: eviction.Some(1 << 29)},
+			},
+		},
+	})
+	for _, r := range ranking {
+		fmt.Println(r.UID, "("+r.Reason+")")
+	}
+	// Output:
+	// above its request (exceeds request by 256Mi, priority 0)
+	// below its request (1Gi below request, priority 0)
+}
