@@ -181,6 +181,7 @@ func FuzzLoad(f *testing.F) {
 		"", "{}", "---\n", "a: 1\n---\nb: 2\n", "evictionHard: {memory.available: 1Gi}", "mode: cri\nmode: cri\n",
 		"plugins: {memory: {config: {a: .inf}}}", "plugins: &a {x: {config: [1, 2]}}\nnodeName: *a\n", "? [a]\n: b\n", "1: 2\n\"1\": 3\n",
 		"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 90}\n", "\xff", "[]", "null", "dryRun: yes\n",
+		"evictionHard: {acme.example/nvme.spare: 10%}\nrequiredSignals: [acme.example/nvme.spare]\n", "evictionHard: {acme.example/a/b: 1, acme/b: 1}",
 		"evictionSoft: {memory.available: null}", "a: &a [*a]\n", "<<: {mode: cri}\n", "evictionPressureTransitionPeriod: -1s\n",
 	} {
 		f.Add([]byte(seed))

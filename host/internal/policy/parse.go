@@ -74,7 +74,11 @@ func (p *parser) entries(key string, m map[string]string, read func(s eviction.S
 		s := eviction.Signal(name)
 		_, builtin := eviction.Builtin(s)
 		if !builtin && !p.own[s] {
-			p.errs = append(p.errs, fmt.Errorf("%s[%q]: unsupported eviction signal %s; want one of %s", key, name, name, p.known()))
+			want := "want one of " + p.known()
+			if strings.Contains(name, "/") {
+				want = wantOwn
+			}
+			p.errs = append(p.errs, fmt.Errorf("%s[%q]: unsupported eviction signal %s; %s", key, name, name, want))
 			continue
 		}
 		read(s, m[name])

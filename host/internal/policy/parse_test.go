@@ -286,6 +286,8 @@ func FuzzParseThresholds(f *testing.F) {
 	} {
 		f.Add("memory.available", s, s, "1m30s", s, int64(8<<30), int64(1<<30))
 	}
+	f.Add(string(spare), "10%", "2k", "1m30s", "5%", int64(1000), int64(99))
+	f.Add("acme.example/a/b", "10%", "2k", "1m30s", "5%", int64(1000), int64(99))
 	f.Add("pid.available", "100", "50%", "0", "0", int64(32768), int64(-1))
 	f.Add("nodefs.inodesFree", "5%", "abc", "-1s", "150%", int64(math.MaxInt64), int64(math.MinInt64))
 	f.Fuzz(func(t *testing.T, signal, hard, soft, grace, reclaim string, capacity, available int64) {
@@ -294,8 +296,8 @@ func FuzzParseThresholds(f *testing.F) {
 			Hard: one(hard), Soft: one(soft), SoftGracePeriod: one(grace), MinReclaim: one(reclaim),
 			EnforceNodeAllocatable: []string{"pods"},
 		}
-		thresholds, err := ParseThresholds(config)
-		again, err2 := ParseThresholds(config)
+		thresholds, err := ParseThresholds(config, spare)
+		again, err2 := ParseThresholds(config, spare)
 		if (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() {
 			t.Fatalf("not deterministic: %v and %v", err, err2)
 		}
