@@ -5,8 +5,8 @@
 // /var/lib/kubelet/pods, and a cache lies beside that. The kubelet looks at the
 // disk of /var/lib/kubelet, so that it never sees scratch fill up. Here
 // nodefs.available and nodefs.inodesFree are scratch's (the other disk is still
-// seen as imagefs.*), and before containers, images or pods go, the oldest files
-// of the cache do, until as much is free as is configured.
+// seen as imagefs.* and containerfs.*), and before containers, images or pods go,
+// the oldest files of the cache do, until as much is free as is configured.
 //
 //	evictionHard: {nodefs.available: 10%, imagefs.available: 15%}
 //	plugins:
