@@ -52,7 +52,7 @@ func (o options) pluginFiles() []string {
 
 // examples are the pods that must go when the demo is played with one of this
 // repository's examples.
-var examples = map[string]string{"oldest": podNames[0]}
+var examples = map[string]string{"oldest": podNames[0], "cost-aware": podNames[1]}
 
 // expected is the pod that must go: without a custom plugin the hog. Who goes first
 // with one is for the plugin to say, and ok is false.
