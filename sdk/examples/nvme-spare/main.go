@@ -1,14 +1,18 @@
 // Command nvme-spare is an evictd plugin with a signal of its own: how many
 // percent of an NVMe drive's spare blocks are left. A drive that runs out of them
-// turns read-only; with a threshold the pods that write most leave the node first.
+// turns read-only; with a threshold the pods that write most leave the node before.
 //
 //	evictionHard: {acme.example/nvme.spare: "10"}
 //	plugins:
 //	  nvme-spare:
-//	    config: {smartLog: /run/acme/nvme0.json, maxAge: 10m, device: "259:0"}
+//	    config: {smartLog: /run/acme/nvme0.json, device: "259:0"}
 //
-// The figure comes from a file that an agent of the node writes, since asking the
-// drive takes rights that a plugin need not have:
+// Spare blocks do not come back. Once below the threshold the node sheds a pod with
+// each new figure until only those are left that are never evicted, and its
+// condition keeps others away: what one wants of a node whose drive is to be changed.
+//
+// The figure comes from a file that an agent of the node writes each minute, since
+// asking the drive takes rights that a plugin need not have:
 //
 //	nvme smart-log -o json /dev/nvme0 > /run/acme/nvme0.tmp && mv /run/acme/nvme0.tmp /run/acme/nvme0.json
 //
@@ -77,8 +81,9 @@ type settings struct {
 type config struct {
 	// SmartLog is the file with the drive's SMART log, /run/acme/nvme0.json by default.
 	SmartLog string `json:"smartLog"`
-	// MaxAge is how old the file may be, as a Go duration, 10m by default. With an older one the
+	// MaxAge is how old the file may be, as a Go duration. With an older one the
 	// signal is unknown: the agent is gone, and nothing is to be done on its word.
+	// 2m by default; more does not help, since the host acts on no older figure.
 	MaxAge string `json:"maxAge"`
 	// Device is the drive's MAJOR:MINOR as lsblk prints it. What pods write to
 	// others does not wear it; without Device all drives count.
@@ -91,8 +96,8 @@ func (p *spare) configure(_ context.Context, node eviction.NodeFacts, c config) 
 	s := settings{fs: nodefs.FS{Root: node.RootDir}, smartLog: cmp.Or(c.SmartLog, "/run/acme/nvme0.json"), device: c.Device}
 	var err error
 	var errs []error // all at once, so that nobody has to come back
-	if s.maxAge, err = time.ParseDuration(cmp.Or(c.MaxAge, "10m")); err != nil || s.maxAge <= 0 {
-		errs = append(errs, fmt.Errorf("config: maxAge: %q, want a duration such as 10m", c.MaxAge))
+	if s.maxAge, err = time.ParseDuration(cmp.Or(c.MaxAge, "2m")); err != nil || s.maxAge <= 0 {
+		errs = append(errs, fmt.Errorf("config: maxAge: %q, want a duration such as 90s", c.MaxAge))
 	}
 	if c.Device != "" && !deviceNumber.MatchString(c.Device) {
 		errs = append(errs, fmt.Errorf("config: device: %q, want MAJOR:MINOR such as 259:0", c.Device))

@@ -75,8 +75,8 @@ func TestWithoutAFigureTheSignalIsUnknown(t *testing.T) {
 		want  string
 	}{
 		"the agent never ran":  {func(_ *testing.T, log string) error { return os.Remove(log) }, "no such file"},
-		"the agent has died":   {func(_ *testing.T, log string) error { return touch(log, -11*time.Minute) }, "old, more than 10m0s"},
-		"the clock was set":    {func(_ *testing.T, log string) error { return touch(log, 11*time.Minute) }, "more than 10m0s"},
+		"the agent has died":   {func(_ *testing.T, log string) error { return touch(log, -3*time.Minute) }, "old, more than 2m0s"},
+		"the clock was set":    {func(_ *testing.T, log string) error { return touch(log, 3*time.Minute) }, "more than 2m0s"},
 		"half a file":          {func(_ *testing.T, log string) error { return os.Truncate(log, 10) }, "parse"},
 		"an endless file":      {func(_ *testing.T, log string) error { return os.Truncate(log, 1<<40) }, "larger than"},
 		"a FIFO in its place":  {func(_ *testing.T, log string) error { return errors.Join(os.Remove(log), unix.Mkfifo(log, 0o644)) }, "no regular file"},
