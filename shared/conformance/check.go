@@ -1,0 +1,113 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// The deadlines that the host has for its calls.
+const (
+	describeTime  = 2 * time.Second
+	configureTime = 2 * time.Second
+	observeTime   = time.Second
+	measureTime   = 5 * time.Second
+	rankTime      = time.Second
+)
+
+// A check is one thing to find out about a plugin.
+type check struct {
+	name, rpc, input, expect string
+	// gate: without it, what comes after in the lane says nothing.
+	gate bool
+	// needs is what the plugin must offer for the check to apply.
+	needs eviction.Capability
+	// configurable: the plugin must take a configuration.
+	configurable bool
+	// process: there must be a process.
+	process bool
+	// limit is what the check may take, checkTime when zero.
+	limit time.Duration
+	// run returns what was seen instead of what was expected, nil if that was it.
+	run func(ctx context.Context, s *subject) error
+}
+
+// checkTime is the usual limit of a check: calls with the longest deadline fit.
+const checkTime = 6 * time.Second
+
+// notApplicable is returned by a check that says nothing of this plugin.
+type notApplicable string
+
+func (n notApplicable) Error() string { return string(n) }
+
+// noted is returned by a check that saw something to tell which breaks nothing.
+type noted string
+
+func (n noted) Error() string { return string(n) }
+
+// missing says why a check does not apply to a plugin, "" if it does.
+func (c *check) missing(s *subject) string {
+	if c.process && s.proc == nil {
+		return "a value has no process of its own"
+	}
+	if c.configurable && s.plugin.Configurer == nil {
+		return "it takes no configuration"
+	}
+	for _, one := range capabilities {
+		if c.needs.Has(one.is) && len(s.offering(one.is)) == 0 {
+			return "it does not offer to " + one.name
+		}
+	}
+	return ""
+}
+
+// within makes one call with a deadline of its own and tells an answer that came
+// late from one that is wrong.
+func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := call(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %s", limit)
+	}
+	return err
+}
+
+// answered passes over a refusal, which is an answer.
+func answered(err error) error {
+	if errors.Is(err, eviction.ErrRefused) {
+		return nil
+	}
+	return err
+}
+
+// refused wants a refusal with a text.
+func refused(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("it was accepted")
+	case !errors.Is(err, eviction.ErrRefused):
+		return err
+	case err.Error() == eviction.ErrRefused.Error()+": ":
+		return errors.New("it was refused without a text")
+	}
+	return nil
+}
+
+// all runs n calls at once and returns the first thing that went wrong.
+func all(n int, call func(i int) error) error {
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- call(i) }()
+	}
+	var first error
+	for range n {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

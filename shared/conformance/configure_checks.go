@@ -1,0 +1,165 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// strangeField is a field that no configuration has.
+const strangeField = "noSuchFieldInAnyConfiguration"
+
+func configureChecks() []check {
+	checks := []check{
+		{
+			name: "configure", rpc: "Configure", input: "the facts of the node, and the configuration given, if any", gate: true,
+			expect: fmt.Sprintf("it is accepted within %s", configureTime), run: configured,
+		},
+		{
+			name: "configure-again", rpc: "Configure", input: "the same once more",
+			expect: "it is accepted", run: func(ctx context.Context, s *subject) error { return s.configure(ctx) },
+		},
+		{
+			name: "configure-unknown-field", rpc: "Configure", input: `a config with the field "` + strangeField + `"`,
+			expect: "a refusal that names the field", run: configuredWithUnknownField,
+		},
+		{
+			name: "configure-not-json", rpc: "Configure", input: `configs that are no JSON object: {"a":  and  [1]  and  "text"`,
+			expect: "refusals", run: configuredWithRubbish,
+		},
+		{
+			name: "configure-keeps-former", rpc: "Configure", input: "calls before and after configs that were refused",
+			expect: "the former configuration is in force: the same signals are observed, the same ranking comes", run: configuredKeepsFormer,
+		},
+		{
+			name: "configure-newer-host", rpc: "Configure", input: "node facts and fields that do not exist yet",
+			expect: "they are ignored, it is accepted", run: configuredByNewer,
+		},
+		{
+			name: "configure-during-calls", rpc: "Configure", input: "the same configuration 10 times while other calls run",
+			expect: "all of them are answered", run: configuredDuringCalls,
+		},
+	}
+	for i := range checks {
+		checks[i].configurable = true
+	}
+	return checks
+}
+
+func configured(ctx context.Context, s *subject) error {
+	err := s.configure(ctx)
+	if errors.Is(err, eviction.ErrRefused) && len(s.options.Config) == 0 {
+		return fmt.Errorf("%w (without any config; if it needs one, give it: --config FILE)", err)
+	}
+	return err
+}
+
+// configureWith sends a config that is to be refused.
+func (s *subject) configureWith(ctx context.Context, config []byte) error {
+	return within(ctx, configureTime, func(ctx context.Context) error {
+		return s.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: s.node, Config: config})
+	})
+}
+
+func (s *subject) strangeConfig() ([]byte, error) {
+	config := map[string]json.RawMessage{}
+	if len(s.options.Config) > 0 {
+		if err := json.Unmarshal(s.options.Config, &config); err != nil {
+			return nil, fmt.Errorf("the config given: %w", err)
+		}
+	}
+	config[strangeField] = json.RawMessage("1")
+	return json.Marshal(config)
+}
+
+func configuredWithUnknownField(ctx context.Context, s *subject) error {
+	config, err := s.strangeConfig()
+	if err != nil {
+		return err
+	}
+	err = s.configureWith(ctx, config)
+	if bad := refused(err); bad != nil {
+		return bad
+	}
+	if !strings.Contains(err.Error(), strangeField) {
+		return fmt.Errorf("the refusal does not name it: %w", err)
+	}
+	return nil
+}
+
+func configuredWithRubbish(ctx context.Context, s *subject) error {
+	for _, config := range []string{`{"a":`, `[1]`, `"text"`} {
+		if err := refused(s.configureWith(ctx, []byte(config))); err != nil {
+			return fmt.Errorf("%s: %w", config, err)
+		}
+	}
+	return nil
+}
+
+func configuredKeepsFormer(ctx context.Context, s *subject) error {
+	before, err := s.behavior(ctx)
+	if err != nil {
+		return noted("nothing to compare: " + err.Error())
+	}
+	config, err := s.strangeConfig()
+	if err != nil {
+		return err
+	}
+	for _, bad := range [][]byte{config, []byte(`{"a":`)} {
+		_ = s.configureWith(ctx, bad) // judged by the checks above
+	}
+	after, err := s.behavior(ctx)
+	if err != nil {
+		return fmt.Errorf("it does not work any more: %w", err)
+	}
+	if before != after {
+		return fmt.Errorf("before: %s; after: %s", before, after)
+	}
+	return nil
+}
+
+// behavior is what calls say that should not depend on time.
+func (s *subject) behavior(ctx context.Context) (string, error) {
+	var b strings.Builder
+	if signals := s.offering(eviction.CanObserve); len(signals) > 0 {
+		reply, err := s.observe(ctx, eviction.ViewBefore, signals...)
+		if err != nil {
+			return "", fmt.Errorf("observe: %w", err)
+		}
+		for _, o := range reply.Observations {
+			fmt.Fprintf(&b, "%s state %d; ", o.Signal, o.State)
+		}
+	}
+	if signals := s.offering(eviction.CanRank); len(signals) > 0 {
+		order, err := s.rank(ctx, rankRequest(signals[0], s.candidates(12)))
+		if err != nil {
+			return "", fmt.Errorf("rank: %w", err)
+		}
+		fmt.Fprintf(&b, "ranking %s", order)
+	}
+	return b.String(), nil
+}
+
+func configuredByNewer(ctx context.Context, s *subject) error {
+	facts := message{}.text(1, s.node.NodeName).text(2, s.node.RootDir).text(3, s.node.CgroupRoot).text(4, s.node.CgroupDriver).
+		text(5, s.node.KubeletRootDir).text(6, s.node.PodLogsDir).text(7, s.node.RuntimeEndpoint).text(8, s.node.ImageEndpoint).
+		text(9, s.node.SummarySocket).newer()
+	return within(ctx, configureTime, func(ctx context.Context) error {
+		_, err := s.call(ctx, "Configure", message{}.bytes(1, facts).bytes(2, s.options.Config).newer())
+		return err
+	})
+}
+
+func configuredDuringCalls(ctx context.Context, s *subject) error {
+	return all(20, func(i int) error {
+		if i%2 == 0 {
+			return s.configure(ctx)
+		}
+		_, err := s.behavior(ctx)
+		return answered(err)
+	})
+}

@@ -1,0 +1,148 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func describeChecks() []check {
+	return []check{
+		{
+			name: "describe", rpc: "Describe", input: `host version "` + hostVersion + `"`, gate: true,
+			expect: fmt.Sprintf("within %s a name, capabilities and signals that keep the contract", describeTime), run: described,
+		},
+		{
+			name: "describe-again", rpc: "Describe", input: "the same request three times",
+			expect: "the same answer", run: describedAgain,
+		},
+		{
+			name: "describe-older-host", rpc: "Describe", input: "an empty message: a host without version and features",
+			expect: "the same answer, or a refusal with a text", run: describedToOlder,
+		},
+		{
+			name: "describe-newer-host", rpc: "Describe", input: "features and fields that do not exist yet",
+			expect: "the same answer", run: describedToNewer,
+		},
+		{
+			name: "absent-calls", rpc: "(all)", input: "empty messages to the calls that it does not offer",
+			expect: "UNIMPLEMENTED", run: absentCalls,
+		},
+	}
+}
+
+func described(ctx context.Context, s *subject) error {
+	var reply []byte
+	err := within(ctx, describeTime, func(ctx context.Context) (err error) {
+		reply, err = s.call(ctx, "Describe", message{}.text(1, hostVersion))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	got, err := fields(reply)
+	if err != nil {
+		return err
+	}
+	for _, f := range got {
+		switch {
+		case f.num == 3 && f.bytes == nil && f.value == 0, f.num == 3 && bytes.IndexByte(f.bytes, 0) >= 0:
+			return errors.New("capabilities has CAPABILITY_UNSPECIFIED, which is never sent")
+		case f.num == 6 && bytes.Contains(f.bytes, []byte{2<<3 | 0, 0}) && unspecifiedCapability(f.bytes):
+			return errors.New("a signal's capabilities have CAPABILITY_UNSPECIFIED, which is never sent")
+		}
+	}
+	return s.describe(ctx)
+}
+
+func unspecifiedCapability(spec []byte) bool {
+	got, _ := fields(spec) // decoded by Describe
+	for _, f := range got {
+		if f.num == 2 && (f.bytes == nil && f.value == 0 || bytes.IndexByte(f.bytes, 0) >= 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func describedAgain(ctx context.Context, s *subject) error {
+	first := s.plugin
+	for range 3 {
+		if err := s.describe(ctx); err != nil {
+			return err
+		}
+		if err := sameDescription(&first, &s.plugin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameDescription compares all that is not a call.
+func sameDescription(a, b *eviction.Plugin) error {
+	was, is := *a, *b
+	for _, p := range []*eviction.Plugin{&was, &is} {
+		p.Configurer, p.Observer, p.Measurer, p.Watcher, p.Ranker, p.Reclaimer = nil, nil, nil, nil, nil, nil
+	}
+	if a.Capabilities() != b.Capabilities() || (a.Configurer == nil) != (b.Configurer == nil) || !reflect.DeepEqual(was, is) {
+		return fmt.Errorf("first %+v, then %+v", was, is)
+	}
+	return nil
+}
+
+func describedToOlder(ctx context.Context, s *subject) error {
+	was := s.plugin
+	return within(ctx, describeTime, func(ctx context.Context) error {
+		is, err := s.client.Describe(ctx, eviction.Host{})
+		if err != nil {
+			if err := refused(err); err != nil {
+				return err
+			}
+			return noted(err.Error())
+		}
+		return sameDescription(&was, &is)
+	})
+}
+
+func describedToNewer(ctx context.Context, s *subject) error {
+	was, err := s.call(ctx, "Describe", message{}.text(1, hostVersion))
+	if err != nil {
+		return err
+	}
+	is, err := s.call(ctx, "Describe", message{}.text(1, hostVersion).text(2, "conformance.example/feature").newer())
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(was, is) {
+		return fmt.Errorf("first %q, then %q", was, is)
+	}
+	return nil
+}
+
+// absentCalls makes the calls that the plugin says it does not have.
+func absentCalls(ctx context.Context, s *subject) error {
+	var bad []string
+	for rpc, offered := range s.calls() {
+		if offered {
+			continue
+		}
+		if err := s.poke(ctx, rpc, nil); !errors.Is(err, errUnimplemented) {
+			bad = append(bad, fmt.Sprintf("%s: %v", rpc, err))
+		}
+	}
+	return asError(bad)
+}
+
+// calls lists the calls of the service but Describe, and whether each is
+// offered.
+func (s *subject) calls() map[string]bool {
+	p := &s.plugin
+	return map[string]bool{
+		"Configure": p.Configurer != nil, "Observe": p.Observer != nil, "Measure": p.Measurer != nil,
+		"Watch": p.Watcher != nil, "Rank": p.Ranker != nil, "Reclaim": p.Reclaimer != nil,
+	}
+}

@@ -1,0 +1,147 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/evictd/evictd/shared/wire"
+)
+
+// garbageChecks send what no host sends. A call that ends with an error is all
+// that is asked for, and a process that lives on.
+func garbageChecks() []check {
+	var checks []check
+	for _, rpc := range []string{"Describe", "Configure", "Observe", "Measure", "Watch", "Rank", "Reclaim"} {
+		checks = append(checks, check{
+			name: "garbage-" + lower(rpc), rpc: rpc, input: "bytes that are no message: cut off, random, not UTF-8 where text is",
+			expect: "an error, and the next call is answered",
+			run:    func(ctx context.Context, s *subject) error { return s.garbage(ctx, rpc) },
+		})
+	}
+	return append(checks,
+		check{
+			name: "empty-messages", rpc: "(all)", input: "a message without any field",
+			expect: "an answer or a refusal", run: emptyMessages,
+		},
+		check{
+			name: "large-message", rpc: "Describe", input: "a message of 7 MiB, which is below the limit of 8",
+			expect: "an answer", run: largeMessage,
+		},
+		check{
+			name: "oversized-message", rpc: "(all)", input: "messages of more than 8 MiB",
+			expect: "an error, and the next call is answered", run: oversizedMessage,
+		},
+	)
+}
+
+func lower(rpc string) string { return string(bytes.ToLower([]byte(rpc))) }
+
+// destructive: an answer to it may have freed something.
+func (s *subject) destructive(rpc string) bool { return rpc == "Reclaim" && !s.options.Reclaim }
+
+// poke makes any call with raw bytes. A stream that stays open is an answer.
+func (s *subject) poke(ctx context.Context, rpc string, in message) error {
+	const patience = 200 * time.Millisecond
+	switch rpc {
+	case "Measure", "Reclaim":
+		return rpcError(ctx, stream(ctx, s.cc, service+rpc, in, func([]byte) {}))
+	case "Watch":
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		err := rpcError(ctx, stream(ctx, s.cc, service+rpc, in, func([]byte) {}))
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was open until we ended it
+		}
+		return err
+	default:
+		_, err := s.call(ctx, rpc, in)
+		return err
+	}
+}
+
+// offered reports whether a call applies to the plugin.
+func (s *subject) offered(rpc string) bool { return rpc == "Describe" || s.calls()[rpc] }
+
+func (s *subject) garbage(ctx context.Context, rpc string) error {
+	if !s.offered(rpc) {
+		return notApplicable("it does not offer the call")
+	}
+	notUTF8 := message{}.bytes(textField(rpc), []byte("\xff\xfe"))
+	for what, in := range map[string]message{
+		"a field without its value":     {0x0a},
+		"a length beyond the end":       {0x0a, 0xff, 0xff, 0x01, 'x'},
+		"a number that does not end":    bytes.Repeat([]byte{0xff}, 40),
+		"a field with the number 0":     {0x00, 0x01},
+		"a text that is not UTF-8":      notUTF8,
+		"half of a message, then zeros": append(message{}.text(1, "x"), make([]byte, 64)...),
+	} {
+		err := within(ctx, describeTime, func(ctx context.Context) error { return s.poke(ctx, rpc, in) })
+		switch {
+		case err == nil && rpc == "Watch":
+			return fmt.Errorf("%s (%x): the stream was opened", what, clipped(in))
+		case err == nil:
+			return fmt.Errorf("%s (%x): an answer as if it were a message", what, clipped(in))
+		case errors.Is(err, context.DeadlineExceeded), s.proc != nil && s.proc.ended(0):
+			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
+		}
+	}
+	return s.describe(ctx)
+}
+
+// textField is the number of a text in the request of a call.
+func textField(rpc string) protowire.Number {
+	switch rpc {
+	case "Observe":
+		return 3
+	case "Measure":
+		return 4
+	case "Rank", "Reclaim":
+		return 2
+	default: // in Configure and Watch it is in a message inside, where it fails to be one
+		return 1
+	}
+}
+
+func clipped(in []byte) []byte { return in[:min(len(in), 16)] }
+
+func emptyMessages(ctx context.Context, s *subject) error {
+	for _, rpc := range []string{"Describe", "Observe", "Measure", "Watch", "Rank", "Reclaim", "Configure"} {
+		if !s.offered(rpc) || s.destructive(rpc) {
+			continue
+		}
+		err := within(ctx, measureTime, func(ctx context.Context) error { return s.poke(ctx, rpc, nil) })
+		if err := answered(err); err != nil {
+			return fmt.Errorf("%s: %w", rpc, err)
+		}
+	}
+	return s.configure(ctx)
+}
+
+func largeMessage(ctx context.Context, s *subject) error {
+	_, err := s.call(ctx, "Describe", message{}.text(1, hostVersion).bytes(1000, make([]byte, 7<<20)))
+	return err
+}
+
+func oversizedMessage(ctx context.Context, s *subject) error {
+	in := message{}.bytes(1000, make([]byte, wire.MaxMessageBytes+1))
+	for _, rpc := range []string{"Describe", "Observe", "Measure", "Rank"} {
+		if !s.offered(rpc) {
+			continue
+		}
+		err := s.poke(ctx, rpc, in)
+		if err == nil {
+			return noted(rpc + " took it")
+		}
+		if s.proc != nil && s.proc.ended(0) || status.Code(err) == codes.Unavailable {
+			return fmt.Errorf("%s: %w", rpc, err)
+		}
+	}
+	return s.describe(ctx)
+}

@@ -1,0 +1,119 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A lane is checks that run one after the other on a process of their own, so
+// that a plugin that crashes or leaks does so where it can be seen.
+type lane struct {
+	name   string
+	checks []check
+}
+
+// A track is a lane under way.
+type track struct {
+	lane
+	options *Options
+	open    func(context.Context) (*subject, error)
+	subject *subject
+
+	results []Check
+	growth  []growth
+	printed []string
+	// blocked is why the rest says nothing.
+	blocked string
+}
+
+// run makes all checks of the lane. It leaves the subject open.
+func (t *track) run(ctx context.Context) {
+	for i := range t.checks {
+		c := &t.checks[i]
+		result := Check{Name: c.name, RPC: c.rpc, Input: c.input, Expected: c.expect}
+		begin := time.Now()
+		result.Result, result.Seen = t.one(ctx, c)
+		result.Took = time.Since(begin)
+		if c.gate && result.Result == Failed {
+			t.blocked = "not run after " + c.name + " failed"
+		}
+		t.results = append(t.results, result)
+	}
+}
+
+func (t *track) one(ctx context.Context, c *check) (Result, string) {
+	switch {
+	case t.options.skips(c.name):
+		return Skipped, "left out by option"
+	case t.blocked != "":
+		return Skipped, t.blocked
+	case ctx.Err() != nil:
+		return Failed, fmt.Sprintf("not run: %v", context.Cause(ctx))
+	}
+	if t.subject == nil {
+		s, err := t.open(ctx)
+		if err != nil {
+			t.blocked = "not run after " + c.name + " failed"
+			return Failed, err.Error()
+		}
+		t.subject = s
+	}
+	if why := c.missing(t.subject); why != "" {
+		return Skipped, why
+	}
+	limit := c.limit
+	if limit == 0 {
+		limit = checkTime
+	}
+	err := within(ctx, limit, func(ctx context.Context) error { return c.run(ctx, t.subject) })
+	if end := t.subject.crash(err); end != "" {
+		t.close()
+		return Failed, strings.TrimPrefix(fmt.Sprintf("%v; %s", err, end), "<nil>; ")
+	}
+	if t.subject.proc != nil && t.subject.before.descriptors == 0 {
+		t.subject.before = t.subject.proc.usage() // it is warm now
+	}
+	return verdict(err)
+}
+
+func verdict(err error) (Result, string) {
+	if err == nil {
+		return Passed, ""
+	}
+	if n, ok := errors.AsType[notApplicable](err); ok {
+		return Skipped, string(n)
+	}
+	if n, ok := errors.AsType[noted](err); ok {
+		return Note, string(n)
+	}
+	return Failed, err.Error()
+}
+
+// close ends the subject and keeps what it leaves to look at.
+func (t *track) close() {
+	s := t.subject
+	if s == nil {
+		return
+	}
+	t.subject = nil
+	if g, ok := s.grown(t.name); ok {
+		t.growth = append(t.growth, g)
+	}
+	s.end()
+	if s.proc != nil {
+		t.printed = append(t.printed, s.proc.printed()...)
+	}
+}
+
+// skipAll is the lane when it cannot be run.
+func (l *lane) skipAll(why string) []Check {
+	out := make([]Check, 0, len(l.checks))
+	for i := range l.checks {
+		c := &l.checks[i]
+		out = append(out, Check{Name: c.name, RPC: c.rpc, Input: c.input, Expected: c.expect, Result: Skipped, Seen: why})
+	}
+	return out
+}

@@ -1,0 +1,326 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// future is how far a sample's time may be ahead: clocks are read at different
+	// moments.
+	future = 2 * time.Second
+	// past is how old a sample may be; more is a wrong unit or a cache.
+	past = time.Minute
+	// coarse is the longest tick of a clock that stamps samples.
+	coarse = 1500 * time.Millisecond
+	// nobodysSignal is a signal that no plugin serves.
+	nobodysSignal eviction.Signal = "conformance.example/nobodys"
+)
+
+func observeChecks() []check {
+	checks := []check{
+		{
+			name: "observe", rpc: "Observe", input: "all signals that are offered for it", gate: true,
+			expect: fmt.Sprintf("within %s each signal once, as observed or absent", observeTime), run: observed,
+		},
+		{
+			name: "observe-only-asked", rpc: "Observe", input: "one signal at a time, and none",
+			expect: "nothing that was not asked for", run: observedOnlyAsked,
+		},
+		{
+			name: "observe-bounds", rpc: "Observe", input: "all signals that are offered for it",
+			expect: "capacity at least 0, available at most capacity", run: observedWithinBounds,
+		},
+		{
+			name: "observe-time", rpc: "Observe", input: "all signals that are offered for it",
+			expect: fmt.Sprintf("no time, or a time at most %s ahead and %s old", future, past), run: observedInTime,
+		},
+		{
+			name: "observe-fresh", rpc: "Observe", input: "the same request again and again",
+			expect: "later times, where there are times: a figure is never cached", run: observedFresh,
+		},
+		{
+			name: "observe-after-reclaim", rpc: "Observe", input: "view AFTER_RECLAIM, and a view that does not exist yet",
+			expect: "the same signals as before", run: observedInEachView,
+		},
+		{
+			name: "observe-layout", rpc: "Observe", input: "all signals that are offered for it",
+			expect: "a layout from the plugin that owns it, none from others", run: observedLayout,
+		},
+		{
+			name: "observe-unknown-signal", rpc: "Observe", input: `the signal "` + string(nobodysSignal) + `"`,
+			expect: "no figure for it", run: observedNobodys,
+		},
+		{
+			name: "observe-many-signals", rpc: "Observe", input: "20000 signals that it does not have",
+			expect: "an answer without figures, or a refusal", run: observedMany,
+		},
+		{
+			name: "observe-parallel", rpc: "Observe", input: "50 calls at once",
+			expect: "each one is answered in full", run: observedInParallel,
+		},
+		{
+			name: "observe-cancelled", rpc: "Observe", input: "30 calls that end before their answer, then one more",
+			expect: "an answer to the last one", run: observedAfterCancelled,
+		},
+	}
+	for i := range checks {
+		checks[i].needs = eviction.CanObserve
+	}
+	return checks
+}
+
+func (s *subject) observe(ctx context.Context, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
+	var reply eviction.ObserveReply
+	err := within(ctx, observeTime, func(ctx context.Context) (err error) {
+		reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: 1, View: view, Signals: signals})
+		return err
+	})
+	return reply, err
+}
+
+func (s *subject) observeAll(ctx context.Context) ([]eviction.Observation, error) {
+	reply, err := s.observe(ctx, eviction.ViewBefore, s.offering(eviction.CanObserve)...)
+	return reply.Observations, err
+}
+
+func observed(ctx context.Context, s *subject) error {
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	signals := s.offering(eviction.CanObserve)
+	if err := eachOnce(signals, list); err != nil {
+		return err
+	}
+	var unknown []string
+	for _, o := range list {
+		if o.State == eviction.Unknown && slices.Contains(signals, o.Signal) {
+			unknown = append(unknown, fmt.Sprintf("%s is unknown: %s", o.Signal, o.Err))
+		}
+	}
+	switch {
+	case len(unknown) == len(signals):
+		return asError(unknown)
+	case len(unknown) > 0:
+		return noted(lines(unknown))
+	}
+	return nil
+}
+
+// eachOnce wants one observation of each signal. Others are left to
+// observe-only-asked.
+func eachOnce(signals []eviction.Signal, list []eviction.Observation) error {
+	for _, signal := range signals {
+		n := 0
+		for _, o := range list {
+			if o.Signal == signal {
+				n++
+			}
+		}
+		if n != 1 {
+			return fmt.Errorf("%s is answered %d times", signal, n)
+		}
+	}
+	return nil
+}
+
+func observedOnlyAsked(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanObserve)
+	for _, asked := range append([][]eviction.Signal{{}, signals}, oneByOne(signals)...) {
+		reply, err := s.observe(ctx, eviction.ViewBefore, asked...)
+		if err := answered(err); err != nil {
+			return fmt.Errorf("asked for %q: %w", asked, err)
+		}
+		for _, o := range reply.Observations {
+			if !slices.Contains(asked, o.Signal) {
+				return fmt.Errorf("asked for %q, got %q", asked, o.Signal)
+			}
+		}
+	}
+	return nil
+}
+
+func oneByOne(signals []eviction.Signal) [][]eviction.Signal {
+	var out [][]eviction.Signal
+	for _, s := range signals {
+		out = append(out, []eviction.Signal{s})
+	}
+	return out
+}
+
+func observedWithinBounds(ctx context.Context, s *subject) error {
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	var bad []string
+	for _, o := range list {
+		if o.State == eviction.Observed && (o.Capacity < 0 || o.Available > o.Capacity) {
+			bad = append(bad, fmt.Sprintf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity))
+		}
+	}
+	return asError(bad)
+}
+
+func observedInTime(ctx context.Context, s *subject) error {
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var bad []string
+	for _, o := range list {
+		if o.State != eviction.Observed || o.Time.IsZero() {
+			continue
+		}
+		if age := now.Sub(o.Time); age < -future || age > past {
+			bad = append(bad, fmt.Sprintf("%s: time %s, it is %s", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano)))
+		}
+	}
+	return asError(bad)
+}
+
+// observedFresh waits for each signal to have a later time than at first.
+func observedFresh(ctx context.Context, s *subject) error {
+	first, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		list, err := s.observeAll(ctx)
+		if err != nil {
+			return err
+		}
+		stale := notLater(first, list)
+		if len(stale) == 0 {
+			return nil
+		}
+		if time.Since(begin) > coarse || ctx.Err() != nil {
+			return asError(stale)
+		}
+	}
+}
+
+func notLater(first, now []eviction.Observation) []string {
+	var stale []string
+	for _, was := range first {
+		for _, is := range now {
+			if is.Signal != was.Signal || is.State != eviction.Observed || was.State != eviction.Observed {
+				continue
+			}
+			if !was.Time.IsZero() && !is.Time.After(was.Time) || was.BootNanos != 0 && is.BootNanos <= was.BootNanos {
+				stale = append(stale, fmt.Sprintf("%s: time %s and then %s, boot time %d and then %d ns",
+					is.Signal, was.Time.Format(time.RFC3339Nano), is.Time.Format(time.RFC3339Nano), was.BootNanos, is.BootNanos))
+			}
+		}
+	}
+	return stale
+}
+
+func observedInEachView(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanObserve)
+	reply, err := s.observe(ctx, eviction.ViewAfterReclaim, signals...)
+	if err != nil {
+		return err
+	}
+	if err := eachOnce(signals, reply.Observations); err != nil {
+		return fmt.Errorf("view AFTER_RECLAIM: %w", err)
+	}
+	request := message{}.number(1, 1).number(2, 99).newer()
+	for _, signal := range signals {
+		request = request.text(3, string(signal))
+	}
+	err = within(ctx, observeTime, func(ctx context.Context) error {
+		_, err := s.call(ctx, "Observe", request)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("view 99 and fields that do not exist yet: %w", err)
+	}
+	return nil
+}
+
+func observedLayout(ctx context.Context, s *subject) error {
+	reply, err := s.observe(ctx, eviction.ViewBefore, s.offering(eviction.CanObserve)...)
+	switch {
+	case err != nil:
+		return err
+	case s.plugin.OwnsLayout && reply.Layout == nil:
+		return errors.New("it owns the layout and reports none")
+	case !s.plugin.OwnsLayout && reply.Layout != nil:
+		return errors.New("it does not own the layout and reports one")
+	}
+	return nil
+}
+
+func observedNobodys(ctx context.Context, s *subject) error {
+	return s.observeNobodys(ctx, []eviction.Signal{nobodysSignal})
+}
+
+func observedMany(ctx context.Context, s *subject) error {
+	many := make([]eviction.Signal, 20_000)
+	for i := range many {
+		many[i] = eviction.Signal(fmt.Sprintf("%s.%d", nobodysSignal, i))
+	}
+	return s.observeNobodys(ctx, many)
+}
+
+func (s *subject) observeNobodys(ctx context.Context, signals []eviction.Signal) error {
+	reply, err := s.observe(ctx, eviction.ViewBefore, signals...)
+	if err := answered(err); err != nil {
+		return err
+	}
+	for _, o := range reply.Observations {
+		if o.State == eviction.Observed && strings.HasPrefix(string(o.Signal), string(nobodysSignal)) {
+			return fmt.Errorf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity)
+		}
+	}
+	return nil
+}
+
+func observedInParallel(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanObserve)
+	return all(50, func(int) error {
+		var reply eviction.ObserveReply
+		// They wait for each other, so none has to be done in its own time.
+		err := within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
+			reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: signals})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return eachOnce(signals, reply.Observations)
+	})
+}
+
+func observedAfterCancelled(ctx context.Context, s *subject) error {
+	_ = all(30, func(int) error {
+		return shortly(ctx, func(ctx context.Context) error {
+			_, err := s.observeAll(ctx)
+			return err
+		})
+	})
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	return eachOnce(s.offering(eviction.CanObserve), list)
+}
+
+// shortly makes a call that is given up within two milliseconds.
+func shortly(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, rand.N(2*time.Millisecond))
+	defer cancel()
+	return call(ctx)
+}

@@ -1,0 +1,64 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// DefaultTimeout is what a whole run may take.
+const DefaultTimeout = 30 * time.Second
+
+// Options say how to check. The zero Options check all that does no harm.
+type Options struct {
+	// Config is the plugin's configuration as JSON; empty for none.
+	Config []byte
+	// Node is what the plugin is told of the node. Nil is this machine.
+	Node *eviction.NodeFacts
+	// Reclaim also runs the plugin's reclaim steps, which free what they free on
+	// this machine.
+	Reclaim bool
+	// NoTLS talks without certificates, as the host does with autoMTLS: false.
+	NoTLS bool
+	// Timeout limits the whole run, DefaultTimeout when zero.
+	Timeout time.Duration
+	// Skip are names of checks not to run.
+	Skip []string
+	// Environment has variables for the process beyond those of the host.
+	Environment []string
+}
+
+func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name) }
+
+// thisNode describes this machine. What a node has and this machine may not is
+// in dir.
+func thisNode(dir string) eviction.NodeFacts {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "localhost"
+	}
+	node := eviction.NodeFacts{
+		NodeName: name, RootDir: "/", CgroupRoot: "/", CgroupDriver: "cgroupfs",
+		KubeletRootDir: orMade("/var/lib/kubelet", filepath.Join(dir, "kubelet")),
+		PodLogsDir:     orMade("/var/log/pods", filepath.Join(dir, "logs")),
+	}
+	for _, socket := range []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock"} {
+		if writable(socket) {
+			node.RuntimeEndpoint, node.ImageEndpoint = "unix://"+socket, "unix://"+socket
+			break
+		}
+	}
+	return node
+}
+
+// orMade returns path if it is there for us, else makes other.
+func orMade(path, other string) string {
+	if _, err := os.ReadDir(path); err == nil {
+		return path
+	}
+	_ = os.MkdirAll(other, 0o700) // without it the plugin says what it misses
+	return other
+}

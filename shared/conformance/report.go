@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Result is how a check ended.
+type Result string
+
+// The results. A Note is something that an author should know and that breaks
+// nothing.
+const (
+	Passed  Result = "ok"
+	Failed  Result = "FAIL"
+	Skipped Result = "skipped"
+	Note    Result = "note"
+)
+
+// A Check is one thing that the contract asks of a plugin, and what was seen.
+type Check struct {
+	// Name is unique and stays the same from version to version.
+	Name string `json:"name"`
+	// RPC is the call that is checked, or the part of the life of the process.
+	RPC string `json:"rpc"`
+	// Input says what the plugin was given, Expected what the contract asks for.
+	Input    string `json:"input"`
+	Expected string `json:"expected"`
+	Result   Result `json:"result"`
+	// Seen is what happened instead, or why the check was skipped.
+	Seen string `json:"seen,omitempty"`
+	// Took is how long it took.
+	Took time.Duration `json:"tookNanos"`
+}
+
+// String is what an author needs to find the fault.
+func (c *Check) String() string {
+	if c.Result == Passed {
+		return fmt.Sprintf("%s: %s", c.Name, c.Result)
+	}
+	return fmt.Sprintf("%s: %s\n  call:     %s\n  input:    %s\n  expected: %s\n  seen:     %s", c.Name, c.Result, c.RPC, c.Input, c.Expected, c.Seen)
+}
+
+// A Description is what a plugin says of itself.
+type Description struct {
+	Name         string              `json:"name"`
+	Version      string              `json:"version"`
+	Configurable bool                `json:"configurable"`
+	OwnsLayout   bool                `json:"ownsLayout"`
+	Signals      []SignalDescription `json:"signals"`
+}
+
+// A SignalDescription is what is offered for a signal.
+type SignalDescription struct {
+	Signal eviction.Signal `json:"signal"`
+	Offers []string        `json:"offers"`
+	// Steps are the names of the reclaim steps.
+	Steps []string `json:"steps,omitempty"`
+}
+
+// A Report is the outcome of all checks.
+type Report struct {
+	// Plugin is nil when the plugin could not be asked what it is.
+	Plugin *Description  `json:"plugin"`
+	Checks []Check       `json:"checks"`
+	Took   time.Duration `json:"tookNanos"`
+}
+
+// Count returns how many checks ended so.
+func (r *Report) Count(result Result) int {
+	n := 0
+	for i := range r.Checks {
+		if r.Checks[i].Result == result {
+			n++
+		}
+	}
+	return n
+}
+
+// OK reports whether no check failed.
+func (r *Report) OK() bool { return r.Count(Failed) == 0 }
+
+var capabilities = []struct {
+	is   eviction.Capability
+	name string
+}{
+	{eviction.CanObserve, "observe"},
+	{eviction.CanMeasure, "measure"},
+	{eviction.CanWatch, "watch"},
+	{eviction.CanRank, "rank"},
+	{eviction.CanReclaim, "reclaim"},
+}
+
+func describe(p *eviction.Plugin) *Description {
+	d := &Description{Name: p.Name, Version: p.Version, Configurable: p.Configurer != nil, OwnsLayout: p.OwnsLayout}
+	for _, s := range p.Signals {
+		one := SignalDescription{Signal: s.Signal}
+		offers := p.For(s.Signal)
+		for _, c := range capabilities {
+			if offers.Has(c.is) {
+				one.Offers = append(one.Offers, c.name)
+			}
+		}
+		for _, step := range s.ReclaimSteps {
+			one.Steps = append(one.Steps, step.Name)
+		}
+		d.Signals = append(d.Signals, one)
+	}
+	return d
+}

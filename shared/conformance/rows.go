@@ -1,0 +1,69 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// epoch is when the made-up pods started.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// pods makes up n pods, which this machine does not have. They differ in all that
+// a ranking may look at.
+func (s *subject) pods(n int) []eviction.Pod {
+	classes := [...]eviction.QoSClass{eviction.BestEffort, eviction.Burstable, eviction.Guaranteed}
+	owners := [...]string{"ReplicaSet", "", "DaemonSet", "Job"}
+	pods := make([]eviction.Pod, n)
+	for i := range pods {
+		p := &pods[i]
+		*p = eviction.Pod{
+			UID:       fmt.Sprintf("c0f0aaaa-0000-4000-8000-%012d", i),
+			Namespace: "conformance", Name: fmt.Sprintf("pod-%d", i),
+			Priority: int32(i*7919%13) * 100, QoSClass: classes[i%len(classes)], OwnerKind: owners[i%len(owners)],
+			StartTime:                    epoch.Add(time.Duration(i*7907%1009) * time.Minute),
+			MemoryRequestBytes:           int64(i*6101%97) << 20,
+			EphemeralStorageRequestBytes: int64(i*6007%89) << 20,
+			Volumes:                      []eviction.Volume{{Name: "scratch", Kind: "emptyDir", CountsForRanking: true}},
+			Containers:                   []eviction.Container{{Name: "main", ID: fmt.Sprintf("%064x", i+1)}},
+			Labels:                       map[string]string{}, Annotations: map[string]string{},
+		}
+		for k, key := range s.plugin.WantLabels {
+			p.Labels[key] = fmt.Sprint((i*31 + k) % 17)
+		}
+		for k, key := range s.plugin.WantAnnotations {
+			p.Annotations[key] = fmt.Sprint((i*37 + k) % 19)
+		}
+	}
+	return pods
+}
+
+// candidates makes up n pods with figures for every signal.
+func (s *subject) candidates(n int) []eviction.Candidate {
+	out := make([]eviction.Candidate, n)
+	for i, pod := range s.pods(n) {
+		used := int64(i*5003%211)<<20 + 1
+		m := eviction.Measurement{
+			UID: pod.UID, State: eviction.Measured, Time: epoch.Add(24 * time.Hour),
+			WorkingSetBytes: eviction.Some(used), Processes: eviction.Some(int64(i%23) + 1), EphemeralStorageUsedBytes: eviction.Some(used),
+		}
+		for _, spec := range s.plugin.Signals {
+			m.Usage = append(m.Usage, eviction.SignalUsage{Signal: spec.Signal, Value: used})
+		}
+		out[i] = eviction.Candidate{Pod: pod, Measurement: m}
+	}
+	return out
+}
+
+// rankRequest is a request as in a pass under memory pressure.
+func rankRequest(signal eviction.Signal, candidates []eviction.Candidate) eviction.RankRequest {
+	unit := eviction.UnitBytes
+	if d, ok := eviction.Builtin(signal); ok {
+		unit = d.Unit
+	}
+	return eviction.RankRequest{
+		Pass: 1, Signal: signal, Unit: unit, Threshold: eviction.Threshold{Amount: 100 << 20},
+		Available: 60 << 20, Capacity: 8 << 30, Shortfall: 40 << 20, Hard: true, Candidates: candidates,
+	}
+}

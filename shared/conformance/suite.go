@@ -1,0 +1,207 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// maxDir leaves room for a name in the 107 bytes that a socket's path may have.
+const maxDir = 60
+
+// errOutOfTime is what checks that were not reached have seen.
+var errOutOfTime = errors.New("the time of the whole run was over before it")
+
+// Binary checks an executable file. The error is about what keeps the checks from
+// being made at all; what is wrong with the plugin is in the report.
+func Binary(ctx context.Context, path string, o Options) (Report, error) {
+	path, err := executable(path)
+	if err != nil {
+		return Report{}, err
+	}
+	return prepared(ctx, o, func(ctx context.Context, r *run) {
+		r.from = &origin{path: path, options: &r.options, node: r.node, dir: r.dir}
+		defer r.from.killAll()
+		r.open = func(ctx context.Context) (*subject, error) { return r.from.open(ctx, !r.options.NoTLS) }
+		if r.start(ctx) {
+			r.calls(ctx)
+		}
+		r.process(ctx)
+	})
+}
+
+// Value checks a plugin that is served in this process. It does what Binary does
+// but for what concerns the process. A method that panics fails its check.
+func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {
+	return prepared(ctx, o, func(ctx context.Context, r *run) {
+		v, err := serveValue(p, filepath.Join(r.dir, "s"))
+		if err != nil {
+			r.checks = append(r.checks, Check{
+				Name: "start", RPC: "(serve)", Input: "the value", Expected: "it can be served", Result: Failed, Seen: err.Error(),
+			})
+			return
+		}
+		defer v.stop()
+		r.open = func(ctx context.Context) (*subject, error) { return v.subject(ctx, r) }
+		r.calls(ctx)
+	})
+}
+
+// A run is all checks of one plugin under way.
+type run struct {
+	options Options
+	node    eviction.NodeFacts
+	dir     string
+	from    *origin
+	open    func(context.Context) (*subject, error)
+	plugin  *Description
+	checks  []Check
+	growth  []growth
+	printed []string
+}
+
+func prepared(ctx context.Context, o Options, checks func(context.Context, *run)) (Report, error) {
+	begin := time.Now()
+	dir, err := privateDir()
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(o.Timeout, DefaultTimeout), errOutOfTime)
+	defer cancel()
+	r := &run{options: o, dir: dir}
+	if o.Node != nil {
+		r.node = *o.Node
+	} else {
+		r.node = thisNode(dir)
+	}
+	checks(ctx, r)
+	return Report{Plugin: r.plugin, Checks: r.checks, Took: time.Since(begin)}, nil
+}
+
+// privateDir makes a directory for sockets that nobody else may enter.
+func privateDir() (string, error) {
+	dir, err := os.MkdirTemp("", "evictd-verify-")
+	if err == nil && len(dir) > maxDir {
+		_ = os.Remove(dir)
+		dir, err = os.MkdirTemp("/tmp", "evictd-verify-")
+	}
+	if err != nil {
+		return "", fmt.Errorf("make socket directory: %w", err)
+	}
+	return dir, nil
+}
+
+// executable returns the absolute path of a regular file that may be executed.
+func executable(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	stat, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !stat.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", path)
+	}
+	if unix.Access(path, unix.X_OK) != nil {
+		return "", fmt.Errorf("%s is not executable, chmod +x it", path)
+	}
+	return path, nil
+}
+
+// writable reports whether we may connect to a socket.
+func writable(path string) bool { return unix.Access(path, unix.W_OK|unix.R_OK) == nil }
+
+// start checks how the plugin comes up, and reports whether it can be called.
+func (r *run) start(ctx context.Context) bool {
+	checks, ok := r.from.checkStart(ctx)
+	r.checks = append(r.checks, checks...)
+	return ok
+}
+
+// calls checks the calls: what it is and how it is configured first, since all
+// others depend on it, then those in parallel.
+func (r *run) calls(ctx context.Context) {
+	first := r.track(lane{"describe", append(describeChecks(), configureChecks()...)})
+	first.run(ctx)
+	if first.subject != nil && first.subject.plugin.Name != "" {
+		r.plugin = describe(&first.subject.plugin)
+	}
+	r.finish(first)
+	lanes := []lane{
+		{"observe", observeChecks()},
+		{"measure", measureChecks()},
+		{"watch", watchChecks()},
+		{"rank", rankChecks()},
+		{"reclaim", reclaimChecks()},
+		{"garbage", garbageChecks()},
+	}
+	if first.blocked != "" {
+		for i := range lanes {
+			r.checks = append(r.checks, lanes[i].skipAll(first.blocked)...)
+		}
+		return
+	}
+	tracks := make([]*track, len(lanes))
+	var running sync.WaitGroup
+	for i, l := range lanes {
+		t := r.track(l)
+		open := t.open
+		t.open = func(ctx context.Context) (*subject, error) {
+			s, err := open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if err := s.configure(ctx); err != nil {
+				s.end()
+				return nil, fmt.Errorf("configure: %w", err)
+			}
+			return s, nil
+		}
+		tracks[i] = t
+		running.Go(func() {
+			t.run(ctx)
+			t.close()
+		})
+	}
+	running.Wait()
+	for _, t := range tracks {
+		r.finish(t)
+	}
+}
+
+func (r *run) track(l lane) *track {
+	return &track{lane: l, options: &r.options, open: r.open}
+}
+
+func (r *run) finish(t *track) {
+	t.close()
+	r.checks = append(r.checks, t.results...)
+	r.growth = append(r.growth, t.growth...)
+	r.printed = append(r.printed, t.printed...)
+}
+
+// process checks what concerns the process, and what became of those of the calls.
+func (r *run) process(ctx context.Context) {
+	if r.plugin == nil {
+		return
+	}
+	t := r.track(lane{"process", processChecks(r)})
+	t.run(ctx)
+	r.finish(t)
+}
+
+// lines joins what several have to say.
+func lines(parts []string) string { return strings.Join(parts, "\n") }

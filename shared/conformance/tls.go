@@ -1,0 +1,66 @@
+package conformance
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// An identity is a certificate as the host makes one for each start.
+type identity struct {
+	pair tls.Certificate
+	pem  string
+}
+
+func newIdentity() (*identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: "localhost", Organization: []string{"evictd"}},
+		DNSNames:     []string{"localhost"},
+		NotBefore:    time.Now().Add(-30 * time.Second), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		IsCA:        true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &identity{
+		pair: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		pem:  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+	}, nil
+}
+
+// trusting is the TLS configuration of the host's side, which believes in the
+// certificate that the plugin sent and in no other.
+func (i *identity) trusting(plugin *x509.Certificate) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(plugin)
+	return &tls.Config{Certificates: []tls.Certificate{i.pair}, RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}
+}
+
+// parseCertificate reads the sixth field of the handshake.
+func parseCertificate(field string) (*x509.Certificate, error) {
+	der, err := base64.RawStdEncoding.DecodeString(field)
+	if err != nil {
+		return nil, fmt.Errorf("certificate is not unpadded base64: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("certificate is not DER: %w", err)
+	}
+	return cert, cert.VerifyHostname("localhost")
+}

@@ -1,0 +1,79 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
+)
+
+// A value is a plugin that is served in this process.
+type value struct {
+	server  *grpc.Server
+	socket  string
+	serving sync.WaitGroup
+}
+
+func serveValue(p eviction.Plugin, socket string) (*value, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("unix", socket) //nolint:noctx // it does not block
+	if err != nil {
+		return nil, err
+	}
+	v := &value{socket: socket, server: wire.NewGRPCServer([]grpc.ServerOption{
+		grpc.UnaryInterceptor(catchUnary), grpc.StreamInterceptor(catchStream),
+	})}
+	glue := wire.ServerPlugins(p)[wire.ProtocolMajor][wire.PluginName].(plugin.GRPCPlugin)
+	if err := glue.GRPCServer(nil, v.server); err != nil {
+		return nil, err
+	}
+	v.serving.Go(func() { _ = v.server.Serve(listener) }) // ends with stop
+	return v, nil
+}
+
+func (v *value) stop() {
+	v.server.Stop()
+	v.serving.Wait()
+}
+
+// subject connects with the value anew.
+func (v *value) subject(ctx context.Context, r *run) (*subject, error) {
+	cc, err := dial(v.socket, insecure.NewCredentials())
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{options: &r.options, node: r.node, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
+	if err := s.describe(ctx); err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+// A process would die of a panic. Here the call ends as if it had.
+func catchUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
+	defer catch(&err)
+	return handle(ctx, req)
+}
+
+func catchStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer catch(&err)
+	return handle(srv, s)
+}
+
+func catch(err *error) {
+	if r := recover(); r != nil {
+		*err = status.Error(codes.Unavailable, fmt.Sprintf("panic: %v", r))
+	}
+}

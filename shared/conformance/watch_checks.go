@@ -1,0 +1,215 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// watchTime is how long an idle Watch is looked at.
+	watchTime = 1500 * time.Millisecond
+	// maxWakes a second is what the host takes of a plugin.
+	maxWakes = 20
+	// endTime is what a call that was replaced may take to end.
+	endTime = time.Second
+)
+
+// Thresholds that are not met, and that always are.
+var (
+	never  = eviction.Threshold{Amount: 1}
+	always = eviction.Threshold{Fraction: 1}
+)
+
+func watchChecks() []check {
+	checks := []check{
+		{
+			name: "watch", rpc: "Watch", input: fmt.Sprintf("thresholds that are never met, for %s", watchTime), gate: true,
+			expect: "the stream stays open until it is cancelled", run: watchOpen,
+		},
+		{
+			name: "watch-quiet", rpc: "Watch", input: fmt.Sprintf("thresholds that are never met, for %s", watchTime),
+			expect: fmt.Sprintf("at most %d wakes a second", maxWakes), run: watchQuiet,
+		},
+		{
+			name: "watch-only-asked", rpc: "Watch", input: "a threshold for one signal that is always met, then for each one",
+			expect: fmt.Sprintf("wakes for the signals that were asked for, at most %d a second", maxWakes), run: watchOnlyAsked,
+		},
+		{
+			name: "watch-replaced", rpc: "Watch", input: "a second call while the first one is open",
+			expect: fmt.Sprintf("the first one ends with ABORTED within %s, the second stays open", endTime), run: watchReplaced,
+		},
+		{
+			name: "watch-empty", rpc: "Watch", input: "no thresholds, and one for a signal that it does not have",
+			expect: "the stream stays open, or a refusal", run: watchEmpty,
+		},
+		{
+			name: "watch-cancelled", rpc: "Watch", input: "30 calls that end at once, then one more",
+			expect: "the last one stays open", run: watchAfterCancelled,
+		},
+		{
+			name: "watch-beside-calls", rpc: "Watch", input: "other calls while it is open",
+			expect: "they are answered", run: watchBesideCalls,
+		},
+	}
+	for i := range checks {
+		checks[i].needs = eviction.CanWatch
+	}
+	return checks
+}
+
+func watchRequest(signals []eviction.Signal, at eviction.Threshold) eviction.WatchRequest {
+	var req eviction.WatchRequest
+	for _, signal := range signals {
+		req.Thresholds = append(req.Thresholds, eviction.WatchThreshold{Signal: signal, Threshold: at})
+	}
+	return req
+}
+
+// watched is what a Watch said in its time.
+type watched struct {
+	mu    sync.Mutex
+	wakes []eviction.Wake
+	// err is how it ended by itself, nil if it was open until it was cancelled.
+	err error
+}
+
+// watch holds a Watch open for d.
+func (s *subject) watch(ctx context.Context, req eviction.WatchRequest, d time.Duration) *watched {
+	w := &watched{}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	err := s.plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.wakes = append(w.wakes, wake)
+	})
+	if ctx.Err() == nil {
+		w.err = err
+		if err == nil {
+			w.err = errors.New("the stream ended without an error")
+		}
+	}
+	return w
+}
+
+func (w *watched) flood(d time.Duration) error {
+	if most := int(d.Seconds() * maxWakes); len(w.wakes) > most {
+		return fmt.Errorf("%d wakes in %s, the last one of %s because of %q", len(w.wakes), d, w.wakes[len(w.wakes)-1].Signal, w.wakes[len(w.wakes)-1].Cause)
+	}
+	return nil
+}
+
+func watchOpen(ctx context.Context, s *subject) error {
+	s.watched = s.watch(ctx, watchRequest(s.offering(eviction.CanWatch), never), watchTime)
+	return s.watched.err
+}
+
+func watchQuiet(_ context.Context, s *subject) error {
+	if s.watched == nil {
+		return notApplicable("the process was started anew since")
+	}
+	return s.watched.flood(watchTime)
+}
+
+func watchOnlyAsked(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanWatch)
+	const each = 400 * time.Millisecond
+	for _, asked := range [][]eviction.Signal{signals[:1], signals} {
+		w := s.watch(ctx, watchRequest(asked, always), each)
+		if w.err != nil {
+			return w.err
+		}
+		for _, wake := range w.wakes {
+			if !slices.Contains(asked, wake.Signal) {
+				return fmt.Errorf("asked for %q, woken for %q", asked, wake.Signal)
+			}
+		}
+		// A burst at the start is no flood.
+		if err := w.flood(each + 500*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func watchReplaced(ctx context.Context, s *subject) error {
+	req := watchRequest(s.offering(eviction.CanWatch), never)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := make(chan error, 1)
+	var watching sync.WaitGroup
+	watching.Go(func() { first <- s.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
+	defer watching.Wait()
+	defer cancel()
+	// Of two calls at once nobody knows which one is the newer.
+	if err := s.passed(ctx); err != nil {
+		return err
+	}
+	second := s.watch(ctx, req, endTime)
+	if second.err != nil {
+		return fmt.Errorf("the second one ended: %w", second.err)
+	}
+	select {
+	case err := <-first:
+		if !errors.Is(err, eviction.ErrRefused) {
+			return fmt.Errorf("the first one ended with %v", err) //nolint:errorlint // it may be nil
+		}
+		return nil
+	default:
+		return errors.New("the first one is still open")
+	}
+}
+
+// passed waits until a call that was begun before must have been taken up.
+func (s *subject) passed(ctx context.Context) error {
+	timer := time.NewTimer(100 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return s.describe(ctx)
+}
+
+func watchEmpty(ctx context.Context, s *subject) error {
+	const each = 200 * time.Millisecond
+	for _, req := range []eviction.WatchRequest{{}, watchRequest([]eviction.Signal{nobodysSignal}, never)} {
+		w := s.watch(ctx, req, each)
+		if err := answered(w.err); err != nil {
+			return err
+		}
+		if err := w.flood(each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func watchAfterCancelled(ctx context.Context, s *subject) error {
+	req := watchRequest(s.offering(eviction.CanWatch), never)
+	for range 30 {
+		_ = shortly(ctx, func(ctx context.Context) error { return s.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
+	}
+	return s.watch(ctx, req, endTime/4).err
+}
+
+func watchBesideCalls(ctx context.Context, s *subject) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		_ = s.plugin.Watcher.Watch(ctx, watchRequest(s.offering(eviction.CanWatch), always), func(eviction.Wake) {})
+	})
+	defer watching.Wait()
+	defer cancel()
+	if err := s.passed(ctx); err != nil {
+		return err
+	}
+	_, err := s.behavior(ctx)
+	return answered(err)
+}
