@@ -28,7 +28,7 @@ const (
 // those of the disk when what a victim has left is still being removed.
 func (l *Loop) act(ctx context.Context, p *pass) {
 	t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
-		f := familyOf(t.Signal)
+		f := familyOf(t)
 		return l.occupied[f] || f == eviction.DiskPressure && l.Settings.Pacing != PacingKubelet && l.stillLeaving(time.Now())
 	}))
 	if !ok {
@@ -53,12 +53,13 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 
 // take ranks the pods for t and has the first one evicted. observed is what was
 // seen before any reclaim, of which actionable could be acted on. What pods use of
-// a disk takes seconds to find out, so that happens beside the loop unless p waits;
-// the family has got its action meanwhile.
+// a disk takes seconds to find out, and of what a vendor's plugin knows may do so.
+// That happens beside the loop unless p waits; the family has got its action
+// meanwhile, and memory does not wait for it.
 func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, actionable []policy.Threshold) {
-	f := familyOf(t.Signal)
+	f := familyOf(t)
 	c := chooser{Loop: l, roster: p.roster, at: p.at, threshold: t, observation: observed[t.Signal], dying: l.dying, veto: l.Settings.RankVeto}
-	if p.waits || f != eviction.DiskPressure {
+	if p.waits || f == eviction.MemoryPressure || f == eviction.PIDPressure {
 		l.settleOn(ctx, p, t, observed, actionable, c.choose(ctx, func() (pods.Snapshot, error) { return l.active(ctx, p) }))
 		return
 	}
@@ -112,7 +113,7 @@ func (l *Loop) settleOn(ctx context.Context, p *pass, t policy.Threshold, observ
 	if len(c.ranking.order) == 0 {
 		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", o.Available,
 			"active", len(c.snapshot.Pods), "candidates", len(c.candidates), "ranker", c.ranking.by)
-		l.pacer(familyOf(t.Signal)).hold(time.Now())
+		l.pacer(familyOf(t)).hold(time.Now())
 		return
 	}
 	l.evict(ctx, p, t, o, c)

@@ -163,6 +163,18 @@ func (n *node) Awaited(s eviction.Signal) error {
 	return n.awaited[s]
 }
 
+// Definition implements Roster.
+func (n *node) Definition(s eviction.Signal) (eviction.Definition, bool) {
+	for _, p := range slices.Concat(n.rankers, n.providers) {
+		for _, spec := range p.Plugin.Signals {
+			if spec.Signal == s && spec.Definition != nil {
+				return *spec.Definition, true
+			}
+		}
+	}
+	return eviction.Definition{}, false
+}
+
 // Release implements Roster.
 func (n *node) Release() {}
 

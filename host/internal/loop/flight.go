@@ -51,7 +51,9 @@ type report struct {
 // pod's volumes are gone, as the kubelet waits for (PodIsFinished): their owner
 // removes them after the containers have ended. Memory and processes are back by
 // then, and do not wait.
-func (k *Kill) leavesSpace() bool { return k.Pressure && familyOf(k.Signal) == eviction.DiskPressure }
+func (k *Kill) leavesSpace() bool {
+	return k.Pressure && builtinFamily(k.Signal) == eviction.DiskPressure
+}
 
 // board puts a victim in flight and in the journal, so that a host that dies
 // before the kill is followed by one that finishes it and takes no second victim.

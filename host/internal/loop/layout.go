@@ -71,7 +71,7 @@ func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error
 func (l *Loop) withoutLayout(observed map[eviction.Signal]eviction.Observation, why error) []policy.Threshold {
 	l.noteLayoutProblem("images", why.Error())
 	for s := range observed {
-		if familyOf(s) == eviction.DiskPressure {
+		if builtinFamily(s) == eviction.DiskPressure {
 			observed[s] = eviction.Observation{Signal: s, Err: why.Error()}
 		}
 	}
@@ -135,6 +135,6 @@ func (l *Loop) noteLayoutProblem(of, problem string) {
 // down would: they have no effect, and nothing waits for them.
 func (l *Loop) served(roster Roster, thresholds []policy.Threshold) []policy.Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(t policy.Threshold) bool {
-		return len(roster.Providers(t.Signal, eviction.CanObserve)) == 0 && roster.Awaited(t.Signal) == nil
+		return !t.Defined() || len(roster.Providers(t.Signal, eviction.CanObserve)) == 0 && roster.Awaited(t.Signal) == nil
 	})
 }

@@ -34,6 +34,8 @@ type Loop struct {
 	done     chan func()
 	ended    chan struct{}
 	snapshot atomic.Pointer[Snapshot]
+	// definitions are written by the goroutine of Run only.
+	definitions atomic.Pointer[definitions]
 
 	// The rest belongs to the goroutine of Run.
 	state       policy.State
@@ -91,15 +93,11 @@ func New(o Options) *Loop {
 		evicted:    map[string]bool{},
 	}
 	l.state = policy.Restore(o.Restored.Conditions)
+	l.definitions.Store(&definitions{})
 	l.derive()
-	l.watches = &watches{box: l.box, family: familyOf, log: o.Log, streams: map[watchKey]watch{}}
+	l.watches = &watches{box: l.box, family: l.family, log: o.Log, streams: map[watchKey]watch{}}
 	l.snapshot.Store(&Snapshot{})
 	return l
-}
-
-func familyOf(s eviction.Signal) family {
-	d, _ := eviction.Builtin(s)
-	return d.Condition
 }
 
 // Run makes passes until ctx ends, when they are due or asked for. Kills in flight
@@ -176,6 +174,7 @@ func (l *Loop) Apply(ctx context.Context, s Settings) error {
 
 func (l *Loop) apply(ctx context.Context, s Settings) {
 	former := l.Settings.Thresholds
+	s.Thresholds = policy.Define(s.Thresholds, *l.definitions.Load())
 	l.Settings = s
 	l.derive()
 	for _, t := range former {
@@ -279,9 +278,10 @@ func (l *Loop) followPlugins(ctx context.Context) {
 	}
 	roster := l.Pin()
 	defer roster.Release()
+	l.define(roster)
 	var watched []eviction.WatchThreshold
 	for _, t := range l.filesystems.inForce {
-		if familyOf(t.Signal) == eviction.MemoryPressure && !l.Settings.MemoryNotifications {
+		if familyOf(t) == eviction.MemoryPressure && !l.Settings.MemoryNotifications {
 			continue
 		}
 		watched = append(watched, eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()})

@@ -164,7 +164,7 @@ func rankedPods(did deeds) []RankedPod {
 
 // requestOf is what a pod's use is compared with in a ranking.
 func requestOf(row *eviction.Pod, s eviction.Signal) int64 {
-	switch familyOf(s) {
+	switch builtinFamily(s) {
 	case eviction.MemoryPressure:
 		return row.MemoryRequestBytes
 	case eviction.DiskPressure:

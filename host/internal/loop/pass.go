@@ -53,7 +53,9 @@ type deeds struct {
 
 func (l *Loop) newPass(k look) *pass {
 	l.passes++
-	return &pass{look: k, roster: l.Pin(), started: time.Now(), at: sight{l.passes, eviction.ViewBefore}}
+	roster := l.Pin()
+	l.define(roster)
+	return &pass{look: k, roster: roster, started: time.Now(), at: sight{l.passes, eviction.ViewBefore}}
 }
 
 // end gives up what the pass holds.
@@ -79,7 +81,7 @@ func (l *Loop) pass(ctx context.Context, k look) {
 // why nothing was concluded.
 func (l *Loop) run(ctx context.Context, p *pass) error {
 	p.now = l.Now()
-	if len(l.filesystems.inForce) == 0 && !l.Settings.LocalStorageLimits {
+	if len(l.filesystems.inForce) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
 		p.concluded = true
 		return nil
 	}
@@ -170,7 +172,7 @@ func (p *pass) trigger() string {
 func (l *Loop) signals(k look, thresholds []policy.Threshold) []eviction.Signal {
 	var signals []eviction.Signal
 	for _, t := range thresholds {
-		_, woken := k.families[familyOf(t.Signal)]
+		_, woken := k.families[familyOf(t)]
 		if (k.full || woken) && !slices.Contains(signals, t.Signal) {
 			signals = append(signals, t.Signal)
 		}

@@ -100,7 +100,7 @@ func stepsOf(p *eviction.Plugin, s eviction.Signal) []eviction.ReclaimStep {
 // not enough. A pass that waits does it all; else the steps run beside the loop,
 // and meanwhile the family's thresholds are in good hands.
 func (l *Loop) reclaim(ctx context.Context, p *pass, c *cleaning) {
-	f := familyOf(c.threshold.Signal)
+	f := familyOf(c.threshold)
 	req := l.reclaimRequest(ctx, p, c)
 	if p.waits {
 		for len(c.groups) > 0 {

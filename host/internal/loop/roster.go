@@ -18,6 +18,9 @@ type Roster interface {
 	// Awaited is why nobody observes s although somebody should: a plugin that is
 	// there does not run. It is nil if nobody is to come.
 	Awaited(s eviction.Signal) error
+	// Definition is what the running plugins say that an own signal is, and false
+	// if none of them brings it.
+	Definition(s eviction.Signal) (eviction.Definition, bool)
 	// Release ends the pass: only now may the pinned processes be replaced.
 	Release()
 }
