@@ -38,8 +38,8 @@ func NewClient(cc grpc.ClientConnInterface) *Client {
 // Pod rows may be given with all labels and annotations: only those that the
 // plugin wants are sent.
 func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error) {
-	w, err := c.rpc.Describe(ctx, encodeHost(host), options...)
-	if err != nil {
+	w := new(pluginv1.DescribeResponse)
+	if err := c.cc.Invoke(ctx, pluginv1.PluginService_Describe_FullMethodName, encodeHost(host), bounded{w, describeBounds}, options...); err != nil {
 		return eviction.Plugin{}, callError(ctx, err)
 	}
 	return c.connect(w)
@@ -87,8 +87,8 @@ func (r *remote) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 }
 
 func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	w, err := r.rpc.Observe(ctx, encodeObserveRequest(req), options...)
-	if err != nil {
+	w := new(pluginv1.ObserveResponse)
+	if err := r.cc.Invoke(ctx, pluginv1.PluginService_Observe_FullMethodName, encodeObserveRequest(req), bounded{w, observeBounds}, options...); err != nil {
 		return eviction.ObserveReply{}, callError(ctx, err)
 	}
 	return decodeObserveReply(w), nil
@@ -96,7 +96,8 @@ func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 
 // Measure calls emit on the caller's goroutine as answers arrive. Answers for
 // pods that were not asked for, or a second time, are dropped and reported at
-// the end; the others count.
+// the end; the others count. A plugin that sends too many of them is not listened
+// to any longer.
 func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	_, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods}, emit)
 	return err
@@ -110,6 +111,8 @@ func (r *remote) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 }
 
 func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(eviction.Measurement)) ([]eviction.Ranked, error) {
+	ctx, hangUp := context.WithCancel(ctx) // on return, should the plugin still send
+	defer hangUp()
 	open := openAnswers{pods: req.Pods}
 	var (
 		order   []eviction.Ranked
@@ -117,7 +120,7 @@ func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(evi
 		example string
 	)
 	stream, err := r.openMeasure(ctx, req)
-	for err == nil {
+	for err == nil && dropped <= len(req.Pods)+chunk {
 		in := measurements{atMost: len(req.Pods)}
 		if err = stream.RecvMsg(&in); err != nil {
 			break

@@ -37,6 +37,7 @@ func callError(ctx context.Context, err error) error {
 		return nil
 	}
 	st := status.Convert(err)
+	message := clip(text(st.Message()))
 	switch st.Code() {
 	case codes.OK:
 		return nil
@@ -45,20 +46,20 @@ func callError(ctx context.Context, err error) error {
 			return gone
 		}
 		// Nobody here cancelled, so the connection was closed under the call.
-		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, st.Message())
+		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, message)
 	case codes.DeadlineExceeded:
 		if gone := gaveUp(ctx); gone != nil {
 			return gone
 		}
-		return fmt.Errorf("%w: %s", eviction.ErrRefused, st.Message())
+		return fmt.Errorf("%w: %s", eviction.ErrRefused, message)
 	case codes.Unimplemented:
-		return fmt.Errorf("%w: %s", eviction.ErrUnsupported, st.Message())
+		return fmt.Errorf("%w: %s", eviction.ErrUnsupported, message)
 	case codes.Unavailable:
-		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, st.Message())
+		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, message)
 	case codes.ResourceExhausted, codes.Internal, codes.DataLoss:
-		return fmt.Errorf("%w: %s", eviction.ErrInvalidReply, st.Message())
+		return fmt.Errorf("%w: %s", eviction.ErrInvalidReply, message)
 	default:
-		return fmt.Errorf("%w: %s", eviction.ErrRefused, st.Message())
+		return fmt.Errorf("%w: %s", eviction.ErrRefused, message)
 	}
 }
 

@@ -17,6 +17,8 @@ const (
 	// MaxMessageBytes limits a message in either direction, on both sides.
 	MaxMessageBytes = 8 << 20
 
+	// maxHeaderBytes limits the headers of an answer.
+	maxHeaderBytes = 64 << 10
 	// window is how many bytes may be on their way to a plugin.
 	window = 1 << 20
 )
@@ -61,6 +63,7 @@ func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+		grpc.WithMaxHeaderListSize(maxHeaderBytes), // where the text of an error travels
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
 		grpc.WithWriteBufferSize(buffer),

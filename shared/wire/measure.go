@@ -119,5 +119,13 @@ func (m *measurements) decode(s string) error {
 			m.ranking = ranking.ranking
 		}
 	}
+	if len(s) > usualBytes*(n+1) {
+		for i := range m.list {
+			ownStrings(&m.list[i])
+		}
+	}
 	return r.err
 }
+
+// usualBytes is more than the figures of a pod have in a message.
+const usualBytes = 16 << 10

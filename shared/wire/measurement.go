@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -93,6 +95,22 @@ func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 		}
 	}
 	m.Usage = since(l.usage, usage)
+}
+
+// ownStrings gives the strings of a measurement memory of their own: those of all
+// pods share that of the message, which may be many times as large as what is kept
+// of it.
+func ownStrings(m *eviction.Measurement) {
+	m.UID, m.Err = strings.Clone(m.UID), strings.Clone(text(m.Err[:min(len(m.Err), maxTextBytes)]))
+	for i := range m.Usage {
+		m.Usage[i].Signal = eviction.Signal(strings.Clone(string(m.Usage[i].Signal)))
+	}
+	for i := range m.Containers {
+		m.Containers[i].Name = strings.Clone(m.Containers[i].Name)
+	}
+	for i := range m.Volumes {
+		m.Volumes[i].Name = strings.Clone(m.Volumes[i].Name)
+	}
 }
 
 func decodeSignalUsage(r *reader, u *eviction.SignalUsage) {
