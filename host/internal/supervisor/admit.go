@@ -18,6 +18,9 @@ func (m *member) triedFirst(i *Instance) {
 		return
 	}
 	m.candidate = i
+	if i != nil {
+		m.described = i.Plugin
+	}
 	if s.untried--; s.untried > 0 {
 		return
 	}
@@ -29,8 +32,8 @@ func (m *member) triedFirst(i *Instance) {
 	}
 	for n, a := range custom {
 		for _, b := range custom[n+1:] {
-			if err := conflict(claim{a.name, a.candidate.Plugin}, claim{b.name, b.candidate.Plugin}); err != nil {
-				a.rivals[b.name], b.rivals[a.name] = err, err
+			if s.conflict(claim{a.name, a.candidate.Plugin}, claim{b.name, b.candidate.Plugin}) != nil {
+				a.rivals[b.name], b.rivals[a.name] = true, true
 			}
 		}
 	}
@@ -43,12 +46,8 @@ func (m *member) settled(err error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && !errors.Is(err, errAgain) {
-		state := Backoff
-		if _, ok := errors.AsType[refusal](err); ok {
-			state = Refused
-		}
-		m.enter(state, err)
+	if err != nil && !errors.Is(err, errAgain) && !errors.Is(err, errUnsettled) && !m.leaving {
+		m.enter(stateOf(err), err)
 	}
 	if !m.first {
 		return
@@ -59,21 +58,31 @@ func (m *member) settled(err error) {
 	}
 }
 
-// admit puts an instance into service, or ends it.
+// admit puts an instance into service, in the place of the one that serves if
+// there is one, or ends it.
 func (m *member) admit(ctx context.Context, i *Instance) error {
+	s := m.supervisor
 	err := m.await(ctx, i)
 	for err == nil {
-		var done bool
-		if done, err = m.enroll(i); done {
-			m.supervisor.log.Info("plugin started", "plugin", m.name, "pid", i.PID, "version", i.Plugin.Version, "offers", offerNames(i.Plugin))
-			m.supervisor.metrics.PluginUp(m.name, true)
+		var (
+			done   bool
+			former *Instance
+		)
+		if done, former, err = m.enroll(ctx, i); done {
+			if former == nil {
+				s.log.Info("plugin started", "plugin", m.name, "pid", i.PID, "version", i.Plugin.Version, "offers", offerNames(i.Plugin))
+			} else {
+				s.log.Info("plugin replaced", "plugin", m.name, "pid", i.PID, "version", i.Plugin.Version, "offers", offerNames(i.Plugin),
+					"formerPID", former.PID, "formerVersion", former.Plugin.Version)
+			}
+			s.metrics.PluginUp(m.name, true)
 			return nil
 		}
 		if err == nil {
 			err = m.configure(ctx, i)
 		}
 	}
-	m.end(i.conn, m.supervisor.timeouts.Stop)
+	m.end(i.conn, s.timeouts.Stop)
 	return err
 }
 
@@ -94,38 +103,58 @@ func (m *member) await(ctx context.Context, i *Instance) error {
 	}
 }
 
-// enroll puts an instance into service if it may serve. It reports false
-// without an error if the settings have changed since it was configured.
-func (m *member) enroll(i *Instance) (bool, error) {
+// enroll puts an instance into service if it may serve, and returns the one that
+// served until now, if one did. It reports false without an error if the settings
+// have changed since it was configured.
+func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *Instance, err error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.leaving || i.outdated(s.settings[m.name]) {
-		return false, errAgain
+	if m.leaving || ctx.Err() != nil || i.outdated(s.settings[m.name]) {
+		return false, nil, errAgain
 	}
 	mine := claim{m.name, i.Plugin}
+	if m.instance == nil {
+		m.described = i.Plugin // What is refused is shown, too.
+	}
 	if err := s.conflicts(m, mine); err != nil {
-		return false, refusal{err}
+		return false, nil, refusal{err}
 	}
 	if i.revision != s.revision {
-		return false, nil
+		return false, nil, nil
 	}
+	less := s.claims[m.name].name != "" && !slices.Equal(offers(s.claims[m.name].plugin), offers(i.Plugin))
 	s.claims[m.name] = mine
-	m.instance, m.observes = i, observed(i.Plugin)
+	former = m.instance
+	m.instance, m.described, m.observes = i, i.Plugin, observed(i.Plugin)
+	m.replacement = nil
 	m.enter(Running, nil)
+	if former != nil {
+		m.swaps++
+		s.condemn(former, sentence{why: errReplaced})
+	}
 	s.publish()
-	return true, nil
+	if less {
+		s.unassigned()
+		s.kickRefused()
+	}
+	return true, former, nil
 }
 
-// conflicts returns what keeps m from serving: rivals as long as they are there
-// and not disabled, and whoever serves already. The mutex is held.
+// conflicts returns what keeps m from serving: whoever serves already, and rivals
+// as long as they are there. The mutex is held.
 func (s *Supervisor) conflicts(m *member, mine claim) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
-		if rival := m.rivals[name]; rival != nil && !s.settings[name].Disabled {
-			errs = append(errs, rival)
-		} else if theirs, ok := s.claims[name]; ok && name != m.name {
-			errs = append(errs, conflict(theirs, mine))
+		if name == m.name || s.settings[name].Disabled {
+			continue
+		}
+		theirs, ok := s.claims[name]
+		if other := s.members[name]; !ok && m.rivals[name] && other.described != nil {
+			theirs, ok = claim{name, other.described}, true
+		}
+		if ok {
+			errs = append(errs, s.conflict(theirs, mine))
 		}
 	}
 	return errors.Join(errs...)

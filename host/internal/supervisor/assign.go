@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,19 +69,30 @@ type claim struct {
 	plugin *eviction.Plugin
 }
 
+// conflict returns why a and b cannot both serve, nil if they can: what is assigned
+// is not fought for. The mutex is held.
+func (s *Supervisor) conflict(a, b claim) error {
+	return conflict(a, b, func(o offer) bool { return s.assigned(o) != "" })
+}
+
 // conflict returns why a and b cannot both serve, nil if they can. Both are
-// named.
-func conflict(a, b claim) error {
+// named. Offers that are settled may be the same.
+func conflict(a, b claim, settled func(offer) bool) error {
+	if a.name > b.name {
+		a, b = b, a
+	}
 	var errs []error
 	if builtin(a.name) == builtin(b.name) {
 		theirs := offers(b.plugin)
 		for _, o := range offers(a.plugin) {
-			if slices.Contains(theirs, o) {
-				errs = append(errs, fmt.Errorf("plugins %q and %q both offer %s, want one of them: remove or disable the other", a.name, b.name, o))
+			if slices.Contains(theirs, o) && !settled(o) {
+				errs = append(errs, fmt.Errorf("plugins %q and %q both offer %s, want one of them: remove or disable the other, or assign[%q].%s to one",
+					a.name, b.name, o, o.signal, o.verb()))
 			}
 		}
-		if a.plugin.OwnsLayout && b.plugin.OwnsLayout {
-			errs = append(errs, fmt.Errorf("plugins %q and %q both own the filesystem layout, want one of them: remove or disable the other", a.name, b.name))
+		if a.plugin.OwnsLayout && b.plugin.OwnsLayout && !settled(layoutOffer) {
+			errs = append(errs, fmt.Errorf("plugins %q and %q both own the filesystem layout, want one of them: remove or disable the other, or assign[%q].%s to one",
+				a.name, b.name, layoutOffer.signal, layoutOffer.verb()))
 		}
 	}
 	for _, s := range a.plugin.Signals {
@@ -93,14 +105,20 @@ func conflict(a, b claim) error {
 	return errors.Join(errs...)
 }
 
+// layoutOffer is what the layout of the filesystems comes with if it is assigned.
+var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
+
 // A roster is the running plugins and who serves what. It never changes.
 type roster struct {
 	instances []*Instance
 	providers map[offer][]*Instance
+	// layouts are those that report the layout of the filesystems.
+	layouts []*Instance
 }
 
-// newRoster assigns: custom before built-in, then by name.
-func newRoster(instances []*Instance) *roster {
+// newRoster assigns: who is assigned first, then custom before built-in, then by
+// name.
+func newRoster(instances []*Instance, assigned func(offer) string) *roster {
 	slices.SortFunc(instances, func(a, b *Instance) int {
 		if x, y := builtin(a.Name), builtin(b.Name); x != y {
 			if y {
@@ -108,16 +126,32 @@ func newRoster(instances []*Instance) *roster {
 			}
 			return 1
 		}
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
+		return cmp.Compare(a.Name, b.Name)
 	})
 	r := &roster{instances: instances, providers: map[offer][]*Instance{}}
 	for _, i := range instances {
 		for _, o := range offers(i.Plugin) {
 			r.providers[o] = append(r.providers[o], i)
 		}
+		if i.Plugin.OwnsLayout {
+			r.layouts = append(r.layouts, i)
+		}
+	}
+	for o, who := range r.providers {
+		first(who, assigned(o))
+	}
+	if len(r.layouts) > 1 {
+		first(r.layouts, assigned(layoutOffer))
 	}
 	return r
+}
+
+// first moves the instance of that name to the front.
+func first(who []*Instance, name string) {
+	n := slices.IndexFunc(who, func(i *Instance) bool { return i.Name == name })
+	if n > 0 {
+		i := who[n]
+		copy(who[1:n+1], who[:n])
+		who[0] = i
+	}
 }

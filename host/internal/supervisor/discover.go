@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // checkDir checks the plugin directory itself.
@@ -31,7 +30,7 @@ func discover(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if name := e.Name(); !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") {
+		if name := e.Name(); pluginName(name) {
 			names = append(names, name)
 		}
 	}

@@ -88,8 +88,8 @@ func (m *member) enterInside(ctx context.Context) error {
 	m.withdraw(Starting)
 	s.mu.Lock()
 	m.starts++
-	s.generation++
-	i := &Instance{Name: m.name, Generation: s.generation, supervisor: s, doom: make(chan struct{}), remote: s.inside[m.name].calls()}
+	i := s.newInstance(m)
+	i.remote = s.inside[m.name].calls()
 	s.mu.Unlock()
 	i.Plugin = i.guarded(i.remote)
 	err := m.configure(ctx, i)

@@ -39,6 +39,15 @@ type Instance struct {
 	revision uint64
 }
 
+// newInstance makes another instance of m. The mutex is held.
+func (s *Supervisor) newInstance(m *member) *Instance {
+	s.generation++
+	return &Instance{
+		Name: m.name, Generation: s.generation, supervisor: s, looks: m.looks,
+		out: make(chan struct{}), doom: make(chan struct{}),
+	}
+}
+
 // Builtin reports whether the plugin is one of those that come with the host, by
 // its name. All others are custom and go before them.
 func (i *Instance) Builtin() bool { return builtin(i.Name) }
@@ -46,7 +55,8 @@ func (i *Instance) Builtin() bool { return builtin(i.Name) }
 // outdated reports whether s needs a new process.
 func (i *Instance) outdated(s Settings) bool { return i.conn != nil && i.mtls != s.autoMTLS() }
 
-// A sentence is why the host ends a process that still runs.
+// A sentence is why the host takes an instance out of service and ends its
+// process.
 type sentence struct {
 	why error
 	// hung processes are not asked to leave.
@@ -77,17 +87,9 @@ func (p *Pass) Providers(sig eviction.Signal, c eviction.Capability) []*Instance
 }
 
 // Layouts returns who reports the node's filesystem layout: the one in charge
-// first, a custom plugin before the built-in one. Their Observe reports the layout
-// whatever signals it is asked for.
-func (p *Pass) Layouts() []*Instance {
-	var owners []*Instance
-	for _, i := range p.roster.instances {
-		if i.Plugin.OwnsLayout {
-			owners = append(owners, i)
-		}
-	}
-	return owners
-}
+// first, as for signals. Their Observe reports the layout whatever signals it is
+// asked for. The slice must not be changed.
+func (p *Pass) Layouts() []*Instance { return p.roster.layouts }
 
 // Instances returns all running instances, custom ones first. The slice must not
 // be changed.

@@ -3,7 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -16,7 +16,9 @@ type State string
 const (
 	// Starting is from the first look at the file until the plugin serves.
 	Starting State = "starting"
-	Running  State = "running"
+	// Waiting is for a file that somebody still writes.
+	Waiting State = "waiting"
+	Running State = "running"
 	// Backoff waits for the next start after a crash, Quarantined longer.
 	Backoff     State = "backoff"
 	Quarantined State = "quarantined"
@@ -25,8 +27,10 @@ const (
 	// when something has changed; one that refuses by itself gets another chance
 	// now and then, since what it misses may be on the node.
 	Refused State = "refused"
-	// Disabled is by configuration, Stopped because the host ends.
+	// Disabled is by configuration, Removed one whose file is gone, until nothing
+	// of it is left. Stopped because the host ends.
 	Disabled State = "disabled"
+	Removed  State = "removed"
 	Stopped  State = "stopped"
 )
 
@@ -35,8 +39,19 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// errAgain ends an instance for the sake of a new one.
-var errAgain = errors.New("its settings need a new process")
+var (
+	// errAgain ends an attempt whose settings have changed meanwhile.
+	errAgain = errors.New("its settings need a new process")
+	// errLeaves ends an instance whose plugin was removed or disabled, errReplaced
+	// one that another has taken over from.
+	errLeaves   = errors.New("its plugin was removed or disabled")
+	errReplaced = errors.New("another process has taken over")
+)
+
+// harmless reports whether why is no fault of the plugin.
+func harmless(why error) bool {
+	return why == nil || errors.Is(why, errAgain) || errors.Is(why, errLeaves) || errors.Is(why, errReplaced) || errors.Is(why, errUnsettled)
+}
 
 // A member is one plugin of the directory, whether it runs or not.
 type member struct {
@@ -45,79 +60,119 @@ type member struct {
 	log        *lineLog
 	// kick ends waiting: something has changed.
 	kick chan struct{}
+	// renew asks whether the process that serves is still the right one.
+	renew chan struct{}
 
 	// Below is guarded by the supervisor's mutex.
 	cancel  context.CancelFunc
 	running bool // its goroutine is
 	leaving bool
+	// file is what the directory has, looks counts how often it was another one.
+	file  fileID
+	looks int
 	// first is set until the first attempt at the host's start was made.
 	first     bool
 	candidate *Instance
 	// rivals are the custom plugins that were found together with this one and
-	// want the same, and what exactly.
-	rivals    map[string]error
+	// want the same.
+	rivals map[string]bool
+	// described is what the plugin said of itself when it was last asked.
+	described *eviction.Plugin
 	instance  *Instance
-	state     State
-	since     time.Time
-	reason    error // for not running
-	lastError error
-	starts    int
+	// replacement is how the attempt at replacing the instance goes, or went wrong.
+	replacement *Replacement
+	state       State
+	since       time.Time
+	until       time.Time // of backoff and quarantine
+	reason      error     // for not running
+	lastError   error
+	starts      int
+	swaps       int
 	// observes is what it observed when it last served, nil if it never did.
 	observes []eviction.Signal
 }
 
 func newMember(s *Supervisor, name string) *member {
-	return &member{supervisor: s, name: name, log: newLineLog(s.log, name), kick: make(chan struct{}, 1), rivals: map[string]error{}}
+	return &member{
+		supervisor: s, name: name, log: newLineLog(s.log, name),
+		kick: make(chan struct{}, 1), renew: make(chan struct{}, 1), rivals: map[string]bool{},
+	}
 }
 
 // enter changes the state. The mutex is held.
 func (m *member) enter(state State, why error) {
-	if m.state != state || why != nil {
+	if m.state != state || why != nil && state != Waiting {
 		m.state, m.since = state, time.Now()
 	}
-	m.reason = why
-	if why != nil && !errors.Is(why, errAgain) {
+	m.reason, m.until = why, time.Time{}
+	if !harmless(why) {
 		m.lastError = why
 	}
 }
 
+// changed takes note of another file in the place of the one that there was. It
+// counts fresh. The mutex is held.
+func (m *member) changed(file fileID) {
+	m.file = file
+	m.looks++
+	clear(m.rivals)
+	for _, other := range m.supervisor.members {
+		delete(other.rivals, m.name)
+	}
+	signal(m.renew)
+	signal(m.kick)
+}
+
 // leave ends the member, its process at the end of the passes that use it. The
 // mutex is held.
-func (m *member) leave() {
+func (m *member) leave(to State) {
+	s := m.supervisor
 	m.leaving = true
-	if m.instance == nil {
+	m.enter(to, nil)
+	m.replacement = nil
+	i := m.instance
+	if i == nil {
+		m.disclaim()
+		signal(s.changed)
 		m.cancel()
 		return
 	}
-	m.supervisor.condemn(m.instance, sentence{why: errAgain})
+	s.condemn(i, sentence{why: errLeaves})
+	m.disclaim()
+	if alone := s.unobserved(i); len(alone) > 0 {
+		s.log.Warn("plugin leaves and nobody observes its signals any more", "plugin", m.name, "because", to, "signals", alone)
+	} else {
+		s.log.Info("plugin leaves", "plugin", m.name, "because", to)
+	}
 }
 
-// run keeps the plugin running until ctx ends or the member leaves.
-func (m *member) run(ctx context.Context) {
+// unobserved lists what an instance observed that nobody does now. The mutex is
+// held.
+func (s *Supervisor) unobserved(i *Instance) []eviction.Signal {
+	return slices.DeleteFunc(observed(i.Plugin), func(sig eviction.Signal) bool {
+		return len(s.roster.providers[offer{sig, eviction.CanObserve}]) > 0
+	})
+}
+
+// run keeps the plugin running until ctx ends or the member leaves. The end of
+// host is that of all plugins.
+func (m *member) run(ctx, host context.Context) {
 	s := m.supervisor
 	defer m.gone()
 	crashes := newCrashes(s.patience)
 	for ctx.Err() == nil {
-		mark, seen := m.log.mark(), m.changes()
-		i, err := m.start(ctx)
-		m.triedFirst(i)
-		if err == nil {
-			err = m.admit(ctx, i)
-		}
-		if errors.Is(err, eviction.ErrRefused) {
-			err = refusal{err}
-		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errAgain) {
-			s.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark, 3))
-		}
+		seen := m.sight()
+		i, err := m.attempt(ctx)
 		m.settled(err)
 		var ran time.Duration
 		hung := false
-		if err == nil {
+		for next := i; next != nil; {
 			begin := time.Now()
-			hung, err = m.serve(ctx, i)
+			seen.looks = next.looks
+			next, hung, err = m.serve(ctx, host, next)
 			ran = time.Since(begin)
-			seen = m.changes() // It ran through all of those.
+			// It ran through all that has changed but for its file.
+			seen = sight{changes: m.sight().changes, freed: m.sight().freed, looks: seen.looks}
 		}
 		if ctx.Err() != nil || m.left() {
 			return
@@ -129,99 +184,24 @@ func (m *member) run(ctx context.Context) {
 	}
 }
 
-// rest waits until the plugin may be started again: for some time, or until
-// something has changed that the last attempt had not seen.
-func (m *member) rest(ctx context.Context, c *crashes, seen int, why error, ran time.Duration, crashed bool) {
-	s := m.supervisor
-	state, wait := Refused, s.patience.window
-	if _, ok := errors.AsType[refusal](why); !ok {
-		var quarantine bool
-		wait, quarantine = c.next(time.Now(), ran, crashed)
-		state = Backoff
-		if quarantine {
-			state = Quarantined
-			s.log.Error("plugin in quarantine", "plugin", m.name, "crashes", s.patience.crashes, "for", wait.String(), "error", why)
-		}
+// attempt starts the plugin and puts it into service.
+func (m *member) attempt(ctx context.Context) (*Instance, error) {
+	mark := m.log.mark()
+	i, err := m.start(ctx)
+	m.triedFirst(i)
+	if err == nil {
+		err = m.admit(ctx, i)
 	}
-	var wake <-chan time.Time
-	if state != Refused || errors.Is(why, eviction.ErrRefused) {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		wake = timer.C
+	if err == nil {
+		return i, nil
 	}
-	s.mu.Lock()
-	drain(m.kick)
-	if s.changes != seen {
-		signal(m.kick)
+	if errors.Is(err, eviction.ErrRefused) {
+		err = refusal{err}
 	}
-	m.enter(state, why)
-	if state == Refused {
-		delete(s.claims, m.name)
+	if ctx.Err() == nil && !harmless(err) {
+		m.supervisor.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark, 3))
 	}
-	s.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return
-	case <-wake:
-	case <-m.kick:
-		c.forget()
-	}
-	s.mu.Lock()
-	m.enter(Starting, nil)
-	s.mu.Unlock()
-}
-
-// serve returns when the instance has ended, why, and whether it was hung.
-func (m *member) serve(ctx context.Context, i *Instance) (hung bool, why error) {
-	s, proc := m.supervisor, i.conn.proc
-	grace := s.timeouts.Stop
-	select {
-	case <-ctx.Done():
-	case <-i.doom:
-	case <-proc.exited:
-	}
-	if ending := proc.ending(); ending != "" {
-		why = fmt.Errorf("exited by itself (%s)", ending)
-	}
-	s.mu.Lock()
-	m.instance = nil
-	if why == nil && i.condemned != nil {
-		hung, why = i.condemned.hung, i.condemned.why
-	}
-	m.enter(Starting, why)
-	s.publish()
-	s.mu.Unlock()
-	s.metrics.PluginUp(m.name, false)
-	if hung {
-		grace = 0
-	}
-	m.end(i.conn, grace)
-	if why == nil || errors.Is(why, errAgain) || ctx.Err() != nil {
-		s.log.Info("plugin exited", "plugin", m.name, "pid", i.PID, "status", proc.ending())
-	} else {
-		s.log.Error("plugin exited", "plugin", m.name, "pid", i.PID, "error", why, "status", proc.ending())
-	}
-	return hung, why
-}
-
-// end ends a process, if there is one; one that cannot be killed is Run's result.
-func (m *member) end(c *connection, grace time.Duration) {
-	if c == nil {
-		return
-	}
-	if err := c.close(grace); err != nil {
-		err = fmt.Errorf("plugin %s: %w", m.name, err)
-		m.supervisor.log.Error("plugin cannot be ended", "plugin", m.name, "error", err)
-		m.supervisor.mu.Lock()
-		m.supervisor.undead = append(m.supervisor.undead, err)
-		m.supervisor.mu.Unlock()
-	}
-}
-
-func (m *member) changes() int {
-	m.supervisor.mu.Lock()
-	defer m.supervisor.mu.Unlock()
-	return m.supervisor.changes
+	return nil, err
 }
 
 func (m *member) left() bool {
@@ -237,12 +217,19 @@ func (m *member) gone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.running = false
-	delete(s.claims, m.name)
+	m.disclaim()
 	signal(s.changed) // also if it never served: nobody waits for it any more
-	if m.leaving {
-		m.enter(Disabled, nil)
-	} else {
+	if !m.leaving {
 		m.enter(Stopped, nil)
 	}
 	signal(s.rescan)
+}
+
+// disclaim gives up what the plugin has served, which is switched off by that.
+// The mutex is held.
+func (m *member) disclaim() {
+	if _, had := m.supervisor.claims[m.name]; had {
+		delete(m.supervisor.claims, m.name)
+		m.supervisor.kickRefused()
+	}
 }

@@ -21,6 +21,8 @@ type Options struct {
 	Node eviction.NodeFacts
 	// Settings are the plugins' own settings, by name.
 	Settings map[string]Settings
+	// Assign names who is in charge of what, where that is not left to precedence.
+	Assign   Assignment
 	Timeouts Timeouts
 	Log      *slog.Logger
 	// Metrics may be nil.

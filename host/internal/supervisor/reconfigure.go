@@ -61,10 +61,8 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 	for _, i := range seen {
 		i.revision = s.revision
 	}
-	for name, m := range s.members {
-		if i := m.instance; i != nil && i.outdated(settings[name]) {
-			s.condemn(i, sentence{why: errAgain})
-		}
+	for _, m := range s.members {
+		signal(m.renew) // It may need a new process, or another attempt at one.
 	}
 	s.warnUnknown()
 	s.kickAll()

@@ -182,17 +182,20 @@ func TestConflict(t *testing.T) {
 	}
 	observer, ranker := plugin(eviction.CanObserve, memory), plugin(eviction.CanRank, memory)
 	for name, c := range map[string]struct {
-		a, b claim
-		want string
+		a, b     claim
+		assigned bool
+		want     string
 	}{
-		"custom beside built-in":    {claim{"memory", ranker}, claim{"oldest", ranker}, ""},
-		"different capabilities":    {claim{"watcher", observer}, claim{"oldest", ranker}, ""},
-		"two custom":                {claim{"youngest", ranker}, claim{"oldest", ranker}, `"youngest" and "oldest" both offer rank memory.available`},
-		"two built-in":              {claim{"memory", ranker}, claim{"pid", ranker}, "both offer rank memory.available"},
-		"the same own signal":       {claim{"a", plugin(eviction.CanObserve, own("u"))}, claim{"b", plugin(eviction.CanRank, own("u"))}, ""},
-		"an own signal, two senses": {claim{"a", plugin(eviction.CanObserve, own("u"))}, claim{"b", plugin(eviction.CanRank, own("v"))}, "define a.example/x differently"},
+		"custom beside built-in":    {claim{"memory", ranker}, claim{"oldest", ranker}, false, ""},
+		"different capabilities":    {claim{"watcher", observer}, claim{"oldest", ranker}, false, ""},
+		"two custom":                {claim{"youngest", ranker}, claim{"oldest", ranker}, false, `"oldest" and "youngest" both offer rank memory.available`},
+		"two built-in":              {claim{"memory", ranker}, claim{"pid", ranker}, false, "both offer rank memory.available"},
+		"the same own signal":       {claim{"a", plugin(eviction.CanObserve, own("u"))}, claim{"b", plugin(eviction.CanRank, own("u"))}, false, ""},
+		"an own signal, two senses": {claim{"a", plugin(eviction.CanObserve, own("u"))}, claim{"b", plugin(eviction.CanRank, own("v"))}, false, "define a.example/x differently"},
+		"two custom, assigned":      {claim{"youngest", ranker}, claim{"oldest", ranker}, true, ""},
+		"two senses, assigned":      {claim{"a", plugin(eviction.CanObserve, own("u"))}, claim{"b", plugin(eviction.CanRank, own("v"))}, true, "define a.example/x differently"},
 	} {
-		err := conflict(c.a, c.b)
+		err := conflict(c.a, c.b, func(offer) bool { return c.assigned })
 		if (err == nil) != (c.want == "") {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		} else if err != nil {

@@ -10,8 +10,19 @@ func (s *Supervisor) publish() {
 			usable = append(usable, m.instance)
 		}
 	}
-	s.roster = newRoster(usable)
+	s.roster = newRoster(usable, s.assigned)
 	signal(s.changed)
+}
+
+// kickRefused ends the waiting of those that might serve now that others serve
+// less. The mutex is held.
+func (s *Supervisor) kickRefused() {
+	s.freed++
+	for _, m := range s.members {
+		if m.state == Refused {
+			signal(m.kick)
+		}
+	}
 }
 
 // kickAll ends the waiting of those that might serve now. The mutex is held.
@@ -55,6 +66,7 @@ func (s *Supervisor) condemn(i *Instance, why sentence) {
 		return
 	}
 	i.condemned = &why
+	close(i.out)
 	s.publish()
 	if i.conn == nil {
 		signal(s.rescan) // There is no process whose end would bring up another one.

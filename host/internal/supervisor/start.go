@@ -14,16 +14,23 @@ import (
 func (m *member) start(ctx context.Context) (*Instance, error) {
 	s := m.supervisor
 	path := pathOf(s.dir, m.name)
+	file, err := settled(ctx, path)
+	if err != nil {
+		return nil, err
+	}
 	resolved, err := executable(path, s.self)
 	if err != nil {
 		return nil, refusal{err}
 	}
 	s.mu.Lock()
-	m.starts++
-	again := m.starts > 1
+	again := false
+	if m.instance == nil { // else it is to replace that one
+		m.starts++
+		again = m.starts > 1
+	}
 	mtls := s.settings[m.name].autoMTLS()
-	s.generation++
-	i := &Instance{Name: m.name, Generation: s.generation, supervisor: s, doom: make(chan struct{}), mtls: mtls}
+	i := s.newInstance(m)
+	i.mtls, i.file = mtls, file
 	s.mu.Unlock()
 	if again {
 		s.metrics.PluginRestarted(m.name)
@@ -33,7 +40,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 		name: m.name, path: path, resolved: resolved, socketRoot: s.socketRoot, mtls: mtls, timeout: s.timeouts.Handshake,
 	})
 	if err != nil {
-		return nil, err
+		return nil, busy(err)
 	}
 	i.PID = proc.id()
 	if err = m.introduce(ctx, i); err == nil {

@@ -15,20 +15,38 @@ type Status struct {
 	Path  string    `json:"path,omitempty"`
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
+	// Until is the end of backoff and quarantine.
+	Until *time.Time `json:"until,omitempty"`
 	// Reason is why the plugin does not run.
 	Reason string `json:"reason,omitempty"`
 	// LastError is the last thing that went wrong, also with one that runs.
 	LastError string `json:"lastError,omitempty"`
 	Restarts  int    `json:"restarts"`
+	// Swaps counts the processes that took over from one that served, Replacement
+	// is how the present attempt at that goes, or how the last one failed.
+	Swaps       int          `json:"swaps,omitempty"`
+	Replacement *Replacement `json:"replacement,omitempty"`
 
-	// The rest is of a running plugin.
-	PID        int      `json:"pid,omitempty"`
-	Generation uint64   `json:"generation,omitempty"`
-	Version    string   `json:"version,omitempty"`
-	Signals    []Served `json:"signals,omitempty"`
+	// These are of a running plugin.
+	PID        int    `json:"pid,omitempty"`
+	Generation uint64 `json:"generation,omitempty"`
+
+	// These are what the plugin last said of itself, also if it does not run.
+	Version string   `json:"version,omitempty"`
+	Signals []Served `json:"signals,omitempty"`
 
 	// Log has the last lines that the plugin wrote, also before its end.
 	Log []string `json:"log,omitempty"`
+}
+
+// A Replacement is an attempt at replacing the process of a plugin that runs.
+type Replacement struct {
+	// State is Starting; Waiting, for its file to be complete; or Refused, if it
+	// has failed and the former process stays.
+	State State     `json:"state"`
+	Since time.Time `json:"since"`
+	// Reason is why it waits or has failed.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Served is what a plugin offers for a signal and what of it it is in charge of.
@@ -36,6 +54,23 @@ type Served struct {
 	Signal   eviction.Signal `json:"signal"`
 	Offers   []string        `json:"offers"`
 	InCharge []string        `json:"inCharge,omitempty"`
+	Roles    []Role          `json:"roles"`
+}
+
+// The roles of a plugin for one capability of a signal.
+const (
+	RoleInCharge = "in charge"
+	// RoleShadowed is one that runs and is asked when the one in charge fails.
+	RoleShadowed = "shadowed"
+	// RoleOut is one that does not run.
+	RoleOut = "out"
+)
+
+// A Role is what becomes of one thing that a plugin offers, and why.
+type Role struct {
+	Capability string `json:"capability"`
+	Role       string `json:"role"`
+	Why        string `json:"why"`
 }
 
 // Status returns the state of every plugin, sorted by name.
@@ -56,9 +91,13 @@ func (s *Supervisor) Status() []Status {
 }
 
 func (s *Supervisor) status(m *member) Status {
-	st := Status{Name: m.name, State: m.state, Since: m.since, Restarts: max(0, m.starts-1)}
+	st := Status{Name: m.name, State: m.state, Since: m.since, Restarts: max(0, m.starts-1), Swaps: m.swaps}
 	if s.inside == nil {
 		st.Path = pathOf(s.dir, m.name)
+	}
+	if !m.until.IsZero() {
+		until := m.until
+		st.Until = &until
 	}
 	if m.reason != nil {
 		st.Reason = m.reason.Error()
@@ -66,21 +105,66 @@ func (s *Supervisor) status(m *member) Status {
 	if m.lastError != nil {
 		st.LastError = m.lastError.Error()
 	}
-	i := m.instance
-	if i == nil {
+	if m.replacement != nil {
+		r := *m.replacement
+		st.Replacement = &r
+	}
+	said := m.described
+	if i := m.instance; i != nil {
+		st.PID, st.Generation, said = i.PID, i.Generation, i.Plugin
+	}
+	if said == nil {
 		return st
 	}
-	st.PID, st.Generation, st.Version = i.PID, i.Generation, i.Plugin.Version
-	for _, o := range offers(i.Plugin) {
+	st.Version = said.Version
+	for _, o := range offers(said) {
 		n := slices.IndexFunc(st.Signals, func(g Served) bool { return g.Signal == o.signal })
 		if n < 0 {
 			n = len(st.Signals)
 			st.Signals = append(st.Signals, Served{Signal: o.signal})
 		}
+		role := s.role(m, o)
 		st.Signals[n].Offers = append(st.Signals[n].Offers, o.verb())
-		if who := s.roster.providers[o]; len(who) > 0 && who[0] == i {
+		st.Signals[n].Roles = append(st.Signals[n].Roles, role)
+		if role.Role == RoleInCharge {
 			st.Signals[n].InCharge = append(st.Signals[n].InCharge, o.verb())
 		}
 	}
 	return st
+}
+
+// role is what becomes of an offer of m. The mutex is held.
+func (s *Supervisor) role(m *member, o offer) Role {
+	r := Role{Capability: o.verb(), Role: RoleOut, Why: string(m.state)}
+	who := s.roster.providers[o]
+	if m.instance == nil || !slices.Contains(who, m.instance) {
+		return r
+	}
+	r.Role = RoleInCharge
+	if who[0] != m.instance {
+		r.Role = RoleShadowed
+	}
+	r.Why = s.why(o, who)
+	return r
+}
+
+// why is the reason for the first of who to be in charge of o.
+func (s *Supervisor) why(o offer, who []*Instance) string {
+	why := "custom before built-in"
+	switch assigned := s.assignment[o.signal][o.verb()]; {
+	case assigned == who[0].Name:
+		return "assigned"
+	case len(who) == 1:
+		why = "only provider"
+	case who[0].Builtin() == who[1].Builtin():
+		why = "by name" // beside an assigned plugin that does not run now
+	}
+	if assigned := s.assignment[o.signal][o.verb()]; assigned != "" {
+		not := s.absent(assigned, o)
+		if not == "" {
+			not = "does not run"
+		}
+		why += "; assigned to " + assigned + ", which " + not
+	}
+	return why
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,12 +42,15 @@ type Supervisor struct {
 	wg            sync.WaitGroup
 	// inside are the plugins of this process; nil if there is a directory.
 	inside map[string]*direct
+	// asked is what plugins were last asked to observe for.
+	asked atomic.Pointer[asking]
 
 	// mu guards everything below, and the fields of members and instances that say
 	// so. It is never held across a call to a plugin.
 	mu         sync.Mutex
 	node       eviction.NodeFacts
 	settings   map[string]Settings
+	assignment Assignment
 	revision   uint64
 	generation uint64
 	members    map[string]*member
@@ -61,8 +62,9 @@ type Supervisor struct {
 	untried   int
 	unsettled int
 	undead    []error
-	// changes counts what may let a member serve that could not before.
-	changes int
+	// changes counts what may let any member serve that could not before, freed
+	// what may let one that was refused.
+	changes, freed int
 }
 
 // New returns a supervisor of the plugins in o.Dir, none of them started. It is
@@ -75,12 +77,12 @@ func New(o Options) (*Supervisor, error) {
 func newSupervisor(o Options) *Supervisor {
 	s := &Supervisor{
 		dir: o.Dir, socketRoot: o.SocketRoot, self: uint32(os.Geteuid()),
-		host: o.Host, node: o.Node, settings: o.Settings,
+		host: o.Host, node: o.Node, settings: o.Settings, assignment: o.Assign,
 		timeouts: o.Timeouts.withDefaults(), patience: defaultPatience(),
 		log: o.Log, metrics: o.Metrics,
 		started: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
 		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1),
-		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil),
+		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil, nil),
 	}
 	if s.metrics == nil {
 		s.metrics = noMetrics{}
@@ -130,16 +132,21 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	s.spawn = newSpawner()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	watch := s.watchDir()
+	s.wg.Go(func() { watch.run(watching) })
 	err := s.reconcile(ctx)
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-s.rescan:
 			if err := s.reconcile(ctx); err != nil {
-				s.log.Error("plugin directory cannot be read, plugins stay as they are", "error", err)
+				s.log.Error("plugin directory cannot be used, plugins stay as they are", "error", err)
 			}
 		}
 	}
+	stop()
 	s.wg.Wait()
 	s.spawn.close()
 	return errors.Join(append(s.undead, err)...)
@@ -160,77 +167,4 @@ func (s *Supervisor) sweep() error {
 		}
 	}
 	return nil
-}
-
-// reconcile makes members of the files in the directory, starts those that
-// should run and ends those that should not. Only Run calls it.
-func (s *Supervisor) reconcile(ctx context.Context) error {
-	names, err := discover(s.dir)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found := make(map[string]bool, len(names))
-	for _, name := range names {
-		found[name] = true
-		if s.members[name] == nil {
-			s.members[name] = newMember(s, name)
-		}
-	}
-	var begin []*member
-	for name, m := range s.members {
-		wanted := found[name] && !s.settings[name].Disabled
-		switch {
-		case wanted && !m.running:
-			m.running, m.leaving = true, false
-			begin = append(begin, m)
-		case !wanted && m.running:
-			m.leave()
-		case !found[name]:
-			delete(s.members, name)
-			s.metrics.PluginGone(name)
-			s.kickAll()
-		case !wanted:
-			m.enter(Disabled, nil)
-		}
-	}
-	s.begin(ctx, begin)
-	return nil
-}
-
-// begin starts members. At the first call each is given a part in Started.
-func (s *Supervisor) begin(ctx context.Context, members []*member) {
-	if !s.begun {
-		s.begun = true
-		s.warnUnknown()
-		s.untried, s.unsettled = len(members), len(members)
-		if len(members) == 0 {
-			close(s.tried)
-			close(s.started)
-		}
-		for _, m := range members {
-			m.first = true
-		}
-	}
-	for _, m := range members {
-		m.enter(Starting, nil)
-		s.metrics.PluginUp(m.name, false)
-		mctx, cancel := context.WithCancel(ctx)
-		m.cancel = cancel
-		s.wg.Go(func() {
-			defer cancel()
-			m.run(mctx)
-		})
-	}
-}
-
-// warnUnknown tells of settings that nobody has, most likely a misspelled name.
-// The mutex is held.
-func (s *Supervisor) warnUnknown() {
-	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
-		if s.members[name] == nil {
-			s.log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", s.dir)
-		}
-	}
 }

@@ -1,0 +1,113 @@
+package supervisor
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// An Assignment says by signal and capability ("observe", "measure", "watch",
+// "rank", "reclaim") which plugin is in charge, whatever else offers the same. The
+// node's filesystem layout comes with observe of nodefs.available.
+type Assignment map[eviction.Signal]map[string]string
+
+// Reassign puts another assignment in force.
+func (s *Supervisor) Reassign(a Assignment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if maps.EqualFunc(s.assignment, a, maps.Equal) {
+		return
+	}
+	s.assignment = a
+	s.warnUnassigned()
+	s.oust()
+	s.publish()
+	s.kickRefused()
+	signal(s.rescan) // Plugins of this process have nobody else to ask.
+}
+
+// assigned returns who is in charge of o by the configuration, "" if it names
+// nobody who is there and offers it. The mutex is held.
+func (s *Supervisor) assigned(o offer) string {
+	name := s.assignment[o.signal][o.verb()]
+	if name == "" || s.absent(name, o) != "" {
+		return ""
+	}
+	return name
+}
+
+// absent returns why an assignment to a plugin has no effect, "" if it has.
+func (s *Supervisor) absent(name string, o offer) string {
+	m := s.members[name]
+	switch {
+	case m == nil || m.leaving && m.state == Removed:
+		return "is not there"
+	case m.leaving || s.settings[name].Disabled:
+		return "is disabled"
+	case m.described != nil && !m.described.For(o.signal).Has(o.capability):
+		return "does not offer it"
+	default:
+		return ""
+	}
+}
+
+// unassigned looks at the assignment again after plugins have come or gone. The
+// mutex is held.
+func (s *Supervisor) unassigned() {
+	if len(s.assignment) == 0 {
+		return
+	}
+	s.warnUnassigned()
+	s.oust()
+	s.publish()
+}
+
+// warnUnassigned tells of assignments that have no effect. The mutex is held.
+func (s *Supervisor) warnUnassigned() {
+	for _, sig := range slices.Sorted(maps.Keys(s.assignment)) {
+		for _, c := range capabilities {
+			name := s.assignment[sig][c.name]
+			if name == "" {
+				continue
+			}
+			if why := s.absent(name, offer{sig, c.bit}); why != "" {
+				s.log.Warn("assignment to a plugin has no effect", "signal", sig, "capability", c.name, "plugin", name, "because", "it "+why)
+			}
+		}
+	}
+}
+
+// oust takes plugins out of service that an assignment had let serve beside each
+// other and that conflict without it: whoever was in charge stays. The mutex is
+// held.
+func (s *Supervisor) oust() {
+	for n, a := range s.roster.instances {
+		for _, b := range s.roster.instances[n+1:] {
+			if a.condemned != nil || b.condemned != nil {
+				continue
+			}
+			err := s.conflict(claim{a.Name, a.Plugin}, claim{b.Name, b.Plugin})
+			if err == nil {
+				continue
+			}
+			loser := b
+			if s.before(b, a) {
+				loser = a
+			}
+			s.condemn(loser, sentence{why: refusal{err}})
+		}
+	}
+}
+
+// before reports whether a is in charge of something that b offers, too, and b of
+// nothing that a offers.
+func (s *Supervisor) before(a, b *Instance) bool {
+	first := func(x, y *Instance) bool {
+		return slices.ContainsFunc(offers(y.Plugin), func(o offer) bool {
+			who := s.roster.providers[o]
+			return len(who) > 0 && who[0] == x
+		})
+	}
+	return first(a, b) && !first(b, a)
+}

@@ -1,0 +1,107 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+)
+
+// reconcile makes members of the files in the directory, starts those that
+// should run, has those replaced whose files are other ones, and ends those that
+// should not run. Only Run calls it.
+func (s *Supervisor) reconcile(ctx context.Context) error {
+	if err := checkDir(s.dir, s.self); err != nil {
+		return err
+	}
+	names, err := discover(s.dir)
+	if err != nil {
+		return err
+	}
+	type found struct {
+		file fileID
+		// dangling is a link to nothing: the plugin itself was removed.
+		dangling bool
+	}
+	files := make(map[string]found, len(names))
+	for _, name := range names {
+		file, err := identify(pathOf(s.dir, name))
+		files[name] = found{file, errors.Is(err, fs.ErrNotExist)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if m := s.members[name]; m == nil || m.state == Removed && !m.running && !files[name].dangling {
+			s.members[name] = newMember(s, name)
+			s.members[name].file = files[name].file
+		}
+	}
+	var begin []*member
+	for _, name := range slices.Sorted(maps.Keys(s.members)) {
+		m := s.members[name]
+		f, there := files[name]
+		there = there && !(f.dangling && m.instance != nil)
+		wanted := there && !s.settings[name].Disabled
+		if there && f.file != m.file && !m.leaving {
+			m.changed(f.file)
+		}
+		switch {
+		case wanted && !m.running:
+			m.running, m.leaving, m.file = true, false, f.file
+			begin = append(begin, m)
+		case m.running && m.leaving:
+			// Its end brings us here again.
+		case m.running && !there:
+			m.leave(Removed)
+		case m.running && !wanted:
+			m.leave(Disabled)
+		case !there && !f.dangling:
+			delete(s.members, name)
+			s.metrics.PluginGone(name)
+			s.unassigned()
+			s.kickRefused()
+		case !wanted:
+			m.enter(Disabled, nil)
+		}
+	}
+	s.begin(ctx, begin)
+	return nil
+}
+
+// begin starts members. At the first call each is given a part in Started.
+func (s *Supervisor) begin(ctx context.Context, members []*member) {
+	if !s.begun {
+		s.begun = true
+		s.warnUnknown()
+		s.untried, s.unsettled = len(members), len(members)
+		if len(members) == 0 {
+			close(s.tried)
+			close(s.started)
+		}
+		for _, m := range members {
+			m.first = true
+		}
+	}
+	for _, m := range members {
+		m.enter(Starting, nil)
+		s.metrics.PluginUp(m.name, false)
+		mctx, cancel := context.WithCancel(ctx)
+		m.cancel = cancel
+		s.wg.Go(func() {
+			defer cancel()
+			m.run(mctx, ctx)
+		})
+	}
+}
+
+// warnUnknown tells of settings that nobody has, most likely a misspelled name.
+// The mutex is held.
+func (s *Supervisor) warnUnknown() {
+	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
+		if s.members[name] == nil {
+			s.log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", s.dir)
+		}
+	}
+	s.warnUnassigned()
+}

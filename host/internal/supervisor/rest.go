@@ -1,0 +1,106 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A sight is what a member had seen when it made an attempt.
+type sight struct {
+	// changes and freed are the supervisor's, looks the member's.
+	changes, freed, looks int
+}
+
+func (m *member) sight() sight {
+	m.supervisor.mu.Lock()
+	defer m.supervisor.mu.Unlock()
+	return m.sees()
+}
+
+// sees is sight with the mutex held.
+func (m *member) sees() sight {
+	return sight{m.supervisor.changes, m.supervisor.freed, m.looks}
+}
+
+// stateOf is the state of a plugin that could not be started.
+func stateOf(why error) State {
+	if errors.Is(why, errUnsettled) {
+		return Waiting
+	}
+	if _, ok := errors.AsType[refusal](why); ok {
+		return Refused
+	}
+	return Backoff
+}
+
+// rest waits until the plugin may be started again: for some time, or until
+// something has changed that the last attempt had not seen.
+func (m *member) rest(ctx context.Context, c *crashes, seen sight, why error, ran time.Duration, crashed bool) {
+	s := m.supervisor
+	state, wait := stateOf(why), time.Duration(0)
+	switch state {
+	case Waiting:
+		wait = settlePoll
+	case Refused:
+		if errors.Is(why, eviction.ErrRefused) {
+			wait = s.patience.window
+		}
+	default:
+		var quarantine bool
+		wait, quarantine = c.next(time.Now(), ran, crashed)
+		if quarantine {
+			state = Quarantined
+			s.log.Error("plugin in quarantine", "plugin", m.name, "crashes", s.patience.crashes, "for", wait.String(), "error", why)
+		}
+	}
+	var wake <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		wake = timer.C
+	}
+	m.enterRest(state, seen, why, wait)
+	select {
+	case <-ctx.Done():
+		return
+	case <-wake:
+	case <-m.kick:
+		c.forget()
+	}
+	if state != Waiting { // else it is still the same
+		s.mu.Lock()
+		if !m.leaving {
+			m.enter(Starting, nil)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// enterRest changes the state, and ends the rest before it begins if something has
+// changed since seen.
+func (m *member) enterRest(state State, seen sight, why error, wait time.Duration) {
+	s := m.supervisor
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.leaving {
+		return
+	}
+	drain(m.kick)
+	now := m.sees()
+	if now.changes != seen.changes || now.looks != seen.looks || state == Refused && now.freed != seen.freed {
+		signal(m.kick)
+	}
+	if state == Waiting && m.state != Waiting {
+		s.log.Info("plugin is not started as long as somebody writes its file", "plugin", m.name, "reason", why)
+	}
+	m.enter(state, why)
+	if state == Backoff || state == Quarantined {
+		m.until = time.Now().Add(wait)
+	}
+	if state == Refused {
+		m.disclaim()
+	}
+}

@@ -1,0 +1,129 @@
+package supervisor
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// debounce is how long nothing must have happened in the plugin directory for
+	// it to be looked at, and maxDebounce when it is looked at anyway.
+	debounce    = 20 * time.Millisecond
+	maxDebounce = 200 * time.Millisecond
+	// slowRescan finds what no event tells: targets of links that change elsewhere,
+	// events that were lost, file systems that have none. blindRescan is for when
+	// there are no events at all.
+	slowRescan  = 10 * time.Second
+	blindRescan = time.Second
+)
+
+// A dirWatch tells when something may have changed in the plugin directory. It
+// also watches the directory above it, since another one may be put in its place.
+type dirWatch struct {
+	supervisor *Supervisor
+	dir        string
+	// events is nil if the kernel gives none.
+	events *fsnotify.Watcher
+	// watched is the directory whose events come.
+	watched fileID
+}
+
+// watchDir begins to watch, so that no change after it is missed.
+func (s *Supervisor) watchDir() *dirWatch {
+	w := &dirWatch{supervisor: s, dir: filepath.Clean(s.dir)}
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		s.log.Warn("plugin directory cannot be watched, it is looked at each second instead", "pluginDir", s.dir, "error", err)
+		return w
+	}
+	w.events = events
+	if err := events.Add(filepath.Dir(w.dir)); err != nil {
+		s.log.Warn("directory above the plugin directory cannot be watched, a new plugin directory is found within seconds only",
+			"pluginDir", s.dir, "error", err)
+	}
+	w.follow()
+	return w
+}
+
+// follow watches the directory that is there now.
+func (w *dirWatch) follow() {
+	if w.events == nil {
+		return
+	}
+	now, err := identify(w.dir)
+	if err == nil && now.sameFile(w.watched) {
+		return
+	}
+	_ = w.events.Remove(w.dir) // most likely gone with the directory
+	w.watched = fileID{}
+	if err != nil {
+		return // The next look at it says so.
+	}
+	if err := w.events.Add(w.dir); err != nil {
+		w.supervisor.log.Warn("plugin directory cannot be watched, it is looked at each 10 seconds", "pluginDir", w.dir, "error", err)
+		return
+	}
+	w.watched = now
+}
+
+// run asks for a look at the directory after each change and now and then, until
+// ctx ends.
+func (w *dirWatch) run(ctx context.Context) {
+	var (
+		events <-chan fsnotify.Event
+		errs   <-chan error
+		every  = blindRescan
+		latest time.Time // when a look is due, zero if none is
+	)
+	if w.events != nil {
+		defer func() { _ = w.events.Close() }()
+		events, errs, every = w.events.Events, w.events.Errors, slowRescan
+	}
+	slow := time.NewTicker(every)
+	defer slow.Stop()
+	quiet := time.NewTimer(0)
+	quiet.Stop()
+	defer quiet.Stop()
+	soon := func() {
+		now := time.Now()
+		if latest.IsZero() {
+			latest = now.Add(maxDebounce)
+		}
+		quiet.Reset(min(debounce, max(0, latest.Sub(now))))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-events:
+			if w.concerns(e.Name) {
+				soon()
+			}
+		case err := <-errs:
+			w.supervisor.log.Warn("events of the plugin directory were lost, it is looked at now", "pluginDir", w.dir, "error", err)
+			soon()
+		case <-quiet.C:
+			latest = time.Time{}
+			w.follow()
+			signal(w.supervisor.rescan)
+		case <-slow.C:
+			w.follow()
+			signal(w.supervisor.rescan)
+		}
+	}
+}
+
+// concerns reports whether an event is about the plugin directory itself or a
+// plugin in it.
+func (w *dirWatch) concerns(name string) bool {
+	return name == w.dir || filepath.Dir(name) == w.dir && pluginName(filepath.Base(name))
+}
+
+// pluginName reports whether a file of that name may be a plugin.
+func pluginName(name string) bool {
+	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp")
+}
