@@ -230,7 +230,7 @@ func (m *Manager) openPlugins(inside map[string]eviction.Plugin) (err error) {
 	c := m.config()
 	o := supervisor.Options{
 		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
-		Node: m.facts(c), Settings: pluginSettings(c), Log: m.log, Metrics: m.metrics,
+		Node: m.facts(c), Settings: pluginSettings(c), Assign: assignment(c), Log: m.log, Metrics: m.metrics,
 	}
 	if m.embedded != nil && m.embedded.Patience > 0 {
 		o.Timeouts = supervisor.Timeouts{}.AtLeast(m.embedded.Patience)

@@ -208,6 +208,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), pluginSettings(&c)); err != nil {
 		return err
 	}
+	m.supervisor.Reassign(assignment(&c))
 	if err := m.loop.Apply(ctx, settings(&c, thresholds)); err != nil {
 		return err
 	}

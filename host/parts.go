@@ -39,6 +39,14 @@ func pluginSettings(c *Config) map[string]supervisor.Settings {
 	return all
 }
 
+func assignment(c *Config) supervisor.Assignment {
+	all := make(supervisor.Assignment, len(c.Assign))
+	for s, plugins := range c.Assign {
+		all[eviction.Signal(s)] = plugins
+	}
+	return all
+}
+
 func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 	return loop.Settings{
 		Thresholds:               thresholds,

@@ -90,6 +90,17 @@ func TestBadFiles(t *testing.T) {
 		"allocatable": {"enforceNodeAllocatable: [none, pods]\n", []string{
 			`enforceNodeAllocatable[0]: "none": want a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`,
 		}},
+		"an assignment": {
+			"assign: {memory: {rank: oldest}, memory.available: {sort: a, rank: /b, observe: 1, watch: }, pid.available: oldest}\n",
+			[]string{
+				`assign["memory.available"].observe: 1: want the file name of a plugin such as "memory"`,
+				`assign["memory.available"].watch: null: want the file name of a plugin such as "memory"`,
+				`assign["pid.available"]: "oldest": want plugins by capability, such as {"rank": "oldest"}`,
+				`assign["memory"]: want one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`,
+				`assign["memory.available"].rank: "/b": want the file name of a plugin such as "memory"`,
+				`assign["memory.available"].sort: unknown capability, want one of observe, measure, watch, rank, reclaim`,
+			},
+		},
 		"a plugin by path":   {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},
 		"a plugin's setting": {"plugins: {memory: [], pid: {disabled: 1}}\n", []string{`plugins["memory"]: []: want a mapping such as {"autoMTLS": false, "user": "nobody"}`, `plugins["pid"].disabled: 1: want true or false`}},
 		"how a plugin is confined": {

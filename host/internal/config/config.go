@@ -68,6 +68,9 @@ type Config struct {
 	// Plugins are settings by plugin name, which is the executable's file name.
 	// A plugin needs no entry to run.
 	Plugins map[string]Plugin `json:"plugins"`
+	// Assign names the plugin in charge by signal and capability, for what more
+	// than one offers.
+	Assign map[string]map[string]string `json:"assign"`
 	// RequirePins keeps custom plugins without Plugin.SHA256 from running.
 	RequirePins bool `json:"requirePins"`
 }

@@ -17,7 +17,7 @@ const maxErrors = 50
 var depths = map[string]int{
 	"evictionHard": 2, "evictionSoft": 2, "evictionSoftGracePeriod": 2, "evictionMinimumReclaim": 2,
 	"featureGates": 2, "summary": 2,
-	"plugins": 3,
+	"plugins": 3, "assign": 3,
 }
 
 type object = map[string]json.RawMessage

@@ -48,6 +48,7 @@ var forms = map[string]string{
 	"housekeepingInterval":                  `a duration above 0 such as "10s"`,
 	"plugins":                               `settings by plugin name, such as {"memory": {"autoMTLS": true}}`,
 	"requirePins":                           `true or false`,
+	"assign":                                `plugins by signal and capability, such as {"memory.available": {"rank": "oldest"}}`,
 }
 
 // entryForms says the same of one entry of a field that is a mapping.
@@ -57,6 +58,7 @@ var entryForms = map[string]string{
 	"evictionSoftGracePeriod": `a duration such as "1m30s"`,
 	"evictionMinimumReclaim":  `a quantity in quotes such as "0Mi" or a percentage such as "5%"`,
 	"featureGates":            `true or false`,
+	"assign":                  `plugins by capability, such as {"rank": "oldest"}`,
 	"plugins":                 `a mapping such as {"autoMTLS": false, "user": "nobody"}`,
 }
 
@@ -94,6 +96,8 @@ func want(path []string) string {
 		return summaryForms[path[1]]
 	case len(path) == 2:
 		return entryForms[path[0]]
+	case path[0] == "assign":
+		return `the file name of a plugin such as "memory"`
 	default:
 		return pluginForms[path[2]]
 	}
@@ -123,7 +127,7 @@ func pathString(path []string) string {
 		switch {
 		case i == 0 && plain(p):
 			b.WriteString(p)
-		case (i == 2 && path[0] == "plugins" || i == 1 && path[0] == "summary") && plain(p):
+		case (i == 2 && (path[0] == "plugins" || path[0] == "assign") || i == 1 && path[0] == "summary") && plain(p):
 			b.WriteString("." + p)
 		case i == 0:
 			fmt.Fprintf(&b, "%q", p)

@@ -87,6 +87,9 @@ func TestWhatAFileSays(t *testing.T) {
 		"a threshold of an own signal": {`evictionHard: {acme.example/nvme.spare: 5%}`, func(c *Config) {
 			c.EvictionHard = map[string]string{"acme.example/nvme.spare": "5%"}
 		}},
+		"assignments": {"assign:\n  memory.available: {rank: oldest, observe: memory}\n  acme.example/nvme.spare: {watch: nvme}\n", func(c *Config) {
+			c.Assign = map[string]map[string]string{"memory.available": {"rank": "oldest", "observe": "memory"}, "acme.example/nvme.spare": {"watch": "nvme"}}
+		}},
 		"plugin settings": {"plugins:\n  memory:\n  oldest: {config: {labels: [a], count: 9007199254740993}, autoMTLS: false}\n  pid: {disabled: true, config: null}\n", func(c *Config) {
 			no := false
 			c.Plugins = map[string]Plugin{

@@ -79,8 +79,7 @@ func (p Plugin) MilliCPU() *int64 {
 func (c *Config) pluginProblems() []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
-		if name == "" || len(name) > maxFileName || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") ||
-			strings.Contains(name, "/") || strings.ContainsFunc(name, control) {
+		if !validPluginName(name) {
 			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, shown(name)))
 		}
 		errs = append(errs, c.Plugins[name].problems(name)...)

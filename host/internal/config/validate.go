@@ -58,6 +58,7 @@ func (c *Config) problems() []error {
 	errs = append(errs, split(err)...)
 	errs = append(errs, c.allocatableProblems()...)
 	errs = append(errs, c.summaryProblems()...)
+	errs = append(errs, c.assignProblems()...)
 	return append(errs, c.pluginProblems()...)
 }
 
