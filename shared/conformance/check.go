@@ -23,6 +23,8 @@ type check struct {
 	name, rpc, input, expect string
 	// gate: without it, what comes after in the lane says nothing.
 	gate bool
+	// warms: after it the process holds what it will hold.
+	warms bool
 	// needs is what the plugin must offer for the check to apply.
 	needs eviction.Capability
 	// configurable: the plugin must take a configuration.
@@ -48,8 +50,17 @@ type noted string
 
 func (n noted) Error() string { return string(n) }
 
+// cannot is returned by a gate that the plugin refuses on this machine: a note, and
+// the rest of the lane says nothing.
+type cannot string
+
+func (c cannot) Error() string { return string(c) }
+
 // missing says why a check does not apply to a plugin, "" if it does.
 func (c *check) missing(s *subject) string {
+	if s == nil {
+		return ""
+	}
 	if c.process && s.proc == nil {
 		return "a value has no process of its own"
 	}

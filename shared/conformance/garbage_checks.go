@@ -53,8 +53,9 @@ func (s *subject) poke(ctx context.Context, rpc string, in message) error {
 	case "Measure", "Reclaim":
 		return rpcError(ctx, stream(ctx, s.cc, service+rpc, in, func([]byte) {}))
 	case "Watch":
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		defer time.AfterFunc(patience, cancel).Stop()
 		err := rpcError(ctx, stream(ctx, s.cc, service+rpc, in, func([]byte) {}))
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was open until we ended it

@@ -21,6 +21,8 @@ type track struct {
 	options *Options
 	open    func(context.Context) (*subject, error)
 	subject *subject
+	// known is a former subject of the plugin, nil at first: what it offers holds.
+	known *subject
 
 	results []Check
 	growth  []growth
@@ -53,6 +55,9 @@ func (t *track) one(ctx context.Context, c *check) (Result, string) {
 	case ctx.Err() != nil:
 		return Failed, fmt.Sprintf("not run: %v", context.Cause(ctx))
 	}
+	if why := c.missing(t.known); t.known != nil && why != "" {
+		return Skipped, why
+	}
 	if t.subject == nil {
 		s, err := t.open(ctx)
 		if err != nil {
@@ -70,11 +75,15 @@ func (t *track) one(ctx context.Context, c *check) (Result, string) {
 	}
 	err := within(ctx, limit, func(ctx context.Context) error { return c.run(ctx, t.subject) })
 	if end := t.subject.crash(err); end != "" {
-		t.close()
+		t.close(ctx)
 		return Failed, strings.TrimPrefix(fmt.Sprintf("%v; %s", err, end), "<nil>; ")
 	}
-	if t.subject.proc != nil && t.subject.before.descriptors == 0 {
-		t.subject.before = t.subject.proc.usage() // it is warm now
+	if s := t.subject; s.proc != nil && (s.before.descriptors == 0 || c.warms) {
+		s.before = s.proc.usage()
+	}
+	if why, ok := errors.AsType[cannot](err); ok {
+		t.blocked = "NOT CHECKED: it refuses " + c.name + " on this machine"
+		return Note, string(why)
 	}
 	return verdict(err)
 }
@@ -93,13 +102,13 @@ func verdict(err error) (Result, string) {
 }
 
 // close ends the subject and keeps what it leaves to look at.
-func (t *track) close() {
+func (t *track) close(ctx context.Context) {
 	s := t.subject
 	if s == nil {
 		return
 	}
 	t.subject = nil
-	if g, ok := s.grown(t.name); ok {
+	if g, ok := s.grown(ctx, t.name); ok {
 		t.growth = append(t.growth, g)
 	}
 	s.end()

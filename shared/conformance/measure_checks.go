@@ -128,6 +128,9 @@ func measured500(ctx context.Context, s *subject) error {
 	if t.err == nil || len(t.rows()) > 0 && strings.HasPrefix(t.err.Error(), "no answer within") {
 		return nil
 	}
+	if errors.Is(t.err, eviction.ErrRefused) {
+		return cannot(t.err.Error())
+	}
 	return t.err
 }
 

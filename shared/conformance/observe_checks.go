@@ -318,9 +318,17 @@ func observedAfterCancelled(ctx context.Context, s *subject) error {
 	return eachOnce(s.offering(eviction.CanObserve), list)
 }
 
-// shortly makes a call that is given up within two milliseconds.
+// shortly makes a call that is given up within two milliseconds: by a deadline,
+// which the plugin knows of, or without notice.
 func shortly(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, rand.N(2*time.Millisecond))
+	patience := rand.N(2 * time.Millisecond)
+	var cancel context.CancelFunc
+	if rand.N(2) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, patience)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+		defer time.AfterFunc(patience, cancel).Stop()
+	}
 	defer cancel()
 	return call(ctx)
 }

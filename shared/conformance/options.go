@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,9 @@ type Options struct {
 	Config []byte
 	// Node is what the plugin is told of the node. Nil is this machine.
 	Node *eviction.NodeFacts
+	// RuntimeEndpoint is that of this machine, if it is not where it usually is. It
+	// counts when Node is nil.
+	RuntimeEndpoint string
 	// Reclaim also runs the plugin's reclaim steps, which free what they free on
 	// this machine.
 	Reclaim bool
@@ -35,7 +39,7 @@ func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name)
 
 // thisNode describes this machine. What a node has and this machine may not is
 // in dir.
-func thisNode(dir string) eviction.NodeFacts {
+func (o *Options) thisNode(dir string) eviction.NodeFacts {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "localhost"
@@ -45,13 +49,19 @@ func thisNode(dir string) eviction.NodeFacts {
 		KubeletRootDir: orMade("/var/lib/kubelet", filepath.Join(dir, "kubelet")),
 		PodLogsDir:     orMade("/var/log/pods", filepath.Join(dir, "logs")),
 	}
-	for _, socket := range []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock"} {
-		if writable(socket) {
-			node.RuntimeEndpoint, node.ImageEndpoint = "unix://"+socket, "unix://"+socket
-			break
-		}
+	// As in the host's configuration, there is one whether it runs or not.
+	socket := "/run/containerd/containerd.sock"
+	if other := "/run/crio/crio.sock"; !there(socket) && there(other) {
+		socket = other
 	}
+	node.RuntimeEndpoint = cmp.Or(o.RuntimeEndpoint, "unix://"+socket)
+	node.ImageEndpoint = node.RuntimeEndpoint
 	return node
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // orMade returns path if it is there for us, else makes other.

@@ -249,10 +249,7 @@ func (s *subject) another(ctx context.Context) (other *subject, stop func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := other.configure(ctx); err != nil {
-		other.end()
-		return nil, nil, fmt.Errorf("configure: %w", err)
-	}
+	_ = other.configure(ctx) // it has to end well without, too
 	var watching sync.WaitGroup
 	if signals := other.offering(eviction.CanWatch); len(signals) > 0 {
 		watching.Go(func() {

@@ -64,6 +64,7 @@ type run struct {
 	dir     string
 	from    *origin
 	open    func(context.Context) (*subject, error)
+	known   *subject
 	plugin  *Description
 	checks  []Check
 	growth  []growth
@@ -83,7 +84,7 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 	if o.Node != nil {
 		r.node = *o.Node
 	} else {
-		r.node = thisNode(dir)
+		r.node = o.thisNode(dir)
 	}
 	checks(ctx, r)
 	return Report{Plugin: r.plugin, Checks: r.checks, Took: time.Since(begin)}, nil
@@ -121,9 +122,6 @@ func executable(path string) (string, error) {
 	return path, nil
 }
 
-// writable reports whether we may connect to a socket.
-func writable(path string) bool { return unix.Access(path, unix.W_OK|unix.R_OK) == nil }
-
 // start checks how the plugin comes up, and reports whether it can be called.
 func (r *run) start(ctx context.Context) bool {
 	checks, ok := r.from.checkStart(ctx)
@@ -137,9 +135,9 @@ func (r *run) calls(ctx context.Context) {
 	first := r.track(lane{"describe", append(describeChecks(), configureChecks()...)})
 	first.run(ctx)
 	if first.subject != nil && first.subject.plugin.Name != "" {
-		r.plugin = describe(&first.subject.plugin)
+		r.known, r.plugin = first.subject, describe(&first.subject.plugin)
 	}
-	r.finish(first)
+	r.finish(ctx, first)
 	lanes := []lane{
 		{"observe", observeChecks()},
 		{"measure", measureChecks()},
@@ -173,21 +171,21 @@ func (r *run) calls(ctx context.Context) {
 		tracks[i] = t
 		running.Go(func() {
 			t.run(ctx)
-			t.close()
+			t.close(ctx)
 		})
 	}
 	running.Wait()
 	for _, t := range tracks {
-		r.finish(t)
+		r.finish(ctx, t)
 	}
 }
 
 func (r *run) track(l lane) *track {
-	return &track{lane: l, options: &r.options, open: r.open}
+	return &track{lane: l, options: &r.options, open: r.open, known: r.known}
 }
 
-func (r *run) finish(t *track) {
-	t.close()
+func (r *run) finish(ctx context.Context, t *track) {
+	t.close(ctx)
 	r.checks = append(r.checks, t.results...)
 	r.growth = append(r.growth, t.growth...)
 	r.printed = append(r.printed, t.printed...)
@@ -200,7 +198,7 @@ func (r *run) process(ctx context.Context) {
 	}
 	t := r.track(lane{"process", processChecks(r)})
 	t.run(ctx)
-	r.finish(t)
+	r.finish(ctx, t)
 }
 
 // lines joins what several have to say.

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -59,19 +60,21 @@ type growth struct {
 }
 
 // grown compares the process with what it held when it was warm. It waits for
-// descriptors that are being closed.
-func (s *subject) grown(lane string) (growth, bool) {
+// descriptors that are being closed, and for a garbage collector to do so: large
+// messages give it a reason.
+func (s *subject) grown(ctx context.Context, lane string) (growth, bool) {
 	if s.proc == nil || s.before.descriptors == 0 || s.proc.ended(0) {
 		return growth{}, false
 	}
 	var now usage
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; <-tick.C {
 		now = s.proc.usage()
 		if now.descriptors-s.before.descriptors <= spareDescriptors || time.Since(begin) > settleTime {
 			break
 		}
+		_ = largeMessage(ctx, s)
 	}
 	return growth{lane, usage{now.descriptors - s.before.descriptors, now.rssBytes - s.before.rssBytes}}, true
 }

@@ -82,8 +82,10 @@ type watched struct {
 // watch holds a Watch open for d.
 func (s *subject) watch(ctx context.Context, req eviction.WatchRequest, d time.Duration) *watched {
 	w := &watched{}
-	ctx, cancel := context.WithTimeout(ctx, d)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Not a deadline, which the plugin would know of.
+	defer time.AfterFunc(d, cancel).Stop()
 	err := s.plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -37,6 +37,7 @@ func newPlugins() *cobra.Command {
 	cmd.AddCommand(newScaffold())
 	flags := config.AddFlags(cmd.Flags())
 	asJSON := cmd.Flags().Bool("json", false, "print what the daemon said of its plugins")
+	cmd.AddCommand(newVerify())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.Load()
 		if err != nil {

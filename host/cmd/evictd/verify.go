@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/shared/conformance"
+)
+
+// newVerify checks a plugin without a daemon and without a node.
+func newVerify() *cobra.Command {
+	var (
+		o          conformance.Options
+		configFile string
+		asJSON     bool
+		autoMTLS   bool
+	)
+	cmd := &cobra.Command{
+		Use:   "verify BINARY",
+		Short: "Check that a plugin keeps the contract",
+		Long: "Start BINARY, a plugin in any language, as the daemon would and check that it keeps the contract:\n" +
+			"handshake, deadlines, bounds, idempotence, concurrency, garbage in, an orderly end. It is called with\n" +
+			"made-up pods; nothing is evicted, no daemon is needed, nor root unless the plugin needs it.\n" +
+			"Exit code 1 is a plugin that fails a check, 2 a wrong command line.",
+		Example: "  evictd plugins verify ./my-plugin\n" +
+			"  evictd plugins verify /usr/libexec/evictd/plugins/disk --config disk.yaml --reclaim",
+		Args: cobra.ExactArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&configFile, "config", "", "file with the plugin's own configuration, YAML or JSON: what stands under plugins.NAME.config of the daemon's")
+	flags.BoolVar(&o.Reclaim, "reclaim", false, "also run the plugin's reclaim steps: they free what they free on this machine")
+	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "", "CRI socket that the plugin is told of, as unix:// and a path (default: that of containerd or CRI-O)")
+	flags.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	flags.BoolVar(&autoMTLS, "auto-mtls", true, "talk over TLS, as the daemon does unless plugins.NAME.autoMTLS is false")
+	flags.DurationVar(&o.Timeout, "timeout", conformance.DefaultTimeout, "time that the whole run may take")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.NoTLS = !autoMTLS
+		if o.Timeout <= 0 {
+			return fmt.Errorf("--timeout is %s, want more than 0", o.Timeout)
+		}
+		var err error
+		if o.Config, err = pluginConfig(configFile); err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+		report, err := conformance.Binary(cmd.Context(), args[0], o)
+		if err != nil {
+			return err
+		}
+		out := verifyTable(&report)
+		if asJSON {
+			if out, err = json.MarshalIndent(report, "", "  "); err != nil {
+				return failure{err}
+			}
+			out = append(out, '\n')
+		}
+		if err := written(cmd.OutOrStdout().Write(out)); err != nil {
+			return err
+		}
+		if n := report.Count(conformance.Failed); n > 0 {
+			return failure{fmt.Errorf("%s fails %d of %d checks", args[0], n, len(report.Checks))}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// pluginConfig reads a plugin's configuration as JSON; nothing if there is no
+// file.
+func pluginConfig(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	config, err := yaml.YAMLToJSONStrict(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(config) == 0 || config[0] != '{' {
+		return nil, errors.Join(fmt.Errorf("%s: want an object", file), err)
+	}
+	return config, nil
+}
+
+// verifyTable is what the plugin is, a line for each check with more about those
+// that were not simply fine, and a summary.
+func verifyTable(r *conformance.Report) []byte {
+	var b bytes.Buffer
+	if p := r.Plugin; p != nil {
+		fmt.Fprintf(&b, "plugin %s, version %s\n", printable(p.Name), printable(cmp.Or(p.Version, "-")))
+		for _, s := range p.Signals {
+			fmt.Fprintf(&b, "  %s: %s", printable(string(s.Signal)), strings.Join(s.Offers, ", "))
+			if len(s.Steps) > 0 {
+				fmt.Fprintf(&b, " (%s)", printable(strings.Join(s.Steps, ", ")))
+			}
+			b.WriteByte('\n')
+		}
+		b.WriteByte('\n')
+	}
+	for i := 0; i < len(r.Checks); {
+		n := alike(r.Checks[i:])
+		writeCheck(&b, &r.Checks[i], n)
+		i += n
+	}
+	fmt.Fprintf(&b, "\n%d checks in %s: %d ok, %d failed, %d skipped, %d with a note\n", len(r.Checks), r.Took.Round(10*time.Millisecond),
+		r.Count(conformance.Passed), r.Count(conformance.Failed), r.Count(conformance.Skipped), r.Count(conformance.Note))
+	return b.Bytes()
+}
+
+// alike tells how many of the checks, from the first on, were skipped for the same
+// reason. They share a line.
+func alike(checks []conformance.Check) int {
+	n := 1
+	for n < len(checks) && checks[0].Result == conformance.Skipped && checks[n].Result == conformance.Skipped && checks[n].Seen == checks[0].Seen {
+		n++
+	}
+	return n
+}
+
+func writeCheck(b *bytes.Buffer, c *conformance.Check, n int) {
+	name := c.Name
+	if n > 1 {
+		name = fmt.Sprintf("%s and %d more", name, n-1)
+	}
+
+	switch c.Result {
+	case conformance.Passed:
+		fmt.Fprintf(b, "%-8s %s\n", c.Result, c.Name)
+	case conformance.Failed:
+		fmt.Fprintf(b, "%-8s %s\n", c.Result, c.Name)
+		for _, part := range [][2]string{{"call", c.RPC}, {"input", c.Input}, {"expected", c.Expected}, {"seen", c.Seen}} {
+			fmt.Fprintf(b, "           %-9s %s\n", part[0]+":", indented12(part[1]))
+		}
+	default:
+		fmt.Fprintf(b, "%-8s %-34s %s\n", c.Result, name, indented12(c.Seen))
+	}
+}
+
+// indented12 keeps the lines of a text, below each other.
+func indented12(text string) string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		out = append(out, printable(line))
+	}
+	return strings.Join(out, "\n"+strings.Repeat(" ", 21))
+}
+
+func printable(s string) string { return strings.Map(oneLine, s) }
