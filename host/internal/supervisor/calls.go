@@ -171,20 +171,36 @@ func (g guard) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, 
 	return ranking, err
 }
 
-// Watch passes on wakes for signals that were asked for until ctx ends. It has
-// no deadline: silence is what a quiet node sounds like.
+// Watch passes on wakes for signals that were asked for until ctx ends, or the
+// plugin sends too many. It has no deadline: silence is what a quiet node sounds
+// like.
 func (g guard) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
 	asked := make(map[eviction.Signal]bool, len(req.Thresholds))
 	for _, t := range req.Thresholds {
 		asked[t.Signal] = true
 	}
+	ctx, hangUp := context.WithCancelCause(ctx)
+	defer hangUp(nil)
+	wakes := flood{of: "wakes", most: mostWakes}
 	err := g.remote.Watcher.Watch(ctx, req, func(w eviction.Wake) {
+		if tooMany := wakes.add(time.Now()); tooMany != nil {
+			hangUp(tooMany)
+			return
+		}
 		if asked[w.Signal] {
+			w.Cause = shorten(w.Cause, maxNameBytes)
 			wake(w)
 		}
 	})
+	if tooMany := context.Cause(ctx); errors.Is(tooMany, eviction.ErrInvalidReply) {
+		err = tooMany
+	}
 	if err != nil {
-		return fmt.Errorf("plugin %s: watch: %w", g.Name, err)
+		err = fmt.Errorf("plugin %s: watch: %w", g.Name, err)
+		if ctx.Err() == nil || errors.Is(err, eviction.ErrInvalidReply) { // not the host's own wish
+			g.supervisor.blame(g.Instance, err)
+		}
+		return err
 	}
 	return nil
 }
@@ -217,15 +233,25 @@ func (g guard) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progres
 
 	begin := time.Now()
 	last := begin
+	told := flood{of: "messages of progress", most: mostProgress}
 	freed, err := g.remote.Reclaimer.Reclaim(ctx, req, func(r eviction.Reclaimed) {
 		last = time.Now()
+		if tooMany := told.add(last); tooMany != nil {
+			cancel(tooMany)
+			return
+		}
 		timer.Reset(idle)
 		progress(checkReclaimed(r))
 	})
 	took, deadline := time.Since(begin), limit
-	if err != nil && errors.Is(context.Cause(ctx), errNoProgress) {
-		err = errNoProgress
-		took, deadline = time.Since(last), idle
+	if err != nil {
+		switch why := context.Cause(ctx); {
+		case errors.Is(why, errNoProgress):
+			err = errNoProgress
+			took, deadline = time.Since(last), idle
+		case errors.Is(why, eviction.ErrInvalidReply):
+			err = why
+		}
 	}
 	return checkReclaimed(freed), g.settle(callReclaim, err, took, deadline)
 }

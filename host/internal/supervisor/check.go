@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // checkObservations returns what of a reply may be used, and an error about the
@@ -31,19 +32,56 @@ func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.
 			bad = fmt.Sprintf("state %d, want %d to %d", o.State, eviction.Unknown, eviction.Absent)
 		case o.State == eviction.Observed && o.Capacity < 0:
 			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
+		case o.State == eviction.Observed && o.Available > o.Capacity:
+			// Below zero it may be: limits can be set under what is used.
+			bad = fmt.Sprintf("available %d, want at most the capacity, %d", o.Available, o.Capacity)
 		}
 		if bad != "" {
 			errs = append(errs, fmt.Errorf("%s: %s", o.Signal, bad))
 			o = eviction.Observation{Signal: o.Signal, Err: eviction.ErrInvalidReply.Error() + ": " + bad}
 		}
+		tidyObservation(&o)
 		kept = append(kept, o)
 	}
 	reply.Observations = kept
+	if l := reply.Layout; l != nil {
+		l.ImageFsErr, l.ContainerFsErr = shorten(l.ImageFsErr, maxReasonBytes), shorten(l.ContainerFsErr, maxReasonBytes)
+	}
 	if reply.Layout != nil && !ownsLayout {
 		errs = append(errs, errors.New("layout from a plugin that does not own it"))
 		reply.Layout = nil
 	}
 	return reply, errors.Join(errs...)
+}
+
+// What is kept of names and of texts for people.
+const (
+	maxNameBytes   = 4 << 10
+	maxReasonBytes = 1 << 10
+)
+
+// tidyObservation clips texts and drops a boot time that has not come yet, which
+// would be newer than all to come.
+func tidyObservation(o *eviction.Observation) {
+	o.Err = shorten(o.Err, maxReasonBytes)
+	for i := range o.Components {
+		o.Components[i].Name = shorten(o.Components[i].Name, maxNameBytes)
+	}
+	if o.BootNanos < 0 || o.BootNanos > 0 && o.BootNanos > nodefs.BootNanos() {
+		o.BootNanos = 0
+	}
+}
+
+// shorten shortens s at a character's border. What it returns keeps no more than that
+// in memory.
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return strings.Clone(s[:most])
 }
 
 // checkRanking checks that each entry is a different one of n pods, whose uids at
@@ -69,22 +107,13 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 	return nil
 }
 
-// maxReasonBytes is what is kept of a reason, which is for people to read.
-const maxReasonBytes = 1 << 10
-
 // tidyRanking clips reasons, and gives each string memory of its own: one entry of
 // the history would keep the whole message that it came in, which may have
 // megabytes.
 func tidyRanking(ranked []eviction.Ranked) {
 	for i := range ranked {
 		r := &ranked[i]
-		n := len(r.Reason)
-		if n > maxReasonBytes {
-			for n = maxReasonBytes; n > 0 && !utf8.RuneStart(r.Reason[n]); {
-				n--
-			}
-		}
-		r.UID, r.Reason = strings.Clone(r.UID), strings.Clone(r.Reason[:n])
+		r.UID, r.Reason = strings.Clone(r.UID), strings.Clone(shorten(r.Reason, maxReasonBytes))
 	}
 }
 
@@ -97,11 +126,13 @@ func checkMeasurement(m *eviction.Measurement) error {
 			return err
 		}
 	}
+	m.Err = shorten(m.Err, maxReasonBytes)
 	return nil
 }
 
-// checkReclaimed makes amounts that cannot be zero.
+// checkReclaimed makes amounts that cannot be zero. What else is said of them
+// is for the log: whether a step was enough is seen at the node.
 func checkReclaimed(r eviction.Reclaimed) eviction.Reclaimed {
-	r.Bytes, r.Inodes = max(0, r.Bytes), max(0, r.Inodes)
+	r.Bytes, r.Inodes, r.Message = max(0, r.Bytes), max(0, r.Inodes), shorten(r.Message, maxReasonBytes)
 	return r
 }

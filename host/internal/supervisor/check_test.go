@@ -3,6 +3,7 @@ package supervisor
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 	"unsafe"
 
@@ -31,5 +32,87 @@ func TestARankingDoesNotKeepTheMessageThatItCameIn(t *testing.T) {
 				t.Errorf("%.20q is a piece of the message", s)
 			}
 		}
+	}
+}
+
+// What a plugin says is believed only where it can be, and kept only as far as
+// somebody reads it.
+func TestObservationsAreBelievedWhereTheyCanBe(t *testing.T) {
+	const signal = eviction.MemoryAvailable
+	asked := []eviction.Signal{signal, eviction.PIDAvailable}
+	one := func(change func(*eviction.Observation)) []eviction.Observation {
+		o := eviction.Observation{Signal: signal, State: eviction.Observed, Available: 5, Capacity: 10}
+		change(&o)
+		return []eviction.Observation{o}
+	}
+	for name, c := range map[string]struct {
+		says  []eviction.Observation
+		wrong string
+		state eviction.ObservationState
+	}{
+		"figures":                      {one(func(*eviction.Observation) {}), "", eviction.Observed},
+		"all is available":             {one(func(o *eviction.Observation) { o.Available = 10 }), "", eviction.Observed},
+		"more than all is available":   {one(func(o *eviction.Observation) { o.Available = 11 }), "available 11, want at most the capacity, 10", eviction.Unknown},
+		"less than nothing":            {one(func(o *eviction.Observation) { o.Available = -1 << 62 }), "", eviction.Observed},
+		"a capacity below zero":        {one(func(o *eviction.Observation) { o.Capacity, o.Available = -1, -2 }), "capacity -1", eviction.Unknown},
+		"no such state":                {one(func(o *eviction.Observation) { o.State = 9 }), "state 9", eviction.Unknown},
+		"absent, with figures":         {one(func(o *eviction.Observation) { o.State, o.Available = eviction.Absent, 11 }), "", eviction.Absent},
+		"the same signal twice":        {append(one(func(*eviction.Observation) {}), one(func(*eviction.Observation) {})...), "twice", eviction.Unknown},
+		"a signal that nobody asked":   {append(one(func(*eviction.Observation) {}), eviction.Observation{Signal: "nodefs.available"}), "not asked for", eviction.Observed},
+		"a layout that is not its own": {one(func(*eviction.Observation) {}), "does not own", eviction.Observed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reply := eviction.ObserveReply{Observations: c.says}
+			if strings.Contains(c.wrong, "own") {
+				reply.Layout = &eviction.LayoutReport{ImageFs: true}
+			}
+			kept, wrong := checkObservations(asked, false, reply)
+			if (wrong == nil) != (c.wrong == "") || wrong != nil && !strings.Contains(wrong.Error(), c.wrong) {
+				t.Errorf("wrong: %v, want %q", wrong, c.wrong)
+			}
+			if len(kept.Observations) != 1 || kept.Observations[0].State != c.state || kept.Layout != nil {
+				t.Errorf("kept %+v, want one in state %d and no layout", kept, c.state)
+			}
+		})
+	}
+}
+
+func TestTextsAreShortenedAndBootTimesThatHaveNotComeAreNone(t *testing.T) {
+	long := strings.Repeat("é", 5000)
+	reply := eviction.ObserveReply{
+		Observations: []eviction.Observation{
+			{Signal: "a", Err: long, BootNanos: 1 << 62}, {Signal: "b", Components: []eviction.Component{{Name: long}}, BootNanos: 1},
+		},
+		Layout: &eviction.LayoutReport{ImageFsErr: long, ContainerFsErr: long},
+	}
+	kept, _ := checkObservations([]eviction.Signal{"a", "b"}, true, reply)
+	a, b, l := kept.Observations[0], kept.Observations[1], kept.Layout
+	for name, text := range map[string]string{"error": a.Err, "component": b.Components[0].Name, "layout": l.ImageFsErr, "writable layers": l.ContainerFsErr} {
+		if len(text) > maxNameBytes || !utf8.ValidString(text) {
+			t.Errorf("%s: %d bytes kept, want at most %d", name, len(text), maxNameBytes)
+		}
+	}
+	if a.BootNanos != 0 || b.BootNanos != 1 {
+		t.Errorf("boot times %d and %d, want none and 1", a.BootNanos, b.BootNanos)
+	}
+	if got := checkReclaimed(eviction.Reclaimed{Bytes: 1 << 62, Inodes: -1, Message: long}); got.Bytes != 1<<62 || got.Inodes != 0 || len(got.Message) > maxReasonBytes {
+		t.Errorf("freed %d, %d, %d bytes of text", got.Bytes, got.Inodes, len(got.Message))
+	}
+	m := eviction.Measurement{UID: "a", Err: long}
+	if err := checkMeasurement(&m); err != nil || len(m.Err) > maxReasonBytes {
+		t.Errorf("%v, %d bytes of text", err, len(m.Err))
+	}
+}
+
+func TestAFloodIsTooManyInOneSecond(t *testing.T) {
+	f := flood{of: "wakes", most: 3}
+	now := time.Now()
+	for n, want := range []bool{true, true, true, false, false} {
+		if err := f.add(now); (err == nil) != want {
+			t.Errorf("message %d: %v", n+1, err)
+		}
+	}
+	if err := f.add(now.Add(time.Second)); err != nil {
+		t.Errorf("in the next second: %v", err)
 	}
 }

@@ -103,7 +103,7 @@ func TestPluginsOfThisProcess(t *testing.T) {
 		configure: func(req eviction.ConfigureRequest) error { facts = req.Node; return nil },
 		observe: func(context.Context) (eviction.ObserveReply, error) {
 			return eviction.ObserveReply{
-				Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 7}},
+				Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 7, Capacity: 7}},
 				Layout:       &eviction.LayoutReport{ImageFs: true},
 			}, nil
 		},
