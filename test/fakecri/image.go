@@ -45,6 +45,12 @@ func (s *Server) SetImageFs(info *runtimeapi.ImageFsInfoResponse) {
 	s.imageFs = info
 }
 
+// SetImageDir has images and writable layers be in a directory.
+func (s *Server) SetImageDir(dir string) {
+	at := []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}}
+	s.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at, ContainerFilesystems: at})
+}
+
 // Status implements CRI.
 func (s *Server) Status(ctx context.Context, req *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	if err := s.enter(ctx, Call{Method: Status}); err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakecri"
@@ -39,8 +38,7 @@ func newMachine(t *testing.T) *machine {
 	} {
 		*at = m.mkdir(filepath.Join(dir, name))
 	}
-	images := []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: m.mkdir(filepath.Join(dir, "images"))}}}
-	m.runtime.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: images, ContainerFilesystems: images})
+	m.runtime.SetImageDir(m.mkdir(filepath.Join(dir, "images")))
 
 	image := filepath.Join(dir, "scratch.img")
 	m.must(os.WriteFile(image, nil, 0o600))

@@ -22,14 +22,22 @@ func (n node) measure(t *testing.T, pods ...eviction.Pod) map[string]eviction.Me
 
 func TestAPodIsMeasuredByWhatItHasWritten(t *testing.T) {
 	for name, c := range map[string]struct{ config, file, content string }{
-		"cgroup v2": {"", "sys/fs/cgroup/kubepods/burstable/podwriter/io.stat",
-			"259:0 rbytes=77 wbytes=3145728 rios=1 wios=2 dbytes=0 dios=0\n8:0 rbytes=0 wbytes=1048576 rios=0 wios=1 dbytes=0 dios=0\n"},
-		"cgroup v1": {"", "sys/fs/cgroup/blkio/kubepods/burstable/podwriter/blkio.throttle.io_service_bytes_recursive",
-			"259:0 Read 77\n259:0 Write 3145728\n259:0 Sync 0\n259:0 Total 3145805\n8:0 Write 1048576\nTotal 4194381\n"},
-		"of one drive": {`{"device":"259:0"}`, "sys/fs/cgroup/kubepods/burstable/podwriter/io.stat",
-			"259:0 wbytes=4194304 dios=0\n8:0 wbytes=1\n259:01 wbytes=1\n"},
-		"devices that were only read": {"", "sys/fs/cgroup/kubepods/burstable/podwriter/io.stat",
-			"253:0 \n8:0\n259:0 rbytes=77 wbytes=4194304\n"},
+		"cgroup v2": {
+			"", "sys/fs/cgroup/kubepods/burstable/podwriter/io.stat",
+			"259:0 rbytes=77 wbytes=3145728 rios=1 wios=2 dbytes=0 dios=0\n8:0 rbytes=0 wbytes=1048576 rios=0 wios=1 dbytes=0 dios=0\n",
+		},
+		"cgroup v1": {
+			"", "sys/fs/cgroup/blkio/kubepods/burstable/podwriter/blkio.throttle.io_service_bytes_recursive",
+			"259:0 Read 77\n259:0 Write 3145728\n259:0 Sync 0\n259:0 Total 3145805\n8:0 Write 1048576\nTotal 4194381\n",
+		},
+		"of one drive": {
+			`{"device":"259:0"}`, "sys/fs/cgroup/kubepods/burstable/podwriter/io.stat",
+			"259:0 wbytes=4194304 dios=0\n8:0 wbytes=1\n259:01 wbytes=1\n",
+		},
+		"devices that were only read": {
+			"", "sys/fs/cgroup/kubepods/burstable/podwriter/io.stat",
+			"253:0 \n8:0\n259:0 rbytes=77 wbytes=4194304\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c.config)
