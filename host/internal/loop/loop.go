@@ -95,7 +95,7 @@ func New(o Options) *Loop {
 	l.state = policy.Restore(o.Restored.Conditions)
 	l.definitions.Store(&definitions{})
 	l.derive()
-	l.watches = &watches{box: l.box, family: l.family, log: o.Log, streams: map[watchKey]watch{}}
+	l.watches = &watches{box: l.box, family: l.family, log: o.Log, failed: o.Metrics.CallFailed, streams: map[watchKey]watch{}}
 	l.snapshot.Store(&Snapshot{})
 	return l
 }

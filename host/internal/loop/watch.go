@@ -76,20 +76,22 @@ type watches struct {
 	box     *wakeBox
 	family  func(eviction.Signal) family
 	log     *slog.Logger
+	failed  func(plugin, call string, err error)
 	streams map[watchKey]watch
 	wg      sync.WaitGroup
 }
 
-// update opens, keeps and closes streams so that every threshold whose signal
-// somebody watches is watched by the plugin in charge.
+// update opens, keeps and closes streams so that every threshold is watched by all
+// who watch its signal. The one in charge is not enough: that it has fallen silent
+// cannot be seen.
 func (w *watches) update(ctx context.Context, roster Roster, thresholds []eviction.WatchThreshold) {
 	wanted := map[watchKey][]eviction.WatchThreshold{}
 	provider := map[watchKey]*supervisor.Instance{}
 	for _, t := range thresholds {
-		if ps := roster.Providers(t.Signal, eviction.CanWatch); len(ps) > 0 {
-			key := watchKey{ps[0].Name, ps[0].Generation}
+		for _, p := range roster.Providers(t.Signal, eviction.CanWatch) {
+			key := watchKey{p.Name, p.Generation}
 			wanted[key] = append(wanted[key], t)
-			provider[key] = ps[0]
+			provider[key] = p
 		}
 	}
 	for key, have := range w.streams {
@@ -132,13 +134,17 @@ func (w *watches) follow(ctx context.Context, p *supervisor.Instance, thresholds
 			return
 		}
 		if errors.Is(err, eviction.ErrUnsupported) {
+			w.failed(p.Name, "watch", err)
 			w.log.Warn("plugin does not watch, its thresholds are looked at on the interval only", "plugin", p.Name, "error", err)
 			return
 		}
 		if time.Since(started) > wait.MaxInterval {
 			wait.Reset()
 		}
-		w.log.Info("watch ended, opening it again", "plugin", p.Name, "error", err)
+		if err != nil {
+			w.failed(p.Name, "watch", err)
+		}
+		w.log.Warn("watch ended, opening it again", "plugin", p.Name, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait.NextBackOff()):
