@@ -42,7 +42,7 @@ func (s *scratch) dropCache(ctx context.Context, req eviction.ReclaimRequest, pr
 	}
 	defer func() { _ = d.cache.Close() }() // only a directory
 	err = d.run(ctx)
-	d.freed.Message = fmt.Sprintf("removed the %d oldest files of the cache", d.freed.Inodes)
+	d.freed.Message = fmt.Sprintf("removed the %d oldest files of the cache", d.removed)
 	return d.freed, err
 }
 
@@ -52,12 +52,16 @@ type drop struct {
 	signal eviction.Signal
 	report func(eviction.Reclaimed)
 
-	// cache is the only way to the files: whatever a symlink in it or in place of
-	// it says, and whenever somebody puts it there, an os.Root stays inside.
-	cache  *os.Root
-	device uint64
-	freed  eviction.Reclaimed
-	told   time.Time
+	// cache is the only way to the files: whatever a symlink in it says, and
+	// whenever somebody puts it there, an os.Root stays inside.
+	cache   *os.Root
+	device  uint64
+	removed int
+	freed   eviction.Reclaimed
+	told    time.Time
+	// failed is the first thing that went wrong. The step goes on: there may be
+	// enough without what it cannot read or remove.
+	failed error
 }
 
 func (d *drop) open() error {
@@ -90,22 +94,17 @@ func (d *drop) open() error {
 // left, or when a whole batch could not be removed.
 func (d *drop) run(ctx context.Context) error {
 	for {
-		files, err := d.oldest(ctx)
-		if err != nil {
-			return err
-		}
-		before := d.freed.Inodes
+		files := d.oldest(ctx)
+		before := d.removed
 		for _, f := range files {
-			if _, enough, statErr := d.availablePercent(d.signal); enough || statErr != nil {
-				return statErr
+			_, enough, err := d.availablePercent(d.signal)
+			if err = errors.Join(err, ctx.Err()); enough || err != nil {
+				return errors.Join(err, d.failed)
 			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			err = errors.Join(err, d.remove(f))
+			d.remove(f)
 		}
-		if len(files) < batch || d.freed.Inodes == before {
-			return err
+		if len(files) < batch || d.removed == before {
+			return errors.Join(ctx.Err(), d.failed)
 		}
 	}
 }
@@ -114,60 +113,65 @@ func (d *drop) run(ctx context.Context) error {
 type file struct {
 	path    string
 	changed time.Time
-	bytes   int64
+	// frees is what its end gives back: nothing while it has another name.
+	frees eviction.Reclaimed
 }
 
-// oldest returns up to batch files, the oldest first. What it cannot read it leaves
-// out: there may be enough without that.
-func (d *drop) oldest(ctx context.Context) ([]file, error) {
+// oldest returns up to batch files, the oldest first.
+func (d *drop) oldest(ctx context.Context) []file {
 	var files []file
 	byAge := func(a, b file) int { return a.changed.Compare(b.changed) }
 	err := fs.WalkDir(d.cache.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		d.alive()
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return fs.SkipAll
 		}
-		if err != nil {
-			return nil //nolint:nilerr // see above
+		var info fs.FileInfo
+		if err == nil {
+			info, err = d.cache.Lstat(path)
 		}
-		info, err := d.cache.Lstat(path)
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // it is gone
+			d.note(err)
 		case stat(info).Dev != d.device: // another disk, mounted here
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
 		case info.Mode().IsRegular():
 			f := file{path: path, changed: info.ModTime()}
-			if stat(info).Nlink == 1 { // with another name it goes on to take room
-				f.bytes = stat(info).Blocks * 512
+			if stat(info).Nlink == 1 {
+				f.frees = eviction.Reclaimed{Bytes: stat(info).Blocks * 512, Inodes: 1}
 			}
-			files = append(files, f)
-		}
-		if len(files) == 2*batch {
-			slices.SortFunc(files, byAge)
-			files = files[:batch]
+			if files = append(files, f); len(files) == 2*batch {
+				slices.SortFunc(files, byAge)
+				files = files[:batch]
+			}
 		}
 		return nil
 	})
+	d.note(err)
 	slices.SortFunc(files, byAge)
-	return files[:min(len(files), batch)], err
+	return files[:min(len(files), batch)]
 }
 
-// remove removes a file. That somebody else was faster is no error.
-func (d *drop) remove(f file) error {
-	err := d.cache.Remove(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// remove removes a file.
+func (d *drop) remove(f file) {
+	if err := d.cache.Remove(f.path); err != nil {
+		d.note(err)
+		return
 	}
-	if err != nil {
-		return err
-	}
-	d.freed.Bytes += f.bytes
-	d.freed.Inodes++
+	d.removed++
+	d.freed.Bytes += f.frees.Bytes
+	d.freed.Inodes += f.frees.Inodes
 	d.alive()
-	return nil
+}
+
+// note keeps the first thing that went wrong. That somebody else was faster in
+// removing a file is nothing wrong.
+func (d *drop) note(err error) {
+	if d.failed == nil && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.failed = err
+	}
 }
 
 // alive tells the host once a second how far the step is, which gives up on one

@@ -78,8 +78,8 @@ func TestNothingOutsideTheCacheGoes(t *testing.T) {
 	m.write(other, mib, 1000*time.Hour)
 
 	freed, _, err := drops(t, p, eviction.NodeFsAvailable)
-	if err != nil || freed.Bytes != 6*mib || freed.Inodes != 7 || m.left(6) != 0 {
-		t.Errorf("freed %+v, %v; want the six files, and no room from the second name of another", freed, err)
+	if err != nil || freed.Bytes != 6*mib || freed.Inodes != 6 || m.left(6) != 0 || freed.Message != "removed the 7 oldest files of the cache" {
+		t.Errorf("freed %+v, %v; want the six files, and nothing from the second name of another", freed, err)
 	}
 	for _, path := range []string{treasure, other, filepath.Join(m.cache, "to-pods"), filepath.Join(m.cache, "shard-1")} {
 		if !m.exists(path) {
@@ -97,6 +97,19 @@ func TestNothingOutsideTheCacheGoes(t *testing.T) {
 	m.must(os.Symlink("pods", m.cache))
 	if _, _, err := drops(t, p, eviction.NodeFsAvailable); err == nil || !m.exists(treasure) {
 		t.Errorf("a symlink in place of the cache: %v, treasure is there: %v", err, m.exists(treasure))
+	}
+}
+
+// What cannot be removed is told, and the rest goes.
+func TestAFileThatStaysIsAnError(t *testing.T) {
+	m := newMachine(t)
+	p := m.plugin(99)
+	m.fill(6)
+	m.run("chattr", "+i", m.cached(1))
+	defer m.run("chattr", "-i", m.cached(1))
+	freed, _, err := drops(t, p, eviction.NodeFsAvailable)
+	if err == nil || !strings.Contains(err.Error(), "file-01") || freed.Inodes != 5 || !m.exists(m.cached(1)) {
+		t.Errorf("freed %+v, %v; want all but one, and which", freed, err)
 	}
 }
 
