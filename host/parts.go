@@ -32,11 +32,28 @@ func (m *Manager) facts(c *Config) eviction.NodeFacts {
 }
 
 func pluginSettings(c *Config) map[string]supervisor.Settings {
-	all := make(map[string]supervisor.Settings, len(c.Plugins))
+	all := make(map[string]supervisor.Settings, len(c.Plugins)+1)
+	if c.RequirePins {
+		all[""] = supervisor.Settings{Confinement: supervisor.Confinement{RequirePin: true}}
+	}
 	for name, p := range c.Plugins {
-		all[name] = supervisor.Settings{Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled}
+		all[name] = supervisor.Settings{
+			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled,
+			Confinement: supervisor.Confinement{
+				SHA256: text(p.SHA256), RequirePin: c.RequirePins, User: text(p.User), Group: text(p.Group),
+				Capabilities: p.Allowed(), MemoryBytes: p.MemoryBytes(), MilliCPU: p.MilliCPU(),
+			},
+		}
 	}
 	return all
+}
+
+// text is "" for what was not given.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 func assignment(c *Config) supervisor.Assignment {

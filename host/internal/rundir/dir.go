@@ -32,7 +32,7 @@ type Dir struct {
 
 // Open makes the directory if it is missing, takes it for this process and
 // removes what a killed predecessor left in it. A directory that belongs to
-// somebody else, that others may enter, or that another evictd holds is refused.
+// somebody else, that others may look into, or that another evictd holds is refused.
 func Open(path string) (*Dir, error) { return open(path, systemClock{}) }
 
 func open(path string, c clock) (*Dir, error) {
@@ -69,14 +69,18 @@ func (d *Dir) Plugins() string { return filepath.Join(d.path, pluginsName) }
 // two successors lock two different files.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// makePrivate has a directory at path that nobody else can enter. It never
-// changes the mode of an existing one: that may be a directory of the system,
-// named by mistake.
+// throughMode lets others through to what they know the name of and may use: a
+// plugin with a user of its own to its socket.
+const throughMode = 0o711
+
+// makePrivate has a directory at path that nobody else can look into or write to.
+// It never changes the mode of an existing one: that may be a directory of the
+// system, named by mistake.
 func makePrivate(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make run directory: %w", err)
 	}
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(path, throughMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make run directory: %w", err)
 	}
 	var stat unix.Stat_t
@@ -90,8 +94,8 @@ func makePrivate(path string) error {
 		return fmt.Errorf("run directory %s is not a directory", path)
 	case int(stat.Uid) != me:
 		return fmt.Errorf("run directory %s belongs to uid %d, want uid %d, which evictd runs as", path, stat.Uid, me)
-	case mode&0o077 != 0:
-		return fmt.Errorf("run directory %s has mode %04o, want 0700: choose a directory that only evictd uses, or chmod 0700 it", path, mode)
+	case mode&^throughMode != 0:
+		return fmt.Errorf("run directory %s has mode %04o, want 0700 or 0711: choose a directory that only evictd uses, or chmod 0711 it", path, mode)
 	}
 	return nil
 }
@@ -136,10 +140,15 @@ func (d *Dir) prepare() error {
 	if err := empty(d.Plugins()); err != nil {
 		return fmt.Errorf("remove leftovers of former plugins: %w", err)
 	}
-	for _, name := range []string{pluginsName, killsName} {
-		if err := os.Mkdir(filepath.Join(d.path, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	for name, mode := range map[string]os.FileMode{pluginsName: throughMode, killsName: 0o700} {
+		path := filepath.Join(d.path, name)
+		if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("run directory: %w", err)
 		}
+	}
+	// A former evictd may have made it, or the umask have taken something away.
+	if err := os.Chmod(d.Plugins(), throughMode); err != nil {
+		return fmt.Errorf("run directory: %w", err)
 	}
 	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
 		return err

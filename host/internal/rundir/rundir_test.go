@@ -67,9 +67,12 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 	d := mustOpen(t, path, newClock())
 	for _, p := range []string{path, d.Plugins()} {
 		info, err := os.Stat(p)
-		if err != nil || info.Mode() != os.ModeDir|0o700 {
-			t.Errorf("%s: %v, %v, want a directory of mode 0700", p, info.Mode(), err)
+		if err != nil || info.Mode() != os.ModeDir|0o711 {
+			t.Errorf("%s: %v, %v, want a directory of mode 0711", p, info.Mode(), err)
 		}
+	}
+	if info, err := os.Stat(d.kills()); err != nil || info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("%s: %v, %v, want a directory of mode 0700", d.kills(), info.Mode(), err)
 	}
 	if d.Path() != path {
 		t.Errorf("path %s, want %s", d.Path(), path)
@@ -81,8 +84,8 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 		make func(path string) error
 		want string
 	}{
-		"others may look in": {make: func(p string) error { return os.Mkdir(p, 0o755) }, want: "has mode 0755, want 0700"},
-		"others may write":   {make: func(p string) error { return errors.Join(os.Mkdir(p, 0o700), os.Chmod(p, 0o777)) }, want: "has mode 0777, want 0700"},
+		"others may look in": {make: func(p string) error { return os.Mkdir(p, 0o755) }, want: "has mode 0755, want 0700 or 0711"},
+		"others may write":   {make: func(p string) error { return errors.Join(os.Mkdir(p, 0o700), os.Chmod(p, 0o777)) }, want: "has mode 0777, want 0700 or 0711"},
 		"it is a file":       {make: func(p string) error { return os.WriteFile(p, nil, 0o700) }, want: "is not a directory"},
 		"it is a link":       {make: func(p string) error { return os.Symlink(filepath.Dir(p), p) }, want: "is a symbolic link"},
 		"its parent is a file": {make: func(p string) error {

@@ -47,7 +47,7 @@ type Server struct {
 }
 
 // Listen starts a server on a socket in dir, which must be the caller's own
-// directory with mode 0700. The server owns the source from here on.
+// directory that nobody else can write to or look into. The server owns the source from here on.
 func Listen(dir string, source Source, log *slog.Logger) (*Server, error) {
 	s := &Server{
 		answers: answers{source: source},
@@ -85,8 +85,8 @@ func listen(dir, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s is not a directory", dir)
 	case !ok || int(owner.Uid) != os.Geteuid():
 		return nil, fmt.Errorf("%s is not ours, want uid %d", dir, os.Geteuid())
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s has mode %#o, want 0700", dir, info.Mode().Perm())
+	case info.Mode().Perm()&^0o711 != 0:
+		return nil, fmt.Errorf("%s has mode %#o, want 0700 or 0711", dir, info.Mode().Perm())
 	case len(path) > maxSocketPath:
 		return nil, fmt.Errorf("%s has %d bytes, want at most %d for a socket", path, len(path), maxSocketPath)
 	}

@@ -110,7 +110,7 @@ func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *In
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.leaving || ctx.Err() != nil || i.outdated(s.settings[m.name]) {
+	if m.leaving || ctx.Err() != nil || i.outdated(s.settings) {
 		return false, nil, errAgain
 	}
 	mine := claim{m.name, i.Plugin}

@@ -33,11 +33,11 @@ type connection struct {
 // A launch is what to start and how.
 type launch struct {
 	name string
-	// path is the file in the plugin directory, resolved the one without links.
-	path, resolved string
-	socketRoot     string
-	mtls           bool
-	timeout        time.Duration
+	// path is the file in the plugin directory.
+	path       string
+	socketRoot string
+	mtls       bool
+	timeout    time.Duration
 }
 
 // connect starts the file and returns once it can be called. On an error nothing
@@ -73,7 +73,7 @@ func connect(ctx context.Context, proc *process, l launch) (*connection, error) 
 // twice.
 func newConnection(ctx context.Context, proc *process, l launch) *connection {
 	c := &connection{proc: proc}
-	stdout, stderr := proc.log.lines(), proc.log.lines()
+	stdout, stderr := proc.printed(), proc.printed()
 	c.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		VersionedPlugins: wire.ClientPlugins(),
@@ -88,7 +88,10 @@ func newConnection(ctx context.Context, proc *process, l launch) *connection {
 		GRPCDialOptions: append(wire.DialOptions(), grpc.WithStreamInterceptor(c.remember)),
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			c.dir = dir
-			cmd.Path, cmd.Args, cmd.Err = l.resolved, []string{l.path}, nil
+			if err := proc.how.give(dir); err != nil {
+				return nil, err
+			}
+			cmd.Path, cmd.Args, cmd.Err = proc.program.path, append([]string{l.path}, proc.program.args...), nil
 			return &handshake{proc: proc, cmd: cmd, name: l.name, dir: filepath.Clean(dir), mtls: l.mtls, given: ctx.Done()}, nil
 		},
 	})
@@ -122,6 +125,9 @@ func (c *connection) remember(ctx context.Context, desc *grpc.StreamDesc, cc *gr
 	c.mu.Unlock()
 	return streamer(ctx, desc, cc, method, opts...)
 }
+
+// socketPrefix is what go-plugin calls directories of sockets.
+const socketPrefix = "plugin-dir"
 
 // close ends the process and everything that belongs to it.
 func (c *connection) close(grace time.Duration) error {

@@ -44,13 +44,17 @@ func executable(path string, self uint32) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return resolved, checkExecutable(resolved, info)
+}
+
+func checkExecutable(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s: is a %s, want an executable regular file", resolved, kind(info.Mode()))
+		return fmt.Errorf("%s: is a %s, want an executable regular file", path, kind(info.Mode()))
 	}
 	if info.Mode().Perm()&0o111 == 0 {
-		return "", fmt.Errorf("%s: mode %04o is not executable, want for example 0755 (chmod +x), or remove the file", resolved, info.Mode().Perm())
+		return fmt.Errorf("%s: mode %04o is not executable, want for example 0755 (chmod +x), or remove the file", path, info.Mode().Perm())
 	}
-	return resolved, nil
+	return nil
 }
 
 func pathOf(dir, name string) string { return filepath.Join(dir, name) }

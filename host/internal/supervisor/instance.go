@@ -22,7 +22,8 @@ type Instance struct {
 	conn *connection
 	// remote is the plugin without guards.
 	remote eviction.Plugin
-	mtls   bool
+	// terms are what its process was started on.
+	terms terms
 	// file is what it was started from, looks the member's count of those.
 	file  fileID
 	looks int
@@ -52,8 +53,10 @@ func (s *Supervisor) newInstance(m *member) *Instance {
 // its name. All others are custom and go before them.
 func (i *Instance) Builtin() bool { return builtin(i.Name) }
 
-// outdated reports whether s needs a new process.
-func (i *Instance) outdated(s Settings) bool { return i.conn != nil && i.mtls != s.autoMTLS() }
+// outdated reports whether the settings of all plugins need a new process.
+func (i *Instance) outdated(all map[string]Settings) bool {
+	return i.conn != nil && i.terms != termsOf(all, i.Name)
+}
 
 // A sentence is why the host takes an instance out of service and ends its
 // process.

@@ -103,9 +103,9 @@ func FuzzRecord(f *testing.F) {
 func TestLineLogKeepsTheLastLines(t *testing.T) {
 	out := &syncBuffer{}
 	l := newLineLog(slog.New(slog.NewTextHandler(out, nil)), "chatty")
-	l.follow(strings.NewReader(strings.Repeat("old\n", 1000) + "one\ntwo\n"))
+	l.follow(strings.NewReader(strings.Repeat("old\n", 1000)+"one\ntwo\n"), nil)
 	mark := l.mark()
-	l.follow(strings.NewReader("three\n"))
+	l.follow(strings.NewReader("three\n"), nil)
 	if got := len(l.last(keptLines)); got != keptLines {
 		t.Errorf("%d lines kept, want %d", got, keptLines)
 	}

@@ -16,9 +16,10 @@ const (
 	maxTextBytes = 2 << 10
 	// keptLines are shown in the status of a plugin.
 	keptLines = 100
-	// maxLinesPerSecond is more than a plugin has to say, and little enough for
-	// the host's log when it goes wild.
+	// maxLinesPerSecond and maxBytesPerSecond are more than a plugin has to say, and
+	// little enough for the host's log when it goes wild.
 	maxLinesPerSecond = 200
+	maxBytesPerSecond = 256 << 10
 )
 
 // A lineLog passes a plugin's output on to the host's log and keeps the last
@@ -30,9 +31,11 @@ type lineLog struct {
 	mu      sync.Mutex
 	kept    [keptLines]string
 	written int
-	// second is when the present budget started, dropped what did not fit into it.
+	// second is when the present budget of lines and bytes started, dropped what did
+	// not fit into it.
 	second  time.Time
 	budget  int
+	bytes   int
 	dropped int
 }
 
@@ -40,10 +43,11 @@ func newLineLog(log *slog.Logger, name string) *lineLog {
 	return &lineLog{log: log, name: name}
 }
 
-// follow logs the lines of r until its end.
-func (l *lineLog) follow(r io.Reader) {
+// follow logs the lines of r until its end. Before over is closed it does not read
+// faster than it must.
+func (l *lineLog) follow(r io.Reader, over <-chan struct{}) {
 	lines := l.lines()
-	_, _ = io.Copy(lines, r)
+	_, _ = io.Copy(lines, newPacer(r, over))
 	lines.flush()
 }
 
@@ -57,7 +61,7 @@ func (l *lineLog) line(line []byte, cut bool) {
 		l.text(line, cut)
 		return
 	}
-	if l.keep(clip(line, len(line) > maxTextBytes)) {
+	if l.keep(clip(line, len(line) > maxTextBytes), len(line)) {
 		l.pass(record)
 	}
 }
@@ -89,7 +93,7 @@ func (l *lineLog) text(line []byte, cut bool) {
 		return
 	}
 	text := clip(line, cut || len(line) > maxTextBytes)
-	if l.keep(text) {
+	if l.keep(text, len(text)) {
 		l.log.Info("plugin output", "plugin", l.name, "text", text)
 	}
 }
@@ -101,26 +105,29 @@ func clip(line []byte, cut bool) string {
 	return fmt.Sprintf("%s... (cut)", line[:min(len(line), maxTextBytes)])
 }
 
-// keep keeps a line and reports whether it may be logged as well.
-func (l *lineLog) keep(line string) bool {
+// keep keeps a line and reports whether it may be logged as well, with so many
+// bytes.
+func (l *lineLog) keep(line string, size int) bool {
 	now := time.Now()
 	l.mu.Lock()
 	l.kept[l.written%keptLines] = line
 	l.written++
 	dropped := 0
 	if now.Sub(l.second) >= time.Second {
-		l.second, l.budget = now, maxLinesPerSecond
+		l.second, l.budget, l.bytes = now, maxLinesPerSecond, maxBytesPerSecond
 		dropped, l.dropped = l.dropped, 0
 	}
-	ok := l.budget > 0
+	ok := l.budget > 0 && l.bytes >= size
 	if ok {
 		l.budget--
+		l.bytes -= size
 	} else {
 		l.dropped++
 	}
 	l.mu.Unlock()
 	if dropped > 0 {
-		l.log.Warn("plugin writes too much, lines were not logged", "plugin", l.name, "lines", dropped, "perSecond", maxLinesPerSecond)
+		l.log.Warn("plugin writes too much, lines were not logged", "plugin", l.name, "lines", dropped,
+			"perSecond", maxLinesPerSecond, "bytesPerSecond", maxBytesPerSecond)
 	}
 	return ok
 }

@@ -19,7 +19,8 @@ type Options struct {
 	// Host and Node are told to each plugin.
 	Host eviction.Host
 	Node eviction.NodeFacts
-	// Settings are the plugins' own settings, by name.
+	// Settings are the plugins' own settings, by name. Those of the name "" say how
+	// plugins without any are confined.
 	Settings map[string]Settings
 	// Assign names who is in charge of what, where that is not left to precedence.
 	Assign   Assignment
@@ -37,6 +38,7 @@ type Settings struct {
 	AutoMTLS *bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
+	Confinement
 }
 
 func (s Settings) autoMTLS() bool { return s.AutoMTLS == nil || *s.AutoMTLS }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,15 +30,21 @@ var errStopped = errors.New("stopped before it was ready")
 // A process is one start of a plugin, with all that it inherits and leaves
 // behind. It has a process group of its own.
 type process struct {
-	spawn *spawner
-	log   *lineLog
+	spawn   *spawner
+	log     *lineLog
+	program *program
+	how     confinement
 	// exited is closed when the process is reaped, its group killed and its output
 	// read; abandoned when it survived SIGKILL.
 	exited    chan struct{}
 	abandoned chan struct{}
 	// first receives the first line of stdout, and is closed at its end.
 	first chan string
-	wg    sync.WaitGroup
+	// over is closed when the process has ended, before its output is read to the
+	// end.
+	over chan struct{}
+	wg   sync.WaitGroup
+	tidy sync.Once
 
 	mu      sync.Mutex
 	pid     int
@@ -47,12 +52,14 @@ type process struct {
 	stopped bool // before it could start
 	reaped  bool
 	ended   *os.ProcessState
+	// starved: the kernel killed it or a child for their memory.
+	starved bool
 }
 
-func newProcess(spawn *spawner, log *lineLog) *process {
+func newProcess(spawn *spawner, log *lineLog, program *program, how confinement) *process {
 	return &process{
-		spawn: spawn, log: log,
-		exited: make(chan struct{}), abandoned: make(chan struct{}), first: make(chan string, 1),
+		spawn: spawn, log: log, program: program, how: how,
+		exited: make(chan struct{}), abandoned: make(chan struct{}), over: make(chan struct{}), first: make(chan string, 1),
 	}
 }
 
@@ -69,19 +76,46 @@ func (p *process) start(cmd *exec.Cmd) error {
 	}
 	cmd.Stdin = nil
 	cmd.Stdout, cmd.Stderr = pipes.stdoutW, pipes.stderrW
-	cmd.ExtraFiles = []*os.File{parentFD - 3: pipes.parentR}
+	cmd.ExtraFiles = []*os.File{parentFD - 3: pipes.parentR, programFD - 3: p.program.file}
 	cmd.Env = append(cmd.Env, parentFDEnv)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := p.spawn.start(cmd); err != nil {
+	err = p.how.group.open()
+	if err == nil {
+		p.how.prepare(cmd)
+		begun := make(chan error)
+		onOwnThread(func() {
+			err := p.launch(cmd)
+			begun <- err
+			if err == nil {
+				p.reap(cmd, pipes)
+			}
+		})
+		err = <-begun
+	}
+	if err != nil {
 		pipes.close()
 		return err
 	}
 	pipes.closeChildEnds()
 	p.pid, p.started = cmd.Process.Pid, true
 	p.wg.Go(func() { p.readStdout(pipes.stdoutR) })
-	p.wg.Go(func() { p.log.follow(pipes.stderrR) })
-	go p.reap(cmd, pipes)
+	p.wg.Go(func() { p.log.follow(pipes.stderrR, p.over) })
+	return nil
+}
+
+// launch starts cmd on the calling thread, which is locked, and confines it.
+func (p *process) launch(cmd *exec.Cmd) error {
+	if err := p.how.enter(); err != nil {
+		return err
+	}
+	p.spawn.tell(p.log.name, p.how.group.join())
+	err := cmd.Start()
+	p.spawn.tell(p.log.name, p.how.group.leave())
+	p.program.started()
+	if err != nil {
+		return err
+	}
+	p.spawn.tell(p.log.name, p.how.limit(cmd.Process.Pid))
 	return nil
 }
 
@@ -97,34 +131,52 @@ func (p *process) readStdout(r io.Reader) {
 		}
 		p.log.text(line, cut)
 	}}
-	_, _ = io.Copy(&lines, r)
+	_, _ = io.Copy(&lines, newPacer(r, p.over))
 	lines.flush()
 	close(p.first)
 }
 
-// reap waits for the end of the process and cleans up after it. It is waited
-// for through exited.
+// printed returns a writer of what the plugin's code prints after the handshake,
+// which comes with its calls. It is for one goroutine.
+func (p *process) printed() io.Writer { return &pacer{w: p.log.lines(), over: p.over} }
+
+// reap waits for the end of the process and cleans up after it, on the thread that
+// started it. It is waited for through exited.
 func (p *process) reap(cmd *exec.Cmd, pipes *pipes) {
 	// Look without reaping first: as long as the leader is a zombie its number
 	// cannot be given to another process group.
 	for {
-		err := unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
+	starved := p.how.group.outOfMemory()
 	p.mu.Lock()
 	_ = unix.Kill(-p.pid, unix.SIGKILL)
-	p.reaped = true
+	p.reaped, p.starved = true, starved
 	// The exit status is in ProcessState; an error here says the same.
 	_ = cmd.Wait()
 	p.ended = cmd.ProcessState
 	p.mu.Unlock()
 
+	close(p.over)
+	p.cleanUp()
 	pipes.drainUntil(time.Now().Add(drainTime))
 	p.wg.Wait()
 	pipes.close()
 	close(p.exited)
+}
+
+// cleanUp kills whoever has left the process group and removes what was made for
+// the process.
+func (p *process) cleanUp() {
+	p.tidy.Do(func() {
+		p.program.discard()
+		if err := p.how.group.end(); err != nil {
+			p.log.log.Error("something of a plugin is left", "plugin", p.log.name, "error", err)
+		}
+	})
 }
 
 // signal sends sig to the process group, if the process has not been reaped.
@@ -145,6 +197,7 @@ func (p *process) stop(grace time.Duration) error {
 	running := p.started
 	p.mu.Unlock()
 	if !running {
+		p.cleanUp()
 		return nil
 	}
 	if grace > 0 {
@@ -185,6 +238,9 @@ func (p *process) ending() string {
 	defer p.mu.Unlock()
 	if p.ended == nil {
 		return ""
+	}
+	if p.starved {
+		return p.ended.String() + ", it had reached its memory limit"
 	}
 	return p.ended.String()
 }

@@ -99,7 +99,7 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 // The mutex is held.
 func (s *Supervisor) warnUnknown() {
 	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
-		if s.members[name] == nil {
+		if s.members[name] == nil && name != everybody {
 			s.log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", s.dir)
 		}
 	}

@@ -51,7 +51,7 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
 		i := s.members[name].instance
-		if i == nil || settings[name].Disabled || i.outdated(settings[name]) || slices.Contains(seen, i) {
+		if i == nil || settings[name].Disabled || i.outdated(settings) || slices.Contains(seen, i) {
 			continue
 		}
 		return i

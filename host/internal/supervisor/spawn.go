@@ -1,41 +1,78 @@
 package supervisor
 
 import (
-	"os/exec"
+	"log/slog"
 	"runtime"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
-// A spawner starts all processes from one thread. Pdeathsig is sent when the
-// thread dies that started the child, not the process, so that thread must live
-// as long as the host; Go ends threads as it likes unless they are locked.
+// A spawner has what the starts of a host's plugins share.
 type spawner struct {
-	requests chan func()
-	wg       sync.WaitGroup
+	groups *groups
+	log    *slog.Logger
+
+	mu sync.Mutex
+	// told are the reasons, told once, why plugins run with fewer limits than meant.
+	told map[string]bool
 }
 
-func newSpawner() *spawner {
-	s := &spawner{requests: make(chan func())}
-	s.wg.Go(func() {
-		// Never unlocked: the thread ends with the goroutine, that is after close.
+// newSpawner takes key, a directory of this host alone, to tell its cgroups from
+// those of others.
+func newSpawner(key string, log *slog.Logger) *spawner {
+	return &spawner{groups: findGroups(key), log: log, told: map[string]bool{}}
+}
+
+// group makes the cgroup of one start. Without one a plugin runs all the same: the
+// node is better off with it than without.
+func (s *spawner) group(name string, generation uint64, t terms) *group {
+	if !t.limited() {
+		return nil
+	}
+	g, err := s.groups.make(name, generation, t)
+	s.tell(name, err)
+	return g
+}
+
+// tell logs why the plugin is not limited as it should be, each reason once.
+func (s *spawner) tell(name string, err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	known := s.told[err.Error()]
+	s.told[err.Error()] = true
+	s.mu.Unlock()
+	if !known {
+		s.log.Warn("plugins run without some of their limits", "plugin", name, "error", err)
+	}
+}
+
+// close removes what is left when all processes have ended.
+func (s *spawner) close() { s.groups.remove() }
+
+// onOwnThread runs f on a thread that ends with f, in a goroutine that the caller
+// waits for. What f changes of the thread, nobody else has; and since Pdeathsig is
+// sent when the thread dies that started a process, f must not return before its
+// process has ended.
+func onOwnThread(f func()) {
+	go func() {
+		// Never unlocked: the runtime ends a thread whose goroutine ends so.
 		runtime.LockOSThread()
-		for start := range s.requests {
-			start()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
 		}
-	})
-	return s
-}
-
-// start starts cmd and returns when it runs.
-func (s *spawner) start(cmd *exec.Cmd) error {
-	done := make(chan error, 1)
-	s.requests <- func() { done <- cmd.Start() }
-	return <-done
-}
-
-// close ends the thread, and with it every process that it started and that
-// still runs.
-func (s *spawner) close() {
-	close(s.requests)
-	s.wg.Wait()
+		// The runtime would keep the main thread for ever, and its rights are what
+		// /proc shows as the host's. As long as it is locked, others get others.
+		elsewhere := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(elsewhere)
+			f()
+		}()
+		<-elsewhere
+		runtime.UnlockOSThread()
+	}()
 }

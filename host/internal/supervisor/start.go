@@ -28,16 +28,20 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 		m.starts++
 		again = m.starts > 1
 	}
-	mtls := s.settings[m.name].autoMTLS()
+	t := termsOf(s.settings, m.name)
 	i := s.newInstance(m)
-	i.mtls, i.file = mtls, file
+	i.terms, i.file = t, file
 	s.mu.Unlock()
 	if again {
 		s.metrics.PluginRestarted(m.name)
 	}
-	proc := newProcess(s.spawn, m.log)
+	proc, err := m.process(resolved, file, i)
+	if err != nil {
+		return nil, err
+	}
+	defer proc.program.close()
 	i.conn, err = connect(ctx, proc, launch{
-		name: m.name, path: path, resolved: resolved, socketRoot: s.socketRoot, mtls: mtls, timeout: s.timeouts.Handshake,
+		name: m.name, path: path, socketRoot: s.socketRoot, mtls: t.mtls, timeout: s.timeouts.Handshake,
 	})
 	if err != nil {
 		return nil, busy(err)
@@ -52,6 +56,25 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	}
 	m.end(i.conn, grace)
 	return nil, err
+}
+
+// process opens and checks the file and makes ready what the process of i is
+// started with. Its program is to be closed.
+func (m *member) process(resolved string, file fileID, i *Instance) (*process, error) {
+	s := m.supervisor
+	if i.terms.pinned && i.terms.sha256 == "" {
+		return nil, refusal{errors.New("it has no pin, want its hash in plugins.<name>.sha256: requirePins is on")}
+	}
+	how, err := confine(i.terms)
+	if err != nil {
+		return nil, refusal{err}
+	}
+	program, err := openProgram(resolved, s.socketRoot, s.self, file, i.terms.sha256)
+	if err != nil {
+		return nil, err
+	}
+	how.group = s.spawn.group(m.name, i.Generation, i.terms)
+	return newProcess(s.spawn, m.log, program, how), nil
 }
 
 // introduce asks the plugin what it is and configures it.

@@ -131,7 +131,10 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if err := s.sweep(); err != nil {
 		return err
 	}
-	s.spawn = newSpawner()
+	s.spawn = newSpawner(s.socketRoot, s.log)
+	if err := s.spawn.groups.sweep(); err != nil {
+		s.log.Error("something of former plugins is left", "error", err)
+	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	watch := s.watchDir()
@@ -159,7 +162,7 @@ func (s *Supervisor) sweep() error {
 		return fmt.Errorf("find old socket directories: %w", err)
 	}
 	for _, dir := range left {
-		if !strings.HasPrefix(dir.Name(), "plugin-dir") { // go-plugin's choice
+		if !strings.HasPrefix(dir.Name(), socketPrefix) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(s.socketRoot, dir.Name())); err != nil {

@@ -34,7 +34,7 @@ func (m *member) outgrown(i *Instance) bool {
 	if m.leaving || i.condemned != nil {
 		return false
 	}
-	if i.file == m.file && !i.outdated(s.settings[m.name]) {
+	if i.file == m.file && !i.outdated(s.settings) {
 		m.replacement = nil
 		return false
 	}

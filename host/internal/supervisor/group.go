@@ -1,0 +1,174 @@
+package supervisor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// endTime is how long the processes of a cgroup may take to die. One in
+// uninterruptible sleep keeps the cgroup, nothing else.
+const endTime = 2 * time.Second
+
+// A group is the cgroup of one start, in each hierarchy. A nil group has no
+// directories.
+type group struct {
+	trees  []tree
+	dirs   []cgroupDir
+	limits []setting
+	// handle is an open directory in version 2, back what the starting thread
+	// returns to in version 1.
+	handle *os.File
+	back   []string
+}
+
+// open is for prepare and join.
+func (g *group) open() error {
+	if g == nil || !g.trees[0].v2() {
+		return nil
+	}
+	var err error
+	g.handle, err = os.Open(string(g.dirs[0]))
+	return err
+}
+
+// prepare has the kernel put the process into the group when it makes it (version
+// 2 only).
+func (g *group) prepare(attr *syscall.SysProcAttr) {
+	if g != nil && g.handle != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(g.handle.Fd())
+	}
+}
+
+// join puts the calling thread into the group, so that its children are born there
+// (version 1, which takes threads). leave is to be called in any case.
+func (g *group) join() error {
+	if g == nil || g.handle != nil {
+		return nil
+	}
+	own, err := os.ReadFile("/proc/thread-self/cgroup")
+	if err != nil {
+		return fmt.Errorf("join cgroup: %w", err)
+	}
+	in := parseMembership(string(own))
+	for i, d := range g.dirs {
+		m := g.trees[i].mount
+		back, err := m.dir(in[m.controllers[0]])
+		if err != nil {
+			return fmt.Errorf("join cgroup: %w", err)
+		}
+		if err := d.write("tasks", "0"); err != nil {
+			return fmt.Errorf("join cgroup: %w", err)
+		}
+		g.back = append(g.back, back)
+	}
+	return nil
+}
+
+// leave undoes join.
+func (g *group) leave() error {
+	if g == nil {
+		return nil
+	}
+	if g.handle != nil {
+		_ = g.handle.Close()
+		return nil
+	}
+	var errs []error
+	for _, dir := range g.back {
+		errs = append(errs, cgroupDir(dir).write("tasks", "0"))
+	}
+	g.back = nil
+	return errors.Join(errs...)
+}
+
+// end kills what is left in the group, whatever it did to leave its process group,
+// and removes it.
+func (g *group) end() error {
+	if g == nil {
+		return nil
+	}
+	var errs []error
+	for _, d := range g.dirs {
+		errs = append(errs, d.remove())
+	}
+	return errors.Join(errs...)
+}
+
+// outOfMemory reports whether the kernel killed something in the group since it
+// had reached its limit.
+func (g *group) outOfMemory() bool {
+	if g == nil {
+		return false
+	}
+	for _, d := range g.dirs {
+		for _, file := range []string{"memory.events", "memory.oom_control"} {
+			content, _ := os.ReadFile(filepath.Join(string(d), file))
+			for line := range strings.Lines(string(content)) {
+				if count, ok := strings.CutPrefix(line, "oom_kill "); ok && strings.TrimSpace(count) != "0" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// A cgroupDir is the directory of one cgroup.
+type cgroupDir string
+
+func (d cgroupDir) write(file, value string) error {
+	// Not os.WriteFile, which would make what is missing.
+	f, err := os.OpenFile(filepath.Join(string(d), file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}
+
+// remove kills what is in the cgroup and removes it.
+func (d cgroupDir) remove() error {
+	// Nothing new is born meanwhile, where there is a limit for it.
+	_ = d.write("pids.max", "0")
+	deadline := time.NewTimer(endTime)
+	defer deadline.Stop()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for {
+		d.kill()
+		err := os.Remove(string(d))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			return fmt.Errorf("remove cgroup of a plugin: %w", err)
+		}
+	}
+}
+
+// kill sends SIGKILL to every process in the cgroup, but never to the host, which
+// has a thread there while it starts a process.
+func (d cgroupDir) kill() {
+	if d.write("cgroup.kill", "1") == nil {
+		return
+	}
+	content, _ := os.ReadFile(filepath.Join(string(d), "cgroup.procs"))
+	for line := range bytes.Lines(content) {
+		pid, err := strconv.Atoi(string(bytes.TrimSpace(line)))
+		if err == nil && pid > 1 && pid != os.Getpid() {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cpuPeriodMicros is the kernel's usual period.
+const cpuPeriodMicros = 100_000
+
+// A setting is one file of a cgroup and what is written to it.
+type setting struct {
+	controller string
+	v1, v2     string // file names, "" if there is none
+	value      func(v2 bool) string
+	// optional files depend on how the kernel was built.
+	optional bool
+}
+
+// limitsOf returns what limits a cgroup to t, in the order in which the kernel
+// takes it.
+func limitsOf(t terms) []setting {
+	number := func(n int64) func(bool) string { return func(bool) string { return strconv.FormatInt(n, 10) } }
+	var all []setting
+	if t.memoryBytes > 0 {
+		all = append(all,
+			setting{controller: "memory", v1: "memory.limit_in_bytes", v2: "memory.max", value: number(t.memoryBytes)},
+			// No swap on top of it: what is swapped out is slow when it is needed.
+			setting{controller: "memory", v1: "memory.memsw.limit_in_bytes", value: number(t.memoryBytes), optional: true},
+			setting{controller: "memory", v2: "memory.swap.max", value: number(0), optional: true})
+	}
+	if t.milliCPU > 0 {
+		quota := strconv.FormatInt(t.milliCPU*cpuPeriodMicros/1000, 10)
+		period := strconv.Itoa(cpuPeriodMicros)
+		all = append(all,
+			setting{controller: "cpu", v1: "cpu.cfs_period_us", value: number(cpuPeriodMicros)},
+			setting{controller: "cpu", v1: "cpu.cfs_quota_us", v2: "cpu.max", value: func(v2 bool) string {
+				if v2 {
+					return quota + " " + period
+				}
+				return quota
+			}})
+	}
+	if t.tasks > 0 {
+		all = append(all, setting{controller: "pids", v1: "pids.max", v2: "pids.max", value: number(t.tasks)})
+	}
+	return all
+}
+
+// limit writes those limits that the tree has the controllers for.
+func (d cgroupDir) limit(t tree, limits []setting) error {
+	var errs []error
+	for _, s := range limits {
+		file := s.v2
+		if !t.v2() {
+			file = s.v1
+			if !slices.Contains(t.mount.controllers, s.controller) {
+				continue
+			}
+		}
+		if file == "" {
+			continue
+		}
+		err := d.write(file, s.value(t.v2()))
+		if errors.Is(err, fs.ErrNotExist) && (s.optional || t.v2()) {
+			continue // In version 2 that the controller is missing was told by enable.
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("limit plugins: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// open makes the directory that holds the cgroups of plugins.
+func (t *tree) open() error {
+	if t.v2() && filepath.Base(t.own) == hostLeaf {
+		// The service manager has put the host where it is for this: beside it there
+		// are no processes, and cgroups can have limits (DelegateSubgroup=host).
+		t.base = filepath.Join(filepath.Dir(t.own), filepath.Base(t.base))
+	}
+	if err := os.Mkdir(t.base, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	return nil
+}
+
+// hostLeaf is the name of a cgroup that holds the host alone.
+const hostLeaf = "host"
+
+// enable has the controllers of limits in force below base, which version 2 wants
+// to be told. It refuses that while there are processes beside base.
+func (t *tree) enable(limits []setting) error {
+	if !t.v2() {
+		return nil
+	}
+	var missing []string
+	for _, s := range limits {
+		name := s.controller
+		if slices.Contains(missing, name) {
+			continue
+		}
+		for _, dir := range []string{filepath.Dir(t.base), t.base} {
+			if cgroupDir(dir).write("cgroup.subtree_control", "+"+name) != nil {
+				missing = append(missing, name)
+				break
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("cgroup %s cannot limit %s: want evictd in a delegated cgroup named %q of its own (systemd: Delegate=yes and DelegateSubgroup=%s)",
+			filepath.Dir(t.base), strings.Join(missing, ", "), hostLeaf, hostLeaf)
+	}
+	return nil
+}
