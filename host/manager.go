@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -217,7 +218,8 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 }
 
 // IsUnderMemoryPressure reports whether the node is under memory pressure, as
-// far as the last pass knew. It may be called at any time, like its siblings.
+// far as the last pass knew. It may be called at any time, like its siblings. What
+// own signals raise changes none of them.
 func (m *Manager) IsUnderMemoryPressure() bool { return m.loop.Under(eviction.MemoryPressure) }
 
 // IsUnderDiskPressure reports whether the node is under disk pressure.
@@ -225,6 +227,13 @@ func (m *Manager) IsUnderDiskPressure() bool { return m.loop.Under(eviction.Disk
 
 // IsUnderPIDPressure reports whether the node is under process id pressure.
 func (m *Manager) IsUnderPIDPressure() bool { return m.loop.Under(eviction.PIDPressure) }
+
+// Conditions returns the conditions that the node is under as far as the last pass
+// knew, by name: the kubelet's and those of plugins' own signals, which a kubelet
+// does not know. It may be called at any time.
+func (m *Manager) Conditions() []eviction.Condition {
+	return slices.Clone(m.loop.Snapshot().Conditions)
+}
 
 func (m *Manager) close() error {
 	var errs []error

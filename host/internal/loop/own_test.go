@@ -269,8 +269,11 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		n.set(gi / 2)
 		n.run(s, rundir.State{})
 		since := n.thresholdOf(eviction.MemoryAvailable).MetSince
+		if own := n.thresholdOf(eviction.MemoryAvailable).Own; own != nil {
+			t.Errorf("memory.available is shown as an own signal: %+v", own)
+		}
 		for _, own := range []eviction.Signal{spareSignal, wearSignal} {
-			if th := n.thresholdOf(own); !th.Unobserved || th.Met {
+			if th := n.thresholdOf(own); !th.Unobserved || th.Met || *th.Own != (OwnSignal{}) {
 				t.Errorf("before the plugin came: %+v", th)
 			}
 		}
@@ -278,7 +281,7 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		v := n.newVendor(2, nvmePressure, spareSignal, wearSignal)
 		v.set(wearSignal, 50)
 		v.comes()
-		if th := n.thresholdOf(wearSignal); th.Unobserved || !th.Met || !n.loop.Under(nvmePressure) {
+		if th := n.thresholdOf(wearSignal); th.Unobserved || !th.Met || th.Own.Condition != nvmePressure || !n.loop.Under(nvmePressure) {
 			t.Errorf("when it has come: %+v, conditions %v", th, n.loop.Snapshot().Conditions)
 		}
 		n.after(time.Second)

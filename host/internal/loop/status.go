@@ -40,12 +40,23 @@ type ThresholdStatus struct {
 	Value       string          `json:"value"`
 	GracePeriod string          `json:"gracePeriod,omitempty"`
 	Hard        bool            `json:"hard"`
+	// Own is set for a signal that is not the kubelet's.
+	Own *OwnSignal `json:"own,omitempty"`
 	// Met: under the threshold now, whatever the grace period.
 	Met bool `json:"met"`
 	// MetSince is when it was first seen to be met.
 	MetSince *time.Time `json:"metSince,omitempty"`
 	// Unobserved: the signal could not be observed, the threshold has no effect.
 	Unobserved bool `json:"unobserved,omitempty"`
+}
+
+// OwnSignal is what a plugin says that its own signal is. All of it is empty as
+// long as no plugin brings the signal.
+type OwnSignal struct {
+	Unit      eviction.Unit      `json:"unit"`
+	Format    eviction.Format    `json:"format"`
+	Resource  string             `json:"resource"`
+	Condition eviction.Condition `json:"condition"`
 }
 
 // SignalStatus is the last figure of a signal, in its base unit.
@@ -153,6 +164,9 @@ func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {
 	out := make([]ThresholdStatus, 0, len(l.filesystems.inForce))
 	for _, t := range l.filesystems.inForce {
 		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: l.unobserved[t.Signal] != ""}
+		if _, builtin := eviction.Builtin(t.Signal); !builtin {
+			s.Own = new(OwnSignal(t.Definition()))
+		}
 		if !t.Hard() {
 			s.GracePeriod = t.GracePeriod.String()
 		}

@@ -30,9 +30,9 @@ func (m *Metrics) describePasses() {
 		Name: "evictd_passes_total", Help: "Passes since the start.",
 	})
 	m.available = gauges("evictd_signal_available",
-		"What was left of a signal when last observed, in its base unit: bytes, inodes or processes.", "signal")
+		"What was left of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.", "signal")
 	m.capacity = gauges("evictd_signal_capacity",
-		"The capacity of a signal when last observed, in its base unit: bytes, inodes or processes.", "signal")
+		"The capacity of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.", "signal")
 	m.unobserved = gauges("evictd_signal_unobserved",
 		"1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.", "signal")
 	m.byHost = gauges("evictd_signal_read_by_host",

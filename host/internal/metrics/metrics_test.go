@@ -57,10 +57,10 @@ evictd_plugin_restarts_total{plugin="memory"} 1
 # HELP evictd_plugin_up 1 while the plugin serves, else 0.
 # TYPE evictd_plugin_up gauge
 evictd_plugin_up{plugin="memory"} 1
-# HELP evictd_signal_available What was left of a signal when last observed, in its base unit: bytes, inodes or processes.
+# HELP evictd_signal_available What was left of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.
 # TYPE evictd_signal_available gauge
 evictd_signal_available{signal="memory.available"} 1.073741824e+09
-# HELP evictd_signal_capacity The capacity of a signal when last observed, in its base unit: bytes, inodes or processes.
+# HELP evictd_signal_capacity The capacity of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.
 # TYPE evictd_signal_capacity gauge
 evictd_signal_capacity{signal="memory.available"} 4.294967296e+09
 # HELP evictd_signal_unobserved 1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.
