@@ -74,6 +74,9 @@ func (s *subject) garbage(ctx context.Context, rpc string) error {
 	if !s.offered(rpc) {
 		return notApplicable("it does not offer the call")
 	}
+	if s.destructive(rpc) {
+		return notApplicable(withoutReclaim)
+	}
 	notUTF8 := message{}.bytes(textField(rpc), []byte("\xff\xfe"))
 	for what, in := range map[string]message{
 		"a field without its value":     {0x0a},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -100,17 +101,23 @@ func observed(ctx context.Context, s *subject) error {
 	if err := eachOnce(signals, list); err != nil {
 		return err
 	}
-	var unknown []string
+	unknown := map[string][]string{} // signals by reason
+	n := 0
 	for _, o := range list {
 		if o.State == eviction.Unknown && slices.Contains(signals, o.Signal) {
-			unknown = append(unknown, fmt.Sprintf("%s is unknown: %s", o.Signal, o.Err))
+			unknown[o.Err] = append(unknown[o.Err], string(o.Signal))
+			n++
 		}
 	}
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(unknown)) {
+		why = append(why, fmt.Sprintf("%s unknown: %s", strings.Join(unknown[reason], ", "), reason))
+	}
 	switch {
-	case len(unknown) == len(signals):
-		return asError(unknown)
-	case len(unknown) > 0:
-		return noted(lines(unknown))
+	case n == len(signals):
+		return asError(why)
+	case n > 0:
+		return noted(lines(why))
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ const reclaimTime = 8 * time.Second
 // nobodysStep is a step that no plugin has.
 const nobodysStep = "no-such-step"
 
+// withoutReclaim is why nothing is known of Reclaim.
+const withoutReclaim = "NOT CHECKED: reclaim frees things on this machine, allow it with --reclaim"
+
 func reclaimChecks() []check {
 	checks := []check{
 		{
@@ -40,7 +43,7 @@ func reclaimChecks() []check {
 		checks[i].needs = eviction.CanReclaim
 		checks[i].run = func(ctx context.Context, s *subject) error {
 			if !s.options.Reclaim {
-				return notApplicable("NOT CHECKED: reclaim frees things on this machine, allow it with --reclaim")
+				return notApplicable(withoutReclaim)
 			}
 			return run(ctx, s)
 		}

@@ -52,9 +52,13 @@ func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {
 			return
 		}
 		defer v.stop()
-		r.open = func(ctx context.Context) (*subject, error) { return v.subject(ctx, r) }
-		r.calls(ctx)
+		r.value(ctx, v)
 	})
+}
+
+func (r *run) value(ctx context.Context, v *value) {
+	r.open = func(ctx context.Context) (*subject, error) { return v.subject(ctx, r) }
+	r.calls(ctx)
 }
 
 // A run is all checks of one plugin under way.

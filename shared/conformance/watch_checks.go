@@ -144,27 +144,37 @@ func watchReplaced(ctx context.Context, s *subject) error {
 	req := watchRequest(s.offering(eviction.CanWatch), never)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	first := make(chan error, 1)
+	first, second := make(chan error, 1), make(chan error, 1)
 	var watching sync.WaitGroup
-	watching.Go(func() { first <- s.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
 	defer watching.Wait()
 	defer cancel()
-	// Of two calls at once nobody knows which one is the newer.
-	if err := s.passed(ctx); err != nil {
-		return err
+	for _, ended := range []chan error{first, second} {
+		watching.Go(func() { ended <- s.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
+		// Of two calls at once nobody knows which one is the newer.
+		if err := s.passed(ctx); err != nil {
+			return err
+		}
 	}
-	second := s.watch(ctx, req, endTime)
-	if second.err != nil {
-		return fmt.Errorf("the second one ended: %w", second.err)
-	}
+	late := time.NewTimer(endTime)
+	defer late.Stop()
 	select {
+	case err := <-second:
+		return fmt.Errorf("the second one ended with %v", err) //nolint:errorlint // it may be nil
 	case err := <-first:
 		if !errors.Is(err, eviction.ErrRefused) {
 			return fmt.Errorf("the first one ended with %v", err) //nolint:errorlint // it may be nil
 		}
-		return nil
-	default:
+	case <-late.C:
 		return errors.New("the first one is still open")
+	}
+	if err := s.passed(ctx); err != nil {
+		return err
+	}
+	select {
+	case err := <-second:
+		return fmt.Errorf("the second one ended with %v", err) //nolint:errorlint // it may be nil
+	default:
+		return nil
 	}
 }
 

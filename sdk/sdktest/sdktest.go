@@ -1,0 +1,105 @@
+// Package sdktest checks in a Go test that a plugin keeps the contract of
+// package eviction: what `evictd plugins verify` checks of a binary, as
+// subtests.
+//
+// It does not judge whether the plugin ranks wisely or reads the right figures;
+// that is for the plugin's own tests.
+package sdktest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/conformance"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// An Option changes what is checked.
+type Option func(*testing.T, *conformance.Options)
+
+// Config gives the plugin its configuration, a value that is marshaled to JSON.
+// Use json.RawMessage for a document.
+func Config(config any) Option {
+	return func(t *testing.T, o *conformance.Options) {
+		t.Helper()
+		raw, err := json.Marshal(config)
+		if err != nil {
+			t.Fatalf("sdktest: config: %v", err)
+		}
+		o.Config = raw
+	}
+}
+
+// Node says what the plugin is told of the node, such as a RootDir with files
+// made for the test. By default it is this machine.
+func Node(facts eviction.NodeFacts) Option {
+	return func(_ *testing.T, o *conformance.Options) { o.Node = &facts }
+}
+
+// Reclaim also runs the plugin's reclaim steps: they free what they free. Without
+// it they are not checked.
+func Reclaim() Option {
+	return func(_ *testing.T, o *conformance.Options) { o.Reclaim = true }
+}
+
+// Skip leaves checks out, by name. Say in a comment why the plugin may fail them.
+func Skip(names ...string) Option {
+	return func(_ *testing.T, o *conformance.Options) { o.Skip = append(o.Skip, names...) }
+}
+
+// Environment adds variables, each as NAME=value, to the few that a plugin is
+// started with. It is for RunBinary.
+func Environment(variables ...string) Option {
+	return func(_ *testing.T, o *conformance.Options) { o.Environment = append(o.Environment, variables...) }
+}
+
+// Run checks p, served in this process as the host would see it: each check is a
+// subtest. Methods of p are called concurrently, so run the test with -race. What
+// concerns the process is left to RunBinary.
+func Run(t *testing.T, p sdk.Plugin, options ...Option) {
+	t.Helper()
+	check(t, options, func(ctx context.Context, o conformance.Options) (conformance.Report, error) {
+		return conformance.Value(ctx, p, o)
+	})
+}
+
+// RunBinary checks an executable, started as the host starts it: each check is a
+// subtest. It may be in any language. It need not be root.
+func RunBinary(t *testing.T, path string, options ...Option) {
+	t.Helper()
+	check(t, options, func(ctx context.Context, o conformance.Options) (conformance.Report, error) {
+		return conformance.Binary(ctx, path, o)
+	})
+}
+
+func check(t *testing.T, options []Option, run func(context.Context, conformance.Options) (conformance.Report, error)) {
+	t.Helper()
+	var o conformance.Options
+	for _, set := range options {
+		set(t, &o)
+	}
+	report, err := run(t.Context(), o)
+	if err != nil {
+		t.Fatalf("sdktest: %v", err)
+	}
+	for i := range report.Checks {
+		c := &report.Checks[i]
+		t.Run(c.Name, func(t *testing.T) { tell(t, c) })
+	}
+}
+
+// tell ends a subtest as the check ended.
+func tell(t *testing.T, c *conformance.Check) {
+	t.Helper()
+	switch c.Result {
+	case conformance.Failed:
+		t.Error(c.String())
+	case conformance.Skipped:
+		t.Skip(c.Seen)
+	case conformance.Note:
+		t.Log(c.Seen)
+	case conformance.Passed:
+	}
+}
