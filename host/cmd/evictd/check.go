@@ -14,10 +14,10 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check configuration and node, print the thresholds in force",
-		Long: "Read the configuration as run would. Print the thresholds in force, one a line, and what those of\n" +
-			"writable layers will be by the layout of the node's filesystems, or all that is wrong; then say\n" +
-			"whether plugin directory and container runtime are there. Exit code 2 is a wrong configuration,\n" +
-			"1 a node that is not ready for it.",
+		Long: "Read the configuration as run would. Print the thresholds in force, one a line, what those of\n" +
+			"writable layers will be by the layout of the node's filesystems, and which signals a plugin has to\n" +
+			"bring, or all that is wrong; then say whether plugin directory and container runtime are there.\n" +
+			"Exit code 2 is a wrong configuration, 1 a node that is not ready for it.",
 		Args: cobra.NoArgs,
 	}
 	flags := config.AddFlags(cmd.Flags())
@@ -30,7 +30,8 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := written(cmd.OutOrStdout().Write(append(thresholdTable(thresholds), derivedTable(&cfg, thresholds)...))); err != nil {
+		tables := slices.Concat(thresholdTable(thresholds), derivedTable(&cfg, thresholds), ownTable(&cfg))
+		if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
 			return err
 		}
 		for _, w := range slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnNode(&cfg)) {

@@ -75,6 +75,22 @@ containerfs.available  10%        hard  -             500Mi            shared, c
 	}
 }
 
+func TestCheckOfOwnSignals(t *testing.T) {
+	n := newNode(t)
+	got := evictd(t, n.flags("--eviction-hard", "memory.available<1Gi,acme.example/nvme.spare<10%", "--enforce-node-allocatable=",
+		"--eviction-minimum-reclaim", "acme.example/nvme.spare=2k", "--required-signals", "acme.example/nvme.spare")...)
+	want := result{Out: `SIGNAL                   THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
+acme.example/nvme.spare  10%        hard  -             2k
+memory.available         1Gi        hard  -             -
+
+OWN SIGNAL               UNIT, RESOURCE AND CONDITION
+acme.example/nvme.spare  from the plugin that brings it; without one its thresholds have no effect
+`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("check (-want +got):\n%s", diff)
+	}
+}
+
 func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
 	n := newNode(t)
 	kubelet := filepath.Join(n.dir, "kubelet.yaml")
