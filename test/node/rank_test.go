@@ -1,6 +1,7 @@
 package node
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,9 +34,14 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	file := plugin(t)
 	w := &world{node: daemon.NewNode(t, 8*gib), runtime: fakecri.Start(t)}
-	manifests := t.TempDir()
+	manifests, run := t.TempDir(), daemon.RunDir(t)
+	// A plugin of another user must reach its socket.
+	if err := os.Chmod(run, 0o711); err != nil {
+		t.Fatal(err)
+	}
 	w.config = map[string]any{
 		"pluginDir":          daemon.PluginDir(t),
+		"runDir":             run,
 		"rootDir":            w.node.Root,
 		"runtimeEndpoint":    w.runtime.Endpoint(),
 		"podManifestDir":     manifests,
@@ -62,6 +68,11 @@ func (w *world) settings(of map[string]any) {
 }
 
 func TestThePluginSaysWhoGoes(t *testing.T) {
+	content, err := os.ReadFile(plugin(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pin := fmt.Sprintf("%x", sha256.Sum256(content))
 	for name, c := range map[string]struct {
 		settings map[string]any
 		victim   string
@@ -69,6 +80,8 @@ func TestThePluginSaysWhoGoes(t *testing.T) {
 	}{
 		"by default":         {nil, "batch", "tier batch, 104857600 bytes beyond its request, priority 0"},
 		"without TLS":        {map[string]any{"autoMTLS": false}, "batch", "tier batch"},
+		"pinned":             {map[string]any{"sha256": pin}, "batch", "tier batch"},
+		"as another user":    {map[string]any{"user": "nobody"}, "batch", "tier batch"},
 		"as it is told":      {map[string]any{"config": map[string]any{"tiers": []string{"web", "batch"}}}, "web", "tier web"},
 		"no tier goes first": {map[string]any{"config": map[string]any{"tiers": []string{}}}, "web", "no tier that goes first"},
 	} {
