@@ -1,13 +1,15 @@
 // Command faulty is the plugin that nobody should write: the name that it is
 // started by says what it does wrong. Tests of the host link it into a plugin
 // directory under such names. "good" and names that are not in the table below
-// do nothing wrong.
+// do nothing wrong. A file that must have another name says in its last bytes what
+// it poses as: see posing.
 //
 // It serves the contract by itself, without the SDK, since the SDK keeps its
 // users from most of these faults.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +35,7 @@ var faults = map[string]func(){
 	"rubbish": func() { fmt.Println("hello, I am not a plugin") },
 	"exits":   func() { fmt.Fprintln(os.Stderr, "no reason to live"); os.Exit(3) },
 	"silent":  forever,
+	"slow":    func() { time.Sleep(time.Second) },
 	"megabytes": func() {
 		line := strings.Repeat("all work and no play makes a dull plugin ", 4)
 		for range 20_000 {
@@ -54,7 +57,7 @@ var faults = map[string]func(){
 }
 
 func main() {
-	name := filepath.Base(os.Args[0])
+	name := cmp.Or(posing(), filepath.Base(os.Args[0]))
 	if len(os.Args) > 1 && os.Args[1] == "child" {
 		forever()
 	}
@@ -73,6 +76,24 @@ func main() {
 		VersionedPlugins: plugins,
 		GRPCServer:       wire.NewGRPCServer,
 	})
+}
+
+// posing returns what is appended to the executable after a NUL and "posing as ".
+func posing() string {
+	const room = 128
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	tail := make([]byte, room)
+	if end, err := f.Seek(0, io.SeekEnd); err != nil || end < room {
+		return ""
+	} else if _, err := f.ReadAt(tail, end-room); err != nil {
+		return ""
+	}
+	_, name, _ := strings.Cut(string(tail), "\x00posing as ")
+	return name
 }
 
 // forever is not select{}: with one goroutine that is a deadlock, which the

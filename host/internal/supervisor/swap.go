@@ -94,8 +94,13 @@ func (m *member) replacing(state State, why error) {
 	case state == "" || m.leaving:
 		m.replacement = nil
 		return
-	case r != nil && r.State == Waiting && (state == Waiting || state == Starting):
+	case r != nil && r.State == Waiting && state == Starting:
 		return // Looked at again and again until it is complete.
+	case r != nil && r.State == Waiting && state == Waiting:
+		r.Reason = why.Error()
+		return
+	case state == Waiting:
+		s.log.Info("plugin is not replaced as long as somebody writes its file", "plugin", m.name, "reason", why)
 	}
 	m.replacement = &Replacement{State: state, Since: time.Now()}
 	if why != nil {
