@@ -33,10 +33,10 @@ ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## evictd, its plugins and the example into bin/ (GOARCH=arm64: into bin/linux_arm64/)
+build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
 	$(BUILD) -o $(OUT)/plugins/ ./plugins/memory/cmd/memory ./plugins/disk/cmd/disk ./plugins/pid/cmd/pid
-	$(BUILD) -o $(OUT)/oldest ./sdk/examples/oldest
+	$(BUILD) -o $(OUT)/ ./sdk/examples/...
 
 test: ## all tests, with root, real processes and the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
