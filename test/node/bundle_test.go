@@ -17,7 +17,7 @@ import (
 
 const (
 	example = "sdk/examples/node-rank"
-	proto   = "shared/proto/evictd/plugin/v1/plugin.proto"
+	proto   = "shared/proto/descriptor.binpb"
 	// npmDeadline is for one command of npm, with its downloads.
 	npmDeadline = 3 * time.Minute
 )

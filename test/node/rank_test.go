@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -115,6 +116,19 @@ func TestAConfigurationThatThePluginRefuses(t *testing.T) {
 	w.node.SetAvailable(gib / 4)
 	if got := d.AwaitMsg("evicting pod", patience); got.String("ranker") != "memory" || got.String("pod") != "default/web" {
 		t.Errorf("%s by %s, want default/web by memory", got.String("pod"), got.String("ranker"))
+	}
+}
+
+func TestThePluginKeepsTheContract(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	out, err := exec.CommandContext(ctx, daemon.Build(t, "evictd"), "plugins", "verify", plugin(t)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("evictd plugins verify: %v\n%s", err, out)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v, want at most 30 s", took)
 	}
 }
 

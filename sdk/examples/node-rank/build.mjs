@@ -16,7 +16,7 @@ await build({
   platform: 'node',
   target: 'node18',
   format: 'cjs',
-  loader: { '.proto': 'text' },
+  loader: { '.binpb': 'binary' },
   banner: { js: `#!${node} --preserve-symlinks-main` },
   legalComments: 'eof',
 });

@@ -2,12 +2,9 @@
 // the handshake, TLS, the log, and leaving in time. It follows docs/protocol.md.
 import net from 'node:net';
 import grpc from '@grpc/grpc-js';
-import loader from '@grpc/proto-loader';
-import protobuf from 'protobufjs';
 import { selfSigned } from './certificate.mjs';
-import controllerProto from './controller.proto';
-import healthProto from './health.proto';
-import pluginProto from '../../../shared/proto/evictd/plugin/v1/plugin.proto';
+import { plainCall, serviceOf } from './messages.mjs';
+import descriptorSet from '../../../shared/proto/descriptor.binpb';
 
 const cookie = ['EVICTD_PLUGIN_COOKIE', 'd3a9c1e6-node-pressure-eviction'];
 const major = '1';
@@ -16,6 +13,8 @@ const maxErrorBytes = 4 << 10;
 // Calls in flight get this long after SIGTERM. The host follows up with SIGKILL
 // after 2 s.
 const drainMillis = 1000;
+// A HealthCheckResponse with the status SERVING.
+const serving = Buffer.from([0x08, 0x01]);
 
 // serve serves the given calls of PluginService until the host ends the process.
 // Each takes a request and returns the response, or throws an error to refuse.
@@ -31,11 +30,13 @@ export function serve(calls) {
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
   });
-  server.addService(service(pluginProto, 'evictd.plugin.v1.PluginService'), unary(calls));
-  server.addService(service(healthProto, 'grpc.health.v1.Health'), { check });
-  server.addService(service(controllerProto, 'plugin.GRPCController'), {
+  server.addService(serviceOf(descriptorSet, 'evictd.plugin.v1.PluginService'), unary(calls));
+  server.addService({ check: plainCall('/grpc.health.v1.Health/Check') }, {
+    check: (_, callback) => callback(null, serving),
+  });
+  server.addService({ shutdown: plainCall('/plugin.GRPCController/Shutdown') }, {
     shutdown: (_, callback) => {
-      callback(null, {});
+      callback(null, Buffer.alloc(0));
       end(server);
     },
   });
@@ -53,13 +54,6 @@ export function log(level, message, fields = {}) {
 function fail(why) {
   process.stderr.write(`${why}\n`);
   process.exit(1);
-}
-
-// service makes of the text of a .proto file what grpc-js serves. 64-bit integers
-// become decimal strings and enum values their names.
-function service(proto, name) {
-  const { root } = protobuf.parse(proto);
-  return loader.fromJSON(root.toJSON(), { longs: String, enums: String, defaults: true })[name];
 }
 
 function unary(calls) {
@@ -80,14 +74,6 @@ function unary(calls) {
 function clip(message) {
   const bytes = Buffer.from(message);
   return bytes.length <= maxErrorBytes ? message : `${bytes.toString('utf8', 0, maxErrorBytes - 6)}...`;
-}
-
-function check(call, callback) {
-  if (call.request.service === 'plugin' || call.request.service === '') {
-    callback(null, { status: 'SERVING' });
-    return;
-  }
-  callback({ code: grpc.status.NOT_FOUND, details: 'unknown service' });
 }
 
 // listen opens the socket and tells the host where it is. With AutoMTLS both sides

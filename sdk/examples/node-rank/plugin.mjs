@@ -4,6 +4,9 @@ import { version } from './package.json';
 import { log, serve } from './evictd.mjs';
 import { label, parseConfig, rank } from './rank.mjs';
 
+// Of the protocol's enum Capability.
+const CAPABILITY_RANK = 4;
+
 let tiers = parseConfig('');
 
 serve({
@@ -12,7 +15,7 @@ serve({
     return {
       name: 'node-rank',
       version,
-      capabilities: ['CAPABILITY_RANK'],
+      capabilities: [CAPABILITY_RANK],
       configurable: true,
       signals: [{ signal: 'memory.available' }, { signal: 'allocatableMemory.available' }],
       wantLabels: [label],
@@ -21,7 +24,7 @@ serve({
 
   // A configuration that is refused leaves the former one in force.
   configure: ({ config }) => {
-    tiers = parseConfig(config.toString());
+    tiers = parseConfig(Buffer.from(config).toString());
     log('info', 'configured', { tiers });
     return {};
   },

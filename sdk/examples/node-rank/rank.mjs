@@ -7,7 +7,7 @@ export const label = 'tier';
 // tiers that go first, in that order. It throws an error that names everything
 // that is wrong with it.
 export function parseConfig(json) {
-  const config = json === '' ? {} : JSON.parse(json);
+  const config = json === '' ? {} : decode(json);
   if (config === null || typeof config !== 'object' || Array.isArray(config)) {
     throw new Error('config: want an object');
   }
@@ -30,6 +30,14 @@ export function parseConfig(json) {
   return tiers;
 }
 
+function decode(json) {
+  try {
+    return JSON.parse(json);
+  } catch (err) {
+    throw new Error(`config: ${err.message}`);
+  }
+}
+
 // rank puts the pods of the tiers first, in the order of the tiers. Inside a tier,
 // and among all pods of other tiers or none, it is the kubelet's order for memory:
 // who uses more than requested, then the lower priority, then the larger use beyond
@@ -41,6 +49,10 @@ export function rank(request, tiers) {
     .map(({ uid, reason }) => ({ uid, reason }));
 }
 
+// Of the protocol's enum MeasurementState.
+const MEASUREMENT_STATE_MEASURED = 2;
+const MEASUREMENT_STATE_NO_STATS = 3;
+
 // Pods without stats go before all others and pods of unknown use after them.
 const noStats = 0;
 const measured = 1;
@@ -48,9 +60,9 @@ const unknown = 2;
 
 function rowOf({ pod, measurement }, signal, tiers) {
   const state = stateOf(measurement);
-  // Figures are 64 bits wide: numbers lose some of them, BigInt does not.
-  const usage = measurement?.usage.find((u) => u.signal === signal)?.value ?? 0;
-  const beyond = BigInt(usage) - BigInt(pod.memoryRequestBytes);
+  // Figures are BigInt: a number would lose digits of large ones.
+  const usage = measurement?.usage.find((u) => u.signal === signal)?.value ?? 0n;
+  const beyond = usage - pod.memoryRequestBytes;
   const tier = tiers.indexOf(pod.labels[label]);
   const exceeds = state === measured && beyond > 0n;
   return {
@@ -70,9 +82,9 @@ function rowOf({ pod, measurement }, signal, tiers) {
 
 function stateOf(measurement) {
   switch (measurement?.state) {
-    case 'MEASUREMENT_STATE_MEASURED':
+    case MEASUREMENT_STATE_MEASURED:
       return measured;
-    case 'MEASUREMENT_STATE_NO_STATS':
+    case MEASUREMENT_STATE_NO_STATS:
       return noStats;
     default: // also what a newer host may have that is not known here
       return unknown;

@@ -10,16 +10,19 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import grpc from '@grpc/grpc-js';
-import loader from '@grpc/proto-loader';
 import { selfSigned } from '../certificate.mjs';
+import { plainCall, serviceOf } from '../messages.mjs';
 
 const file = (path) => fileURLToPath(new URL(path, import.meta.url));
 const plugin = file('../dist/node-rank');
-const options = { longs: String, enums: String, defaults: true };
-const { PluginService } = grpc.loadPackageDefinition(
-  loader.loadSync(file('../../../../shared/proto/evictd/plugin/v1/plugin.proto'), options)).evictd.plugin.v1;
-const { GRPCController } = grpc.loadPackageDefinition(loader.loadSync(file('../controller.proto'), options)).plugin;
-const { Health } = grpc.loadPackageDefinition(loader.loadSync(file('../health.proto'), options)).grpc.health.v1;
+const descriptorSet = readFileSync(file('../../../../shared/proto/descriptor.binpb'));
+const PluginService = grpc.makeGenericClientConstructor(serviceOf(descriptorSet, 'evictd.plugin.v1.PluginService'));
+const Other = grpc.makeGenericClientConstructor({
+  check: plainCall('/grpc.health.v1.Health/Check'),
+  shutdown: plainCall('/plugin.GRPCController/Shutdown'),
+  garbage: plainCall('/evictd.plugin.v1.PluginService/Rank'),
+});
+const CAPABILITY_RANK = 4;
 
 // start starts the plugin as the host does: with these variables and no others.
 function start(t, more = {}) {
@@ -64,22 +67,24 @@ test('describes, configures and ranks', async (t) => {
   const { address, certificate } = await shake(p);
   assert.equal(certificate, '');
   const call = connect(t, PluginService, address);
-  const described = await call('Describe', { hostVersion: 'test' });
+  const described = await call('describe', { hostVersion: 'test' });
   assert.equal(described.name, 'node-rank');
-  assert.deepEqual(described.capabilities, ['CAPABILITY_RANK']);
+  assert.deepEqual(described.capabilities, [CAPABILITY_RANK]);
   assert.deepEqual(described.wantLabels, ['tier']);
 
-  await call('Configure', { config: Buffer.from('{"tiers": ["web"]}') });
-  await assert.rejects(call('Configure', { config: Buffer.from('{"tires": []}') }),
+  await call('configure', { config: Buffer.from('{"tiers": ["web"]}') });
+  await assert.rejects(call('configure', { config: Buffer.from('{"tires": []}') }),
     { code: grpc.status.FAILED_PRECONDITION, details: /unknown field "tires"/ });
-  const { ranking } = await call('Rank', {
+  const { ranking } = await call('rank', {
     signal: 'memory.available',
     candidates: [{ pod: { uid: 'batch', labels: { tier: 'batch' } } }, { pod: { uid: 'web', labels: { tier: 'web' } } }],
   });
   assert.deepEqual(ranking.map(({ uid }) => uid), ['web', 'batch'], 'a refused configuration changes nothing');
 
-  await assert.rejects(call('Observe', {}), { code: grpc.status.UNIMPLEMENTED });
-  assert.deepEqual(await connect(t, Health, address)('Check', { service: 'plugin' }), { status: 'SERVING' });
+  await assert.rejects(call('observe', {}), { code: grpc.status.UNIMPLEMENTED });
+  const other = connect(t, Other, address);
+  assert.deepEqual([...await other('check', Buffer.from('\x0a\x06plugin'))], [0x08, 0x01]);
+  await assert.rejects(other('garbage', Buffer.from([0x12, 0x02, 0xff, 0xfe])), 'text that is not UTF-8');
   const records = p.log.map((line) => JSON.parse(line));
   assert.ok(records.some((r) => r['@level'] === 'info' && r['@message'] === 'configured' && r['@timestamp']), p.log.join('\n'));
 });
@@ -94,9 +99,9 @@ test('with a certificate of the host it serves that host only', async (t) => {
 
   const as = ({ keyPem, certificatePem }) =>
     grpc.credentials.createSsl(Buffer.from(its.toString()), Buffer.from(keyPem), Buffer.from(certificatePem));
-  assert.equal((await connect(t, PluginService, address, as(host))('Describe', {})).name, 'node-rank');
-  await assert.rejects(connect(t, PluginService, address, as(selfSigned()))('Describe', {}));
-  await assert.rejects(connect(t, PluginService, address)('Describe', {}));
+  assert.equal((await connect(t, PluginService, address, as(host))('describe', {})).name, 'node-rank');
+  await assert.rejects(connect(t, PluginService, address, as(selfSigned()))('describe', {}));
+  await assert.rejects(connect(t, PluginService, address)('describe', {}));
 });
 
 test('leaves on SIGTERM, stays on SIGINT', async (t) => {
@@ -110,7 +115,7 @@ test('leaves on SIGTERM, stays on SIGINT', async (t) => {
 test('leaves when it is asked to', async (t) => {
   const p = start(t);
   const { address } = await shake(p);
-  await connect(t, GRPCController, address)('Shutdown', {});
+  await connect(t, Other, address)('shutdown', Buffer.alloc(0));
   assert.deepEqual(await p.exit, [0, null]);
 });
 

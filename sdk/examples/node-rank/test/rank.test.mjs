@@ -3,11 +3,12 @@ import { test } from 'node:test';
 import { parseConfig, rank } from '../rank.mjs';
 
 const signal = 'memory.available';
+const [UNKNOWN, MEASURED, NO_STATS] = [1, 2, 3];
 
-function pod(uid, { tier, priority = 0, request = 0, use, state = 'MEASUREMENT_STATE_MEASURED' } = {}) {
+function pod(uid, { tier, priority = 0, request = 0, use, state = MEASURED } = {}) {
   return {
-    pod: { uid, labels: tier ? { tier } : {}, priority, memoryRequestBytes: String(request) },
-    measurement: { state, usage: use === undefined ? [] : [{ signal, value: String(use) }] },
+    pod: { uid, labels: tier ? { tier } : {}, priority, memoryRequestBytes: BigInt(request) },
+    measurement: { state, usage: use === undefined ? [] : [{ signal, value: BigInt(use) }] },
   };
 }
 
@@ -36,14 +37,14 @@ test('inside a tier it is the kubelet\'s order', () => {
 test('a pod without stats goes first, one of unknown use after the others of its priority', () => {
   assert.deepEqual(
     order([],
-      pod('unknown', { state: 'MEASUREMENT_STATE_UNKNOWN', use: 900 }),
+      pod('unknown', { state: UNKNOWN, use: 900 }),
       pod('of a newer host', { state: 42, use: 900 }),
       pod('within', { use: 10, request: 20 }),
       pod('important', { use: 10, request: 20, priority: 1 }),
-      pod('no stats', { state: 'MEASUREMENT_STATE_NO_STATS' })),
+      pod('no stats', { state: NO_STATS })),
     ['no stats', 'within', 'unknown', 'of a newer host', 'important'],
   );
-  assert.deepEqual(order([], { pod: pod('bare').pod, measurement: null }), ['bare']);
+  assert.deepEqual(order([], { pod: pod('bare').pod, measurement: undefined }), ['bare']);
 });
 
 test('ties stay as they came, and so does the request', () => {
