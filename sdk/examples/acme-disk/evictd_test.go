@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/sdk/sdktest"
 	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/fakecri"
 )
@@ -50,6 +51,15 @@ func (m *machine) evictd() *daemon.Daemon {
 	})
 	d.AwaitReady()
 	return d
+}
+
+func TestItKeepsTheContract(t *testing.T) {
+	m := newMachine(t)
+	m.fill(20)
+	options := []sdktest.Option{sdktest.Node(m.facts()), sdktest.Config(m.config(60)), sdktest.Reclaim()}
+	t.Run("plugin", func(t *testing.T) { sdktest.Run(t, plugin(), options...) })
+	m.fill(20)
+	t.Run("process", func(t *testing.T) { sdktest.RunBinary(t, daemon.Build(t, "acme-disk"), options...) })
 }
 
 // The scratch disk fills up twice, and the kubelet's disk, on which /var/lib/kubelet

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/sdk/sdktest"
 	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/fakecri"
 )
@@ -17,12 +18,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// In the real evictd, with prices from real manifests: the kubelet would evict
-// large.
-func TestTheCheapPodGoes(t *testing.T) {
+func TestItsProcessKeepsTheContract(t *testing.T) {
+	requireProcesses(t)
+	sdktest.RunBinary(t, daemon.Build(t, "cost-aware"), sdktest.Config(config{UnpricedHourlyUSD: "0.1"}))
+}
+
+func requireProcesses(t *testing.T) {
+	t.Helper()
 	if os.Getenv("EVICTD_TEST_ROOT") == "" {
 		t.Skip("needs real processes: run make test")
 	}
+}
+
+// In the real evictd, with prices from real manifests: the kubelet would evict
+// large.
+func TestTheCheapPodGoes(t *testing.T) {
+	requireProcesses(t)
 	node, runtime, manifests := daemon.NewNode(t, 8<<30), fakecri.Start(t), t.TempDir()
 	for name, p := range map[string]struct {
 		price   string

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evictd/evictd/sdk/sdktest"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -105,12 +106,7 @@ func TestAConfigurationThatIsWrongChangesNothing(t *testing.T) {
 	}
 }
 
-func TestItIsAValidPlugin(t *testing.T) {
-	p := plugin()
-	if err := p.Validate(); err != nil {
-		t.Error(err)
-	}
-}
+func TestItKeepsTheContract(t *testing.T) { sdktest.Run(t, plugin()) }
 
 func FuzzPrice(f *testing.F) {
 	for _, seed := range []string{"0", "0.25", "10000", "10000.01", ".5", "5.", ".", "", "-1", "1e3", "0x10", "inf", "NaN", "1_0", "1..2", " 1", strings.Repeat("9", 400)} {

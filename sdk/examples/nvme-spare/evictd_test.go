@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/sdk/sdktest"
 	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/fakecri"
@@ -19,11 +20,23 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A drive wears out under two pods, in the real evictd. The one that writes goes.
-func TestThePodThatWritesLeavesAWornDrive(t *testing.T) {
+func TestItsProcessKeepsTheContract(t *testing.T) {
+	requireProcesses(t)
+	n := newNode(t, "")
+	n.runAgent(t)
+	sdktest.RunBinary(t, daemon.Build(t, "nvme-spare"), sdktest.Node(n.facts()), sdktest.Config(config{MaxAge: "10s"}))
+}
+
+func requireProcesses(t *testing.T) {
+	t.Helper()
 	if os.Getenv("EVICTD_TEST_ROOT") == "" {
 		t.Skip("needs real processes: run make test")
 	}
+}
+
+// A drive wears out under two pods, in the real evictd. The one that writes goes.
+func TestThePodThatWritesLeavesAWornDrive(t *testing.T) {
+	requireProcesses(t)
 	n := node{root: daemon.NewNode(t, 8<<30).Root}
 	runtime, manifests := fakecri.Start(t), t.TempDir()
 	for name, written := range map[string]int64{"reader": 1 * mib, "writer": 900 * mib} {
@@ -35,7 +48,6 @@ func TestThePodThatWritesLeavesAWornDrive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const smartLog = "run/acme/nvme0.json"
 	n.write(t, smartLog, `{"avail_spare":11}`)
 	d := daemon.Start(t, map[string]any{
 		"pluginDir":          daemon.PluginDir(t, "nvme-spare"),

@@ -1,19 +1,24 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/sdktest"
 	"github.com/evictd/evictd/shared/eviction"
 )
+
+const smartLog = "run/acme/nvme0.json"
 
 // A node is a directory that looks like one.
 type node struct {
@@ -30,9 +35,13 @@ func newNode(t *testing.T, config string) node {
 	return n
 }
 
+func (n node) facts() eviction.NodeFacts {
+	return eviction.NodeFacts{RootDir: n.root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}
+}
+
 func (n node) configure(t *testing.T, config string) error {
-	facts := eviction.NodeFacts{RootDir: n.root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}
-	return n.plugin.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: facts, Config: []byte(config)})
+	t.Helper()
+	return n.plugin.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: n.facts(), Config: []byte(config)})
 }
 
 func (n node) write(t *testing.T, name, content string) string {
@@ -58,7 +67,7 @@ func (n node) observe(t *testing.T) eviction.Observation {
 
 func TestTheFigureIsTheDrives(t *testing.T) {
 	n := newNode(t, "")
-	log := n.write(t, "run/acme/nvme0.json", `{"critical_warning":0, "avail_spare":93, "spare_thresh":10, "percent_used":4}`)
+	log := n.write(t, smartLog, `{"critical_warning":0, "avail_spare":93, "spare_thresh":10, "percent_used":4}`)
 	got := n.observe(t)
 	if got.State != eviction.Observed || got.Available != 93 || got.Capacity != 100 {
 		t.Errorf("observed %+v, want 93 of 100", got)
@@ -84,7 +93,7 @@ func TestWithoutAFigureTheSignalIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, "")
-			if err := c.spoil(t, n.write(t, "run/acme/nvme0.json", `{"avail_spare":93}`)); err != nil {
+			if err := c.spoil(t, n.write(t, smartLog, `{"avail_spare":93}`)); err != nil {
 				t.Fatal(err)
 			}
 			if got := n.observe(t); got.State != eviction.Unknown || !strings.Contains(got.Err, c.want) {
@@ -140,9 +149,36 @@ func TestMistakesInTheConfigurationAreNamedAllAtOnce(t *testing.T) {
 	if err := n.configure(t, `{"smartlog":"/x"}`); err == nil || !strings.Contains(err.Error(), `unknown field "smartlog"`) {
 		t.Errorf("error %v, want the field named", err)
 	}
-	if p := plugin(); p.Validate() != nil {
-		t.Error(p.Validate())
-	}
+}
+
+func TestItKeepsTheContract(t *testing.T) {
+	n := newNode(t, "")
+	n.runAgent(t)
+	sdktest.Run(t, plugin(), sdktest.Node(n.facts()))
+}
+
+// runAgent has the file written anew all the time, until the test ends: that
+// figures are fresh can only be seen if there are new ones.
+func (n node) runAgent(t *testing.T) {
+	t.Helper()
+	n.write(t, smartLog, `{"avail_spare":93}`)
+	ctx, stop := context.WithCancel(t.Context())
+	var agent sync.WaitGroup
+	agent.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			next := n.write(t, smartLog+".tmp", `{"avail_spare":93}`)
+			if err := os.Rename(next, filepath.Join(n.root, smartLog)); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	})
+	t.Cleanup(func() { stop(); agent.Wait() })
 }
 
 func FuzzSmartLog(f *testing.F) {
