@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -53,6 +54,7 @@ type Loop struct {
 	met         map[policy.Key]bool // thresholds that were logged as met
 	unobserved  map[eviction.Signal]string
 	blind       map[eviction.Signal]*blindness
+	silence     silence
 	observers   map[eviction.Signal]string // who observed a signal last
 	saved       savedConditions
 	flights     map[string]*flight
@@ -87,6 +89,7 @@ func New(o Options) *Loop {
 		met:        map[policy.Key]bool{},
 		unobserved: map[eviction.Signal]string{},
 		blind:      map[eviction.Signal]*blindness{},
+		silence:    silence{calls: map[*supervisor.Instance]int{}},
 		observers:  map[eviction.Signal]string{},
 		flights:    map[string]*flight{},
 		landed:     map[string]time.Time{},

@@ -46,12 +46,18 @@ func (m *measuring) run(ctx context.Context, measurers []*supervisor.Instance, c
 			Pass: m.at.pass, View: m.at.view, Detail: m.detail,
 			Signals: []eviction.Signal{m.signal}, Pods: rowsOf(missing, m.detail),
 		}
+		if m.loop.silence.hung(p) {
+			continue
+		}
+		limited, cancel := m.loop.silence.patience(ctx, p, m.loop.Patience)
 		var err error
 		if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
-			ranked, err = both.MeasureAndRank(ctx, req, rank, m.take)
+			ranked, err = both.MeasureAndRank(limited, req, rank, m.take)
 		} else {
-			err = p.Plugin.Measurer.Measure(ctx, req, m.take)
+			err = p.Plugin.Measurer.Measure(limited, req, m.take)
 		}
+		cancel()
+		m.loop.silence.measured(p, err)
 		if err != nil {
 			m.loop.Metrics.CallFailed(p.Name, "measure", err)
 			m.loop.Log.Error("measuring pods failed", "plugin", p.Name, "signal", m.signal, "error", err)

@@ -91,6 +91,7 @@ func (l *Loop) ask(ctx context.Context, at sight, asks map[*supervisor.Instance]
 	for p, signals := range asks {
 		wg.Go(func() {
 			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: at.pass, View: at.view, Signals: signals})
+			l.silence.observed(p, err)
 			if err != nil {
 				l.Metrics.CallFailed(p.Name, "observe", err)
 				l.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)

@@ -100,6 +100,9 @@ func (c *chooser) rank(ctx context.Context, candidates []pods.Pod) ranking {
 	rows := sync.OnceValue(func() []eviction.Candidate { return rowsOfCandidates(candidates, m.got) })
 	fallback := func() []eviction.Ranked { return rank.Kubelet(rows(), t.Signal) }
 	for n, i := range rankers {
+		if c.silence.hung(i) {
+			continue
+		}
 		order, err := first.Order, first.Err
 		if n > 0 || order == nil && err == nil {
 			req.Candidates = rows()
