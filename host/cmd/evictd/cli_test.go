@@ -250,10 +250,17 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-const statusText = `{"version":"v1","plugins":[
+const statusText = `{"version":"v1","thresholds":[{"signal":"pid.available","unobserved":true},{"signal":"memory.available"}],"plugins":[
 {"name":"disk","path":"/p/disk","state":"refused","since":"2026-01-01T00:00:00Z","reason":"mode 0644 is not executable\nwant 0755","restarts":0},
 {"name":"memory","path":"/p/memory","state":"running","since":"2026-01-01T00:00:00Z","restarts":1,"pid":42,"version":"v1.0","lastError":"observe: timeout",
- "signals":[{"signal":"memory.available","offers":["observe","rank"],"inCharge":["observe"]},{"signal":"allocatableMemory.available","offers":["observe"]}]}]}`
+ "replacement":{"state":"refused","since":"2026-01-01T00:00:00Z","reason":"exited"},
+ "signals":[{"signal":"memory.available","offers":["observe","rank"],"inCharge":["observe"],"roles":[
+   {"capability":"observe","role":"in charge","why":"only provider"},{"capability":"rank","role":"shadowed","why":"custom before built-in"}]},
+  {"signal":"allocatableMemory.available","offers":["observe"]}]},
+{"name":"oldest","path":"/p/oldest","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":43,
+ "signals":[{"signal":"memory.available","offers":["rank"],"inCharge":["rank"],"roles":[{"capability":"rank","role":"in charge","why":"custom before built-in"}]}]},
+{"name":"spare","path":"/p/spare","state":"quarantined","since":"2026-01-01T00:00:00Z","until":"2026-01-01T00:10:00Z","reason":"exited","restarts":4,
+ "signals":[{"signal":"acme.example/spare","offers":["observe"],"roles":[{"capability":"observe","role":"out","why":"quarantined"}]}]}]}`
 
 func serve(t *testing.T, code int, body string) string {
 	t.Helper()
@@ -271,17 +278,25 @@ func serve(t *testing.T, code int, body string) string {
 func TestPluginsOfTheDaemon(t *testing.T) {
 	address := serve(t, http.StatusOK, statusText)
 	got := evictd(t, "plugins", "--listen-address", address)
-	want := result{Out: `PLUGIN  STATE    PID  VERSION  RESTARTS  SIGNAL                       OFFERS        IN CHARGE OF  WHY
-disk    refused  -    -        0         -                            -             -             mode 0644 is not executable want 0755
-memory  running  42   v1.0     1         memory.available             observe,rank  observe       observe: timeout
-                                         allocatableMemory.available  observe       -              
+	want := result{Out: `PLUGIN  STATE        PID  VERSION  RESTARTS  SIGNAL                       OFFERS        IN CHARGE OF  WHY
+disk    refused      -    -        0         -                            -             -             mode 0644 is not executable want 0755
+memory  running      42   v1.0     1         memory.available             observe,rank  observe       replacement failed: exited; observe: timeout
+                                             allocatableMemory.available  observe       -              
+oldest  running      43   -        0         memory.available             rank          rank          -
+spare   quarantined  -    -        4         acme.example/spare           observe       -             until 2026-01-01T00:10:00Z; exited
+
+SIGNAL              CAPABILITY  IN CHARGE  WHY                          OTHERS
+memory.available    observe     memory     only provider                -
+                    rank        oldest     custom before built-in       memory (shadowed)
+pid.available       observe     -          nobody offers it             -
+acme.example/spare  observe     -          nobody who offers it serves  spare (quarantined)
 `}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
 	got = evictd(t, "plugins", "--listen-address", address, "--json")
 	var list []map[string]any
-	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 2 || list[1]["pid"] != 42.0 {
+	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 4 || list[1]["pid"] != 42.0 {
 		t.Errorf("plugins --json: %+v (%v)", got, err)
 	}
 }

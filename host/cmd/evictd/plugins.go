@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,15 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -31,8 +27,9 @@ func newPlugins() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
 		Short: "Show the plugins of the running daemon",
-		Long:  "Ask the daemon that listens on listenAddress for its plugins. Takes the flags of run.",
-		Args:  cobra.NoArgs,
+		Long: "Ask the daemon that listens on listenAddress for its plugins, and for each signal and capability who is in charge and why.\n" +
+			"Takes the flags of run.",
+		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newScaffold())
 	flags := config.AddFlags(cmd.Flags())
@@ -43,13 +40,13 @@ func newPlugins() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		raw, err := askPlugins(cmd.Context(), cfg.ListenAddress)
+		said, err := askPlugins(cmd.Context(), cfg.ListenAddress)
 		if err != nil {
 			return failure{err}
 		}
-		out, err := pluginTable(raw)
+		out, err := pluginTables(said)
 		if *asJSON && err == nil {
-			out, err = indented(raw)
+			out, err = indented(said.Plugins)
 		}
 		if err != nil {
 			return failure{fmt.Errorf("status of %s: %w", cfg.ListenAddress, err)}
@@ -59,14 +56,34 @@ func newPlugins() *cobra.Command {
 	return cmd
 }
 
-// askPlugins returns the plugins of the daemon that listens on address, as JSON.
-func askPlugins(ctx context.Context, address string) (json.RawMessage, error) {
+// told is what of the daemon's status is about plugins.
+type told struct {
+	Plugins    json.RawMessage `json:"plugins"`
+	Thresholds []struct {
+		Signal     eviction.Signal `json:"signal"`
+		Unobserved bool            `json:"unobserved"`
+	} `json:"thresholds"`
+}
+
+// unobserved lists the signals of thresholds that no plugin observes.
+func (t told) unobserved() []eviction.Signal {
+	var signals []eviction.Signal
+	for _, th := range t.Thresholds {
+		if th.Unobserved {
+			signals = append(signals, th.Signal)
+		}
+	}
+	return signals
+}
+
+// askPlugins returns what the daemon that listens on address says of its plugins.
+func askPlugins(ctx context.Context, address string) (status told, err error) {
 	host, port, err := net.SplitHostPort(address)
 	switch {
 	case err != nil:
-		return nil, err
+		return told{}, err
 	case port == "0":
-		return nil, errors.New(`listenAddress has port 0, which the daemon chose at its start; want --listen-address with the one of its log line "evictd ready"`)
+		return told{}, errors.New(`listenAddress has port 0, which the daemon chose at its start; want --listen-address with the one of its log line "evictd ready"`)
 	case host == "" || host == "0.0.0.0":
 		host = "127.0.0.1"
 	case host == "::":
@@ -77,27 +94,24 @@ func askPlugins(ctx context.Context, address string) (json.RawMessage, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return told{}, err
 	}
 	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w; is evictd running, with this listenAddress?", err)
+		return told{}, fmt.Errorf("%w; is evictd running, with this listenAddress?", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get %s: %s, want the status of evictd; does something else listen there?", url, resp.Status)
-	}
-	var status struct {
-		Plugins json.RawMessage `json:"plugins"`
+		return told{}, fmt.Errorf("get %s: %s, want the status of evictd; does something else listen there?", url, resp.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatusBytes)).Decode(&status); err != nil {
-		return nil, fmt.Errorf("get %s: %w, want the status of evictd; does something else listen there?", url, err)
+		return told{}, fmt.Errorf("get %s: %w, want the status of evictd; does something else listen there?", url, err)
 	}
 	if status.Plugins == nil {
-		return nil, fmt.Errorf("get %s: no plugins in the answer, want the status of evictd; does something else listen there?", url)
+		return told{}, fmt.Errorf("get %s: no plugins in the answer, want the status of evictd; does something else listen there?", url)
 	}
-	return status.Plugins, nil
+	return status, nil
 }
 
 func indented(raw json.RawMessage) ([]byte, error) {
@@ -107,31 +121,4 @@ func indented(raw json.RawMessage) ([]byte, error) {
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), nil
-}
-
-// pluginTable has a line for each plugin and signal; what is of the plugin
-// stands in its first line.
-func pluginTable(raw json.RawMessage) ([]byte, error) {
-	var plugins []supervisor.Status
-	if err := json.Unmarshal(raw, &plugins); err != nil {
-		return nil, err
-	}
-	rows := [][]string{{"PLUGIN", "STATE", "PID", "VERSION", "RESTARTS", "SIGNAL", "OFFERS", "IN CHARGE OF", "WHY"}}
-	for _, p := range plugins {
-		if len(p.Signals) == 0 {
-			p.Signals = []supervisor.Served{{}}
-		}
-		pid := ""
-		if p.PID != 0 {
-			pid = strconv.Itoa(p.PID)
-		}
-		own := []string{p.Name, string(p.State), pid, p.Version, strconv.Itoa(p.Restarts)}
-		why := cmp.Or(p.Reason, p.LastError)
-		for _, s := range p.Signals {
-			row := slices.Concat(own, []string{string(s.Signal), strings.Join(s.Offers, ","), strings.Join(s.InCharge, ","), why})
-			rows = append(rows, row)
-			own, why = []string{same, same, same, same, same}, same
-		}
-	}
-	return table(rows), nil
 }
