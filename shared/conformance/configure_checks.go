@@ -110,10 +110,15 @@ func configuredWithRubbish(ctx context.Context, s *subject) error {
 }
 
 func configuredKeepsFormer(ctx context.Context, s *subject) error {
+	if err := s.configure(ctx); err != nil {
+		return err
+	}
 	before, err := s.behavior(ctx)
 	if err != nil {
-		return noted("nothing to compare: " + err.Error())
+		return notApplicable("nothing to compare: " + err.Error())
 	}
+	// What follows is not to fail for it.
+	defer func() { _ = s.configure(ctx) }()
 	config, err := s.strangeConfig()
 	if err != nil {
 		return err
@@ -164,6 +169,9 @@ func configuredByNewer(ctx context.Context, s *subject) error {
 }
 
 func configuredDuringCalls(ctx context.Context, s *subject) error {
+	if _, err := s.behavior(ctx); err != nil {
+		return notApplicable("other calls fail without it: " + err.Error())
+	}
 	return all(20, func(i int) error {
 		if i%2 == 0 {
 			return s.configure(ctx)

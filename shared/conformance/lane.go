@@ -116,13 +116,3 @@ func (t *track) close(ctx context.Context) {
 		t.printed = append(t.printed, s.proc.printed()...)
 	}
 }
-
-// skipAll is the lane when it cannot be run.
-func (l *lane) skipAll(why string) []Check {
-	out := make([]Check, 0, len(l.checks))
-	for i := range l.checks {
-		c := &l.checks[i]
-		out = append(out, Check{Name: c.name, RPC: c.rpc, Input: c.input, Expected: c.expect, Result: Skipped, Seen: why})
-	}
-	return out
-}

@@ -33,6 +33,9 @@ type Options struct {
 	Skip []string
 	// Environment has variables for the process beyond those of the host.
 	Environment []string
+
+	// only are the names of the lanes to run after the first one; nil is all.
+	only []string
 }
 
 func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -148,31 +149,23 @@ func (r *run) calls(ctx context.Context) {
 		{"watch", watchChecks()},
 		{"rank", rankChecks()},
 		{"reclaim", reclaimChecks()},
-		{"garbage", garbageChecks()},
 	}
-	if first.blocked != "" {
-		for i := range lanes {
-			r.checks = append(r.checks, lanes[i].skipAll(first.blocked)...)
-		}
-		return
-	}
-	tracks := make([]*track, len(lanes))
+	r.together(ctx, first.blocked, lanes)
+	// Not beside the others: of a value there is only one, which has only one Watch.
+	r.together(ctx, first.blocked, []lane{{"garbage", garbageChecks()}})
+}
+
+// together runs lanes at once, or none of them if there is a reason not to.
+func (r *run) together(ctx context.Context, blocked string, lanes []lane) {
+	var tracks []*track
 	var running sync.WaitGroup
-	for i, l := range lanes {
-		t := r.track(l)
-		open := t.open
-		t.open = func(ctx context.Context) (*subject, error) {
-			s, err := open(ctx)
-			if err != nil {
-				return nil, err
-			}
-			if err := s.configure(ctx); err != nil {
-				s.end()
-				return nil, fmt.Errorf("configure: %w", err)
-			}
-			return s, nil
+	for _, l := range lanes {
+		if r.options.only != nil && !slices.Contains(r.options.only, l.name) {
+			continue
 		}
-		tracks[i] = t
+		t := r.track(l)
+		t.blocked, t.open = blocked, r.openConfigured
+		tracks = append(tracks, t)
 		running.Go(func() {
 			t.run(ctx)
 			t.close(ctx)
@@ -182,6 +175,19 @@ func (r *run) calls(ctx context.Context) {
 	for _, t := range tracks {
 		r.finish(ctx, t)
 	}
+}
+
+// openConfigured is open for all that comes after Configure.
+func (r *run) openConfigured(ctx context.Context) (*subject, error) {
+	s, err := r.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.configure(ctx); err != nil {
+		s.end()
+		return nil, fmt.Errorf("configure: %w", err)
+	}
+	return s, nil
 }
 
 func (r *run) track(l lane) *track {
@@ -197,7 +203,7 @@ func (r *run) finish(ctx context.Context, t *track) {
 
 // process checks what concerns the process, and what became of those of the calls.
 func (r *run) process(ctx context.Context) {
-	if r.plugin == nil {
+	if r.plugin == nil || r.options.only != nil && !slices.Contains(r.options.only, "process") {
 		return
 	}
 	t := r.track(lane{"process", processChecks(r)})

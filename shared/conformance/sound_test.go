@@ -1,0 +1,186 @@
+package conformance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// ownSignal is the signal of the plugin under test.
+const ownSignal eviction.Signal = "sound.example/things"
+
+// A sound is a plugin with all capabilities that keeps the contract. Faulty ones
+// replace one of its methods.
+type sound struct {
+	mu     sync.Mutex
+	config string
+
+	configure func(context.Context, eviction.ConfigureRequest) error
+	observe   func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error)
+	measure   func(context.Context, eviction.MeasureRequest, func(eviction.Measurement)) error
+	watch     func(context.Context, eviction.WatchRequest, func(eviction.Wake)) error
+	rank      func(context.Context, eviction.RankRequest) ([]eviction.Ranked, error)
+	reclaim   func(context.Context, eviction.ReclaimRequest, func(eviction.Reclaimed)) (eviction.Reclaimed, error)
+}
+
+func newSound() *sound {
+	s := &sound{config: "none"}
+	s.configure, s.observe, s.measure, s.watch, s.rank, s.reclaim = s.soundConfigure, soundObserve, soundMeasure, soundWatch, soundRank, soundReclaim
+	return s
+}
+
+func (s *sound) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
+	return s.configure(ctx, req)
+}
+
+func (s *sound) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	return s.observe(ctx, req)
+}
+
+func (s *sound) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	return s.measure(ctx, req, emit)
+}
+
+func (s *sound) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	return s.watch(ctx, req, wake)
+}
+
+func (s *sound) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	return s.rank(ctx, req)
+}
+
+func (s *sound) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	return s.reclaim(ctx, req, progress)
+}
+
+// plugin is everything but Watch, which takes its time to be checked.
+func (s *sound) plugin() eviction.Plugin {
+	return eviction.Plugin{
+		Name: "sound", Version: "1.0.0", WantLabels: []string{"team"}, WantAnnotations: []string{"price"},
+		Signals: []eviction.SignalSpec{
+			{Signal: eviction.MemoryAvailable},
+			{
+				Signal: ownSignal, Definition: &eviction.Definition{
+					Unit: "things", Format: eviction.FormatDecimalSI, Resource: string(ownSignal), Condition: "sound.example/Pressure",
+				},
+				ReclaimSteps: []eviction.ReclaimStep{{Name: "tidy"}},
+			},
+		},
+		Configurer: s, Observer: s, Measurer: s, Ranker: s, Reclaimer: s,
+	}
+}
+
+func (s *sound) soundConfigure(_ context.Context, req eviction.ConfigureRequest) error {
+	if err := checkConfig(req.Config); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config = string(req.Config)
+	return nil
+}
+
+func checkConfig(raw []byte) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var config struct {
+		Factor int `json:"factor"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return d.Decode(&config)
+}
+
+func soundObserve(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	var reply eviction.ObserveReply
+	for _, signal := range req.Signals {
+		if signal == ownSignal || signal == eviction.MemoryAvailable {
+			reply.Observations = append(reply.Observations, eviction.Observation{
+				Signal: signal, State: eviction.Observed, Available: 7, Capacity: 9, Time: time.Now(),
+			})
+		}
+	}
+	return reply, nil
+}
+
+func soundMeasure(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	for i := range req.Pods {
+		emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.NoStats})
+	}
+	return nil
+}
+
+func soundWatch(ctx context.Context, _ eviction.WatchRequest, _ func(eviction.Wake)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func soundRank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	sorted := slices.Clone(req.Candidates)
+	slices.SortStableFunc(sorted, func(a, b eviction.Candidate) int {
+		return cmp.Or(cmp.Compare(a.Pod.Priority, b.Pod.Priority), cmp.Compare(b.Measurement.UsageFor(req.Signal), a.Measurement.UsageFor(req.Signal)))
+	})
+	return inOrder(sorted), nil
+}
+
+func inOrder(candidates []eviction.Candidate) []eviction.Ranked {
+	ranking := make([]eviction.Ranked, 0, len(candidates))
+	for i := range candidates {
+		ranking = append(ranking, eviction.Ranked{UID: candidates[i].Pod.UID})
+	}
+	return ranking
+}
+
+func soundReclaim(_ context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	if req.Step != "tidy" {
+		return eviction.Reclaimed{}, fmt.Errorf("step %q, want tidy", req.Step)
+	}
+	progress(eviction.Reclaimed{Bytes: 1})
+	return eviction.Reclaimed{Bytes: 2}, nil
+}
+
+// failures lists the failed checks by name.
+func failures(r *Report) []string {
+	var names []string
+	for i := range r.Checks {
+		if r.Checks[i].Result == Failed {
+			names = append(names, r.Checks[i].Name)
+		}
+	}
+	return names
+}
+
+// judge wants the first of names to have failed, and nothing that is not among
+// them, with all that an author needs to know and text in what was seen.
+func judge(r *Report, text string, names ...string) error {
+	var errs []error
+	failed := failures(r)
+	if !slices.Contains(failed, names[0]) {
+		errs = append(errs, fmt.Errorf("%s did not fail", names[0]))
+	}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		if c.Result != Failed {
+			continue
+		}
+		switch {
+		case !slices.Contains(names, c.Name):
+			errs = append(errs, fmt.Errorf("must not fail: %s", c))
+		case c.RPC == "" || c.Input == "" || c.Expected == "" || c.Seen == "":
+			errs = append(errs, fmt.Errorf("does not say all: %s", c))
+		case c.Name == names[0] && !strings.Contains(c.Seen, text):
+			errs = append(errs, fmt.Errorf("does not say %q: %s", text, c))
+		}
+	}
+	return errors.Join(errs...)
+}
