@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,9 @@ import (
 	"github.com/evictd/evictd/test/fakecri"
 )
 
+// nobody owns pods' directories and the cache, and lets nobody else in.
+const nobody = 65534
+
 // pod runs a pod with an emptyDir, which is on the scratch disk. Its files go when
 // it is stopped, as the kubelet would have it.
 func (m *machine) pod(name string, bytes int64) (volume string) {
@@ -20,6 +24,7 @@ func (m *machine) pod(name string, bytes int64) (volume string) {
 	uid := "uid-" + name
 	volume = m.mkdir(filepath.Join(m.kubelet, "pods", uid, "volumes", "kubernetes.io~empty-dir", "work"))
 	m.write(filepath.Join(volume, "result"), bytes, 0)
+	m.must(errors.Join(os.Chown(volume, nobody, nobody), os.Chmod(volume, 0o700)))
 	m.runtime.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: name, Containers: []fakecri.Container{{
 		Name: "main", OnTerm: func() { _ = os.RemoveAll(volume) }, // the test looks at the disk
 	}}})
@@ -39,8 +44,11 @@ spec:
 func (m *machine) evictd() *daemon.Daemon {
 	m.t.Helper()
 	d := daemon.Start(m.t, map[string]any{
-		"pluginDir":          daemon.PluginDir(m.t, "acme-disk"),
-		"plugins":            map[string]any{"acme-disk": map[string]any{"config": m.config(40)}},
+		"pluginDir": daemon.PluginDir(m.t, "acme-disk"),
+		"plugins": map[string]any{"acme-disk": map[string]any{
+			"config":       m.config(40),
+			"capabilities": []string{"IPC_LOCK", "DAC_READ_SEARCH", "DAC_OVERRIDE", "SYS_PTRACE", "SYS_ADMIN"},
+		}},
 		"evictionHard":       map[string]string{"nodefs.available": "14Mi"},
 		"monitoringInterval": "100ms",
 		"runtimeEndpoint":    m.runtime.Endpoint(),
@@ -69,6 +77,8 @@ func TestTheCacheGoesFirstAndThenThePodThatUsesMost(t *testing.T) {
 	m.pod("small", 2*mib)
 	big := m.pod("big", 8*mib)
 	m.fill(20)
+	m.run("chown", "-R", "nobody", m.cache)
+	m.run("chmod", "-R", "u=rwX,go=", m.cache)
 	d := m.evictd()
 	t.Logf("%d %% of the scratch disk is available, the threshold is about 25 %%", m.availablePercent())
 
