@@ -51,6 +51,8 @@ var faults = map[string]func(){
 	"net-rpc":         func() { shakeHands("netrpc|") },
 	"dead-socket":     func() { shakeHands("grpc|") },
 	"deaf":            deaf,
+	"forks-twice":     forkTwice,
+	"marks":           mark,
 	// The host runs these two with AutoMTLS and without.
 	"bad-certificate":     func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
 	"unasked-certificate": func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
@@ -58,8 +60,9 @@ var faults = map[string]func(){
 
 func main() {
 	name := cmp.Or(posing(), filepath.Base(os.Args[0]))
-	if len(os.Args) > 1 && os.Args[1] == "child" {
-		forever()
+	if len(os.Args) > 1 {
+		map[string]func(){"child": forever, "middle": beMiddle, "orphan": beOrphan}[os.Args[1]]()
+		return
 	}
 	if fault := faults[name]; fault != nil {
 		fault()
@@ -206,6 +209,9 @@ func (f *faulty) Observe(ctx context.Context, _ eviction.ObserveRequest) (evicti
 		Signal: f.signal, State: eviction.Observed, Available: 1, Capacity: 2,
 		Components: []eviction.Component{{Name: f.config}, {Name: fmt.Sprint(os.Environ())}},
 	}
+	if nuisance := nuisances[f.name]; nuisance != nil {
+		nuisance()
+	}
 	switch f.name {
 	case "hangs-in-observe":
 		<-ctx.Done()
@@ -219,6 +225,8 @@ func (f *faulty) Observe(ctx context.Context, _ eviction.ObserveRequest) (evicti
 		twice := o
 		o.Capacity = -1
 		return eviction.ObserveReply{Observations: []eviction.Observation{o, {Signal: eviction.PIDAvailable}, twice}}, nil
+	case "returns-100-megabytes":
+		o.Components = append(o.Components, eviction.Component{Name: strings.Repeat("x", 100<<20)})
 	case "prints":
 		fmt.Println("printed from a handler")
 	}

@@ -1,0 +1,261 @@
+package supervisor
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/capability"
+)
+
+// requireRoot skips what needs root.
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if !strict() {
+		t.Skip("needs root: run make test")
+	}
+	if os.Geteuid() != 0 {
+		t.Fatal("EVICTD_TEST_ROOT is set and this is not root")
+	}
+}
+
+func procFile(pid int, name string) string { return fmt.Sprintf("/proc/%d/%s", pid, name) }
+
+// procStatus returns the fields of /proc/PID/status.
+func procStatus(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile(procFile(pid, "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]string{}
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		fields[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return fields
+}
+
+// capabilitiesOf returns the sets of a process, by name.
+func capabilitiesOf(t *testing.T, pid int) map[string]capability.Set {
+	t.Helper()
+	sets := map[string]capability.Set{}
+	for name, value := range procStatus(t, pid) {
+		if set, ok := strings.CutPrefix(name, "Cap"); ok {
+			n, err := strconv.ParseUint(value, 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sets[set] = capability.Set(n)
+		}
+	}
+	return sets
+}
+
+func confined(name string, c Confinement) func(*Options) {
+	return func(o *Options) { o.Settings = map[string]Settings{name: {Confinement: c}} }
+}
+
+func TestPluginsCannotGainRights(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "good", "memory"))
+	for _, name := range []string{"good", "memory"} {
+		s := procStatus(t, h.plugin(name).PID)
+		if s["NoNewPrivs"] != "1" || s["Umask"] != "0077" || s["CapInh"] != "0000000000000000" {
+			t.Errorf("%s: no_new_privs %s, umask %s, inheritable %s, want 1, 0077 and none", name, s["NoNewPrivs"], s["Umask"], s["CapInh"])
+		}
+	}
+	if s := procStatus(t, os.Getpid()); s["NoNewPrivs"] != "0" {
+		t.Error("the host has confined itself")
+	}
+}
+
+func TestPluginInheritsNothingElse(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "good"))
+	pid := h.plugin("good").PID
+	limits, err := os.ReadFile(procFile(pid, "limits"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(limits), "\n") {
+		f := strings.Fields(line)
+		switch {
+		case strings.HasPrefix(line, "Max core file size") && f[5] != "0":
+			t.Errorf("%s, want 0", line)
+		case strings.HasPrefix(line, "Max open files"):
+			if n, err := strconv.Atoi(f[4]); err != nil || n > usualFiles {
+				t.Errorf("%s, want at most %d", line, usualFiles)
+			}
+		}
+	}
+	if cwd, _ := os.Readlink(procFile(pid, "cwd")); cwd != "/" {
+		t.Errorf("working directory %s, want /", cwd)
+	}
+	fds, _ := os.ReadDir(procFile(pid, "fd"))
+	for _, fd := range fds {
+		to, _ := os.Readlink(filepath.Join(procFile(pid, "fd"), fd.Name()))
+		ok := to == "/dev/null" || to == faultyProgram || strings.HasPrefix(to, "pipe:") || strings.HasPrefix(to, "socket:") ||
+			strings.HasPrefix(to, "anon_inode:") || strings.HasPrefix(to, "/sys/") // the Go runtime looks at its cgroup
+		if !ok {
+			t.Errorf("descriptor %s is %s, want nothing of the host's", fd.Name(), to)
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	own, err := ownCapabilities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := capability.Of("SYS_PTRACE", "DAC_READ_SEARCH")
+	h := startHost(t, install(t, "custom", "asks", "memory", "disk", "pid"), confined("asks", Confinement{Capabilities: &asked}))
+	for name, keep := range map[string]capability.Set{
+		"custom": 0, "asks": asked,
+		"memory": capability.Of("IPC_LOCK"), "pid": capability.Of("IPC_LOCK"),
+		"disk": capability.Of("IPC_LOCK", "DAC_READ_SEARCH", "DAC_OVERRIDE", "SYS_PTRACE", "SYS_ADMIN"),
+	} {
+		sets := capabilitiesOf(t, h.plugin(name).PID)
+		for _, set := range []string{"Prm", "Eff", "Bnd"} {
+			if sets[set] != keep&own {
+				t.Errorf("%s: %s are %s, want %s", name, set, sets[set], keep&own)
+			}
+		}
+		if sets["Inh"] != 0 || sets["Amb"] != 0 {
+			t.Errorf("%s: inheritable %s and ambient %s, want none", name, sets["Inh"], sets["Amb"])
+		}
+		if s := procStatus(t, h.plugin(name).PID); s["Groups"] != "" {
+			t.Errorf("%s: supplementary groups %s, want none", name, s["Groups"])
+		}
+	}
+	// The host and its threads have what they had: a plugin without capabilities may
+	// trace no thread of root that has any.
+	tasks, _ := filepath.Glob("/proc/self/task/*")
+	for _, task := range tasks {
+		pid, _ := strconv.Atoi(filepath.Base(task))
+		content, err := os.ReadFile(filepath.Join(task, "status"))
+		if err == nil && !bytes.Contains(content, fmt.Appendf(nil, "CapPrm:\t%016x", uint64(own))) {
+			t.Errorf("thread %d has lost capabilities", pid)
+		}
+	}
+}
+
+func TestCapabilityThatTheHostLacks(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	own, err := ownCapabilities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own.Has(unix.CAP_SYS_RESOURCE) {
+		own &^= 1 << unix.CAP_SYS_RESOURCE // Then there may be none that it lacks.
+	}
+	asked := ^own & capability.Of("SYS_RESOURCE", "KILL")
+	_, err = confine(terms{allowed: asked | 1<<63, asked: true})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want(t, err.Error(), "capabilities: evictd does not have")
+}
+
+func TestPluginWithAUser(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	asked := capability.Of("NET_RAW")
+	off := false
+	h := startHost(t, install(t, "named", "numbered", "clear"), func(o *Options) {
+		through(t, o.SocketRoot)
+		o.Settings = map[string]Settings{
+			"named":    {Confinement: Confinement{User: "nobody"}},
+			"numbered": {Confinement: Confinement{User: "4242", Group: "4343", Capabilities: &asked}},
+			"clear":    {AutoMTLS: &off, Confinement: Confinement{User: "nobody", Group: "daemon"}},
+		}
+	})
+	for name, c := range map[string]struct {
+		uid, gid string
+		keep     capability.Set
+	}{
+		"named": {"65534", "65534", 0}, "numbered": {"4242", "4343", asked}, "clear": {"65534", "1", 0},
+	} {
+		p, i := h.pinned(name)
+		if _, err := observe(t.Context(), i); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		p.Release()
+		s, sets := procStatus(t, i.PID), capabilitiesOf(t, i.PID)
+		uid, gid := strings.Join([]string{c.uid, c.uid, c.uid, c.uid}, " "), strings.Join([]string{c.gid, c.gid, c.gid, c.gid}, " ")
+		if s["Uid"] != uid || s["Gid"] != gid || s["Groups"] != "" {
+			t.Errorf("%s runs as %s:%s with groups %q, want %s:%s and none", name, s["Uid"], s["Gid"], s["Groups"], uid, gid)
+		}
+		if sets["Eff"] != c.keep || sets["Prm"] != c.keep || sets["Bnd"] != c.keep {
+			t.Errorf("%s keeps %v, want %s", name, sets, c.keep)
+		}
+		var stat syscall.Stat_t
+		if err := syscall.Stat(i.conn.dir, &stat); err != nil || fmt.Sprint(stat.Uid) != c.uid || stat.Mode&0o777 != 0o700 {
+			t.Errorf("%s: its directory belongs to %d with mode %o (%v), want %s and 700", name, stat.Uid, stat.Mode&0o777, err, c.uid)
+		}
+	}
+}
+
+// through lets others through to what is in dir.
+func through(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUserThatCannotBe(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	h := startHost(t, install(t, "unknown", "groupless", "unknown-group", "shut-out"), func(o *Options) {
+		o.Settings = map[string]Settings{
+			"unknown":       {Confinement: Confinement{User: "no-such-user"}},
+			"groupless":     {Confinement: Confinement{User: "4242"}},
+			"unknown-group": {Confinement: Confinement{Group: "no-such-group"}},
+			"shut-out":      {Confinement: Confinement{User: "nobody"}},
+		}
+	})
+	for name, says := range map[string]string{
+		"unknown":       `user: "no-such-user": user: unknown user no-such-user, want the name of a user of this machine or a number`,
+		"groupless":     "group: user 4242 is not in /etc/passwd, want a group as well",
+		"unknown-group": `group: "no-such-group": group: unknown group no-such-group, want the name`,
+		"shut-out":      "user: " + h.sockets + " has mode 0700, and the plugin could not reach its socket: want 0711",
+	} {
+		s := h.plugin(name)
+		if s.State != Refused {
+			t.Errorf("%s is %s, want it refused", name, s.State)
+		}
+		want(t, s.Reason, says)
+	}
+}
+
+// Who may be killed last is the host, not what it runs.
+func TestPluginIsNotSparedWithTheHost(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	h := startHost(t, install(t, "good"))
+	file := procFile(h.plugin("good").PID, "oom_score_adj")
+	for was, want := range map[string]string{"7": "7", "-500": "0"} {
+		if err := os.WriteFile(file, []byte(was), 0); err != nil && was == "-500" {
+			t.Logf("this root may not lower it: %v", err) // without CAP_SYS_RESOURCE
+			continue
+		}
+		if err := unspare(h.plugin("good").PID); err != nil {
+			t.Fatal(err)
+		}
+		if now, _ := os.ReadFile(file); strings.TrimSpace(string(now)) != want {
+			t.Errorf("it was %s and is %s, want %s", was, now, want)
+		}
+	}
+}

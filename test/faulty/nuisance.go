@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+)
+
+// once keeps a nuisance that begins with a call from beginning with each.
+var once sync.Once
+
+// nuisances are the names of those that serve well and are bad neighbors, each with
+// what happens in a call.
+var nuisances = map[string]func(){
+	"leaks-descriptors": leakDescriptors,
+	"floods-stderr":     func() { once.Do(func() { go flood(os.Stderr) }) },
+	"floods-stdout":     func() { once.Do(func() { go flood(os.Stdout) }) },
+	"eats-memory":       eatMemory,
+	"spins": func() {
+		once.Do(func() {
+			for range 8 {
+				go spin()
+			}
+		})
+	},
+	"forks": fork,
+}
+
+// leakDescriptors opens as many files as it may.
+func leakDescriptors() {
+	for {
+		if fd, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0); err != nil || fd < 0 {
+			return
+		}
+	}
+}
+
+// flood never stops.
+func flood(f *os.File) {
+	line := strings.Repeat("all work and no play makes a dull plugin ", 100) + "\n"
+	for {
+		_, _ = f.WriteString(line)
+	}
+}
+
+// eatMemory touches 512 MiB. Something is meant to stop it.
+func eatMemory() {
+	var eaten [][]byte
+	for range 512 {
+		b := make([]byte, 1<<20)
+		for i := 0; i < len(b); i += os.Getpagesize() {
+			b[i] = 1
+		}
+		eaten = append(eaten, b)
+	}
+	fmt.Fprintln(os.Stderr, "ate", len(eaten))
+}
+
+func spin() {
+	for n := uint64(1); n != 0; n += 2 {
+		if n == 1<<62+1 {
+			n = 1
+		}
+	}
+}
+
+// fork makes children until it may not.
+func fork() {
+	for {
+		child := exec.Command("/proc/self/exe", "child")
+		if err := child.Start(); err != nil {
+			return
+		}
+	}
+}
+
+// forkTwice leaves a process that is no child and not in the process group any
+// more, and has a socket in the directory that the plugin was given.
+func forkTwice() {
+	child := exec.Command("/proc/self/exe", "middle")
+	child.Stdout, child.Stderr = os.Stderr, os.Stderr
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := child.Run(); err != nil {
+		panic(err)
+	}
+}
+
+// beMiddle is what forkTwice starts.
+func beMiddle() {
+	child := exec.Command("/proc/self/exe", "orphan")
+	child.Stdout, child.Stderr = os.Stdout, os.Stderr
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := child.Start(); err != nil {
+		panic(err)
+	}
+}
+
+// beOrphan is what beMiddle starts.
+func beOrphan() {
+	l, err := net.Listen("unix", os.Getenv(plugin.EnvUnixSocketDir)+"/held")
+	if err != nil {
+		panic(err)
+	}
+	for {
+		time.Sleep(time.Hour)
+		_ = l.Addr()
+	}
+}
+
+// mark leaves a file that tells that this program was run.
+func mark() {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), ".mark"), nil, 0o600); err != nil {
+		panic(err)
+	}
+	os.Exit(0)
+}
