@@ -80,7 +80,7 @@ func (d *drop) open() error {
 	}
 	defer func() { _ = unix.Close(fd) }() // only a directory
 	if d.cache, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
-		return err
+		return fmt.Errorf("open %s below %s: %w", d.CacheDir, disk.Name(), err)
 	}
 	info, err := d.cache.Stat(".")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// A ranker puts lower priority first, then who has written more. It is the order
-// that the host uses itself for a signal which is not the kubelet's, so that no
-// harm is done should this plugin not answer; here the reasons are in its words.
+// A ranker puts lower priority first, then who has written more. That is the order
+// which the host has for all signals but the kubelet's (rank.For), so that it stays
+// the same should this plugin not answer. Here the reasons are in words that fit.
 type ranker struct{}
 
 // Rank implements eviction.Ranker.
@@ -20,7 +20,7 @@ func (ranker) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Rank
 		c := &req.Candidates[i]
 		reasons[c.Pod.UID] = reason(c)
 	}
-	ranking := rank.Sort(req.Candidates, rank.Chain(rank.Priority, rank.Usage(signal)))
+	ranking := rank.Sort(req.Candidates, rank.For(signal))
 	for i := range ranking {
 		ranking[i].Reason = reasons[ranking[i].UID]
 	}
