@@ -230,7 +230,8 @@ func (m *Manager) IsUnderPIDPressure() bool { return m.loop.Under(eviction.PIDPr
 
 // Conditions returns the conditions that the node is under as far as the last pass
 // knew, by name: the kubelet's and those of plugins' own signals, which a kubelet
-// does not know. It may be called at any time.
+// does not know. A daemon tells of their changes by events on the node, an embedding
+// program compares them after a pass. It may be called at any time.
 func (m *Manager) Conditions() []eviction.Condition {
 	return slices.Clone(m.loop.Snapshot().Conditions)
 }

@@ -40,6 +40,12 @@ func (l *Loop) define(roster Roster) {
 	l.definitions.Store(&now)
 	l.Settings.Thresholds = policy.Define(l.Settings.Thresholds, now)
 	l.filesystems.inForce = policy.Define(l.filesystems.inForce, now)
+	for s, d := range former {
+		if now[s] != d { // What was counted in its unit means nothing any more.
+			l.lastUsage.forget(s)
+			delete(l.pacers, d.Condition)
+		}
+	}
 }
 
 // noteDefinitions logs which own signals came, went or are something else now.

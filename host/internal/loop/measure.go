@@ -137,6 +137,13 @@ func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurem
 	u.bySignal[s] = got
 }
 
+// forget drops the figures of a signal.
+func (u *lastUsage) forget(s eviction.Signal) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.bySignal, s)
+}
+
 // measureVictim looks into the containers of the victim, for the message. If
 // that fails the message does without them.
 func (c *chooser) measureVictim(ctx context.Context, victim pods.Pod, known eviction.Measurement) eviction.Measurement {

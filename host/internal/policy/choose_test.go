@@ -2,7 +2,9 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -12,6 +14,24 @@ import (
 func TestChooseOfNothing(t *testing.T) {
 	if got, ok := Choose(nil); ok {
 		t.Errorf("chose %s of nothing", got)
+	}
+}
+
+// Signals of plugins stand in line with all others.
+func TestTheOrderOfChoice(t *testing.T) {
+	own := Define([]Threshold{gib(spare, 1, 0), gib(wear, 1, time.Minute)}, ownDefinitions())
+	want := []Threshold{
+		gib(eviction.AllocatableMemoryAvailable, 1, 0), gib(eviction.MemoryAvailable, 1, 0), gib(eviction.MemoryAvailable, 2, time.Second),
+		own[0], gib(eviction.NodeFsAvailable, 1, 0), gib(eviction.PIDAvailable, 1, 0), own[1], gib(eviction.ImageFsAvailable, 1, time.Second),
+	}
+	left := slices.Clone(want)
+	slices.Reverse(left)
+	for i, th := range want {
+		got, ok := Choose(left)
+		if !ok || got.Key() != th.Key() {
+			t.Fatalf("choice %d is %s, want %s", i, got, th)
+		}
+		left = slices.DeleteFunc(left, func(u Threshold) bool { return u.Key() == got.Key() })
 	}
 }
 
