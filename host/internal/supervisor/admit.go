@@ -134,8 +134,8 @@ func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *In
 		s.condemn(former, sentence{why: errReplaced})
 	}
 	s.publish()
+	s.unassigned()
 	if less {
-		s.unassigned()
 		s.kickRefused()
 	}
 	return true, former, nil

@@ -58,20 +58,33 @@ func (s *Supervisor) unassigned() {
 	if len(s.assignment) == 0 {
 		return
 	}
+	former := s.ineffective
 	s.warnUnassigned()
+	if maps.Equal(former, s.ineffective) {
+		return
+	}
 	s.oust()
 	s.publish()
+	s.kickRefused()
 }
 
-// warnUnassigned tells of assignments that have no effect. The mutex is held.
+// warnUnassigned tells once of each assignment that has no effect. The mutex is
+// held.
 func (s *Supervisor) warnUnassigned() {
+	former := s.ineffective
+	s.ineffective = map[offer]string{}
 	for _, sig := range slices.Sorted(maps.Keys(s.assignment)) {
 		for _, c := range capabilities {
 			name := s.assignment[sig][c.name]
 			if name == "" {
 				continue
 			}
-			if why := s.absent(name, offer{sig, c.bit}); why != "" {
+			o := offer{sig, c.bit}
+			why := s.absent(name, o)
+			if why == "" {
+				continue
+			}
+			if s.ineffective[o] = name + why; former[o] != name+why {
 				s.log.Warn("assignment to a plugin has no effect", "signal", sig, "capability", c.name, "plugin", name, "because", "it "+why)
 			}
 		}
@@ -82,8 +95,9 @@ func (s *Supervisor) warnUnassigned() {
 // other and that conflict without it: whoever was in charge stays. The mutex is
 // held.
 func (s *Supervisor) oust() {
-	for n, a := range s.roster.instances {
-		for _, b := range s.roster.instances[n+1:] {
+	former := s.roster
+	for n, a := range former.instances {
+		for _, b := range former.instances[n+1:] {
 			if a.condemned != nil || b.condemned != nil {
 				continue
 			}
@@ -92,7 +106,7 @@ func (s *Supervisor) oust() {
 				continue
 			}
 			loser := b
-			if s.before(b, a) {
+			if former.before(b, a) && !former.before(a, b) {
 				loser = a
 			}
 			s.condemn(loser, sentence{why: refusal{err}})
@@ -100,14 +114,10 @@ func (s *Supervisor) oust() {
 	}
 }
 
-// before reports whether a is in charge of something that b offers, too, and b of
-// nothing that a offers.
-func (s *Supervisor) before(a, b *Instance) bool {
-	first := func(x, y *Instance) bool {
-		return slices.ContainsFunc(offers(y.Plugin), func(o offer) bool {
-			who := s.roster.providers[o]
-			return len(who) > 0 && who[0] == x
-		})
-	}
-	return first(a, b) && !first(b, a)
+// before reports whether a is in charge of something that b offers, too.
+func (r *roster) before(a, b *Instance) bool {
+	return slices.ContainsFunc(offers(b.Plugin), func(o offer) bool {
+		who := r.providers[o]
+		return len(who) > 0 && who[0] == a
+	})
 }

@@ -103,5 +103,5 @@ func (s *Supervisor) warnUnknown() {
 			s.log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", s.dir)
 		}
 	}
-	s.warnUnassigned()
+	s.unassigned()
 }

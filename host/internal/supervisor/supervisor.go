@@ -51,11 +51,13 @@ type Supervisor struct {
 	node       eviction.NodeFacts
 	settings   map[string]Settings
 	assignment Assignment
-	revision   uint64
-	generation uint64
-	members    map[string]*member
-	claims     map[string]claim
-	roster     *roster
+	// ineffective are assignments that have no effect, with why.
+	ineffective map[offer]string
+	revision    uint64
+	generation  uint64
+	members     map[string]*member
+	claims      map[string]claim
+	roster      *roster
 	// begun: the plugins found at start were begun; untried and unsettled of them
 	// have not been started once, or neither serve nor have failed.
 	begun     bool
