@@ -3,16 +3,21 @@ package supervisor
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // limiters are the controllers that limit a plugin.
 var limiters = []string{"memory", "cpu", "pids"}
+
+// groupPrefix is how the directories begin that hold the cgroups of plugins.
+const groupPrefix = "evictd-plugins-"
 
 // groups is where the cgroups of this host's plugins are made: in a directory below
 // its own cgroup, in each hierarchy that has one of the limiters.
@@ -47,7 +52,8 @@ func findGroups(key string) *groups {
 		g.none = fmt.Errorf("find cgroups: %w", err)
 		return g
 	}
-	name := fmt.Sprintf("evictd-plugins-%.8x", sha256.Sum256([]byte(key)))
+	sum := sha256.Sum256([]byte(key))
+	name := groupPrefix + hex.EncodeToString(sum[:8])
 	g.trees, g.none = treesOf(parseMounts(string(mountinfo), limiters), parseMembership(string(membership)), name)
 	return g
 }
@@ -73,6 +79,11 @@ func treesOf(mounts []mount, in map[string]string, name string) ([]tree, error) 
 		}
 		taken[first] = true
 		t := tree{mount: m, own: own, base: filepath.Join(own, name)}
+		if t.v2() && filepath.Base(own) == hostLeaf {
+			// The service manager has put the host there for this: beside it there are no
+			// processes, and cgroups can have limits (DelegateSubgroup=host).
+			t.base = filepath.Join(filepath.Dir(own), name)
+		}
 		if t.v2() {
 			v2 = append(v2, t)
 		} else {
@@ -91,18 +102,47 @@ func treesOf(mounts []mount, in map[string]string, name string) ([]tree, error) 
 	return nil, errors.Join(append(errs, errors.New("no cgroup hierarchy is mounted with one of the controllers "+strings.Join(limiters, ", ")))...)
 }
 
-// sweep kills and removes what plugins of a killed host left behind.
+// sweep kills and removes what plugins of a killed host left behind, and removes
+// what hosts with other directories did.
 func (g *groups) sweep() error {
 	var errs []error
 	for _, t := range g.trees {
-		left, _ := os.ReadDir(t.base) // Usually it is not there.
-		for _, dir := range left {
-			if dir.IsDir() {
-				errs = append(errs, cgroupDir(filepath.Join(t.base, dir.Name())).remove())
+		for _, leaf := range leaves(t.base) {
+			errs = append(errs, cgroupDir(leaf).remove())
+		}
+		others, _ := filepath.Glob(filepath.Join(filepath.Dir(t.base), groupPrefix+"*"))
+		for _, base := range others {
+			for _, leaf := range leaves(base) {
+				removeStale(leaf)
 			}
+			removeStale(base)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leaves returns the cgroups in a directory, which may be missing.
+func leaves(base string) []string {
+	var all []string
+	found, _ := os.ReadDir(base)
+	for _, dir := range found {
+		if dir.IsDir() {
+			all = append(all, filepath.Join(base, dir.Name()))
+		}
+	}
+	return all
+}
+
+// staleAfter is far longer than it takes from making a cgroup to having a process
+// in it.
+const staleAfter = time.Minute
+
+// removeStale removes an old cgroup if nothing is in it. That of a living host can
+// be made again.
+func removeStale(dir string) {
+	if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > staleAfter {
+		_ = os.Remove(dir) // The kernel refuses it if there are processes or cgroups in it.
+	}
 }
 
 // remove removes the directories that held the plugins' cgroups.
@@ -122,13 +162,9 @@ func (g *groups) make(name string, generation uint64, t terms) (*group, error) {
 	leaf := fmt.Sprintf("%.200s.%d", name, generation)
 	var errs []error
 	for _, tree := range g.trees {
-		if err := tree.open(); err != nil {
+		dir, err := tree.mkdir(leaf)
+		if err != nil {
 			errs = append(errs, err)
-			continue
-		}
-		dir := cgroupDir(filepath.Join(tree.base, leaf))
-		if err := os.Mkdir(string(dir), 0o755); err != nil {
-			errs = append(errs, fmt.Errorf("make cgroup: %w", err))
 			continue
 		}
 		if tree.v2() {

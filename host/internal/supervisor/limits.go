@@ -78,17 +78,22 @@ func (d cgroupDir) limit(t tree, limits []setting) error {
 	return errors.Join(errs...)
 }
 
-// open makes the directory that holds the cgroups of plugins.
-func (t *tree) open() error {
-	if t.v2() && filepath.Base(t.own) == hostLeaf {
-		// The service manager has put the host where it is for this: beside it there
-		// are no processes, and cgroups can have limits (DelegateSubgroup=host).
-		t.base = filepath.Join(filepath.Dir(t.own), filepath.Base(t.base))
+// mkdir makes a cgroup for a plugin.
+func (t *tree) mkdir(leaf string) (cgroupDir, error) {
+	dir := filepath.Join(t.base, leaf)
+	var err error
+	for range 2 { // Another host may have found the directory empty and removed it.
+		if err = os.Mkdir(t.base, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		if err = os.Mkdir(dir, 0o755); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	if err := os.Mkdir(t.base, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make cgroup: %w", err)
+	if err != nil {
+		return "", fmt.Errorf("make cgroup: %w", err)
 	}
-	return nil
+	return cgroupDir(dir), nil
 }
 
 // hostLeaf is the name of a cgroup that holds the host alone.

@@ -1,0 +1,98 @@
+package supervisor
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+// neighborLimit is how long a call of a good plugin may take beside a bad one, half
+// of the times.
+const neighborLimit = 20 * time.Millisecond
+
+// Whatever a plugin does, its neighbor's calls are as quick as before, and nothing of
+// it is left.
+func TestBadNeighbors(t *testing.T) {
+	requireRoot(t)
+	for _, name := range []string{
+		"leaks-descriptors", "floods-stderr", "floods-stdout", "returns-100-megabytes", "eats-memory", "spins", "forks",
+		"forks-twice", "ignores-sigterm", "megabytes", "hangs-in-observe",
+	} {
+		t.Run(name, func(t *testing.T) {
+			goroutines, files := runtime.NumGoroutine(), openFiles(t)
+			h := startHost(t, install(t, name, "good"), shortTimeouts)
+			pass, good := h.pinned("good")
+			before := h.callTimes(t, good, 50*time.Millisecond)
+			bad := make(chan struct{})
+			go func() {
+				defer close(bad)
+				p := h.Pin()
+				defer p.Release()
+				for _, i := range p.Instances() {
+					if i.Name == name {
+						_, _ = observe(t.Context(), i)
+					}
+				}
+			}()
+			during := h.callTimes(t, good, time.Second)
+			pass.Release()
+			<-bad
+			median, worst := during[len(during)/2], during[len(during)-1]
+			t.Logf("alone %s, beside it %s, at worst %s", before[len(before)/2], median, worst)
+			if median > neighborLimit {
+				t.Errorf("half of the calls beside it took more than %s, want at most %s", median, neighborLimit)
+			}
+			begin := time.Now()
+			h.stop()
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Errorf("the end took %s", took)
+			}
+			eventually(t, "no goroutine and no descriptor left", func() bool {
+				return runtime.NumGoroutine() <= goroutines && openFiles(t) <= files
+			})
+		})
+	}
+}
+
+// callTimes calls an instance for some time and returns how long each call took,
+// sorted. A call that fails is an error.
+func (h *testHost) callTimes(t *testing.T, i *Instance, long time.Duration) []time.Duration {
+	t.Helper()
+	var times []time.Duration
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		begin := time.Now()
+		if _, err := observe(t.Context(), i); err != nil {
+			t.Errorf("call of the good plugin: %v", err)
+		}
+		times = append(times, time.Since(begin))
+	}
+	slices.Sort(times)
+	return times
+}
+
+// A plugin that does nothing but write is not read faster than it may write, and
+// its end is not waited for.
+func TestFloodIsPaced(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	h := startHost(t, install(t, "floods-stderr"))
+	p, i := h.pinned("floods-stderr")
+	_, _ = observe(t.Context(), i)
+	p.Release()
+	eventually(t, "lines are dropped", func() bool { return h.plugin("floods-stderr").Log != nil })
+	log := h.member("floods-stderr").log
+	begin, mark := time.Now(), log.mark()
+	<-time.After(2 * time.Second)
+	lines := log.mark() - mark
+	rate := float64(lines) * 4100 / time.Since(begin).Seconds()
+	if rate > 1.6*pacerBytes {
+		t.Errorf("read %.0f bytes a second, want at most %d", rate, pacerBytes)
+	}
+}
+
+func (h *testHost) member(name string) *member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members[name]
+}
