@@ -3,6 +3,7 @@ package authors
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -12,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/evictd/evictd/test/daemon"
+	"github.com/evictd/evictd/test/evictd"
 	"github.com/evictd/evictd/test/fakecri"
 )
 
@@ -33,12 +37,12 @@ func needsRoot(t *testing.T) {
 }
 
 // follow runs a script in an empty directory and returns what it prints.
-func follow(t *testing.T, text string, environment ...string) string {
+func follow(t *testing.T, dir, text string, environment ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "bash", "-c", text)
-	cmd.Dir = t.TempDir()
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), environment...)
 	// Ended as a whole: its children hold the output open.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -62,10 +66,11 @@ func TestTheDocumentCanBeFollowed(t *testing.T) {
 	}
 	defer runtime.Die()
 	log := filepath.Join(t.TempDir(), "log")
-	out := follow(t, nodeScript+script(t, readDocument(t), demo),
+	dir := t.TempDir()
+	out := follow(t, dir, nodeScript+script(t, readDocument(t), demo),
 		"RUNTIME_SOCKET="+socket, "LISTEN_ADDRESS="+freeAddress(t), "EVICTD_LOG="+log)
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() || testing.Verbose() {
 			text, _ := os.ReadFile(log)
 			t.Logf("the commands:\n%s\nlog of evictd:\n%s", out, text)
 		}
@@ -85,6 +90,82 @@ func TestTheDocumentCanBeFollowed(t *testing.T) {
 	if strings.Contains(out, "FAIL") {
 		t.Error("something failed that is not an error")
 	}
+	t.Run("one evictd runs all three", func(t *testing.T) { serve(t, dir, runtime) })
+}
+
+// serve starts evictd with the plugins that the document has left in dir, each of
+// which has to be in charge of what it is for.
+func serve(t *testing.T, dir string, runtime *fakecri.Server) {
+	pluginDir := daemon.PluginDir(t, "memory")
+	for _, name := range []string{"deletion-cost", "file-handles", "cache-disk"} {
+		daemon.Install(t, filepath.Join(dir, name, "bin", name), filepath.Join(pluginDir, name))
+	}
+	kubelet := t.TempDir()
+	fs := []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: kubelet}}}
+	runtime.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: fs, ContainerFilesystems: fs})
+	d := daemon.Start(t, map[string]any{
+		"pluginDir":       pluginDir,
+		"kubeletRootDir":  kubelet,
+		"runtimeEndpoint": runtime.Endpoint(),
+		"evictionHard":    map[string]string{"memory.available": "1", "nodefs.available": "1", "example.com/filehandles.free": "5"},
+		"requiredSignals": []string{"memory.available", "nodefs.available", "example.com/filehandles.free"},
+		"dryRun":          true,
+	})
+	d.AwaitReady()
+	want := map[string]string{
+		"deletion-cost memory.available":            "rank",
+		"file-handles example.com/filehandles.free": "observe,rank",
+		"cache-disk nodefs.available":               "observe,measure,rank,reclaim",
+	}
+	for name := range want {
+		plugin, _, _ := strings.Cut(name, " ")
+		d.Await(plugin+" is started", 20*time.Second, func(r evictd.Record) bool {
+			return r.Msg == "plugin started" && r.String("plugin") == plugin
+		})
+	}
+	got := inCharge(t, d)
+	for name, capabilities := range want {
+		if got[name] != capabilities {
+			t.Errorf("%s: in charge of %q, want %q", name, got[name], capabilities)
+		}
+	}
+	// Healthy once all required signals have been observed.
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		code, page := d.Get("/healthz")
+		if code == 200 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("healthz: %d %s", code, page)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// inCharge returns what plugins are in charge of, by "plugin signal".
+func inCharge(t *testing.T, d *daemon.Daemon) map[string]string {
+	t.Helper()
+	_, page := d.Get("/status")
+	var status struct {
+		Plugins []struct {
+			Name    string
+			Signals []struct {
+				Signal   string
+				InCharge []string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(page), &status); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, p := range status.Plugins {
+		for _, s := range p.Signals {
+			all[p.Name+" "+s.Signal] = strings.Join(s.InCharge, ",")
+		}
+	}
+	return all
 }
 
 // The demo evicts another pod with the module as it was made, and yet another with
@@ -93,7 +174,7 @@ func TestTheDocumentsPluginChangesTheVictim(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_E2E") != "1" {
 		t.Skip("needs root and real containers: run make e2e")
 	}
-	out := follow(t, "set -euo pipefail\n"+script(t, readDocument(t), node))
+	out := follow(t, t.TempDir(), "set -euo pipefail\n"+script(t, readDocument(t), node))
 	var verdicts []string
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "demo: ") {
