@@ -82,10 +82,15 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 	defer cancel()
 	err := call(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("no answer within %s", limit)
+		return late(limit)
 	}
 	return err
 }
+
+// late is a call without an answer in its time.
+type late time.Duration
+
+func (l late) Error() string { return fmt.Sprintf("no answer within %s", time.Duration(l)) }
 
 // answered passes over a refusal, which is an answer.
 func answered(err error) error {

@@ -87,12 +87,13 @@ func (s *subject) garbage(ctx context.Context, rpc string) error {
 		"half of a message, then zeros": append(message{}.text(1, "x"), make([]byte, 64)...),
 	} {
 		err := within(ctx, describeTime, func(ctx context.Context) error { return s.poke(ctx, rpc, in) })
+		_, hangs := errors.AsType[late](err)
 		switch {
 		case err == nil && rpc == "Watch":
 			return fmt.Errorf("%s (%x): the stream was opened", what, clipped(in))
 		case err == nil:
 			return fmt.Errorf("%s (%x): an answer as if it were a message", what, clipped(in))
-		case errors.Is(err, context.DeadlineExceeded), s.proc != nil && s.proc.ended(0):
+		case hangs, s.proc != nil && s.proc.ended(0):
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}

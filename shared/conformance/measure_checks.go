@@ -125,7 +125,8 @@ const (
 func measured500(ctx context.Context, s *subject) error {
 	t := s.measure(ctx, measureTime, s.measureMessage(detailPod, s.pods(500)))
 	s.measured = t
-	if t.err == nil || len(t.rows()) > 0 && strings.HasPrefix(t.err.Error(), "no answer within") {
+	_, unfinished := errors.AsType[late](t.err)
+	if t.err == nil || unfinished && len(t.rows()) > 0 {
 		return nil
 	}
 	if errors.Is(t.err, eviction.ErrRefused) {

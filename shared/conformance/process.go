@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -49,10 +50,10 @@ type process struct {
 	first  chan string
 	exited chan struct{}
 
-	mu     sync.Mutex
-	stdout []string // after the first line
-	stderr []string // the last lines
-	lines  int      // of stderr in all
+	mu       sync.Mutex
+	stdout   []string // after the first line
+	stderr   []string // the last lines, or the first ones of a panic
+	panicked bool
 }
 
 // run starts a process as the host does.
@@ -143,16 +144,34 @@ func (p *process) readStdout(r io.Reader) {
 	})
 }
 
-func (p *process) readStderr(r io.Reader) {
-	eachLine(r, func(line string) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.lines++
-		if len(p.stderr) == keptLines {
-			p.stderr = p.stderr[1:]
+func (p *process) readStderr(r io.Reader) { eachLine(r, p.logged) }
+
+// logged takes a line of the log.
+func (p *process) logged(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// What comes after a panic's own words are only the stacks.
+	if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+		p.stderr, p.panicked = nil, true
+	}
+	if len(p.stderr) == keptLines {
+		if p.panicked {
+			return
 		}
-		p.stderr = append(p.stderr, line)
-	})
+		p.stderr = p.stderr[1:]
+	}
+	p.stderr = append(p.stderr, line)
+}
+
+// diverted takes what go-plugin has kept from the standard streams and sent
+// instead.
+func (p *process) diverted(raw []byte) {
+	got, _ := fields(raw) // what is cut off is not worth a word
+	for _, f := range got {
+		if f.num == 2 {
+			eachLine(bytes.NewReader(f.bytes), p.logged)
+		}
+	}
 }
 
 // eachLine reads to the end, whatever comes: a writer must not be held up.

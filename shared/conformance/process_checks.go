@@ -33,7 +33,7 @@ func processChecks(r *run) []check {
 		},
 		{
 			name: "health", rpc: "grpc.health.v1.Health/Check", input: `service "plugin"`,
-			expect: "SERVING", run: health,
+			expect: "SERVING", run: healthy,
 		},
 		{
 			name: "unknown-rpc", rpc: "PluginService/FromTheFuture", input: "an empty message",
@@ -105,7 +105,7 @@ func byHand(_ context.Context, s *subject) error {
 	return nil
 }
 
-func health(ctx context.Context, s *subject) error {
+func healthy(ctx context.Context, s *subject) error {
 	reply, err := unary(ctx, s.cc, "/grpc.health.v1.Health/Check", message{}.text(1, "plugin"))
 	if err != nil {
 		return err

@@ -195,7 +195,7 @@ func (o *origin) connect(p *process, st *start, h handshake) (*subject, error) {
 	listening, stop := context.WithCancel(context.Background()) //nolint:forbidigo // ends with the process
 	var following sync.WaitGroup
 	// The host takes what go-plugin diverts; a plugin need not have the call.
-	following.Go(func() { _ = stream(listening, cc, "/plugin.GRPCStdio/StreamStdio", nil, func([]byte) {}) })
+	following.Go(func() { _ = stream(listening, cc, "/plugin.GRPCStdio/StreamStdio", nil, p.diverted) })
 	return &subject{
 		options: o.options, node: o.node, cc: cc, client: wire.NewClient(cc), proc: p, from: o,
 		end: func() {

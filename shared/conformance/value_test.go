@@ -190,7 +190,6 @@ func observeFaults() map[string]valueFault {
 			}
 		})
 	}
-	start := time.Now()
 	return map[string]valueFault{
 		"forgets a signal": {change(func(reply *eviction.ObserveReply, _ eviction.ObserveRequest) {
 			reply.Observations = reply.Observations[:min(1, len(reply.Observations))]
@@ -207,7 +206,6 @@ func observeFaults() map[string]valueFault {
 		"more available than all": {each(func(o *eviction.Observation) { o.Available = 10 }), "available 10, capacity 9", []string{"observe-bounds"}},
 		"time in the future":      {each(func(o *eviction.Observation) { o.Time = o.Time.Add(time.Hour) }), "it is", []string{"observe-time"}},
 		"seconds for nanoseconds": {each(func(o *eviction.Observation) { o.Time = time.Unix(0, o.Time.UnixMilli()) }), "1970", []string{"observe-time"}},
-		"caches":                  {each(func(o *eviction.Observation) { o.Time = start }), "and then", []string{"observe-fresh"}},
 		"knows nothing": {each(func(o *eviction.Observation) {
 			*o = eviction.Observation{Signal: o.Signal, Err: "no idea"}
 		}), "no idea", []string{"observe"}},
@@ -244,7 +242,7 @@ func observeFaults() map[string]valueFault {
 				<-time.After(time.Millisecond)
 				return soundObserve(ctx, req)
 			}
-		}, "busy", []string{"observe-parallel"}},
+		}, "busy", []string{"observe-parallel", "observe-cancelled"}},
 		"never recovers from a cancelled call": {func(s *sound, _ *eviction.Plugin) {
 			var broken atomic.Bool
 			s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
@@ -408,10 +406,6 @@ func rankFaults() map[string]valueFault {
 			_ = req.Candidates[0]
 			return ranking
 		}), "0 candidates", []string{"rank-few", "empty-messages"}},
-		"is quadratic": {change(func(req eviction.RankRequest, ranking []eviction.Ranked) []eviction.Ranked {
-			<-time.After(time.Duration(len(req.Candidates)*len(req.Candidates)) * 5 * time.Microsecond)
-			return ranking
-		}), "no answer within 1s", []string{"rank-500"}},
 		"expects prices": {refuse(func(req eviction.RankRequest) error {
 			for _, c := range req.Candidates {
 				var price float64
@@ -523,6 +517,22 @@ func panicsWithoutThresholds(ctx context.Context, req eviction.WatchRequest, wak
 // lateFaults are those whose time is the deadline of a call.
 func lateFaults() map[string]valueFault {
 	return map[string]valueFault{
+		"is quadratic": {func(s *sound, _ *eviction.Plugin) {
+			s.rank = func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+				<-time.After(time.Duration(len(req.Candidates)*len(req.Candidates)) * 5 * time.Microsecond)
+				return soundRank(ctx, req)
+			}
+		}, "no answer within 1s", []string{"rank-500"}},
+		"caches": {func(s *sound, _ *eviction.Plugin) {
+			start := time.Now()
+			s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+				reply, err := soundObserve(ctx, req)
+				for i := range reply.Observations {
+					reply.Observations[i].Time = start
+				}
+				return reply, err
+			}
+		}, "and then", []string{"observe-fresh"}},
 		"hangs in Configure": {func(s *sound, _ *eviction.Plugin) {
 			s.configure = func(ctx context.Context, _ eviction.ConfigureRequest) error {
 				<-ctx.Done()

@@ -1,0 +1,228 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/shared/wire"
+)
+
+// A rawCall is a call of a proxy, as bytes.
+type rawCall struct {
+	ctx context.Context
+	in  []byte
+	// send answers, forward has the sound plugin answer, by send.
+	send    func([]byte)
+	forward func() error
+}
+
+// A rawFault stands in for a call, in ways that package wire keeps its users
+// from.
+type rawFault func(*rawCall) error
+
+func TestFaultyServersFailForTheRightReason(t *testing.T) {
+	for name, f := range rawFaults() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := Options{Reclaim: true}
+			if !whole() {
+				o.only = []string{laneOf(f.fails[0])}
+			}
+			r, err := prepared(t.Context(), o, func(ctx context.Context, r *run) { r.value(ctx, proxy(t, r.dir, f)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := judge(&r, f.text, f.fails...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// proxy serves a sound plugin with a fault in between.
+func proxy(t *testing.T, dir string, f serverFault) *value {
+	t.Helper()
+	s := newSound()
+	p := s.plugin()
+	if f.watches {
+		p.Watcher = s
+	}
+	behind, err := serveValue(p, filepath.Join(dir, "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(behind.stop)
+	cc, err := dial(behind.socket, insecure.NewCredentials())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cc.Close() })
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := wire.MaxMessageBytes
+	if f.limit != 0 {
+		limit = f.limit
+	}
+	front := &value{socket: listener.Addr().String(), server: grpc.NewServer(
+		grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(limit),
+		grpc.UnknownServiceHandler(func(_ any, gr grpc.ServerStream) error { return f.serve(cc, gr) }),
+	)}
+	front.serving.Go(func() { _ = front.server.Serve(listener) })
+	t.Cleanup(front.stop)
+	return front
+}
+
+// A serverFault is something wrong with a server. The first of fails must fail.
+type serverFault struct {
+	calls   map[string]rawFault
+	limit   int
+	watches bool
+	text    string
+	fails   []string
+}
+
+func (f *serverFault) serve(cc *grpc.ClientConn, gr grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(gr)
+	c := &rawCall{ctx: gr.Context(), send: func(b []byte) { _ = gr.SendMsg(&b) }}
+	if err := gr.RecvMsg(&c.in); err != nil {
+		return err
+	}
+	c.forward = func() error { return stream(c.ctx, cc, method, c.in, c.send) }
+	if fault := f.calls[strings.TrimPrefix(method, service)]; fault != nil {
+		return fault(c)
+	}
+	return c.forward()
+}
+
+// answer is a fault that says the same to every request.
+func answer(reply []byte) rawFault {
+	return func(c *rawCall) error {
+		c.send(reply)
+		return nil
+	}
+}
+
+// add is a fault that adds to every reply.
+func add(more []byte) rawFault {
+	return func(c *rawCall) error {
+		send := c.send
+		c.send = func(b []byte) { send(slices.Concat(b, more)) }
+		return c.forward()
+	}
+}
+
+func rawFaults() map[string]serverFault {
+	signal := message{}.text(1, "unqualified")
+	var version atomic.Int64
+	all := map[string]serverFault{
+		"an own signal without a domain": {
+			calls: map[string]rawFault{"Describe": add(message{}.bytes(6, signal))},
+			text:  "unqualified", fails: []string{"describe"},
+		},
+		"the unspecified capability": {
+			calls: map[string]rawFault{"Describe": add(message{}.number(3, 0))},
+			text:  "CAPABILITY_UNSPECIFIED", fails: []string{"describe"},
+		},
+		"the unspecified capability of a signal": {
+			calls: map[string]rawFault{"Describe": add(message{}.bytes(6, message{}.text(1, "pid.available").number(2, 0)))},
+			text:  "CAPABILITY_UNSPECIFIED", fails: []string{"describe"},
+		},
+		"a description that is no message": {
+			calls: map[string]rawFault{"Describe": answer([]byte{0x0a, 0xff})},
+			text:  "", fails: []string{"describe"},
+		},
+		"another description each time": {
+			calls: map[string]rawFault{"Describe": func(c *rawCall) error {
+				send := c.send
+				c.send = func(b []byte) { send(message(b).text(2, fmt.Sprint(version.Add(1)))) }
+				return c.forward()
+			}},
+			text: "then", fails: []string{"describe-again", "describe-older-host", "describe-newer-host"},
+		},
+		"answers what it does not offer": {
+			calls: map[string]rawFault{"Watch": answer(nil)},
+			text:  "Watch", fails: []string{"absent-calls"},
+		},
+		"too many measurements in a message": {
+			calls: map[string]rawFault{"Measure": func(c *rawCall) error {
+				var all []byte
+				send := c.send
+				c.send = func(b []byte) { all = append(all, b...) }
+				err := c.forward()
+				send(all)
+				return err
+			}},
+			text: "500 pods in one message", fails: []string{"measure-chunks"},
+		},
+		"another ranking with the measurements": {
+			calls: map[string]rawFault{"Measure": func(c *rawCall) error {
+				err := c.forward()
+				if got, _ := fields(c.in); slices.ContainsFunc(got, func(f field) bool { return f.num == 6 }) {
+					c.send(message{}.bytes(2, message{}.bytes(1, message{}.text(1, "c0f0aaaa-0000-4000-8000-000000000007"))))
+				}
+				return err
+			}},
+			text: "by Rank", fails: []string{"measure-rank"},
+		},
+		"reads whatever comes": {
+			calls: map[string]rawFault{"Rank": func(c *rawCall) error {
+				if _, err := fields(c.in); err != nil {
+					c.send(nil)
+					return nil
+				}
+				return c.forward()
+			}},
+			text: "as if it were a message", fails: []string{"garbage-rank"},
+		},
+		"the limit of other servers": {
+			limit: 4 << 20,
+			text:  "ResourceExhausted", fails: []string{"large-message"},
+		},
+		"UNAVAILABLE for a refusal": {
+			calls: map[string]rawFault{"Observe": func(*rawCall) error { return status.Error(codes.Unavailable, "no device") }},
+			text:  "no device", fails: []string{"observe", "empty-messages"},
+		},
+		"INTERNAL for a refusal": {
+			calls: map[string]rawFault{"Configure": func(c *rawCall) error {
+				if err := c.forward(); err != nil {
+					return status.Error(codes.Internal, err.Error())
+				}
+				return nil
+			}},
+			text: "invalid reply", fails: []string{"configure-unknown-field", "configure-not-json"},
+		},
+	}
+	if whole() {
+		all["hangs on garbage"] = serverFault{
+			calls: map[string]rawFault{"Observe": func(c *rawCall) error {
+				if _, err := fields(c.in); err != nil {
+					<-c.ctx.Done()
+				}
+				return c.forward()
+			}},
+			text: "no answer", fails: []string{"garbage-observe"},
+		}
+		all["keeps the former watch"] = serverFault{
+			watches: true,
+			calls: map[string]rawFault{"Watch": func(c *rawCall) error {
+				<-c.ctx.Done()
+				return c.ctx.Err()
+			}},
+			text: "still open", fails: []string{"watch-replaced", "garbage-watch"},
+		}
+	}
+	return all
+}
