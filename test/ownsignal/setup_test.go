@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,14 +168,7 @@ func (s status) observed(signal string) bool {
 	return true
 }
 
-func (s status) under(condition string) bool {
-	for _, c := range s.Conditions {
-		if c == condition {
-			return true
-		}
-	}
-	return false
-}
+func (s status) under(condition string) bool { return slices.Contains(s.Conditions, condition) }
 
 // event waits for an event.
 func (n *node) event(kind, reason string) evictd.Record {

@@ -193,16 +193,6 @@ func spareDefinition() eviction.Definition {
 	}
 }
 
-// defined parses c and defines spare.
-func defined(t *testing.T, c ThresholdConfig) []Threshold {
-	t.Helper()
-	thresholds, err := ParseThresholds(c, spare)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Define(thresholds, map[eviction.Signal]eviction.Definition{spare: spareDefinition()})
-}
-
 func TestOwnSignalsHaveTheKubeletsGrammar(t *testing.T) {
 	config := ThresholdConfig{
 		Hard:            map[string]string{"memory.available": "1Gi", string(spare): "5%"},

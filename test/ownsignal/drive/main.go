@@ -46,7 +46,7 @@ func appended(binary string) (eviction.Condition, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	const tail = 256
 	if _, err := f.Seek(-tail, io.SeekEnd); err != nil {
 		return "", err
@@ -125,7 +125,7 @@ func (d *drive) numbers(name string, n int) ([]int64, error) {
 func (d *drive) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	var reply eviction.ObserveReply
 	for _, s := range req.Signals {
-		o := eviction.Observation{Signal: s, Time: time.Now()} //nolint:forbidigo // the time of the sample
+		o := eviction.Observation{Signal: s, Time: time.Now()}
 		figures, err := d.numbers(strings.TrimPrefix(string(s), "acme.example/nvme."), 2)
 		if err != nil {
 			o.Err = err.Error()
@@ -195,7 +195,7 @@ func (d *drive) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ra
 func (d *drive) Reclaim(_ context.Context, _ eviction.ReclaimRequest, _ func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	frees, err := d.numbers("trim", 1)
 	if err != nil {
-		return eviction.Reclaimed{Message: "nothing to trim"}, nil //nolint:nilerr // there is no such file then
+		return eviction.Reclaimed{Message: "nothing to trim"}, nil // there is no such file then
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
