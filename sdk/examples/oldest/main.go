@@ -7,13 +7,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func main() {
-	sdk.Serve(sdk.Plugin{
+func main() { sdk.Serve(plugin()) }
+
+func plugin() sdk.Plugin {
+	return sdk.Plugin{
 		Name:    "oldest",
 		Version: "1.0.0",
 		Signals: sdk.Signals(eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable),
 		Ranker:  sdk.RankBy(byStartTime),
-	})
+	}
 }
 
 // byStartTime puts the pod that started first in front. A pod that has not

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/sdktest"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -32,3 +33,5 @@ func TestOldestGoesFirst(t *testing.T) {
 		t.Errorf("ranking %q, want %q", got, want)
 	}
 }
+
+func TestItKeepsTheContract(t *testing.T) { sdktest.Run(t, plugin()) }
