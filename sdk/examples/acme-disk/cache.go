@@ -70,7 +70,8 @@ func (d *drop) open() error {
 		return err
 	}
 	defer func() { _ = disk.Close() }() // only a directory
-	// A symlink to the pods in the cache's place would be inside of the disk.
+	// A symlink to the pods in the cache's place would be inside of the disk, too
+	// (Linux 5.6).
 	fd, err := unix.Openat2(int(disk.Fd()), d.CacheDir, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,

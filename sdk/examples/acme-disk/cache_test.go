@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,25 @@ func TestInodesAreFreedToo(t *testing.T) {
 	freed, _, err := drops(t, p, eviction.NodeFsInodesFree)
 	if err != nil || freed.Inodes == 0 || freed.Inodes == 400 || freed.Bytes != 0 {
 		t.Errorf("freed %+v, %v; want as many inodes as it takes", freed, err)
+	}
+}
+
+// More files than are looked at in one go; the newest of all is seen first.
+func TestALargeCacheGoesInTheOrderOfAge(t *testing.T) {
+	m := newMachine(t)
+	p := m.plugin(85)
+	const files = 2*batch + 1000
+	path := func(i int) string { return filepath.Join(m.cache, fmt.Sprintf("%05d", i)) }
+	for i := range files {
+		m.write(path(i), 0, time.Duration(i)*time.Minute)
+	}
+	freed, _, err := drops(t, p, eviction.NodeFsInodesFree)
+	if err != nil || freed.Inodes <= batch || freed.Inodes >= files {
+		t.Fatalf("freed %+v, %v; want more than a batch, and not all", freed, err)
+	}
+	left := files - int(freed.Inodes)
+	if !m.exists(path(left-1)) || m.exists(path(left)) {
+		t.Errorf("%d files are left, and not the newest ones", left)
 	}
 }
 
