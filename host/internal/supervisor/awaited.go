@@ -25,24 +25,29 @@ var builtinObserves = map[string][]eviction.Signal{
 // Awaited returns why nobody observes sig although somebody should: a plugin
 // whose file is there, and that observed sig when it last ran, does not run. It
 // is nil if there is no such plugin: nobody has come, or whoever did was removed or
-// disabled, which is how signals are switched off.
+// disabled, which is how signals are switched off. One that has come up since the
+// pass began does not serve in it, and is awaited as well.
 func (p *Pass) Awaited(sig eviction.Signal) error {
 	s := p.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
-		if m := s.members[name]; m.awaited() && slices.Contains(m.usuallyObserves(), sig) {
+		m := s.members[name]
+		if m.wanted() && !m.serves(p.roster) && slices.Contains(m.usuallyObserves(), sig) {
 			return m.away()
 		}
 	}
 	return nil
 }
 
-// awaited reports whether the plugin is wanted and does not serve. The mutex is
-// held.
-func (m *member) awaited() bool {
-	gone := m.leaving || m.state == Disabled || m.state == Stopped || errors.Is(m.reason, fs.ErrNotExist)
-	return !gone && (m.instance == nil || m.instance.condemned != nil)
+// wanted reports whether the plugin is to run. The mutex is held.
+func (m *member) wanted() bool {
+	return !m.leaving && m.state != Disabled && m.state != Stopped && !errors.Is(m.reason, fs.ErrNotExist)
+}
+
+// serves reports whether the plugin does, in a pass with r. The mutex is held.
+func (m *member) serves(r *roster) bool {
+	return m.instance != nil && m.instance.condemned == nil && slices.Contains(r.instances, m.instance)
 }
 
 // usuallyObserves is what the plugin observed when it last served.

@@ -49,3 +49,27 @@ func TestAPluginThatShouldObserveAndDoesNotRunIsNamed(t *testing.T) {
 	eventually(t, "the dead plugin is awaited", func() bool { return awaited(h, own) != nil })
 	eventually(t, "it is back", func() bool { return awaited(h, own) == nil })
 }
+
+// Between the begin of a pass and its end a plugin may come up. What it observes is
+// unknown in that pass, and not switched off: timers would be lost.
+func TestAPluginThatComesUpDuringAPassIsAwaitedInIt(t *testing.T) {
+	h := startHost(t, install(t, "good"))
+	const own = "faulty.example/good"
+	if err := syscall.Kill(h.plugin("good").PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var pass *Pass
+	eventually(t, "a pass without the plugin", func() bool {
+		pass = h.Pin()
+		if len(pass.Instances()) == 0 {
+			return true
+		}
+		pass.Release()
+		return false
+	})
+	defer pass.Release()
+	eventually(t, "it is back", func() bool { return awaited(h, own) == nil && h.plugin("good").State == Running })
+	if pass.Awaited(own) == nil {
+		t.Error("in the pass that began without it the plugin is not awaited")
+	}
+}
