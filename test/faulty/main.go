@@ -262,6 +262,9 @@ func (f *faulty) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 	case "hangs-in-rank":
 		<-ctx.Done()
 		forever()
+	case "slow-in-rank":
+		fmt.Fprintln(os.Stderr, "ranking begins")
+		time.Sleep(700 * time.Millisecond)
 	}
 	return ranked, nil
 }
