@@ -165,6 +165,9 @@ func (r *run) together(ctx context.Context, blocked string, lanes []lane) {
 		}
 		t := r.track(l)
 		t.blocked, t.open = blocked, r.openConfigured
+		if l.name == "measure" {
+			t.open = r.openObserved
+		}
 		tracks = append(tracks, t)
 		running.Go(func() {
 			t.run(ctx)
@@ -186,6 +189,20 @@ func (r *run) openConfigured(ctx context.Context) (*subject, error) {
 	if err := s.configure(ctx); err != nil {
 		s.end()
 		return nil, fmt.Errorf("configure: %w", err)
+	}
+	return s, nil
+}
+
+// openObserved also observes once, as the host does before it measures. An Observe
+// that ends the process is left to its own lane.
+func (r *run) openObserved(ctx context.Context) (*subject, error) {
+	s, err := r.openConfigured(ctx)
+	if err != nil || len(s.offering(eviction.CanObserve)) == 0 {
+		return s, err
+	}
+	if _, err := s.observeAll(ctx); s.crash(err) != "" {
+		s.end()
+		return r.openConfigured(ctx)
 	}
 	return s, nil
 }
