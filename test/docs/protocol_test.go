@@ -66,8 +66,10 @@ var pins = []struct{ file, code, text string }{
 	{"host/internal/supervisor/options.go", "t.ReclaimIdle, 30*time.Second", "and 30 s without a message |"},
 	{"host/internal/supervisor/options.go", "t.Reclaim, 10*time.Minute", "a stream of progress | 10 min,"},
 	{"host/internal/supervisor/options.go", "t.Stop, 2*time.Second", "After 2 s SIGKILL to the"},
-	{"host/internal/supervisor/crash.go", "first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute",
-		"after 0.2 s, doubling up to 30 s; after 5 times in 10 min it is left alone for 10 min"},
+	{
+		"host/internal/supervisor/crash.go", "first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute",
+		"after 0.2 s, doubling up to 30 s; after 5 times in 10 min it is left alone for 10 min",
+	},
 	{"host/internal/supervisor/verdict.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
 	{"host/internal/supervisor/linelog.go", "maxLineBytes = 64 << 10", "Records end at 64 KiB"},
 	{"host/internal/supervisor/linelog.go", "maxTextBytes = 2 << 10", "of which 2 KiB"},
