@@ -25,7 +25,7 @@ func TestTheEnvironmentIsAsDocumented(t *testing.T) {
 	_, table, _ := strings.Cut(string(text), "\n### Environment\n")
 	table, _, _ = strings.Cut(table, "\n###")
 	var want []string
-	for _, row := range strings.SplitSeq(table, "\n") {
+	for row := range strings.SplitSeq(table, "\n") {
 		if cells := strings.Split(row, "|"); len(cells) > 2 {
 			for _, name := range regexp.MustCompile("`([A-Z_]+)`").FindAllStringSubmatch(cells[1], -1) {
 				want = append(want, name[1])
