@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evictd/evictd/shared/conformance"
+)
+
+// script makes an executable that is no plugin.
+func script(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho 'hello \033[31mred'\nexec sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestVerifyTellsWhatIsWrong(t *testing.T) {
+	path := script(t)
+	got := evictd(t, "plugins", "verify", path)
+	if got.Code != exitFailure || got.Errors != "evictd: "+path+" fails 1 of 6 checks\n" {
+		t.Errorf("code %d, errors %q", got.Code, got.Errors)
+	}
+	for _, want := range []string{
+		"ok       start\n",
+		"FAIL     handshake-line\n           call:     (handshake)\n           input:    the environment of a host with AutoMTLS, no arguments\n" +
+			"           expected: first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE\n" + `           seen:     "hello \x1b[31mred"` + "\n",
+		"skipped  handshake-major and 3 more         not run after handshake-line failed\n",
+		"6 checks in ", ": 1 ok, 1 failed, 4 skipped, 0 with a note\n",
+	} {
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("no %q in\n%s", want, got.Out)
+		}
+	}
+}
+
+func TestVerifyAsJSON(t *testing.T) {
+	got := evictd(t, "plugins", "verify", "--json", "--auto-mtls=false", script(t))
+	var report conformance.Report
+	if err := json.Unmarshal([]byte(got.Out), &report); err != nil {
+		t.Fatal(err)
+	}
+	if got.Code != exitFailure || len(report.Checks) != 6 || report.Count(conformance.Failed) != 1 || !strings.Contains(report.Checks[0].Input, "without AutoMTLS") {
+		t.Errorf("code %d, report %+v", got.Code, report)
+	}
+}
+
+func TestVerifyWithAWrongCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	path := script(t)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no binary":            {nil, "accepts 1 arg"},
+		"a binary that is not": {[]string{filepath.Join(dir, "absent")}, "no such file"},
+		"a directory":          {[]string{dir}, "not a regular file"},
+		"not executable":       {[]string{write("text", "x")}, "chmod +x"},
+		"no config file":       {[]string{path, "--config", filepath.Join(dir, "absent")}, "--config: "},
+		"config is no object":  {[]string{path, "--config", write("list", "- a\n")}, "want an object"},
+		"config twice":         {[]string{path, "--config", write("twice", "a: 1\na: 2\n")}, `"a" already set`},
+		"no time":              {[]string{path, "--timeout", "0s"}, "want more than 0"},
+		"another flag":         {[]string{path, "--destroy"}, "unknown flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := evictd(t, append([]string{"plugins", "verify"}, c.args...)...)
+			if got.Code != exitUsage || !strings.Contains(got.Errors, c.want) || got.Out != "" {
+				t.Errorf("code %d, want %q in %q; %s", got.Code, c.want, got.Errors, got.Out)
+			}
+		})
+	}
+}
+
+func TestPluginConfigIsReadFromYAML(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte("factor: 2 # twice\nskip: [a]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := pluginConfig(path)
+	if want := `{"factor":2,"skip":["a"]}`; err != nil || string(got) != want {
+		t.Errorf("got %s, error %v, want %s", got, err, want)
+	}
+}
