@@ -100,27 +100,42 @@ func (t *tree) mkdir(leaf string) (cgroupDir, error) {
 const hostLeaf = "host"
 
 // enable has the controllers of limits in force below base, which version 2 wants
-// to be told. It refuses that while there are processes beside base.
+// to be told, and refuses while there are processes beside base. Some controllers
+// it would not refuse, but make of them a kind of cgroup that no process can enter;
+// so they are not tried.
 func (t *tree) enable(limits []setting) error {
-	if !t.v2() {
+	if !t.v2() || len(limits) == 0 {
 		return nil
 	}
+	parent := filepath.Dir(t.base)
+	if populated(parent) {
+		return fmt.Errorf("cgroup %s has processes of its own and cannot limit others: want evictd in a delegated cgroup named %q below it (systemd: Delegate=yes and DelegateSubgroup=%s)",
+			parent, hostLeaf, hostLeaf)
+	}
 	var missing []string
-	for _, s := range limits {
-		name := s.controller
-		if slices.Contains(missing, name) {
+	for _, controller := range limiters {
+		if !slices.ContainsFunc(limits, func(s setting) bool { return s.controller == controller }) {
 			continue
 		}
-		for _, dir := range []string{filepath.Dir(t.base), t.base} {
-			if cgroupDir(dir).write("cgroup.subtree_control", "+"+name) != nil {
-				missing = append(missing, name)
+		for _, dir := range []string{parent, t.base} {
+			if cgroupDir(dir).write("cgroup.subtree_control", "+"+controller) != nil {
+				missing = append(missing, controller)
 				break
 			}
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("cgroup %s cannot limit %s: want evictd in a delegated cgroup named %q of its own (systemd: Delegate=yes and DelegateSubgroup=%s)",
-			filepath.Dir(t.base), strings.Join(missing, ", "), hostLeaf, hostLeaf)
+		return fmt.Errorf("cgroup %s does not have the controllers %s", parent, strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// populated reports whether a cgroup of version 2 has processes and is not the
+// root, which may have both them and limits for others.
+func populated(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
+		return false
+	}
+	procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	return err != nil || len(procs) > 0
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/uml"
 )
 
 // patient is how long tests wait for something that takes milliseconds on a
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 		beHost(dir)
 		return
 	}
+	uml.Main(uml.Mount{Source: "cgroup2", Target: guestCgroups, Type: "cgroup2"})
 	code, err := testWithFaulty(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -46,6 +48,13 @@ func testWithFaulty(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if os.Getenv("EVICTD_TEST_GUEST") == "1" { // set by test/uml: there is no Go
+		faultyProgram = "/faulty"
+		if err := os.Chmod(faultyProgram, 0o755); err != nil {
+			return 0, err
+		}
+		return m.Run(), nil
+	}
 	faultyProgram = filepath.Join(dir, "faulty")
 	build := exec.Command("go", "build", "-trimpath", "-o", faultyProgram, "github.com/evictd/evictd/test/faulty")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
