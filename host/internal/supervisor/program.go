@@ -15,6 +15,9 @@ import (
 // interpreter opens the script through it, so it stays open.
 const programFD = 4
 
+// programPath is the program in its process.
+var programPath = fmt.Sprintf("/proc/self/fd/%d", programFD)
+
 // A program is the file of a plugin, open: what was checked of it is true of what
 // is executed, whatever happens to its name.
 type program struct {
@@ -32,14 +35,14 @@ type program struct {
 
 // openProgram opens the file at path, which has no links in it and is to be the one
 // that was looked at, checks it once more and, if there is a pin, that it has that
-// hash.
-func openProgram(path, copies string, self uint32, looked fileID, pin string) (*program, error) {
+// hash. link is where its process finds its descriptor.
+func openProgram(path, link, copies string, self uint32, looked fileID, pin string) (*program, error) {
 	// Without O_NONBLOCK it would wait for the writer of a pipe.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	p := &program{file: file, copies: copies, path: fmt.Sprintf("/proc/self/fd/%d", programFD)}
+	p := &program{file: file, copies: copies, path: link}
 	if err := p.check(path, self, looked, pin); err != nil {
 		p.close()
 		p.discard()

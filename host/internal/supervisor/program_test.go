@@ -152,7 +152,7 @@ func runOnce(t *testing.T, path, copies, pin string) error {
 	if err != nil {
 		return err
 	}
-	p, err := openProgram(path, copies, uint32(os.Geteuid()), id, pin)
+	p, err := openProgram(path, programPath, copies, uint32(os.Geteuid()), id, pin)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func TestPinnedCopies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &program{file: f, copies: dir, path: "/proc/self/fd/4"}
+		p := &program{file: f, copies: dir, path: programPath}
 		if err := p.verify(file, pinOf(t, file)); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestPinnedCopies(t *testing.T) {
 // The name is what it was, whatever is executed.
 func TestPluginSeesItsOwnName(t *testing.T) {
 	t.Parallel()
-	dir := installedScript(t, "wrapped", "#!/bin/sh\nexec "+install(t, "good")+"/good\n")
+	dir := installedScript(t, "wrapped", "#!/bin/sh\n[ \"${0##*/}\" = wrapped ] && exec "+install(t, "good")+"/good\n")
 	for name, pin := range map[string]string{"by descriptor": "", "by copy": pinOf(t, dir+"/wrapped")} {
 		t.Run(name, func(t *testing.T) {
 			h := startHost(t, dir, pins("wrapped", pin))
@@ -224,6 +224,9 @@ func TestPluginSeesItsOwnName(t *testing.T) {
 	pid := h.plugin("good").PID
 	cmdline, _ := os.ReadFile(procFile(pid, "cmdline"))
 	exe, _ := os.Readlink(procFile(pid, "exe"))
+	if comm, _ := os.ReadFile(procFile(pid, "comm")); string(comm) != "good\n" {
+		t.Errorf("its process is %q, want good", comm)
+	}
 	if got := strings.Trim(string(cmdline), "\x00"); got != h.dir+"/good" || exe != faultyProgram {
 		t.Errorf("it is called %s and is %s, want %s and %s", got, exe, h.dir+"/good", faultyProgram)
 	}

@@ -1,7 +1,11 @@
 package supervisor
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -10,6 +14,8 @@ import (
 
 // A spawner has what the starts of a host's plugins share.
 type spawner struct {
+	// dir is the host's own directory.
+	dir    string
 	groups *groups
 	log    *slog.Logger
 
@@ -18,10 +24,30 @@ type spawner struct {
 	told map[string]bool
 }
 
-// newSpawner takes key, a directory of this host alone, to tell its cgroups from
-// those of others.
-func newSpawner(key string, log *slog.Logger) *spawner {
-	return &spawner{groups: findGroups(key), log: log, told: map[string]bool{}}
+// newSpawner takes a directory of this host alone, which also tells its cgroups
+// from those of others.
+func newSpawner(dir string, log *slog.Logger) *spawner {
+	return &spawner{dir: dir, groups: findGroups(dir), log: log, told: map[string]bool{}}
+}
+
+// namesDir has a link for each plugin to the descriptor of its program.
+const namesDir = socketPrefix + "-names"
+
+// link returns a path with the plugin's name that is the program, in its process.
+// The kernel takes the process's name from it, and a script its own.
+func (s *spawner) link(name string) (string, error) {
+	dir := filepath.Join(s.dir, namesDir)
+	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o711); err != nil { // whatever the umask
+		return "", err
+	}
+	link := filepath.Join(dir, name)
+	if err := os.Symlink(programPath, link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return link, nil
 }
 
 // group makes the cgroup of one start. Without one a plugin runs all the same: the
@@ -50,7 +76,12 @@ func (s *spawner) tell(name string, err error) {
 }
 
 // close removes what is left when all processes have ended.
-func (s *spawner) close() { s.groups.remove() }
+func (s *spawner) close() {
+	s.groups.remove()
+	if err := os.RemoveAll(filepath.Join(s.dir, namesDir)); err != nil {
+		s.log.Error("something of former plugins is left", "error", err)
+	}
+}
 
 // onOwnThread runs f on a thread that ends with f, in a goroutine that the caller
 // waits for. What f changes of the thread, nobody else has; and since Pdeathsig is

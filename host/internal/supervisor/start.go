@@ -69,7 +69,11 @@ func (m *member) process(resolved string, file fileID, i *Instance) (*process, e
 	if err != nil {
 		return nil, refusal{err}
 	}
-	program, err := openProgram(resolved, s.socketRoot, s.self, file, i.terms.sha256)
+	link, err := s.spawn.link(m.name)
+	if err != nil {
+		return nil, err
+	}
+	program, err := openProgram(resolved, link, s.socketRoot, s.self, file, i.terms.sha256)
 	if err != nil {
 		return nil, err
 	}
