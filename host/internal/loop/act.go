@@ -23,20 +23,28 @@ const (
 	rankingLogged = 10
 )
 
-// act does what the most urgent actionable threshold asks for. Thresholds of a
+// act does what the most urgent actionable threshold asks for. If that is of an own
+// signal, the next one has its turn as well: one vendor's signal that is low for
+// good must not keep the steps of another from running. There still is one victim.
+func (l *Loop) act(ctx context.Context, p *pass) {
+	for l.actOnce(ctx, p) && ctx.Err() == nil {
+	}
+}
+
+// actOnce reports whether there may be something else to do. Thresholds of a
 // family that something is done for beside the loop have got their action, and
 // those of the disk when what a victim has left is still being removed.
-func (l *Loop) act(ctx context.Context, p *pass) {
+func (l *Loop) actOnce(ctx context.Context, p *pass) bool {
 	t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
 		f := familyOf(t)
 		return l.occupied[f] || f == eviction.DiskPressure && l.Settings.Pacing != PacingKubelet && l.stillLeaving(time.Now())
 	}))
 	if !ok {
-		return
+		return false
 	}
 	if l.busy() {
 		l.shorten(t)
-		return
+		return false
 	}
 	p.did.chosen = &t
 	reason, message := policy.NodeEvent(t)
@@ -44,11 +52,18 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 	if c := l.newCleaning(p, t); c != nil {
 		if !l.Settings.DryRun {
 			l.reclaim(ctx, p, c)
-			return
+			return l.goesOn(t)
 		}
 		l.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
 	}
 	l.take(ctx, p, t, p.observed, p.assessment.Actionable)
+	return l.goesOn(t)
+}
+
+// goesOn reports whether what t asks for is done beside the loop and leaves others
+// their turn.
+func (l *Loop) goesOn(t policy.Threshold) bool {
+	return t.Own != nil && l.occupied[familyOf(t)] && l.Settings.Pacing != PacingKubelet
 }
 
 // take ranks the pods for t and has the first one evicted. observed is what was

@@ -215,6 +215,64 @@ func TestAReclaimStepOfAnOwnSignalMaySufficeForIt(t *testing.T) {
 	})
 }
 
+// An own signal that is low for good, or whose plugin is down, costs no pod that a
+// step for the disk has saved.
+func TestReclaimForADiskDoesNotWaitForOwnSignals(t *testing.T) {
+	for name, down := range map[string]bool{"low for good": false, "down": true} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.frees["image-gc"] = 20 * gi
+				s := ownSettings(t)
+				thresholds, err := policy.ParseThresholds(policy.ThresholdConfig{Hard: map[string]string{"nodefs.available": "10Gi", string(spareSignal): "10%"}}, spareSignal)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Thresholds = thresholds
+				v := n.newVendor(3, nvmePressure, spareSignal)
+				n.providers = append(n.providers, v.instance)
+				n.pods = nil // nobody can go for the drive
+				n.run(s, rundir.State{})
+				n.settle()
+				v.set(spareSignal, 10)
+				if down {
+					n.awaited = map[eviction.Signal]error{spareSignal: errBroken}
+					v.goes()
+				}
+				d.set(5 * gi)
+				n.after(time.Minute)
+				if n.count("reclaim image-gc") != 1 || n.loop.Snapshot().Passes == 0 {
+					t.Errorf("image-gc ran %d times, want once and to be enough: %q", n.count("reclaim image-gc"), n.story())
+				}
+			})
+		})
+	}
+}
+
+// Nor does it keep the steps of another vendor from running.
+func TestAnOwnSignalThatIsLowForGoodLeavesOthersTheirTurn(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		first, second := n.newVendor(2, nvmePressure, spareSignal), n.newVendor(3, wearPressure, wearSignal)
+		second.instance.Name = "wear"
+		n.providers = append(n.providers, first.instance, second.instance)
+		second.frees = 5000
+		s := ownSettings(t)
+		for i := range s.Thresholds {
+			s.Thresholds[i].GracePeriod = 0
+		}
+		n.pods = nil
+		n.run(s, rundir.State{})
+		n.settle()
+		first.set(spareSignal, 10)
+		n.after(time.Minute)
+		second.crosses(wearSignal, 50)
+		n.after(s.MonitoringInterval)
+		if got := n.count("reclaim trim for " + string(wearSignal)); got != 1 {
+			t.Errorf("the step of the other ran %d times, want once: %q", got, n.story())
+		}
+	})
+}
+
 // A wake looks at the signals that raise the same condition, and at no others.
 func TestOwnSignalsWakeTheirOwnFamily(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {

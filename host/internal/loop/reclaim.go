@@ -147,18 +147,18 @@ func (l *Loop) inForce(t policy.Threshold) bool {
 }
 
 // reclaimed looks at the node after a group and reports whether every threshold
-// is satisfied, so that no pod has to go. p measures from here on what is there
+// that it concerns is satisfied, so that no pod has to go. p measures from here on what is there
 // now, unless it is still the pass that began.
 func (l *Loop) reclaimed(ctx context.Context, p *pass, c *cleaning) bool {
-	inForce := l.served(p.roster, l.filesystems.inForce)
+	concerned := policy.Concerned(c.threshold, l.served(p.roster, l.filesystems.inForce))
 	after := sight{p.at.pass, eviction.ViewAfterReclaim}
 	l.begin(ctx, after, false)
 	if p.at.pass != c.pass {
 		p.at = after
 	}
-	observed, _ := l.observe(ctx, p.roster, after, l.signals(look{full: true}, inForce), false)
+	observed, _ := l.observe(ctx, p.roster, after, l.signals(look{full: true}, concerned), false)
 	p.did.reclaim = c.did
-	p.did.sufficed = policy.Satisfied(inForce, observed)
+	p.did.sufficed = policy.Satisfied(concerned, observed)
 	if p.did.sufficed {
 		l.Log.Info("reclaim was enough, no pod has to go", "signal", c.threshold.Signal, "threshold", c.threshold.Value.String(),
 			"available", observed[c.threshold.Signal].Available, "before", c.before[c.threshold.Signal].Available)

@@ -9,8 +9,10 @@ import (
 )
 
 // Choose returns the threshold to act on, and false if there is none: memory
-// before all else, then hard before soft, then by signal name. The kubelet only
-// puts memory first and picks at random beyond that.
+// before all else, the kubelet's signals before plugins' own, then hard before
+// soft, then by signal name. The kubelet only puts memory first and picks at random
+// beyond that. An own signal may be low for good: none of the kubelet's is to wait
+// for it.
 func Choose(actionable []Threshold) (Threshold, bool) {
 	if len(actionable) == 0 {
 		return Threshold{}, false
@@ -18,6 +20,7 @@ func Choose(actionable []Threshold) (Threshold, bool) {
 	return slices.MinFunc(actionable, func(a, b Threshold) int {
 		return cmp.Or(
 			first(isMemory(a.Signal), isMemory(b.Signal)),
+			first(a.Own == nil, b.Own == nil),
 			first(a.Hard(), b.Hard()),
 			cmp.Compare(a.Signal, b.Signal),
 			cmp.Compare(a.GracePeriod, b.GracePeriod),
@@ -40,6 +43,19 @@ func first(a, b bool) int {
 	default:
 		return 1
 	}
+}
+
+// Concerned returns the thresholds that reclaim for t has to satisfy. For the
+// kubelet's signals these are all of the kubelet's, as there. Plugins' own signals
+// have nothing to do with them: one that is low for good, or whose plugin is down,
+// must cost no pod that reclaim has saved. Those of t's condition count for t.
+func Concerned(t Threshold, thresholds []Threshold) []Threshold {
+	return slices.DeleteFunc(slices.Clone(thresholds), func(u Threshold) bool {
+		if t.Own == nil {
+			return u.Own != nil
+		}
+		return u.Definition().Condition != t.Definition().Condition
+	})
 }
 
 // Satisfied reports whether no pod needs to go after node-level reclaim: every

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -17,12 +18,12 @@ func TestChooseOfNothing(t *testing.T) {
 	}
 }
 
-// Signals of plugins stand in line with all others.
+// Plugins' own signals come last, whatever they are called.
 func TestTheOrderOfChoice(t *testing.T) {
-	own := Define([]Threshold{gib(spare, 1, 0), gib(wear, 1, time.Minute)}, ownDefinitions())
+	own := Define([]Threshold{gib("gpu.example/memory", 1, 0), gib(wear, 1, time.Minute), gib(spare, 1, 0)}, ownDefinitions())
 	want := []Threshold{
 		gib(eviction.AllocatableMemoryAvailable, 1, 0), gib(eviction.MemoryAvailable, 1, 0), gib(eviction.MemoryAvailable, 2, time.Second),
-		own[0], gib(eviction.NodeFsAvailable, 1, 0), gib(eviction.PIDAvailable, 1, 0), own[1], gib(eviction.ImageFsAvailable, 1, time.Second),
+		gib(eviction.NodeFsAvailable, 1, 0), gib(eviction.PIDAvailable, 1, 0), gib(eviction.ImageFsAvailable, 1, time.Second), own[2], own[0], own[1],
 	}
 	left := slices.Clone(want)
 	slices.Reverse(left)
@@ -32,6 +33,21 @@ func TestTheOrderOfChoice(t *testing.T) {
 			t.Fatalf("choice %d is %s, want %s", i, got, th)
 		}
 		left = slices.DeleteFunc(left, func(u Threshold) bool { return u.Key() == got.Key() })
+	}
+}
+
+func TestWhomReclaimHasToSatisfy(t *testing.T) {
+	memory, disk := gib(eviction.MemoryAvailable, 1, 0), gib(eviction.NodeFsAvailable, 1, 0)
+	own := Define([]Threshold{gib(spare, 1, 0), gib(wear, 1, time.Minute), gib("gpu.example/memory", 1, 0)}, ownDefinitions())
+	all := append([]Threshold{memory, disk}, own...)
+	for signal, want := range map[eviction.Signal][]Threshold{
+		eviction.NodeFsAvailable: {memory, disk}, spare: own[:2], wear: own[:2], "gpu.example/memory": own[2:],
+	} {
+		for _, th := range all {
+			if th.Signal == signal && !maps.Equal(keys(Concerned(th, all)), keys(want)) {
+				t.Errorf("reclaim for %s concerns %v, want %v", signal, printed(Concerned(th, all)), printed(want))
+			}
+		}
 	}
 }
 
