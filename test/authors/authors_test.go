@@ -14,6 +14,7 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/evictd"
@@ -110,6 +111,7 @@ func serve(t *testing.T, dir string, runtime *fakecri.Server) {
 		"evictionHard":    map[string]string{"memory.available": "1", "nodefs.available": "1", "example.com/filehandles.free": "5"},
 		"requiredSignals": []string{"memory.available", "nodefs.available", "example.com/filehandles.free"},
 		"dryRun":          true,
+		"plugins":         settings(t)["plugins"],
 	})
 	d.AwaitReady()
 	want := map[string]string{
@@ -141,6 +143,22 @@ func serve(t *testing.T, dir string, runtime *fakecri.Server) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// settings are those that the document shows.
+func settings(t *testing.T) map[string]any {
+	t.Helper()
+	for _, b := range readDocument(t) {
+		if b.language == shown {
+			var s map[string]any
+			if err := yaml.UnmarshalStrict([]byte(b.text), &s); err != nil {
+				t.Fatalf("line %d: %v", b.line, err)
+			}
+			return s
+		}
+	}
+	t.Fatal("the document has no settings")
+	return nil
 }
 
 // inCharge returns what plugins are in charge of, by "plugin signal".
