@@ -225,6 +225,8 @@ func (f *faulty) Observe(ctx context.Context, _ eviction.ObserveRequest) (evicti
 		twice := o
 		o.Capacity = -1
 		return eviction.ObserveReply{Observations: []eviction.Observation{o, {Signal: eviction.PIDAvailable}, twice}}, nil
+	case "attacks":
+		o.Components = attack()
 	case "returns-100-megabytes":
 		o.Components = append(o.Components, eviction.Component{Name: strings.Repeat("x", 100<<20)})
 	case "prints":

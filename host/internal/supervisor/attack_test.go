@@ -1,0 +1,64 @@
+package supervisor
+
+import (
+	"strings"
+	"testing"
+)
+
+// attacked returns which attacks of a plugin were done, and of all what became.
+func (h *testHost) attacked(t *testing.T, name string) (done map[string]bool, all []string) {
+	t.Helper()
+	p, i := h.pinned(name)
+	defer p.Release()
+	o, err := observe(t.Context(), i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done = map[string]bool{}
+	for _, c := range o.Components {
+		what, result, _ := strings.Cut(c.Name, ": ")
+		done[what] = result == "done"
+		all = append(all, c.Name)
+	}
+	return done, all
+}
+
+// A plugin with a user can do nothing of this.
+func TestPluginWithAUserCannotAttack(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	h := startHost(t, install(t, "attacks", "good"), func(o *Options) {
+		through(t, o.SocketRoot)
+		o.Settings = map[string]Settings{"attacks": {Confinement: Confinement{User: "nobody"}}}
+	})
+	done, all := h.attacked(t, "attacks")
+	if len(done) < 12 {
+		t.Fatalf("%d attacks, want all: %q", len(done), all)
+	}
+	for what, yes := range done {
+		if yes {
+			t.Errorf("it could %s", what)
+		}
+	}
+	t.Log(strings.Join(all, "\n"))
+}
+
+// A plugin of root has no capabilities, but root's files are its own: what it still
+// can do is written down here, so that nobody believes otherwise.
+func TestPluginOfRootOwnsRootsFiles(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	h := startHost(t, install(t, "attacks", "good"))
+	done, all := h.attacked(t, "attacks")
+	for what, can := range map[string]bool{
+		"trace the host": false, "write to the host's memory": false, "see the host's descriptors": false,
+		"become another user": false, "mount": false, "open a raw socket": false, "raise its limit of open files": false,
+		"signal the host": true, "list the run directory": true, "connect to other plugins": true,
+		"put a plugin in place": true, "change a file of root": true,
+	} {
+		if done[what] != can {
+			t.Errorf("%s: %t, want %t", what, done[what], can)
+		}
+	}
+	t.Log(strings.Join(all, "\n"))
+}
