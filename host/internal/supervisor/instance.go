@@ -36,8 +36,10 @@ type Instance struct {
 	condemned *sentence
 	misses    misses
 	blamed    string
-	// revision is that of the settings that it was configured with.
+	// revision is that of the settings that it was configured with, told is what it
+	// was configured with last.
 	revision uint64
+	told     *eviction.ConfigureRequest
 }
 
 // newInstance makes another instance of m. The mutex is held.

@@ -214,6 +214,9 @@ func (m *member) left() bool {
 // wanted again by now.
 func (m *member) gone() {
 	s := m.supervisor
+	// Nobody is to wait for one that left before it could begin.
+	m.triedFirst(nil)
+	m.settled(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.running = false

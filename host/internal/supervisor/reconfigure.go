@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,8 @@ import (
 // Reconfigure puts new facts and settings into force, whole or not at all: when
 // a plugin refuses, those that had accepted get the former ones back, and the
 // error says who refused and why. Plugins that do not run get the new settings
-// when they start; those that were refused or failed are tried again.
+// when they start; those that were refused or failed are tried again. One whose
+// settings need another process serves with the former ones until that takes over.
 func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings) error {
 	select {
 	case s.reconfiguring <- struct{}{}:
@@ -32,11 +32,12 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 			return nil
 		}
 		seen = append(seen, next)
-		if node == formerNode && bytes.Equal(settings[next.Name].Config, former[next.Name].Config) {
+		req := eviction.ConfigureRequest{Node: node, Config: settings[next.Name].Config}
+		if next.knows(req) {
 			continue
 		}
 		told = append(told, next)
-		err := next.configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[next.Name].Config})
+		err := next.configure(ctx, req)
 		if err == nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +112,7 @@ func (m *member) configure(ctx context.Context, i *Instance) error {
 	return nil
 }
 
+// configure tells the plugin its configuration and remembers what it accepted.
 func (i *Instance) configure(ctx context.Context, req eviction.ConfigureRequest) error {
 	if i.remote.Configurer == nil {
 		if len(req.Config) > 0 {
@@ -118,9 +120,23 @@ func (i *Instance) configure(ctx context.Context, req eviction.ConfigureRequest)
 		}
 		return nil
 	}
-	return i.ask(ctx, "configure", i.supervisor.timeouts.Configure, func(ctx context.Context) error {
+	err := i.ask(ctx, "configure", i.supervisor.timeouts.Configure, func(ctx context.Context) error {
 		return i.remote.Configurer.Configure(ctx, req)
 	})
+	if err != nil {
+		return err
+	}
+	i.supervisor.mu.Lock()
+	defer i.supervisor.mu.Unlock()
+	i.told = &req
+	return nil
+}
+
+// knows reports whether that is what the plugin was configured with last.
+func (i *Instance) knows(req eviction.ConfigureRequest) bool {
+	i.supervisor.mu.Lock()
+	defer i.supervisor.mu.Unlock()
+	return i.told != nil && i.told.Node == req.Node && bytes.Equal(i.told.Config, req.Config)
 }
 
 // ask makes one of the calls that decide on whether the plugin serves at all.

@@ -105,7 +105,7 @@ func (s *Supervisor) status(m *member) Status {
 	if m.lastError != nil {
 		st.LastError = m.lastError.Error()
 	}
-	if m.replacement != nil {
+	if m.replacement != nil && m.instance != nil {
 		r := *m.replacement
 		st.Replacement = &r
 	}

@@ -99,11 +99,19 @@ func (w *dirWatch) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-events:
-			if w.concerns(e.Name) {
+		case e, ok := <-events:
+			switch {
+			case !ok: // The kernel gives no more.
+				events = nil
+				slow.Reset(blindRescan)
+			case w.concerns(e.Name):
 				soon()
 			}
-		case err := <-errs:
+		case err, ok := <-errs:
+			if !ok {
+				errs = nil
+				continue
+			}
 			w.supervisor.log.Warn("events of the plugin directory were lost, it is looked at now", "pluginDir", w.dir, "error", err)
 			soon()
 		case <-quiet.C:
