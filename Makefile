@@ -28,7 +28,7 @@ DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evict
 # Root tests depend on the machine, not only on the source: never from the cache.
 ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
 
-.PHONY: help build test check generate demo e2e parity bench fuzz soak clean tools lint generated
+.PHONY: help build node-rank test check generate demo e2e parity bench fuzz soak clean tools lint generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,9 +38,12 @@ build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: in
 	$(BUILD) -o $(OUT)/plugins/ ./plugins/memory/cmd/memory ./plugins/disk/cmd/disk ./plugins/pid/cmd/pid
 	$(BUILD) -o $(OUT)/ ./sdk/examples/...
 
+node-rank: ## the example plugin in Node.js into bin/
+	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank
+
 test: ## all tests, with root, real processes and the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
-	@test/stack/install.sh --uml
+	@test/stack/install.sh --uml --node
 	@$(MAKE) build
 	@trap 'echo "tests took $$SECONDS s"' EXIT; CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m ./... | $(GO) run ./test/tally
 

@@ -1,6 +1,8 @@
 #!/bin/sh
 # Installs what the tests and the demo with real containers need, if it is missing.
-# usage: install.sh [--uml]   (--uml: also User-Mode Linux, for the tests on a cgroup v2 kernel)
+# usage: install.sh [--uml] [--node]
+#   --uml: also User-Mode Linux, for the tests on a cgroup v2 kernel
+#   --node: also Node.js and npm, for the example plugin in JavaScript
 set -eu
 
 missing=
@@ -15,7 +17,15 @@ need gcc gcc
 need xfsprogs mkfs.xfs
 need e2fsprogs mkfs.ext4
 ls /usr/lib/*/libc.a >/dev/null 2>&1 || missing="$missing libc6-dev" # for -static
-[ "${1:-}" != --uml ] || need user-mode-linux linux.uml
+for option; do
+	case $option in
+	--uml) need user-mode-linux linux.uml ;;
+	--node)
+		need nodejs node
+		need npm npm
+		;;
+	esac
+done
 
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" != 0 ]; then
