@@ -115,7 +115,7 @@ func observed(ctx context.Context, s *subject) error {
 	}
 	switch {
 	case n == len(signals):
-		return asError(why)
+		return fmt.Errorf("%w (if it needs a config to find them here, give it: --config FILE)", asError(why))
 	case n > 0:
 		return noted(lines(why))
 	}

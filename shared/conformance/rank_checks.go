@@ -322,7 +322,7 @@ func rankedInParallel(ctx context.Context, s *subject) error {
 }
 
 func rankedAfterCancelled(ctx context.Context, s *subject) error {
-	candidates := s.candidates(500)
+	candidates := s.candidates(100)
 	_ = all(30, func(int) error {
 		return shortly(ctx, func(ctx context.Context) error {
 			_, err := s.rankOne(ctx, candidates)
