@@ -100,10 +100,10 @@ func signalRows(plugins []supervisor.Status, unobserved []eviction.Signal) [][]s
 		for _, s := range p.Signals {
 			for _, r := range s.Roles {
 				at := find(s.Signal, r.Capability)
-				switch {
-				case r.Role == supervisor.RoleInCharge:
+				switch r.Role {
+				case supervisor.RoleInCharge:
 					at.inCharge, at.why = p.Name, r.Why
-				case r.Role == supervisor.RoleShadowed:
+				case supervisor.RoleShadowed:
 					at.others = append(at.others, p.Name+" (shadowed)")
 				default:
 					at.others = append(at.others, p.Name+" ("+string(p.State)+")")

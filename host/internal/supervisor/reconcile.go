@@ -12,61 +12,74 @@ import (
 // should run, has those replaced whose files are other ones, and ends those that
 // should not run. Only Run calls it.
 func (s *Supervisor) reconcile(ctx context.Context) error {
-	if err := checkDir(s.dir, s.self); err != nil {
-		return err
-	}
-	names, err := discover(s.dir)
+	files, err := s.look()
 	if err != nil {
 		return err
 	}
-	type found struct {
-		file fileID
-		// dangling is a link to nothing: the plugin itself was removed.
-		dangling bool
-	}
-	files := make(map[string]found, len(names))
-	for _, name := range names {
-		file, err := identify(pathOf(s.dir, name))
-		files[name] = found{file, errors.Is(err, fs.ErrNotExist)}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, name := range names {
-		if m := s.members[name]; m == nil || m.state == Removed && !m.running && !files[name].dangling {
+	for name, f := range files {
+		// One that is put back counts fresh.
+		if m := s.members[name]; m == nil || m.state == Removed && !m.running && !f.dangling {
 			s.members[name] = newMember(s, name)
-			s.members[name].file = files[name].file
+			s.members[name].file = f.id
 		}
 	}
 	var begin []*member
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
 		m := s.members[name]
 		f, there := files[name]
-		there = there && !(f.dangling && m.instance != nil)
-		wanted := there && !s.settings[name].Disabled
-		if there && f.file != m.file && !m.leaving {
-			m.changed(f.file)
+		if there && f.id != m.file && !m.leaving {
+			m.changed(f.id)
 		}
+		// A link to nothing is refused, and says so, when nothing runs.
+		removed := !there || f.dangling && m.instance != nil
+		wanted := !removed && !s.settings[name].Disabled
 		switch {
 		case wanted && !m.running:
-			m.running, m.leaving, m.file = true, false, f.file
+			m.running, m.leaving, m.file = true, false, f.id
 			begin = append(begin, m)
-		case m.running && m.leaving:
-			// Its end brings us here again.
-		case m.running && !there:
+		case wanted, m.running && m.leaving:
+			// It runs, or its end brings us here again.
+		case m.running && removed:
 			m.leave(Removed)
-		case m.running && !wanted:
+		case m.running:
 			m.leave(Disabled)
-		case !there && !f.dangling:
+		case !there:
 			delete(s.members, name)
 			s.metrics.PluginGone(name)
 			s.unassigned()
 			s.kickRefused()
-		case !wanted:
+		default:
 			m.enter(Disabled, nil)
 		}
 	}
 	s.begin(ctx, begin)
 	return nil
+}
+
+// A found is a file of the plugin directory.
+type found struct {
+	id fileID
+	// dangling is a link to nothing: the plugin itself was removed.
+	dangling bool
+}
+
+// look returns what is in the plugin directory, by name.
+func (s *Supervisor) look() (map[string]found, error) {
+	if err := checkDir(s.dir, s.self); err != nil {
+		return nil, err
+	}
+	names, err := discover(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]found, len(names))
+	for _, name := range names {
+		id, err := identify(pathOf(s.dir, name))
+		files[name] = found{id, errors.Is(err, fs.ErrNotExist)}
+	}
+	return files, nil
 }
 
 // begin starts members. At the first call each is given a part in Started.

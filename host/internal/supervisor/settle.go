@@ -28,7 +28,7 @@ var errUnsettled = errors.New("still being written")
 func settled(ctx context.Context, path string) (fileID, error) {
 	id, err := identify(path)
 	if err != nil {
-		return fileID{}, nil //nolint:nilerr // executable says it better
+		return fileID{}, nil // executable says it better
 	}
 	// By the time of the change, and not by a second look, so that files that have
 	// been there for long start at once. A clock that was set back waits for nothing.
@@ -44,12 +44,12 @@ func settled(ctx context.Context, path string) (fileID, error) {
 	// Not blocking: it may have become a pipe.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return id, nil //nolint:nilerr // executable says it better
+		return id, nil // executable says it better
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return id, nil //nolint:nilerr // executable says it better
+		return id, nil // executable says it better
 	}
 	if now := fileIDOf(info); now != id {
 		return fileID{}, fmt.Errorf("%w: it changes", errUnsettled)

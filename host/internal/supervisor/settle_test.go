@@ -1,0 +1,108 @@
+package supervisor
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestHalfAFileIsNotStarted(t *testing.T) {
+	t.Parallel()
+	dir := installed(t, "good")
+	h := startHost(t, dir)
+	before := h.plugin("good").PID
+	content := faultyBytes(t, "")
+	// In place of the one that runs, and a new one.
+	if err := os.Remove(filepath.Join(dir, "good")); err != nil {
+		t.Fatal(err)
+	}
+	var files []*os.File
+	for _, name := range []string{"good", "fresh"} {
+		f, err := os.OpenFile(filepath.Join(dir, name+".tmp"), os.O_CREATE|os.O_WRONLY, 0o700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	// The removal may have been seen or not.
+	waiting := func(says string) func() bool {
+		return func() bool {
+			fresh, good := h.plugin("fresh"), h.plugin("good")
+			goodWaits := good.State == Waiting && strings.Contains(good.Reason, says)
+			if r := good.Replacement; r != nil {
+				goodWaits = r.State == Waiting && strings.Contains(r.Reason, says) && good.PID == before
+			}
+			return fresh.State == Waiting && strings.Contains(fresh.Reason, says) && goodWaits
+		}
+	}
+	eventually(t, "empty files are waited for", waiting("still being written: it is empty"))
+	for _, f := range files {
+		if _, err := f.Write(content[:len(content)/2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "files that are open for writing are waited for", waiting("still being written: somebody has it open for writing"))
+	half := files[0]
+	if err := half.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "half a program is waited for", func() bool {
+		s := h.plugin("good")
+		r := s.Reason
+		if s.Replacement != nil {
+			r = s.Replacement.Reason
+		}
+		return strings.Contains(r, "its headers speak of")
+	})
+	for _, f := range files {
+		rest, err := os.OpenFile(f.Name()[:len(f.Name())-len(".tmp")], os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rest.WriteAt(content, 0); err != nil {
+			t.Fatal(err)
+		}
+		_ = rest.Close()
+	}
+	eventually(t, "only fresh is waited for", func() bool {
+		good := h.plugin("good")
+		return h.plugin("fresh").State == Waiting && good.State == Running && good.PID != before
+	})
+	if err := files[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "fresh runs", func() bool { return h.plugin("fresh").State == Running })
+	if s := h.plugin("fresh"); s.LastError != "" || s.Restarts != 0 {
+		t.Errorf("%+v, want nothing wrong with it", s)
+	}
+}
+
+func TestWhatAFileNeeds(t *testing.T) {
+	whole := faultyBytes(t, "good")
+	size := uint64(len(whole))
+	need := elfSize(bytes.NewReader(whole), int64(size))
+	if need == 0 || need > size {
+		t.Fatalf("a program of %d bytes needs %d", size, need)
+	}
+	for _, n := range []uint64{1, 3, 4, 6, 20, 64, 500, size / 2, need - 1} {
+		if got := elfSize(bytes.NewReader(whole[:n]), int64(n)); got <= n {
+			t.Errorf("the first %d bytes need %d, want more", n, got)
+		}
+	}
+	if got := elfSize(strings.NewReader("#!/bin/sh\n"), 10); got != 0 {
+		t.Errorf("a script needs %d bytes, want nothing known", got)
+	}
+}
+
+func FuzzWhatAFileNeeds(f *testing.F) {
+	f.Add([]byte("\x7fELF\x02\x01"))
+	f.Add(append([]byte("\x7fELF\x01\x02"), bytes.Repeat([]byte{0xff}, 200)...))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		elfSize(bytes.NewReader(content), int64(len(content)))
+	})
+}
