@@ -13,8 +13,8 @@ import (
 type definitions map[eviction.Signal]eviction.Definition
 
 // define puts in force what the plugins of roster say that configured own signals
-// are. What a plugin has said stays while that plugin is down; without one the
-// thresholds of its signal are in nobody's force.
+// are. What a plugin has said stays while that plugin is down. Thresholds of a
+// signal that no plugin brings are out of force.
 func (l *Loop) define(roster Roster) {
 	former := *l.definitions.Load()
 	var now definitions
