@@ -107,8 +107,7 @@ func (p Plugin) problems(name string) []error {
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	if _, err := capability.Parse(p.Capabilities); err != nil {
 		for _, e := range split(err) {
-			var u capability.Unknown
-			if errors.As(e, &u) {
+			if u, ok := errors.AsType[capability.Unknown](e); ok {
 				u.Name = shown(u.Name)
 				e = u
 			}

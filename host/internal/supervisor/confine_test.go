@@ -86,7 +86,7 @@ func TestPluginInheritsNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(string(limits), "\n") {
+	for line := range strings.SplitSeq(string(limits), "\n") {
 		f := strings.Fields(line)
 		switch {
 		case strings.HasPrefix(line, "Max core file size") && f[5] != "0":

@@ -45,7 +45,7 @@ func parseShebang(start []byte) (shebang, error) {
 	text := strings.Trim(string(line), " \t")
 	interpreter, argument, _ := strings.Cut(strings.ReplaceAll(text, "\t", " "), " ")
 	if !filepath.IsAbs(interpreter) || strings.ContainsRune(text, 0) {
-		return nil, fmt.Errorf("first line %q, want the absolute path of an interpreter after #!", start[:len(line)+2])
+		return nil, fmt.Errorf("first line %q, want #! and the absolute path of an interpreter", start[:len(line)+2])
 	}
 	s := shebang{interpreter}
 	if argument = strings.Trim(argument, " "); argument != "" {

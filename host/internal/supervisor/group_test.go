@@ -221,7 +221,8 @@ func TestTrees(t *testing.T) {
 	}{
 		"hybrid": {
 			hybrid, "4:memory:/box/in\n3:cpu,cpuacct:/\n2:pids:/a b\n0::/\n",
-			[]string{"/sys/fs/cgroup/memory/in", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/pids/a b"}, "",
+			[]string{"/sys/fs/cgroup/memory/in", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/pids/a b"},
+			"",
 		},
 		"unified":                    {unified, "0::/system.slice/evictd.service\n", []string{"/sys/fs/cgroup/system.slice/evictd.service"}, ""},
 		"a delegated unit":           {unified, "0::/system.slice/evictd.service/host\n", []string{"/sys/fs/cgroup/system.slice/evictd.service/host"}, ""},

@@ -38,7 +38,6 @@ func (p *pacer) Write(b []byte) (int, error) {
 }
 
 func (p *pacer) wait() {
-	//nolint:forbidigo // it paces what comes from outside, nothing is decided by it
 	now := time.Now()
 	if now.Sub(p.second) >= time.Second {
 		p.second, p.left = now, pacerBytes
