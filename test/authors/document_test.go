@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -136,6 +137,28 @@ func TestBlocksOfTheDocument(t *testing.T) {
 	for _, want := range []string{"sh ", "sh demo", "sh node", "go main.go", "go main_test.go"} {
 		if count[want] == 0 {
 			t.Errorf("no block %q in %v", want, count)
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+func TestLinksOfTheDocument(t *testing.T) {
+	docs := filepath.Join(repository(t), "docs")
+	raw, err := os.ReadFile(filepath.Join(docs, "plugin-authors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := link.FindAllStringSubmatch(string(raw), -1)
+	if len(links) < 5 {
+		t.Errorf("%d links were found, want more", len(links))
+	}
+	for _, l := range links {
+		if strings.HasPrefix(l[1], "#") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(docs, l[1])); err != nil {
+			t.Error(err)
 		}
 	}
 }
