@@ -55,7 +55,7 @@ func (h *handshake) Start(ctx context.Context) error {
 }
 
 func (h *handshake) noLine() error {
-	if !h.proc.waitFor(drainTime * 2) {
+	if !h.proc.waitFor(farewell) {
 		return errors.New("closed its stdout before the handshake, want one line on it: serve the plugin with the evictd SDK")
 	}
 	return fmt.Errorf("exited before the handshake (%s)", h.proc.ending())

@@ -20,6 +20,9 @@ const (
 	// drainTime is how long output is read after a process has ended: somebody
 	// who left its process group may hold the other end open.
 	drainTime = 200 * time.Millisecond
+	// farewell is how long a process that has closed its side may take to end, for
+	// its exit status to be told: more than it needs on a busy node.
+	farewell = 2 * time.Second
 	// killTime is how long SIGKILL may take before the process is given up: one
 	// in uninterruptible sleep must not hold up the host's end.
 	killTime = 5 * time.Second

@@ -149,7 +149,7 @@ func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f 
 		return nil
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return fmt.Errorf("%s: no answer within %s", what, limit)
-	case errors.Is(err, eviction.ErrUnavailable) && i.conn != nil && i.conn.proc.waitFor(drainTime):
+	case errors.Is(err, eviction.ErrUnavailable) && i.conn != nil && i.conn.proc.waitFor(farewell):
 		return fmt.Errorf("%s: the plugin crashed (%s)", what, i.conn.proc.ending())
 	}
 	return fmt.Errorf("%s: %w", what, err)
