@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -164,11 +165,38 @@ func (d cgroupDir) kill() {
 	if d.write("cgroup.kill", "1") == nil {
 		return
 	}
-	content, _ := os.ReadFile(filepath.Join(string(d), "cgroup.procs"))
-	for line := range bytes.Lines(content) {
-		pid, err := strconv.Atoi(string(bytes.TrimSpace(line)))
-		if err == nil && pid > 1 && pid != os.Getpid() {
-			_ = unix.Kill(pid, unix.SIGKILL)
+	for _, pid := range d.processes() {
+		if pid > 1 && pid != os.Getpid() {
+			d.killOne(pid)
 		}
+	}
+}
+
+// processes returns who is in the cgroup.
+func (d cgroupDir) processes() []int {
+	content, _ := os.ReadFile(filepath.Join(string(d), "cgroup.procs")) // Gone with the last of them.
+	var pids []int
+	for line := range bytes.Lines(content) {
+		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killOne kills a process if it is in the cgroup: its number may be another one's by
+// now.
+func (d cgroupDir) killOne(pid int) {
+	handle, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // Linux before 5.3, or a seccomp profile
+		_ = unix.Kill(pid, unix.SIGKILL)
+		return
+	}
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(handle) }()
+	if slices.Contains(d.processes(), pid) {
+		_ = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,26 @@ func TestPluginSeesItsOwnName(t *testing.T) {
 	}
 	if got := strings.Trim(string(cmdline), "\x00"); got != h.dir+"/good" || exe != faultyProgram {
 		t.Errorf("it is called %s and is %s, want %s and %s", got, exe, h.dir+"/good", faultyProgram)
+	}
+}
+
+// The interpreter opens the script as the plugin's user, which may not reach where it
+// is.
+func TestScriptWithAUser(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	dir := installedScript(t, "script", "#!/bin/sh\necho \"I am $(/usr/bin/id -u)\" >&2\n")
+	if err := os.Chmod(dir+"/script", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, pin := range map[string]string{"by descriptor": "", "by copy": pinOf(t, dir+"/script")} {
+		t.Run(name, func(t *testing.T) {
+			h := startHost(t, dir, func(o *Options) {
+				through(t, o.SocketRoot)
+				o.Settings = map[string]Settings{"script": {Confinement: Confinement{User: "nobody", SHA256: pin}}}
+			})
+			eventually(t, "it says who it is", func() bool { return slices.Contains(h.plugin("script").Log, "I am 65534") })
+		})
 	}
 }
 
