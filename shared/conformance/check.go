@@ -75,22 +75,24 @@ func (c *check) missing(s *subject) string {
 	return ""
 }
 
-// within makes one call with a deadline of its own and tells an answer that came
-// late from one that is wrong.
-func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+// within makes one call with a deadline of its own.
+func (o *Options) within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	limit = o.patient(limit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := call(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return late(limit)
+		return slow{fmt.Errorf("no answer within %s", limit)}
 	}
 	return err
 }
 
-// late is a call without an answer in its time.
-type late time.Duration
+// patient is d on a machine that is known to be busy.
+func (o *Options) patient(d time.Duration) time.Duration { return d * max(1, o.patience) }
 
-func (l late) Error() string { return fmt.Sprintf("no answer within %s", time.Duration(l)) }
+// slow is what a busy machine may be the reason of. The check is made once more: a
+// plugin that is slow is so each time.
+type slow struct{ error }
 
 // answered passes over a refusal, which is an answer.
 func answered(err error) error {

@@ -69,7 +69,7 @@ func configuredAgain(ctx context.Context, s *subject) error {
 
 // configureWith sends a config that is to be refused.
 func (s *subject) configureWith(ctx context.Context, config []byte) error {
-	return within(ctx, configureTime, func(ctx context.Context) error {
+	return s.options.within(ctx, configureTime, func(ctx context.Context) error {
 		return s.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: s.node, Config: config})
 	})
 }
@@ -162,7 +162,7 @@ func configuredByNewer(ctx context.Context, s *subject) error {
 	facts := message{}.text(1, s.node.NodeName).text(2, s.node.RootDir).text(3, s.node.CgroupRoot).text(4, s.node.CgroupDriver).
 		text(5, s.node.KubeletRootDir).text(6, s.node.PodLogsDir).text(7, s.node.RuntimeEndpoint).text(8, s.node.ImageEndpoint).
 		text(9, s.node.SummarySocket).newer()
-	return within(ctx, configureTime, func(ctx context.Context) error {
+	return s.options.within(ctx, configureTime, func(ctx context.Context) error {
 		_, err := s.call(ctx, "Configure", message{}.bytes(1, facts).bytes(2, s.options.Config).newer())
 		return err
 	})

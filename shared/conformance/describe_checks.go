@@ -37,7 +37,7 @@ func describeChecks() []check {
 
 func described(ctx context.Context, s *subject) error {
 	var reply []byte
-	err := within(ctx, describeTime, func(ctx context.Context) (err error) {
+	err := s.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
 		reply, err = s.call(ctx, "Describe", message{}.text(1, hostVersion))
 		return err
 	})
@@ -96,7 +96,7 @@ func sameDescription(a, b *eviction.Plugin) error {
 
 func describedToOlder(ctx context.Context, s *subject) error {
 	was := s.plugin
-	return within(ctx, describeTime, func(ctx context.Context) error {
+	return s.options.within(ctx, describeTime, func(ctx context.Context) error {
 		is, err := s.client.Describe(ctx, eviction.Host{})
 		if err != nil {
 			if err := refused(err); err != nil {

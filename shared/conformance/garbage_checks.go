@@ -86,8 +86,8 @@ func (s *subject) garbage(ctx context.Context, rpc string) error {
 		"a text that is not UTF-8":      notUTF8,
 		"half of a message, then zeros": append(message{}.text(1, "x"), make([]byte, 64)...),
 	} {
-		err := within(ctx, describeTime, func(ctx context.Context) error { return s.poke(ctx, rpc, in) })
-		_, hangs := errors.AsType[late](err)
+		err := s.options.within(ctx, describeTime, func(ctx context.Context) error { return s.poke(ctx, rpc, in) })
+		_, hangs := errors.AsType[slow](err)
 		switch {
 		case err == nil && rpc == "Watch":
 			return fmt.Errorf("%s (%x): the stream was opened", what, clipped(in))
@@ -121,7 +121,7 @@ func emptyMessages(ctx context.Context, s *subject) error {
 		if !s.offered(rpc) || s.destructive(rpc) {
 			continue
 		}
-		err := within(ctx, measureTime, func(ctx context.Context) error { return s.poke(ctx, rpc, nil) })
+		err := s.options.within(ctx, measureTime, func(ctx context.Context) error { return s.poke(ctx, rpc, nil) })
 		if err := answered(err); err != nil {
 			return fmt.Errorf("%s: %w", rpc, err)
 		}

@@ -88,7 +88,7 @@ func (t *transcript) rows() []eviction.Measurement { return slices.Concat(t.mess
 // measure calls Measure and keeps the answers as they came.
 func (s *subject) measure(ctx context.Context, limit time.Duration, request message) *transcript {
 	t := &transcript{}
-	t.err = within(ctx, limit, func(ctx context.Context) error {
+	t.err = s.options.within(ctx, limit, func(ctx context.Context) error {
 		var wrong error
 		err := s.measureStream(ctx, request, func(raw []byte) {
 			rows, ranked, err := parseMeasurements(raw)
@@ -125,7 +125,7 @@ const (
 func measured500(ctx context.Context, s *subject) error {
 	t := s.measure(ctx, measureTime, s.measureMessage(detailPod, s.pods(500)))
 	s.measured = t
-	_, unfinished := errors.AsType[late](t.err)
+	_, unfinished := errors.AsType[slow](t.err)
 	if t.err == nil || unfinished && len(t.rows()) > 0 {
 		return nil
 	}
@@ -303,7 +303,7 @@ func measuredAndRanked(ctx context.Context, s *subject) error {
 		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}
 	}
 	var ranking eviction.Ranking
-	err := within(ctx, measureTime, func(ctx context.Context) (err error) {
+	err := s.options.within(ctx, measureTime, func(ctx context.Context) (err error) {
 		ranking, err = both.MeasureAndRank(ctx, eviction.MeasureRequest{
 			Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
 		}, request, func(m eviction.Measurement) {

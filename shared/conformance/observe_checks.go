@@ -80,7 +80,7 @@ func observeChecks() []check {
 
 func (s *subject) observe(ctx context.Context, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
 	var reply eviction.ObserveReply
-	err := within(ctx, observeTime, func(ctx context.Context) (err error) {
+	err := s.options.within(ctx, observeTime, func(ctx context.Context) (err error) {
 		reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: 1, View: view, Signals: signals})
 		return err
 	})
@@ -247,7 +247,7 @@ func observedInEachView(ctx context.Context, s *subject) error {
 	for _, signal := range signals {
 		request = request.text(3, string(signal))
 	}
-	err = within(ctx, observeTime, func(ctx context.Context) error {
+	err = s.options.within(ctx, observeTime, func(ctx context.Context) error {
 		_, err := s.call(ctx, "Observe", request)
 		return err
 	})
@@ -300,7 +300,7 @@ func observedInParallel(ctx context.Context, s *subject) error {
 	return all(50, func(int) error {
 		var reply eviction.ObserveReply
 		// They wait for each other, so none has to be done in its own time.
-		err := within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
+		err := s.options.within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
 			reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: signals})
 			return err
 		})

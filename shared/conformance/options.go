@@ -36,6 +36,8 @@ type Options struct {
 
 	// only are the names of the lanes to run after the first one; nil is all.
 	only []string
+	// patience multiplies all deadlines, 0 is 1.
+	patience time.Duration
 }
 
 func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name) }

@@ -90,8 +90,8 @@ func byHand(_ context.Context, s *subject) error {
 		return err
 	}
 	defer p.kill()
-	if !p.ended(2 * time.Second) {
-		return errors.New("it runs on" + p.quote())
+	if !p.ended(s.options.patient(graceTime)) {
+		return slow{errors.New("it runs on" + p.quote())}
 	}
 	line := <-p.first
 	switch {
@@ -204,8 +204,8 @@ func terminated(ctx context.Context, s *subject) error {
 	}
 	defer stop()
 	other.proc.signal(unix.SIGTERM)
-	if !other.proc.ended(graceTime) {
-		return errors.New("it runs on, the host would kill it" + other.proc.quote())
+	if !other.proc.ended(s.options.patient(graceTime)) {
+		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
 	}
 	if !other.proc.cmd.ProcessState.Success() {
 		return errors.New(other.proc.ending() + other.proc.quote())
@@ -223,8 +223,8 @@ func shutdown(ctx context.Context, s *subject) error {
 	if code := status.Code(err); code == codes.Unimplemented {
 		return errors.New("UNIMPLEMENTED")
 	}
-	if !other.proc.ended(graceTime) {
-		return errors.New("it runs on, the host would kill it" + other.proc.quote())
+	if !other.proc.ended(s.options.patient(graceTime)) {
+		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
 	}
 	return nil
 }
@@ -236,8 +236,8 @@ func orphaned(ctx context.Context, s *subject) error {
 	}
 	defer stop()
 	_ = other.proc.parent.Close()
-	if !other.proc.ended(orphanTime) {
-		return errors.New("it runs on without a host" + other.proc.quote())
+	if !other.proc.ended(s.options.patient(orphanTime)) {
+		return slow{errors.New("it runs on without a host" + other.proc.quote())}
 	}
 	return nil
 }

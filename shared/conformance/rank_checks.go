@@ -75,7 +75,7 @@ func rankChecks() []check {
 // rank returns the order of uids as it came.
 func (s *subject) rank(ctx context.Context, req eviction.RankRequest) ([]string, error) {
 	var order []string
-	err := within(ctx, rankTime, func(ctx context.Context) error {
+	err := s.options.within(ctx, rankTime, func(ctx context.Context) error {
 		list, err := s.plugin.Ranker.Rank(ctx, req)
 		for _, r := range list {
 			order = append(order, r.UID)
@@ -297,7 +297,7 @@ func rankedByNewer(ctx context.Context, s *subject) error {
 	for i := range candidates {
 		m = m.bytes(9, candidateMessage(&candidates[i], int64(90+i)))
 	}
-	return within(ctx, rankTime, func(ctx context.Context) error {
+	return s.options.within(ctx, rankTime, func(ctx context.Context) error {
 		_, err := s.call(ctx, "Rank", m.newer())
 		return err
 	})

@@ -35,10 +35,8 @@ func TestFaultyServersFailForTheRightReason(t *testing.T) {
 	for name, f := range rawFaults() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Reclaim: true}
-			if !whole() {
-				o.only = []string{laneOf(f.fails[0])}
-			}
+			o := faultOptions(f.text, f.fails)
+			o.Reclaim = true
 			r, err := prepared(t.Context(), o, func(ctx context.Context, r *run) { r.value(ctx, proxy(t, r.dir, f)) })
 			if err != nil {
 				t.Fatal(err)

@@ -59,7 +59,7 @@ func (s *subject) reclaim(ctx context.Context, signal eviction.Signal, step stri
 			bad = fmt.Errorf("freed %d bytes and %d inodes", r.Bytes, r.Inodes)
 		}
 	}
-	err := within(ctx, reclaimTime, func(ctx context.Context) error {
+	err := s.options.within(ctx, reclaimTime, func(ctx context.Context) error {
 		got, err := s.plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Pass: 1, Signal: signal, Step: step}, check)
 		check(got)
 		return err

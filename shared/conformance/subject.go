@@ -58,7 +58,7 @@ func (s *subject) offering(c eviction.Capability) []eviction.Signal {
 
 // describe asks the plugin what it is.
 func (s *subject) describe(ctx context.Context) error {
-	return within(ctx, describeTime, func(ctx context.Context) error {
+	return s.options.within(ctx, describeTime, func(ctx context.Context) error {
 		p, err := s.client.Describe(ctx, eviction.Host{Version: hostVersion})
 		if err == nil {
 			s.plugin = p
@@ -75,7 +75,7 @@ func (s *subject) configure(ctx context.Context) error {
 	if s.plugin.Configurer == nil {
 		return nil
 	}
-	return within(ctx, configureTime, func(ctx context.Context) error {
+	return s.options.within(ctx, configureTime, func(ctx context.Context) error {
 		return s.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: s.node, Config: s.options.Config})
 	})
 }

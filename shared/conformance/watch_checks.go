@@ -155,7 +155,7 @@ func watchReplaced(ctx context.Context, s *subject) error {
 			return err
 		}
 	}
-	late := time.NewTimer(endTime)
+	late := time.NewTimer(s.options.patient(endTime))
 	defer late.Stop()
 	select {
 	case err := <-second:
@@ -165,7 +165,7 @@ func watchReplaced(ctx context.Context, s *subject) error {
 			return fmt.Errorf("the first one ended with %v", err) //nolint:errorlint // it may be nil
 		}
 	case <-late.C:
-		return errors.New("the first one is still open")
+		return slow{errors.New("the first one is still open")}
 	}
 	if err := s.passed(ctx); err != nil {
 		return err
