@@ -21,7 +21,9 @@ type confinement struct {
 	credential *syscall.Credential
 	keep       capability.Set
 	group      *group // nil if it has none
-	files      uint64 // 0 for the host's limit
+	// unlimited is why the group is not what it should be.
+	unlimited error
+	files     uint64 // 0 for the host's limit
 	// expendable processes are not spared when the node runs out of memory, as the
 	// host may be.
 	expendable bool

@@ -56,6 +56,10 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: limits %v, want %+v", name, got, c)
 		}
 	}
+	wanted := &Confined{Capabilities: "none", MemoryBytes: memory, MilliCPU: cpu}
+	if diff := cmp.Diff(wanted, h.plugin("limited").Confinement); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
 	if dirs := h.cgroupsOf("memory"); len(dirs) != 0 {
 		t.Errorf("the built-in plugin is in %v, want no cgroup", dirs)
 	}
@@ -192,7 +196,7 @@ func TestNoPlaceForCgroups(t *testing.T) {
 	s := newSpawner("", slog.New(slog.NewTextHandler(out, nil)))
 	s.groups = &groups{none: errors.New("no cgroups here")}
 	for range 3 {
-		if g := s.group("a", 1, termsOf(nil, "a")); g != nil {
+		if g, err := s.group("a", 1, termsOf(nil, "a")); g != nil || err == nil {
 			t.Error("a group from nowhere")
 		}
 	}

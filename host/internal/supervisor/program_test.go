@@ -66,6 +66,35 @@ func TestPinnedPlugin(t *testing.T) {
 	eventually(t, "it runs with the right pin", func() bool { return h.plugin("good").State == Running })
 }
 
+// New terms need a new process; the former one serves until that is there, and
+// goes on if it cannot be.
+func TestChangedConfinementNeedsANewProcess(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "good"))
+	before := h.plugin("good")
+	reconfigure := func(pin string) {
+		t.Helper()
+		settings := map[string]Settings{"good": {Confinement: Confinement{SHA256: pin}}}
+		if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconfigure(pinOf(t, faultyProgram))
+	eventually(t, "another process runs", func() bool { s := h.plugin("good"); return s.State == Running && s.PID != before.PID })
+	if c := h.plugin("good").Confinement; c == nil || !c.Pinned {
+		t.Errorf("confinement %+v, want it pinned", c)
+	}
+	pinned := h.plugin("good")
+	reconfigure(strings.Repeat("0f", 32))
+	eventually(t, "the replacement is refused", func() bool {
+		r := h.plugin("good").Replacement
+		return r != nil && r.State == Refused && strings.Contains(r.Reason, "has sha256")
+	})
+	if s := h.plugin("good"); s.State != Running || s.PID != pinned.PID {
+		t.Errorf("good is %s with pid %d, want the former process to go on", s.State, s.PID)
+	}
+}
+
 func TestPinsMayBeRequired(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "good", "other", "memory"), func(o *Options) {

@@ -50,15 +50,16 @@ func (s *spawner) link(name string) (string, error) {
 	return link, nil
 }
 
-// group makes the cgroup of one start. Without one a plugin runs all the same: the
-// node is better off with it than without.
-func (s *spawner) group(name string, generation uint64, t terms) *group {
+// group makes the cgroup of one start. The error is why it is not what it should be,
+// and has been told. Without a cgroup a plugin runs all the same: the node is better
+// off with it than without.
+func (s *spawner) group(name string, generation uint64, t terms) (*group, error) {
 	if !t.limited() {
-		return nil
+		return nil, nil
 	}
 	g, err := s.groups.make(name, generation, t)
 	s.tell(name, err)
-	return g
+	return g, err
 }
 
 // tell logs why the plugin is not limited as it should be, each reason once.

@@ -78,7 +78,7 @@ func (m *member) process(resolved string, file fileID, i *Instance) (*process, e
 	if err != nil {
 		return nil, err
 	}
-	how.group = s.spawn.group(m.name, i.Generation, i.terms)
+	how.group, how.unlimited = s.spawn.group(m.name, i.Generation, i.terms)
 	return newProcess(s.spawn, m.log, program, how), nil
 }
 

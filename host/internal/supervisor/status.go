@@ -30,6 +30,8 @@ type Status struct {
 	// These are of a running plugin.
 	PID        int    `json:"pid,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
+	// Confinement is what its process is confined to.
+	Confinement *Confined `json:"confinement,omitempty"`
 
 	// These are what the plugin last said of itself, also if it does not run.
 	Version string   `json:"version,omitempty"`
@@ -112,6 +114,7 @@ func (s *Supervisor) status(m *member) Status {
 	said := m.described
 	if i := m.instance; i != nil {
 		st.PID, st.Generation, said = i.PID, i.Generation, i.Plugin
+		st.Confinement = i.confined()
 	}
 	if said == nil {
 		return st

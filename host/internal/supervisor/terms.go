@@ -95,3 +95,35 @@ func termsOf(all map[string]Settings, name string) terms {
 
 // limited reports whether the process needs a cgroup of its own.
 func (t terms) limited() bool { return t.memoryBytes > 0 || t.milliCPU > 0 || t.tasks > 0 }
+
+// Confined is what a process is confined to, for the status.
+type Confined struct {
+	// Pinned: its file had the hash that it must have.
+	Pinned bool `json:"pinned"`
+	// User and Group are who it runs as, if not as the host.
+	User  string `json:"user,omitempty"`
+	Group string `json:"group,omitempty"`
+	// Capabilities are those that it has, "none" or a list.
+	Capabilities string `json:"capabilities"`
+	// MemoryBytes and MilliCPU are its limits; 0 is none.
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	MilliCPU    int64 `json:"milliCPU,omitempty"`
+	// Unlimited is why it runs without some of its limits.
+	Unlimited string `json:"unlimited,omitempty"`
+}
+
+// confined returns what the process of i is confined to, nil if it has none.
+func (i *Instance) confined() *Confined {
+	if i.conn == nil {
+		return nil
+	}
+	t, how := i.terms, i.conn.proc.how
+	c := &Confined{
+		Pinned: t.sha256 != "", User: t.user, Group: t.group, Capabilities: how.keep.String(),
+		MemoryBytes: t.memoryBytes, MilliCPU: t.milliCPU,
+	}
+	if how.unlimited != nil {
+		c.Unlimited = how.unlimited.Error()
+	}
+	return c
+}
