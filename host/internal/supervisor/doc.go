@@ -7,6 +7,12 @@
 // which of them and knows nothing of thresholds or pods: that is
 // host/internal/loop.
 //
+// The directory is watched. A file is started when nobody writes it any more. One
+// that replaces another is started beside the process that serves, and takes over
+// between two passes once it has described itself, taken its configuration and
+// observed; what fails leaves the former process alone (swap.go). A file that is
+// gone switches its signals off.
+//
 // An embedding program may have its plugins in its own process (InProcess): they
 // are called with the same deadlines and checks, share no memory with the host,
 // and cannot be ended.

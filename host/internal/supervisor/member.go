@@ -172,7 +172,9 @@ func (m *member) run(ctx, host context.Context) {
 			next, hung, err = m.serve(ctx, host, next)
 			ran = time.Since(begin)
 			// It ran through all that has changed but for its file.
-			seen = sight{changes: m.sight().changes, freed: m.sight().freed, looks: seen.looks}
+			looks := seen.looks
+			seen = m.sight()
+			seen.looks = looks
 		}
 		if ctx.Err() != nil || m.left() {
 			return
