@@ -140,9 +140,7 @@ func shakeHands(line string) {
 		panic(err)
 	}
 	fmt.Println(strings.ReplaceAll(line, "%s", dir))
-	select {
-	case <-time.After(time.Minute):
-	}
+	<-time.After(time.Minute)
 }
 
 // leaked is what is never given back.

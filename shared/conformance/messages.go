@@ -65,6 +65,7 @@ func parseMeasurements(raw []byte) (rows []eviction.Measurement, ranked bool, er
 			rows = append(rows, m)
 		case 2:
 			ranked = true
+		default:
 		}
 	}
 	return rows, ranked, nil
@@ -100,6 +101,7 @@ func parseMeasurement(raw []byte) (eviction.Measurement, error) {
 			m.Volumes = append(m.Volumes, eviction.VolumeMeasurement{Name: nameOf(f.bytes)})
 		case 10:
 			m.Err = string(f.bytes)
+		default:
 		}
 	}
 	return m, err
@@ -124,6 +126,7 @@ func parseUsage(got []field) eviction.SignalUsage {
 			u.Signal = eviction.Signal(f.bytes)
 		case 2:
 			u.Value = int64(f.value)
+		default:
 		}
 	}
 	return u

@@ -152,6 +152,7 @@ func rpcError(ctx context.Context, err error) error {
 		kind = errUnimplemented
 	case codes.Internal, codes.ResourceExhausted, codes.DataLoss:
 		kind = eviction.ErrInvalidReply
+	default: // a refusal
 	}
 	return fmt.Errorf("%w: %s: %s", kind, st.Code(), st.Message())
 }

@@ -20,7 +20,7 @@ import (
 
 // A rawCall is a call of a proxy, as bytes.
 type rawCall struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // a call is its context
 	in  []byte
 	// send answers, forward has the sound plugin answer, by send.
 	send    func([]byte)
@@ -177,11 +177,11 @@ func rawFaults() map[string]serverFault {
 		},
 		"reads whatever comes": {
 			calls: map[string]rawFault{"Rank": func(c *rawCall) error {
-				if _, err := fields(c.in); err != nil {
-					c.send(nil)
-					return nil
+				if _, err := fields(c.in); err == nil {
+					return c.forward()
 				}
-				return c.forward()
+				c.send(nil)
+				return nil
 			}},
 			text: "as if it were a message", fails: []string{"garbage-rank"},
 		},

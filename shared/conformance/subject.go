@@ -171,7 +171,7 @@ func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
 		p.kill()
 		return nil, errors.Join(h.line, h.major, h.address, h.protocol, h.certificate)
 	}
-	s, err := o.connect(p, st, h)
+	s, err := o.connect(ctx, p, st, h)
 	if err == nil {
 		err = s.describe(ctx)
 	}
@@ -183,7 +183,7 @@ func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
 }
 
 // connect makes a connection to a process that has shaken hands.
-func (o *origin) connect(p *process, st *start, h handshake) (*subject, error) {
+func (o *origin) connect(ctx context.Context, p *process, st *start, h handshake) (*subject, error) {
 	security := insecure.NewCredentials()
 	if st.identity != nil {
 		security = credentials.NewTLS(st.identity.trusting(h.cert))
@@ -192,7 +192,7 @@ func (o *origin) connect(p *process, st *start, h handshake) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	listening, stop := context.WithCancel(context.Background()) //nolint:forbidigo // ends with the process
+	listening, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends with the subject
 	var following sync.WaitGroup
 	// The host takes what go-plugin diverts; a plugin need not have the call.
 	following.Go(func() { _ = stream(listening, cc, "/plugin.GRPCStdio/StreamStdio", nil, p.diverted) })

@@ -1,0 +1,93 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func describeFaults() map[string]valueFault {
+	return map[string]valueFault{
+		"refuses an older host without a word": {func(_ *sound, p *eviction.Plugin) {
+			p.CheckHost = func(h eviction.Host) error {
+				if h.Version == "" {
+					return errors.New("")
+				}
+				return nil
+			}
+		}, "without a text", []string{"describe-older-host"}},
+		"refuses features that it does not know": {func(_ *sound, p *eviction.Plugin) {
+			p.CheckHost = func(h eviction.Host) error {
+				if len(h.Features) > 0 {
+					return fmt.Errorf("unknown feature %s", h.Features[0])
+				}
+				return nil
+			}
+		}, "unknown feature", []string{"describe-newer-host"}},
+		"accepts unknown config fields": {func(s *sound, _ *eviction.Plugin) {
+			s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
+				var any map[string]any
+				if len(req.Config) == 0 {
+					return nil
+				}
+				return json.Unmarshal(req.Config, &any)
+			}
+		}, "accepted", []string{"configure-unknown-field"}},
+		"does not name the field": {func(s *sound, _ *eviction.Plugin) {
+			s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
+				if checkConfig(req.Config) != nil {
+					return errors.New("bad config")
+				}
+				return nil
+			}
+		}, "bad config", []string{"configure-unknown-field"}},
+		"takes rubbish for no config": {func(s *sound, _ *eviction.Plugin) {
+			s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
+				if err := checkConfig(req.Config); err != nil && strings.Contains(err.Error(), "unknown field") {
+					return err
+				}
+				return nil
+			}
+		}, `{"a":`, []string{"configure-not-json"}},
+		"forgets its configuration when it refuses one": {func(s *sound, _ *eviction.Plugin) {
+			s.configure = func(ctx context.Context, req eviction.ConfigureRequest) error {
+				s.mu.Lock()
+				s.config = "none"
+				s.mu.Unlock()
+				return s.soundConfigure(ctx, req)
+			}
+			s.rank = func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.config == "none" {
+					return nil, errors.New("not configured")
+				}
+				return soundRank(ctx, req)
+			}
+		}, "not configured", []string{"configure-keeps-former"}},
+		"is configured only once": {func(s *sound, _ *eviction.Plugin) {
+			var done atomic.Bool
+			s.configure = func(ctx context.Context, req eviction.ConfigureRequest) error {
+				if err := checkConfig(req.Config); err != nil {
+					return err
+				}
+				if !done.CompareAndSwap(false, true) {
+					return errors.New("configured already")
+				}
+				return nil
+			}
+		}, "configured already", []string{
+			// What runs after it begins with a Configure.
+			"configure-again", "configure-keeps-former", "configure-newer-host", "configure-during-calls",
+			"observe", "measure", "rank", "reclaim-unknown-step", "garbage-describe",
+		}},
+		"needs a config": {func(s *sound, _ *eviction.Plugin) {
+			s.configure = func(context.Context, eviction.ConfigureRequest) error { return errors.New("path is empty") }
+		}, "path is empty (without any config", []string{"configure"}},
+	}
+}

@@ -1,0 +1,231 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func byHand(_ context.Context, s *subject) error {
+	p, _, err := s.from.process(false, false)
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	if !p.ended(s.options.patient(graceTime)) {
+		return slow{errors.New("it runs on" + p.quote())}
+	}
+	line := <-p.first
+	switch {
+	case p.cmd.ProcessState.Success():
+		return errors.New("exit status 0")
+	case strings.Count(line, "|") >= 4:
+		return fmt.Errorf("a handshake on standard output: %.100q", line)
+	case p.log() == "":
+		return errors.New("nothing on standard error")
+	}
+	return nil
+}
+
+func healthy(ctx context.Context, s *subject) error {
+	reply, err := unary(ctx, s.cc, "/grpc.health.v1.Health/Check", message{}.text(1, "plugin"))
+	if err != nil {
+		return err
+	}
+	got, err := fields(reply)
+	if err != nil {
+		return err
+	}
+	const serving = 1
+	if len(got) != 1 || got[0].num != 1 || got[0].value != serving {
+		return fmt.Errorf("reply %x", reply)
+	}
+	return nil
+}
+
+func unknownRPC(ctx context.Context, s *subject) error {
+	_, err := s.call(ctx, "FromTheFuture", nil)
+	if !errors.Is(err, errUnimplemented) {
+		return fmt.Errorf("the call ended with %v", err) //nolint:errorlint // it may be nil
+	}
+	return nil
+}
+
+// stranger tries certificates that are not the host's.
+func stranger(ctx context.Context, s *subject) error {
+	if s.options.NoTLS {
+		return notApplicable("TLS is off by option")
+	}
+	p, st, err := s.from.process(true, true)
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	line, err := p.ready(ctx)
+	if err != nil {
+		return err
+	}
+	h := readHandshake(line, st.dir, true)
+	if h.broken() {
+		return errors.Join(h.line, h.major, h.address, h.protocol, h.certificate)
+	}
+	other, err := newIdentity()
+	if err != nil {
+		return err
+	}
+	for who, certificate := range map[string]func() credentials.TransportCredentials{
+		"another certificate": func() credentials.TransportCredentials { return credentials.NewTLS(other.trusting(h.cert)) },
+		"no certificate": func() credentials.TransportCredentials {
+			config := other.trusting(h.cert)
+			config.Certificates = nil
+			return credentials.NewTLS(config)
+		},
+	} {
+		cc, err := dial(h.socket, certificate())
+		if err != nil {
+			return err
+		}
+		_, err = unary(ctx, cc, service+"Describe", nil)
+		_ = cc.Close()
+		if err == nil || status.Code(err) != codes.Unavailable {
+			return fmt.Errorf("with %s the call was answered (status %s)", who, status.Code(err))
+		}
+	}
+	return nil
+}
+
+func plain(ctx context.Context, s *subject) error {
+	if s.options.NoTLS {
+		return notApplicable("all checks were made so, by option")
+	}
+	other, err := s.from.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	other.end()
+	return nil
+}
+
+func interrupted(ctx context.Context, s *subject) error {
+	other, stop, err := s.another(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	other.proc.signal(unix.SIGINT)
+	if other.proc.ended(200 * time.Millisecond) {
+		return noted("it ends (" + other.proc.ending() + ")")
+	}
+	return other.describe(ctx)
+}
+
+func terminated(ctx context.Context, s *subject) error {
+	other, stop, err := s.another(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	other.proc.signal(unix.SIGTERM)
+	if !other.proc.ended(s.options.patient(graceTime)) {
+		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
+	}
+	if !other.proc.cmd.ProcessState.Success() {
+		return errors.New(other.proc.ending() + other.proc.quote())
+	}
+	return nil
+}
+
+func shutdown(ctx context.Context, s *subject) error {
+	other, stop, err := s.another(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	_, err = unary(ctx, other.cc, "/plugin.GRPCController/Shutdown", nil)
+	if code := status.Code(err); code == codes.Unimplemented {
+		return errors.New("UNIMPLEMENTED")
+	}
+	if !other.proc.ended(s.options.patient(graceTime)) {
+		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
+	}
+	return nil
+}
+
+func orphaned(ctx context.Context, s *subject) error {
+	other, stop, err := s.another(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	_ = other.proc.parent.Close()
+	if !other.proc.ended(s.options.patient(orphanTime)) {
+		return slow{errors.New("it runs on without a host" + other.proc.quote())}
+	}
+	return nil
+}
+
+// another starts a process to be ended, with a Watch open if there is one to
+// open.
+func (s *subject) another(ctx context.Context) (other *subject, stop func(), err error) {
+	other, err = s.from.open(ctx, !s.options.NoTLS)
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = other.configure(ctx) // it has to end well without, too
+	var watching sync.WaitGroup
+	if signals := other.offering(eviction.CanWatch); len(signals) > 0 {
+		watching.Go(func() {
+			_ = other.plugin.Watcher.Watch(ctx, watchRequest(signals, never), func(eviction.Wake) {})
+		})
+		// A call that is answered comes after the Watch was taken up.
+		_ = other.describe(ctx)
+	}
+	return other, func() {
+		other.end()
+		watching.Wait()
+	}, nil
+}
+
+func (r *run) stdout() error {
+	if len(r.printed) > 0 {
+		return fmt.Errorf("%.300q", lines(r.printed))
+	}
+	return nil
+}
+
+func (r *run) descriptors() error {
+	var bad []string
+	for _, g := range r.growth {
+		if g.descriptors > spareDescriptors {
+			bad = append(bad, fmt.Sprintf("%d more after the checks of %s", g.descriptors, g.lane))
+		}
+	}
+	return asError(bad)
+}
+
+func (r *run) memory() error {
+	var bad []string
+	for _, g := range r.growth {
+		if g.rssBytes > spareMemory {
+			bad = append(bad, fmt.Sprintf("%d MiB more after the checks of %s", g.rssBytes>>20, g.lane))
+		}
+	}
+	return asError(bad)
+}
+
+func asError(bad []string) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	return errors.New(lines(bad))
+}

@@ -1,0 +1,253 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func measured500(ctx context.Context, s *subject) error {
+	t := s.measure(ctx, measureTime, s.measureMessage(detailPod, s.pods(500)))
+	s.measured = t
+	_, unfinished := errors.AsType[slow](t.err)
+	if t.err == nil || unfinished && len(t.rows()) > 0 {
+		return nil
+	}
+	if errors.Is(t.err, eviction.ErrRefused) {
+		return cannot(t.err.Error())
+	}
+	return t.err
+}
+
+// fromMeasured looks at the answer of 500 pods.
+func (s *subject) fromMeasured(look func(eviction.Measurement) string) error {
+	if s.measured == nil {
+		return notApplicable("the process was started anew since")
+	}
+	for _, m := range s.measured.rows() {
+		if seen := look(m); seen != "" {
+			return fmt.Errorf("pod %.80q: %s", m.UID, seen)
+		}
+	}
+	return nil
+}
+
+func measuredOnlyAsked(_ context.Context, s *subject) error {
+	asked := map[string]bool{}
+	for _, p := range s.pods(500) {
+		asked[p.UID] = true
+	}
+	return s.fromMeasured(func(m eviction.Measurement) string {
+		if !asked[m.UID] {
+			return "it was not asked for"
+		}
+		return ""
+	})
+}
+
+func measuredOnce(_ context.Context, s *subject) error {
+	seen := map[string]bool{}
+	return s.fromMeasured(func(m eviction.Measurement) string {
+		if seen[m.UID] {
+			return "answered twice"
+		}
+		seen[m.UID] = true
+		return ""
+	})
+}
+
+func measuredInChunks(_ context.Context, s *subject) error {
+	if s.measured == nil {
+		return notApplicable("the process was started anew since")
+	}
+	for _, m := range s.measured.messages {
+		if len(m) > chunk {
+			return fmt.Errorf("%d pods in one message", len(m))
+		}
+	}
+	return nil
+}
+
+func measuredFigures(_ context.Context, s *subject) error {
+	signals := s.offering(eviction.CanMeasure)
+	return s.fromMeasured(func(m eviction.Measurement) string {
+		for _, u := range m.Usage {
+			switch {
+			case u.Value < 0:
+				return fmt.Sprintf("usage of %s is %d", u.Signal, u.Value)
+			case !slices.Contains(signals, u.Signal):
+				return fmt.Sprintf("usage of %q, which was not asked for", u.Signal)
+			}
+		}
+		for _, f := range []struct {
+			name   string
+			figure eviction.Figure
+		}{{"working set", m.WorkingSetBytes}, {"processes", m.Processes}, {"ephemeral storage", m.EphemeralStorageUsedBytes}} {
+			if f.figure.Value < 0 {
+				return fmt.Sprintf("%s is %d", f.name, f.figure.Value)
+			}
+		}
+		return ""
+	})
+}
+
+// measuredNoZeros accepts figures that are not zero: a plugin may know of pods by
+// other ways than this machine.
+func measuredNoZeros(_ context.Context, s *subject) error {
+	return s.fromMeasured(func(m eviction.Measurement) string {
+		if m.State != eviction.Measured {
+			return ""
+		}
+		for _, u := range m.Usage {
+			if u.Value != 0 {
+				return ""
+			}
+		}
+		if m.WorkingSetBytes.Value != 0 || m.Processes.Value != 0 || m.EphemeralStorageUsedBytes.Value != 0 {
+			return ""
+		}
+		return "measured, with nothing but zeros"
+	})
+}
+
+func measuredNone(ctx context.Context, s *subject) error {
+	t := s.measure(ctx, measureTime, s.measureMessage(detailPod, nil))
+	if t.err == nil && len(t.rows()) > 0 {
+		return fmt.Errorf("%d answers", len(t.rows()))
+	}
+	return t.err
+}
+
+func measuredOne(ctx context.Context, s *subject) error {
+	pod := podMessage(&s.pods(1)[0]).newer()
+	t := s.measure(ctx, measureTime, s.measureMessage(99, nil).bytes(5, pod).newer())
+	if t.err == nil && len(t.rows()) > 1 {
+		return fmt.Errorf("%d answers", len(t.rows()))
+	}
+	return t.err
+}
+
+func measuredDetail(ctx context.Context, s *subject) error {
+	pods := s.pods(20)
+	t := s.measure(ctx, measureTime, s.measureMessage(detailContainers, pods))
+	if t.err != nil {
+		return fmt.Errorf("DETAIL_CONTAINERS: %w", t.err)
+	}
+	for _, m := range t.rows() {
+		for _, c := range m.Containers {
+			if c.Name != "main" {
+				return fmt.Errorf("DETAIL_CONTAINERS: pod %s has a container %q, want those of its row", m.UID, c.Name)
+			}
+		}
+	}
+	t = s.measure(ctx, measureTime, s.measureMessage(detailPod, pods))
+	for _, m := range t.rows() {
+		if len(m.Containers)+len(m.Volumes) > 0 {
+			return fmt.Errorf("DETAIL_POD: pod %s has %d containers and %d volumes", m.UID, len(m.Containers), len(m.Volumes))
+		}
+	}
+	return t.err
+}
+
+func measuredOddUIDs(ctx context.Context, s *subject) error {
+	uids := []string{"", "/", ".", "..", "../../..", "../../../../../../proc/self", strings.Repeat("x", 4096), "pod\x00", "a/b", "größe", "%s%n", "\n", "*"}
+	pods := s.pods(len(uids))
+	for i := range pods {
+		pods[i].UID = uids[i]
+		pods[i].Volumes[0].Name = uids[len(uids)-1-i]
+		pods[i].Containers[0].ID = uids[i]
+	}
+	t := s.measure(ctx, measureTime, s.measureMessage(detailContainers, pods))
+	if err := answered(t.err); err != nil {
+		return err
+	}
+	for _, m := range t.rows() {
+		if !slices.Contains(uids, m.UID) {
+			return fmt.Errorf("pod %.80q was not asked for", m.UID)
+		}
+		if m.State == eviction.Measured && strings.ContainsAny(m.UID, "/.") {
+			return fmt.Errorf("pod %.80q is measured: %+v", m.UID, m)
+		}
+	}
+	return nil
+}
+
+func measuredAndRanked(ctx context.Context, s *subject) error {
+	both, ok := s.plugin.Measurer.(eviction.MeasureRanker)
+	signals := slices.DeleteFunc(s.offering(eviction.CanRank), func(signal eviction.Signal) bool {
+		return !slices.Contains(s.offering(eviction.CanMeasure), signal)
+	})
+	if !ok || len(signals) == 0 {
+		return notApplicable("it does not offer to measure and rank the same signal")
+	}
+	pods := s.pods(20)
+	request := rankRequest(signals[0], nil)
+	candidates := make([]eviction.Candidate, len(pods))
+	for i := range pods {
+		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}
+	}
+	var ranking eviction.Ranking
+	err := s.options.within(ctx, measureTime, func(ctx context.Context) (err error) {
+		ranking, err = both.MeasureAndRank(ctx, eviction.MeasureRequest{
+			Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
+		}, request, func(m eviction.Measurement) {
+			i := slices.IndexFunc(pods, func(p eviction.Pod) bool { return p.UID == m.UID })
+			candidates[i].Measurement = m
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if ranking.Order == nil {
+		return nil
+	}
+	for i := range pods {
+		if candidates[i].Measurement.State == eviction.MeasurementUnknown {
+			return fmt.Errorf("a ranking although pod %s is unknown", pods[i].UID)
+		}
+	}
+	var got []string
+	for _, r := range ranking.Order {
+		got = append(got, r.UID)
+	}
+	request.Candidates = candidates
+	want, err := s.rank(ctx, request)
+	if err != nil {
+		return fmt.Errorf("rank: %w", err)
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("with the measurements %s, by Rank %s", brief(got), brief(want))
+	}
+	return nil
+}
+
+func measuredInParallel(ctx context.Context, s *subject) error {
+	pods := s.pods(400)
+	return all(8, func(i int) error {
+		mine := pods[i*50 : (i+1)*50]
+		t := s.measure(ctx, measureTime, s.measureMessage(detailPod, mine))
+		if t.err != nil {
+			return t.err
+		}
+		for _, m := range t.rows() {
+			if !slices.ContainsFunc(mine, func(p eviction.Pod) bool { return p.UID == m.UID }) {
+				return fmt.Errorf("pod %.80q is of another call", m.UID)
+			}
+		}
+		return nil
+	})
+}
+
+func measuredAfterCancelled(ctx context.Context, s *subject) error {
+	request := s.measureMessage(detailPod, s.pods(100))
+	_ = all(20, func(int) error {
+		return shortly(ctx, func(ctx context.Context) error { return s.measure(ctx, time.Second, request).err })
+	})
+	return s.measure(ctx, measureTime, s.measureMessage(detailPod, s.pods(1))).err
+}

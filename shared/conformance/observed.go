@@ -1,0 +1,262 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func observed(ctx context.Context, s *subject) error {
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	signals := s.offering(eviction.CanObserve)
+	if err := eachOnce(signals, list); err != nil {
+		return err
+	}
+	unknown := map[string][]string{} // signals by reason
+	n := 0
+	for _, o := range list {
+		if o.State == eviction.Unknown && slices.Contains(signals, o.Signal) {
+			unknown[o.Err] = append(unknown[o.Err], string(o.Signal))
+			n++
+		}
+	}
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(unknown)) {
+		why = append(why, fmt.Sprintf("%s unknown: %s", strings.Join(unknown[reason], ", "), reason))
+	}
+	switch {
+	case n == len(signals):
+		return fmt.Errorf("%w (if it needs a config to find them here, give it: --config FILE)", asError(why))
+	case n > 0:
+		return noted(lines(why))
+	}
+	return nil
+}
+
+// eachOnce wants one observation of each signal. Others are left to
+// observe-only-asked.
+func eachOnce(signals []eviction.Signal, list []eviction.Observation) error {
+	for _, signal := range signals {
+		n := 0
+		for _, o := range list {
+			if o.Signal == signal {
+				n++
+			}
+		}
+		if n != 1 {
+			return fmt.Errorf("%s is answered %d times", signal, n)
+		}
+	}
+	return nil
+}
+
+func observedOnlyAsked(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanObserve)
+	for _, asked := range append([][]eviction.Signal{{}, signals}, oneByOne(signals)...) {
+		reply, err := s.observe(ctx, eviction.ViewBefore, asked...)
+		if err := answered(err); err != nil {
+			return fmt.Errorf("asked for %q: %w", asked, err)
+		}
+		for _, o := range reply.Observations {
+			if !slices.Contains(asked, o.Signal) {
+				return fmt.Errorf("asked for %q, got %q", asked, o.Signal)
+			}
+		}
+	}
+	return nil
+}
+
+func oneByOne(signals []eviction.Signal) [][]eviction.Signal {
+	var out [][]eviction.Signal
+	for _, s := range signals {
+		out = append(out, []eviction.Signal{s})
+	}
+	return out
+}
+
+func observedWithinBounds(ctx context.Context, s *subject) error {
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	var bad []string
+	for _, o := range list {
+		if o.State == eviction.Observed && (o.Capacity < 0 || o.Available > o.Capacity) {
+			bad = append(bad, fmt.Sprintf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity))
+		}
+	}
+	return asError(bad)
+}
+
+func observedInTime(ctx context.Context, s *subject) error {
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var bad []string
+	for _, o := range list {
+		if o.State != eviction.Observed || o.Time.IsZero() {
+			continue
+		}
+		if age := now.Sub(o.Time); age < -future || age > past {
+			bad = append(bad, fmt.Sprintf("%s: time %s, it is %s", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano)))
+		}
+	}
+	return asError(bad)
+}
+
+// observedFresh waits for each signal to have a later time than at first.
+func observedFresh(ctx context.Context, s *subject) error {
+	first, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		list, err := s.observeAll(ctx)
+		if err != nil {
+			return err
+		}
+		stale := notLater(first, list)
+		if len(stale) == 0 {
+			return nil
+		}
+		if time.Since(begin) > coarse || ctx.Err() != nil {
+			return asError(stale)
+		}
+	}
+}
+
+func notLater(first, now []eviction.Observation) []string {
+	var stale []string
+	for _, was := range first {
+		for _, is := range now {
+			if is.Signal != was.Signal || is.State != eviction.Observed || was.State != eviction.Observed {
+				continue
+			}
+			if !was.Time.IsZero() && !is.Time.After(was.Time) || was.BootNanos != 0 && is.BootNanos <= was.BootNanos {
+				stale = append(stale, fmt.Sprintf("%s: time %s and then %s, boot time %d and then %d ns",
+					is.Signal, was.Time.Format(time.RFC3339Nano), is.Time.Format(time.RFC3339Nano), was.BootNanos, is.BootNanos))
+			}
+		}
+	}
+	return stale
+}
+
+func observedInEachView(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanObserve)
+	reply, err := s.observe(ctx, eviction.ViewAfterReclaim, signals...)
+	if err != nil {
+		return err
+	}
+	if err := eachOnce(signals, reply.Observations); err != nil {
+		return fmt.Errorf("view AFTER_RECLAIM: %w", err)
+	}
+	request := message{}.number(1, 1).number(2, 99).newer()
+	for _, signal := range signals {
+		request = request.text(3, string(signal))
+	}
+	err = s.options.within(ctx, observeTime, func(ctx context.Context) error {
+		_, err := s.call(ctx, "Observe", request)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("view 99 and fields that do not exist yet: %w", err)
+	}
+	return nil
+}
+
+func observedLayout(ctx context.Context, s *subject) error {
+	reply, err := s.observe(ctx, eviction.ViewBefore, s.offering(eviction.CanObserve)...)
+	switch {
+	case err != nil:
+		return err
+	case s.plugin.OwnsLayout && reply.Layout == nil:
+		return errors.New("it owns the layout and reports none")
+	case !s.plugin.OwnsLayout && reply.Layout != nil:
+		return errors.New("it does not own the layout and reports one")
+	}
+	return nil
+}
+
+func observedNobodys(ctx context.Context, s *subject) error {
+	return s.observeNobodys(ctx, []eviction.Signal{nobodysSignal})
+}
+
+func observedMany(ctx context.Context, s *subject) error {
+	many := make([]eviction.Signal, 20_000)
+	for i := range many {
+		many[i] = eviction.Signal(fmt.Sprintf("%s.%d", nobodysSignal, i))
+	}
+	return s.observeNobodys(ctx, many)
+}
+
+func (s *subject) observeNobodys(ctx context.Context, signals []eviction.Signal) error {
+	reply, err := s.observe(ctx, eviction.ViewBefore, signals...)
+	if err := answered(err); err != nil {
+		return err
+	}
+	for _, o := range reply.Observations {
+		if o.State == eviction.Observed && strings.HasPrefix(string(o.Signal), string(nobodysSignal)) {
+			return fmt.Errorf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity)
+		}
+	}
+	return nil
+}
+
+func observedInParallel(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanObserve)
+	return all(50, func(int) error {
+		var reply eviction.ObserveReply
+		// They wait for each other, so none has to be done in its own time.
+		err := s.options.within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
+			reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: signals})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return eachOnce(signals, reply.Observations)
+	})
+}
+
+func observedAfterCancelled(ctx context.Context, s *subject) error {
+	_ = all(30, func(int) error {
+		return shortly(ctx, func(ctx context.Context) error {
+			_, err := s.observeAll(ctx)
+			return err
+		})
+	})
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	return eachOnce(s.offering(eviction.CanObserve), list)
+}
+
+// shortly makes a call that is given up within two milliseconds: by a deadline,
+// which the plugin knows of, or without notice.
+func shortly(ctx context.Context, call func(context.Context) error) error {
+	patience := rand.N(2 * time.Millisecond)
+	var cancel context.CancelFunc
+	if rand.N(2) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, patience)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+		defer time.AfterFunc(patience, cancel).Stop()
+	}
+	defer cancel()
+	return call(ctx)
+}
