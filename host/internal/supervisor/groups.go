@@ -167,15 +167,14 @@ func (g *groups) make(name string, generation uint64, t terms) (*group, error) {
 			errs = append(errs, err)
 			continue
 		}
-		if tree.v2() {
-			if _, err := os.Stat(filepath.Join(string(dir), "cgroup.kill")); err != nil {
-				errs = append(errs, dir.remove(), fmt.Errorf("cgroups of plugins want Linux 5.14: %w", err))
-				continue
-			}
+		errs = append(errs, tree.enable(made.limits))
+		if err := tree.usable(dir); err != nil {
+			errs = append(errs, err, dir.remove())
+			continue
 		}
 		made.dirs = append(made.dirs, dir)
 		made.trees = append(made.trees, tree)
-		errs = append(errs, tree.enable(made.limits), dir.limit(tree, made.limits))
+		errs = append(errs, dir.limit(tree, made.limits))
 	}
 	if len(made.dirs) == 0 {
 		return nil, errors.Join(errs...)

@@ -130,6 +130,21 @@ func (t *tree) enable(limits []setting) error {
 	return nil
 }
 
+// usable reports why no process can be born in a cgroup, or all be killed by it.
+func (t *tree) usable(dir cgroupDir) error {
+	if !t.v2() {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(string(dir), "cgroup.kill")); err != nil {
+		return fmt.Errorf("cgroups of plugins want Linux 5.14: %w", err)
+	}
+	kind, err := os.ReadFile(filepath.Join(string(dir), "cgroup.type"))
+	if is := strings.TrimSpace(string(kind)); err == nil && is != "domain" {
+		err = fmt.Errorf("cgroup %s is of type %q, want \"domain\"", dir, is)
+	}
+	return err
+}
+
 // populated reports whether a cgroup of version 2 has processes and is not the
 // root, which may have both them and limits for others.
 func populated(dir string) bool {

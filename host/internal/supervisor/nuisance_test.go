@@ -21,7 +21,7 @@ func TestBadNeighbors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			goroutines, files := runtime.NumGoroutine(), openFiles(t)
-			h := startHost(t, install(t, name, "good"), shortTimeouts)
+			h := startHost(t, install(t, name, "good"), func(o *Options) { o.Timeouts.Stop = 300 * time.Millisecond })
 			pass, good := h.pinned("good")
 			before := h.callTimes(t, good, 50*time.Millisecond)
 			bad := make(chan struct{})
