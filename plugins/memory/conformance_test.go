@@ -1,0 +1,15 @@
+package memory
+
+import (
+	"os"
+	"testing"
+
+	"github.com/evictd/evictd/sdk/sdktest"
+)
+
+func TestItPassesTheConformanceSuite(t *testing.T) {
+	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
+		t.Skip("reads this machine: run make test")
+	}
+	sdktest.Run(t, New())
+}
