@@ -149,7 +149,7 @@ func (s *subject) behavior(ctx context.Context) (string, error) {
 		}
 	}
 	if signals := s.offering(eviction.CanRank); len(signals) > 0 {
-		order, err := s.rank(ctx, rankRequest(signals[0], s.candidates(12)))
+		order, err := s.rank(ctx, s.rankRequest(signals[0], s.candidates(12)))
 		if err != nil {
 			return "", fmt.Errorf("rank: %w", err)
 		}

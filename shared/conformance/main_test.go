@@ -48,7 +48,11 @@ func beAPlugin(fault string) {
 	leaveWithHost(fault)
 	s := newSound()
 	spoil(s, fault)
-	plugins := wire.ServerPlugins(s.plugin())
+	p := s.plugin()
+	if fault == "crashes-in-describe" {
+		p.CheckHost = func(eviction.Host) error { panic("I do not talk to strangers") }
+	}
+	plugins := wire.ServerPlugins(p)
 	if fault == "major-9" {
 		plugins = map[int]plugin.PluginSet{9: plugins[wire.ProtocolMajor]}
 	}

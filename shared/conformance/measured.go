@@ -186,7 +186,7 @@ func measuredAndRanked(ctx context.Context, s *subject) error {
 		return notApplicable("it does not offer to measure and rank the same signal")
 	}
 	pods := s.pods(20)
-	request := rankRequest(signals[0], nil)
+	request := s.rankRequest(signals[0], nil)
 	candidates := make([]eviction.Candidate, len(pods))
 	for i := range pods {
 		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}

@@ -83,5 +83,5 @@ func (s *subject) rank(ctx context.Context, req eviction.RankRequest) ([]string,
 
 // rankOne ranks for the first signal that is offered for it.
 func (s *subject) rankOne(ctx context.Context, candidates []eviction.Candidate) ([]string, error) {
-	return s.rank(ctx, rankRequest(s.offering(eviction.CanRank)[0], candidates))
+	return s.rank(ctx, s.rankRequest(s.offering(eviction.CanRank)[0], candidates))
 }

@@ -14,7 +14,7 @@ import (
 func ranked(ctx context.Context, s *subject) error {
 	for _, signal := range s.offering(eviction.CanRank) {
 		for _, soft := range []bool{false, true} {
-			req := rankRequest(signal, s.candidates(100))
+			req := s.rankRequest(signal, s.candidates(100))
 			if soft {
 				req.Hard, req.Threshold = false, eviction.Threshold{Fraction: 0.1}
 			}
@@ -181,7 +181,7 @@ func rankedOddRows(ctx context.Context, s *subject) error {
 // rankWell wants an order that keeps the rules.
 func (s *subject) rankWell(ctx context.Context, rows []eviction.Candidate) error {
 	for _, signal := range s.offering(eviction.CanRank) {
-		if _, err := s.rank(ctx, rankRequest(signal, rows)); err != nil {
+		if _, err := s.rank(ctx, s.rankRequest(signal, rows)); err != nil {
 			return fmt.Errorf("%s: %w", signal, err)
 		}
 	}

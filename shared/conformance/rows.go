@@ -56,14 +56,16 @@ func (s *subject) candidates(n int) []eviction.Candidate {
 	return out
 }
 
-// rankRequest is a request as in a pass under memory pressure.
-func rankRequest(signal eviction.Signal, candidates []eviction.Candidate) eviction.RankRequest {
-	unit := eviction.UnitBytes
-	if d, ok := eviction.Builtin(signal); ok {
-		unit = d.Unit
+// rankRequest is a request as in a pass under pressure.
+func (s *subject) rankRequest(signal eviction.Signal, candidates []eviction.Candidate) eviction.RankRequest {
+	definition, _ := eviction.Builtin(signal)
+	for _, spec := range s.plugin.Signals {
+		if spec.Signal == signal && spec.Definition != nil {
+			definition = *spec.Definition
+		}
 	}
 	return eviction.RankRequest{
-		Pass: 1, Signal: signal, Unit: unit, Threshold: eviction.Threshold{Amount: 100 << 20},
+		Pass: 1, Signal: signal, Unit: definition.Unit, Threshold: eviction.Threshold{Amount: 100 << 20},
 		Available: 60 << 20, Capacity: 8 << 30, Shortfall: 40 << 20, Hard: true, Candidates: candidates,
 	}
 }

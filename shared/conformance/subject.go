@@ -172,11 +172,15 @@ func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
 		return nil, errors.Join(h.line, h.major, h.address, h.protocol, h.certificate)
 	}
 	s, err := o.connect(ctx, p, st, h)
-	if err == nil {
-		err = s.describe(ctx)
-	}
 	if err != nil {
 		p.kill()
+		return nil, err
+	}
+	if err := s.describe(ctx); err != nil {
+		if end := s.crash(err); end != "" {
+			err = fmt.Errorf("%w; %s", err, end)
+		}
+		s.end()
 		return nil, err
 	}
 	return s, nil

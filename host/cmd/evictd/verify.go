@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +53,10 @@ func newVerify() *cobra.Command {
 		if o.Config, err = pluginConfig(configFile); err != nil {
 			return fmt.Errorf("--config: %w", err)
 		}
-		report, err := conformance.Binary(cmd.Context(), args[0], o)
+		// Ended from outside, it still ends what it has started.
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		report, err := conformance.Binary(ctx, args[0], o)
 		if err != nil {
 			return err
 		}
