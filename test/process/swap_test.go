@@ -169,3 +169,31 @@ func TestARankerThatIsReplacedWhileItRanks(t *testing.T) {
 		t.Errorf("%+v, want process %d and why it was not replaced", p, next)
 	}
 }
+
+// TestAPluginIsReplacedWhereFiguresAreOfAPass: the new process is tried with the
+// summary of a pass, since there is none without.
+func TestAPluginIsReplacedWhereFiguresAreOfAPass(t *testing.T) {
+	w := newWorld(t)
+	summary := filepath.Join(w.node.Root, "summary.json")
+	write(t, summary, fmt.Sprintf(`{"node": {"nodeName": "test", "memory": {"time": %q, "availableBytes": %d, "workingSetBytes": %d}}}`,
+		time.Now().UTC().Format(time.RFC3339), 6*gib, 2*gib))
+	w.config["source"] = "summary"
+	w.config["summary"] = map[string]string{"address": "file://" + summary, "layout": "shared"}
+	w.config["monitoringInterval"] = "1s"
+	file := filepath.Join(w.plugins("memory"), "memory")
+	d := w.startReady()
+	eventually(t, 5*time.Second, func() error {
+		if state, why := observation(statusOf(t, d), "memory.available"); state != "observed" {
+			return fmt.Errorf("memory.available is %s: %s", state, why)
+		}
+		return nil
+	})
+	former := pluginPID(t, d, "memory")
+	replace(t, "memory", file, "")
+	eventually(t, 10*time.Second, func() error {
+		if p := statusOf(t, d).Plugins[0]; p.Swaps == 0 || p.PID == former {
+			return fmt.Errorf("not replaced: %+v %+v", p, p.Replacement)
+		}
+		return nil
+	})
+}
