@@ -203,7 +203,7 @@ func (f *field) freed(t *testing.T, before, want int64) int64 {
 		if more >= want*9/10 || time.Now().After(deadline) {
 			return more
 		}
-		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // waits for the runtime, which tells nobody
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
