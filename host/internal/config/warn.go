@@ -32,6 +32,13 @@ func (c *Config) Warnings() []string {
 		warn("evictionMaxPodGracePeriod is %d: under soft thresholds the grace period is negative, which counts as the shortest", c.EvictionMaxPodGracePeriod)
 	}
 	warnings = append(warnings, c.featureWarnings()...)
+	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
+		for _, word := range slices.Sorted(maps.Keys(c.Assign[s])) {
+			if plugin := c.Assign[s][word]; c.Plugins[plugin].Disabled {
+				warn("assign[%q].%s has no effect: plugins[%q] is disabled", s, word, plugin)
+			}
+		}
+	}
 	if c.Source == SourceNative && c.Summary.Address != "" {
 		warn("summary.address has no effect: source is %q", c.Source)
 	}

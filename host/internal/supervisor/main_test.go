@@ -56,7 +56,7 @@ func testWithFaulty(m *testing.M) (int, error) {
 		return m.Run(), nil
 	}
 	faultyProgram = filepath.Join(dir, "faulty")
-	build := exec.Command("go", "build", "-trimpath", "-o", faultyProgram, "github.com/evictd/evictd/test/faulty")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", faultyProgram, "github.com/evictd/evictd/test/faulty")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build test/faulty: %w\n%s", err, out)
