@@ -39,7 +39,7 @@ func (h *testHost) role(name string) string {
 
 func TestAnAssignmentSettlesWhoIsInCharge(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "memory", "rival-a", "rival-b"), assigning(ranks("rival-b")))
+	h := startHost(t, install(t, "memory", "rival-a", "rival-b"), assigning(ranks("rival-b")), plain("memory", "rival-a", "rival-b"))
 	roles := func(of ...string) {
 		t.Helper()
 		for n, name := range []string{"memory", "rival-a", "rival-b"} {
@@ -74,7 +74,7 @@ func TestAnAssignmentSettlesWhoIsInCharge(t *testing.T) {
 func TestAnAssignmentToNobody(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "memory", "rival-a", "rival-b", "good")
-	h := startHost(t, dir, assigning(ranks("rival-c")))
+	h := startHost(t, dir, assigning(ranks("rival-c")), plain("memory", "rival-a", "rival-b", "rival-c", "good"))
 	for _, name := range []string{"rival-a", "rival-b"} {
 		if s := h.plugin(name); s.State != Refused {
 			t.Errorf("%s is %s, want both refused as if nothing were assigned", name, s.State)
@@ -97,7 +97,7 @@ func TestAnAssignmentToNobody(t *testing.T) {
 func TestARefusedPluginServesWhenTheOtherGivesWay(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "memory", "rival-a")
-	h := startHost(t, dir)
+	h := startHost(t, dir, plain("memory", "rival-a", "rival-b"))
 	put(t, dir, "rival-b", "rival-b")
 	eventually(t, "the newcomer is refused", func() bool { return h.plugin("rival-b").State == Refused })
 	if got := h.rankers(); got != "[rival-a memory]" {

@@ -11,7 +11,7 @@ import (
 func TestRemoveAndPutBack(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "good", "memory")
-	h := startHost(t, dir)
+	h := startHost(t, dir, plain("good", "memory"))
 	bystander := h.plugin("memory").PID
 	pass, old := h.pinned("good")
 	removed := time.Now()
@@ -91,7 +91,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	link("first")
-	h := startHost(t, dir)
+	h := startHost(t, dir, plain("good"))
 	before := h.plugin("good").PID
 	link("second")
 	eventually(t, "the other target is taken over", func() bool { s := h.plugin("good"); return s.PID != before && s.State == Running })
@@ -122,7 +122,7 @@ func TestAnotherDirectoryInItsPlace(t *testing.T) {
 	}
 	put(t, dir, "a", "a")
 	put(t, dir, "b", "b")
-	h := startHost(t, dir)
+	h := startHost(t, dir, plain("a", "b", "c", "d"))
 	put(t, other, "b", "b")
 	put(t, other, "c", "c")
 	before := h.plugin("b").PID

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"github.com/evictd/evictd/shared/eviction"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,22 @@ func installed(t testing.TB, names ...string) string {
 	return dir
 }
 
+// plain spares plugins the making of keys, which is most of what a start costs.
+func plain(names ...string) func(*Options) {
+	return func(o *Options) {
+		all := maps.Clone(o.Settings)
+		if all == nil {
+			all = map[string]Settings{}
+		}
+		for _, name := range names {
+			s := all[name]
+			s.AutoMTLS = new(bool)
+			all[name] = s
+		}
+		o.Settings = all
+	}
+}
+
 func alive(pid int) bool { return pid > 0 && syscall.Kill(pid, 0) == nil }
 
 func TestAReplacedPluginTakesOverAtAPassBoundary(t *testing.T) {
@@ -81,7 +98,7 @@ func TestAReplacedPluginTakesOverAtAPassBoundary(t *testing.T) {
 func TestABrokenReplacementLeavesTheFormerOneRunning(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "good", "rival-a")
-	h := startHost(t, dir, shortTimeouts, func(o *Options) { o.Settings = configs("good", `{"n":1}`) })
+	h := startHost(t, dir, shortTimeouts, func(o *Options) { o.Settings = configs("good", `{"n":1}`) }, plain("good", "rival-a"))
 	before := h.plugin("good").PID
 	for _, c := range []struct{ as, want string }{
 		{"rubbish", "want go-plugin's handshake first"},
