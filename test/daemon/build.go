@@ -20,6 +20,7 @@ var programs = map[string]string{
 	"acme-disk":  "./sdk/examples/acme-disk",
 	"nvme-spare": "./sdk/examples/nvme-spare",
 	"faulty":     "./test/faulty",
+	"broken":     "./test/faults/cmd/broken",
 	"drive":      "./test/ownsignal/drive",
 }
 

@@ -32,8 +32,9 @@ func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.
 			bad = fmt.Sprintf("state %d, want %d to %d", o.State, eviction.Unknown, eviction.Absent)
 		case o.State == eviction.Observed && o.Capacity < 0:
 			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
+		case o.State == eviction.Observed && o.Available < 0 && !builtinSignal(o.Signal):
+			bad = fmt.Sprintf("available %d, want at least 0", o.Available)
 		case o.State == eviction.Observed && o.Available > o.Capacity:
-			// Below zero it may be: limits can be set under what is used.
 			bad = fmt.Sprintf("available %d, want at most the capacity, %d", o.Available, o.Capacity)
 		}
 		if bad != "" {
@@ -52,6 +53,13 @@ func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.
 		reply.Layout = nil
 	}
 	return reply, errors.Join(errs...)
+}
+
+// builtinSignal reports whether s is one of the kubelet's. These may be below zero:
+// limits can be set under what is used.
+func builtinSignal(s eviction.Signal) bool {
+	_, ok := eviction.Builtin(s)
+	return ok
 }
 
 // What is kept of names and of texts for people.

@@ -1,0 +1,220 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/test/faults/fault"
+)
+
+// What is broken: the built-in plugin, a custom one beside it that offers the
+// same, or the only observer of a signal that the host cannot read.
+const (
+	builtin = "built-in"
+	custom  = "custom"
+	only    = "only observer"
+)
+
+// The ways in which a cell may end.
+const (
+	evicted  = "evicted"
+	reported = "reported"
+)
+
+// A cell is one fault and how it must end.
+type cell struct {
+	who string
+	fault.Fault
+	outcome string
+	// victims are who may go. There are several where a process comes and goes.
+	victims []string
+	// budget is how long the decision may take: the deadlines that apply, added up.
+	budget time.Duration
+	sum    string // what they are
+}
+
+// The deadlines in force, all the defaults.
+const (
+	interval    = 10 * time.Second // monitoringInterval: signals that nobody watches
+	blind       = time.Second      // until the host reads by itself, and then between two looks
+	observing   = time.Second
+	measuring   = 5 * time.Second
+	ranking     = time.Second
+	reclaiming  = 30 * time.Second // without progress
+	detail      = 250 * time.Millisecond
+	noDeadlines = 0
+)
+
+var kinds = []fault.Kind{fault.Hang, fault.Crash, fault.Error, fault.Lie, fault.Flood, fault.Oversized, fault.Late}
+
+var calls = []fault.Call{fault.Describe, fault.Configure, fault.Observe, fault.Measure, fault.Watch, fault.Rank, fault.Reclaim}
+
+var lies = map[fault.Call][]string{
+	fault.Describe:  {"not its own", "other signals"},
+	fault.Configure: {"not applied"},
+	fault.Observe:   {"available > capacity", "negative capacity", "negative available", "future", "old", "other signals", "twice", "missing"},
+	fault.Measure:   {"foreign uids", "protected uids", "twice", "missing uids", "negative", "other signals", "future", "old"},
+	fault.Watch:     {"other signals", "silent", "spurious"},
+	fault.Rank:      {"foreign uids", "protected uids", "twice", "missing uids"},
+	fault.Reclaim:   {"freed 2^62", "freed -2^62"},
+}
+
+// cells is the whole matrix.
+func cells() []cell {
+	var all []cell
+	for _, call := range calls {
+		for _, kind := range kinds {
+			variants := []string{""}
+			if kind == fault.Lie {
+				variants = lies[call]
+			}
+			for _, v := range variants {
+				base := "memory"
+				if call == fault.Reclaim {
+					base = "disk"
+				}
+				all = append(all, newCell(builtin, base, call, kind, v))
+				if call == fault.Reclaim {
+					base = "trim"
+				}
+				all = append(all, newCell(custom, base, call, kind, v))
+				if call == fault.Describe || call == fault.Configure || call == fault.Observe {
+					all = append(all, newCell(only, "spare", call, kind, v))
+				}
+			}
+		}
+	}
+	for _, base := range []string{"disk", "pid"} {
+		for _, kind := range []fault.Kind{fault.Hang, fault.Crash, fault.Error, fault.Late} {
+			all = append(all, newCell(builtin, base, fault.Observe, kind, ""))
+		}
+	}
+	return all
+}
+
+func newCell(who, base string, call fault.Call, kind fault.Kind, variant string) cell {
+	c := cell{who: who, Fault: fault.Fault{Base: base, Call: call, Kind: kind, Variant: variant}, outcome: evicted, victims: []string{greedy}}
+	switch who {
+	case builtin:
+		c.builtin()
+	case custom:
+		c.custom()
+	case only:
+		c.only()
+	}
+	return c
+}
+
+func (c *cell) takes(sum string, d time.Duration) { c.sum, c.budget = sum, d }
+
+func (c *cell) slow() bool { return c.Kind == fault.Hang || c.Kind == fault.Late }
+
+// builtin says how a fault of a built-in plugin ends. Nobody but the host stands in
+// for it.
+func (c *cell) builtin() {
+	switch c.Call {
+	case fault.Describe, fault.Configure:
+		c.victims = []string{lowly} // nobody has figures of pods
+		c.takes("look 1 s", blind)
+		switch {
+		case c.Variant == "other signals":
+			c.outcome = reported // as if it was never meant to
+		case c.Call == fault.Configure && c.Kind == fault.Flood:
+			c.victims = []string{greedy, lowly} // it talks too much, and may not be done in time
+		}
+	case fault.Observe:
+		c.builtinObserve()
+	case fault.Measure:
+		c.victims = []string{lowly}
+		if slices.Contains([]string{"twice", "other signals", "future", "old"}, c.Variant) {
+			c.victims = []string{greedy} // the figures are there; memory is ranked by the working set
+		}
+		c.takes("none", noDeadlines)
+		if c.slow() {
+			c.takes("Measure 5 s", measuring)
+		}
+	case fault.Rank:
+		c.takes("none", noDeadlines)
+		if c.slow() {
+			c.takes("Rank 1 s", ranking)
+		}
+		if c.Kind == fault.Crash {
+			c.victims = []string{greedy, lowly} // measurements in the same call may die with it
+		}
+	case fault.Watch:
+		c.takes("interval 10 s", interval)
+		if c.Kind == fault.Crash {
+			c.victims = []string{greedy, lowly}
+			c.takes("blind 1 s + interval 10 s", blind+interval)
+		}
+	case fault.Reclaim:
+		c.takes("interval 10 s", interval)
+		if c.slow() {
+			c.takes("interval 10 s + Reclaim 30 s", interval+reclaiming)
+		}
+		if c.Kind == fault.Crash {
+			c.victims = []string{greedy, lowly}
+		}
+	}
+}
+
+func (c *cell) builtinObserve() {
+	c.takes("blind 1 s", blind)
+	switch {
+	case slices.Contains([]string{"negative available", "future"}, c.Variant):
+		c.takes("none", noDeadlines) // below zero is below the threshold, and the time is taken to be now
+	case c.slow():
+		c.takes("Observe 1 s + blind 1 s", observing+blind)
+	case c.Kind == fault.Crash:
+		c.victims = []string{greedy, lowly}
+	}
+	if c.Base != "memory" { // nobody watches these
+		c.takes("interval 10 s + "+c.sum, interval+c.budget)
+	}
+	if c.Base == "pid" {
+		c.victims = []string{lowly} // priority counts before use
+	}
+	if c.Base == "disk" && c.Kind != fault.Error {
+		c.victims = []string{greedy, lowly}
+	}
+}
+
+// custom says how a fault of a custom plugin ends: the built-in one stands in.
+func (c *cell) custom() {
+	c.takes("none", noDeadlines)
+	switch {
+	case c.Call == fault.Reclaim && c.slow():
+		c.takes("interval 10 s + Reclaim 30 s", interval+reclaiming)
+	case c.Call == fault.Reclaim:
+		c.takes("interval 10 s", interval)
+	case c.Call == fault.Observe && c.slow():
+		c.takes("2 x Observe 1 s", 2*observing)
+	case c.Call == fault.Measure && c.slow():
+		c.takes("Measure 5 s + details 0.25 s", measuring+detail)
+	case c.Call == fault.Rank && c.slow():
+		c.takes("Rank 1 s", ranking)
+	}
+}
+
+// only says how a fault of an observer ends that nobody stands in for.
+func (c *cell) only() {
+	c.outcome = reported
+	c.takes("interval 10 s", interval)
+	switch {
+	case c.Call == fault.Observe && c.slow():
+		c.takes("interval 10 s + Observe 1 s", interval+observing)
+	case c.Call == fault.Configure && c.Kind == fault.Flood, c.Variant == "future", c.Variant == "not applied":
+		c.outcome, c.victims = evicted, []string{lowly} // its figures can be had; there are none of pods
+	}
+}
+
+// row is the fault, as the table names it.
+func (c *cell) row() string {
+	if c.Variant == "" {
+		return string(c.Kind)
+	}
+	return fmt.Sprintf("%s: %s", c.Kind, c.Variant)
+}
+
+func (c *cell) name() string { return fmt.Sprintf("%s/%s/%s/%s", c.Call, c.row(), c.who, c.Base) }

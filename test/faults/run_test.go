@@ -1,0 +1,159 @@
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/test/daemon"
+	"github.com/evictd/evictd/test/evictd"
+	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/faults/fault"
+)
+
+// slack is for a machine that runs many of these worlds at once.
+const slack = 5 * time.Second
+
+const spare = "faults.example/spare"
+
+// run takes a world through c and returns how long the outcome took.
+func (c cell) run(t *testing.T) (took time.Duration) {
+	w := newWorld(t)
+	signs := t.TempDir()
+	c.Struck, c.Protected = filepath.Join(signs, "struck"), "uid-"+shield
+	armed := filepath.Join(signs, "armed")
+	if c.Call != fault.Describe && c.Call != fault.Configure && c.Call != fault.Watch {
+		c.Armed = armed
+	}
+	c.Pressure = armed
+	pressed := c.install(t, w)
+	d := daemon.Start(t, w.config)
+	d.AwaitReady()
+	if c.Call == fault.Observe || c.outcome == evicted {
+		c.awaitPass(t, d)
+	}
+	if err := os.WriteFile(armed, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.pressure(pressed)
+	began := time.Now()
+	if c.outcome == reported {
+		c.awaitReport(t, d)
+	} else {
+		c.awaitEviction(t, w, d)
+	}
+	took = time.Since(began)
+	if took > c.budget+slack {
+		t.Errorf("took %v, want %v at most", took, c.budget)
+	}
+	if _, err := os.Stat(c.Struck); err != nil {
+		t.Error("the fault has not struck, the cell proves nothing")
+	}
+	return took
+}
+
+// install puts the plugins in place and returns what is to be put under pressure.
+func (c cell) install(t *testing.T, w *world) (pressed string) {
+	t.Helper()
+	pressed, signal, threshold := "memory", "memory.available", "1Gi"
+	switch {
+	case c.who == only:
+		pressed, signal, threshold = "", spare, "10"
+	case c.Base == "pid":
+		pressed, signal, threshold = "pid", "pid.available", "100"
+	case c.Base == "disk" || c.Base == "trim":
+		pressed, signal, threshold = "disk", "nodefs.available", "16Mi"
+	}
+	w.config["evictionHard"] = map[string]string{signal: threshold}
+	if c.outcome == reported {
+		w.config["requiredSignals"] = []string{signal}
+	}
+	name := "acme"
+	if c.who == builtin {
+		name = c.Base
+	} else if pressed != "" {
+		daemon.Install(t, daemon.Build(t, pressed), filepath.Join(w.plugins, pressed))
+	}
+	if err := fault.Install(daemon.Build(t, "broken"), filepath.Join(w.plugins, name), c.Fault); err != nil {
+		t.Fatal(err)
+	}
+	return pressed
+}
+
+// awaitPass waits until the daemon has concluded something.
+func (c cell) awaitPass(t *testing.T, d *daemon.Daemon) {
+	t.Helper()
+	eventually(t, 10*time.Second, func() error {
+		if _, status := d.Get("/status"); !strings.Contains(status, `"passes": `) || strings.Contains(status, `"passes": 0,`) {
+			return fmt.Errorf("no pass yet: %s", status)
+		}
+		return nil
+	})
+}
+
+// awaitEviction waits for the decision, and for its victim's end.
+func (c cell) awaitEviction(t *testing.T, w *world, d *daemon.Daemon) {
+	t.Helper()
+	r := d.AwaitMsg("evicting pod", c.budget+3*slack)
+	if victim := strings.TrimPrefix(r.String("pod"), "default/"); !slices.Contains(c.victims, victim) {
+		t.Errorf("victim %s by %s, want one of %v", victim, r.String("ranker"), c.victims)
+	}
+	d.AwaitMsg("pod finished", 10*time.Second)
+	if n := len(d.Records("evicting pod")); n != 1 {
+		t.Errorf("%d decisions, want one", n)
+	}
+	for _, name := range []string{shield, stranger} {
+		if !w.runtime.Running("uid-" + name) {
+			t.Errorf("%s is gone, which must not go", name)
+		}
+	}
+	if n := len(w.runtime.Calls(fakecri.StopContainer)); n != 1 {
+		t.Errorf("%d containers were stopped, want one", n)
+	}
+}
+
+// awaitReport waits until status, log and metric name the signal and the host is
+// not ready.
+func (c cell) awaitReport(t *testing.T, d *daemon.Daemon) {
+	t.Helper()
+	signal := "memory.available"
+	if c.who == only {
+		signal = spare
+	}
+	d.Await("the log names the signal", c.budget+2*slack, func(r evictd.Record) bool {
+		return strings.Contains(r.Msg, "is not observed") && r.String("signal") == signal
+	})
+	eventually(t, slack, func() error {
+		if _, status := d.Get("/status"); !strings.Contains(status, `"unobserved": true`) || !strings.Contains(status, `"state": "unknown"`) {
+			return fmt.Errorf("status does not say that %s is not observed:\n%s", signal, status)
+		}
+		if _, metrics := d.Get("/metrics"); !strings.Contains(metrics, fmt.Sprintf(`evictd_signal_unobserved{signal="%s"} 1`, signal)) {
+			return fmt.Errorf("no metric says that %s is not observed", signal)
+		}
+		if code, text := d.Get("/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(text, signal) {
+			return fmt.Errorf("/healthz = %d %q, want 503 and the signal", code, text)
+		}
+		return nil
+	})
+	if n := len(d.Records("evicting pod")); n != 0 {
+		t.Errorf("%d decisions, want none", n)
+	}
+}
+
+func eventually(t *testing.T, within time.Duration, f func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v: %v", within, err)
+		}
+	}
+}
