@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"github.com/evictd/evictd/shared/eviction"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // faultyBytes is a program that behaves as test/faulty does under that name.
