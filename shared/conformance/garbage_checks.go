@@ -121,12 +121,26 @@ func emptyMessages(ctx context.Context, s *subject) error {
 		if !s.offered(rpc) || s.destructive(rpc) {
 			continue
 		}
-		err := s.options.within(ctx, measureTime, func(ctx context.Context) error { return s.poke(ctx, rpc, nil) })
+		err := s.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return s.poke(ctx, rpc, nil) })
 		if err := answered(err); err != nil {
 			return fmt.Errorf("%s: %w", rpc, err)
 		}
 	}
 	return s.configure(ctx)
+}
+
+// callTime is the host's deadline for a call.
+func callTime(rpc string) time.Duration {
+	switch rpc {
+	case "Observe":
+		return observeTime
+	case "Rank":
+		return rankTime
+	case "Measure", "Reclaim":
+		return measureTime
+	default:
+		return describeTime
+	}
 }
 
 func largeMessage(ctx context.Context, s *subject) error {

@@ -21,7 +21,8 @@ type track struct {
 	options *Options
 	open    func(context.Context) (*subject, error)
 	subject *subject
-	// known is a former subject of the plugin, nil at first: what it offers holds.
+	// known is the latest subject of the plugin, nil at first: what it offers holds,
+	// also when it is gone.
 	known *subject
 
 	results []Check
@@ -53,7 +54,8 @@ func (t *track) one(ctx context.Context, c *check) (Result, string) {
 	case t.blocked != "":
 		return Skipped, t.blocked
 	case ctx.Err() != nil:
-		return Failed, fmt.Sprintf("not run: %v", context.Cause(ctx))
+		t.blocked = fmt.Sprintf("NOT CHECKED: %v", context.Cause(ctx))
+		return Failed, t.blocked
 	}
 	if why := c.missing(t.known); t.known != nil && why != "" {
 		return Skipped, why
@@ -64,7 +66,7 @@ func (t *track) one(ctx context.Context, c *check) (Result, string) {
 			t.blocked = "not run after " + c.name + " failed"
 			return Failed, err.Error()
 		}
-		t.subject = s
+		t.subject, t.known = s, s
 	}
 	if why := c.missing(t.subject); why != "" {
 		return Skipped, why
@@ -83,6 +85,9 @@ func (t *track) one(ctx context.Context, c *check) (Result, string) {
 	if why, ok := errors.AsType[cannot](err); ok {
 		t.blocked = "NOT CHECKED: it refuses " + c.name + " on this machine"
 		return Note, string(why)
+	}
+	if _, hangs := errors.AsType[slow](err); hangs {
+		t.drop() // What hangs may hang for ever, and the next check has nothing to do with it.
 	}
 	return verdict(err)
 }
@@ -111,14 +116,19 @@ func verdict(err error) (Result, string) {
 
 // close ends the subject and keeps what it leaves to look at.
 func (t *track) close(ctx context.Context) {
-	s := t.subject
-	if s == nil {
+	if t.subject == nil {
 		return
 	}
-	t.subject = nil
-	if g, ok := s.grown(ctx, t.name); ok {
+	if g, ok := t.subject.grown(ctx, t.name); ok {
 		t.growth = append(t.growth, g)
 	}
+	t.drop()
+}
+
+// drop is close of a subject that does not answer any more.
+func (t *track) drop() {
+	s := t.subject
+	t.subject = nil
 	s.end()
 	if s.proc != nil {
 		t.printed = append(t.printed, s.proc.printed()...)

@@ -181,7 +181,14 @@ func (s *subject) another(ctx context.Context) (other *subject, stop func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	_ = other.configure(ctx) // it has to end well without, too
+	// It has to end well without a configuration, too, and what a Configure does that
+	// ends it is told elsewhere.
+	if err := other.configure(ctx); other.crash(err) != "" {
+		other.end()
+		if other, err = s.from.open(ctx, !s.options.NoTLS); err != nil {
+			return nil, nil, err
+		}
+	}
 	var watching sync.WaitGroup
 	if signals := other.offering(eviction.CanWatch); len(signals) > 0 {
 		watching.Go(func() {

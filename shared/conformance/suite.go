@@ -139,8 +139,8 @@ func (r *run) start(ctx context.Context) bool {
 func (r *run) calls(ctx context.Context) {
 	first := r.track(lane{"describe", append(describeChecks(), configureChecks()...)})
 	first.run(ctx)
-	if first.subject != nil && first.subject.plugin.Name != "" {
-		r.known, r.plugin = first.subject, describe(&first.subject.plugin)
+	if first.known != nil && first.known.plugin.Name != "" {
+		r.known, r.plugin = first.known, describe(&first.known.plugin)
 	}
 	r.finish(ctx, first)
 	lanes := []lane{
