@@ -117,11 +117,8 @@ func (c *cell) builtin() {
 	case fault.Describe, fault.Configure:
 		c.victims = []string{lowly} // nobody has figures of pods
 		c.takes("look 1 s", blind)
-		switch {
-		case c.Variant == "other signals":
+		if c.Variant == "other signals" {
 			c.outcome = reported // as if it was never meant to
-		case c.Call == fault.Configure && c.Kind == fault.Flood:
-			c.victims = []string{greedy, lowly} // it talks too much, and may not be done in time
 		}
 	case fault.Observe:
 		c.builtinObserve()
@@ -204,7 +201,7 @@ func (c *cell) only() {
 	switch {
 	case c.Call == fault.Observe && c.slow():
 		c.takes("interval 10 s + Observe 1 s", interval+observing)
-	case c.Call == fault.Configure && c.Kind == fault.Flood, c.Variant == "future", c.Variant == "not applied":
+	case c.Variant == "future", c.Variant == "not applied":
 		c.outcome, c.victims = evicted, []string{lowly} // its figures can be had; there are none of pods
 	}
 }

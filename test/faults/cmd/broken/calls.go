@@ -23,8 +23,8 @@ func (b *broken) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 			return nil
 		case fault.Flood:
 			line := strings.Repeat("all work and no play makes a dull plugin ", 100)
-			for range 5000 {
-				fmt.Fprintln(os.Stderr, line)
+			for began := time.Now(); time.Since(began) < lateBy[fault.Configure]; time.Sleep(time.Millisecond) {
+				fmt.Fprintln(os.Stderr, line) // megabytes, and no answer in time for it
 			}
 		}
 	}
