@@ -14,22 +14,28 @@ import (
 	"time"
 )
 
-// An identity is a certificate as the host makes one for each start.
+// An identity is a certificate as go-plugin makes one for each start of the host:
+// on the same curve and with the same fields, so that a TLS library that cannot
+// take it shows here and not on a node.
 type identity struct {
 	pair tls.Certificate
 	pem  string
 }
 
 func newIdentity() (*identity, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		Subject:      pkix.Name{CommonName: "localhost", Organization: []string{"evictd"}},
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: "localhost", Organization: []string{"HashiCorp"}},
 		DNSNames:     []string{"localhost"},
-		NotBefore:    time.Now().Add(-30 * time.Second), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore:    time.Now().Add(-30 * time.Second), NotAfter: time.Now().Add(262980 * time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		IsCA:        true, BasicConstraintsValid: true,
