@@ -32,6 +32,8 @@ func newVerify() *cobra.Command {
 		Long: "Start BINARY, a plugin in any language, as the daemon would and check that it keeps the contract:\n" +
 			"handshake, deadlines, bounds, idempotence, concurrency, garbage in, an orderly end. It is called with\n" +
 			"made-up pods; nothing is evicted, no daemon is needed, nor root unless the plugin needs it.\n" +
+			"Unlike in the daemon it runs with all the rights of whoever calls this, and without limits:\n" +
+			"check a plugin that is not trusted as a user who may do nothing.\n" +
 			"Exit code 1 is a plugin that fails a check, 2 a wrong command line.",
 		Example: "  evictd plugins verify ./my-plugin\n" +
 			"  evictd plugins verify /usr/libexec/evictd/plugins/disk --config disk.yaml --reclaim",
