@@ -26,6 +26,7 @@ func (b *broken) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 			for began := time.Now(); time.Since(began) < lateBy[fault.Configure]; time.Sleep(time.Millisecond) {
 				fmt.Fprintln(os.Stderr, line) // megabytes, and no answer in time for it
 			}
+		default:
 		}
 	}
 	return b.next.Configurer.Configure(context.WithoutCancel(ctx), req)

@@ -171,6 +171,7 @@ func (b *broken) common() error {
 		return errBroken
 	case fault.Late:
 		time.Sleep(lateBy[b.Call])
+	default:
 	}
 	return nil
 }
