@@ -118,6 +118,10 @@ func executable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// The directory of a plugin in Go is mistaken for it more often than others.
+	if built := filepath.Join(path, "bin", filepath.Base(path)); stat.IsDir() && unix.Access(built, unix.X_OK) == nil {
+		return "", fmt.Errorf("%s is not a regular file, did you mean %s", path, built)
+	}
 	if !stat.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", path)
 	}

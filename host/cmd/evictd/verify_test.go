@@ -60,6 +60,13 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		return path
 	}
 	path := script(t)
+	module := filepath.Join(dir, "own")
+	if err := os.MkdirAll(filepath.Join(module, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, filepath.Join(module, "bin", "own")); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -67,6 +74,7 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		"no binary":            {nil, "accepts 1 arg"},
 		"a binary that is not": {[]string{filepath.Join(dir, "absent")}, "no such file"},
 		"a directory":          {[]string{dir}, "not a regular file"},
+		"a plugin's module":    {[]string{module}, "did you mean " + module + "/bin/own"},
 		"not executable":       {[]string{write("text", "x")}, "chmod +x"},
 		"no config file":       {[]string{path, "--config", filepath.Join(dir, "absent")}, "--config: "},
 		"config is no object":  {[]string{path, "--config", write("list", "- a\n")}, "want an object"},
