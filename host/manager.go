@@ -106,7 +106,7 @@ func (m *Manager) open() error {
 	manifests := pods.NewManifests(c.PodManifestDir)
 	manifests.Rules = rules(c)
 	o := m.loopOptions(settings(c, thresholds))
-	o.Pods = pods.NewCRI(client, manifests)
+	o.Pods, o.Manifests = pods.NewCRI(client, manifests), manifests.Problems
 	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
 	o.Now, o.After, o.TellConditions = time.Now, time.After, true
 	o.LastResort, o.SourceStands, o.OldestSample = lastresort.New(m.facts(c)), c.Source == config.SourceSummary, oldestSample

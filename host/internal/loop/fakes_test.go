@@ -1,9 +1,11 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -68,8 +70,11 @@ type node struct {
 	awaited    map[eviction.Signal]error
 	lastResort LastResort
 	stands     bool
-	rankers    []*supervisor.Instance
-	providers  []*supervisor.Instance
+	// manifests are what is wrong with manifests at the start, nil if nobody asks.
+	manifests func() []pods.Problem
+	log       bytes.Buffer
+	rankers   []*supervisor.Instance
+	providers []*supervisor.Instance
 }
 
 // newNode makes a node of 8Gi with 4Gi available and the memory plugin.
@@ -350,9 +355,9 @@ func soft(value, grace string) policy.ThresholdConfig {
 func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
-		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(n.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Now: time.Now, After: time.After, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
-		LastResort: n.lastResort, SourceStands: n.stands, OldestSample: n.oldest,
+		LastResort: n.lastResort, SourceStands: n.stands, OldestSample: n.oldest, Manifests: n.manifests,
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan struct{})

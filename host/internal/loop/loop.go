@@ -57,6 +57,7 @@ type Loop struct {
 	silence     silence
 	observers   map[eviction.Signal]string // who observed a signal last
 	saved       savedConditions
+	podsNoted   bool // the snapshot has the manifests' problems as of a listing of pods
 	flights     map[string]*flight
 	landed      map[string]time.Time // when flights ended, by uid, the last hour's
 	evicted     map[string]bool      // victims that are gone, by uid, as long as they have left something behind
@@ -116,6 +117,7 @@ func (l *Loop) Run(ctx context.Context) {
 	default:
 	}
 	l.followPlugins(ctx)
+	l.readManifests(ctx)
 	l.nextFull = time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()

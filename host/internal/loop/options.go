@@ -116,14 +116,17 @@ type Options struct {
 	Settings Settings
 	// Pin starts a pass with the plugins that run now. Changed delivers a value
 	// when their set has changed.
-	Pin      func() Roster
-	Changed  <-chan struct{}
-	Pods     PodSource
-	Killer   Killer
-	Recorder Recorder
-	Journal  Journal
-	Metrics  *metrics.Metrics
-	Log      *slog.Logger
+	Pin     func() Roster
+	Changed <-chan struct{}
+	Pods    PodSource
+	// Manifests, if not nil, tells at the start what is wrong with pod manifests,
+	// which Pods would tell when pods are needed for the first time.
+	Manifests func() []pods.Problem
+	Killer    Killer
+	Recorder  Recorder
+	Journal   Journal
+	Metrics   *metrics.Metrics
+	Log       *slog.Logger
 	// Now is the clock that policy sees. Waits use the real one, but for
 	// AwaitCleanup, which uses After.
 	Now   func() time.Time

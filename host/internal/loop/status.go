@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -229,24 +228,4 @@ func stateName(s eviction.ObservationState) string {
 	default:
 		return StateUnknown
 	}
-}
-
-// notePods shows pods that cannot be evicted for want of a usable manifest.
-func (l *Loop) notePods(s pods.Snapshot) {
-	next := *l.snapshot.Load()
-	next.Unmanaged, next.Problems = nil, nil
-	for _, p := range s.Pods {
-		if !p.HasManifest {
-			next.Unmanaged = append(next.Unmanaged, p.String())
-		}
-	}
-	for _, p := range s.Problems {
-		next.Problems = append(next.Problems, p.Error())
-	}
-	if !slices.Equal(next.Problems, l.snapshot.Load().Problems) {
-		for _, p := range s.Problems {
-			l.Log.Warn("pod manifest has a problem", "problem", p.Error(), "used", p.Used)
-		}
-	}
-	l.snapshot.Store(&next)
 }

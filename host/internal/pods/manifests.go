@@ -69,6 +69,13 @@ type fileIdentity struct {
 	modified, status unix.Timespec
 }
 
+// Problems reads what changed since the last time and returns what is wrong with
+// any of the files, or with the directory. It asks no container runtime.
+func (m *Manifests) Problems() []Problem {
+	_, problems := m.list()
+	return problems
+}
+
 // list returns the manifests by uid and all problems, in the order of file
 // names. It parses only what changed since the last time.
 func (m *Manifests) list() (map[string]*manifest, []Problem) {

@@ -1,0 +1,56 @@
+package loop
+
+import (
+	"context"
+	"slices"
+
+	"github.com/evictd/evictd/host/internal/pods"
+)
+
+// notePods shows pods that cannot be evicted for want of a usable manifest.
+func (l *Loop) notePods(s pods.Snapshot) {
+	next := *l.snapshot.Load()
+	next.Unmanaged = nil
+	for _, p := range s.Pods {
+		if !p.HasManifest {
+			next.Unmanaged = append(next.Unmanaged, p.String())
+		}
+	}
+	l.podsNoted = true
+	l.noteProblems(&next, s.Problems)
+	l.snapshot.Store(&next)
+}
+
+// noteProblems puts what is wrong with manifests into next, and into the log what
+// is new.
+func (l *Loop) noteProblems(next *Snapshot, problems []pods.Problem) {
+	next.Problems = nil
+	for _, p := range problems {
+		next.Problems = append(next.Problems, p.Error())
+	}
+	if slices.Equal(next.Problems, l.snapshot.Load().Problems) {
+		return
+	}
+	for _, p := range problems {
+		l.Log.Warn("pod manifest has a problem", "problem", p.Error(), "used", p.Used)
+	}
+}
+
+// readManifests tells of broken manifests before a pod has to go, beside the loop:
+// there may be many, on a slow disk.
+func (l *Loop) readManifests(ctx context.Context) {
+	if l.Manifests == nil {
+		return
+	}
+	l.beside(ctx, func() func() {
+		problems := l.Manifests()
+		return func() {
+			if l.podsNoted {
+				return // A listing was faster and knows more.
+			}
+			next := *l.snapshot.Load()
+			l.noteProblems(&next, problems)
+			l.snapshot.Store(&next)
+		}
+	})
+}
