@@ -57,6 +57,26 @@ func ExampleRankBy() {
 	// <nil>
 }
 
+// The reason is in the log line of the eviction, as rankReason.
+func ExampleRankWithReason() {
+	team := func(c *eviction.Candidate) string { return "team " + cmp.Or(c.Pod.Labels["team"], "none") }
+	byTeam := func(a, b *eviction.Candidate) int { return cmp.Compare(a.Pod.Labels["team"], b.Pod.Labels["team"]) }
+
+	ranking, _ := sdk.RankWithReason(team, byTeam).Rank(context.Background(), eviction.RankRequest{
+		Signal: eviction.MemoryAvailable,
+		Candidates: []eviction.Candidate{
+			{Pod: eviction.Pod{UID: "labeled", Labels: map[string]string{"team": "a"}}},
+			{Pod: eviction.Pod{UID: "plain"}},
+		},
+	})
+	for _, r := range ranking {
+		fmt.Printf("%s (%s)\n", r.UID, r.Reason)
+	}
+	// Output:
+	// plain (team none)
+	// labeled (team a)
+}
+
 func ExampleConfigure() {
 	type config struct {
 		// MaxAgeSeconds is how old a pod may grow, 0 for any age.

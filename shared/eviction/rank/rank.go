@@ -45,6 +45,24 @@ func For(s eviction.Signal) Compare {
 // first ones have their key figures as reason. Equal ones stay in their order. It does not
 // change its input.
 func Sort(candidates []eviction.Candidate, compare Compare) []eviction.Ranked {
+	return ranking(candidates, sorted(candidates, compare))
+}
+
+// SortWithReason is Sort for an order that is not the kubelet's: the first ones have
+// what reason says of them instead of the kubelet's figures, or nothing if it is nil.
+func SortWithReason(candidates []eviction.Candidate, compare Compare, reason func(*eviction.Candidate) string) []eviction.Ranked {
+	ranked := make([]eviction.Ranked, len(candidates))
+	for at, i := range sorted(candidates, compare) {
+		ranked[at].UID = candidates[i].Pod.UID
+		if reason != nil && at < reasoned {
+			ranked[at].Reason = reason(&candidates[i])
+		}
+	}
+	return ranked
+}
+
+// sorted returns the candidates' positions in the order of compare.
+func sorted(candidates []eviction.Candidate, compare Compare) []int {
 	order := make([]int, len(candidates))
 	for i := range order {
 		order[i] = i
@@ -54,5 +72,5 @@ func Sort(candidates []eviction.Candidate, compare Compare) []eviction.Ranked {
 	slices.SortFunc(order, func(i, j int) int {
 		return cmp.Or(compare(&candidates[i], &candidates[j]), cmp.Compare(i, j))
 	})
-	return ranking(candidates, order)
+	return order
 }

@@ -260,6 +260,23 @@ func TestSortIsAStablePermutation(t *testing.T) {
 	}
 }
 
+// The figures of the kubelet's order are no reason for another one.
+func TestReasonsOfAnotherOrder(t *testing.T) {
+	candidates := []eviction.Candidate{candidate("a", 0, eviction.MemoryAvailable, gi), candidate("b", 1, eviction.MemoryAvailable, gi)}
+	highest := func(a, b *eviction.Candidate) int { return Priority(b, a) }
+	named := func(c *eviction.Candidate) string { return "is " + c.Pod.UID }
+	if diff := cmp.Diff([]eviction.Ranked{{UID: "b", Reason: "is b"}, {UID: "a", Reason: "is a"}}, SortWithReason(candidates, highest, named)); diff != "" {
+		t.Errorf("with a reason (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]eviction.Ranked{{UID: "b"}, {UID: "a"}}, SortWithReason(candidates, highest, nil)); diff != "" {
+		t.Errorf("without (-want +got):\n%s", diff)
+	}
+	many := SortWithReason(make([]eviction.Candidate, reasoned+1), highest, named)
+	if many[reasoned-1].Reason == "" || many[reasoned].Reason != "" {
+		t.Errorf("want %d reasons, since nobody reads further, got %+v", reasoned, many)
+	}
+}
+
 func TestReason(t *testing.T) {
 	const mem, disk, inodes, pid = eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable
 	both := candidate("p", 0, mem, gi)
