@@ -31,7 +31,7 @@ func newScaffold() *cobra.Command {
 	}
 	o := scaffold.Options{Version: version}
 	cmd.Flags().StringVar(&o.SDKDir, "sdk", "", "build with the SDK in this checkout of evictd; needed if this evictd is no release")
-	cmd.Flags().StringVar(&o.Module, "module", "", "path of the Go module (default example.com/NAME)")
+	cmd.Flags().StringVar(&o.Module, "module", "", "path of the Go module, whose domain the names in it get (default example.com/NAME)")
 	cmd.Flags().StringVar(&o.Dir, "dir", "", "directory to make (default NAME)")
 	cmd.Flags().SortFlags = false
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

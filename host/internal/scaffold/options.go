@@ -29,7 +29,8 @@ type Options struct {
 	// Name is the plugin's, and of its executable: what evictd knows it by.
 	Name string
 	Kind Kind
-	// Module is the path of the new module, example.com/NAME if empty.
+	// Module is the path of the new module, example.com/NAME if empty. Its domain is
+	// that of the names in it.
 	Module string
 	// Dir is the directory that is made, NAME in the working directory if empty.
 	Dir string

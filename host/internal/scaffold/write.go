@@ -78,6 +78,12 @@ type values struct {
 	Go              string
 }
 
+// Domain is what the names that others see begin with.
+func (v values) Domain() string { return domain(v.Module) }
+
+// Placeholder is the domain of those who have named none.
+func (v values) Placeholder() string { return placeholder }
+
 // Quoted is the checkout's directory as go.mod has it.
 func (v values) Quoted() string {
 	if strings.ContainsFunc(v.Checkout.Dir, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`(),;[]{}", r) }) {
@@ -88,7 +94,7 @@ func (v values) Quoted() string {
 
 // expand returns the files of a module by their names.
 func expand(o Options) (map[string][]byte, error) {
-	o.Module = cmp.Or(o.Module, "example.com/"+o.Name)
+	o.Module = cmp.Or(o.Module, placeholder+"/"+o.Name)
 	v := values{Options: o, SDK: SDK, SDKVersion: o.Version, Go: goVersion}
 	files := map[string][]byte{}
 	if o.SDKDir != "" {
