@@ -16,7 +16,8 @@ func newCheck() *cobra.Command {
 		Short: "Check configuration and node, print the thresholds in force",
 		Long: "Read the configuration as run would. Print the thresholds in force, one a line, what those of\n" +
 			"writable layers will be by the layout of the node's filesystems, and which signals a plugin has to\n" +
-			"bring, or all that is wrong; then say whether plugin directory and container runtime are there.\n" +
+			"bring, or all that is wrong; then say whether the container runtime is there, whether run would start\n" +
+			"and not refuse a plugin (nothing is started), and what is wrong with pod manifests.\n" +
 			"Exit code 2 is a wrong configuration, 1 a node that is not ready for it.",
 		Args: cobra.NoArgs,
 	}
@@ -34,10 +35,11 @@ func newCheck() *cobra.Command {
 		if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
 			return err
 		}
-		for _, w := range slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnNode(&cfg)) {
+		errs, warnings := checkNode(cmd.Context(), &cfg)
+		for _, w := range slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnings) {
 			say(cmd.ErrOrStderr(), "warning: "+w)
 		}
-		if err := errors.Join(checkNode(cmd.Context(), &cfg)...); err != nil {
+		if err := errors.Join(errs...); err != nil {
 			return failure{err}
 		}
 		return nil

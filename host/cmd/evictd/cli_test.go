@@ -51,7 +51,7 @@ func newNode(t *testing.T) node {
 }
 
 func (n node) flags(more ...string) []string {
-	return append([]string{"check", "--plugin-dir", n.plugins, "--pod-manifest-dir", n.manifests, "--runtime-endpoint", "unix://" + n.socket}, more...)
+	return append([]string{"check", "--plugin-dir", n.plugins, "--pod-manifest-dir", n.manifests, "--kubelet-root-dir", n.dir, "--runtime-endpoint", "unix://" + n.socket}, more...)
 }
 
 func TestCheckPrintsWhatIsInForce(t *testing.T) {

@@ -10,16 +10,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 )
 
 // dialTimeout is for a local socket, which answers at once or not at all.
 const dialTimeout = 2 * time.Second
 
-// checkNode reports what cfg names and this node does not have. Whether each
-// plugin may run is for the supervisor, which says so in status and log.
-func checkNode(ctx context.Context, cfg *config.Config) []error {
-	var errs []error
+// checkNode reports what cfg names and this node does not have.
+func checkNode(ctx context.Context, cfg *config.Config) (errs []error, warnings []string) {
 	add := func(field, value string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %q: %w", field, value, err))
@@ -30,15 +29,11 @@ func checkNode(ctx context.Context, cfg *config.Config) []error {
 	if cfg.ImageEndpoint != cfg.RuntimeEndpoint {
 		add("imageEndpoint", cfg.ImageEndpoint, checkSocket(ctx, cfg.ImageEndpoint))
 	}
-	return errs
-}
-
-// warnNode returns what this node lacks and evictd runs without.
-func warnNode(cfg *config.Config) []string {
-	if err := checkDir(cfg.PodManifestDir, "v1.Pod manifests, as a pod without one is never evicted"); err != nil {
-		return []string{fmt.Sprintf("podManifestDir: %q: %v", cfg.PodManifestDir, err)}
+	refused, warnings := host.Check(cfg)
+	if checkDir(cfg.PluginDir, "") == nil { // else it was reported
+		errs = append(errs, refused...)
 	}
-	return nil
+	return errs, warnings
 }
 
 func checkDir(dir, of string) error {

@@ -100,7 +100,7 @@ func (p *program) verify(path, pin string) error {
 		return fmt.Errorf("verify %s: %w", path, err)
 	}
 	if found != pin {
-		return refusal{fmt.Errorf("%s: has sha256 %s, want %s (plugins.<name>.sha256)", path, found, pin)}
+		return refusal{fmt.Errorf("%s: has sha256 %s, want %s", path, found, pin)}
 	}
 	return nil
 }

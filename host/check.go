@@ -1,0 +1,50 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/supervisor"
+)
+
+// Check looks at the plugins, the manifests and the directories that c names, with
+// the checks that a manager makes itself, and starts nothing. The errors are what a
+// manager or one of its plugins would not start for, the warnings what it runs
+// without.
+func Check(c *Config) (errs []error, warnings []string) {
+	errs, warnings = supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: assignment(c)})
+	if err := isDir(filepath.Join(c.RootDir, c.KubeletRootDir)); err != nil {
+		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the kubelet's pod directories: nodefs is its filesystem, and volumes are looked for in it", c.KubeletRootDir, err))
+	}
+	return errs, append(warnings, checkManifests(c)...)
+}
+
+func checkManifests(c *Config) []string {
+	if err := isDir(c.PodManifestDir); err != nil {
+		return []string{fmt.Sprintf("podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", c.PodManifestDir, err)}
+	}
+	manifests := pods.NewManifests(c.PodManifestDir)
+	manifests.Rules = rules(c)
+	var warnings []string
+	for _, p := range manifests.Problems() {
+		warnings = append(warnings, "pod manifest "+p.Error())
+	}
+	return warnings
+}
+
+func isDir(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("does not exist")
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return errors.New("is not a directory")
+	}
+	return nil
+}

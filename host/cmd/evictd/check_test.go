@@ -1,0 +1,101 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What run would refuse, or a plugin of its, check must not pass.
+func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
+	const content = "#!/bin/sh\n"
+	sum := sha256.Sum256([]byte(content))
+	pin := hex.EncodeToString(sum[:])
+	for name, c := range map[string]struct {
+		config string
+		change func(n node) error
+		code   int
+		want   string // PLUGINS stands for the directory
+	}{
+		"all is well": {"plugins: {oldest: {sha256: " + pin + "}}", nil, 0, ""},
+		"a plugin directory that others can write to": {
+			"", func(n node) error { return os.Chmod(n.plugins, 0o777) }, 1,
+			"plugin directory PLUGINS: PLUGINS: mode 0777 is writable by others than its owner, want at most 0755 (chmod go-w)",
+		},
+		"a plugin that others can write to": {
+			"", func(n node) error { return os.Chmod(filepath.Join(n.plugins, "oldest"), 0o777) }, 1,
+			"plugin oldest: PLUGINS/oldest: mode 0777 is writable by others than its owner, want at most 0755 (chmod go-w)",
+		},
+		"a user that is not there": {
+			"plugins: {oldest: {user: nosuchuser}}", nil, 1,
+			`plugin oldest: user: "nosuchuser": user: unknown user nosuchuser, want the name of a user of this machine or a number`,
+		},
+		"another file than the pinned one": {
+			"plugins: {oldest: {sha256: " + strings.Repeat("0f", 32) + "}}", nil, 1,
+			"plugin oldest: PLUGINS/oldest: has sha256 " + pin + ", want " + strings.Repeat("0f", 32),
+		},
+		"no pin where there must be one": {
+			"requirePins: true", nil, 1, "plugin oldest: has no sha256 in the configuration, and requirePins is on",
+		},
+		"nobody minds a disabled plugin": {"plugins: {oldest: {disabled: true, user: nosuchuser}}", nil, 0, ""},
+		"a file that is no plugin": {
+			"", func(n node) error { return os.WriteFile(filepath.Join(n.plugins, "README"), nil, 0o644) }, 0,
+			"warning: plugin README: is refused: PLUGINS/README: mode 0644 is not executable, want for example 0755 (chmod +x), or remove the file",
+		},
+		"a slip in a plugin's name": {
+			"plugins: {oldst: {sha256: " + pin + "}}", nil, 0,
+			`warning: plugins["oldst"] has no effect: PLUGINS/oldst is not there, is "oldest" meant?`,
+		},
+		"an assignment to a plugin that is not there": {
+			"assign: {memory.available: {rank: gpu}}", nil, 0,
+			`warning: assign["memory.available"].rank has no effect: PLUGINS/gpu is not there`,
+		},
+		"no directory of the kubelet": {
+			"kubeletRootDir: /nonexistent", nil, 0,
+			`warning: kubeletRootDir: "/nonexistent": does not exist, want the directory of the kubelet's pod directories: nodefs is its filesystem, and volumes are looked for in it`,
+		},
+		"a broken manifest": {
+			"", func(n node) error {
+				return os.WriteFile(filepath.Join(n.manifests, "a.yaml"), []byte("kind: Pod\n"), 0o600)
+			}, 0,
+			`warning: pod manifest MANIFESTS/a.yaml: is apiVersion "", kind "Pod", want apiVersion "v1", kind "Pod"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			if err := os.WriteFile(filepath.Join(n.plugins, "oldest"), []byte(content), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(n.dir, "evictd.yaml")
+			config := c.config
+			if !strings.Contains(config, "kubeletRootDir") {
+				config += "\nkubeletRootDir: " + n.dir
+			}
+			config += "\npluginDir: " + n.plugins + "\npodManifestDir: " + n.manifests + "\nruntimeEndpoint: unix://" + n.socket + "\n"
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.change != nil {
+				if err := c.change(n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := evictd(t, "check", "--config", file)
+			want := ""
+			if c.want != "" {
+				want = "evictd: " + strings.NewReplacer("PLUGINS", n.plugins, "MANIFESTS", n.manifests).Replace(c.want) + "\n"
+			}
+			if got.Code != c.code {
+				t.Errorf("exit code %d, want %d", got.Code, c.code)
+			}
+			if diff := cmp.Diff(want, got.Errors); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

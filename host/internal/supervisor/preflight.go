@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Check looks at the plugin directory and the settings of o as Run will, and starts
+// nothing. The errors are what New or the start of a plugin would be refused for,
+// the warnings what has no effect or may be refused later.
+func Check(o Options) (errs []error, warnings []string) {
+	self := uint32(os.Geteuid())
+	if err := checkDir(o.Dir, self); err != nil {
+		return []error{err}, nil
+	}
+	names, err := discover(o.Dir)
+	if err != nil {
+		return []error{err}, nil
+	}
+	for _, name := range names {
+		if o.Settings[name].Disabled {
+			continue
+		}
+		err := checkPlugin(o, name, self)
+		switch {
+		case err == nil:
+		case errors.Is(err, errUnsettled), errors.Is(err, errNoPlugin):
+			warnings = append(warnings, fmt.Sprintf("plugin %s: %v", name, err))
+		default:
+			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
+		}
+	}
+	return errs, append(warnings, strangers(o, names)...)
+}
+
+// errNoPlugin is about a file that was hardly meant to be a plugin.
+var errNoPlugin = errors.New("is refused")
+
+// checkPlugin does what is done before the plugin's process is started.
+func checkPlugin(o Options, name string, self uint32) error {
+	path := pathOf(o.Dir, name)
+	looked, err := identify(path)
+	if err != nil {
+		return err
+	}
+	resolved, err := executable(path, self)
+	if err != nil {
+		if _, named := o.Settings[name]; !named && !builtin(name) && resolved != "" {
+			return fmt.Errorf("%w: %w", errNoPlugin, err)
+		}
+		return err
+	}
+	t := termsOf(o.Settings, name)
+	if t.pinned && t.sha256 == "" {
+		return errors.New("has no sha256 in the configuration, and requirePins is on")
+	}
+	if _, err := confine(t); err != nil {
+		return err
+	}
+	copies, err := os.MkdirTemp("", "evictd-check-")
+	if err != nil {
+		return err
+	}
+	program, err := openProgram(resolved, "", copies, self, looked, t.sha256)
+	if err == nil {
+		program.close()
+		program.discard()
+	}
+	return errors.Join(err, os.RemoveAll(copies))
+}
+
+// strangers tells of settings and assignments for plugins that are not in the
+// directory: mostly a slip in the name.
+func strangers(o Options, names []string) []string {
+	var warnings []string
+	look := func(field, name string) {
+		if slices.Contains(names, name) {
+			return
+		}
+		text := fmt.Sprintf("%s has no effect: %s is not there", field, filepath.Join(o.Dir, name))
+		if near := nearest(name, names); near != "" {
+			text += fmt.Sprintf(", is %q meant?", near)
+		}
+		warnings = append(warnings, text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Settings)) {
+		if name != everybody && !o.Settings[name].Disabled {
+			look(fmt.Sprintf("plugins[%q]", name), name)
+		}
+	}
+	for _, sig := range slices.Sorted(maps.Keys(o.Assign)) {
+		for _, word := range slices.Sorted(maps.Keys(o.Assign[sig])) {
+			look(fmt.Sprintf("assign[%q].%s", sig, word), o.Assign[sig][word])
+		}
+	}
+	return warnings
+}
+
+// nearest returns the name that differs least from name, "" if all differ in more
+// than half of it.
+func nearest(name string, names []string) string {
+	best, least := "", max(1, len(name)/2)+1
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's: how many bytes to insert, remove or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
