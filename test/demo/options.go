@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/stack/crossing"
 )
@@ -19,13 +23,16 @@ const (
 )
 
 type options struct {
-	evictd, plugins, custom string
-	verbose                 bool
+	evictd, plugins, custom, config string
+	verbose                         bool
 }
 
 // check finds out early, in one sentence, what would fail later.
 func (o options) check() error {
-	for _, file := range append([]string{o.evictd}, o.pluginFiles()...) {
+	if err := o.checkCustom(); err != nil {
+		return err
+	}
+	for _, file := range append([]string{o.evictd}, o.builtFiles()...) {
 		if err := unix.Access(file, unix.X_OK); err != nil {
 			return fmt.Errorf("%s cannot be executed (%w): run make build first", file, err)
 		}
@@ -40,10 +47,69 @@ func (o options) check() error {
 	return nil
 }
 
-// pluginFiles are the plugin of the signal that the demo is about, and the custom
-// one.
+// checkCustom is about the files that the caller named, which make build does not
+// make. With make -C a relative path is not what it was where it was typed.
+func (o options) checkCustom() error {
+	if o.custom == "" {
+		if o.config != "" {
+			return errors.New("a configuration (DEMO_CONFIG), but no plugin that it is for (DEMO_PLUGIN)")
+		}
+		return nil
+	}
+	if err := present(o.custom); err != nil {
+		return err
+	}
+	if err := unix.Access(o.custom, unix.X_OK); err != nil {
+		return fmt.Errorf("%s cannot be executed (%w)", o.custom, err)
+	}
+	_, err := o.pluginConfig()
+	return err
+}
+
+func present(file string) error {
+	stat, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(file):
+		dir, _ := os.Getwd() //nolint:errcheck // for the message only
+		return fmt.Errorf("there is no %s in %s: want its absolute path", file, dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no %s", file)
+	case err != nil:
+		return err
+	case !stat.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", file)
+	default:
+		return nil
+	}
+}
+
+// pluginConfig is the custom plugin's part of the configuration, by its name; empty
+// if it gets none.
+func (o options) pluginConfig() (map[string]any, error) {
+	if o.config == "" {
+		return map[string]any{}, nil
+	}
+	if err := present(o.config); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(o.config)
+	if err != nil {
+		return nil, err
+	}
+	var config map[string]any
+	if err := yaml.UnmarshalStrict(raw, &config); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.config, err)
+	}
+	return map[string]any{filepath.Base(o.custom): map[string]any{"config": config}}, nil
+}
+
+// builtFiles are those of make build: the plugin of the signal that the demo is
+// about.
+func (o options) builtFiles() []string { return []string{filepath.Join(o.plugins, "memory")} }
+
+// pluginFiles are the plugins that evictd gets, the custom one among them.
 func (o options) pluginFiles() []string {
-	files := []string{filepath.Join(o.plugins, "memory")}
+	files := o.builtFiles()
 	if o.custom != "" {
 		files = append(files, o.custom)
 	}

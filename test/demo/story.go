@@ -63,6 +63,10 @@ func (s *story) startEvictd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read memory.available: %w", err)
 	}
+	plugins, err := s.pluginConfig()
+	if err != nil {
+		return err
+	}
 	s.threshold = available - distanceMiB*mib
 	s.show.line("stage", "starting evictd with memory.available<%dMi; %d MiB are available", s.threshold/mib, available/mib)
 	s.agent, err = agent.Start(ctx, s.stack, agent.Options{
@@ -71,6 +75,7 @@ func (s *story) startEvictd(ctx context.Context) error {
 		Config: map[string]any{
 			"evictionHard":       map[string]string{"memory.available": strconv.FormatInt(s.threshold, 10)},
 			"monitoringInterval": "10s",
+			"plugins":            plugins,
 		},
 		OnRecord: func(r evictd.Record) { s.show.record(r, s.verbose) },
 	})
