@@ -3,11 +3,13 @@ package replay
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -38,8 +40,10 @@ func Timeline(t *Trace, r *Replay) []byte {
 
 type timeline struct {
 	scenario *Scenario
-	b        bytes.Buffer
-	label    string // of the line before
+	// signals are those that have a threshold.
+	signals []eviction.Signal
+	b       bytes.Buffer
+	label   string // of the line before
 }
 
 // line writes a line. A label stands once above lines that share it.
@@ -78,6 +82,18 @@ func (w *timeline) head() {
 	}
 	for _, t := range thresholds {
 		w.line("thresholds", "%s", describe(t))
+		if !slices.Contains(w.signals, t.Signal) {
+			w.signals = append(w.signals, t.Signal)
+		}
+	}
+}
+
+// unobserved tells of signals that have a threshold and were not even asked for.
+func (w *timeline) unobserved(pass *loop.Outcome) {
+	for _, s := range w.signals {
+		if !slices.ContainsFunc(pass.Signals, func(o loop.SignalStatus) bool { return o.Signal == s }) {
+			w.line("observed", "%s not at all, no running plugin observes it: its thresholds have no effect", s)
+		}
 	}
 }
 
@@ -100,6 +116,9 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.Outcome) {
 	w.changes(step)
 	for _, s := range pass.Signals {
 		w.line("observed", "%s", observation(s))
+	}
+	if d.Error == "" {
+		w.unobserved(pass)
 	}
 	for i, t := range pass.Thresholds {
 		w.line("met", "%s", met(t, i == pass.Chosen, d.Now.Time))
