@@ -216,7 +216,7 @@ func TestBadUse(t *testing.T) {
 		},
 		"check of a bad file":                 {[]string{"check", "--config", file}, badFile},
 		"run with the bad file":               {[]string{"run", "--config", file}, badFile},
-		"plugins with the bad file":           {[]string{"plugins", "--config", file}, badFile},
+		"plugins with the bad file":           {[]string{"plugins", "--config", file}, badFile + "\nwith --listen-address the daemon is asked whatever the configuration says"},
 		"run with a file that does not exist": {[]string{"run", "--config", "/nonexistent"}, "--config: stat /nonexistent: no such file or directory, want a readable file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,6 +293,13 @@ acme.example/spare  observe     -          nobody who offers it serves  spare (q
 `}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+	broken := filepath.Join(t.TempDir(), "evictd.yaml")
+	if err := os.WriteFile(broken, []byte("listenAddress: everywhere\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, evictd(t, "plugins", "--config", broken, "--listen-address", address)); diff != "" {
+		t.Errorf("plugins with a broken configuration (-want +got):\n%s", diff)
 	}
 	got = evictd(t, "plugins", "--listen-address", address, "--json")
 	var list []map[string]any

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/shared/eviction"
@@ -28,7 +29,7 @@ func newPlugins() *cobra.Command {
 		Use:   "plugins",
 		Short: "Show the plugins of the running daemon",
 		Long: "Ask the daemon that listens on listenAddress for its plugins, and for each signal and capability who is in charge and why.\n" +
-			"Takes the flags of run.",
+			"Takes the flags of run; with --listen-address no configuration is read.",
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newScaffold())
@@ -36,11 +37,11 @@ func newPlugins() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print what the daemon said of its plugins")
 	cmd.AddCommand(newVerify())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.Load()
+		address, err := daemonAddress(cmd.Flags().Lookup("listen-address"), flags)
 		if err != nil {
 			return err
 		}
-		said, err := askPlugins(cmd.Context(), cfg.ListenAddress)
+		said, err := askPlugins(cmd.Context(), address)
 		if err != nil {
 			return failure{err}
 		}
@@ -49,11 +50,25 @@ func newPlugins() *cobra.Command {
 			out, err = indented(said.Plugins)
 		}
 		if err != nil {
-			return failure{fmt.Errorf("status of %s: %w", cfg.ListenAddress, err)}
+			return failure{fmt.Errorf("status of %s: %w", address, err)}
 		}
 		return written(cmd.OutOrStdout().Write(out))
 	}
 	return cmd
+}
+
+// daemonAddress is where the daemon listens. The one on the command line is enough: a
+// configuration that has been broken since the daemon's start is no reason not to
+// ask it.
+func daemonAddress(given *pflag.Flag, flags *config.Flags) (string, error) {
+	if given.Changed {
+		return given.Value.String(), nil
+	}
+	cfg, err := flags.Load()
+	if err != nil {
+		return "", errors.Join(err, errors.New("with --listen-address the daemon is asked whatever the configuration says"))
+	}
+	return cfg.ListenAddress, nil
 }
 
 // told is what of the daemon's status is about plugins.

@@ -37,7 +37,12 @@ func newVerify() *cobra.Command {
 			"Exit code 1 is a plugin that fails a check, 2 a wrong command line.",
 		Example: "  evictd plugins verify ./my-plugin\n" +
 			"  evictd plugins verify /usr/libexec/evictd/plugins/disk --config disk.yaml --reclaim",
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("got %d arguments, want one: the executable of a plugin, such as ./my-plugin", len(args))
+			}
+			return nil
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&configFile, "config", "", "file with the plugin's own configuration, YAML or JSON: what stands under plugins.NAME.config of the daemon's")

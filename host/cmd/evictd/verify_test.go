@@ -71,7 +71,7 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no binary":            {nil, "accepts 1 arg"},
+		"no binary":            {nil, "got 0 arguments, want one: the executable of a plugin"},
 		"a binary that is not": {[]string{filepath.Join(dir, "absent")}, "no such file"},
 		"a directory":          {[]string{dir}, "not a regular file"},
 		"a plugin's module":    {[]string{module}, "did you mean " + module + "/bin/own"},
