@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 )
 
 // triedFirst ends the member's first attempt; i is nil if it failed. The last
@@ -21,7 +22,15 @@ func (m *member) triedFirst(i *Instance) {
 	if i != nil {
 		m.described = i.Plugin
 	}
-	if s.untried--; s.untried > 0 {
+	if s.untried--; s.untried == 0 {
+		s.endTrial()
+	}
+}
+
+// endTrial finds those of the candidates that exclude each other. What comes to be
+// a candidate later finds others in place. The mutex is held.
+func (s *Supervisor) endTrial() {
+	if s.over(s.tried) {
 		return
 	}
 	var custom []*member
@@ -53,9 +62,46 @@ func (m *member) settled(err error) {
 		return
 	}
 	m.first, m.candidate = false, nil
-	if s.unsettled--; s.unsettled == 0 {
+	if s.unsettled--; s.unsettled == 0 && !s.over(s.started) {
 		close(s.started)
 	}
+}
+
+// over reports whether a part of the start has ended.
+func (s *Supervisor) over(part <-chan struct{}) bool {
+	select {
+	case <-part:
+		return true
+	default:
+		return false
+	}
+}
+
+// limitStart goes on without the plugins that are not ready in time.
+func (s *Supervisor) limitStart(ctx context.Context) {
+	timer := time.NewTimer(s.timeouts.Start)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-s.started:
+		return
+	case <-timer.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endTrial()
+	if s.over(s.started) {
+		return
+	}
+	var late []string
+	for _, name := range slices.Sorted(maps.Keys(s.members)) {
+		if s.members[name].first && s.members[name].candidate == nil {
+			late = append(late, name)
+		}
+	}
+	s.log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", s.timeouts.Start.String())
+	close(s.started)
 }
 
 // admit puts an instance into service, in the place of the one that serves if
@@ -86,7 +132,7 @@ func (m *member) admit(ctx context.Context, i *Instance) error {
 	return err
 }
 
-// await lets custom plugins wait for each other at the host's start. The
+// await lets custom plugins wait for each other at the host's start, for a while. The
 // built-in ones serve at once: a node is better off without a ranker than
 // without its memory signal.
 func (m *member) await(ctx context.Context, i *Instance) error {
@@ -128,6 +174,9 @@ func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *In
 	former = m.instance
 	m.instance, m.described, m.observes = i, i.Plugin, observed(i.Plugin)
 	m.replacement = nil
+	if _, refused := errors.AsType[refusal](m.lastError); refused {
+		m.lastError = nil // What it was refused for is no more.
+	}
 	m.enter(Running, nil)
 	if former != nil {
 		m.swaps++

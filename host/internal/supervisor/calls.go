@@ -88,7 +88,7 @@ func (g guard) Observe(ctx context.Context, req eviction.ObserveRequest) (evicti
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
-	reply, wrong := checkObservations(req.Signals, g.remote.OwnsLayout, reply)
+	reply, wrong := checkObservations(req.Signals, g.remote.OwnsLayout, g.relays(), reply)
 	if wrong != nil {
 		wrong = fmt.Errorf("observe: %w: %w", eviction.ErrInvalidReply, wrong)
 		if g.supervisor.blame(g.Instance, wrong) {

@@ -14,7 +14,10 @@ import (
 // checkObservations returns what of a reply may be used, and an error about the
 // rest: an observation that cannot be is unknown, one that was not asked for is
 // dropped.
-func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.ObserveReply) (eviction.ObserveReply, error) {
+//
+// relayed figures are those of the kubelet's summary, which its eviction manager
+// believes however much more is available than there is.
+func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply eviction.ObserveReply) (eviction.ObserveReply, error) {
 	var errs []error
 	kept := make([]eviction.Observation, 0, len(reply.Observations))
 	for _, o := range reply.Observations {
@@ -34,7 +37,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout bool, reply eviction.
 			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
 		case o.State == eviction.Observed && o.Available < 0 && !builtinSignal(o.Signal):
 			bad = fmt.Sprintf("available %d, want at least 0", o.Available)
-		case o.State == eviction.Observed && o.Available > o.Capacity:
+		case o.State == eviction.Observed && o.Available > o.Capacity && !(relayed && builtinSignal(o.Signal)):
 			bad = fmt.Sprintf("available %d, want at most the capacity, %d", o.Available, o.Capacity)
 		}
 		if bad != "" {

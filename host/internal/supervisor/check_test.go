@@ -66,7 +66,7 @@ func TestObservationsAreBelievedWhereTheyCanBe(t *testing.T) {
 			if strings.Contains(c.wrong, "own") {
 				reply.Layout = &eviction.LayoutReport{ImageFs: true}
 			}
-			kept, wrong := checkObservations(asked, false, reply)
+			kept, wrong := checkObservations(asked, false, false, reply)
 			if (wrong == nil) != (c.wrong == "") || wrong != nil && !strings.Contains(wrong.Error(), c.wrong) {
 				t.Errorf("wrong: %v, want %q", wrong, c.wrong)
 			}
@@ -74,6 +74,21 @@ func TestObservationsAreBelievedWhereTheyCanBe(t *testing.T) {
 				t.Errorf("kept %+v, want one in state %d and no layout", kept, c.state)
 			}
 		})
+	}
+}
+
+// The kubelet's manager acts on a summary in which more is available than there is.
+func TestMoreThanThereIsIsBelievedOfTheKubeletsSummary(t *testing.T) {
+	for signal, want := range map[eviction.Signal]eviction.ObservationState{
+		eviction.NodeFsInodesFree: eviction.Observed,
+		"acme.example/nvme.spare": eviction.Unknown,
+	} {
+		kept, _ := checkObservations([]eviction.Signal{signal}, false, true, eviction.ObserveReply{Observations: []eviction.Observation{
+			{Signal: signal, State: eviction.Observed, Available: 11, Capacity: 10},
+		}})
+		if got := kept.Observations[0].State; got != want {
+			t.Errorf("%s: state %d, want %d", signal, got, want)
+		}
 	}
 }
 
@@ -85,7 +100,7 @@ func TestTextsAreShortenedAndBootTimesThatHaveNotComeAreNone(t *testing.T) {
 		},
 		Layout: &eviction.LayoutReport{ImageFsErr: long, ContainerFsErr: long},
 	}
-	kept, _ := checkObservations([]eviction.Signal{"a", "b"}, true, reply)
+	kept, _ := checkObservations([]eviction.Signal{"a", "b"}, true, false, reply)
 	a, b, l := kept.Observations[0], kept.Observations[1], kept.Layout
 	for name, text := range map[string]string{"error": a.Err, "component": b.Components[0].Name, "layout": l.ImageFsErr, "writable layers": l.ContainerFsErr} {
 		if len(text) > maxNameBytes || !utf8.ValidString(text) {

@@ -152,17 +152,24 @@ func ownCapabilities() (capability.Set, error) {
 // started: before, they would be the host's.
 func (c *confinement) limit(pid int) error {
 	none := unix.Rlimit{}
-	err := unix.Prlimit(pid, unix.RLIMIT_CORE, &none, nil)
+	err := limited("core size", unix.Prlimit(pid, unix.RLIMIT_CORE, &none, nil))
 	if c.files > 0 {
 		var now unix.Rlimit
-		err = errors.Join(err, unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now))
+		err = errors.Join(err, limited("open files", unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now)))
 		files := unix.Rlimit{Cur: min(now.Cur, c.files), Max: min(now.Max, c.files)}
-		err = errors.Join(err, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &files, nil))
+		err = errors.Join(err, limited("open files", unix.Prlimit(pid, unix.RLIMIT_NOFILE, &files, nil)))
 	}
 	if c.expendable {
-		err = errors.Join(err, unspare(pid))
+		err = errors.Join(err, limited("OOM score", unspare(pid)))
 	}
 	return err
+}
+
+func limited(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("limit of %s: %w", what, err)
+	}
+	return nil
 }
 
 // unspare takes back what the host's service manager may have given to it alone.

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/capability"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // requireRoot skips what needs root.
@@ -237,6 +239,22 @@ func TestUserThatCannotBe(t *testing.T) {
 			t.Errorf("%s is %s, want it refused", name, s.State)
 		}
 		want(t, s.Reason, says)
+	}
+}
+
+// Settings that nobody can be started with do not come into force.
+func TestUserThatCannotBeIsNotReloaded(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	h := startHost(t, install(t, "good"))
+	pid := h.plugin("good").PID
+	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"good": {Confinement: Confinement{User: "no-such-user"}}})
+	if err == nil {
+		t.Fatal("reloaded")
+	}
+	want(t, err.Error(), `plugin good: user: "no-such-user": user: unknown user no-such-user`)
+	if s := h.plugin("good"); s.PID != pid || s.Replacement != nil {
+		t.Errorf("%+v, want it to go on as it was", s)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
@@ -38,7 +40,7 @@ var _ runner.Runner = (*handshake)(nil)
 // Start starts the process and waits for a valid first line.
 func (h *handshake) Start(ctx context.Context) error {
 	if err := h.proc.start(h.cmd); err != nil {
-		return fmt.Errorf("start: %w", err)
+		return noProgram(err)
 	}
 	select {
 	case line, ok := <-h.proc.first:
@@ -51,6 +53,19 @@ func (h *handshake) Start(ctx context.Context) error {
 		return ctx.Err()
 	case <-h.given:
 		return errStopped
+	}
+}
+
+// noProgram says what of a file could not be started. Another attempt would end
+// alike where the file itself is wrong.
+func noProgram(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return refusal{fmt.Errorf("it is no program for %s/%s, nor a script that begins with #!: %w", runtime.GOOS, runtime.GOARCH, syscall.ENOEXEC)}
+	case errors.Is(err, syscall.ENOENT):
+		return refusal{fmt.Errorf("the interpreter or loader that it names is missing: %w", syscall.ENOENT)}
+	default:
+		return fmt.Errorf("start: %w", err)
 	}
 }
 

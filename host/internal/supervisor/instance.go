@@ -55,6 +55,13 @@ func (s *Supervisor) newInstance(m *member) *Instance {
 // its name. All others are custom and go before them.
 func (i *Instance) Builtin() bool { return builtin(i.Name) }
 
+// relays reports whether the plugin's figures are those of the kubelet's summary.
+func (i *Instance) relays() bool {
+	i.supervisor.mu.Lock()
+	defer i.supervisor.mu.Unlock()
+	return i.Builtin() && i.supervisor.node.SummarySocket != ""
+}
+
 // outdated reports whether the settings of all plugins need a new process.
 func (i *Instance) outdated(all map[string]Settings) bool {
 	return i.conn != nil && i.terms != termsOf(all, i.Name)

@@ -112,20 +112,24 @@ func (t *tree) enable(limits []setting) error {
 		return fmt.Errorf("cgroup %s has processes of its own and cannot limit others: want evictd in a delegated cgroup named %q below it (systemd: Delegate=yes and DelegateSubgroup=%s)",
 			parent, hostLeaf, hostLeaf)
 	}
-	var missing []string
+	var (
+		missing []string
+		errs    []error
+	)
 	for _, controller := range limiters {
 		if !slices.ContainsFunc(limits, func(s setting) bool { return s.controller == controller }) {
 			continue
 		}
 		for _, dir := range []string{parent, t.base} {
-			if cgroupDir(dir).write("cgroup.subtree_control", "+"+controller) != nil {
+			if err := cgroupDir(dir).write("cgroup.subtree_control", "+"+controller); err != nil {
 				missing = append(missing, controller)
+				errs = append(errs, err)
 				break
 			}
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("cgroup %s does not have the controllers %s", parent, strings.Join(missing, ", "))
+		return fmt.Errorf("cgroup %s does not have the controllers %s: %w", parent, strings.Join(missing, ", "), errors.Join(errs...))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -128,6 +129,7 @@ func startPatient(t *testing.T, p patience, dir string, change ...func(*Options)
 	for _, f := range change {
 		f(&o)
 	}
+	o.Timeouts.Start = cmp.Or(o.Timeouts.Start, patient)
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)

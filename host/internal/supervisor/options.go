@@ -61,6 +61,10 @@ func (noMetrics) PluginRestarted(string) {}
 type Timeouts struct {
 	// Handshake is from the start of the process until it can be called: 10 s.
 	Handshake time.Duration
+	// Start is how long the host waits for the plugins that it finds at its start,
+	// and custom ones for each other: 3 s. One that hangs is not to hold up the rest
+	// until its handshake is overdue.
+	Start     time.Duration
 	Describe  time.Duration // 2 s
 	Configure time.Duration // 2 s
 	Observe   time.Duration // 1 s
@@ -77,7 +81,7 @@ type Timeouts struct {
 // AtLeast gives every call of a plugin this long, and its start.
 func (t Timeouts) AtLeast(d time.Duration) Timeouts {
 	t = t.withDefaults()
-	for _, limit := range []*time.Duration{&t.Handshake, &t.Describe, &t.Configure, &t.Observe, &t.Measure, &t.Rank} {
+	for _, limit := range []*time.Duration{&t.Handshake, &t.Start, &t.Describe, &t.Configure, &t.Observe, &t.Measure, &t.Rank} {
 		*limit = max(*limit, d)
 	}
 	return t
@@ -86,6 +90,7 @@ func (t Timeouts) AtLeast(d time.Duration) Timeouts {
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
 		Handshake:   cmp.Or(t.Handshake, 10*time.Second),
+		Start:       cmp.Or(t.Start, 3*time.Second),
 		Describe:    cmp.Or(t.Describe, 2*time.Second),
 		Configure:   cmp.Or(t.Configure, 2*time.Second),
 		Observe:     cmp.Or(t.Observe, time.Second),

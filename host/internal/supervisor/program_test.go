@@ -118,6 +118,28 @@ func TestPinsMayBeRequired(t *testing.T) {
 	}
 }
 
+// One that runs without a pin must not go on when pins come to be required, and is
+// back, with no old error, when they are not any more.
+func TestPinsMayComeToBeRequired(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "good", "memory"))
+	require := map[string]Settings{"": {Confinement: Confinement{RequirePin: true}}}
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, require); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin without a pin has ended", func() bool { return h.plugin("good").State == Refused })
+	if s := h.plugin("memory"); s.State != Running || s.Restarts+s.Swaps > 0 {
+		t.Errorf("memory is %s with %d restarts, want it to go on", s.State, s.Restarts)
+	}
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it runs again", func() bool { return h.plugin("good").State == Running })
+	if s := h.plugin("good"); s.LastError != "" {
+		t.Errorf("last error %q, want none", s.LastError)
+	}
+}
+
 // A pinned program is swapped by name and in place, again and again, between check
 // and start. What runs is always the one that was verified.
 func TestSwappedProgramIsNeverExecuted(t *testing.T) {

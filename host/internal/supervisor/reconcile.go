@@ -95,6 +95,7 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 		for _, m := range members {
 			m.first = true
 		}
+		s.wg.Go(func() { s.limitStart(ctx) })
 	}
 	for _, m := range members {
 		m.enter(Starting, nil)

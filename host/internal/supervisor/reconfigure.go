@@ -14,13 +14,17 @@ import (
 // a plugin refuses, those that had accepted get the former ones back, and the
 // error says who refused and why. Plugins that do not run get the new settings
 // when they start; those that were refused or failed are tried again. One whose
-// settings need another process serves with the former ones until that takes over.
+// settings need another process serves with the former ones until that takes over,
+// and ends if they demand a pin that it does not have.
 func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings) error {
 	select {
 	case s.reconfiguring <- struct{}{}:
 		defer func() { <-s.reconfiguring }()
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if err := checkTerms(settings); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	formerNode, former := s.node, s.settings
@@ -45,6 +49,20 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 	}
 }
 
+// checkTerms finds what no process could be started with, whatever its file.
+func checkTerms(all map[string]Settings) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name].Disabled {
+			continue
+		}
+		if _, err := confine(termsOf(all, name)); err != nil {
+			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // nextToTell returns an instance that was not seen yet and has to agree to the
 // new settings. When there is none they are in force from that moment on.
 func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*Instance) *Instance {
@@ -62,7 +80,10 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 	for _, i := range seen {
 		i.revision = s.revision
 	}
-	for _, m := range s.members {
+	for name, m := range s.members {
+		if i, t := m.instance, termsOf(settings, name); i != nil && i.conn != nil && t.unpinned() {
+			s.condemn(i, sentence{why: errAgain}) // It must not serve, and no other process may.
+		}
 		signal(m.renew) // It may need a new process, or another attempt at one.
 	}
 	s.warnUnknown()

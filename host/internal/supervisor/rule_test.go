@@ -206,7 +206,7 @@ func TestConflict(t *testing.T) {
 
 func TestCheckReplies(t *testing.T) {
 	asked := []eviction.Signal{eviction.MemoryAvailable}
-	r, err := checkObservations(asked, false, eviction.ObserveReply{
+	r, err := checkObservations(asked, false, false, eviction.ObserveReply{
 		Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed, Capacity: -1}},
 		Layout:       &eviction.LayoutReport{},
 	})

@@ -63,8 +63,8 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 // started with. Its program is to be closed.
 func (m *member) process(resolved string, file fileID, i *Instance) (*process, error) {
 	s := m.supervisor
-	if i.terms.pinned && i.terms.sha256 == "" {
-		return nil, refusal{errors.New("it has no pin, want its hash in plugins.<name>.sha256: requirePins is on")}
+	if i.terms.unpinned() {
+		return nil, refusal{fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", m.name)}
 	}
 	how, err := confine(i.terms)
 	if err != nil {

@@ -76,6 +76,39 @@ func TestPluginThatHangsAtStart(t *testing.T) {
 	eventually(t, "the built-in plugin runs", func() bool { return h.plugin("memory").State == Running })
 }
 
+// The node is looked at soon after the host's start, whatever hangs, and custom
+// plugins serve although one of them may still come.
+func TestPluginThatHangsAtStartHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "silent", "good", "memory"), func(o *Options) { o.Timeouts.Start = 500 * time.Millisecond })
+	if s := h.plugin("silent"); s.State != Starting {
+		t.Errorf("silent is %s, want it still waited for", s.State)
+	}
+	for _, name := range []string{"good", "memory"} {
+		eventually(t, name+" runs", func() bool { return h.plugin(name).State == Running })
+	}
+	want(t, h.log.String(), `"msg":"plugins take long to start, nobody waits for them any longer","plugins":[`, `"silent"`)
+}
+
+func TestFileThatIsNoProgram(t *testing.T) {
+	t.Parallel()
+	dir := install(t, "good")
+	says := map[string]string{
+		"junk":   "it is no program for linux/" + runtime.GOARCH + ", nor a script that begins with #!",
+		"script": "the interpreter or loader that it names is missing",
+	}
+	for name, text := range map[string]string{"junk": "just text", "script": "#!/nonexistent/python\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := startHost(t, dir)
+	for name, text := range says {
+		eventually(t, name+" is refused", func() bool { return h.plugin(name).State == Refused })
+		want(t, h.plugin(name).Reason, text)
+	}
+}
+
 func TestUnaskedCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	off := false

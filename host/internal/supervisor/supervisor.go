@@ -35,7 +35,8 @@ type Supervisor struct {
 	changed chan struct{}
 	// rescan asks Run to compare members with directory and settings.
 	rescan chan struct{}
-	// tried is closed when each plugin found at start has been started once.
+	// tried is closed when each plugin found at start has been started once, or
+	// nobody waits for that any longer.
 	tried chan struct{}
 	// reconfiguring holds a value while Reconfigure runs.
 	reconfiguring chan struct{}
@@ -112,7 +113,7 @@ func (s *Supervisor) checkSocketRoot() error {
 }
 
 // Started is closed when every plugin found at start serves or has failed its
-// first attempt.
+// first attempt, after Timeouts.Start at the latest.
 func (s *Supervisor) Started() <-chan struct{} { return s.started }
 
 // Changed delivers a value after the set of usable instances has changed, one

@@ -123,7 +123,7 @@ func (m *member) probe(ctx context.Context, i, old *Instance) error {
 	if err != nil {
 		return err
 	}
-	reply, err = checkObservations(signals, i.remote.OwnsLayout, reply)
+	reply, err = checkObservations(signals, i.remote.OwnsLayout, i.relays(), reply)
 	if err != nil {
 		return fmt.Errorf("observe: %w: %w", eviction.ErrInvalidReply, err)
 	}

@@ -93,6 +93,9 @@ func termsOf(all map[string]Settings, name string) terms {
 	return t
 }
 
+// unpinned reports whether a pin is missing that there must be.
+func (t terms) unpinned() bool { return t.pinned && t.sha256 == "" }
+
 // limited reports whether the process needs a cgroup of its own.
 func (t terms) limited() bool { return t.memoryBytes > 0 || t.milliCPU > 0 || t.tasks > 0 }
 
