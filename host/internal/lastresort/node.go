@@ -74,10 +74,10 @@ func (n node) disk() sample {
 	return sample{figures: all}
 }
 
-// pids are those of this process's pid namespace, which must be the node's. That
-// a node may be a container itself is the pid plugin's to know; here it may.
+// pids are those of this process's pid namespace, which must be the node's. Where the
+// node is a container itself only the pid plugin is told so; here it is unknown.
 func (n node) pids() sample {
-	if err := n.fs.CheckPIDNamespace(true); err != nil {
+	if err := n.fs.CheckPIDNamespace(false); err != nil {
 		return sample{err: err}
 	}
 	s, err := n.fs.ReadPIDs()

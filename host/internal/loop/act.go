@@ -84,6 +84,7 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 	}
 	c.dying = func(uid string) bool { return flying[uid] != nil }
 	l.occupied[f] = true
+	began := time.Now()
 	l.beside(ctx, func() func() {
 		c.roster = l.Pin()
 		defer c.roster.Release()
@@ -93,15 +94,16 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 			later := l.newPass(look{})
 			defer later.end()
 			switch {
-			case !l.inForce(t) || !l.met[t.Key()]: // time has gone by
+			case !l.inForce(t) || !l.standing[t.Key()]: // time has gone by
 				l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
 			case l.busy():
 				l.shorten(t)
 			default:
+				chosen.ranking.order = slices.DeleteFunc(chosen.ranking.order, func(r eviction.Ranked) bool { return !l.landed[r.UID].Before(began) })
 				l.settleOn(ctx, later, t, observed, actionable, chosen)
 				l.publishEvictions()
 				if later.incomplete {
-					l.plan(true, 0)
+					l.plan(false, true, 0)
 				}
 			}
 		}

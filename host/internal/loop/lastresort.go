@@ -36,12 +36,13 @@ type blindness struct {
 
 // standIn reads signals by itself that no plugin has observed for a while: the node
 // is not to run out of what a broken plugin does not see. began is when the
-// plugins were first asked. It says by whom a signal was observed.
-func (l *Loop) standIn(ctx context.Context, began time.Time, signals []eviction.Signal, got map[eviction.Signal]eviction.Observation) {
+// plugins were first asked. It leaves spared to their sources, and says by whom a
+// signal was observed.
+func (l *Loop) standIn(ctx context.Context, began time.Time, signals []eviction.Signal, spared map[eviction.Signal]bool, got map[eviction.Signal]eviction.Observation) {
 	var due []eviction.Signal
 	for _, s := range signals {
 		o, ok := got[s]
-		if !ok || o.State != eviction.Unknown || !l.standsInFor(s) {
+		if !ok || o.State != eviction.Unknown || spared[s] || !l.standsInFor(s) {
 			l.seeing(s)
 			continue
 		}

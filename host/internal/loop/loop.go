@@ -52,6 +52,7 @@ type Loop struct {
 	passes      uint64
 	lastUsage   lastUsage
 	met         map[policy.Key]bool // thresholds that were logged as met
+	standing    map[policy.Key]bool // thresholds that were met by what was observed when they were last looked at
 	unobserved  map[eviction.Signal]string
 	blind       map[eviction.Signal]*blindness
 	silence     silence
@@ -89,6 +90,7 @@ func New(o Options) *Loop {
 		lastUsage:  lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
 		met:        map[policy.Key]bool{},
 		unobserved: map[eviction.Signal]string{},
+		standing:   map[policy.Key]bool{},
 		blind:      map[eviction.Signal]*blindness{},
 		silence:    silence{calls: map[*supervisor.Instance]int{}},
 		observers:  map[eviction.Signal]string{},
@@ -221,6 +223,17 @@ func (k look) crossing() bool {
 	return false
 }
 
+// ranksAtOnce reports whether a family was woken whose victim is chosen in the pass
+// itself, from its own list of pods.
+func (k look) ranksAtOnce() bool {
+	for f := range k.families {
+		if f == eviction.MemoryPressure || f == eviction.PIDPressure {
+			return true
+		}
+	}
+	return false
+}
+
 // due returns the pass that should run now, if one should.
 func (l *Loop) due(now time.Time) (look, bool) {
 	if l.OnRequest {
@@ -260,8 +273,10 @@ func (l *Loop) pacer(f family) *pacer {
 }
 
 // plan sets when the next full pass runs: after the interval, at the end of a
-// grace period that is running, or soon when figures were missing.
-func (l *Loop) plan(incomplete bool, graceEnds time.Duration) {
+// grace period that is running, or soon when figures were missing. After a pass that
+// was not full itself it is never put off: whoever keeps waking one family must not
+// keep the host from looking at the others.
+func (l *Loop) plan(full, incomplete bool, graceEnds time.Duration) {
 	now, wait := time.Now(), l.Settings.MonitoringInterval
 	if incomplete {
 		l.retry = min(max(2*l.retry, firstRetry), wait)
@@ -272,7 +287,9 @@ func (l *Loop) plan(incomplete bool, graceEnds time.Duration) {
 	if graceEnds > 0 {
 		wait = min(wait, graceEnds)
 	}
-	l.nextFull = now.Add(wait)
+	if at := now.Add(wait); full || at.Before(l.nextFull) {
+		l.nextFull = at
+	}
 }
 
 // followPlugins opens the wake streams that the present plugins and thresholds

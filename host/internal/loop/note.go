@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -62,6 +63,13 @@ func (l *Loop) noteMet(p *pass) {
 		}
 	}
 	l.met = met
+	// What is frozen as met, or in its grace period again, is no reason to evict.
+	for _, t := range p.thresholds {
+		if slices.Contains(p.asked, t.Signal) {
+			l.standing[t.Key()] = p.observed[t.Signal].State == eviction.Observed &&
+				slices.ContainsFunc(p.assessment.Met, func(u policy.Threshold) bool { return u.Key() == t.Key() })
+		}
+	}
 }
 
 // noteConditions logs and counts conditions that changed.

@@ -17,6 +17,13 @@ import (
 // maxTextBytes is what is kept of a text that a plugin has written.
 const maxTextBytes = 1 << 10
 
+// mostAhead is how far a sample's time may be in the future: clocks are set a
+// little now and then.
+const mostAhead = time.Second
+
+// leftOut is why a signal is unknown that a plugin said nothing of.
+const leftOut = "left out of the plugin's reply"
+
 // observe asks who is in charge of each signal, all plugins in parallel, and
 // goes on with the next one for signals that are still unknown. A signal that
 // is not in the result has no observer at all. With layout it also asks for that
@@ -26,6 +33,7 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 	got := make(map[eviction.Signal]eviction.Observation, len(signals))
 	var report *eviction.LayoutReport
 	owners := roster.Layouts()
+	heard := map[*supervisor.Instance]bool{}
 	said := map[eviction.Signal]bool{} // that it cannot be known, by its source
 	for turn := 0; ; turn++ {
 		asks := map[*supervisor.Instance][]eviction.Signal{}
@@ -37,11 +45,16 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 				asks[ps[turn]] = append(asks[ps[turn]], s)
 			}
 		}
-		if layout && report == nil && turn < len(owners) {
-			asks[owners[turn]] = append(asks[owners[turn]], nil...) // also without a signal
+		var owner *supervisor.Instance // of the layout; others are not asked once it is known
+		if layout && report == nil && turn < len(owners) && (turn == 0 || l.filesystems.layout == 0) {
+			owner = owners[turn]
+			asks[owner] = append(asks[owner], nil...) // also without a signal
 		}
 		if len(asks) == 0 {
 			break
+		}
+		for i := range asks {
+			heard[i] = true
 		}
 		for _, a := range l.ask(ctx, at, asks) {
 			for _, o := range a.observations {
@@ -49,11 +62,12 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 				l.observers[o.Signal] = a.by
 				said[o.Signal] = a.says(o)
 			}
-			if layout && a.layout != nil {
+			if owner != nil && a.by == owner.Name {
 				report = a.layout
 			}
 		}
 	}
+	l.silence.keep(heard)
 	for _, s := range signals {
 		if _, ok := got[s]; !ok {
 			if why := roster.Awaited(s); why != nil {
@@ -61,7 +75,10 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 			}
 		}
 	}
-	l.standIn(ctx, began, slices.DeleteFunc(slices.Clone(signals), func(s eviction.Signal) bool { return l.SourceStands && said[s] }), got)
+	if !l.SourceStands {
+		clear(said)
+	}
+	l.standIn(ctx, began, signals, said, got)
 	return got, report
 }
 
@@ -77,7 +94,7 @@ type answer struct {
 // its source is not.
 func (a answer) says(o eviction.Observation) bool {
 	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
-		a.err == nil && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
+		a.err == nil && o.Err != leftOut && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
 }
 
 // ask calls Observe of several plugins at once. Every asked signal has exactly
@@ -116,7 +133,7 @@ func (l *Loop) settle(asked []eviction.Signal, replied []eviction.Observation, e
 		case err != nil:
 			out = append(out, eviction.Observation{Signal: s, Err: clip(err.Error())})
 		case i < 0:
-			out = append(out, eviction.Observation{Signal: s, Err: "left out of the plugin's reply"})
+			out = append(out, eviction.Observation{Signal: s, Err: leftOut})
 		default:
 			out = append(out, l.ofItsTime(replied[i]))
 		}
@@ -124,9 +141,10 @@ func (l *Loop) settle(asked []eviction.Signal, replied []eviction.Observation, e
 	return out
 }
 
-// ofItsTime makes a figure unknown that is too old to act on, and takes one from
-// the future to be of now: a plugin whose clock is wrong, or that lies, must not
-// have its signal wait for figures that are newer.
+// ofItsTime makes a figure unknown that is too old to act on, or from the future: a
+// plugin whose clock is wrong, or that lies, must not have its signal wait for
+// figures that are newer, and taken to be of now the same figure would be acted on
+// again and again.
 func (l *Loop) ofItsTime(o eviction.Observation) eviction.Observation {
 	if l.OldestSample == 0 || o.State != eviction.Observed || o.Time.IsZero() {
 		return o
@@ -135,8 +153,8 @@ func (l *Loop) ofItsTime(o eviction.Observation) eviction.Observation {
 	if age := now.Sub(o.Time); age > l.OldestSample {
 		return eviction.Observation{Signal: o.Signal, Err: fmt.Sprintf("the figure is %v old, want at most %v", age.Round(time.Second), l.OldestSample)}
 	}
-	if o.Time.After(now) {
-		o.Time = now
+	if ahead := o.Time.Sub(now); ahead > mostAhead {
+		return eviction.Observation{Signal: o.Signal, Err: fmt.Sprintf("the figure is of a time %v from now, want at most %v", ahead.Round(time.Second), mostAhead)}
 	}
 	return o
 }

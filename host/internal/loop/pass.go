@@ -85,7 +85,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		p.concluded = true
 		return nil
 	}
-	if p.look.crossing() && !l.busy() {
+	if p.look.crossing() && p.look.ranksAtOnce() && !l.busy() {
 		l.list(ctx, p)
 	}
 	signals := l.signals(p.look, l.filesystems.inForce)
@@ -149,7 +149,7 @@ func (l *Loop) finish(p *pass) {
 	}
 	wait := policy.UntilGraceEnds(p.assessment, p.now)
 	if p.look.full || p.incomplete {
-		l.plan(p.incomplete, wait)
+		l.plan(p.look.full, p.incomplete, wait)
 	} else if wait > 0 && ended.Add(wait).Before(l.nextFull) {
 		l.nextFull = ended.Add(wait)
 	}

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -57,5 +58,13 @@ func (s *silence) patience(ctx context.Context, i *supervisor.Instance, least ti
 	return context.WithTimeout(ctx, max(silentPatience, least))
 }
 
-// hung reports whether i is not to be asked any more in this pass.
+// hung reports whether i is not to be asked any more until it observes again.
 func (s *silence) hung(i *supervisor.Instance) bool { return s.of(i) == 2 }
+
+// keep forgets all but those that were asked to observe just now: of the others
+// nothing new is heard.
+func (s *silence) keep(asked map[*supervisor.Instance]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.calls, func(i *supervisor.Instance, _ int) bool { return !asked[i] })
+}
