@@ -1,5 +1,6 @@
-// The protocol between evictd and its plugins, version 1. This file is its
-// specification: a plugin in any language needs nothing else.
+// The protocol between evictd and its plugins, version 1. This file has the
+// messages and what each call means, docs/protocol.md the rest: the process, the
+// connection, bounds and versions. A plugin in any language needs both.
 //
 // A plugin is an executable file. The host starts it, talks to it over gRPC
 // and ends it. It serves one or more signals ("memory.available") and offers
@@ -16,22 +17,23 @@
 //  4. If PLUGIN_CLIENT_CERT is set it is a PEM certificate: make a self-signed
 //     certificate for "localhost", serve TLS (1.2 or newer) with it and accept
 //     only that client.
-//  5. Print one line to stdout, and never anything else:
+//  5. Print one line to stdout, before anything else:
 //     1|1|unix|SOCKET PATH|grpc|CERTIFICATE
 //     with the protocol major second, and the own certificate as unpadded
-//     base64 of its DER form, empty without TLS.
+//     base64 of its DER form, empty without TLS. What is printed after it is
+//     logged as text.
 //
 // # Life
 //
 // stderr is the log: a JSON object a line with "@level" (trace, debug, info,
-// warn, error), "@message", "@timestamp" (RFC 3339 with microseconds) and free
-// fields, or plain text. Lines end at 64 KiB.
+// warn, error), "@message", free fields and, optionally, "@timestamp" (RFC 3339
+// with microseconds), or plain text. Lines end at 64 KiB.
 //
 // EVICTD_PARENT_FD, if set, is the number of an inherited file descriptor. It
 // never has data; its end of file says that the host died: exit at once.
 // Ignore SIGINT, since a terminal sends it to everybody; on SIGTERM answer the
-// calls in flight and exit 0 within a second. The host also calls
-// plugin.GRPCController/Shutdown (empty messages) to ask for the same. Its calls
+// calls in flight and exit 0 within a second. Hosts other than evictd call
+// plugin.GRPCController/Shutdown (empty messages) to ask for the same. The calls
 // to plugin.GRPCBroker and plugin.GRPCStdio may be left UNIMPLEMENTED.
 //
 // # Calls
@@ -669,8 +671,8 @@ func (x *DescribeResponse) GetWantAnnotations() []string {
 type SignalSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A signal of the kubelet ("memory.available") or an own one, domain-qualified
-	// ("acme.example/nvme.spare"; at most 253 bytes of printable ASCII, not a
-	// domain of Kubernetes). Required.
+	// ("acme.example/nvme.spare": at most 253 letters, digits, '.', '-', '_' and
+	// one '/', after a domain that has a dot and is not of Kubernetes). Required.
 	Signal string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
 	// What is offered for this signal, a subset of the plugin's capabilities.
 	// Empty: all of them.
@@ -750,9 +752,9 @@ type Definition struct {
 	Unit string `protobuf:"bytes,1,opt,name=unit,proto3" json:"unit,omitempty"`
 	// How quantities are printed: "BinarySI" (64Ki) or "DecimalSI" (65536).
 	Format string `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`
-	// The resource in events and messages, domain-qualified.
+	// The resource in events and messages, named by the rule of own signals.
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
-	// The node condition that thresholds of the signal raise, domain-qualified.
+	// The node condition that thresholds of the signal raise, named likewise.
 	Condition     string `protobuf:"bytes,4,opt,name=condition,proto3" json:"condition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,5 +1,6 @@
-// The protocol between evictd and its plugins, version 1. This file is its
-// specification: a plugin in any language needs nothing else.
+// The protocol between evictd and its plugins, version 1. This file has the
+// messages and what each call means, docs/protocol.md the rest: the process, the
+// connection, bounds and versions. A plugin in any language needs both.
 //
 // A plugin is an executable file. The host starts it, talks to it over gRPC
 // and ends it. It serves one or more signals ("memory.available") and offers
@@ -16,22 +17,23 @@
 //  4. If PLUGIN_CLIENT_CERT is set it is a PEM certificate: make a self-signed
 //     certificate for "localhost", serve TLS (1.2 or newer) with it and accept
 //     only that client.
-//  5. Print one line to stdout, and never anything else:
+//  5. Print one line to stdout, before anything else:
 //     1|1|unix|SOCKET PATH|grpc|CERTIFICATE
 //     with the protocol major second, and the own certificate as unpadded
-//     base64 of its DER form, empty without TLS.
+//     base64 of its DER form, empty without TLS. What is printed after it is
+//     logged as text.
 //
 // # Life
 //
 // stderr is the log: a JSON object a line with "@level" (trace, debug, info,
-// warn, error), "@message", "@timestamp" (RFC 3339 with microseconds) and free
-// fields, or plain text. Lines end at 64 KiB.
+// warn, error), "@message", free fields and, optionally, "@timestamp" (RFC 3339
+// with microseconds), or plain text. Lines end at 64 KiB.
 //
 // EVICTD_PARENT_FD, if set, is the number of an inherited file descriptor. It
 // never has data; its end of file says that the host died: exit at once.
 // Ignore SIGINT, since a terminal sends it to everybody; on SIGTERM answer the
-// calls in flight and exit 0 within a second. The host also calls
-// plugin.GRPCController/Shutdown (empty messages) to ask for the same. Its calls
+// calls in flight and exit 0 within a second. Hosts other than evictd call
+// plugin.GRPCController/Shutdown (empty messages) to ask for the same. The calls
 // to plugin.GRPCBroker and plugin.GRPCStdio may be left UNIMPLEMENTED.
 //
 // # Calls
@@ -105,8 +107,9 @@ const (
 //
 // PluginService is what a plugin serves.
 type PluginServiceClient interface {
-	// Describe tells what the plugin is and offers. It is the first call, and is
-	// repeated only after a restart: the answer holds as long as the process.
+	// Describe tells what the plugin is and offers. It is the first call, and the
+	// answer holds as long as the process: evictd does not ask again, and who does,
+	// as "evictd plugins verify", gets the same.
 	// A plugin may refuse a host that lacks something it needs, with a text that
 	// names it. Deadline: 2 s.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -254,8 +257,9 @@ type PluginService_ReclaimClient = grpc.ServerStreamingClient[ReclaimResponse]
 //
 // PluginService is what a plugin serves.
 type PluginServiceServer interface {
-	// Describe tells what the plugin is and offers. It is the first call, and is
-	// repeated only after a restart: the answer holds as long as the process.
+	// Describe tells what the plugin is and offers. It is the first call, and the
+	// answer holds as long as the process: evictd does not ask again, and who does,
+	// as "evictd plugins verify", gets the same.
 	// A plugin may refuse a host that lacks something it needs, with a text that
 	// names it. Deadline: 2 s.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
