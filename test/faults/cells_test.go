@@ -159,8 +159,8 @@ func (c *cell) builtin() {
 func (c *cell) builtinObserve() {
 	c.takes("blind 1 s", blind)
 	switch {
-	case slices.Contains([]string{"negative available", "future"}, c.Variant):
-		c.takes("none", noDeadlines) // below zero is below the threshold, and the time is taken to be now
+	case c.Variant == "negative available":
+		c.takes("none", noDeadlines) // below zero is below the threshold
 	case c.slow():
 		c.takes("Observe 1 s + blind 1 s", observing+blind)
 	case c.Kind == fault.Crash:
@@ -201,7 +201,7 @@ func (c *cell) only() {
 	switch {
 	case c.Call == fault.Observe && c.slow():
 		c.takes("interval 10 s + Observe 1 s", interval+observing)
-	case c.Variant == "future", c.Variant == "not applied":
+	case c.Variant == "not applied":
 		c.outcome, c.victims = evicted, []string{lowly} // its figures can be had; there are none of pods
 	}
 }
