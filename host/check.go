@@ -18,7 +18,7 @@ import (
 func Check(c *Config) (errs []error, warnings []string) {
 	errs, warnings = supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: assignment(c)})
 	if err := isDir(filepath.Join(c.RootDir, c.KubeletRootDir)); err != nil {
-		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the kubelet's pod directories: nodefs is its filesystem, and volumes are looked for in it", c.KubeletRootDir, err))
+		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", c.KubeletRootDir, err))
 	}
 	return errs, append(warnings, checkManifests(c)...)
 }

@@ -57,7 +57,7 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 		},
 		"no directory of the kubelet": {
 			"kubeletRootDir: /nonexistent", nil, 0,
-			`warning: kubeletRootDir: "/nonexistent": does not exist, want the directory of the kubelet's pod directories: nodefs is its filesystem, and volumes are looked for in it`,
+			`warning: kubeletRootDir: "/nonexistent": does not exist, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed`,
 		},
 		"a broken manifest": {
 			"", func(n node) error {
