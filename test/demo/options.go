@@ -70,7 +70,7 @@ func present(file string) error {
 	stat, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(file):
-		dir, _ := os.Getwd() //nolint:errcheck // for the message only
+		dir, _ := os.Getwd() // for the message only
 		return fmt.Errorf("there is no %s in %s: want its absolute path", file, dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no %s", file)
