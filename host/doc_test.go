@@ -44,8 +44,7 @@ type jsonField struct {
 // included.
 func jsonFields(s reflect.Type) []jsonField {
 	var all []jsonField
-	for i := range s.NumField() {
-		f := s.Field(i)
+	for f := range s.Fields() {
 		if f.Anonymous {
 			all = append(all, jsonFields(f.Type)...)
 			continue

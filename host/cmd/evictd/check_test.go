@@ -40,7 +40,7 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			"plugin oldest: PLUGINS/oldest: has sha256 " + pin + ", want " + strings.Repeat("0f", 32),
 		},
 		"no pin where there must be one": {
-			"requirePins: true", nil, 1, "plugin oldest: has no sha256 in the configuration, and requirePins is on",
+			"requirePins: true", nil, 1, "plugin oldest: it has no pin, want its hash in plugins.oldest.sha256: requirePins is on",
 		},
 		"nobody minds a disabled plugin": {"plugins: {oldest: {disabled: true, user: nosuchuser}}", nil, 0, ""},
 		"a file that is no plugin": {

@@ -56,8 +56,8 @@ func checkPlugin(o Options, name string, self uint32) error {
 		return err
 	}
 	t := termsOf(o.Settings, name)
-	if t.pinned && t.sha256 == "" {
-		return errors.New("has no sha256 in the configuration, and requirePins is on")
+	if t.unpinned() {
+		return fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)
 	}
 	if _, err := confine(t); err != nil {
 		return err

@@ -1,0 +1,40 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Check says of a directory what New says.
+func TestCheckOfAPluginDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "plugins")
+	for _, prepare := range []func() error{
+		func() error { return nil }, // absent
+		func() error { return os.WriteFile(dir, nil, 0o600) },
+		func() error { _ = os.Remove(dir); return os.Mkdir(dir, 0o755) },
+		func() error { return os.Chmod(dir, 0o777) }, //nolint:gosec // as wide as it must not be
+	} {
+		if err := prepare(); err != nil {
+			t.Fatal(err)
+		}
+		want := checkDir(dir, uint32(os.Geteuid()))
+		errs, warnings := Check(Options{Dir: dir})
+		if len(warnings) > 0 || (want == nil) != (len(errs) == 0) || want != nil && errs[0].Error() != want.Error() {
+			t.Errorf("got %v and %q, want %v", errs, warnings, want)
+		}
+	}
+}
+
+func TestNearestName(t *testing.T) {
+	t.Parallel()
+	names := []string{"disk", "memory", "oldest", "pid"}
+	for name, want := range map[string]string{
+		"oldst": "oldest", "Memory": "memory", "momery": "memory", "disks": "disk", "pdi": "", "gpu": "", "": "",
+	} {
+		if got := nearest(name, names); got != want {
+			t.Errorf("nearest of %q is %q, want %q", name, got, want)
+		}
+	}
+}
