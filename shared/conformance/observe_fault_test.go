@@ -44,8 +44,8 @@ func observeFaults() map[string]valueFault {
 		"time in the future":      {each(func(o *eviction.Observation) { o.Time = o.Time.Add(time.Hour) }), "it is", []string{"observe-time"}},
 		"seconds for nanoseconds": {each(func(o *eviction.Observation) { o.Time = time.Unix(0, o.Time.UnixMilli()) }), "1970", []string{"observe-time"}},
 		"knows nothing": {each(func(o *eviction.Observation) {
-			*o = eviction.Observation{Signal: o.Signal, Err: "no idea"}
-		}), "no idea", []string{"observe"}},
+			*o = eviction.Observation{Signal: o.Signal}
+		}), "without a reason", []string{"observe"}},
 		"layout of others": {change(func(reply *eviction.ObserveReply, _ eviction.ObserveRequest) {
 			reply.Layout = &eviction.LayoutReport{}
 		}), "does not own", []string{"observe-layout"}},

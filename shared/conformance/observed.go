@@ -35,8 +35,10 @@ func observed(ctx context.Context, s *subject) error {
 		why = append(why, fmt.Sprintf("%s unknown: %s", strings.Join(unknown[reason], ", "), reason))
 	}
 	switch {
+	case len(unknown[""]) > 0:
+		return fmt.Errorf("%w, without a reason", asError(why))
 	case n == len(signals):
-		return fmt.Errorf("%w (if it needs a config to find them here, give it: --config FILE)", asError(why))
+		return cannot(lines(why) + " (if it needs a config to find them here, give it: --config FILE)")
 	case n > 0:
 		return noted(lines(why))
 	}
@@ -122,6 +124,9 @@ func observedFresh(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
+	if others := s.takenByOthers(first); len(others) > 0 {
+		return noted(lines(others))
+	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; <-tick.C {
@@ -137,6 +142,18 @@ func observedFresh(ctx context.Context, s *subject) error {
 			return asError(stale)
 		}
 	}
+}
+
+// takenByOthers tells of figures that are older than the plugin here: it cannot have
+// kept them itself, and reports when somebody else took them.
+func (s *subject) takenByOthers(list []eviction.Observation) []string {
+	var all []string
+	for _, o := range list {
+		if o.State == eviction.Observed && !o.Time.IsZero() && o.BootNanos == 0 && o.Time.Before(s.since) {
+			all = append(all, fmt.Sprintf("%s: of %s, before the plugin was asked for the first time: whether it keeps figures cannot be seen", o.Signal, o.Time.Format(time.RFC3339Nano)))
+		}
+	}
+	return all
 }
 
 func notLater(first, now []eviction.Observation) []string {

@@ -30,9 +30,10 @@ type subject struct {
 	// plugin is what it described itself to be, with calls in its fields.
 	plugin eviction.Plugin
 
-	proc *process // nil for a value
-	from *origin
-	end  func()
+	since time.Time // before it was there
+	proc  *process  // nil for a value
+	from  *origin
+	end   func()
 	// measured is the answer of a Measure that several checks look at.
 	measured *transcript
 	watched  *watched
@@ -157,6 +158,7 @@ func (p *process) quote() string {
 // open starts the executable and connects with it, as far as possible: an error
 // says what was in the way.
 func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
+	since := time.Now()
 	p, st, err := o.process(true, tls)
 	if err != nil {
 		return nil, err
@@ -176,6 +178,7 @@ func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
 		p.kill()
 		return nil, err
 	}
+	s.since = since
 	if err := s.describe(ctx); err != nil {
 		if end := s.crash(err); end != "" {
 			err = fmt.Errorf("%w; %s", err, end)

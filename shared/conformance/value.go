@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -18,6 +19,7 @@ import (
 
 // A value is a plugin that is served in this process.
 type value struct {
+	since   time.Time
 	server  *grpc.Server
 	socket  string
 	serving sync.WaitGroup
@@ -31,7 +33,7 @@ func serveValue(p eviction.Plugin, socket string) (*value, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &value{socket: socket, server: wire.NewGRPCServer([]grpc.ServerOption{
+	v := &value{since: time.Now(), socket: socket, server: wire.NewGRPCServer([]grpc.ServerOption{
 		grpc.UnaryInterceptor(catchUnary), grpc.StreamInterceptor(catchStream),
 	})}
 	glue := wire.ServerPlugins(p)[wire.ProtocolMajor][wire.PluginName].(plugin.GRPCPlugin)
@@ -53,7 +55,7 @@ func (v *value) subject(ctx context.Context, r *run) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &subject{options: &r.options, node: r.node, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
+	s := &subject{since: v.since, options: &r.options, node: r.node, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
 	if err := s.describe(ctx); err != nil {
 		s.end()
 		return nil, err
