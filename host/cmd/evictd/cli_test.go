@@ -32,7 +32,12 @@ type node struct{ dir, plugins, manifests, socket string }
 
 func newNode(t *testing.T) node {
 	t.Helper()
-	dir := t.TempDir()
+	// Not t.TempDir, which a umask may let others write to.
+	dir, err := os.MkdirTemp("", "evictd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock")}
 	for _, d := range []string{n.plugins, n.manifests} {
 		if err := os.Mkdir(d, 0o755); err != nil {

@@ -9,7 +9,7 @@ import (
 // Check says of a directory what New says.
 func TestCheckOfAPluginDirectory(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "plugins")
+	dir := filepath.Join(privateDir(t), "plugins")
 	for _, prepare := range []func() error{
 		func() error { return nil }, // absent
 		func() error { return os.WriteFile(dir, nil, 0o600) },
