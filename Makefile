@@ -26,6 +26,9 @@ E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 
 BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=paritytest '^func Benchmark' .)))
 # What the parity tests must reach of: the statements that decide.
 DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evictd/shared/eviction/rank
+# Each fault of a plugin has a time in which the eviction must have happened anyway: tried
+# with nothing else running, and printed as a table.
+FAULTS = test/faults
 # Root tests depend on the machine, not only on the source: never from the cache.
 ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
 
@@ -46,7 +49,10 @@ test: ## all tests, with root, real processes and the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
 	@test/stack/install.sh --uml --node
 	@$(MAKE) build
-	@trap 'echo "tests took $$SECONDS s"' EXIT; CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m ./... | $(GO) run ./test/tally
+	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
+	CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m $$($(GO) list ./... | grep -v '/$(FAULTS)$$') | $(GO) run ./test/tally || status=1; \
+	$(ROOTTEST) -timeout 10m ./$(FAULTS) | $(GO) run ./test/tally -v || status=1; \
+	exit $$status
 
 check: lint generated ## format, lint, vet, import rules, go.mod, generated code, protocol, arm64 build
 	$(GO) vet ./...
