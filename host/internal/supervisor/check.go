@@ -37,7 +37,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
 		case o.State == eviction.Observed && o.Available < 0 && !builtinSignal(o.Signal):
 			bad = fmt.Sprintf("available %d, want at least 0", o.Available)
-		case o.State == eviction.Observed && o.Available > o.Capacity && !(relayed && builtinSignal(o.Signal)):
+		case o.State == eviction.Observed && o.Available > o.Capacity && (!relayed || !builtinSignal(o.Signal)):
 			bad = fmt.Sprintf("available %d, want at most the capacity, %d", o.Available, o.Capacity)
 		}
 		if bad != "" {
