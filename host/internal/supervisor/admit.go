@@ -78,8 +78,8 @@ func (s *Supervisor) over(part <-chan struct{}) bool {
 }
 
 // limitStart goes on without the plugins that are not ready in time.
-func (s *Supervisor) limitStart(ctx context.Context) {
-	timer := time.NewTimer(s.timeouts.Start)
+func (s *Supervisor) limitStart(ctx context.Context, limit time.Duration) {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -100,7 +100,7 @@ func (s *Supervisor) limitStart(ctx context.Context) {
 			late = append(late, name)
 		}
 	}
-	s.log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", s.timeouts.Start.String())
+	s.log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", limit.String())
 	close(s.started)
 }
 

@@ -95,7 +95,8 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 		for _, m := range members {
 			m.first = true
 		}
-		s.wg.Go(func() { s.limitStart(ctx) })
+		limit := s.timeouts.Start
+		s.wg.Go(func() { s.limitStart(ctx, limit) })
 	}
 	for _, m := range members {
 		m.enter(Starting, nil)
