@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -17,11 +18,11 @@ func lateFaults() map[string]valueFault {
 			}
 		}, "no answer within 1s", []string{"rank-500"}},
 		"caches": {func(s *sound, _ *eviction.Plugin) {
-			start := time.Now()
+			first := sync.OnceValue(time.Now)
 			s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 				reply, err := soundObserve(ctx, req)
 				for i := range reply.Observations {
-					reply.Observations[i].Time = start
+					reply.Observations[i].Time = first()
 				}
 				return reply, err
 			}

@@ -78,13 +78,13 @@ func (s *Supervisor) over(part <-chan struct{}) bool {
 }
 
 // limitStart goes on without the plugins that are not ready in time.
-func (s *Supervisor) limitStart(ctx context.Context, limit time.Duration) {
+func (s *Supervisor) limitStart(ctx context.Context, limit time.Duration, started <-chan struct{}) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return
-	case <-s.started:
+	case <-started:
 		return
 	case <-timer.C:
 	}

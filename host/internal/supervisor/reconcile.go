@@ -95,8 +95,8 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 		for _, m := range members {
 			m.first = true
 		}
-		limit := s.timeouts.Start
-		s.wg.Go(func() { s.limitStart(ctx, limit) })
+		limit, started := s.timeouts.Start, s.started
+		s.wg.Go(func() { s.limitStart(ctx, limit, started) })
 	}
 	for _, m := range members {
 		m.enter(Starting, nil)

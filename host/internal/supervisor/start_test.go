@@ -232,11 +232,11 @@ func TestNothingIsLeft(t *testing.T) {
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate", "deaf",
 		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortTimeouts, func(o *Options) {
-		o.Timeouts.Handshake, o.Timeouts.Describe = time.Second, 300*time.Millisecond
+		o.Timeouts.Handshake, o.Timeouts.Describe = 3*time.Second, 300*time.Millisecond
 		o.Settings = map[string]Settings{"deaf": {AutoMTLS: new(bool)}}
 	})
 	eventually(t, "good runs", func() bool { return h.plugin("good").State == Running })
-	want(t, h.plugin("deaf").LastError, "not ready within 1s")
+	want(t, h.plugin("deaf").LastError, "not ready within 3s")
 	p, i := h.pinned("good")
 	if _, err := observe(t.Context(), i); err != nil {
 		t.Error(err)
