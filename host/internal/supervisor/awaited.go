@@ -1,9 +1,7 @@
 package supervisor
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -42,7 +40,7 @@ func (p *Pass) Awaited(sig eviction.Signal) error {
 
 // wanted reports whether the plugin is to run. The mutex is held.
 func (m *member) wanted() bool {
-	return !m.leaving && m.state != Disabled && m.state != Stopped && !errors.Is(m.reason, fs.ErrNotExist)
+	return !m.leaving && m.state != Disabled && m.state != Stopped && !m.dangling
 }
 
 // serves reports whether the plugin does, in a pass with r. The mutex is held.

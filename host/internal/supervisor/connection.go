@@ -91,7 +91,7 @@ func newConnection(ctx context.Context, proc *process, l launch) *connection {
 			if err := proc.how.give(dir); err != nil {
 				return nil, err
 			}
-			cmd.Path, cmd.Args, cmd.Err = proc.program.path, append([]string{l.path}, proc.program.args...), nil
+			cmd.Path, cmd.Args, cmd.Err = proc.program.path, proc.program.arguments(l.path), nil
 			return &handshake{proc: proc, cmd: cmd, name: l.name, dir: filepath.Clean(dir), mtls: l.mtls, given: ctx.Done()}, nil
 		},
 	})

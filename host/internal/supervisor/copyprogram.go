@@ -106,6 +106,6 @@ func (p *program) copyScript(path string, line shebang) (string, error) {
 	if err := errors.Join(err, file.Chmod(0o444), file.Close()); err != nil {
 		return "", err
 	}
-	p.path, p.args = line[0], append(line[1:], name)
+	p.path, p.args = line[0], append(line, name)
 	return found, nil
 }

@@ -38,6 +38,8 @@ func credential(userName, groupName string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 && (c.Uid != uint32(os.Geteuid()) || c.Gid != uint32(os.Getegid())) {
 		return nil, fmt.Errorf("user: evictd runs as uid %d and cannot start a process as %d:%d, want it to run as root", os.Geteuid(), c.Uid, c.Gid)
 	}
+	// Only root may change the supplementary groups; others keep their own.
+	c.NoSetGroups = os.Geteuid() != 0
 	return c, nil
 }
 

@@ -147,6 +147,9 @@ func (d cgroupDir) remove() error {
 	defer look.Stop()
 	for {
 		d.kill()
+		for _, below := range leaves(string(d)) { // which the plugin has made
+			_ = cgroupDir(below).remove()
+		}
 		err := os.Remove(string(d))
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -152,6 +152,22 @@ func (g *groups) remove() {
 	}
 }
 
+// lacking names the controllers that a limit needs and no hierarchy of version 1 has;
+// in version 2 that is told when they are enabled.
+func (g *group) lacking() error {
+	var missing []string
+	for _, s := range g.limits {
+		has := slices.ContainsFunc(g.trees, func(t tree) bool { return t.v2() || slices.Contains(t.mount.controllers, s.controller) })
+		if !has && !slices.Contains(missing, s.controller) {
+			missing = append(missing, s.controller)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no cgroup hierarchy that plugins can be in has the controllers %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
 // make makes the cgroup of one start. What could not be limited is the error; what
 // could is in the group, which is nil if there is none at all.
 func (g *groups) make(name string, generation uint64, t terms) (*group, error) {
@@ -179,5 +195,6 @@ func (g *groups) make(name string, generation uint64, t terms) (*group, error) {
 	if len(made.dirs) == 0 {
 		return nil, errors.Join(errs...)
 	}
+	errs = append(errs, made.lacking())
 	return made, errors.Join(errs...)
 }

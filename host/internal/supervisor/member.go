@@ -39,6 +39,12 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
+// unfit is a reason not to run a file that may go away with the file as it is: the
+// rights of a directory above it, or its absence for a while.
+type unfit struct{ error }
+
+func (u unfit) Unwrap() error { return u.error }
+
 var (
 	// errAgain ends an attempt whose settings have changed meanwhile.
 	errAgain = errors.New("its settings need a new process")
@@ -70,6 +76,8 @@ type member struct {
 	// file is what the directory has, looks counts how often it was another one.
 	file  fileID
 	looks int
+	// dangling: the file is a link to nothing.
+	dangling bool
 	// first is set until the first attempt at the host's start was made.
 	first     bool
 	candidate *Instance
@@ -117,7 +125,10 @@ func (m *member) changed(file fileID) {
 	m.looks++
 	clear(m.rivals)
 	for _, other := range m.supervisor.members {
-		delete(other.rivals, m.name)
+		if other.rivals[m.name] {
+			delete(other.rivals, m.name)
+			m.supervisor.kickRefused()
+		}
 	}
 	signal(m.renew)
 	signal(m.kick)

@@ -22,7 +22,7 @@ var programPath = fmt.Sprintf("/proc/self/fd/%d", programFD)
 // is executed, whatever happens to its name.
 type program struct {
 	file *os.File
-	// path and args are what to execute, args without the name.
+	// path is what to execute; args with what, nil for the plugin's name alone.
 	path string
 	args []string
 	// leased: nobody can open the file for writing.
@@ -103,6 +103,14 @@ func (p *program) verify(path, pin string) error {
 		return refusal{fmt.Errorf("%s: has sha256 %s, want %s", path, found, pin)}
 	}
 	return nil
+}
+
+// arguments are those of the process of the plugin of that name.
+func (p *program) arguments(name string) []string {
+	if p.args != nil {
+		return p.args
+	}
+	return []string{name}
 }
 
 // hashOf returns the hash of a file's content, which it copies to w.

@@ -211,7 +211,7 @@ func runOnce(t *testing.T, path, copies, pin string) error {
 	defer p.close()
 	log := slog.New(slog.DiscardHandler)
 	proc := newProcess(newSpawner(copies, log), newLineLog(log, "pinned"), p, confinement{})
-	cmd := &exec.Cmd{Path: p.path, Args: append([]string{path}, p.args...)}
+	cmd := &exec.Cmd{Path: p.path, Args: p.arguments(path)}
 	if err := proc.start(cmd); err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func TestPinnedCopies(t *testing.T) {
 		if err := os.WriteFile(file, []byte("#!/bin/false\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := proc.start(&exec.Cmd{Path: p.path, Args: append([]string{file}, p.args...)}); err != nil {
+		if err := proc.start(&exec.Cmd{Path: p.path, Args: p.arguments(file)}); err != nil {
 			t.Fatal(err)
 		}
 		if !proc.waitFor(patient) {

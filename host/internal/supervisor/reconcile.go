@@ -32,6 +32,11 @@ func (s *Supervisor) reconcile(ctx context.Context) error {
 		if there && f.id != m.file && !m.leaving {
 			m.changed(f.id)
 		}
+		m.dangling = f.dangling
+		if _, was := errors.AsType[unfit](m.reason); was && f.fit && m.state == Refused {
+			m.looks++
+			signal(m.kick)
+		}
 		// A link to nothing is refused, and says so, when nothing runs.
 		removed := !there || f.dangling && m.instance != nil
 		wanted := !removed && !s.settings[name].Disabled
@@ -63,6 +68,8 @@ type found struct {
 	id fileID
 	// dangling is a link to nothing: the plugin itself was removed.
 	dangling bool
+	// fit to be run, as far as its rights go.
+	fit bool
 }
 
 // look returns what is in the plugin directory, by name.
@@ -77,7 +84,8 @@ func (s *Supervisor) look() (map[string]found, error) {
 	files := make(map[string]found, len(names))
 	for _, name := range names {
 		id, err := identify(pathOf(s.dir, name))
-		files[name] = found{id, errors.Is(err, fs.ErrNotExist)}
+		_, bad := executable(pathOf(s.dir, name), s.self)
+		files[name] = found{id, errors.Is(err, fs.ErrNotExist), bad == nil}
 	}
 	return files, nil
 }

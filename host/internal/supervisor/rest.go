@@ -3,9 +3,9 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
+	"syscall"
 	"time"
-
-	"github.com/evictd/evictd/shared/eviction"
 )
 
 // A sight is what a member had seen when it made an attempt.
@@ -36,6 +36,15 @@ func stateOf(why error) State {
 	return Backoff
 }
 
+// strained reports whether why may be the node's fault and not the plugin's: it was
+// late, or the host lacked something to start it with.
+func strained(why error) bool {
+	return slices.ContainsFunc([]error{
+		context.DeadlineExceeded, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO,
+	}, func(e error) bool { return errors.Is(why, e) })
+}
+
 // rest waits until the plugin may be started again: for some time, or until
 // something has changed that the last attempt had not seen.
 func (m *member) rest(ctx context.Context, c *crashes, seen sight, why error, ran time.Duration, crashed bool) {
@@ -45,12 +54,10 @@ func (m *member) rest(ctx context.Context, c *crashes, seen sight, why error, ra
 	case Waiting:
 		wait = settlePoll
 	case Refused:
-		if errors.Is(why, eviction.ErrRefused) {
-			wait = s.patience.window
-		}
+		wait = s.patience.window // What was in the way may have gone without a trace.
 	default:
 		var quarantine bool
-		wait, quarantine = c.next(time.Now(), ran, crashed)
+		wait, quarantine = c.next(time.Now(), ran, crashed && !strained(why))
 		if quarantine {
 			state = Quarantined
 			s.log.Error("plugin in quarantine", "plugin", m.name, "crashes", s.patience.crashes, "for", wait.String(), "error", why)
@@ -88,8 +95,11 @@ func (m *member) enterRest(state State, seen sight, why error, wait time.Duratio
 	if m.leaving {
 		return
 	}
-	drain(m.kick)
 	now := m.sees()
+	if state == Refused {
+		m.disclaim() // which kicks all that are refused
+	}
+	drain(m.kick)
 	if now.changes != seen.changes || now.looks != seen.looks || state == Refused && now.freed != seen.freed {
 		signal(m.kick)
 	}
@@ -99,8 +109,5 @@ func (m *member) enterRest(state State, seen sight, why error, wait time.Duratio
 	m.enter(state, why)
 	if state == Backoff || state == Quarantined {
 		m.until = time.Now().Add(wait)
-	}
-	if state == Refused {
-		m.disclaim()
 	}
 }

@@ -32,6 +32,13 @@ func (m *member) serve(ctx, host context.Context, i *Instance) (next *Instance, 
 	return next, hung, why
 }
 
+// swapPause is how long another attempt at a replacement waits after one that failed
+// on a busy node; it doubles up to mostSwapPause.
+const (
+	swapPause     = 5 * time.Second
+	mostSwapPause = 5 * time.Minute
+)
+
 // whileServing waits until an instance is out of service, and tries what shall
 // replace it meanwhile. It returns the attempt that has replaced it or is still
 // under way.
@@ -40,6 +47,7 @@ func (m *member) whileServing(ctx context.Context, i *Instance) *swap {
 		w     *swap
 		done  <-chan struct{}
 		retry <-chan time.Time
+		pause = swapPause
 	)
 	signal(m.renew) // What it was started from may have changed since.
 	for {
@@ -56,7 +64,7 @@ func (m *member) whileServing(ctx context.Context, i *Instance) *swap {
 				w.cancel()
 				continue
 			}
-			retry = nil
+			retry, pause = nil, swapPause
 		case <-retry:
 			retry = nil
 		case <-done:
@@ -67,8 +75,13 @@ func (m *member) whileServing(ctx context.Context, i *Instance) *swap {
 			if !again {
 				m.failed(w)
 			}
-			if errors.Is(w.err, errUnsettled) && !again {
+			switch {
+			case again:
+			case errors.Is(w.err, errUnsettled):
 				retry = time.After(settlePoll)
+			case strained(w.err):
+				retry = time.After(pause)
+				pause = min(2*pause, mostSwapPause)
 			}
 			w, done = nil, nil
 			if !again {

@@ -22,6 +22,9 @@ func (s *Supervisor) kickRefused() {
 		if m.state == Refused {
 			signal(m.kick)
 		}
+		if m.replacement != nil && m.replacement.State == Refused {
+			signal(m.renew)
+		}
 	}
 }
 

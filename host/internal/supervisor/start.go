@@ -21,7 +21,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	}
 	resolved, err := executable(path, s.self)
 	if err != nil {
-		return nil, refusal{err}
+		return nil, refusal{unfit{err}}
 	}
 	s.mu.Lock()
 	again := false
@@ -139,6 +139,13 @@ func (i *Instance) knows(req eviction.ConfigureRequest) bool {
 	return i.told != nil && i.told.Node == req.Node && bytes.Equal(i.told.Config, req.Config)
 }
 
+// late is a call without an answer in time.
+type late struct{ text string }
+
+func (l late) Error() string { return l.text }
+
+func (late) Is(target error) bool { return target == context.DeadlineExceeded }
+
 // ask makes one of the calls that decide on whether the plugin serves at all.
 func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
 	own, cancel := context.WithTimeout(ctx, limit)
@@ -148,7 +155,7 @@ func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f 
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return fmt.Errorf("%s: no answer within %s", what, limit)
+		return late{fmt.Sprintf("%s: no answer within %s", what, limit)}
 	case errors.Is(err, eviction.ErrUnavailable) && i.conn != nil && i.conn.proc.waitFor(farewell):
 		return fmt.Errorf("%s: the plugin crashed (%s)", what, i.conn.proc.ending())
 	}

@@ -56,6 +56,7 @@ func (w *dirWatch) follow() {
 	}
 	now, err := identify(w.dir)
 	if err == nil && now.sameFile(w.watched) {
+		_ = w.events.Add(w.dir) // It may be a new one with the number of the old.
 		return
 	}
 	_ = w.events.Remove(w.dir) // most likely gone with the directory
