@@ -38,7 +38,7 @@ func (t *track) run(ctx context.Context) {
 		c := &t.checks[i]
 		result := Check{Name: c.name, RPC: c.rpc, Input: c.input, Expected: c.expect}
 		begin := time.Now()
-		result.Result, result.Seen = t.one(ctx, c)
+		result.end(t.one(ctx, c))
 		result.Took = time.Since(begin)
 		if c.gate && result.Result == Failed {
 			t.blocked = "not run after " + c.name + " failed"
@@ -58,7 +58,7 @@ func (t *track) one(ctx context.Context, c *check) (Result, string) {
 		return Failed, t.blocked
 	}
 	if why := c.missing(t.known); t.known != nil && why != "" {
-		return Skipped, why
+		return notOffered, why
 	}
 	if t.subject == nil {
 		s, err := t.open(ctx)
@@ -69,7 +69,7 @@ func (t *track) one(ctx context.Context, c *check) (Result, string) {
 		t.subject, t.known = s, s
 	}
 	if why := c.missing(t.subject); why != "" {
-		return Skipped, why
+		return notOffered, why
 	}
 	err := t.try(ctx, c)
 	if _, again := errors.AsType[slow](err); again && ctx.Err() == nil && t.subject.crash(err) == "" {
@@ -106,7 +106,7 @@ func verdict(err error) (Result, string) {
 		return Passed, ""
 	}
 	if n, ok := errors.AsType[notApplicable](err); ok {
-		return Skipped, string(n)
+		return notOffered, string(n)
 	}
 	if n, ok := errors.AsType[noted](err); ok {
 		return Note, string(n)

@@ -17,6 +17,9 @@ const (
 	Failed  Result = "FAIL"
 	Skipped Result = "skipped"
 	Note    Result = "note"
+
+	// notOffered is Skipped and inapplicable.
+	notOffered Result = "not offered"
 )
 
 // A Check is one thing that the contract asks of a plugin, and what was seen.
@@ -29,10 +32,20 @@ type Check struct {
 	Input    string `json:"input"`
 	Expected string `json:"expected"`
 	Result   Result `json:"result"`
+	// Inapplicable: it was skipped since the plugin does not offer what it checks.
+	Inapplicable bool `json:"inapplicable,omitempty"`
 	// Seen is what happened instead, or why the check was skipped.
 	Seen string `json:"seen,omitempty"`
 	// Took is how long it took.
 	Took time.Duration `json:"tookNanos"`
+}
+
+// end takes what came of the check.
+func (c *Check) end(result Result, seen string) {
+	c.Result, c.Seen = result, seen
+	if result == notOffered {
+		c.Result, c.Inapplicable = Skipped, true
+	}
 }
 
 // String is what an author needs to find the fault.

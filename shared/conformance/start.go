@@ -24,7 +24,7 @@ func (o *origin) checkStart(ctx context.Context) ([]Check, bool) {
 		Name: "start", RPC: "(start)", Input: input,
 		Expected: fmt.Sprintf("one line on standard output within %s", readyTime), Took: time.Since(begin),
 	}}
-	results[0].Result, results[0].Seen = verdict(err)
+	results[0].end(verdict(err))
 	var h handshake
 	if err == nil {
 		h = readHandshake(line, st.dir, tls)
@@ -47,7 +47,7 @@ func (o *origin) checkStart(ctx context.Context) ([]Check, bool) {
 		case h.line != nil && part.name != "handshake-line":
 			c.Result, c.Seen = Skipped, "not run after handshake-line failed"
 		default:
-			c.Result, c.Seen = verdict(part.seen)
+			c.end(verdict(part.seen))
 		}
 		results = append(results, c)
 	}
