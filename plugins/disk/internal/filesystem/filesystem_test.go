@@ -170,7 +170,8 @@ func TestAFilesystemThatHangsCostsItsOwnSignals(t *testing.T) {
 			hung.place.turn <- struct{}{}
 			synctest.Wait()
 			before := goruntime.NumGoroutine()
-			for range 20 {
+			const passes = 20
+			for range passes {
 				got, report := observe(t, f)
 				if o := got[hung.lost]; o.State != eviction.Unknown || !strings.Contains(o.Err, "does not answer") {
 					t.Errorf("%s: %+v, want unknown", name, o)
@@ -183,7 +184,8 @@ func TestAFilesystemThatHangsCostsItsOwnSignals(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if after := goruntime.NumGoroutine(); after > before {
+			// Other tests leave one or two behind for a moment; a leak is one a pass.
+			if after := goruntime.NumGoroutine(); after >= before+passes/2 {
 				t.Errorf("%s: %d goroutines after many passes, %d before", name, after, before)
 			}
 			<-hung.place.turn
