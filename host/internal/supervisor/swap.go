@@ -79,8 +79,8 @@ func (m *member) failed(w *swap) {
 	case errors.Is(w.err, errUnsettled):
 		m.replacing(Waiting, w.err)
 	default:
-		m.supervisor.log.Error("plugin was not replaced, the former process stays", "plugin", m.name, "error", w.err, "output", m.log.since(w.mark, 3))
 		m.replacing(Refused, w.err)
+		m.supervisor.log.Error("plugin was not replaced, the former process stays", "plugin", m.name, "error", w.err, "output", m.log.since(w.mark, 3))
 	}
 }
 
