@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/evictd/evictd/host/internal/slip"
 )
 
 // forms says of each field what a right value looks like, for the end of an
@@ -155,10 +157,8 @@ func unknown(path []string) error {
 	}
 	known := keysOf(of)
 	name := path[len(path)-1]
-	for _, k := range known {
-		if near(strings.ToLower(name), strings.ToLower(k)) {
-			return fmt.Errorf("%s: unknown field, want %q", pathString(path), k)
-		}
+	if k := slip.Nearest(name, known); k != "" {
+		return fmt.Errorf("%s: unknown field, want %q", pathString(path), k)
 	}
 	slices.Sort(known)
 	return fmt.Errorf("%s: unknown field, want one of %s", pathString(path), strings.Join(known, ", "))
@@ -172,30 +172,4 @@ func keysOf(t reflect.Type) []string {
 		keys = append(keys, key)
 	}
 	return keys
-}
-
-// near reports whether a becomes b by at most two insertions, deletions or
-// replacements: a slip of the hand, not another word.
-func near(a, b string) bool {
-	const most = 2
-	if len(a) > len(b)+most || len(b) > len(a)+most || len(a) <= most {
-		return a == b
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := corner
-			if a[i] != b[j] {
-				cost++
-			}
-			corner = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)] <= most
 }

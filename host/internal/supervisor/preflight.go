@@ -7,7 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/evictd/evictd/host/internal/slip"
 )
 
 // Check looks at the plugin directory and the settings of o as Run will, and starts
@@ -56,10 +57,7 @@ func checkPlugin(o Options, name string, self uint32) error {
 		return err
 	}
 	t := termsOf(o.Settings, name)
-	if t.unpinned() {
-		return fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)
-	}
-	if _, err := confine(t); err != nil {
+	if _, err := t.admitted(name); err != nil {
 		return err
 	}
 	copies, err := os.MkdirTemp("", "evictd-check-")
@@ -83,7 +81,7 @@ func strangers(o Options, names []string) []string {
 			return
 		}
 		text := fmt.Sprintf("%s has no effect: %s is not there", field, filepath.Join(o.Dir, name))
-		if near := nearest(name, names); near != "" {
+		if near := slip.Nearest(name, names); near != "" {
 			text += fmt.Sprintf(", is %q meant?", near)
 		}
 		warnings = append(warnings, text)
@@ -99,37 +97,4 @@ func strangers(o Options, names []string) []string {
 		}
 	}
 	return warnings
-}
-
-// nearest returns the name that differs least from name, "" if all differ in more
-// than half of it.
-func nearest(name string, names []string) string {
-	best, least := "", max(1, len(name)/2)+1
-	for _, n := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's: how many bytes to insert, remove or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -26,15 +26,3 @@ func TestCheckOfAPluginDirectory(t *testing.T) {
 		}
 	}
 }
-
-func TestNearestName(t *testing.T) {
-	t.Parallel()
-	names := []string{"disk", "memory", "oldest", "pid"}
-	for name, want := range map[string]string{
-		"oldst": "oldest", "Memory": "memory", "momery": "memory", "disks": "disk", "pdi": "", "gpu": "", "": "",
-	} {
-		if got := nearest(name, names); got != want {
-			t.Errorf("nearest of %q is %q, want %q", name, got, want)
-		}
-	}
-}

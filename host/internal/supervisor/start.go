@@ -63,10 +63,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 // started with. Its program is to be closed.
 func (m *member) process(resolved string, file fileID, i *Instance) (*process, error) {
 	s := m.supervisor
-	if i.terms.unpinned() {
-		return nil, refusal{fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", m.name)}
-	}
-	how, err := confine(i.terms)
+	how, err := i.terms.admitted(m.name)
 	if err != nil {
 		return nil, refusal{err}
 	}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/capability"
@@ -95,6 +96,14 @@ func termsOf(all map[string]Settings, name string) terms {
 
 // unpinned reports whether a pin is missing that there must be.
 func (t terms) unpinned() bool { return t.pinned && t.sha256 == "" }
+
+// admitted works out the confinement of a plugin that may run on these terms.
+func (t terms) admitted(name string) (confinement, error) {
+	if t.unpinned() {
+		return confinement{}, fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)
+	}
+	return confine(t)
+}
 
 // limited reports whether the process needs a cgroup of its own.
 func (t terms) limited() bool { return t.memoryBytes > 0 || t.milliCPU > 0 || t.tasks > 0 }

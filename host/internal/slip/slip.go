@@ -1,0 +1,42 @@
+// Package slip guesses what was meant by a name that nobody has. It is for error
+// messages only.
+package slip
+
+import "strings"
+
+// most is how many bytes a slip of the hand inserts, removes or replaces: two of
+// them are two letters in the wrong order.
+const most = 2
+
+// Nearest returns the one of names that differs least from name, without regard to
+// case, and "" if none is near enough to have been meant.
+func Nearest(name string, names []string) string {
+	best, least := "", min(most, len(name)/2)+1
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's: how many bytes to insert, remove or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
