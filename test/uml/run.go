@@ -114,7 +114,7 @@ func (m Machine) run(t *testing.T, dir, initramfs string) string {
 	}
 	var console bytes.Buffer
 	cmd := exec.CommandContext(ctx, kernel, args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir))
+	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir))
 	cmd.Stdout, cmd.Stderr = &console, &console
 	// It is several processes; they end together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
