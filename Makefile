@@ -32,7 +32,7 @@ FAULTS = test/faults
 # Root tests depend on the machine, not only on the source: never from the cache.
 ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
 
-.PHONY: help build node-rank test check generate demo e2e parity bench fuzz soak clean tools lint generated
+.PHONY: help build node-rank python-rank test check generate demo e2e parity bench fuzz soak clean tools lint generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,9 +45,13 @@ build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: in
 node-rank: ## the example plugin in Node.js into bin/
 	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank
 
+python-rank: ## the example plugin in Python into bin/
+	@mkdir -p bin
+	sdk/examples/python-rank/build.sh $(CURDIR)/bin/python-rank
+
 test: ## all tests, with root, real processes and the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
-	@test/stack/install.sh --uml --node
+	@test/stack/install.sh --uml --node --python
 	@$(MAKE) build
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
 	CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m $$($(GO) list ./... | grep -v '/$(FAULTS)$$') | $(GO) run ./test/tally || status=1; \

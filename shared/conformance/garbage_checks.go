@@ -14,14 +14,14 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// garbageChecks send what no host sends. A call that ends with an error is all
-// that is asked for, and a process that lives on.
+// garbageChecks send what no host sends. A call that ends is all that is asked for,
+// with an error if no decoder can read it, and a process that lives on.
 func garbageChecks() []check {
 	var checks []check
 	for _, rpc := range []string{"Describe", "Configure", "Observe", "Measure", "Watch", "Rank", "Reclaim"} {
 		checks = append(checks, check{
-			name: "garbage-" + lower(rpc), rpc: rpc, input: "bytes that are no message: cut off, random, not UTF-8 where text is",
-			expect: "an error, and the next call is answered",
+			name: "garbage-" + lower(rpc), rpc: rpc, input: "messages that are cut off; and bytes that some decoders take for one: a field with the number 0, text that is not UTF-8",
+			expect: "an error for what is cut off, an error or an answer for the rest, and the next call is answered",
 			run:    func(ctx context.Context, s *subject) error { return s.garbage(ctx, rpc) },
 		})
 	}
@@ -70,6 +70,25 @@ func (s *subject) poke(ctx context.Context, rpc string, in message) error {
 // offered reports whether a call applies to the plugin.
 func (s *subject) offered(rpc string) bool { return rpc == "Describe" || s.calls()[rpc] }
 
+// broken are bytes that no decoder of messages can read.
+var broken = map[string]message{
+	"a field without its value":  {0x0a},
+	"a length beyond the end":    {0x0a, 0xff, 0xff, 0x01, 'x'},
+	"a number that does not end": bytes.Repeat([]byte{0xff}, 40),
+}
+
+// doubtful are bytes that some decoders refuse and others, which are in wide use,
+// read as far as they can: C++ and what is made of it ends at a field with the number
+// 0, JavaScript puts something else in the place of bytes that are not UTF-8.
+func doubtful(rpc string) map[string]message {
+	return map[string]message{
+		"a field with the number 0": {0x00, 0x01},
+		"a message, then zeros":     append(message{}.text(1000, "x"), make([]byte, 64)...),
+		"the end of no group":       {1<<3 | 4},
+		"a text that is not UTF-8":  message{}.bytes(textField(rpc), []byte("\xff\xfe")),
+	}
+}
+
 func (s *subject) garbage(ctx context.Context, rpc string) error {
 	if !s.offered(rpc) {
 		return notApplicable("it does not offer the call")
@@ -77,27 +96,36 @@ func (s *subject) garbage(ctx context.Context, rpc string) error {
 	if s.destructive(rpc) {
 		return notApplicable(withoutReclaim)
 	}
-	notUTF8 := message{}.bytes(textField(rpc), []byte("\xff\xfe"))
-	for what, in := range map[string]message{
-		"a field without its value":     {0x0a},
-		"a length beyond the end":       {0x0a, 0xff, 0xff, 0x01, 'x'},
-		"a number that does not end":    bytes.Repeat([]byte{0xff}, 40),
-		"a field with the number 0":     {0x00, 0x01},
-		"a text that is not UTF-8":      notUTF8,
-		"half of a message, then zeros": append(message{}.text(1, "x"), make([]byte, 64)...),
-	} {
-		err := s.options.within(ctx, describeTime, func(ctx context.Context) error { return s.poke(ctx, rpc, in) })
-		_, hangs := errors.AsType[slow](err)
+	for what, in := range broken {
+		err := s.pokeInTime(ctx, rpc, in)
 		switch {
 		case err == nil && rpc == "Watch":
 			return fmt.Errorf("%s (%x): the stream was opened", what, clipped(in))
 		case err == nil:
 			return fmt.Errorf("%s (%x): an answer as if it were a message", what, clipped(in))
-		case hangs, s.proc != nil && s.proc.ended(0):
+		case s.lost(err):
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}
-	return s.describe(ctx)
+	for what, in := range doubtful(rpc) {
+		if err := s.pokeInTime(ctx, rpc, in); s.lost(err) {
+			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
+		}
+	}
+	if err := s.describe(ctx); err != nil || rpc != "Configure" {
+		return err
+	}
+	return s.configure(ctx) // one of the doubtful ones may have been a configuration
+}
+
+func (s *subject) pokeInTime(ctx context.Context, rpc string, in message) error {
+	return s.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return s.poke(ctx, rpc, in) })
+}
+
+// lost reports whether err is worse than an answer or a refusal.
+func (s *subject) lost(err error) bool {
+	_, hangs := errors.AsType[slow](err)
+	return hangs || s.proc != nil && s.proc.ended(0)
 }
 
 // textField is the number of a text in the request of a call.

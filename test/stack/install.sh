@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the tests and the demo with real containers need, if it is missing.
-# usage: install.sh [--uml] [--node]
+# usage: install.sh [--uml] [--node] [--python]
 #   --uml: also User-Mode Linux, for the tests on a cgroup v2 kernel
 #   --node: also Node.js and npm, for the example plugin in JavaScript
+#   --python: also Python's gRPC and protobuf, for the example plugin in Python
 set -eu
 
 missing=
@@ -23,6 +24,12 @@ for option; do
 	--node)
 		need nodejs node
 		need npm npm
+		;;
+	--python)
+		need openssl openssl
+		for module in grpcio:grpc protobuf:google.protobuf; do
+			/usr/bin/python3 -c "import ${module#*:}" 2>/dev/null || missing="$missing python3-${module%%:*}"
+		done
 		;;
 	esac
 done
