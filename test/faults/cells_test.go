@@ -201,6 +201,8 @@ func (c *cell) only() {
 	switch {
 	case c.Call == fault.Observe && c.slow():
 		c.takes("interval 10 s + Observe 1 s", interval+observing)
+	case c.Variant == "negative available":
+		c.outcome, c.victims = evicted, []string{lowly} // below zero is below the threshold; nobody has figures of pods
 	case c.Variant == "not applied":
 		c.outcome, c.victims = evicted, []string{lowly} // its figures can be had; there are none of pods
 	}

@@ -15,6 +15,9 @@ import (
 // rest: an observation that cannot be is unknown, one that was not asked for is
 // dropped.
 //
+// Below zero is possible: limits can be set under what is used, and more of a
+// vendor's resource be in use than there is.
+//
 // relayed figures are those of the kubelet's summary, which its eviction manager
 // believes however much more is available than there is.
 func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply eviction.ObserveReply) (eviction.ObserveReply, error) {
@@ -35,8 +38,6 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 			bad = fmt.Sprintf("state %d, want %d to %d", o.State, eviction.Unknown, eviction.Absent)
 		case o.State == eviction.Observed && o.Capacity < 0:
 			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
-		case o.State == eviction.Observed && o.Available < 0 && !builtinSignal(o.Signal):
-			bad = fmt.Sprintf("available %d, want at least 0", o.Available)
 		case o.State == eviction.Observed && o.Available > o.Capacity && (!relayed || !builtinSignal(o.Signal)):
 			bad = fmt.Sprintf("available %d, want at most the capacity, %d", o.Available, o.Capacity)
 		}
@@ -58,8 +59,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 	return reply, errors.Join(errs...)
 }
 
-// builtinSignal reports whether s is one of the kubelet's. These may be below zero:
-// limits can be set under what is used.
+// builtinSignal reports whether s is one of the kubelet's.
 func builtinSignal(s eviction.Signal) bool {
 	_, ok := eviction.Builtin(s)
 	return ok

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,20 @@ func TestObservationsAreBelievedWhereTheyCanBe(t *testing.T) {
 				t.Errorf("kept %+v, want one in state %d and no layout", kept, c.state)
 			}
 		})
+	}
+}
+
+// What a vendor's own signal lacks is the worst pressure that there is, and was unknown
+// at just that moment: nobody was evicted.
+func TestAnOwnSignalBelowZeroIsPressure(t *testing.T) {
+	const spare eviction.Signal = "acme.example/nvme.spare"
+	for _, available := range []int64{-1, math.MinInt64} {
+		kept, wrong := checkObservations([]eviction.Signal{spare}, false, false, eviction.ObserveReply{Observations: []eviction.Observation{
+			{Signal: spare, State: eviction.Observed, Available: available, Capacity: 10},
+		}})
+		if o := kept.Observations[0]; wrong != nil || o.State != eviction.Observed || o.Available != available {
+			t.Errorf("%d available: kept %+v (%v), want it believed", available, o, wrong)
+		}
 	}
 }
 
