@@ -117,6 +117,9 @@ func TestBadFiles(t *testing.T) {
 				`plugins["b"].cpuLimit: "1m": want a quantity of at least 10m such as "500m", or 0 for no limit`,
 			},
 		},
+		"limits that would take for ever to read": {"plugins: {a: {memoryLimit: 1E-99999999, cpuLimit: \"1E-99999999\"}}\n", []string{
+			`plugins["a"].cpuLimit: "1E-99999999": want a quantity of at least 10m such as "500m", or 0 for no limit`,
+		}},
 		"what JSON does not have": {"plugins: {memory: {config: {a: .inf}}}\n", []string{`plugins["memory"].config["a"]: +Inf, want a finite number`}},
 		"a key that is nothing":   {"plugins: {~: {}}\n", []string{`plugins: key <nil>, want a word`}},
 		"a key that is a list":    {"? [a]\n: b\n", []string{`yaml: invalid map key: []interface {}{"a"}`}},

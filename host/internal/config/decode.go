@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	sigsjson "sigs.k8s.io/json"
+
+	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 // maxErrors bounds what a file of rubbish can make us say.
@@ -124,6 +127,9 @@ func fits(path []string, value json.RawMessage) error {
 		}
 	}
 	var into Config
+	if quantity.CheckJSON(doc, reflect.TypeFor[Config]()) != nil {
+		return fmt.Errorf("%s: %s: want %s", pathString(path), shown(string(value)), want(path))
+	}
 	strict, err := sigsjson.UnmarshalStrict(doc, &into)
 	null := string(value) == "null" && path[0] != "plugins"
 	switch {

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 // maxIdentity bounds names and uids: Kubernetes allows 253 bytes in a name.
@@ -26,6 +29,9 @@ func decode(data []byte, isJSON bool) (pod *v1.Pod, warning, err error) {
 		if data, warning, err = yamlToJSON(data); err != nil {
 			return nil, nil, err
 		}
+	}
+	if err := quantity.CheckJSON(data, reflect.TypeFor[v1.Pod]()); err != nil {
+		return nil, nil, err
 	}
 	pod = &v1.Pod{}
 	strict, err := kjson.UnmarshalStrict(data, pod)

@@ -48,6 +48,8 @@ func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 		"a huge uid":            {"bad.yaml", podYAML(strings.Repeat("u", 300), "x"), "has 300 bytes, want at most 253", false},
 		"a wrong type":          {"bad.yaml", podYAML("u", "x", "spec: {priority: high}"), "spec.priority of type int32", false},
 		"a wrong quantity":      {"bad.yaml", podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}"), "quantities must match", false},
+		"an endless quantity":   {"bad.yaml", podYAML("u", "x", `spec: {containers: [{name: c, resources: {requests: {memory: "1E-99999999"}}}]}`), `spec.containers[0].resources.requests.memory: "1E-99999999": exponent E-99999999 is too large`, false},
+		"an endless size limit": {"bad.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u","name":"x"},"spec":{"volumes":[{"emptyDir":{"sizeLimit":1E-99999999}}]}}`, "exponent E-99999999 is too large", false},
 		"two documents":         {"bad.yaml", podYAML("u", "x") + "\n---\n" + podYAML("v", "y"), "more than one document", false},
 		"too large":             {"bad.yaml", podYAML("u", "x") + strings.Repeat("# padding\n", maxManifestBytes/10), "has more than 1048576 bytes", false},
 		"an unknown field":      {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriod: 3}"), `unknown field "spec.terminationGracePeriod" (used all the same)`, true},

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
+	"github.com/evictd/evictd/host/internal/quantity"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -127,7 +125,7 @@ func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) 
 		}
 		return Value{Percentage: part, IsPercentage: true}, "", nil
 	}
-	q, err := parseQuantity(text)
+	q, err := quantity.Parse(text)
 	switch {
 	case err != nil:
 		return Value{}, wantValue, err
@@ -135,17 +133,6 @@ func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) 
 		return Value{}, wantValue, fmt.Errorf("eviction threshold %s must be positive: %s", s, &q)
 	}
 	return Value{Quantity: q}, "", nil
-}
-
-// exponent matches an exponent of more digits than any amount needs.
-var exponent = regexp.MustCompile(`[eE][-+]?[0-9]{4,}$`)
-
-// parseQuantity refuses exponents that the library would spend minutes on.
-func parseQuantity(text string) (resource.Quantity, error) {
-	if e := exponent.FindString(text); e != "" {
-		return resource.Quantity{}, fmt.Errorf("exponent %s is too large", e)
-	}
-	return resource.ParseQuantity(text)
 }
 
 // parsePercentage takes any number of trailing "%" and any float that Go knows,
@@ -202,7 +189,7 @@ func parseMinReclaim(s eviction.Signal, text string) (Value, string, error) {
 		}
 		return Value{Percentage: part, IsPercentage: true}, "", nil
 	}
-	q, err := parseQuantity(text)
+	q, err := quantity.Parse(text)
 	switch {
 	case err != nil:
 		return Value{}, wantValue, err

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 const (
@@ -156,6 +158,10 @@ func (d *decoder) list(path string, raw json.RawMessage, v reflect.Value) {
 }
 
 func (d *decoder) leaf(path string, raw json.RawMessage, v reflect.Value) {
+	if err := quantity.CheckJSON(raw, v.Type()); err != nil {
+		d.add(path, "%s: %v: want %s", shown(raw), err, form(v.Type()))
+		return
+	}
 	strict, err := kjson.UnmarshalStrict(raw, v.Addr().Interface())
 	if err != nil {
 		strict = append(strict, err)
