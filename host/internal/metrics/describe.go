@@ -33,16 +33,16 @@ func (m *Metrics) describePasses() {
 		"What was left of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.", "signal")
 	m.capacity = gauges("evictd_signal_capacity",
 		"The capacity of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.", "signal")
-	m.unobserved = gauges("evictd_signal_unobserved",
-		"1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.", "signal")
-	m.byHost = gauges("evictd_signal_read_by_host",
-		"1 while the host reads the signal by itself, because no plugin has observed it for a second; else 0.", "signal")
-	m.condition = gauges("evictd_node_condition",
-		"1 while the node condition is in force, else 0.", "condition")
+	m.unobserved = newFlags(gauges("evictd_signal_unobserved",
+		"1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.", "signal"), m.signals, true)
+	m.byHost = newFlags(gauges("evictd_signal_read_by_host",
+		"1 while the host reads the signal by itself, because no plugin has observed it for a second; else 0.", "signal"), m.signals, true)
+	m.condition = newFlags(gauges("evictd_node_condition",
+		"1 while the node condition is in force, else 0.", "condition"), m.conditions, true)
 }
 
 func (m *Metrics) describePlugins() {
-	m.pluginUp = gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin")
+	m.pluginUp = newFlags(gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin"), m.plugins, false)
 	m.restarts = counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
 	m.callFailures = counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")

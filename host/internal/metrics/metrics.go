@@ -31,11 +31,11 @@ type Metrics struct {
 	passes       prometheus.Counter
 	available    *prometheus.GaugeVec
 	capacity     *prometheus.GaugeVec
-	unobserved   *prometheus.GaugeVec
-	byHost       *prometheus.GaugeVec
-	condition    *prometheus.GaugeVec
+	unobserved   *flags
+	byHost       *flags
+	condition    *flags
 
-	pluginUp     *prometheus.GaugeVec
+	pluginUp     *flags
 	restarts     *prometheus.CounterVec
 	callFailures *prometheus.CounterVec
 
@@ -62,8 +62,8 @@ func New(version, commit string) *Metrics {
 	build.Set(1)
 	m.registry.MustRegister(build,
 		m.evictions, m.statsAge, m.preemptions,
-		m.passDuration, m.passes, m.available, m.capacity, m.unobserved, m.byHost, m.condition,
-		m.pluginUp, m.restarts, m.callFailures,
+		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.condition.vec,
+		m.pluginUp.vec, m.restarts, m.callFailures,
 		m.killDuration, m.killsInFlight, m.reloads,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -97,45 +97,50 @@ func (m *Metrics) Passed(trigger string, took time.Duration) {
 	m.passDuration.WithLabelValues(oneOf(trigger, triggers)).Observe(took.Seconds())
 }
 
-// Observed records the figures of s, in its base unit.
+// Observed records the figures of s, in its base unit. Those of the signals that
+// are other would be those of any of them, and are not shown.
 func (m *Metrics) Observed(s eviction.Signal, available, capacity int64) {
 	name := m.signals.of(string(s))
+	if name == other {
+		return
+	}
 	m.available.WithLabelValues(name).Set(float64(available))
 	m.capacity.WithLabelValues(name).Set(float64(capacity))
 }
 
 // Unobserved records whether a threshold of s has nobody who observes it.
 func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
-	m.unobserved.WithLabelValues(m.signals.of(string(s))).Set(flag(yes))
+	m.unobserved.set(string(s), yes)
 }
 
 // ReadByHost records whether the host reads s by itself, for want of a plugin.
 func (m *Metrics) ReadByHost(s eviction.Signal, yes bool) {
-	m.byHost.WithLabelValues(m.signals.of(string(s))).Set(flag(yes))
+	m.byHost.set(string(s), yes)
 }
 
 // SignalGone forgets the figures of a signal that no threshold names any more.
 func (m *Metrics) SignalGone(s eviction.Signal) {
 	name := m.signals.of(string(s))
-	for _, g := range []*prometheus.GaugeVec{m.available, m.capacity, m.unobserved, m.byHost} {
-		g.DeleteLabelValues(name)
-	}
+	m.available.DeleteLabelValues(name)
+	m.capacity.DeleteLabelValues(name)
+	m.unobserved.forget(string(s))
+	m.byHost.forget(string(s))
 }
 
 // Condition records whether c is in force.
 func (m *Metrics) Condition(c eviction.Condition, yes bool) {
-	m.condition.WithLabelValues(m.conditions.of(string(c))).Set(flag(yes))
+	m.condition.set(string(c), yes)
 }
 
 // PluginUp records whether a plugin serves.
 func (m *Metrics) PluginUp(plugin string, yes bool) {
-	m.pluginUp.WithLabelValues(m.plugins.of(plugin)).Set(flag(yes))
+	m.pluginUp.set(plugin, yes)
 }
 
 // PluginGone forgets the state of a plugin whose binary was removed. What it
 // was counted for stays: counters never go back.
 func (m *Metrics) PluginGone(plugin string) {
-	m.pluginUp.DeleteLabelValues(m.plugins.of(plugin))
+	m.pluginUp.forget(plugin)
 }
 
 // PluginRestarted counts a start of a plugin after its first.

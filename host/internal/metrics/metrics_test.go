@@ -144,11 +144,13 @@ func TestLabelsStayFew(t *testing.T) {
 		m.PluginUp(name, true)
 		m.Passed(name, 0)
 	}
+	if got := testutil.CollectAndCount(m.available); got != maxNames {
+		t.Errorf("evictd_signal_available has %d series, want %d: the rest has no figure", got, maxNames)
+	}
 	for name, got := range map[string]int{
-		"evictd_signal_available":           testutil.CollectAndCount(m.available),
-		"evictd_node_condition":             testutil.CollectAndCount(m.condition),
+		"evictd_node_condition":             testutil.CollectAndCount(m.condition.vec),
 		"evictd_plugin_call_failures_total": testutil.CollectAndCount(m.callFailures),
-		"evictd_plugin_up":                  testutil.CollectAndCount(m.pluginUp),
+		"evictd_plugin_up":                  testutil.CollectAndCount(m.pluginUp.vec),
 	} {
 		if got != maxNames+1 {
 			t.Errorf("%s has %d series, want %d names and one for the rest", name, got, maxNames)
@@ -198,5 +200,44 @@ func TestKindsOfFailure(t *testing.T) {
 		if got := kindOf(fmt.Errorf("rank: %w", err)); got != want {
 			t.Errorf("kindOf(%v) = %q, want %q", err, got, want)
 		}
+	}
+}
+
+// evictd_plugin_up{plugin="other"} was 1 as the last one to change, while others
+// behind it were down.
+func TestTheRestIsAsBadAsTheWorstOfIt(t *testing.T) {
+	m := New("", "")
+	for i := range maxNames {
+		m.PluginUp(fmt.Sprint("p", i), true)
+		m.Unobserved(eviction.Signal(fmt.Sprint("s", i)), false)
+		m.Condition(eviction.Condition(fmt.Sprint("c", i)), false)
+	}
+	want := func(when string, series ...string) {
+		t.Helper()
+		body := scrape(t, m)
+		for _, s := range series {
+			if !strings.Contains(body, s+"\n") {
+				t.Errorf("%s: no %s", when, s)
+			}
+		}
+	}
+	const up, unobserved, condition = `evictd_plugin_up{plugin="other"}`, `evictd_signal_unobserved{signal="other"}`, `evictd_node_condition{condition="other"}`
+	m.PluginUp("x", false)
+	m.PluginUp("y", true)
+	m.Unobserved("x", true)
+	m.Unobserved("y", false)
+	m.Condition("x", true)
+	m.Condition("y", false)
+	want("one is down", up+" 0", unobserved+" 1", condition+" 1")
+	m.PluginUp("x", true)
+	m.SignalGone("x")
+	m.Condition("x", false)
+	want("all is well", up+" 1", unobserved+" 0", condition+" 0")
+	m.PluginUp("x", false)
+	m.PluginGone("y")
+	want("another one is gone", up+" 0")
+	m.PluginGone("x")
+	if body := scrape(t, m); strings.Contains(body, up) {
+		t.Error("the rest is shown and there is none")
 	}
 }

@@ -1,0 +1,67 @@
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxFolded bounds what is remembered of names that have no series of their own.
+const maxFolded = 1024
+
+// flags is a gauge of yes and no by name. The names beyond the first few are one
+// series, which must not hide what is wrong with one of them: it is alarm as long
+// as one of them is.
+type flags struct {
+	vec   *prometheus.GaugeVec
+	names *names
+	alarm bool
+
+	mu     sync.Mutex
+	folded map[string]bool
+}
+
+func newFlags(vec *prometheus.GaugeVec, names *names, alarm bool) *flags {
+	return &flags{vec: vec, names: names, alarm: alarm, folded: map[string]bool{}}
+}
+
+func (f *flags) set(name string, yes bool) {
+	label := f.names.of(name)
+	if label == name && name != other {
+		f.vec.WithLabelValues(label).Set(flag(yes))
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.folded[name]; known || len(f.folded) < maxFolded {
+		f.folded[name] = yes
+	}
+	f.show()
+}
+
+func (f *flags) forget(name string) {
+	label := f.names.of(name)
+	if label == name && name != other {
+		f.vec.DeleteLabelValues(label)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.folded, name)
+	f.show()
+}
+
+// show sets the series of the rest. The mutex is held.
+func (f *flags) show() {
+	if len(f.folded) == 0 {
+		f.vec.DeleteLabelValues(other)
+		return
+	}
+	is := !f.alarm
+	for _, yes := range f.folded {
+		if yes == f.alarm {
+			is = f.alarm
+		}
+	}
+	f.vec.WithLabelValues(other).Set(flag(is))
+}
