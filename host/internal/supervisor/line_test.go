@@ -112,10 +112,47 @@ func TestLineLogKeepsTheLastLines(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two", "three"}, l.last(3)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"three"}, l.since(mark, 3)); diff != "" {
+	if diff := cmp.Diff([]string{"three"}, l.since(mark)); diff != "" {
 		t.Error(diff)
 	}
 	if got := strings.Count(out.String(), "\n"); got > 2*maxLinesPerSecond {
 		t.Errorf("%d lines logged, want about %d in a second", got, maxLinesPerSecond)
+	}
+}
+
+// The log of a plugin that panicked at its start had the end of the stack only.
+func TestTheLogOfACrashBeginsWithItsReason(t *testing.T) {
+	stack := []string{"goroutine 1 [running]:", "main.a()", "\tmain.go:1", "main.b()", "\tmain.go:2", "main.c()"}
+	var many []string
+	for range 200 {
+		many = append(many, stack[1:]...)
+	}
+	for name, c := range map[string]struct{ lines, want []string }{
+		"no crash":    {[]string{"a", "b", "c", "d"}, []string{"b", "c", "d"}},
+		"a short one": {[]string{"hello", "panic: no config", "goroutine 1 [running]:", "main.a()"}, []string{"panic: no config", "goroutine 1 [running]:", "main.a()"}},
+		"a stack that fits": {
+			append([]string{"hello", "panic: no config"}, stack[:5]...),
+			append([]string{"panic: no config"}, stack[:5]...),
+		},
+		"more goroutines than lines are kept": {
+			append([]string{"hello", "fatal error: all goroutines are asleep - deadlock!"}, append(stack[:1:1], many...)...),
+			[]string{"fatal error: all goroutines are asleep - deadlock!", "goroutine 1 [running]:", "main.a()", "\tmain.go:1", "main.b()", "\tmain.go:2", "...", "main.b()", "\tmain.go:2", "main.c()"},
+		},
+		"Node.js": {
+			[]string{"/x.js:1", "throw new Error('no')", "^", "Error: no", "    at a", "    at b", "    at c", "Node.js v18.19.0"},
+			[]string{"Error: no", "    at a", "    at b", "    at c", "Node.js v18.19.0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLineLog(slog.New(slog.DiscardHandler), "p")
+			l.text([]byte("panic: of a former start"), false)
+			mark := l.mark()
+			for _, line := range c.lines {
+				l.text([]byte(line), false)
+			}
+			if diff := cmp.Diff(c.want, l.since(mark)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

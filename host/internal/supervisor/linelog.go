@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,6 +17,8 @@ const (
 	maxTextBytes = 2 << 10
 	// keptLines are shown in the status of a plugin.
 	keptLines = 100
+	// tailLines are logged with the failure of a start.
+	tailLines = 3
 	// maxLinesPerSecond and maxBytesPerSecond are more than a plugin has to say, and
 	// little enough for the host's log when it goes wild.
 	maxLinesPerSecond = 200
@@ -31,6 +34,9 @@ type lineLog struct {
 	mu      sync.Mutex
 	kept    [keptLines]string
 	written int
+	// report is how the last crash began, and reported the number of its first line.
+	report   []string
+	reported int
 	// second is when the present budget of lines and bytes started, dropped what did
 	// not fit into it.
 	second  time.Time
@@ -111,6 +117,12 @@ func (l *lineLog) keep(line string, size int) bool {
 	now := time.Now()
 	l.mu.Lock()
 	l.kept[l.written%keptLines] = line
+	switch {
+	case beginsCrash(line):
+		l.report, l.reported = append(l.report[:0:0], line), l.written
+	case len(l.report) > 0 && len(l.report) < reportLines:
+		l.report = append(l.report, line)
+	}
 	l.written++
 	dropped := 0
 	if now.Sub(l.second) >= time.Second {
@@ -151,5 +163,24 @@ func (l *lineLog) mark() int {
 	return l.written
 }
 
-// since returns the last lines written after mark, at most n.
-func (l *lineLog) since(mark, n int) []string { return l.last(min(n, l.mark()-mark)) }
+// since returns the last few lines written after mark. If a crash was
+// reported after mark, it goes before them how the report begins: the end of a
+// stack does not say why.
+func (l *lineLog) since(mark int) []string {
+	l.mu.Lock()
+	end, report, reported := l.written, l.report, l.reported
+	l.mu.Unlock()
+	lines := l.last(min(tailLines, end-mark))
+	if len(report) == 0 || reported < mark {
+		return lines
+	}
+	between := end - len(lines) - reported // lines from the report's first to the last ones
+	switch {
+	case between <= 0:
+		return lines
+	case between <= len(report):
+		return append(report[:between:between], lines...)
+	default:
+		return append(append(slices.Clip(report), "..."), lines...)
+	}
+}

@@ -212,7 +212,7 @@ func (m *member) attempt(ctx context.Context) (*Instance, error) {
 		err = refusal{err}
 	}
 	if ctx.Err() == nil && !harmless(err) {
-		m.supervisor.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark, 3))
+		m.supervisor.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark))
 	}
 	return nil, err
 }

@@ -80,7 +80,7 @@ func (m *member) failed(w *swap) {
 		m.replacing(Waiting, w.err)
 	default:
 		m.replacing(Refused, w.err)
-		m.supervisor.log.Error("plugin was not replaced, the former process stays", "plugin", m.name, "error", w.err, "output", m.log.since(w.mark, 3))
+		m.supervisor.log.Error("plugin was not replaced, the former process stays", "plugin", m.name, "error", w.err, "output", m.log.since(w.mark))
 	}
 }
 
