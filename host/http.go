@@ -9,19 +9,15 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-const (
-	// staleAfter is how many intervals may go by without a pass before the host
-	// is not healthy.
-	staleAfter = 3
-	// headerTimeout and shutdownTimeout keep a slow client from holding the host.
-	headerTimeout   = 5 * time.Second
-	shutdownTimeout = time.Second
-)
+// staleAfter is how many intervals may go by without a pass before the host is not
+// healthy.
+const staleAfter = 3
 
 // Status is what /status shows.
 type Status struct {
@@ -101,16 +97,7 @@ func (m *Manager) Handler() http.Handler {
 
 // serve answers on l until ctx ends.
 func (m *Manager) serve(ctx context.Context, l net.Listener) {
-	server := &http.Server{Handler: m.Handler(), ReadHeaderTimeout: headerTimeout}
-	stop := context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		if server.Shutdown(ending) != nil {
-			_ = server.Close()
-		}
-	})
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := httpserver.Serve(ctx, l, m.Handler(), m.log); err != nil {
 		m.log.Error("status and metrics are not served any more", "error", err)
 	}
 }

@@ -3,21 +3,17 @@ package summary
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// count is how many connections are open.
-func (c *connections) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.of)
-}
 
 func dial(t *testing.T, s *Server) net.Conn {
 	t.Helper()
@@ -30,46 +26,51 @@ func dial(t *testing.T, s *Server) net.Conn {
 	return c
 }
 
+// One process, or one that forks, held all connections and kept the others out.
 func TestAProcessHasFewConnections(t *testing.T) {
 	noLeak(t)
 	s := serve(t, counting())
 	s.Begin(1, before)
-	held := make([]net.Conn, maxPerProcess)
+	held := make([]net.Conn, 3*maxPerProcess)
 	for i := range held {
 		held[i] = dial(t, s)
 	}
-	if !eventually(func() bool { return s.connections.count() == maxPerProcess }) {
-		t.Fatalf("%d connections, want %d", s.connections.count(), maxPerProcess)
+	for _, c := range held[:len(held)-maxPerProcess] {
+		if n, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+			t.Fatalf("read %d bytes, %v from one of the older connections over the limit, want them closed", n, err)
+		}
 	}
-	if n, err := dial(t, s).Read(make([]byte, 1)); err == nil {
-		t.Errorf("read %d bytes from a connection over the limit, want it closed", n)
-	}
-	_ = held[0].Close()
-	if !eventually(func() bool { return s.connections.count() < maxPerProcess }) {
-		t.Fatal("a closed connection counts")
+	if n := s.connections.Count(); n != maxPerProcess {
+		t.Errorf("%d connections, want %d", n, maxPerProcess)
 	}
 	wantReply(t, ask(t, plugin(t, s), "pass=1&view=before"), `200 {"fetch":1}`)
 }
 
-func TestAnotherProcessHasItsOwnConnections(t *testing.T) {
-	c := newConnections(nil, nil)
-	ends := make([]net.Conn, maxConnections+1)
-	for i := range ends {
-		near, far := net.Pipe()
-		defer near.Close()
-		defer far.Close()
-		ends[i] = near
+func TestAnotherProcessIsAnotherPeer(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	if name, err := process(near); err == nil {
+		t.Errorf("a pipe is of %q", name)
 	}
-	for i := range maxConnections {
-		if err := c.add(ends[i], int32(i/maxPerProcess)); err != nil {
-			t.Fatal(err)
-		}
+	dir := socketDir(t)
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	wantError(t, c.add(ends[maxConnections], 0), "process has 16 connections already")
-	wantError(t, c.add(ends[maxConnections], 1000), "there are 128 connections already")
-	c.changed(ends[0], http.StateClosed)
-	if err := c.add(ends[maxConnections], 1000); err != nil {
-		t.Error(err)
+	defer l.Close()
+	c, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	of, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer of.Close()
+	if name, err := process(of); err != nil || name != fmt.Sprint("pid ", os.Getpid()) {
+		t.Errorf("the peer is %q, %v, want this process", name, err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -40,7 +41,7 @@ type Server struct {
 	answers     answers
 	layout      atomic.Pointer[Layout]
 	http        http.Server
-	connections *connections
+	connections *httpserver.Connections
 	log         *slog.Logger
 	path        string
 	served      chan struct{} // closed when nothing is accepted any more
@@ -60,15 +61,16 @@ func Listen(dir string, source Source, log *slog.Logger) (*Server, error) {
 		return nil, fmt.Errorf("listen for plugins that want summaries: %w", err)
 	}
 	s.layout.Store(&Layout{})
-	s.connections = newConnections(l, log)
+	s.connections = httpserver.NewConnections(l, httpserver.Limits{Total: maxConnections, PerPeer: maxPerProcess, Peer: process}, log)
 	s.http = http.Server{
 		Handler:           http.HandlerFunc(s.handle),
 		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       headerTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       keepTimeout,
 		MaxHeaderBytes:    maxRequestBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ConnState:         s.connections.changed,
+		ConnState:         s.connections.Changed,
 	}
 	go s.serve()
 	return s, nil
@@ -140,7 +142,7 @@ func (s *Server) Close(ctx context.Context) error {
 		_ = s.http.Close() // of connections that are given up
 	}
 	<-s.served
-	s.connections.open.Wait()
+	s.connections.Wait()
 	ending, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := s.answers.source.Close(ending); err != nil {

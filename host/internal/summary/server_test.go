@@ -313,7 +313,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	}
 	receive(t, fetching, "fetch")
 	// All five must be inside, or Close may refuse some before they are heard.
-	if !eventually(func() bool { return s.connections.count() == cap(replies) }) {
+	if !eventually(func() bool { return s.connections.Count() == cap(replies) }) {
 		t.Fatal("not all have connected")
 	}
 	ended, cancel := context.WithCancel(t.Context())

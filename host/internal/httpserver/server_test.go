@@ -1,0 +1,192 @@
+package httpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what takes milliseconds.
+const patience = 20 * time.Second
+
+type lines struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
+}
+
+// serve returns the address of a server that ends with the test.
+func serve(t *testing.T, h http.Handler) (address string, log *lines) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log = &lines{}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- Serve(ctx, l, h, slog.New(slog.NewJSONHandler(log, nil))) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String(), log
+}
+
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c
+}
+
+// ask sends one request and returns the whole answer.
+func ask(t *testing.T, address, host string) string {
+	t.Helper()
+	c := dial(t, address)
+	defer c.Close()
+	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+var fine = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
+
+// Anybody on the node held 21,000 idle connections, and evictd could open neither
+// manifests nor its journal until he left.
+func TestIdleConnectionsNeitherUseUpDescriptorsNorKeepOthersOut(t *testing.T) {
+	address, log := serve(t, fine)
+	var held []net.Conn
+	for i := range 5 * mostConnections {
+		c := dial(t, address)
+		if i%2 == 0 { // idle after a request, or before one
+			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held = append(held, c)
+	}
+	if answer := ask(t, address, "localhost"); !strings.HasSuffix(answer, "fine") {
+		t.Errorf("a scraper got %q beside %d idle connections", answer, len(held))
+	}
+	closed := make(chan struct{}, len(held))
+	for _, c := range held {
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			closed <- struct{}{}
+		}()
+	}
+	for range len(held) - mostConnections {
+		select {
+		case <-closed:
+		case <-time.After(headerTimeout - time.Second):
+			t.Fatalf("connections over the limit of %d are open", mostConnections)
+		}
+	}
+	if !strings.Contains(log.String(), "too many connections") {
+		t.Errorf("log %q", log)
+	}
+}
+
+// Four scrapers that did not read their answers switched /metrics off.
+func TestStalledReadersHoldNothingThatOthersNeed(t *testing.T) {
+	const slots, stalled = 4, 12
+	inside := make(chan struct{}, slots)
+	large := bytes.Repeat([]byte("x"), 16<<20) // more than sockets keep
+	wrote := make(chan struct{}, stalled)
+	address, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case inside <- struct{}{}:
+		default:
+			http.Error(w, "no slot", http.StatusServiceUnavailable)
+			return
+		}
+		defer func() { <-inside }()
+		if r.URL.Path == "/large" {
+			_, _ = w.Write(large)
+			defer func() { wrote <- struct{}{} }()
+			return
+		}
+		_, _ = io.WriteString(w, "fine")
+	}))
+	for range stalled {
+		c := dial(t, address)
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		if _, err := io.WriteString(c, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-wrote:
+		case <-time.After(answerTimeout / 3):
+			t.Fatal("an answer that nobody reads keeps its slot")
+		}
+	}
+	if answer := ask(t, address, "localhost"); !strings.HasSuffix(answer, "fine") {
+		t.Errorf("a scraper beside stalled ones got %.200q", answer)
+	}
+}
+
+// net/http wrote plain text into the JSON log.
+func TestErrorsOfTheServerAreLinesOfTheLog(t *testing.T) {
+	address, log := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a bug") }))
+	c := dial(t, address)
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, c) // its end comes after the line
+	if got := log.String(); !strings.HasPrefix(got, `{"time":`) || !strings.Contains(got, "a bug") || strings.Count(got, "\n") != 1 {
+		t.Errorf("log %q, want one line of JSON with the panic", got)
+	}
+}
+
+// A page from elsewhere whose name means 127.0.0.1 read /status.
+func TestNamesOfOthersAreRefusedOnTheLoopbackDevice(t *testing.T) {
+	address, _ := serve(t, fine)
+	for host, want := range map[string]string{
+		address: "200", "localhost": "200", "LOCALHOST:1": "200", "[::1]:10269": "200", "127.8.9.1": "200", "": "200",
+		"evil.example": "421", "evil.example:10269": "421", "localhost.evil.example": "421", "127.0.0.1.nip.example": "421", "10.0.0.1": "421",
+	} {
+		if answer := ask(t, address, host); !strings.HasPrefix(answer, "HTTP/1.1 "+want) {
+			t.Errorf("Host %q: %.40q, want %s", host, answer, want)
+		}
+	}
+	for address, want := range map[string]bool{"127.0.0.1": true, "::1": true, "0.0.0.0": false, "::": false, "10.1.2.3": false} {
+		if got := local(&net.TCPAddr{IP: net.ParseIP(address)}); got != want {
+			t.Errorf("%s is local: %t, want %t", address, got, want)
+		}
+	}
+}
