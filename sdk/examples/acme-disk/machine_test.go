@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,13 +79,43 @@ func (m *machine) mkdir(path string) string {
 	return path
 }
 
-// write writes a file that was last changed so long ago.
+// write writes a file that was last changed so long ago. Whoever it makes room for
+// may remove it meanwhile.
 func (m *machine) write(path string, bytes int64, age time.Duration) {
 	m.t.Helper()
 	m.mkdir(filepath.Dir(path))
-	m.must(os.WriteFile(path, make([]byte, bytes), 0o644))
-	at := time.Now().Add(-age)
-	m.must(os.Chtimes(path, at, at))
+	f, err := os.Create(path)
+	m.must(err)
+	m.must(errors.Join(fill(f, bytes, age), f.Close()))
+}
+
+// fill goes by the open file, whatever becomes of its name.
+func fill(f *os.File, bytes int64, age time.Duration) error {
+	_, err := f.Write(make([]byte, bytes))
+	at := unix.NsecToTimeval(time.Now().Add(-age).UnixNano())
+	return errors.Join(err, unix.Futimes(int(f.Fd()), []unix.Timeval{at, at}))
+}
+
+// The test of the cache and the pod failed once on a busy machine: the pod was
+// evicted, and its file gone, before the file had its time.
+func TestAFileMayBeRemovedWhileItIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "more")
+	for _, removed := range []bool{false, true} {
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if removed {
+			err = os.Remove(path)
+		}
+		if err := errors.Join(err, fill(f, 1, time.Hour)); err != nil {
+			t.Errorf("removed %v: %v", removed, err)
+		}
+		if stat, err := f.Stat(); err != nil || stat.Size() != 1 || time.Since(stat.ModTime()) < time.Hour {
+			t.Errorf("removed %v: %+v, %v; want a byte of an hour ago", removed, stat, err)
+		}
+		_ = f.Close()
+	}
 }
 
 // fill puts n files of a MiB into the cache, in three directories. file-01 is the
