@@ -19,6 +19,7 @@ FUZZTIME    ?= 10s
 DEMO_PLUGIN ?=
 DEMO_CONFIG ?=
 CROSSINGS   ?= 20
+BUSY        ?= 3
 PARITY      ?= 10s
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
 E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)
@@ -32,7 +33,7 @@ FAULTS = test/faults
 # Root tests depend on the machine, not only on the source: never from the cache.
 ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
 
-.PHONY: help build node-rank python-rank test check generate demo e2e parity bench fuzz soak clean tools lint generated
+.PHONY: help build node-rank python-rank test check generate demo e2e parity bench fuzz soak busy clean tools lint generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +117,9 @@ soak: ## the long runs: 200 threshold crossings, 1000 plugins that come and go, 
 	EVICTD_SWAP_CYCLES=1000 EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m -v -run TestSwapCyclesLeakNothing ./host/internal/supervisor
 	@$(MAKE) parity PARITY=10m
 	@$(MAKE) fuzz FUZZTIME=30s
+
+busy: ## test and e2e, BUSY (3) times in a row, beside a full load on one core and memory that comes and goes
+	@for run in $$(seq $(BUSY)); do echo "== run $$run of $(BUSY)"; $(GO) run ./test/busy $(MAKE) test e2e; done
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -1,3 +1,3 @@
-// Package crossings has one test: evictd with real containers, whose memory
+// Package crossings has tests only: evictd with real containers, whose memory
 // crosses the threshold many times at many speeds.
 package crossings

@@ -12,8 +12,9 @@ import (
 )
 
 // errDisturbed: by the sampler's word, not evictd's, somebody else on this
-// machine took the memory, so that evictd was right to act at another time.
-var errDisturbed = errors.New("something else on this machine took memory")
+// machine took the memory or gave it back, so that evictd was right to act at
+// another time.
+var errDisturbed = errors.New("something else on this machine took or gave memory")
 
 type result struct{ latency, gap, gone float64 } // milliseconds
 
@@ -26,7 +27,7 @@ func (f *field) round(t *testing.T, name string, rateMiB int) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	pod, station := f.run(t, name, int(room/mib)+beyondMiB, rateMiB, nil)
+	pod, station := f.run(t, name, int(room/mib)+f.beyondMiB, rateMiB, nil)
 	if err := f.checkVictims("before the hog started", ""); err != nil {
 		return result{}, err
 	}
@@ -38,14 +39,14 @@ func (f *field) round(t *testing.T, name string, rateMiB int) (result, error) {
 		return result{}, err
 	}
 	if at, err := station.Stamps(); err != nil || at["go"] == 0 || crossed.At < at["go"] {
-		return result{}, errors.Join(errDisturbed, err)
+		return result{}, errors.Join(fmt.Errorf("%w: %d MiB were available before the hog started", errDisturbed, crossed.AvailableBytes/mib), err)
 	}
 	term, err := station.WaitStamp(ctx, "term")
 	if err != nil {
 		return result{}, err
 	}
-	if late := time.Duration(term - crossed.At); late > missedAfter {
-		return result{}, fmt.Errorf("SIGTERM %v after the crossing: the notification was missed", late)
+	if err := f.checkLate(crossed.At, term); err != nil {
+		return result{}, err
 	}
 	if err := pod.WaitGone(ctx); err != nil {
 		return result{}, err
@@ -66,45 +67,76 @@ func (f *field) round(t *testing.T, name string, rateMiB int) (result, error) {
 	return result{latency: ms(term - crossed.At), gap: ms(int64(crossed.Gap)), gone: ms(gone - crossed.At)}, pod.Remove(ctx)
 }
 
+// checkLate judges a SIGTERM that came long after the crossing: a hog gives nothing
+// back, so if there was enough between the two, others did.
+func (f *field) checkLate(crossed, term int64) error {
+	late := time.Duration(term - crossed)
+	if late <= missedAfter {
+		return nil
+	}
+	for _, sample := range f.taken() {
+		if crossed < sample.At && sample.At < term && sample.AvailableBytes >= f.threshold {
+			return fmt.Errorf("%w: %d MiB were available again before the SIGTERM", errDisturbed, sample.AvailableBytes/mib)
+		}
+	}
+	return fmt.Errorf("SIGTERM %v after the crossing: the notification was missed", late)
+}
+
 // checkVictims compares evictd's decisions with the rounds played: one each,
 // the last on the pod named.
 func (f *field) checkVictims(when, last string) error {
-	decisions := f.agent.Records("evicting pod")
-	if len(decisions) == f.victims && (last == "" || decisions[len(decisions)-1].String("pod") == last) {
+	var decided []string
+	for _, r := range f.agent.Records("evicting pod") {
+		decided = append(decided, r.String("pod"))
+	}
+	if len(decided) == f.victims && (last == "" || decided[len(decided)-1] == last) {
 		return nil
 	}
-	for f.take() {
-		continue
+	for _, sample := range f.taken() {
+		f.note(sample)
 	}
-	if f.short {
-		return errDisturbed
+	if f.short.Crossed {
+		return fmt.Errorf("%w: %d MiB were available with no hog there", errDisturbed, f.short.AvailableBytes/mib)
 	}
-	return fmt.Errorf("%s evictd had decided %d evictions, the last on %s; want %d", when, len(decisions), decisions[len(decisions)-1].String("pod"), f.victims)
+	return fmt.Errorf("%s evictd had decided on %v, want %d evictions, the last on %q", when, decided, f.victims, last)
 }
 
-// take takes a sample that is there, and reports whether there was one.
-func (f *field) take() bool {
-	select {
-	case sample, ok := <-f.watch.Samples():
-		f.short = f.short || sample.Crossed
-		return ok
-	default:
-		return false
+// note remembers a crossing with no hog there.
+func (f *field) note(sample crossing.Sample) {
+	if sample.Crossed {
+		f.short = sample
+	}
+}
+
+// taken takes the samples that are there.
+func (f *field) taken() (out []crossing.Sample) {
+	for {
+		select {
+		case sample, ok := <-f.watch.Samples():
+			if !ok {
+				return out
+			}
+			out = append(out, sample)
+		default:
+			return out
+		}
 	}
 }
 
 // waitRoom waits until most of the distance is there again and returns it in bytes.
 func (f *field) waitRoom(ctx context.Context) (int64, error) {
+	var room int64
+	want := int64(f.distanceMiB) * mib * 3 / 4
 	for {
 		select {
 		case <-ctx.Done():
-			return 0, errDisturbed
+			return 0, fmt.Errorf("%w: %d MiB are left to the threshold, want %d", errDisturbed, room/mib, want/mib)
 		case sample, ok := <-f.watch.Samples():
 			if !ok {
 				return 0, errors.New("the sampler died")
 			}
-			f.short = f.short || sample.Crossed
-			if room := sample.AvailableBytes - f.threshold; room > distanceMiB*mib*3/4 && crossing.Now()-sample.At < int64(200*time.Millisecond) {
+			f.note(sample)
+			if room = sample.AvailableBytes - f.threshold; room > want && crossing.Now()-sample.At < int64(200*time.Millisecond) {
 				return room, nil
 			}
 		}
@@ -115,7 +147,7 @@ func (f *field) waitCrossing(ctx context.Context) (crossing.Sample, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return crossing.Sample{}, errors.New("memory.available never fell below the threshold")
+			return crossing.Sample{}, fmt.Errorf("%s never fell below the threshold", f.signal)
 		case sample, ok := <-f.watch.Samples():
 			if !ok {
 				return crossing.Sample{}, errors.New("the sampler died")

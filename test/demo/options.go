@@ -16,7 +16,7 @@ import (
 const (
 	mib = 1 << 20
 	// The hog takes hogMiB at hogRate MiB/s, against a threshold that is
-	// distanceMiB under what is available at the start.
+	// distanceMiB under what is available before it starts.
 	hogMiB, distanceMiB, hogRate = 1536, 1024, 500
 	// termDelayMS is how long a pod lives on after its SIGTERM.
 	termDelayMS = 700

@@ -17,6 +17,10 @@ import (
 const (
 	crossDeadline = 30 * time.Second
 	goneDeadline  = 20 * time.Second
+	// measured is how long what is available is looked at for the threshold, and
+	// unmetBytes the threshold before that.
+	measured   = 2 * time.Second
+	unmetBytes = "1"
 	// quiet is how long nobody else may be touched after the victim is gone.
 	quiet = 2 * time.Second
 )
@@ -47,7 +51,7 @@ func (s *story) play(ctx context.Context) (string, error) {
 	if err := s.startPods(ctx); err != nil {
 		return "", err
 	}
-	if s.watch, err = crossing.Start(ctx, s.stack); err != nil {
+	if s.watch, err = crossing.Start(ctx, s.stack, crossing.Node); err != nil {
 		return "", err
 	}
 	verdict, err := s.evict(ctx)
@@ -57,23 +61,18 @@ func (s *story) play(ctx context.Context) (string, error) {
 	return verdict, errors.Join(err, s.finish(ctx))
 }
 
-// startEvictd sets the threshold from what is available now.
+// startEvictd starts evictd with a threshold that is never met.
 func (s *story) startEvictd(ctx context.Context) error {
-	available, err := crossing.Available()
-	if err != nil {
-		return fmt.Errorf("read memory.available: %w", err)
-	}
 	plugins, err := s.pluginConfig()
 	if err != nil {
 		return err
 	}
-	s.threshold = available - distanceMiB*mib
-	s.show.line("stage", "starting evictd with memory.available<%dMi; %d MiB are available", s.threshold/mib, available/mib)
+	s.show.line("stage", "starting evictd")
 	s.agent, err = agent.Start(ctx, s.stack, agent.Options{
 		Binary:  s.evictd,
 		Plugins: s.pluginFiles(),
 		Config: map[string]any{
-			"evictionHard":       map[string]string{"memory.available": strconv.FormatInt(s.threshold, 10)},
+			"evictionHard":       map[string]string{"memory.available": unmetBytes},
 			"monitoringInterval": "10s",
 			"plugins":            plugins,
 		},
@@ -82,9 +81,36 @@ func (s *story) startEvictd(ctx context.Context) error {
 	return err
 }
 
+// setThreshold sets the threshold below what is available now, with evictd, its
+// plugins and the other pods running and whatever else runs in its worst moment.
+func (s *story) setThreshold(ctx context.Context) error {
+	for _, name := range podNames {
+		if name == hogName {
+			continue
+		}
+		if _, err := s.stations[name].WaitStamp(ctx, "full"); err != nil {
+			return err
+		}
+	}
+	available, err := s.watch.Lowest(ctx, measured)
+	if err != nil {
+		return fmt.Errorf("read memory.available: %w", err)
+	}
+	s.threshold = available - distanceMiB*mib
+	s.show.line("stage", "setting memory.available<%dMi; %d MiB are available", s.threshold/mib, available/mib)
+	if err := agent.Reload(s.stack, s.agent, map[string]any{"evictionHard": map[string]string{"memory.available": strconv.FormatInt(s.threshold, 10)}}); err != nil {
+		return err
+	}
+	_, err = s.agent.Await(ctx, func(r evictd.Record) bool { return r.Msg == "new configuration in force" })
+	return err
+}
+
 // evict runs from the start of evictd to the verdict.
 func (s *story) evict(ctx context.Context) (string, error) {
 	if err := s.startEvictd(ctx); err != nil {
+		return "", err
+	}
+	if err := s.setThreshold(ctx); err != nil {
 		return "", err
 	}
 	s.drain() // samples from before the story

@@ -27,7 +27,7 @@ func (s *story) waitCrossing(ctx context.Context) (crossing.Sample, error) {
 				s.show.lineAt(sample.At, "signal", "memory.available %6d MiB: CROSSED (%.1f ms after the sample before)", sample.AvailableBytes/mib, ms(int64(sample.Gap)))
 				at, err := s.stations[hogName].Stamps()
 				if err == nil && (at["go"] == 0 || sample.At < at["go"]) {
-					err = errors.New("something else on this machine took the memory before the hog did: try again on a quieter machine")
+					err = fmt.Errorf("something else on this machine took %d MiB before the hog did: try again on a quieter machine", distanceMiB)
 				}
 				return sample, err
 			}

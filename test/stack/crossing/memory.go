@@ -13,39 +13,72 @@ import (
 	"github.com/evictd/evictd/test/stack"
 )
 
-// memory reads memory.available from files that stay open.
+// Node is the group of all processes: what is available to it is memory.available.
+const Node = "/"
+
+// Pods is the group of all pods of a stack, whose memory LimitPods must have
+// limited: what is available to it is allocatableMemory.available.
+func Pods(s *stack.Stack) string { return filepath.Join(s.CgroupRoot, "kubepods") }
+
+// memory reads what is available to a group from files that stay open.
 type memory struct {
-	total    int64
-	v2       bool
-	usage    *os.File // v1: memory.usage_in_bytes of the root; v2 has none, meminfo stands in
-	stat     *os.File
-	inactive []byte // the key of inactive file pages in stat
-	buf      []byte
+	capacity int64
+	// usage has the number of bytes used, or is /proc/meminfo: the root of cgroup v2
+	// has no such file.
+	usage, stat *os.File
+	meminfo     bool
+	inactive    []byte // the key of inactive file pages in stat
+	buf         []byte
 }
 
-func openMemory() (*memory, error) {
+// memoryFiles are the names of a hierarchy's files, and of the key of inactive file
+// pages.
+type memoryFiles struct{ usage, limit, inactive string }
+
+func openMemory(group string) (*memory, error) {
 	mount, v2, err := stack.MemoryCgroup()
 	if err != nil {
 		return nil, err
 	}
-	m := &memory{v2: v2, inactive: []byte("total_inactive_file"), buf: make([]byte, 16<<10)}
-	usage := filepath.Join(mount, "memory.usage_in_bytes")
+	names := memoryFiles{"memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"}
 	if v2 {
-		usage, m.inactive = "/proc/meminfo", []byte("inactive_file")
+		names = memoryFiles{"memory.current", "memory.max", "inactive_file"}
+	}
+	m := &memory{meminfo: v2 && group == Node, inactive: []byte(names.inactive), buf: make([]byte, 16<<10)}
+	dir := filepath.Join(mount, group)
+	usage := filepath.Join(dir, names.usage)
+	if m.meminfo {
+		usage = "/proc/meminfo"
 	}
 	if m.usage, err = os.Open(usage); err != nil {
 		return nil, err
 	}
-	if m.stat, err = os.Open(filepath.Join(mount, "memory.stat")); err != nil {
+	if m.stat, err = os.Open(filepath.Join(dir, "memory.stat")); err != nil {
 		return nil, err
 	}
-	meminfo, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return nil, err
+	if group == Node {
+		m.capacity, err = machineBytes()
+	} else {
+		m.capacity, err = readBytes(filepath.Join(dir, names.limit))
 	}
-	total, err := valueOf(meminfo, []byte("MemTotal:"))
-	m.total = total << 10
 	return m, err
+}
+
+func machineBytes() (int64, error) {
+	raw, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	total, err := valueOf(raw, []byte("MemTotal:"))
+	return total << 10, err
+}
+
+func readBytes(file string) (int64, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
 }
 
 // available is the kubelet's figure: all memory less the working set, which is
@@ -56,12 +89,12 @@ func (m *memory) available() (int64, error) {
 		return 0, err
 	}
 	var usage int64
-	if m.v2 {
+	if m.meminfo {
 		free, err := valueOf(raw, []byte("MemFree:"))
 		if err != nil {
 			return 0, err
 		}
-		usage = m.total - free<<10
+		usage = m.capacity - free<<10
 	} else if usage, err = strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64); err != nil {
 		return 0, err
 	}
@@ -69,7 +102,7 @@ func (m *memory) available() (int64, error) {
 		return 0, err
 	}
 	inactive, err := valueOf(raw, m.inactive)
-	return m.total - max(0, usage-inactive), err
+	return m.capacity - max(0, usage-inactive), err
 }
 
 func (m *memory) read(f *os.File) ([]byte, error) {
@@ -98,7 +131,7 @@ func valueOf(text, key []byte) (int64, error) {
 
 // Available returns memory.available now, in bytes.
 func Available() (int64, error) {
-	m, err := openMemory()
+	m, err := openMemory(Node)
 	if err != nil {
 		return 0, err
 	}

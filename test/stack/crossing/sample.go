@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	childEnv = "EVICTD_CROSSING_SAMPLER"
+	childEnv = "EVICTD_CROSSING_SAMPLER" // the group to look at
 	period   = time.Millisecond
 	// reportEvery is how often the value is told while nothing is crossed.
 	reportEvery = 100 * time.Millisecond
@@ -24,10 +24,11 @@ const (
 // RunIfChild turns the process into the sampler if it was started as one by
 // Start, and then does not return. Call it first in main or TestMain.
 func RunIfChild() {
-	if os.Getenv(childEnv) == "" {
+	group := os.Getenv(childEnv)
+	if group == "" {
 		return
 	}
-	if err := sample(); err != nil {
+	if err := sample(group); err != nil {
 		fmt.Fprintln(os.Stderr, "sampler:", err)
 		os.Exit(1)
 	}
@@ -38,8 +39,8 @@ func RunIfChild() {
 // writes "s NS AVAILABLE" now and then and "x NS AVAILABLE GAP" for the first
 // sample below the threshold, GAP being the nanoseconds since the sample before.
 // It ends when stdin does.
-func sample() error {
-	m, err := openMemory()
+func sample(group string) error {
+	m, err := openMemory(group)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,10 @@ package crossing
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"time"
@@ -12,7 +14,7 @@ import (
 	"github.com/evictd/evictd/test/stack"
 )
 
-// A Sample is one reading of memory.available.
+// A Sample is one reading of what is available.
 type Sample struct {
 	// At is CLOCK_MONOTONIC in nanoseconds.
 	At             int64
@@ -31,14 +33,15 @@ type Watch struct {
 }
 
 // Start runs the sampler, a second process of the running program, in the
-// stack. The caller must read Samples until it is closed, and call Stop.
-func Start(ctx context.Context, s *stack.Stack) (*Watch, error) {
+// stack, to look at Node or Pods. The caller must read Samples until it is
+// closed, and call Stop.
+func Start(ctx context.Context, s *stack.Stack, group string) (*Watch, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start sampler: %w", err)
 	}
 	w := &Watch{cmd: s.Command(ctx, self), samples: make(chan Sample, 64)}
-	w.cmd.Env = append(os.Environ(), childEnv+"=1")
+	w.cmd.Env = append(os.Environ(), childEnv+"="+group)
 	w.cmd.Stderr = os.Stderr
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start sampler: %w", err)
@@ -66,6 +69,28 @@ func Start(ctx context.Context, s *stack.Stack) (*Watch, error) {
 
 // Samples delivers the readings: each crossing, and one value every 100 ms.
 func (w *Watch) Samples() <-chan Sample { return w.samples }
+
+// Lowest takes the samples of a while, of those that are still to come, and
+// returns the lowest of what was available.
+func (w *Watch) Lowest(ctx context.Context, d time.Duration) (int64, error) {
+	lowest, from := int64(math.MaxInt64), Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case sample, ok := <-w.samples:
+			switch {
+			case !ok:
+				return 0, errors.New("the sampler died")
+			case sample.At < from:
+			case sample.At > from+int64(d):
+				return min(lowest, sample.AvailableBytes), nil
+			default:
+				lowest = min(lowest, sample.AvailableBytes)
+			}
+		}
+	}
+}
 
 // Arm makes the next sample below the threshold a crossing, once.
 func (w *Watch) Arm(thresholdBytes int64) error {
