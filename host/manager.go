@@ -29,10 +29,6 @@ import (
 // counts as stuck.
 const passAllowance = 15 * time.Second
 
-// oldestSample is how old a figure may be to be acted on. The kubelet's of disks
-// may have a minute.
-const oldestSample = 2 * time.Minute
-
 // Options is what a Manager is made of. All fields are required.
 type Options struct {
 	Config Config
@@ -109,7 +105,7 @@ func (m *Manager) open() error {
 	o.Pods, o.Manifests = pods.NewCRI(client, manifests), manifests.Problems
 	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
 	o.Now, o.After, o.TellConditions = time.Now, time.After, true
-	o.LastResort, o.SourceStands, o.OldestSample = lastresort.New(m.facts(c)), c.Source == config.SourceSummary, oldestSample
+	o.LastResort, o.SourceStands, o.CheckSampleTimes = lastresort.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)
 	return nil
 }

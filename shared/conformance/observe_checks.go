@@ -9,11 +9,6 @@ import (
 )
 
 const (
-	// future is how far a sample's time may be ahead: clocks are read at different
-	// moments.
-	future = 2 * time.Second
-	// past is how old a sample may be; more is a wrong unit or a cache.
-	past = time.Minute
 	// coarse is the longest tick of a clock that stamps samples.
 	coarse = 1500 * time.Millisecond
 	// nobodysSignal is a signal that no plugin serves.
@@ -36,7 +31,7 @@ func observeChecks() []check {
 		},
 		{
 			name: "observe-time", rpc: "Observe", input: "all signals that are offered for it",
-			expect: fmt.Sprintf("no time, or a time at most %s ahead and %s old", future, past), run: observedInTime,
+			expect: fmt.Sprintf("no time, or a time at most %s ahead and %s old, by either clock", eviction.MaxSampleAhead, eviction.MaxSampleAge), run: observedInTime,
 		},
 		{
 			name: "observe-fresh", rpc: "Observe", input: "the same request again and again",

@@ -39,10 +39,12 @@ func observeFaults() map[string]valueFault {
 				reply.Observations = append(reply.Observations, eviction.Observation{Signal: eviction.PIDAvailable})
 			}
 		}), "pid.available", []string{"observe-only-asked"}},
-		"negative capacity":       {each(func(o *eviction.Observation) { o.Available, o.Capacity = -5, -1 }), "capacity -1", []string{"observe-bounds"}},
-		"more available than all": {each(func(o *eviction.Observation) { o.Available = 10 }), "available 10, capacity 9", []string{"observe-bounds"}},
-		"time in the future":      {each(func(o *eviction.Observation) { o.Time = o.Time.Add(time.Hour) }), "it is", []string{"observe-time"}},
-		"seconds for nanoseconds": {each(func(o *eviction.Observation) { o.Time = time.Unix(0, o.Time.UnixMilli()) }), "1970", []string{"observe-time"}},
+		"negative capacity":                          {each(func(o *eviction.Observation) { o.Available, o.Capacity = -5, -1 }), "capacity -1", []string{"observe-bounds"}},
+		"more available than all":                    {each(func(o *eviction.Observation) { o.Available = 10 }), "available 10, capacity 9", []string{"observe-bounds"}},
+		"time in the future":                         {each(func(o *eviction.Observation) { o.Time = o.Time.Add(time.Hour) }), "it is", []string{"observe-time"}},
+		"a little further ahead than the host takes": {each(func(o *eviction.Observation) { o.Time = o.Time.Add(1500 * time.Millisecond) }), "from now", []string{"observe-time"}},
+		"a boot time that stays the same":            {each(func(o *eviction.Observation) { o.BootNanos = 1 }), "boot time 1 ns", []string{"observe-time", "observe-fresh"}},
+		"seconds for nanoseconds":                    {each(func(o *eviction.Observation) { o.Time = time.Unix(0, o.Time.UnixMilli()) }), "1970", []string{"observe-time"}},
 		"knows nothing": {each(func(o *eviction.Observation) {
 			*o = eviction.Observation{Signal: o.Signal}
 		}), "without a reason", []string{"observe"}},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 func observed(ctx context.Context, s *subject) error {
@@ -105,14 +106,17 @@ func observedInTime(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now, boot := time.Now(), nodefs.BootNanos()
 	var bad []string
 	for _, o := range list {
-		if o.State != eviction.Observed || o.Time.IsZero() {
+		if o.State != eviction.Observed {
 			continue
 		}
-		if age := now.Sub(o.Time); age < -future || age > past {
-			bad = append(bad, fmt.Sprintf("%s: time %s, it is %s", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano)))
+		if err := eviction.CheckSampleAge(now.Sub(o.Time)); err != nil && !o.Time.IsZero() {
+			bad = append(bad, fmt.Sprintf("%s: time %s, it is %s: %v", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano), err))
+		}
+		if err := eviction.CheckSampleAge(time.Duration(boot - o.BootNanos)); err != nil && o.BootNanos != 0 {
+			bad = append(bad, fmt.Sprintf("%s: boot time %d ns, it is %d: %v", o.Signal, o.BootNanos, boot, err))
 		}
 	}
 	return asError(bad)

@@ -59,7 +59,8 @@ type Observation struct {
 	// negative (pid.available can be).
 	Available int64
 	Capacity  int64
-	// Time is the wall time of the sample. Zero when the source has none.
+	// Time is the wall time of the sample. Zero when the source has none. A figure
+	// whose time cannot be is unknown: CheckSampleAge.
 	Time time.Time
 	// BootNanos is the CLOCK_BOOTTIME reading of the sample, 0 if not known. It
 	// decides which of two samples is newer when both have it.

@@ -97,6 +97,8 @@ var pins = []struct{ file, code, text string }{
 	{"shared/wire/bounds.go", "maxSignals = 64", "`components` of each | 64 |"},
 	{"shared/wire/bounds.go", `{field: 4, what: "reclaimSteps", most: 32`, "| `reclaim_steps` of a signal | 32 |"},
 	{"shared/wire/errors.go", "maxErrorBytes = 4 << 10", "of the text of an error 4 KiB"},
+	{"shared/eviction/sample.go", "MaxSampleAge   = 2 * time.Minute", "or more than 2 minutes old"},
+	{"shared/eviction/sample.go", "MaxSampleAhead = time.Second", "is more than 1 s ahead"},
 	{"shared/eviction/signal.go", "len(name) > 253", "at most 253 bytes"},
 	{"sdk/parent.go", `parentVariable = "EVICTD_PARENT_FD"`, "the pipe `EVICTD_PARENT_FD` ends"},
 	{"Makefile", "buf breaking --against $(DESCRIPTOR)", "`shared/proto/descriptor.binpb`"},

@@ -66,10 +66,10 @@ type node struct {
 	onRequest bool
 	changed   chan struct{}
 	// awaited is what is down, by signal; lastResort what the host reads by itself.
-	oldest     time.Duration
-	awaited    map[eviction.Signal]error
-	lastResort LastResort
-	stands     bool
+	sampleTimes bool
+	awaited     map[eviction.Signal]error
+	lastResort  LastResort
+	stands      bool
 	// manifests are what is wrong with manifests at the start, nil if nobody asks.
 	manifests func() []pods.Problem
 	log       bytes.Buffer
@@ -357,7 +357,7 @@ func (n *node) run(s Settings, restored rundir.State) {
 		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Now: time.Now, After: time.After, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
-		LastResort: n.lastResort, SourceStands: n.stands, OldestSample: n.oldest, Manifests: n.manifests,
+		LastResort: n.lastResort, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes, Manifests: n.manifests,
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan struct{})

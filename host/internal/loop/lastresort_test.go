@@ -174,7 +174,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		n.oldest = 2 * time.Minute
+		n.sampleTimes = true
 		n.addPod("big", 2*gi)
 		n.observe = at(n, 24*time.Hour)
 		n.run(settings(t, hard("1Gi")), rundir.State{})

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,10 +15,6 @@ import (
 
 // maxTextBytes is what is kept of a text that a plugin has written.
 const maxTextBytes = 1 << 10
-
-// mostAhead is how far a sample's time may be in the future: clocks are set a
-// little now and then.
-const mostAhead = time.Second
 
 // leftOut is why a signal is unknown that a plugin said nothing of.
 const leftOut = "left out of the plugin's reply"
@@ -141,20 +136,13 @@ func (l *Loop) settle(asked []eviction.Signal, replied []eviction.Observation, e
 	return out
 }
 
-// ofItsTime makes a figure unknown that is too old to act on, or from the future: a
-// plugin whose clock is wrong, or that lies, must not have its signal wait for
-// figures that are newer, and taken to be of now the same figure would be acted on
-// again and again.
+// ofItsTime makes a figure unknown whose time cannot be.
 func (l *Loop) ofItsTime(o eviction.Observation) eviction.Observation {
-	if l.OldestSample == 0 || o.State != eviction.Observed || o.Time.IsZero() {
+	if !l.CheckSampleTimes || o.State != eviction.Observed || o.Time.IsZero() {
 		return o
 	}
-	now := l.Now()
-	if age := now.Sub(o.Time); age > l.OldestSample {
-		return eviction.Observation{Signal: o.Signal, Err: fmt.Sprintf("the figure is %v old, want at most %v", age.Round(time.Second), l.OldestSample)}
-	}
-	if ahead := o.Time.Sub(now); ahead > mostAhead {
-		return eviction.Observation{Signal: o.Signal, Err: fmt.Sprintf("the figure is of a time %v from now, want at most %v", ahead.Round(time.Second), mostAhead)}
+	if err := eviction.CheckSampleAge(l.Now().Sub(o.Time)); err != nil {
+		return eviction.Observation{Signal: o.Signal, Err: err.Error()}
 	}
 	return o
 }

@@ -151,9 +151,9 @@ type Options struct {
 	// SourceStands: plugins have their figures from a source that is theirs to
 	// believe. When it has none, as they say, the host does not look for others.
 	SourceStands bool
-	// OldestSample is how old a figure may be to count. Not zero also says that
-	// the times of samples are those of this machine's clock.
-	OldestSample time.Duration
+	// CheckSampleTimes makes figures unknown whose time cannot be: the times of samples
+	// are those of the clock that Now reads.
+	CheckSampleTimes bool
 	// Restored, if not zero, is what a former host on the same boot has left behind: kills to
 	// finish first, and when it last saw conditions.
 	Restored rundir.State

@@ -171,11 +171,11 @@ func TestTheLayoutStaysWhenItsOwnerIsLateOnce(t *testing.T) {
 // A figure that does not change and has a time ahead of the clock was acted on in each
 // pass.
 func TestOneFigureFromTheFutureEvictsOnceAtMost(t *testing.T) {
-	for name, oldest := range map[string]time.Duration{"as kubelet": 0, "clamped": 2 * time.Minute} {
+	for name, checked := range map[string]bool{"as kubelet": false, "checked": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t)
-				n.oldest = oldest
+				n.sampleTimes = checked
 				for _, p := range []string{"a", "b", "c", "d", "e"} {
 					n.addPod(p, 2*gi)
 				}

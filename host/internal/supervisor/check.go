@@ -3,8 +3,10 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -38,6 +40,8 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 			bad = fmt.Sprintf("state %d, want %d to %d", o.State, eviction.Unknown, eviction.Absent)
 		case o.State == eviction.Observed && o.Capacity < 0:
 			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
+		case o.State == eviction.Observed && o.BootNanos != 0 && eviction.CheckSampleAge(sinceBoot(o.BootNanos)) != nil:
+			bad = "by its boot time " + eviction.CheckSampleAge(sinceBoot(o.BootNanos)).Error()
 		case o.State == eviction.Observed && o.Available > o.Capacity && (!relayed || !builtinSignal(o.Signal)):
 			bad = fmt.Sprintf("available %d, want at most the capacity, %d", o.Available, o.Capacity)
 		}
@@ -59,6 +63,15 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 	return reply, errors.Join(errs...)
 }
 
+// sinceBoot is how old a sample of a boot time is, below zero if it is yet to come.
+func sinceBoot(nanos int64) time.Duration {
+	now := nodefs.BootNanos()
+	if nanos < now-math.MaxInt64 { // the difference must fit into an int64
+		return math.MaxInt64
+	}
+	return time.Duration(now - nanos)
+}
+
 // builtinSignal reports whether s is one of the kubelet's.
 func builtinSignal(s eviction.Signal) bool {
 	_, ok := eviction.Builtin(s)
@@ -71,15 +84,11 @@ const (
 	maxReasonBytes = 1 << 10
 )
 
-// tidyObservation clips texts and drops a boot time that has not come yet, which
-// would be newer than all to come.
+// tidyObservation clips texts.
 func tidyObservation(o *eviction.Observation) {
 	o.Err = shorten(o.Err, maxReasonBytes)
 	for i := range o.Components {
 		o.Components[i].Name = shorten(o.Components[i].Name, maxNameBytes)
-	}
-	if o.BootNanos < 0 || o.BootNanos > 0 && o.BootNanos > nodefs.BootNanos() {
-		o.BootNanos = 0
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // A ranking's strings are cut from one message. What is kept of it for the history
@@ -107,11 +108,30 @@ func TestMoreThanThereIsIsBelievedOfTheKubeletsSummary(t *testing.T) {
 	}
 }
 
-func TestTextsAreShortenedAndBootTimesThatHaveNotComeAreNone(t *testing.T) {
+// A boot time decides which figure is newer. One that stays the same under a wall time of
+// now had its signal acted on once and never again.
+func TestBootTimesThatCannotBe(t *testing.T) {
+	now := nodefs.BootNanos()
+	for nanos, want := range map[int64]eviction.ObservationState{
+		0: eviction.Observed, now: eviction.Observed, now - int64(time.Minute): eviction.Observed,
+		now - int64(eviction.MaxSampleAge) - 1: eviction.Unknown,
+		now + int64(time.Hour):                 eviction.Unknown,
+		1 << 62:                                eviction.Unknown, -1: eviction.Unknown, math.MinInt64: eviction.Unknown,
+	} {
+		kept, _ := checkObservations([]eviction.Signal{eviction.MemoryAvailable}, false, false, eviction.ObserveReply{Observations: []eviction.Observation{
+			{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 5, Capacity: 10, Time: time.Now(), BootNanos: nanos},
+		}})
+		if o := kept.Observations[0]; o.State != want || want == eviction.Unknown && !strings.Contains(o.Err, "boot time") {
+			t.Errorf("boot time %d of %d: %+v, want state %d", nanos, now, o, want)
+		}
+	}
+}
+
+func TestTextsAreShortened(t *testing.T) {
 	long := strings.Repeat("é", 5000)
 	reply := eviction.ObserveReply{
 		Observations: []eviction.Observation{
-			{Signal: "a", Err: long, BootNanos: 1 << 62}, {Signal: "b", Components: []eviction.Component{{Name: long}}, BootNanos: 1},
+			{Signal: "a", Err: long}, {Signal: "b", Components: []eviction.Component{{Name: long}}},
 		},
 		Layout: &eviction.LayoutReport{ImageFsErr: long, ContainerFsErr: long},
 	}
@@ -121,9 +141,6 @@ func TestTextsAreShortenedAndBootTimesThatHaveNotComeAreNone(t *testing.T) {
 		if len(text) > maxNameBytes || !utf8.ValidString(text) {
 			t.Errorf("%s: %d bytes kept, want at most %d", name, len(text), maxNameBytes)
 		}
-	}
-	if a.BootNanos != 0 || b.BootNanos != 1 {
-		t.Errorf("boot times %d and %d, want none and 1", a.BootNanos, b.BootNanos)
 	}
 	if got := checkReclaimed(eviction.Reclaimed{Bytes: 1 << 62, Inodes: -1, Message: long}); got.Bytes != 1<<62 || got.Inodes != 0 || len(got.Message) > maxReasonBytes {
 		t.Errorf("freed %d, %d, %d bytes of text", got.Bytes, got.Inodes, len(got.Message))

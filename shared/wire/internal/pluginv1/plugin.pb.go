@@ -1219,7 +1219,9 @@ type Observation struct {
 	Available int64 `protobuf:"varint,3,opt,name=available,proto3" json:"available,omitempty"`
 	// What there is in all. Thresholds in percent refer to it.
 	Capacity int64 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// The wall time of the sample; 0 when the source has none.
+	// The wall time of the sample; 0 when the source has none. A figure whose time
+	// is more than 1 s ahead or more than 2 minutes old, by either clock, is
+	// unknown.
 	TimeUnixNanos int64 `protobuf:"varint,5,opt,name=time_unix_nanos,json=timeUnixNanos,proto3" json:"time_unix_nanos,omitempty"`
 	// CLOCK_BOOTTIME of the sample in nanoseconds, 0 when not known. It decides
 	// which of two samples is newer when both have it, else the wall time does.
