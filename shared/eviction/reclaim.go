@@ -10,7 +10,8 @@ type Reclaimer interface {
 	Reclaim(ctx context.Context, req ReclaimRequest, progress func(Reclaimed)) (Reclaimed, error)
 }
 
-// ReclaimStep is one step of node-level reclaim.
+// ReclaimStep is one step of node-level reclaim. It runs for the signals that it is
+// listed for, and for others that are the same filesystem in the layout of now.
 type ReclaimStep struct {
 	// Name is unique within the signal; "container-gc" and "image-gc" are the
 	// built-in ones. The same name in another signal is the same step.
@@ -21,7 +22,8 @@ type ReclaimStep struct {
 
 // ReclaimRequest is the input of Reclaimer.
 type ReclaimRequest struct {
-	Pass   uint64
+	Pass uint64
+	// Signal is one that the step is listed for.
 	Signal Signal
 	Step   string
 	// Pods are the pods that the host knows, with their states.

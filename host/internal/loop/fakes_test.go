@@ -194,6 +194,11 @@ func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*supervisor
 	return out
 }
 
+// Serving implements Roster.
+func (n *node) Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []supervisor.Provider {
+	return supervisor.Serving(layout, s, c, func(s eviction.Signal) ([]*supervisor.Instance, string) { return n.Providers(s, c), "" })
+}
+
 // Active implements PodSource.
 func (n *node) Active(context.Context) (pods.Snapshot, error) {
 	n.mu.Lock()

@@ -135,6 +135,15 @@ func (l *Loop) noteLayoutProblem(of, problem string) {
 // down would: they have no effect, and nothing waits for them.
 func (l *Loop) served(roster Roster, thresholds []policy.Threshold) []policy.Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(t policy.Threshold) bool {
-		return !t.Defined() || len(roster.Providers(t.Signal, eviction.CanObserve)) == 0 && roster.Awaited(t.Signal) == nil
+		return !t.Defined() || len(roster.Serving(l.filesystems.layout, t.Signal, eviction.CanObserve)) == 0 && l.awaited(roster, t.Signal) == nil
 	})
+}
+
+// awaited is why nobody observes s although somebody should, by whatever name.
+func (l *Loop) awaited(roster Roster, s eviction.Signal) error {
+	why := roster.Awaited(s)
+	if from, derived := l.filesystems.layout.ContainerFsFrom(s); why == nil && derived {
+		return roster.Awaited(from)
+	}
+	return why
 }

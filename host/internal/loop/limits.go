@@ -116,7 +116,9 @@ func (l *Loop) measureStorage(ctx context.Context, roster Roster, at sight, limi
 	if len(limited) == 0 {
 		return storageUse{}
 	}
-	return storageUse{pods: limited, measured: l.measure(ctx, roster, at, eviction.NodeFsAvailable, eviction.DetailContainers, limited)}
+	// Limits are no filesystem's: who measures by this very name is asked.
+	measurers := roster.Serving(0, eviction.NodeFsAvailable, eviction.CanMeasure)
+	return storageUse{pods: limited, measured: l.measure(ctx, measurers, at, eviction.NodeFsAvailable, eviction.DetailContainers, limited)}
 }
 
 // limited are the pods that have limits and may be evicted.

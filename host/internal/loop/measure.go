@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,12 +11,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// measure has the pods measured by who is in charge, and those that it could not
-// measure by the fallbacks. A pod that nobody measured keeps its last known
-// figures, else it is unknown.
-func (l *Loop) measure(ctx context.Context, roster Roster, at sight, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
+// measure has the pods measured by who is in charge, the first of measurers, and
+// those that it could not measure by the others.
+func (l *Loop) measure(ctx context.Context, measurers []supervisor.Provider, at sight, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
 	m := &measuring{loop: l, at: at, signal: s, detail: detail, got: make(map[string]eviction.Measurement, len(candidates))}
-	m.run(ctx, roster.Providers(s, eviction.CanMeasure), candidates, nil, eviction.RankRequest{})
+	m.run(ctx, measurers, candidates, nil, eviction.RankRequest{})
 	return m.got
 }
 
@@ -35,7 +35,7 @@ type measuring struct {
 
 // run asks one measurer after the other until all pods are measured. If the first
 // of them is the ranker in charge too, it may rank in the same call.
-func (m *measuring) run(ctx context.Context, measurers []*supervisor.Instance, candidates []pods.Pod, rankers []*supervisor.Instance, rank eviction.RankRequest) (ranked eviction.Ranking) {
+func (m *measuring) run(ctx context.Context, measurers []supervisor.Provider, candidates []pods.Pod, rankers []supervisor.Provider, rank eviction.RankRequest) (ranked eviction.Ranking) {
 	m.asked = len(candidates)
 	missing := candidates
 	for i, p := range measurers {
@@ -44,20 +44,27 @@ func (m *measuring) run(ctx context.Context, measurers []*supervisor.Instance, c
 		}
 		req := eviction.MeasureRequest{
 			Pass: m.at.pass, View: m.at.view, Detail: m.detail,
-			Signals: []eviction.Signal{m.signal}, Pods: rowsOf(missing, m.detail),
+			Signals: []eviction.Signal{p.As}, Pods: rowsOf(missing, m.detail),
 		}
-		if m.loop.silence.hung(p) {
+		if m.loop.silence.hung(p.Instance) {
 			continue
 		}
-		limited, cancel := m.loop.silence.patience(ctx, p, m.loop.Patience)
+		take := func(answer eviction.Measurement) {
+			if p.As != m.signal {
+				renameUsage(&answer, p.As, m.signal)
+			}
+			m.take(answer)
+		}
+		limited, cancel := m.loop.silence.patience(ctx, p.Instance, m.loop.Patience)
 		var err error
 		if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
-			ranked, err = both.MeasureAndRank(limited, req, rank, m.take)
+			rank.Signal = p.As
+			ranked, err = both.MeasureAndRank(limited, req, rank, take)
 		} else {
-			err = p.Plugin.Measurer.Measure(limited, req, m.take)
+			err = p.Plugin.Measurer.Measure(limited, req, take)
 		}
 		cancel()
-		m.loop.silence.measured(p, err)
+		m.loop.silence.measured(p.Instance, err)
 		if err != nil {
 			m.loop.Metrics.CallFailed(p.Name, "measure", err)
 			m.loop.Log.Error("measuring pods failed", "plugin", p.Name, "signal", m.signal, "error", err)
@@ -71,6 +78,17 @@ func (m *measuring) run(ctx context.Context, measurers []*supervisor.Instance, c
 		m.done = time.Now()
 	}
 	return ranked
+}
+
+// renameUsage has m's use of one name of a filesystem as that of another one. What m
+// shares with others stays as it is.
+func renameUsage(m *eviction.Measurement, from, to eviction.Signal) {
+	m.Usage = slices.Clone(m.Usage)
+	for i := range m.Usage {
+		if m.Usage[i].Signal == from {
+			m.Usage[i].Signal = to
+		}
+	}
 }
 
 func (m *measuring) take(answer eviction.Measurement) {
@@ -152,7 +170,8 @@ func (c *chooser) measureVictim(ctx context.Context, victim pods.Pod, known evic
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.Patience))
 	defer cancel()
-	detailed, ok := c.measure(ctx, c.roster, c.at, c.threshold.Signal, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
+	measurers := c.roster.Serving(c.layout, c.threshold.Signal, eviction.CanMeasure)
+	detailed, ok := c.measure(ctx, measurers, c.at, c.threshold.Signal, eviction.DetailContainers, []pods.Pod{victim})[victim.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known
 	}

@@ -32,13 +32,23 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 	said := map[eviction.Signal]bool{} // that it cannot be known, by its source
 	for turn := 0; ; turn++ {
 		asks := map[*supervisor.Instance][]eviction.Signal{}
+		meant := map[string]map[eviction.Signal][]eviction.Signal{} // by plugin and what it is asked for
 		for _, s := range signals {
 			if o, ok := got[s]; ok && o.State != eviction.Unknown {
 				continue
 			}
-			if ps := roster.Providers(s, eviction.CanObserve); turn < len(ps) {
-				asks[ps[turn]] = append(asks[ps[turn]], s)
+			ps := roster.Serving(l.filesystems.layout, s, eviction.CanObserve)
+			if turn >= len(ps) {
+				continue
 			}
+			p := ps[turn]
+			if !slices.Contains(asks[p.Instance], p.As) {
+				asks[p.Instance] = append(asks[p.Instance], p.As)
+			}
+			if meant[p.Name] == nil {
+				meant[p.Name] = map[eviction.Signal][]eviction.Signal{}
+			}
+			meant[p.Name][p.As] = append(meant[p.Name][p.As], s)
 		}
 		var owner *supervisor.Instance // of the layout; others are not asked once it is known
 		if layout && report == nil && turn < len(owners) && (turn == 0 || l.filesystems.layout == 0) {
@@ -53,9 +63,11 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 		}
 		for _, a := range l.ask(ctx, at, asks) {
 			for _, o := range a.observations {
-				got[o.Signal] = o
-				l.observers[o.Signal] = a.by
-				said[o.Signal] = a.says(o)
+				says := a.says(o)
+				for _, s := range meant[a.by][o.Signal] {
+					o.Signal = s
+					got[s], l.observers[s], said[s] = o, a.by, says
+				}
 			}
 			if owner != nil && a.by == owner.Name {
 				report = a.layout
@@ -65,7 +77,7 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 	l.silence.keep(heard)
 	for _, s := range signals {
 		if _, ok := got[s]; !ok {
-			if why := roster.Awaited(s); why != nil {
+			if why := l.awaited(roster, s); why != nil {
 				got[s] = eviction.Observation{Signal: s, Err: clip(why.Error())}
 			}
 		}

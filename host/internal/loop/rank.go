@@ -31,6 +31,7 @@ type ranking struct {
 type chooser struct {
 	*Loop
 	roster      Roster
+	layout      eviction.Layout
 	at          sight
 	threshold   policy.Threshold
 	observation eviction.Observation
@@ -88,10 +89,10 @@ func (c *chooser) rank(ctx context.Context, candidates []pods.Pod) ranking {
 		Pass: c.at.pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
 		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
 	}
-	rankers := c.roster.Providers(t.Signal, eviction.CanRank)
+	rankers := c.roster.Serving(c.layout, t.Signal, eviction.CanRank)
 	started := time.Now()
 	m := &measuring{loop: c.Loop, at: c.at, signal: t.Signal, detail: eviction.DetailPod, got: make(map[string]eviction.Measurement, len(candidates))}
-	first := m.run(ctx, c.roster.Providers(t.Signal, eviction.CanMeasure), candidates, rankers, req)
+	first := m.run(ctx, c.roster.Serving(c.layout, t.Signal, eviction.CanMeasure), candidates, rankers, req)
 	c.lastUsage.remember(t.Signal, m.got, candidates)
 	r := ranking{signal: t.Signal, by: hostItself, measured: m.got, measuring: m.done.Sub(started)}
 	if len(candidates) == 0 {
@@ -100,12 +101,12 @@ func (c *chooser) rank(ctx context.Context, candidates []pods.Pod) ranking {
 	rows := sync.OnceValue(func() []eviction.Candidate { return rowsOfCandidates(candidates, m.got) })
 	fallback := func() []eviction.Ranked { return rank.Kubelet(rows(), t.Signal) }
 	for n, i := range rankers {
-		if c.silence.hung(i) {
+		if c.silence.hung(i.Instance) {
 			continue
 		}
 		order, err := first.Order, first.Err
 		if n > 0 || order == nil && err == nil {
-			req.Candidates = rows()
+			req.Signal, req.Candidates = i.As, underName(rows(), t.Signal, i.As)
 			order, err = i.Plugin.Ranker.Rank(ctx, req)
 		}
 		if err != nil {
@@ -129,6 +130,19 @@ func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measur
 		rows[i].Measurement = measured[row.UID]
 	}
 	return rows
+}
+
+// underName has the use of signal s as that of another name of the same filesystem,
+// by which a ranker knows it.
+func underName(rows []eviction.Candidate, s, name eviction.Signal) []eviction.Candidate {
+	if s == name {
+		return rows
+	}
+	out := slices.Clone(rows)
+	for i := range out {
+		renameUsage(&out[i].Measurement, s, name)
+	}
+	return out
 }
 
 // withLeftOut appends the candidates that a ranker left out, in the kubelet's

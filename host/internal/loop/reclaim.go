@@ -26,6 +26,8 @@ const (
 type step struct {
 	name string
 	by   *supervisor.Instance // nil: the embedding program
+	// as is the signal that it is listed for.
+	as eviction.Signal
 }
 
 // A cleaning is node-level reclaim under way for a threshold. The node is looked
@@ -57,20 +59,20 @@ func (l *Loop) newCleaning(p *pass, t policy.Threshold) *cleaning {
 	return c
 }
 
-// groups are the steps of s in the layout in force: each step of a custom plugin
-// alone, then those of the built-in one together. A step that several plugins
-// have is run by the first of them.
+// groups are the steps of s in the layout in force, those listed for another name of
+// its filesystem too: each step of a custom plugin alone, then those of the built-in
+// one together. A step that several plugins have is run by the first of them.
 func (l *Loop) groups(roster Roster, s eviction.Signal) [][]step {
 	var groups [][]step
 	seen := map[string]bool{}
-	for _, p := range roster.Providers(s, eviction.CanReclaim) {
+	for _, p := range roster.Serving(l.filesystems.layout, s, eviction.CanReclaim) {
 		var builtin []step
-		for _, r := range stepsOf(p.Plugin, s) {
-			if seen[r.Name] || len(r.Layouts) > 0 && !slices.Contains(r.Layouts, l.filesystems.layout) {
+		for _, r := range policy.StepsOf(p.Plugin, s, l.filesystems.layout) {
+			if seen[r.Name] {
 				continue
 			}
 			seen[r.Name] = true
-			st := step{r.Name, p}
+			st := step{r.Name, p.Instance, r.Signal}
 			if _, standsIn := l.Reclaim[r.Name]; standsIn {
 				st.by = nil
 			}
@@ -85,15 +87,6 @@ func (l *Loop) groups(roster Roster, s eviction.Signal) [][]step {
 		}
 	}
 	return groups
-}
-
-func stepsOf(p *eviction.Plugin, s eviction.Signal) []eviction.ReclaimStep {
-	for i := range p.Signals {
-		if p.Signals[i].Signal == s {
-			return p.Signals[i].ReclaimSteps
-		}
-	}
-	return nil
 }
 
 // reclaim frees what can be freed for c's threshold, and evicts a pod if that is
@@ -201,7 +194,7 @@ func (l *Loop) runStep(ctx context.Context, s step, req eviction.ReclaimRequest)
 		err = l.Reclaim[s.name](limited)
 		cancel()
 	} else {
-		req.Step, out.By = s.name, s.by.Name
+		req.Signal, req.Step, out.By = s.as, s.name, s.by.Name
 		var freed eviction.Reclaimed
 		freed, err = s.by.Plugin.Reclaimer.Reclaim(ctx, req, func(eviction.Reclaimed) {})
 		out.BytesFreed, out.InodesFreed, out.Message = freed.Bytes, freed.Inodes, freed.Message

@@ -34,7 +34,7 @@ func TestReclaimIsToldHowPodsEnded(t *testing.T) {
 	request := func() eviction.ReclaimRequest {
 		p := &pass{}
 		defer func() { p.listing.drop() }()
-		return l.reclaimRequest(t.Context(), p, &cleaning{groups: [][]step{{{"container-gc", &supervisor.Instance{}}}}})
+		return l.reclaimRequest(t.Context(), p, &cleaning{groups: [][]step{{{name: "container-gc", by: &supervisor.Instance{}}}}})
 	}
 	want := []eviction.PodPhase{
 		{UID: "runs", State: eviction.PodActive},

@@ -12,6 +12,10 @@ type Roster interface {
 	// fallbacks after it. Their calls have deadlines, and their replies were
 	// checked.
 	Providers(s eviction.Signal, c eviction.Capability) []*supervisor.Instance
+	// Serving returns who does c for s where the filesystems are laid out as layout
+	// says, in the same order: who offers it for another name of the filesystem, too,
+	// and is asked under that name.
+	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []supervisor.Provider
 	// Layouts are those that report the layout of the filesystems, the one in
 	// charge first.
 	Layouts() []*supervisor.Instance

@@ -30,12 +30,9 @@ type ContainerFs struct {
 // holds the list. That pass misses what is appended, and also what is replaced
 // after the list had to move to make room: an accident, which is not reproduced.
 func WithContainerFs(thresholds []Threshold, layout eviction.Layout) ContainerFs {
-	bytesFrom, inodesFrom := eviction.NodeFsAvailable, eviction.NodeFsInodesFree
-	switch layout {
-	case eviction.LayoutShared, eviction.LayoutContainerFs:
-	case eviction.LayoutImageFs:
-		bytesFrom, inodesFrom = eviction.ImageFsAvailable, eviction.ImageFsInodesFree
-	default:
+	bytesFrom, known := layout.ContainerFsFrom(eviction.ContainerFsAvailable)
+	inodesFrom, _ := layout.ContainerFsFrom(eviction.ContainerFsInodesFree)
+	if !known {
 		return ContainerFs{First: thresholds, Derived: thresholds}
 	}
 	var out ContainerFs

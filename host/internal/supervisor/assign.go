@@ -112,6 +112,8 @@ var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
 type roster struct {
 	instances []*Instance
 	providers map[offer][]*Instance
+	// assigned are those that the configuration has in charge, of providers.
+	assigned map[offer]string
 	// layouts are those that report the layout of the filesystems.
 	layouts []*Instance
 }
@@ -119,16 +121,8 @@ type roster struct {
 // newRoster assigns: who is assigned first, then custom before built-in, then by
 // name.
 func newRoster(instances []*Instance, assigned func(offer) string) *roster {
-	slices.SortFunc(instances, func(a, b *Instance) int {
-		if x, y := builtin(a.Name), builtin(b.Name); x != y {
-			if y {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Name, b.Name)
-	})
-	r := &roster{instances: instances, providers: map[offer][]*Instance{}}
+	slices.SortFunc(instances, byPrecedence)
+	r := &roster{instances: instances, providers: map[offer][]*Instance{}, assigned: map[offer]string{}}
 	for _, i := range instances {
 		for _, o := range offers(i.Plugin) {
 			r.providers[o] = append(r.providers[o], i)
@@ -138,7 +132,9 @@ func newRoster(instances []*Instance, assigned func(offer) string) *roster {
 		}
 	}
 	for o, who := range r.providers {
-		first(who, assigned(o))
+		if name := assigned(o); first(who, name) {
+			r.assigned[o] = name
+		}
 	}
 	if len(r.layouts) > 1 {
 		first(r.layouts, assigned(layoutOffer))
@@ -146,12 +142,24 @@ func newRoster(instances []*Instance, assigned func(offer) string) *roster {
 	return r
 }
 
-// first moves the instance of that name to the front.
-func first(who []*Instance, name string) {
+// byPrecedence has custom plugins before built-in ones, and those by name.
+func byPrecedence(a, b *Instance) int {
+	if x, y := builtin(a.Name), builtin(b.Name); x != y {
+		if y {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a.Name, b.Name)
+}
+
+// first moves the instance of that name to the front, if there is one.
+func first(who []*Instance, name string) bool {
 	n := slices.IndexFunc(who, func(i *Instance) bool { return i.Name == name })
 	if n > 0 {
 		i := who[n]
 		copy(who[1:n+1], who[:n])
 		who[0] = i
 	}
+	return n >= 0
 }

@@ -1,0 +1,84 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Step is a step of node-level reclaim and the signal that it is listed for.
+type Step struct {
+	Name   string
+	Signal eviction.Signal
+}
+
+// StepsOf returns what p does before a pod goes for s: the steps that help in
+// layout, whether they are listed for s or for another name of the same filesystem,
+// each once. What p has in an order under any of the names is in that order.
+func StepsOf(p *eviction.Plugin, s eviction.Signal, layout eviction.Layout) []Step {
+	names := []eviction.Signal{s}
+	for _, other := range layout.SameFilesystem(s) {
+		if other != s {
+			names = append(names, other)
+		}
+	}
+	var lists [][]string
+	listed := map[string]eviction.Signal{}
+	for _, name := range names {
+		var list []string
+		for _, step := range stepsListed(p, name) {
+			if len(step.Layouts) > 0 && !slices.Contains(step.Layouts, layout) {
+				continue
+			}
+			list = append(list, step.Name)
+			if listed[step.Name] == "" {
+				listed[step.Name] = name
+			}
+		}
+		lists = append(lists, list)
+	}
+	var steps []Step
+	for _, name := range inOrder(lists) {
+		steps = append(steps, Step{name, listed[name]})
+	}
+	return steps
+}
+
+func stepsListed(p *eviction.Plugin, s eviction.Signal) []eviction.ReclaimStep {
+	if !p.For(s).Has(eviction.CanReclaim) {
+		return nil
+	}
+	for i := range p.Signals {
+		if p.Signals[i].Signal == s {
+			return p.Signals[i].ReclaimSteps
+		}
+	}
+	return nil
+}
+
+// inOrder makes one list of several, with each name once and none before one that it
+// follows in any of them. Where that cannot be the earlier list counts.
+func inOrder(lists [][]string) []string {
+	var out []string
+	for {
+		lists = slices.DeleteFunc(lists, func(list []string) bool { return len(list) == 0 })
+		if len(lists) == 0 {
+			return out
+		}
+		next := lists[0][0]
+		for _, list := range slices.Backward(lists) {
+			if !follows(list[0], lists) {
+				next = list[0]
+			}
+		}
+		out = append(out, next)
+		for i := range lists {
+			lists[i] = slices.DeleteFunc(lists[i], func(name string) bool { return name == next })
+		}
+	}
+}
+
+// follows reports whether name is not the first of a list that has it.
+func follows(name string, lists [][]string) bool {
+	return slices.ContainsFunc(lists, func(list []string) bool { return slices.Index(list, name) > 0 })
+}

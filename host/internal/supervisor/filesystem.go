@@ -1,0 +1,81 @@
+package supervisor
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Provider is who does something for a signal.
+type Provider struct {
+	*Instance
+	// As is the signal to ask it for: another name of the same filesystem if that is
+	// what it offers.
+	As eviction.Signal
+}
+
+// Serving returns who does c for sig where the filesystems are laid out as layout
+// says: the one in charge first, its fallbacks after it. Several signals may be one
+// filesystem then, and who offers c for any of them serves them all, so that one
+// plugin is in charge.
+func (p *Pass) Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability) []Provider {
+	return p.roster.serving(layout, offer{sig, c})
+}
+
+func (r *roster) serving(layout eviction.Layout, o offer) []Provider {
+	return Serving(layout, o.signal, o.capability, func(s eviction.Signal) ([]*Instance, string) {
+		o := offer{s, o.capability}
+		return r.providers[o], r.assigned[o]
+	})
+}
+
+// Serving is Pass.Serving by what is said of each signal: who offers c for it, in
+// order, and which of them it is assigned to. Of several assignments for one
+// filesystem that of nodefs counts, else that of imagefs.
+func Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability, by func(eviction.Signal) (who []*Instance, assigned string)) []Provider {
+	var all []Provider
+	names, assigned := names(layout, sig, c), ""
+	for _, name := range names {
+		who, first := by(name)
+		assigned = cmp.Or(assigned, first)
+		for _, i := range who {
+			n := slices.IndexFunc(all, func(p Provider) bool { return p.Instance == i })
+			switch {
+			case n < 0:
+				all = append(all, Provider{i, name})
+			case name == sig:
+				all[n].As = name
+			}
+		}
+	}
+	if len(names) > 1 {
+		slices.SortStableFunc(all, func(a, b Provider) int {
+			switch {
+			case a.Name == assigned:
+				return -1
+			case b.Name == assigned:
+				return 1
+			}
+			return byPrecedence(a.Instance, b.Instance)
+		})
+	}
+	return all
+}
+
+// names are the signals that are one with s for what c is about, in the kubelet's
+// order. Kubelet and images have thresholds of their own also where they share a
+// filesystem; only the figure for writable layers, whose threshold follows from
+// another one, is had from who has that one's.
+func names(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []eviction.Signal {
+	switch c {
+	case eviction.CanMeasure, eviction.CanRank, eviction.CanReclaim:
+		return layout.SameFilesystem(s)
+	case eviction.CanObserve:
+		if from, ok := layout.ContainerFsFrom(s); ok {
+			return []eviction.Signal{from, s}
+		}
+	case eviction.CanWatch: // all are asked
+	}
+	return []eviction.Signal{s}
+}
