@@ -29,12 +29,14 @@ import (
 // counts as stuck.
 const passAllowance = 15 * time.Second
 
-// Options is what a Manager is made of. All fields are required.
+// Options is what a Manager is made of. All fields but the last are required.
 type Options struct {
 	Config Config
 	// Version and Commit name the build.
 	Version, Commit string
 	Log             *slog.Logger
+	// DroppedLogLines is how many lines of the log were dropped so far.
+	DroppedLogLines func() uint64
 }
 
 // A Manager is the eviction manager of one node.
@@ -67,6 +69,9 @@ func New(o Options) (*Manager, error) {
 		recorder: &recorder{nodeName: o.Config.NodeName, log: o.Log},
 	}
 	m.current.Store(&o.Config)
+	if o.DroppedLogLines != nil {
+		m.metrics.CountDroppedLogLines(o.DroppedLogLines)
+	}
 	if err := m.open(); err != nil {
 		return nil, errors.Join(err, m.close())
 	}

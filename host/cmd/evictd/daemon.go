@@ -9,8 +9,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/logbuffer"
 )
 
 // logLevel is the level of the daemon's log, which a reload may change.
@@ -35,7 +37,10 @@ func newRun() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := &patient{to: cmd.ErrOrStderr()}
+		// With a handler a log whose reader is gone is an error like any other; without
+		// one it ends the program, and ignored, the plugins' programs would inherit that.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		out := logbuffer.New(cmd.ErrOrStderr())
 		defer out.Close() //nolint:errcheck // there is nobody left to tell
 		log := newLog(out, &cfg)
 		ends := make(chan os.Signal, 2)
@@ -49,7 +54,7 @@ func newRun() *cobra.Command {
 		for _, w := range cfg.Warnings() {
 			log.Warn("configuration", "warning", w)
 		}
-		if err := run(ctx, cfg, hups, flags.LoadDaemon, log); err != nil {
+		if err := run(ctx, cfg, hups, flags.LoadDaemon, log, out.Dropped); err != nil {
 			return failure{err}
 		}
 		return nil
@@ -57,9 +62,14 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
+// newLog makes the log. What libraries would write to standard error in words of
+// their own are lines of it, too.
 func newLog(to io.Writer, cfg *config.Config) *slog.Logger {
 	logLevel.Set(cfg.Level())
-	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: &logLevel}))
+	log := slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: &logLevel}))
+	slog.SetDefault(log)
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, slog.NewLogLogger(log.Handler(), slog.LevelError).Writer()))
+	return log
 }
 
 // untilSignal returns a context that the first of ends cancels; a second one

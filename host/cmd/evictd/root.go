@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/logbuffer"
 )
 
 // The exit codes.
@@ -34,11 +36,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitFine
 	}
+	out := logbuffer.New(stderr) // whose reader may have stalled
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if line = strings.TrimSpace(line); line != "" {
-			say(stderr, line)
+			say(out, line)
 		}
 	}
+	_ = out.Close() // there is nobody left to tell
 	if _, ok := errors.AsType[failure](err); ok {
 		return exitFailure
 	}

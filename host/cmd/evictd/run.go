@@ -13,8 +13,8 @@ import (
 // run is the daemon: it makes a manager of cfg and runs it until ctx ends. Each
 // value of hups has the configuration read again and put in force, whole or not
 // at all.
-func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger) error {
-	m, err := host.New(host.Options{Config: cfg, Version: version, Commit: commit, Log: log}) //nolint:contextcheck // closing what it could not use takes no context
+func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger, dropped func() uint64) error {
+	m, err := host.New(host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: dropped}) //nolint:contextcheck // closing what it could not use takes no context
 	if err != nil {
 		return err
 	}

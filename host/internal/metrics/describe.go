@@ -61,6 +61,17 @@ func (m *Metrics) describeKills() {
 	m.reloads.WithLabelValues("error")
 }
 
+func (m *Metrics) describeLog() prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "evictd_log_lines_dropped_total", Help: "Lines of the log that were dropped, since it could not be written for too long.",
+	}, func() float64 {
+		if f := m.droppedLogLines.Load(); f != nil {
+			return float64((*f)())
+		}
+		return 0
+	})
+}
+
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,6 +43,8 @@ type Metrics struct {
 	killDuration  *prometheus.HistogramVec
 	killsInFlight prometheus.Gauge
 	reloads       *prometheus.CounterVec
+	// droppedLogLines is asked at each scrape; nil until there is somebody to ask.
+	droppedLogLines atomic.Pointer[func() uint64]
 }
 
 // New returns the metrics of a host of the given build.
@@ -60,7 +63,7 @@ func New(version, commit string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(build,
+	m.registry.MustRegister(build, m.describeLog(),
 		m.evictions, m.statsAge, m.preemptions,
 		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.condition.vec,
 		m.pluginUp.vec, m.restarts, m.callFailures,
@@ -160,6 +163,9 @@ func (m *Metrics) Killed(took time.Duration, err error) {
 
 // KillsInFlight records how many victims are not yet finished.
 func (m *Metrics) KillsInFlight(n int) { m.killsInFlight.Set(float64(n)) }
+
+// CountDroppedLogLines has f asked for the number of log lines dropped so far.
+func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines.Store(&f) }
 
 // Reloaded counts a reload of the configuration, applied or refused.
 func (m *Metrics) Reloaded(err error) { m.reloads.WithLabelValues(result(err)).Inc() }
