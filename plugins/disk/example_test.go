@@ -50,7 +50,8 @@ func (array) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.O
 }
 
 // Images are on the vendor's array, which knows better than the filesystem how much
-// room is left: thin provisioning. The layout and all other signals stay.
+// room is left: thin provisioning. Where writable layers are with the images they have
+// this figure, too. The layout and all other signals stay.
 func ExampleWithObserver() {
 	plugin := disk.New(disk.WithObserver(array{}, eviction.ImageFsAvailable))
 	fmt.Println(plugin.Validate())

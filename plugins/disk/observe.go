@@ -38,8 +38,30 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	if err != nil { // of its own signals: the others' figures are there
 		reply.Observations = unknown(own.Signals, err)
 	}
-	reply.Observations = slices.Concat(append(others, reply.Observations)...)
+	reply.Observations = p.together(req.Signals, slices.Concat(others...), reply)
 	return reply, nil
+}
+
+// together puts the figures of others beside the plugin's own. Writable layers are
+// where another signal is whose threshold theirs follows from: they have the figure of
+// who observes that one.
+func (p *plugin) together(asked []eviction.Signal, others []eviction.Observation, own eviction.ObserveReply) []eviction.Observation {
+	layout := eviction.Layout(0)
+	if own.Layout != nil {
+		layout = own.Layout.Layout()
+	}
+	out := slices.Clone(own.Observations)
+	for i := range out {
+		from, ok := layout.ContainerFsFrom(out[i].Signal)
+		n := slices.IndexFunc(others, func(o eviction.Observation) bool { return ok && o.Signal == from })
+		if n >= 0 {
+			s := out[i].Signal
+			out[i] = others[n]
+			out[i].Signal = s
+		}
+	}
+	notAsked := func(o eviction.Observation) bool { return !slices.Contains(asked, o.Signal) }
+	return append(slices.DeleteFunc(others, notAsked), out...)
 }
 
 // isOthers reports whether a signal is observed by somebody else.
@@ -51,7 +73,7 @@ func (p *plugin) isOthers(s eviction.Signal) bool {
 // report is not believed.
 func (o observer) observe(ctx context.Context, req eviction.ObserveRequest) []eviction.Observation {
 	mine := req
-	mine.Signals = slices.DeleteFunc(slices.Clone(req.Signals), func(s eviction.Signal) bool { return !slices.Contains(o.signals, s) })
+	mine.Signals = slices.DeleteFunc(withSources(req.Signals), func(s eviction.Signal) bool { return !slices.Contains(o.signals, s) })
 	if len(mine.Signals) == 0 {
 		return nil
 	}
@@ -60,6 +82,20 @@ func (o observer) observe(ctx context.Context, req eviction.ObserveRequest) []ev
 		return unknown(mine.Signals, err)
 	}
 	return slices.DeleteFunc(slices.Clone(reply.Observations), func(s eviction.Observation) bool { return !slices.Contains(mine.Signals, s.Signal) })
+}
+
+// withSources adds the signals that those of writable layers may have their figure
+// from, in any layout.
+func withSources(signals []eviction.Signal) []eviction.Signal {
+	all := slices.Clone(signals)
+	for _, s := range signals {
+		for _, layout := range eviction.Layouts() {
+			if from, ok := layout.ContainerFsFrom(s); ok && !slices.Contains(all, from) {
+				all = append(all, from)
+			}
+		}
+	}
+	return all
 }
 
 func (n *node) observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {

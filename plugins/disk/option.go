@@ -15,7 +15,8 @@ type Step struct {
 	// ReclaimStep names the step, by a domain-qualified name so that it is no other
 	// plugin's ("acme.example/trim"), and says in which layouts it helps.
 	eviction.ReclaimStep
-	// Signals are those that the step helps.
+	// Signals are those that the step helps. It runs for what else is the same
+	// filesystem in the layout of now, too.
 	Signals []eviction.Signal
 	// Run frees what it can, as eviction.Reclaimer does. progress is never nil.
 	Run func(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error)
@@ -37,9 +38,11 @@ func WithStep(s Step) Option {
 	}
 }
 
-// WithObserver has signals observed by o, which is asked for nothing else. The
-// layout stays this plugin's to report, and an error of o makes its signals
-// unknown and no others.
+// WithObserver has signals observed by o, which is asked for nothing else. Its figure
+// of a filesystem is that of writable layers, too, where their threshold follows from
+// that signal's: containerfs.available is imagefs.available where images have a
+// filesystem that writable layers are on, else nodefs.available. The layout stays this
+// plugin's to report, and an error of o makes its signals unknown and no others.
 func WithObserver(o eviction.Observer, signals ...eviction.Signal) Option {
 	return func(p *plugin) {
 		for _, signal := range signals {

@@ -3,6 +3,7 @@ package disk_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestWithObserver(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got, want := figures(t), "imagefs.available imagefs.inodesFree"; got != want {
+	if got, want := figures(t), "imagefs.available imagefs.inodesFree containerfs.available containerfs.inodesFree"; got != want {
 		t.Errorf("the vendor's figures are those of %q, want %q", got, want)
 	}
 	if diff := cmp.Diff([]eviction.Signal{eviction.ImageFsAvailable, eviction.ImageFsInodesFree}, vendor.asked); diff != "" {
@@ -60,6 +61,36 @@ func TestWithObserver(t *testing.T) {
 	vendor.err = errors.New("array is offline")
 	if got := figures(t); got != "" {
 		t.Errorf("figures of %q from an observer that fails", got)
+	}
+}
+
+// The threshold of writable layers follows from another signal's. They were acted on by
+// the plugin's own figure, whatever the vendor saw of the same filesystem.
+func TestWritableLayersHaveTheFigureOfTheirFilesystem(t *testing.T) {
+	for layout, want := range map[string]map[eviction.Signal]string{
+		"shared":      {eviction.NodeFsAvailable: "nodefs.available containerfs.available", eviction.ImageFsAvailable: "imagefs.available"},
+		"imagefs":     {eviction.NodeFsAvailable: "nodefs.available", eviction.ImageFsAvailable: "imagefs.available containerfs.available"},
+		"containerfs": {eviction.NodeFsAvailable: "nodefs.available containerfs.available", eviction.ImageFsAvailable: "imagefs.available"},
+	} {
+		for signal, want := range want {
+			t.Run(layout+" "+string(signal), func(t *testing.T) {
+				p := disk.New(disk.WithObserver(&spare{}, signal))
+				configure(t, p, summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer {
+					return summarytest.Answer{Summary: node, Layout: layout}
+				}))
+				for _, asked := range [][]eviction.Signal{all, {eviction.ContainerFsAvailable}} {
+					reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: asked})
+					if err != nil || len(reply.Observations) != len(asked) {
+						t.Fatalf("%+v, %v; want each signal that was asked for, once", reply.Observations, err)
+					}
+					for _, o := range reply.Observations {
+						if vendors := slices.Contains(strings.Fields(want), string(o.Signal)); (o.Available == 77) != vendors {
+							t.Errorf("%s: %d available, want the vendor's figure: %v", o.Signal, o.Available, vendors)
+						}
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -11,6 +11,21 @@ type LayoutReport struct {
 	ContainerFsErr string
 }
 
+// Layout returns the arrangement that r reports. Where it is not known where writable
+// layers live they count as being with the images.
+func (r *LayoutReport) Layout() Layout {
+	switch {
+	case r.ImageFsErr != "":
+		return 0
+	case !r.ImageFs:
+		return LayoutShared
+	case r.ContainerFs && r.ContainerFsErr == "":
+		return LayoutContainerFs
+	default:
+		return LayoutImageFs
+	}
+}
+
 // Layout is one arrangement of the node's filesystems.
 type Layout uint8
 

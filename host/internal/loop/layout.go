@@ -51,7 +51,7 @@ func (l *Loop) settleLayout(r *eviction.LayoutReport) ([]policy.Threshold, error
 		fs.problem = ""
 	}
 	fs.asked = true
-	layout := layoutOf(r)
+	layout := r.Layout()
 	if layout == fs.layout {
 		return fs.inForce, nil
 	}
@@ -98,17 +98,6 @@ func withContainerFs(signals []eviction.Signal) []eviction.Signal {
 		}
 	}
 	return all
-}
-
-func layoutOf(r *eviction.LayoutReport) eviction.Layout {
-	switch {
-	case !r.ImageFs:
-		return eviction.LayoutShared
-	case r.ContainerFs && r.ContainerFsErr == "":
-		return eviction.LayoutContainerFs
-	default:
-		return eviction.LayoutImageFs
-	}
 }
 
 // derive puts the thresholds in force that follow from configuration and layout.

@@ -38,9 +38,7 @@ spec:
 	return volume
 }
 
-// evictd runs with acme-disk alone. The threshold is a quarter of the scratch disk;
-// as a percentage it would also count for this machine's own, which is the
-// containers'.
+// evictd runs with acme-disk alone. The threshold is a quarter of the scratch disk.
 func (m *machine) evictd() *daemon.Daemon {
 	m.t.Helper()
 	d := daemon.Start(m.t, map[string]any{

@@ -5,8 +5,10 @@
 // /var/lib/kubelet/pods, and a cache lies beside that. The kubelet looks at the
 // disk of /var/lib/kubelet, so that it never sees scratch fill up. Here
 // nodefs.available and nodefs.inodesFree are scratch's (the other disk is still
-// seen as imagefs.* and containerfs.*), and before containers, images or pods go,
-// the oldest files of the cache do, until as much is free as is configured.
+// seen as imagefs.*; containerfs.*, which the kubelet has no threshold of its own
+// for, goes with the one of both that its threshold follows from), and before
+// containers, images or pods go, the oldest files of the cache do, until as much is
+// free as is configured.
 //
 //	evictionHard: {nodefs.available: 10%, imagefs.available: 15%}
 //	plugins:

@@ -65,7 +65,7 @@ func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 	}
 	f.report, f.detected = report, complete
 	if report.ImageFsErr == "" {
-		f.layout = layoutOf(report)
+		f.layout = report.Layout()
 	}
 	return report
 }
@@ -87,15 +87,4 @@ func (s *samples) report() eviction.LayoutReport {
 	r.ContainerFs = !s.container.at.same(&s.image.at)
 	r.ImageFs = r.ImageFs || r.ContainerFs
 	return r
-}
-
-func layoutOf(r eviction.LayoutReport) eviction.Layout {
-	switch {
-	case r.ContainerFs:
-		return eviction.LayoutContainerFs
-	case r.ImageFs:
-		return eviction.LayoutImageFs
-	default:
-		return eviction.LayoutShared
-	}
 }
