@@ -3,6 +3,7 @@ package eviction
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // A Signal names one figure of the node that falls towards zero under
@@ -70,7 +71,17 @@ type Definition struct {
 	Resource string
 	// Condition is the node condition that the signal's thresholds raise.
 	Condition Condition
+	// ReliefTime is how long after a pod's end what it has freed may take to show in
+	// an own signal's figures: no further pod goes for the signal before it is over or
+	// all has come back. Zero is DefaultReliefTime, MaxReliefTime the most.
+	ReliefTime time.Duration
 }
+
+// The relief time of an own signal that does not say one, and the longest one.
+const (
+	DefaultReliefTime = 10 * time.Second
+	MaxReliefTime     = time.Minute
+)
 
 var (
 	memorySignal = Definition{Unit: UnitBytes, Format: FormatBinarySI, Resource: "memory", Condition: MemoryPressure}
@@ -120,6 +131,9 @@ func (d Definition) ValidOwn() error {
 	}
 	if d.Format != FormatBinarySI && d.Format != FormatDecimalSI {
 		return fmt.Errorf("format %q, want %q or %q", d.Format, FormatBinarySI, FormatDecimalSI)
+	}
+	if d.ReliefTime < 0 || d.ReliefTime > MaxReliefTime {
+		return fmt.Errorf("relief time %v, want 0 to %v", d.ReliefTime, MaxReliefTime)
 	}
 	if err := validOwnName("resource", d.Resource); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"math"
+	"time"
+
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
@@ -53,6 +56,8 @@ func encodeSignalSpec(w *pluginv1.SignalSpec, s *eviction.SignalSpec) {
 			Format:    text(string(d.Format)),
 			Resource:  text(d.Resource),
 			Condition: text(string(d.Condition)),
+
+			ReliefTimeMillis: d.ReliefTime.Milliseconds(),
 		}
 	}
 	w.ReclaimSteps = encodeRows(s.ReclaimSteps, encodeReclaimStep)
@@ -71,6 +76,8 @@ func decodeSignalSpec(w *pluginv1.SignalSpec) (eviction.SignalSpec, bool) {
 			Format:    eviction.Format(d.GetFormat()),
 			Resource:  d.GetResource(),
 			Condition: eviction.Condition(d.GetCondition()),
+			// Clamped: what is beyond any legal value is refused, not overflown.
+			ReliefTime: time.Duration(min(max(d.GetReliefTimeMillis(), -1), math.MaxInt32)) * time.Millisecond,
 		}
 	}
 	for _, step := range w.GetReclaimSteps() {

@@ -50,6 +50,7 @@ func encodeObservation(w *pluginv1.Observation, o *eviction.Observation) {
 	w.Capacity = o.Capacity
 	w.TimeUnixNanos = encodeTime(o.Time)
 	w.BootNanos = o.BootNanos
+	w.Freeing = o.Freeing
 	w.Components = encodeRows(o.Components, func(w *pluginv1.Component, c *eviction.Component) {
 		w.Name, w.Value = text(c.Name), c.Value
 	})
@@ -64,6 +65,7 @@ func decodeObservation(o *eviction.Observation, w *pluginv1.Observation) {
 		Capacity:  w.GetCapacity(),
 		Time:      decodeTime(w.GetTimeUnixNanos()),
 		BootNanos: w.GetBootNanos(),
+		Freeing:   w.GetFreeing(),
 		Components: decodeRows(w.GetComponents(), func(c *eviction.Component, w *pluginv1.Component) {
 			c.Name, c.Value = w.GetName(), w.GetValue()
 		}),

@@ -69,6 +69,8 @@ func special(r *rand.Rand, v reflect.Value) bool {
 	switch v.Interface().(type) {
 	case time.Time:
 		x = decodeTime(r.Int64() - r.Int64())
+	case time.Duration: // whole milliseconds cross the wire
+		x = time.Duration(r.Int64N(int64(eviction.MaxReliefTime/time.Millisecond))) * time.Millisecond
 	case eviction.Threshold:
 		x = eviction.Threshold{Amount: r.Int64()}
 		if r.IntN(2) == 0 {

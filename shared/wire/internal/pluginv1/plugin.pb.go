@@ -755,9 +755,13 @@ type Definition struct {
 	// The resource in events and messages, named by the rule of own signals.
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
 	// The node condition that thresholds of the signal raise, named likewise.
-	Condition     string `protobuf:"bytes,4,opt,name=condition,proto3" json:"condition,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Condition string `protobuf:"bytes,4,opt,name=condition,proto3" json:"condition,omitempty"`
+	// How long after a pod's end what it has freed may take to show in available, in
+	// milliseconds, at most 60000. No further pod goes for the signal before it is
+	// over or all has come back. 0 is 10000.
+	ReliefTimeMillis int64 `protobuf:"varint,5,opt,name=relief_time_millis,json=reliefTimeMillis,proto3" json:"relief_time_millis,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Definition) Reset() {
@@ -816,6 +820,13 @@ func (x *Definition) GetCondition() string {
 		return x.Condition
 	}
 	return ""
+}
+
+func (x *Definition) GetReliefTimeMillis() int64 {
+	if x != nil {
+		return x.ReliefTimeMillis
+	}
+	return 0
 }
 
 // ReclaimStep is one step of node-level reclaim.
@@ -1229,7 +1240,11 @@ type Observation struct {
 	// Figures that explain available, for people.
 	Components []*Component `protobuf:"bytes,7,rep,name=components,proto3" json:"components,omitempty"`
 	// Why the state is unknown, for people.
-	Error         string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	// What is being freed right now and will be available without a pod going. As
+	// long as it would suffice no further pod goes, for a minute after the last one's
+	// end at most. Not looked at for memory and processes.
+	Freeing       int64 `protobuf:"varint,9,opt,name=freeing,proto3" json:"freeing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1318,6 +1333,13 @@ func (x *Observation) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *Observation) GetFreeing() int64 {
+	if x != nil {
+		return x.Freeing
+	}
+	return 0
 }
 
 // Component is one figure that an observation was computed from.
@@ -2977,13 +2999,14 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"definition\x18\x03 \x01(\v2\x1c.evictd.plugin.v1.DefinitionR\n" +
 	"definition\x12B\n" +
-	"\rreclaim_steps\x18\x04 \x03(\v2\x1d.evictd.plugin.v1.ReclaimStepR\freclaimSteps\"r\n" +
+	"\rreclaim_steps\x18\x04 \x03(\v2\x1d.evictd.plugin.v1.ReclaimStepR\freclaimSteps\"\xa0\x01\n" +
 	"\n" +
 	"Definition\x12\x12\n" +
 	"\x04unit\x18\x01 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06format\x18\x02 \x01(\tR\x06format\x12\x1a\n" +
 	"\bresource\x18\x03 \x01(\tR\bresource\x12\x1c\n" +
-	"\tcondition\x18\x04 \x01(\tR\tcondition\"U\n" +
+	"\tcondition\x18\x04 \x01(\tR\tcondition\x12,\n" +
+	"\x12relief_time_millis\x18\x05 \x01(\x03R\x10reliefTimeMillis\"U\n" +
 	"\vReclaimStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\"[\n" +
@@ -3009,7 +3032,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\asignals\x18\x03 \x03(\tR\asignals\"\x8c\x01\n" +
 	"\x0fObserveResponse\x12A\n" +
 	"\fobservations\x18\x01 \x03(\v2\x1d.evictd.plugin.v1.ObservationR\fobservations\x126\n" +
-	"\x06layout\x18\x02 \x01(\v2\x1e.evictd.plugin.v1.LayoutReportR\x06layout\"\xb3\x02\n" +
+	"\x06layout\x18\x02 \x01(\v2\x1e.evictd.plugin.v1.LayoutReportR\x06layout\"\xcd\x02\n" +
 	"\vObservation\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".evictd.plugin.v1.ObservationStateR\x05state\x12\x1c\n" +
@@ -3021,7 +3044,8 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"components\x18\a \x03(\v2\x1b.evictd.plugin.v1.ComponentR\n" +
 	"components\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"5\n" +
+	"\x05error\x18\b \x01(\tR\x05error\x12\x18\n" +
+	"\afreeing\x18\t \x01(\x03R\afreeing\"5\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value\"\xa0\x01\n" +
