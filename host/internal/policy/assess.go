@@ -114,19 +114,19 @@ func (s State) observe(t Threshold, in Input) (Observed, bool) {
 // fresh reports whether o was sampled after what the last pass saw of signal.
 func (s State) fresh(signal eviction.Signal, o eviction.Observation) bool {
 	last, ok := s.stamps[signal]
-	return !ok || stampOf(o).newer(last)
+	return !ok || momentOf(o).after(last)
 }
 
 // remember stamps the samples of this pass, also those that were not acted on:
 // the next action needs newer ones.
 func (s *State) remember(observations map[eviction.Signal]eviction.Observation) {
 	if s.stamps == nil {
-		s.stamps = make(map[eviction.Signal]stamp, len(observations))
+		s.stamps = make(map[eviction.Signal]Moment, len(observations))
 	}
 	for signal, o := range observations {
 		switch o.State {
 		case eviction.Observed:
-			s.stamps[signal] = stampOf(o)
+			s.stamps[signal] = momentOf(o)
 		case eviction.Absent:
 			delete(s.stamps, signal)
 		case eviction.Unknown:

@@ -17,7 +17,7 @@ var (
 	seeds   = flag.Int("seeds", 40, "run the property tests with so many seeds")
 )
 
-var stateInside = cmp.AllowUnexported(State{}, pressure{}, stamp{}, source{})
+var stateInside = cmp.AllowUnexported(State{}, pressure{}, source{})
 
 func sameState(a, b State) bool {
 	return maps.Equal(a.firstObserved, b.firstObserved) && maps.Equal(a.met, b.met) &&

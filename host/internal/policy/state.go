@@ -19,26 +19,9 @@ type State struct {
 	// these are prolonged by min reclaim.
 	met map[Key]bool
 	// stamps tell the samples of the last pass from newer ones.
-	stamps map[eviction.Signal]stamp
+	stamps map[eviction.Signal]Moment
 	// pressure is what holds conditions up.
 	pressure map[source]pressure
-}
-
-// stamp is when a sample was taken.
-type stamp struct {
-	wall      time.Time
-	bootNanos int64
-}
-
-func stampOf(o eviction.Observation) stamp { return stamp{wall: o.Time, bootNanos: o.BootNanos} }
-
-// newer reports whether s was taken after last. A sample without time counts as
-// new each time (thresholdsUpdatedStats).
-func (s stamp) newer(last stamp) bool {
-	if s.bootNanos != 0 && last.bootNanos != 0 {
-		return s.bootNanos > last.bootNanos
-	}
-	return s.wall.IsZero() || s.wall.After(last.wall)
 }
 
 // A source is a signal that has raised a condition. Conditions that a former

@@ -1,0 +1,246 @@
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// mostRelief is how long after the end of a victim its promise counts at most,
+// whatever samples and plugins say.
+const mostRelief = time.Minute
+
+// ReliefTime is how long what a victim of s leaves behind may take to show in the
+// figures, from its end on: memory is returned while processes exit, filesystems
+// free what was deleted when they come to it.
+func ReliefTime(d eviction.Definition) time.Duration {
+	switch d.Condition {
+	case eviction.MemoryPressure:
+		return 2 * time.Second
+	case eviction.PIDPressure:
+		return time.Second
+	default:
+		return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
+	}
+}
+
+// A Ledger has what victims of node pressure are expected to free and what has
+// come back since, so that no second pod goes for what the first has freed. The
+// zero Ledger is empty. A Ledger never changes: its methods return another one.
+type Ledger struct {
+	promises []promise // in the order of the decisions
+	accounts map[eviction.Signal]account
+}
+
+// A Promise is what a victim is expected to free.
+type Promise struct {
+	// UID and Pod name the victim.
+	UID, Pod string
+	// Frees has the signals that the victim's end relieves and what it used of
+	// each, missing if that is not known.
+	Frees map[eviction.Signal]eviction.Figure
+	// Grace is how long the victim may take to end.
+	Grace time.Duration
+}
+
+type promise struct {
+	Promise
+
+	decided, ended Moment // ended is zero as long as the victim is ending
+	measured       Moment // when its use was last read
+}
+
+// open reports whether something of s is still expected of p.
+func (p *promise) open(s eviction.Signal) bool {
+	_, ok := p.Frees[s]
+	return ok
+}
+
+func (p *promise) ending() bool { return p.ended.isZero() }
+
+// An account is what became of a signal since the first of its open promises.
+type account struct {
+	// relief is how long what a victim frees may take to show.
+	relief time.Duration
+	// base was available then, known says if that was observed. cameBack is the most
+	// that was available beyond base since, less what promises that are kept account
+	// for.
+	base     int64
+	known    bool
+	cameBack int64
+	// beyond is what was missing beyond all promises when the last one was made.
+	beyond int64
+}
+
+// Promised enters a victim taken at now for t, when observations were what they
+// were.
+func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signal]eviction.Observation, now Moment) Ledger {
+	p.Frees = maps.Clone(p.Frees)
+	next := Ledger{append(slices.Clone(l.promises), promise{Promise: p, decided: now, measured: now}), maps.Clone(l.accounts)}
+	if next.accounts == nil {
+		next.accounts = map[eviction.Signal]account{}
+	}
+	for s := range p.Frees {
+		o := observations[s]
+		if _, ok := next.accounts[s]; !ok {
+			next.accounts[s] = account{relief: ReliefTime(definitionOf(s, t)), base: o.Available, known: o.State == eviction.Observed}
+		}
+	}
+	if o := observations[t.Signal]; o.State == eviction.Observed {
+		a := next.accounts[t.Signal]
+		expected, _ := next.expected(t.Signal)
+		a.beyond = max(0, Shortfall(t, o)-expected)
+		next.accounts[t.Signal] = a
+	}
+	return next
+}
+
+func definitionOf(s eviction.Signal, t Threshold) eviction.Definition {
+	if d, builtin := eviction.Builtin(s); builtin {
+		return d
+	}
+	return t.Definition()
+}
+
+// Measured corrects what a victim that is still ending uses of s. It may have grown
+// since it was chosen, and it has freed nothing by shrinking.
+func (l Ledger) Measured(uid string, s eviction.Signal, use eviction.Figure, at Moment) Ledger {
+	return l.change(uid, func(p *promise) {
+		p.measured = at
+		if was, ok := p.Frees[s]; ok && use.OK && use.Value > was.Value {
+			p.Frees[s] = use
+		}
+	})
+}
+
+// Ended enters that nothing of a victim is left at the given time: what it frees is
+// on its way.
+func (l Ledger) Ended(uid string, at Moment) Ledger {
+	return l.change(uid, func(p *promise) { p.ended = at })
+}
+
+// Dropped takes a victim out of which nothing is to be expected any more.
+func (l Ledger) Dropped(uid string) Ledger {
+	return l.change(uid, func(p *promise) { p.Frees = nil })
+}
+
+func (l Ledger) change(uid string, change func(*promise)) Ledger {
+	next := Ledger{slices.Clone(l.promises), l.accounts}
+	for i := range next.promises {
+		if p := &next.promises[i]; p.UID == uid {
+			p.Frees = maps.Clone(p.Frees)
+			change(p)
+		}
+	}
+	return next.tidied()
+}
+
+// tidied drops promises that are kept or over, and accounts without a promise.
+func (l Ledger) tidied() Ledger {
+	l.promises = slices.DeleteFunc(l.promises, func(p promise) bool { return len(p.Frees) == 0 })
+	l.accounts = maps.Clone(l.accounts)
+	maps.DeleteFunc(l.accounts, func(s eviction.Signal, _ account) bool { return len(l.of(s)) == 0 })
+	return l
+}
+
+// of are the open promises of s, those of ended victims first, in the order of
+// their ends.
+func (l Ledger) of(s eviction.Signal) []*promise {
+	var open []*promise
+	for i := range l.promises {
+		if l.promises[i].open(s) {
+			open = append(open, &l.promises[i])
+		}
+	}
+	slices.SortStableFunc(open, func(a, b *promise) int {
+		if a.ending() || b.ending() {
+			return first(!a.ending(), !b.ending())
+		}
+		return cmp.Compare(a.ended.since(b.ended), 0)
+	})
+	return open
+}
+
+// expected is what the open promises of s come to, and whether that is known of
+// all. Nothing is what cannot be relied on: the figure may be older than the use.
+func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
+	known = true
+	for _, p := range l.of(s) {
+		use := p.Frees[s]
+		known = known && use.OK && use.Value > 0
+		total += use.Value
+	}
+	return total, known
+}
+
+// Observed enters what a pass at now has seen. Promises end when all that was
+// promised has come back, or when their time is over in the samples: one that is
+// older than the victim's end counts for nothing.
+func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, now Moment) Ledger {
+	if len(l.promises) == 0 {
+		return l
+	}
+	next := Ledger{slices.Clone(l.promises), maps.Clone(l.accounts)}
+	for i := range next.promises {
+		p := &next.promises[i]
+		p.Frees = maps.Clone(p.Frees)
+		if !p.ending() && now.since(p.ended) >= mostRelief {
+			clear(p.Frees)
+		}
+	}
+	for s, o := range observations {
+		if _, ok := next.accounts[s]; ok && o.State == eviction.Observed {
+			next.settle(s, o, sampled(o, now))
+		}
+	}
+	return next.tidied()
+}
+
+// settle closes the promises of s that o shows to be kept or over.
+func (l Ledger) settle(s eviction.Signal, o eviction.Observation, at Moment) {
+	a, open := l.accounts[s], l.of(s)
+	if len(open) == 0 {
+		return
+	}
+	if a.known && at.after(open[0].decided) {
+		a.cameBack = max(a.cameBack, o.Available-a.base)
+	}
+	for _, p := range open {
+		use := p.Frees[s]
+		if p.ending() || !at.after(p.ended) {
+			break
+		}
+		kept := use.OK && use.Value > 0 && a.known && a.cameBack >= use.Value
+		over := at.since(p.ended) >= a.relief && freeing(s, o) == 0
+		if !kept && !over {
+			break
+		}
+		came := a.cameBack
+		if use.OK && use.Value > 0 {
+			came = min(came, use.Value)
+		}
+		a.base, a.cameBack = a.base+came, a.cameBack-came
+		delete(p.Frees, s)
+	}
+	l.accounts[s] = a
+}
+
+// freeing is how much more a plugin knows to be on its way. The kernel has nothing to
+// say of the kind about memory and processes, so nobody else has.
+func freeing(s eviction.Signal, o eviction.Observation) int64 {
+	if d, _ := eviction.Builtin(s); d.Condition == eviction.MemoryPressure || d.Condition == eviction.PIDPressure {
+		return 0
+	}
+	return max(0, o.Freeing)
+}
+
+// sampled is when o was sampled: at now if it does not say.
+func sampled(o eviction.Observation, now Moment) Moment {
+	if at := momentOf(o); !at.isZero() {
+		return at
+	}
+	return now
+}

@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// What the next victim waits for.
+const (
+	WaitForEnd    = "end"    // of a victim
+	WaitForFigure = "figure" // a sample of after the victim's end
+	WaitForRelief = "relief" // what was promised
+)
+
+// A Verdict says whether another pod may go for a threshold.
+type Verdict struct {
+	Go bool
+	// Measure has the victims, by uid, whose use must be known as of now before Go may
+	// be said: more is missing than was promised, and they may have grown.
+	Measure []string
+	// Wait is what is waited for if not Go.
+	Wait Wait
+}
+
+// A Wait is why no other pod goes yet.
+type Wait struct {
+	For string
+	// Victims are the pods whose end or relief is waited for.
+	Victims []string
+	// Expected is what they are to free, 0 if that is not known, and CameBack what
+	// of it has come back.
+	Expected, CameBack int64
+	// Until is when the wait is over at the latest as far as is known.
+	Until time.Time
+	// LookAt is when to look again: often at first, since relief mostly comes at once.
+	LookAt time.Time
+}
+
+// Judge says whether another pod may go for t, which o meets: if nothing is
+// expected of former victims any more, if not even all that they have promised is
+// enough, or if under a hard threshold the shortage has grown beyond that while they
+// are still ending. Victims of other signals are waited for as long as they may take
+// to end. The Ledger must have Observed what o is from.
+func (l Ledger) Judge(t Threshold, o eviction.Observation, now Moment) Verdict {
+	open := l.of(t.Signal)
+	if w, ok := l.others(t, now); ok {
+		return Verdict{Wait: w}
+	}
+	if len(open) == 0 {
+		return Verdict{Go: true}
+	}
+	last := open[len(open)-1] // ending, if any is
+	at := sampled(o, now)
+	missing, measurable := l.missing(t, o)
+	w := l.wait(t.Signal, open, now)
+	switch {
+	case last.ending():
+		w.For, w.Until = WaitForEnd, last.decided.Time.Add(last.Grace)
+		w.LookAt = time.Time{} // the end is told
+		beyond := l.accounts[t.Signal].beyond
+		if t.Hard() && measurable && at.after(last.decided) && missing > 2*beyond {
+			stale := grownSince(open, at)
+			return Verdict{Go: len(stale) == 0, Measure: stale, Wait: w}
+		}
+	case !at.after(last.ended):
+		w.For = WaitForFigure
+	case measurable && missing > 0:
+		return Verdict{Go: true}
+	case at.since(last.ended) >= l.accounts[t.Signal].relief && freeing(t.Signal, o) < Shortfall(t, o):
+		return Verdict{Go: true}
+	}
+	return Verdict{Wait: w}
+}
+
+// missing is how much of the shortage of t not even what is expected of the open
+// promises would end, and whether that can be said.
+func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
+	a := l.accounts[t.Signal]
+	expected, known := l.expected(t.Signal)
+	outstanding := max(expected-a.cameBack, freeing(t.Signal, o))
+	return max(0, Shortfall(t, o)-outstanding), known && a.known
+}
+
+// grownSince are those still ending whose use was read before at.
+func grownSince(open []*promise, at Moment) []string {
+	var stale []string
+	for _, p := range open {
+		if p.ending() && at.after(p.measured) {
+			stale = append(stale, p.UID)
+		}
+	}
+	return stale
+}
+
+// others is the wait for victims of other signals that are still ending, ok if there
+// is one. One that does not end in its time does not count: another resource runs
+// out meanwhile.
+func (l Ledger) others(t Threshold, now Moment) (w Wait, ok bool) {
+	for i := range l.promises {
+		p := &l.promises[i]
+		due := p.Grace + ReliefTime(t.Definition())
+		if !p.open(t.Signal) && p.ending() && now.since(p.decided) < due {
+			w.For, w.Victims = WaitForEnd, append(w.Victims, p.Pod)
+			w.Until = later(w.Until, now.Time.Add(due-now.since(p.decided)))
+		}
+	}
+	w.LookAt = w.Until
+	return w, len(w.Victims) > 0
+}
+
+func (l Ledger) wait(s eviction.Signal, open []*promise, now Moment) Wait {
+	a := l.accounts[s]
+	w := Wait{For: WaitForRelief, CameBack: a.cameBack}
+	if expected, known := l.expected(s); known {
+		w.Expected = expected
+	}
+	for _, p := range open {
+		w.Victims = append(w.Victims, p.Pod)
+	}
+	slices.Sort(w.Victims)
+	ended := open[len(open)-1].ended
+	w.Until = ended.Time.Add(a.relief)
+	w.LookAt = now.Time.Add(nextLook(now.since(ended)))
+	return w
+}
+
+// nextLook is how long after a look the next one is, so long after a victim's end.
+func nextLook(since time.Duration) time.Duration {
+	const soonest, latest = 20 * time.Millisecond, time.Second
+	return min(max(since/4, soonest), latest)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
