@@ -23,6 +23,7 @@ import (
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // passAllowance is what a pass may take on top of its interval before the host
@@ -109,7 +110,7 @@ func (m *Manager) open() error {
 	o := m.loopOptions(settings(c, thresholds))
 	o.Pods, o.Manifests = pods.NewCRI(client, manifests), manifests.Problems
 	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
-	o.Now, o.After, o.TellConditions = time.Now, time.After, true
+	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	o.LastResort, o.SourceStands, o.CheckSampleTimes = lastresort.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)
 	return nil

@@ -33,17 +33,12 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 
 // actOnce reports whether there may be something else to do. Thresholds of a
 // family that something is done for beside the loop have got their action, and
-// those of the disk when what a victim has left is still being removed.
+// those that a former victim's relief is waited for.
 func (l *Loop) actOnce(ctx context.Context, p *pass) bool {
 	t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
-		f := familyOf(t)
-		return l.occupied[f] || f == eviction.DiskPressure && l.Settings.Pacing != PacingKubelet && l.stillLeaving(time.Now())
+		return l.occupied[familyOf(t)] || !l.mayTake(ctx, p, t)
 	}))
 	if !ok {
-		return false
-	}
-	if l.busy() {
-		l.shorten(t)
 		return false
 	}
 	p.did.chosen = &t
@@ -67,21 +62,17 @@ func (l *Loop) goesOn(t policy.Threshold) bool {
 }
 
 // take ranks the pods for t and has the first one evicted. observed is what was
-// seen before any reclaim, of which actionable could be acted on. What pods use of
-// a disk takes seconds to find out, and of what a vendor's plugin knows may do so.
-// That happens beside the loop unless p waits; the family has got its action
+// seen before any reclaim, of which actionable could be acted on. What is not cheap to
+// measure is measured beside the loop unless p waits; the family has got its action
 // meanwhile, and memory does not wait for it.
 func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, actionable []policy.Threshold) {
 	f := familyOf(t)
 	c := chooser{Loop: l, roster: p.roster, layout: l.filesystems.layout, at: p.at, threshold: t, observation: observed[t.Signal], dying: l.dying, veto: l.Settings.RankVeto}
-	if p.waits || f == eviction.MemoryPressure || f == eviction.PIDPressure {
+	if p.waits || cheapToMeasure(f) {
 		l.settleOn(ctx, p, t, observed, actionable, c.choose(ctx, func() (pods.Snapshot, error) { return l.active(ctx, p) }))
 		return
 	}
-	var flying map[string]*flight
-	if l.Settings.Pacing != PacingKubelet {
-		flying = maps.Clone(l.flights)
-	}
+	flying := maps.Clone(l.flights)
 	c.dying = func(uid string) bool { return flying[uid] != nil }
 	l.occupied[f] = true
 	began := time.Now()
@@ -96,8 +87,7 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 			switch {
 			case !l.inForce(t) || !l.standing[t.Key()]: // time has gone by
 				l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
-			case l.busy():
-				l.shorten(t)
+			case !l.mayTake(ctx, later, t): // for another threshold's victim
 			default:
 				chosen.ranking.order = slices.DeleteFunc(chosen.ranking.order, func(r eviction.Ranked) bool { return !l.landed[r.UID].Before(began) })
 				l.settleOn(ctx, later, t, observed, actionable, chosen)
@@ -133,7 +123,7 @@ func (l *Loop) settleOn(ctx context.Context, p *pass, t policy.Threshold, observ
 		l.pacer(familyOf(t)).hold(time.Now())
 		return
 	}
-	l.evict(ctx, p, t, o, c)
+	l.evict(ctx, p, t, observed, c)
 }
 
 // nodeEvent sends an event about the node. A dry run sends none.
@@ -143,26 +133,8 @@ func (l *Loop) nodeEvent(eventType, reason, message string) {
 	}
 }
 
-// busy reports whether a victim in flight forbids the next one.
-// One that was over a limit of its own does not: its end is no answer to the
-// node's pressure.
-func (l *Loop) busy() bool {
-	if l.Settings.Pacing == PacingKubelet {
-		return false
-	}
-	for _, f := range l.flights {
-		if f.kill.Pressure {
-			return true
-		}
-	}
-	return false
-}
-
 // dying reports whether a pod is a victim in flight, and so no candidate.
 func (l *Loop) dying(uid string) bool {
-	if l.Settings.Pacing == PacingKubelet {
-		return false
-	}
 	_, dying := l.flights[uid]
 	return dying
 }
@@ -179,8 +151,8 @@ func (l *Loop) statsAge(actionable []policy.Threshold, observed map[eviction.Sig
 }
 
 // evict decides on the first pod of the ranking and has it killed.
-func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, o eviction.Observation, c choice) {
-	candidates, r := c.candidates, c.ranking
+func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, c choice) {
+	candidates, r, o := c.candidates, c.ranking, observed[t.Signal]
 	first := r.order[0]
 	victim := podByUID(candidates, first.UID)
 	measured := c.measured(first.UID)
@@ -191,6 +163,7 @@ func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, o evictio
 	k.Pressure = true
 	f := &flight{kill: k, hard: t.Hard()}
 	l.board(f, first.Reason, r.by)
+	l.promise(f, t, l.use(p.roster, measured, t.Signal), observed)
 	l.Log.Info("evicting pod", "pod", victim.String(), "uid", first.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", k.GraceSeconds,
 		"ranker", r.by, "rankReason", first.Reason, "candidates", len(candidates), "ranking", r.shown(candidates),

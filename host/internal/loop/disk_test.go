@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -414,30 +415,42 @@ func TestSynchronizeDoesItAllBeforeItReturns(t *testing.T) {
 
 // The containers of a victim have ended, its volumes are still being removed: another
 // pod must not go for space that is on its way back. Memory does not wait for that.
-func TestTheNextDiskVictimWaitsForTheVolumesOfTheLastOne(t *testing.T) {
+func TestTheNextDiskVictimWaitsForWhatTheLastOneFrees(t *testing.T) {
 	for what, c := range map[string]struct {
-		then func(*node)
-		want string
+		then func(*node, *disk)
+		want []string
 	}{
-		"they are removed": {func(n *node) { delete(n.volumes, "uid-big") }, "20.26s kill small grace 1"},
-		"nobody does":      {func(*node) {}, "38s kill small grace 1"},
-		"memory runs out":  {func(n *node) { n.available = gi / 2 }, "28s kill small grace 1"},
+		"its volumes go and bring relief": {func(n *node, d *disk) { delete(n.volumes, "uid-big"); d.set(25 * gi) }, nil},
+		"they go and bring nothing":       {func(n *node, _ *disk) { delete(n.volumes, "uid-big") }, []string{"30."}},
+		"they go and relief comes later": {func(n *node, d *disk) {
+			delete(n.volumes, "uid-big")
+			time.AfterFunc(8*time.Second, func() { d.set(25 * gi) })
+		}, nil},
+		"they go and do not suffice": {func(n *node, d *disk) { delete(n.volumes, "uid-big"); d.set(-16 * gi) }, []string{"20."}},
+		"nobody removes them":        {func(*node, *disk) {}, []string{"37.1s"}},
+		"memory runs out":            {func(n *node, _ *disk) { n.available = gi / 2 }, []string{"25.1s"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
 				d := n.addDisk()
 				d.volumes["uid-big"] = 20 * gi
+				n.dies["uid-big"] = 100 * time.Millisecond
 				n.volumes = map[string]bool{"uid-big": true}
-				n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+				s := diskSettings(t, hardDisk("10Gi"))
+				s.MonitoringInterval = 9 * time.Second
+				n.run(s, rundir.State{})
 				n.settle()
 				d.set(5 * gi)
 				n.after(20 * time.Second)
-				wantKills(t, n, "8s kill big grace 1")
+				wantKills(t, n, "7s kill big grace 1")
 				n.mu.Lock()
-				c.then(n)
+				c.then(n, d)
 				n.mu.Unlock()
 				n.after(30 * time.Second)
-				wantKills(t, n, "8s kill big grace 1", c.want)
+				kills := slices.DeleteFunc(n.story(), func(s string) bool { return !strings.Contains(s, " kill small") })
+				if len(kills) != len(c.want) || len(kills) > 0 && !strings.HasPrefix(kills[0], c.want[0]) {
+					t.Errorf("then %q, want %q", kills, c.want)
+				}
 			})
 		})
 	}

@@ -95,10 +95,15 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
+// A ranker need not look at who is a candidate: of its order only those count, as in
+// replies that the supervisor has checked.
 type ranker func(eviction.RankRequest) ([]eviction.Ranked, error)
 
 func (f ranker) Rank(_ context.Context, r eviction.RankRequest) ([]eviction.Ranked, error) {
-	return f(r)
+	order, err := f(r)
+	return slices.DeleteFunc(order, func(p eviction.Ranked) bool {
+		return !slices.ContainsFunc(r.Candidates, func(c eviction.Candidate) bool { return c.Pod.UID == p.UID })
+	}), err
 }
 
 // addRanker puts a custom ranker before the built-in one.
@@ -361,7 +366,7 @@ func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
-		Now: time.Now, After: time.After, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
+		Now: time.Now, After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
 		LastResort: n.lastResort, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes, Manifests: n.manifests,
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())

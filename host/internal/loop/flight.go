@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/actuate"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
@@ -29,6 +28,8 @@ type flight struct {
 	// shorten is closed to have the pod killed with the shortest grace.
 	shorten   chan struct{}
 	shortened bool
+	// released: there is nothing to kill any more, only its end is waited for.
+	released bool
 	// record is the entry in the history that the flight keeps true.
 	record *Eviction
 }
@@ -41,9 +42,10 @@ type report struct {
 	// ended: the flight is over, the pod finished or given up on.
 	ended    bool
 	finished bool
-	// leavesUntil is how long to wait at most for the volumes of a finished pod, zero
-	// for not at all; cleaned: that wait is over.
-	leavesUntil time.Time
+	// leaves: the volumes of a finished pod are waited for. volumesGone: that wait is
+	// over, cleaned if nothing is left.
+	leaves      bool
+	volumesGone bool
 	cleaned     bool
 }
 
@@ -93,20 +95,6 @@ func (l *Loop) dispatch(f *flight) {
 	l.launch(f)
 }
 
-// resume finishes the kills that a former host decided on.
-func (l *Loop) resume() {
-	for _, j := range l.Restored.Kills {
-		k := Kill{
-			Pod:    pods.Pod{Row: eviction.Pod{UID: j.UID, Namespace: j.Namespace, Name: j.Name}, SandboxIDs: j.SandboxIDs, ContainerIDs: j.ContainerIDs},
-			Signal: j.Signal, GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message,
-			Pressure: true,
-		}
-		l.Log.Warn("finishing a kill that a former evictd decided on", "pod", k.Pod.String(), "uid", j.UID, "signal", j.Signal, "graceSeconds", j.GraceSeconds)
-		record := &Eviction{Time: time.Now(), Pod: k.Pod.String(), UID: j.UID, Signal: j.Signal, GraceSeconds: j.GraceSeconds, Message: j.Message, Resumed: true, State: StateKilling}
-		l.launch(l.inFlight(&flight{kill: k, record: record}))
-	}
-}
-
 func journaled(k Kill) rundir.Kill {
 	return rundir.Kill{
 		UID: k.Pod.Row.UID, Namespace: k.Pod.Row.Namespace, Name: k.Pod.Row.Name, Signal: k.Signal,
@@ -138,38 +126,20 @@ func (l *Loop) shorten(t policy.Threshold) {
 
 // onReport takes what a kill's goroutine has to say.
 func (l *Loop) onReport(r report) {
-	if r.cleaned {
-		delete(l.leaving, r.uid)
-		l.forgetKill(r.uid)
-		l.nextFull = time.Now()
+	if r.volumesGone {
+		l.cleanedUp(r.uid, r.cleaned)
 		return
 	}
 	f, ok := l.flights[r.uid]
 	if !ok {
 		return
 	}
-	pod := f.kill.Pod
 	if !r.ended {
-		l.Metrics.Killed(r.took, r.err)
-		f.record.State = StateCleaningUp
-		if r.err != nil {
-			f.record.Err = r.err.Error()
-			l.Log.Error("pod not killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds(), "error", r.err)
-		} else {
-			l.Log.Info("pod killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds())
-		}
-		if errors.Is(r.err, actuate.ErrTimeout) {
-			l.Recorder.PodEvent(pod, "Warning", actuate.ReasonExceededGracePeriod, actuate.MessageExceededGracePeriod, nil)
-		}
-		l.publishEvictions()
+		l.killed(f, r)
 		return
 	}
+	pod := f.kill.Pod
 	l.land(r.uid)
-	if r.leavesUntil.IsZero() {
-		l.forgetKill(r.uid)
-	} else {
-		l.leaving[r.uid] = r.leavesUntil
-	}
 	switch {
 	case f.record.DryRun:
 	case r.finished:
@@ -180,7 +150,42 @@ func (l *Loop) onReport(r report) {
 		f.record.State = StateGivenUp
 		l.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", pod.String(), "uid", r.uid, "waitedSeconds", r.took.Seconds())
 	}
+	if r.leaves {
+		l.leaving[r.uid] = true
+	} else {
+		l.cleanedUp(r.uid, r.finished)
+	}
 	l.publishEvictions()
+	l.nextFull = time.Now()
+}
+
+// killed takes note of how a kill went. The pod's end is another matter.
+func (l *Loop) killed(f *flight, r report) {
+	pod := f.kill.Pod
+	l.Metrics.Killed(r.took, r.err)
+	f.record.State = StateCleaningUp
+	if r.err != nil {
+		f.record.Err = r.err.Error()
+		l.Log.Error("pod not killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds(), "error", r.err)
+	} else {
+		l.Log.Info("pod killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds())
+	}
+	if errors.Is(r.err, actuate.ErrTimeout) {
+		l.Recorder.PodEvent(pod, "Warning", actuate.ReasonExceededGracePeriod, actuate.MessageExceededGracePeriod, nil)
+	}
+	l.publishEvictions()
+}
+
+// cleanedUp ends what there is to know of a victim: what it has freed is on its way,
+// or nothing more is to be expected of it.
+func (l *Loop) cleanedUp(uid string, all bool) {
+	delete(l.leaving, uid)
+	if all {
+		l.ledger = l.ledger.Ended(uid, l.moment())
+	} else {
+		l.ledger = l.ledger.Dropped(uid)
+	}
+	l.forgetKill(uid)
 	l.nextFull = time.Now()
 }
 
@@ -201,21 +206,11 @@ func (l *Loop) forgetKill(uid string) {
 	}
 }
 
-// stillLeaving reports whether volumes of victims are still being removed.
-func (l *Loop) stillLeaving(now time.Time) bool {
-	for _, until := range l.leaving {
-		if now.Before(until) {
-			return true
-		}
-	}
-	return false
-}
-
 // killNow kills and waits for it. What is left of the pod afterwards is the
 // caller's to wait for.
 func (l *Loop) killNow(ctx context.Context, f *flight) error {
 	uid := f.kill.Pod.Row.UID
-	defer l.forgetKill(uid)
+	defer l.cleanedUp(uid, true)
 	defer l.land(uid)
 	if f.record.DryRun {
 		return nil

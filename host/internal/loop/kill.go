@@ -8,9 +8,7 @@ import (
 const (
 	// cleanupWait is how long a killed pod keeps the next victim safe while it is
 	// not finished, its volumes included (podCleanupTimeout of the kubelet).
-	cleanupWait = 30 * time.Second
-	// The wait looks often at first: most pods are gone as soon as their
-	// containers are. The kubelet looks each second.
+	cleanupWait      = 30 * time.Second
 	firstCleanupLook = 20 * time.Millisecond
 	maxCleanupLook   = time.Second
 	// finishedDeadline bounds one look.
@@ -20,29 +18,54 @@ const (
 // launch runs the kill and the wait for its end beside the loop. When the host
 // ends first there is nothing to report: the journal keeps the kill.
 func (l *Loop) launch(f *flight) {
-	ctx, k := l.killCtx, f.kill
+	ctx, k, each := l.killCtx, f.kill, l.cleanupLooks()
+	everything := l.Settings.Pacing == PacingKubelet || k.leavesSpace()
 	l.killing.Go(func() {
 		started := time.Now()
-		err := l.killOrShorten(ctx, f)
-		if ctx.Err() != nil {
-			return
+		if !f.released {
+			err := l.killOrShorten(ctx, f)
+			if ctx.Err() != nil {
+				return
+			}
+			l.tell(ctx, report{uid: k.Pod.Row.UID, err: err, took: time.Since(started)})
 		}
-		l.tell(ctx, report{uid: k.Pod.Row.UID, err: err, took: time.Since(started)})
 		until := time.Now().Add(cleanupWait)
-		finished := l.await(ctx, k, until, l.Killer.Finished)
+		pause(ctx, each.before)
+		finished := l.await(ctx, k, until, each, l.Killer.Finished)
 		if ctx.Err() != nil {
 			return
 		}
 		ended := report{uid: k.Pod.Row.UID, ended: true, finished: finished, took: time.Since(started)}
-		if !finished || !k.leavesSpace() {
-			l.tell(ctx, ended)
-			return
-		}
-		ended.leavesUntil = until
+		ended.leaves = finished && everything
 		l.tell(ctx, ended)
-		l.await(ctx, k, until, l.Killer.CleanedUp)
-		l.tell(ctx, report{uid: k.Pod.Row.UID, cleaned: true})
+		if ended.leaves {
+			cleaned := l.await(ctx, k, until, each, l.Killer.CleanedUp)
+			if ctx.Err() != nil {
+				return
+			}
+			l.tell(ctx, report{uid: k.Pod.Row.UID, volumesGone: true, cleaned: cleaned})
+		}
 	})
+}
+
+// looks says how often the end of a pod is looked for: so long after the kill for the
+// first time, then with a first wait and ever longer ones.
+type looks struct{ before, first, longest time.Duration }
+
+// cleanupLooks are often at first: most pods are gone as soon as their containers
+// are. The kubelet looks each second, and not before the first is over.
+func (l *Loop) cleanupLooks() looks {
+	if l.Settings.Pacing == PacingKubelet {
+		return looks{cleanupPoll, cleanupPoll, cleanupPoll}
+	}
+	return looks{0, firstCleanupLook, maxCleanupLook}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // killOrShorten kills with the flight's grace, and again with the shortest one
@@ -62,10 +85,10 @@ func (l *Loop) killOrShorten(ctx context.Context, f *flight) error {
 }
 
 // await waits until it is true of a killed pod, at most until then.
-func (l *Loop) await(ctx context.Context, k Kill, until time.Time, is func(context.Context, Kill) (bool, error)) bool {
+func (l *Loop) await(ctx context.Context, k Kill, until time.Time, each looks, is func(context.Context, Kill) (bool, error)) bool {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for wait := firstCleanupLook; ; wait = min(2*wait, maxCleanupLook) {
+	for wait := each.first; ; wait = min(2*wait, each.longest) {
 		look, done := context.WithTimeout(ctx, finishedDeadline)
 		it, err := is(look, k)
 		done()
@@ -75,10 +98,8 @@ func (l *Loop) await(ctx context.Context, k Kill, until time.Time, is func(conte
 		if err != nil && ctx.Err() == nil {
 			l.Log.Warn("end of the pod not known", "pod", k.Pod.String(), "uid", k.Pod.Row.UID, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, wait); ctx.Err() != nil {
 			return false
-		case <-time.After(wait):
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -42,8 +43,12 @@ type Loop struct {
 	state       policy.State
 	filesystems filesystems
 	limits      limits
-	occupied    map[family]bool      // a reclaim, or the choice of a victim, is under way beside the loop
-	leaving     map[string]time.Time // by uid: finished victims of disk pressure, and how long to wait for their volumes to go
+	occupied    map[family]bool // a reclaim, or the choice of a victim, is under way beside the loop
+	leaving     map[string]bool // by uid: finished victims whose volumes are still being removed
+	ledger      policy.Ledger
+	latest      map[eviction.Signal]eviction.Observation // what was last observed
+	waiting     map[eviction.Signal]policy.Wait          // why the next victim does not go yet, by signal
+	intents     []rundir.Kill                            // kills of a former host that are still to be judged
 	watches     *watches
 	pacers      map[family]*pacer
 	pending     map[family]string
@@ -84,7 +89,10 @@ func New(o Options) *Loop {
 		done:       make(chan func()),
 		ended:      make(chan struct{}),
 		occupied:   map[family]bool{},
-		leaving:    map[string]time.Time{},
+		leaving:    map[string]bool{},
+		latest:     map[eviction.Signal]eviction.Observation{},
+		waiting:    map[eviction.Signal]policy.Wait{},
+		intents:    o.Restored.Kills,
 		pacers:     map[family]*pacer{},
 		pending:    map[family]string{},
 		lastUsage:  lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
@@ -113,8 +121,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.killCtx = killCtx
 	defer cancelKills()
 	defer close(l.ended)
-	l.resume() //nolint:contextcheck // a kill outlives ctx, see killCtx
-	select {   // The change that brought the first plugins is no news.
+	select { // The change that brought the first plugins is no news.
 	case <-l.Changed:
 	default:
 	}
@@ -146,13 +153,28 @@ func (l *Loop) Run(ctx context.Context) {
 			l.onReport(r)
 		case done := <-l.done:
 			done()
-		case r := <-l.requests:
+		case r := <-l.asked():
 			l.serve(r)
 		}
 	}
 	l.watches.stop()
 	l.working.Wait()
 	l.drain(cancelKills)
+}
+
+// synchronizing reports whether what a pass decided on is still being done and the
+// kubelet's pacing has the next pass wait for it, as its synchronize and the wait for
+// clean-up after it do.
+func (l *Loop) synchronizing() bool {
+	return l.Settings.Pacing == PacingKubelet && len(l.flights)+len(l.occupied)+len(l.leaving) > 0
+}
+
+// asked are the requests for passes, none as long as another one is under way.
+func (l *Loop) asked() <-chan request {
+	if l.synchronizing() {
+		return nil
+	}
+	return l.requests
 }
 
 // beside runs work in a goroutine, and what it returns in the loop.
@@ -223,11 +245,16 @@ func (k look) crossing() bool {
 	return false
 }
 
+// cheapToMeasure reports whether what pods use of f's resource is read in the pass
+// itself. Of a disk it takes seconds to find out, and of what a vendor's plugin knows
+// it may.
+func cheapToMeasure(f family) bool { return f == eviction.MemoryPressure || f == eviction.PIDPressure }
+
 // ranksAtOnce reports whether a family was woken whose victim is chosen in the pass
 // itself, from its own list of pods.
 func (k look) ranksAtOnce() bool {
 	for f := range k.families {
-		if f == eviction.MemoryPressure || f == eviction.PIDPressure {
+		if cheapToMeasure(f) {
 			return true
 		}
 	}
@@ -236,7 +263,7 @@ func (k look) ranksAtOnce() bool {
 
 // due returns the pass that should run now, if one should.
 func (l *Loop) due(now time.Time) (look, bool) {
-	if l.OnRequest {
+	if l.OnRequest || l.synchronizing() {
 		return look{}, false
 	}
 	k := look{full: !l.nextFull.After(now), families: map[family]string{}}
@@ -251,7 +278,7 @@ func (l *Loop) due(now time.Time) (look, bool) {
 
 // next returns when something becomes due.
 func (l *Loop) next(now time.Time) time.Time {
-	if l.OnRequest {
+	if l.OnRequest || l.synchronizing() {
 		return now.Add(time.Hour)
 	}
 	at := l.nextFull

@@ -56,14 +56,17 @@ type Journal interface {
 	SaveConditions(lastSeen map[eviction.Condition]time.Time) error
 }
 
-// Pacing says what a victim that is still dying means for the next decision.
+// Pacing says what the next decision waits for.
 type Pacing string
 
 // The pacings.
 const (
-	// PacingOneVictim takes no pressure action while a victim is in flight.
+	// PacingOneVictim takes no second pod before it is seen what the first one's end
+	// has brought: see policy.Ledger. Passes go on meanwhile.
 	PacingOneVictim Pacing = "evictd"
-	// PacingKubelet lets each pass act; only the interval waits for clean-up.
+	// PacingKubelet makes one pass at a time and waits for the kill that it decided
+	// on, and then up to half a minute until the pod is cleaned up. Wakes meanwhile
+	// join the next pass. What the last victim has freed is not waited for.
 	PacingKubelet Pacing = "kubelet"
 )
 
@@ -131,6 +134,8 @@ type Options struct {
 	// AwaitCleanup, which uses After.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
+	// BootNanos reads CLOCK_BOOTTIME. It may be missing if sample times are not checked.
+	BootNanos func() int64
 	// Begin, if not nil, is told of each view of the node before plugins are asked
 	// for it, and whether they will be asked for the layout.
 	Begin func(ctx context.Context, pass uint64, view eviction.View, layout bool)

@@ -85,7 +85,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		p.concluded = true
 		return nil
 	}
-	if p.look.crossing() && p.look.ranksAtOnce() && !l.busy() {
+	if p.look.crossing() && p.look.ranksAtOnce() && len(l.flights) == 0 {
 		l.list(ctx, p)
 	}
 	signals := l.signals(p.look, l.filesystems.inForce)
@@ -118,12 +118,14 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	})
 	p.concluded = true
 	l.noteMet(p)
+	l.noteRelief(p)
 	l.noteConditions(p.assessment)
 	l.saveConditions(p.now)
 	p.incomplete = slices.ContainsFunc(signals, func(s eviction.Signal) bool {
 		o, asked := observed[s]
 		return asked && o.State == eviction.Unknown
 	})
+	l.resume(ctx, p) //nolint:contextcheck // a kill outlives ctx, see killCtx
 	if l.checkLimits(ctx, p) {
 		return nil
 	}
@@ -153,8 +155,10 @@ func (l *Loop) finish(p *pass) {
 	} else if wait > 0 && ended.Add(wait).Before(l.nextFull) {
 		l.nextFull = ended.Add(wait)
 	}
-	if at := l.blindLook(ended); !at.IsZero() && at.Before(l.nextFull) {
-		l.nextFull = at
+	for _, at := range []time.Time{l.blindLook(ended), l.reliefLook()} {
+		if !at.IsZero() && at.Before(l.nextFull) {
+			l.nextFull = at
+		}
 	}
 	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
 	l.Log.Debug("pass", "pass", p.at.pass, "trigger", p.trigger(), "cause", p.look.causes(), "tookSeconds", ended.Sub(p.started).Seconds())

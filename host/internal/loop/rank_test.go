@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,7 +43,11 @@ type both struct {
 }
 
 func (b both) MeasureAndRank(ctx context.Context, r eviction.MeasureRequest, _ eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
-	return b.ranking, b.node.Measure(ctx, r, emit)
+	ranking := b.ranking
+	ranking.Order = slices.DeleteFunc(slices.Clone(ranking.Order), func(p eviction.Ranked) bool {
+		return !slices.ContainsFunc(r.Pods, func(asked eviction.Pod) bool { return asked.UID == p.UID })
+	})
+	return ranking, b.node.Measure(ctx, r, emit)
 }
 
 func TestARankingThatCameWithTheMeasurements(t *testing.T) {

@@ -127,8 +127,7 @@ func (l *Loop) afterGroup(ctx context.Context, c *cleaning) {
 	case l.reclaimed(ctx, p, c) || ctx.Err() != nil:
 	case len(c.groups) > 0:
 		l.reclaim(ctx, p, c)
-	case l.busy():
-		l.shorten(c.threshold)
+	case !l.mayTake(ctx, p, c.threshold): // for another threshold's victim
 	default:
 		l.take(ctx, p, c.threshold, c.before, c.actionable)
 		l.publishEvictions()

@@ -56,6 +56,16 @@ type OwnSignal struct {
 	Format    eviction.Format    `json:"format"`
 	Resource  string             `json:"resource"`
 	Condition eviction.Condition `json:"condition"`
+	// ReliefTime is how long what a victim has freed may take to show.
+	ReliefTime string `json:"reliefTime,omitempty"`
+}
+
+func ownSignal(d eviction.Definition) *OwnSignal {
+	own := &OwnSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition}
+	if d.Condition != "" {
+		own.ReliefTime = policy.ReliefTime(d).String()
+	}
+	return own
 }
 
 // SignalStatus is the last figure of a signal, in its base unit.
@@ -164,7 +174,7 @@ func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {
 	for _, t := range l.filesystems.inForce {
 		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: l.unobserved[t.Signal] != ""}
 		if _, builtin := eviction.Builtin(t.Signal); !builtin {
-			s.Own = new(OwnSignal(t.Definition()))
+			s.Own = ownSignal(t.Definition())
 		}
 		if !t.Hard() {
 			s.GracePeriod = t.GracePeriod.String()

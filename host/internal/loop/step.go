@@ -61,13 +61,13 @@ func (l *Loop) AwaitCleanup(ctx context.Context, o Outcome) error {
 			return ctx.Err()
 		case <-l.After(cleanupPoll):
 		}
-		if l.cleanedUp(ctx, o) || waited >= cleanupMost {
+		if l.allCleanedUp(ctx, o) || waited >= cleanupMost {
 			return nil
 		}
 	}
 }
 
-func (l *Loop) cleanedUp(ctx context.Context, o Outcome) bool {
+func (l *Loop) allCleanedUp(ctx context.Context, o Outcome) bool {
 	for _, e := range o.Evicted {
 		finished, err := l.Killer.Finished(ctx, Kill{Pod: e.Pod})
 		if err != nil || !finished {

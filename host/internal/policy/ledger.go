@@ -105,13 +105,15 @@ func definitionOf(s eviction.Signal, t Threshold) eviction.Definition {
 	return t.Definition()
 }
 
-// Measured corrects what a victim that is still ending uses of s. It may have grown
-// since it was chosen, and it has freed nothing by shrinking.
-func (l Ledger) Measured(uid string, s eviction.Signal, use eviction.Figure, at Moment) Ledger {
+// Measured corrects what a victim that is still ending uses. It may have grown since
+// it was chosen, and it has freed nothing by shrinking.
+func (l Ledger) Measured(uid string, uses map[eviction.Signal]eviction.Figure, at Moment) Ledger {
 	return l.change(uid, func(p *promise) {
 		p.measured = at
-		if was, ok := p.Frees[s]; ok && use.OK && use.Value > was.Value {
-			p.Frees[s] = use
+		for s, use := range uses {
+			if was, ok := p.Frees[s]; ok && use.OK && use.Value > was.Value {
+				p.Frees[s] = use
+			}
 		}
 	})
 }

@@ -41,6 +41,9 @@ type Kill struct {
 	// DecidedAt is when the kill was saved, on the clock of this process. It is
 	// set by Load.
 	DecidedAt time.Time `json:"-"`
+	// GraceEnds is when the grace period decided on ends, on the same clock. It is set
+	// by Load.
+	GraceEnds time.Time `json:"-"`
 }
 
 // killFile is a Kill on disk.
@@ -72,7 +75,9 @@ func decodeKill(data []byte, now moment) (Kill, error) {
 	}
 	elapsed := now.since(f.Decided)
 	k.DecidedAt = now.wall.Add(-elapsed)
-	k.GraceSeconds = max(1, min(max(k.GraceSeconds, 0), maxGraceSeconds)-int64(elapsed/time.Second))
+	grace := min(max(k.GraceSeconds, 0), maxGraceSeconds)
+	k.GraceEnds = k.DecidedAt.Add(time.Duration(grace) * time.Second)
+	k.GraceSeconds = max(1, grace-int64(elapsed/time.Second))
 	return k, nil
 }
 
