@@ -32,7 +32,8 @@ const (
 // while the watcher goes on looking, and the old level stays set until the new
 // one is.
 type alarm struct {
-	dir string
+	// dir is where the cgroup is.
+	dir func() (string, error)
 	// want carries the level to set, 0 for none; only the newest counts.
 	want chan int64
 	// rings gets a value when the kernel has called or a level was set: either
@@ -46,7 +47,7 @@ type alarm struct {
 	askedAt time.Time
 }
 
-func newAlarm(dir string) *alarm {
+func newAlarm(dir func() (string, error)) *alarm {
 	return &alarm{dir: dir, want: make(chan int64, 1), rings: make(chan struct{}, 1)}
 }
 
@@ -96,7 +97,7 @@ func (a *alarm) run(ctx context.Context) {
 			if err != nil {
 				level = 0
 				if !failing {
-					slog.Warn("memory cgroup gives no notifications, polling instead", "cgroup", a.dir, "error", err)
+					slog.Warn("memory cgroup gives no notifications, polling instead", "error", err)
 				}
 			}
 			failing = err != nil
@@ -153,12 +154,16 @@ func (r *registration) close() {
 // announce tells the kernel to write to a new eventfd when the usage passes
 // level. The kernel looks at the two files only now.
 func (a *alarm) announce(level int64) (*os.File, error) {
-	usage, err := os.Open(filepath.Join(a.dir, "memory.usage_in_bytes"))
+	dir, err := a.dir()
+	if err != nil {
+		return nil, err
+	}
+	usage, err := os.Open(filepath.Join(dir, "memory.usage_in_bytes"))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = usage.Close() }() // read only
-	control, err := os.OpenFile(filepath.Join(a.dir, "cgroup.event_control"), os.O_WRONLY, 0)
+	control, err := os.OpenFile(filepath.Join(dir, "cgroup.event_control"), os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err
 	}

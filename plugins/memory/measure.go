@@ -45,7 +45,7 @@ func (n *node) measurePod(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurem
 	case err == nil:
 		m.State = eviction.Measured
 		m.WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
-	case errors.Is(err, nodefs.ErrGone):
+	case errors.Is(err, nodefs.ErrGone) && !pod.Running:
 		m.State = eviction.NoStats
 	default:
 		m.State = eviction.MeasurementUnknown
@@ -58,22 +58,26 @@ func (n *node) measurePod(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurem
 // no cgroup, since it has ended or not begun, has no figure. Descriptors are not
 // kept: this is asked for the one pod that is about to go.
 func (n *node) measureContainers(pod *eviction.Pod, b *nodefs.Buffer) []eviction.ContainerMeasurement {
-	podPath, err := n.names.Pod(pod.UID, string(pod.QoSClass))
+	names, err := n.naming.Names()
+	if err != nil {
+		return nil
+	}
+	podPath, err := names.Pod(pod.UID, string(pod.QoSClass))
 	if err != nil {
 		return nil
 	}
 	out := make([]eviction.ContainerMeasurement, len(pod.Containers))
 	for i, c := range pod.Containers {
 		out[i].Name = c.Name
-		if use, err := n.readContainer(podPath, c.ID, b); err == nil {
+		if use, err := n.readContainer(names, podPath, c.ID, b); err == nil {
 			out[i].WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
 		}
 	}
 	return out
 }
 
-func (n *node) readContainer(podPath, id string, b *nodefs.Buffer) (nodefs.MemoryUse, error) {
-	paths, err := n.names.Containers(podPath, id)
+func (n *node) readContainer(names nodefs.CgroupNames, podPath, id string, b *nodefs.Buffer) (nodefs.MemoryUse, error) {
+	paths, err := names.Containers(podPath, id)
 	if err != nil {
 		return nodefs.MemoryUse{}, err
 	}

@@ -63,7 +63,7 @@ type node struct {
 	summary *summary.Source
 
 	hierarchy    nodefs.Hierarchy
-	names        nodefs.CgroupNames
+	naming       *nodefs.Naming
 	total        *nodefs.MemoryGauge
 	allocatable  *nodefs.MemoryGauge
 	pods         *nodefs.PodCgroups[nodefs.MemoryUse]
@@ -78,17 +78,18 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		p.turnTo(&node{summary: &summary.Source{Socket: facts.SummarySocket}, replaced: make(chan struct{})})
 		return nil
 	}
-	names, namesErr := nodefs.NewCgroupNames(facts.CgroupRoot, facts.CgroupDriver)
-	hierarchy, hierarchyErr := nodefs.FS{Root: facts.RootDir}.MemoryHierarchy()
-	if err := errors.Join(intervalErr, namesErr, hierarchyErr); err != nil {
+	fs := nodefs.FS{Root: facts.RootDir}
+	naming, namingErr := fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
+	hierarchy, hierarchyErr := fs.MemoryHierarchy()
+	if err := errors.Join(intervalErr, namingErr, hierarchyErr); err != nil {
 		return err
 	}
 	p.turnTo(&node{
 		hierarchy:    hierarchy,
-		names:        names,
+		naming:       naming,
 		total:        hierarchy.NodeMemory(),
-		allocatable:  hierarchy.CgroupMemory(names.Kubepods()),
-		pods:         hierarchy.PodMemory(names),
+		allocatable:  hierarchy.AllPodsMemory(naming),
+		pods:         hierarchy.PodMemory(naming),
 		pollInterval: interval,
 		replaced:     make(chan struct{}),
 	})
@@ -128,17 +129,29 @@ func (p *plugin) configured() (*node, error) {
 	return n, nil
 }
 
-// gauge returns what measures a signal, and the cgroup that it reads; nil for a
-// signal that is not of this plugin.
-func (n *node) gauge(s eviction.Signal) (*nodefs.MemoryGauge, string) {
+// gauge returns what measures a signal; nil for one that is not of this plugin.
+func (n *node) gauge(s eviction.Signal) *nodefs.MemoryGauge {
 	switch s {
 	case eviction.MemoryAvailable:
-		return n.total, "/"
+		return n.total
 	case eviction.AllocatableMemoryAvailable:
-		return n.allocatable, n.names.Kubepods()
+		return n.allocatable
 	default:
-		return nil, ""
+		return nil
 	}
+}
+
+// cgroupDir is the directory of the cgroup that gauge reads for a signal. The
+// error wraps nodefs.ErrGone while nobody can tell where that is.
+func (n *node) cgroupDir(s eviction.Signal) (string, error) {
+	if s == eviction.MemoryAvailable {
+		return n.hierarchy.Path("/"), nil
+	}
+	names, err := n.naming.Names()
+	if err != nil {
+		return "", err
+	}
+	return n.hierarchy.Path(names.Kubepods()), nil
 }
 
 func (p *plugin) buffer() (b *nodefs.Buffer, release func()) {

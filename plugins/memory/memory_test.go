@@ -212,6 +212,44 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// A node says itself how it names the cgroups of pods. Looked for under the other
+// name, every pod is without figures and the wrong one goes.
+func TestNobodyHasToSayHowPodsCgroupsAreNamed(t *testing.T) {
+	pod := eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{{Name: "main", ID: "c1"}}}
+	for _, node := range []string{"node-v1", "node-v2", "node-v2-systemd"} {
+		said := facts(t, node)
+		silent := said
+		silent.CgroupDriver = ""
+		want, got := configured(t, said), configured(t, silent)
+		ignore := cmpopts.IgnoreFields(eviction.Measurement{}, "Time")
+		if diff := cmp.Diff(measure(t, want, eviction.DetailContainers, pod), measure(t, got, eviction.DetailContainers, pod), ignore); diff != "" {
+			t.Errorf("%s: measurement (-driver given +driver seen):\n%s", node, diff)
+		}
+		if m := measure(t, got, eviction.DetailPod, pod); m[0].State != eviction.Measured {
+			t.Errorf("%s: %+v, want it measured", node, m[0])
+		}
+		if a, b := observeBoth(t, want)[1], observeBoth(t, got)[1]; a.State != b.State || a.Available != b.Available {
+			t.Errorf("%s: allocatable memory %+v, want %+v", node, b, a)
+		}
+	}
+}
+
+// A pod that runs has a cgroup. Where it is not found somebody is wrong about where
+// it is, which must not make the pod the first to go.
+func TestARunningPodThatIsNotFoundIsUnknown(t *testing.T) {
+	wrong := facts(t, "node-v2-systemd")
+	wrong.CgroupDriver = "cgroupfs"
+	got := measure(t, configured(t, wrong), eviction.DetailPod,
+		eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Running: true},
+		eviction.Pod{UID: podUID, QoSClass: eviction.Burstable})
+	if got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "kubepods/burstable/pod"+podUID) {
+		t.Errorf("running: %+v, want unknown with where it was looked for", got[0])
+	}
+	if got[1].State != eviction.NoStats {
+		t.Errorf("ended: %+v, want no stats", got[1])
+	}
+}
+
 func TestMeasureStopsAtItsDeadlineWithWhatItHas(t *testing.T) {
 	p := configured(t, facts(t, "node-v1"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -237,7 +275,7 @@ func TestConfigure(t *testing.T) {
 		"not a duration":     {good, `{"pollInterval":"fast"}`, []string{"pollInterval", `"fast"`}},
 		"too short":          {good, `{"pollInterval":"1ms"}`, []string{"pollInterval: 1ms, want 10ms to 10s"}},
 		"unknown driver":     {eviction.NodeFacts{RootDir: good.RootDir, CgroupDriver: "x"}, "", []string{`cgroup driver "x"`}},
-		"everything at once": {eviction.NodeFacts{RootDir: t.TempDir()}, `{"pollInterval":"1h"}`, []string{"pollInterval", "driver", "no cgroup hierarchy"}},
+		"everything at once": {eviction.NodeFacts{RootDir: t.TempDir(), CgroupDriver: "none"}, `{"pollInterval":"1h"}`, []string{"pollInterval", "driver", "no cgroup hierarchy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := configured(t, good)

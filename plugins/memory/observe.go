@@ -27,7 +27,7 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	defer release()
 	reply := eviction.ObserveReply{Observations: make([]eviction.Observation, 0, len(req.Signals))}
 	for _, s := range req.Signals {
-		if gauge, _ := n.gauge(s); gauge != nil {
+		if gauge := n.gauge(s); gauge != nil {
 			reply.Observations = append(reply.Observations, observe(s, gauge, b))
 		}
 	}

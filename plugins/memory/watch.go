@@ -73,10 +73,10 @@ func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Thres
 // an early call is never the last one: the page cache moves the crossing while
 // the kernel knows only a usage.
 func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []eviction.Threshold, wakes chan<- eviction.Wake) {
-	gauge, cgroup := n.gauge(s)
+	gauge := n.gauge(s)
 	var a *alarm
 	if n.hierarchy.Version == nodefs.V1 {
-		a = newAlarm(n.hierarchy.Path(cgroup))
+		a = newAlarm(func() (string, error) { return n.cgroupDir(s) })
 		var running sync.WaitGroup
 		running.Go(func() { a.run(ctx) })
 		defer running.Wait()

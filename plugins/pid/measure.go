@@ -47,7 +47,7 @@ func (n *node) measure(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement
 	case err == nil:
 		m.State = eviction.Measured
 		m.Processes = eviction.Some(tasks)
-	case errors.Is(err, nodefs.ErrGone):
+	case errors.Is(err, nodefs.ErrGone) && !pod.Running:
 		m.State = eviction.NoStats
 	default:
 		m.Err = err.Error()

@@ -114,6 +114,28 @@ func TestMeasurePods(t *testing.T) {
 	}
 }
 
+// Looked for under another name than the node's, every pod would be without figures.
+func TestNobodyHasToSayHowPodsCgroupsAreNamed(t *testing.T) {
+	for _, node := range []string{"node-v1", "node-v2", "node-v2-systemd"} {
+		silent := facts(t, node)
+		silent.CgroupDriver = ""
+		got := measure(t, native(t, silent), eviction.Pod{UID: podUID, QoSClass: eviction.Burstable})
+		if len(got) != 1 || got[0].State != eviction.Measured || got[0].Processes.Value != 41 {
+			t.Errorf("%s: %+v, want 41 tasks", node, got)
+		}
+	}
+}
+
+func TestARunningPodThatIsNotFoundIsUnknown(t *testing.T) {
+	wrong := facts(t, "node-v2-systemd")
+	wrong.CgroupDriver = "cgroupfs"
+	got := measure(t, native(t, wrong),
+		eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Running: true}, eviction.Pod{UID: podUID, QoSClass: eviction.Burstable})
+	if got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "kubepods/burstable/pod"+podUID) || got[1].State != eviction.NoStats {
+		t.Errorf("%+v, want the running one unknown, with where it was looked for, and the other without stats", got)
+	}
+}
+
 // A pod without figures ranks before all others of its priority. One whose tasks
 // are only not counted must be unknown instead.
 func TestAPodWithoutACounterIsUnknown(t *testing.T) {

@@ -64,16 +64,16 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		return nil
 	}
 	fs := nodefs.FS{Root: facts.RootDir}
-	names, namesErr := nodefs.NewCgroupNames(facts.CgroupRoot, facts.CgroupDriver)
+	naming, namingErr := fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
 	hierarchy, hierarchyErr := fs.PIDsHierarchy()
 	namespaceErr := fs.CheckPIDNamespace(c.NestedNode)
 	if errors.Is(namespaceErr, nodefs.ErrNestedPIDNamespace) {
 		namespaceErr = fmt.Errorf("%w, or set config.nestedNode if the node is a container itself (kind, LXC)", namespaceErr)
 	}
-	if err := errors.Join(namespaceErr, namesErr, hierarchyErr); err != nil {
+	if err := errors.Join(namespaceErr, namingErr, hierarchyErr); err != nil {
 		return err
 	}
-	p.turnTo(&node{gauge: fs.PIDs(), pods: hierarchy.PodTasks(names)})
+	p.turnTo(&node{gauge: fs.PIDs(), pods: hierarchy.PodTasks(naming)})
 	return nil
 }
 

@@ -26,7 +26,9 @@ type NodeFacts struct {
 	// CgroupRoot is the kubelet's --cgroup-root: the parent of "kubepods", as a
 	// path inside each cgroup hierarchy. "/" by default.
 	CgroupRoot string
-	// CgroupDriver is "cgroupfs" or "systemd": how pod cgroups are named.
+	// CgroupDriver is "cgroupfs" or "systemd": how pod cgroups are named. Empty as
+	// long as the host does not know, since no pod has run yet: the cgroups show it
+	// then, as nodefs.Naming sees. The host configures anew when it knows.
 	CgroupDriver string
 	// KubeletRootDir holds the directories of pods, /var/lib/kubelet by default.
 	KubeletRootDir string

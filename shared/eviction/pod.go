@@ -32,6 +32,9 @@ type Pod struct {
 	MemoryRequestBytes           int64
 	EphemeralStorageRequestBytes int64
 	Volumes                      []Volume
+	// Running: a container of it runs, as far as the pod source knows. Then what
+	// cannot be found of it is unknown, and no pod without figures.
+	Running bool
 	// Containers are those known to the runtime, so that a plugin finds their
 	// figures by id. Only sent with MeasureRequest.Detail DetailContainers, and
 	// empty when the pod source has no runtime.

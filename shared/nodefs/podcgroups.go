@@ -12,7 +12,7 @@ import (
 // them does, and an eviction is in a hurry. It may be used concurrently, with a
 // Buffer for each caller.
 type PodCgroups[T any] struct {
-	names CgroupNames
+	names *Naming
 	open  func(cgroup string) (podCgroup[T], error)
 	// limit is the number of pods whose files are kept open. Those of others are
 	// opened and closed for each read.
@@ -30,16 +30,16 @@ type podCgroup[T any] interface {
 }
 
 // PodMemory reads what pods use of memory.
-func (h Hierarchy) PodMemory(names CgroupNames) *PodCgroups[MemoryUse] {
+func (h Hierarchy) PodMemory(names *Naming) *PodCgroups[MemoryUse] {
 	return newPodCgroups(names, 2, func(cgroup string) (podCgroup[MemoryUse], error) { return h.OpenMemory(cgroup) })
 }
 
 // PodTasks reads how many tasks pods have.
-func (h Hierarchy) PodTasks(names CgroupNames) *PodCgroups[int64] {
+func (h Hierarchy) PodTasks(names *Naming) *PodCgroups[int64] {
 	return newPodCgroups(names, 1, func(cgroup string) (podCgroup[int64], error) { return h.OpenTasks(cgroup) })
 }
 
-func newPodCgroups[T any](names CgroupNames, descriptors uint64, open func(string) (podCgroup[T], error)) *PodCgroups[T] {
+func newPodCgroups[T any](names *Naming, descriptors uint64, open func(string) (podCgroup[T], error)) *PodCgroups[T] {
 	return &PodCgroups[T]{names: names, open: open, limit: maxOpenPods(descriptors), kept: make(map[string]podCgroup[T])}
 }
 
@@ -67,7 +67,11 @@ func (p *PodCgroups[T]) Read(uid, qosClass string, b *Buffer) (T, error) {
 		}
 		p.forget(uid, c)
 	}
-	path, err := p.names.Pod(uid, qosClass)
+	names, err := p.names.Names()
+	if err != nil {
+		return none, err
+	}
+	path, err := names.Pod(uid, qosClass)
 	if err != nil {
 		return none, err
 	}

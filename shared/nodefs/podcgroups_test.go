@@ -36,9 +36,9 @@ func absolute(t *testing.T, name string) FS {
 	return FS{Root: root}
 }
 
-func cgroupNames(t *testing.T, driver string) CgroupNames {
+func naming(t *testing.T, driver string) *Naming {
 	t.Helper()
-	names, err := NewCgroupNames("/", driver)
+	names, err := FS{}.Naming("/", driver)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func cgroupNames(t *testing.T, driver string) CgroupNames {
 
 func TestMoreThanTheLimitOfPodsAreReadWithoutBeingKept(t *testing.T) {
 	h, uids := manyPods(t, 5)
-	pods := h.PodTasks(cgroupNames(t, "cgroupfs"))
+	pods := h.PodTasks(naming(t, "cgroupfs"))
 	pods.limit = 3
 	for range 2 {
 		for i, uid := range uids {
@@ -63,7 +63,7 @@ func TestMoreThanTheLimitOfPodsAreReadWithoutBeingKept(t *testing.T) {
 
 func TestPodsWithoutACgroupAreGone(t *testing.T) {
 	h, _ := manyPods(t, 1)
-	pods := h.PodTasks(cgroupNames(t, "cgroupfs"))
+	pods := h.PodTasks(naming(t, "cgroupfs"))
 	if _, err := pods.Read("uid-0", "Burstable", &Buffer{}); !errors.Is(err, ErrGone) {
 		t.Errorf("error of another QoS class is %v, want gone", err)
 	}
@@ -79,7 +79,7 @@ func TestPodsWithoutACgroupAreGone(t *testing.T) {
 // not look like a pod that has ended.
 func TestAPodWithoutACounterIsNotGone(t *testing.T) {
 	h, uids := manyPods(t, 1)
-	pods := h.PodTasks(cgroupNames(t, "cgroupfs"))
+	pods := h.PodTasks(naming(t, "cgroupfs"))
 	dir := h.Path("/kubepods/besteffort/pod" + uids[0])
 	if err := os.Remove(filepath.Join(dir, "pids.current")); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAPodWithoutACounterIsNotGone(t *testing.T) {
 
 func TestReadingKeptPodsAllocatesNothing(t *testing.T) {
 	h, uids := manyPods(t, 20)
-	pods := h.PodTasks(cgroupNames(t, "cgroupfs"))
+	pods := h.PodTasks(naming(t, "cgroupfs"))
 	var b Buffer
 	read := func() {
 		for _, uid := range uids {
@@ -132,7 +132,7 @@ func TestTasksOfAPodOnEveryKindOfNode(t *testing.T) {
 			if err != nil || h.Version != c.version || h.Dir != c.dir {
 				t.Fatalf("found version %d at %s, %v, want %d at %s", h.Version, h.Dir, err, c.version, c.dir)
 			}
-			if got, err := h.PodTasks(cgroupNames(t, c.driver)).Read(uid, "Burstable", &Buffer{}); got != 41 || err != nil {
+			if got, err := h.PodTasks(naming(t, c.driver)).Read(uid, "Burstable", &Buffer{}); got != 41 || err != nil {
 				t.Errorf("%d tasks, %v, want 41", got, err)
 			}
 		})
@@ -146,7 +146,7 @@ func TestGarbageInACounterNamesTheFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("many\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := h.PodTasks(cgroupNames(t, "cgroupfs")).Read(uids[0], "BestEffort", &Buffer{})
+	_, err := h.PodTasks(naming(t, "cgroupfs")).Read(uids[0], "BestEffort", &Buffer{})
 	if want := "parse " + filepath.Clean(file) + `: "many\n" is not a number`; err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}

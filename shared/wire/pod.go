@@ -41,6 +41,7 @@ func (e podEncoder) append(b []byte, p *eviction.Pod) []byte {
 		b = appendText(b, 2, c.ID)
 		b = endMessage(b, at)
 	}
+	b = appendBool(b, 14, p.Running)
 	return b
 }
 
@@ -96,6 +97,8 @@ func decodePod(r *reader, p *eviction.Pod, l *lists) {
 			in := r.enter()
 			decodeContainer(&in, grow(&l.containers))
 			r.leave(&in)
+		case 14:
+			p.Running = r.bool()
 		}
 	}
 	p.Volumes, p.Containers = since(l.volumes, volumes), since(l.containers, containers)

@@ -28,6 +28,7 @@ func referencePod(w *pluginv1.Pod, p *eviction.Pod) {
 	w.Containers = encodeRows(p.Containers, func(w *pluginv1.Container, c *eviction.Container) {
 		w.Name, w.Id = text(c.Name), text(c.ID)
 	})
+	w.Running = p.Running
 }
 
 func referenceMeasureRequest(r eviction.MeasureRequest) *pluginv1.MeasureRequest {

@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -307,4 +311,64 @@ func TestManifestsAreCompleteWhenEverythingThatRunsHasOne(t *testing.T) {
 	check("without it", true)
 	s.Add(fakecri.Pod{UID: "theirs", Namespace: "ns", Name: "theirs", NotReady: true})
 	check("with what is left of it", false)
+}
+
+// oldRuntime is one that does not tell its driver, or tells another's.
+type oldRuntime struct {
+	runtimeapi.RuntimeServiceClient
+	reply *runtimeapi.RuntimeConfigResponse
+	err   error
+}
+
+func (r oldRuntime) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest, ...grpc.CallOption) (*runtimeapi.RuntimeConfigResponse, error) {
+	return r.reply, r.err
+}
+
+func TestCgroupDriver(t *testing.T) {
+	of := func(d runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
+		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}
+	}
+	for name, c := range map[string]struct {
+		runtime oldRuntime
+		want    string
+		err     bool
+	}{
+		"systemd":               {oldRuntime{reply: of(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", false},
+		"cgroupfs":              {oldRuntime{reply: of(runtimeapi.CgroupDriver_CGROUPFS)}, "cgroupfs", false},
+		"one of the future":     {oldRuntime{reply: of(7)}, "", true},
+		"no Linux":              {oldRuntime{reply: &runtimeapi.RuntimeConfigResponse{}}, "", false},
+		"containerd before 2.0": {oldRuntime{err: status.Error(codes.Unimplemented, "unknown method RuntimeConfig")}, "", false},
+		"out of order":          {oldRuntime{err: status.Error(codes.Unavailable, "starting")}, "", true},
+	} {
+		if got, err := CgroupDriver(t.Context(), c.runtime); got != c.want || (err != nil) != c.err {
+			t.Errorf("%s: %q, %v, want %q and error %v", name, got, err, c.want, c.err)
+		}
+	}
+}
+
+// Of a pod that runs a figure that is not found is unknown, of one that has ended it
+// is none.
+func TestWhichPodsRun(t *testing.T) {
+	s := fakecri.New()
+	for name, containers := range map[string][]fakecri.Container{
+		"runs": {{Name: "c"}}, "lost": {{Name: "c", Lost: true}}, "created": {{Name: "c", Created: true}}, "exited": {{Name: "c", Exited: true}}, "empty": nil,
+	} {
+		s.Add(fakecri.Pod{UID: name, Namespace: "ns", Name: name, Containers: containers})
+	}
+	var running []string
+	for _, p := range active(t, s, t.TempDir()).Pods {
+		if p.Row.Running {
+			running = append(running, p.Row.UID)
+		}
+	}
+	slices.Sort(running)
+	if diff := cmp.Diff([]string{"lost", "runs"}, running); diff != "" {
+		t.Errorf("running pods (-want +got):\n%s", diff)
+	}
+	row := Rules{}.Row(&v1.Pod{Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+		{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}, {State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+	}}}, nil)
+	if !row.Running || (Rules{}).Row(&v1.Pod{}, nil).Running {
+		t.Error("a v1.Pod runs if one of its containers does")
+	}
 }

@@ -118,6 +118,7 @@ func (g *podGroup) pod(m *manifest) (Pod, *Problem) {
 		p.Row.StartTime = time.Unix(0, g.createdNanos)
 	}
 	p.Row.Containers = g.rowContainers()
+	p.Row.Running = slices.ContainsFunc(g.containers, Running)
 	return p, problem
 }
 

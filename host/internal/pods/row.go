@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,6 +24,7 @@ func (r Rules) Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 		EphemeralStorageRequestBytes: r.Request(pod, v1.ResourceEphemeralStorage),
 		Volumes:                      volumes(pod),
 		Containers:                   containers,
+		Running:                      slices.ContainsFunc(pod.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.State.Running != nil }),
 	}
 	if pod.Spec.Priority != nil {
 		row.Priority = *pod.Spec.Priority

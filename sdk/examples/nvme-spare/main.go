@@ -72,7 +72,7 @@ var errNotConfigured = errors.New("not configured yet: Configure comes first")
 // settings are what a configuration comes down to.
 type settings struct {
 	fs       nodefs.FS
-	names    nodefs.CgroupNames
+	naming   *nodefs.Naming
 	smartLog string
 	maxAge   time.Duration
 	device   string
@@ -102,7 +102,7 @@ func (p *spare) configure(_ context.Context, node eviction.NodeFacts, c config) 
 	if c.Device != "" && !deviceNumber.MatchString(c.Device) {
 		errs = append(errs, fmt.Errorf("config: device: %q, want MAJOR:MINOR such as 259:0", c.Device))
 	}
-	if s.names, err = nodefs.NewCgroupNames(node.CgroupRoot, node.CgroupDriver); err != nil {
+	if s.naming, err = s.fs.Naming(node.CgroupRoot, node.CgroupDriver); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {

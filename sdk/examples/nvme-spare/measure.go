@@ -35,7 +35,7 @@ func (p *spare) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 			// Bytes, though the signal counts percent: the figure orders pods and
 			// is held against nothing.
 			m.Usage = []eviction.SignalUsage{{Signal: signal, Value: written}}
-		case errors.Is(err, nodefs.ErrGone):
+		case errors.Is(err, nodefs.ErrGone) && !req.Pods[i].Running:
 			m.State = eviction.NoStats
 		default:
 			m.State, m.Err = eviction.MeasurementUnknown, err.Error()
@@ -56,7 +56,11 @@ var counters = []struct{ dir, file, key string }{
 // written reads the counter of a pod's cgroup, in which its containers are. The
 // error wraps nodefs.ErrGone when there is none.
 func (s *settings) written(pod *eviction.Pod, b *nodefs.Buffer) (int64, error) {
-	cgroup, err := s.names.Pod(pod.UID, string(pod.QoSClass))
+	names, err := s.naming.Names()
+	if err != nil {
+		return 0, err
+	}
+	cgroup, err := names.Pod(pod.UID, string(pod.QoSClass))
 	if err != nil {
 		return 0, err
 	}

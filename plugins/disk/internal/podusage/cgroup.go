@@ -23,7 +23,7 @@ const (
 
 // cgroups finds the processes of pods.
 type cgroups struct {
-	names     nodefs.CgroupNames
+	naming    *nodefs.Naming
 	hierarchy nodefs.Hierarchy
 	// ok: the node's cgroups are where they are looked for. Without them deleted
 	// files are not seen, and writable layers are as old as the runtime's figures.
@@ -31,9 +31,10 @@ type cgroups struct {
 }
 
 func newCgroups(node eviction.NodeFacts) cgroups {
-	names, namesErr := nodefs.NewCgroupNames(node.CgroupRoot, node.CgroupDriver)
-	hierarchy, hierarchyErr := nodefs.FS{Root: node.RootDir}.MemoryHierarchy()
-	return cgroups{names, hierarchy, namesErr == nil && hierarchyErr == nil}
+	fs := nodefs.FS{Root: node.RootDir}
+	naming, namingErr := fs.Naming(node.CgroupRoot, node.CgroupDriver)
+	hierarchy, hierarchyErr := fs.MemoryHierarchy()
+	return cgroups{naming, hierarchy, namingErr == nil && hierarchyErr == nil}
 }
 
 // A cgroup is one directly below a pod's: of a container, whose id is in its name,
@@ -57,7 +58,11 @@ func (p *pod) findCgroups() {
 	if !all.ok {
 		return
 	}
-	podCgroup, err := all.names.Pod(p.row.UID, string(p.row.QoSClass))
+	names, err := all.naming.Names()
+	if err != nil {
+		return
+	}
+	podCgroup, err := names.Pod(p.row.UID, string(p.row.QoSClass))
 	if err != nil {
 		return
 	}

@@ -953,7 +953,9 @@ type NodeFacts struct {
 	RootDir string `protobuf:"bytes,2,opt,name=root_dir,json=rootDir,proto3" json:"root_dir,omitempty"`
 	// The parent of "kubepods" as a path inside each cgroup hierarchy.
 	CgroupRoot string `protobuf:"bytes,3,opt,name=cgroup_root,json=cgroupRoot,proto3" json:"cgroup_root,omitempty"`
-	// How cgroups of pods are named: "cgroupfs" or "systemd".
+	// How cgroups of pods are named: "cgroupfs" or "systemd". Empty as long as the
+	// host does not know, since no pod has run yet; it configures anew when it
+	// does. Until then kubepods or kubepods.slice below cgroup_root shows it.
 	CgroupDriver string `protobuf:"bytes,4,opt,name=cgroup_driver,json=cgroupDriver,proto3" json:"cgroup_driver,omitempty"`
 	// The kubelet's directory, with those of pods below it.
 	KubeletRootDir string `protobuf:"bytes,5,opt,name=kubelet_root_dir,json=kubeletRootDir,proto3" json:"kubelet_root_dir,omitempty"`
@@ -1499,7 +1501,10 @@ type Pod struct {
 	// The volumes, in the order of the spec.
 	Volumes []*Volume `protobuf:"bytes,12,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	// The containers known to the runtime; empty when the host has no runtime.
-	Containers    []*Container `protobuf:"bytes,13,rep,name=containers,proto3" json:"containers,omitempty"`
+	Containers []*Container `protobuf:"bytes,13,rep,name=containers,proto3" json:"containers,omitempty"`
+	// A container of the pod runs, as far as the host knows. What cannot be found
+	// of such a pod is unknown rather than no_stats. False when not known.
+	Running       bool `protobuf:"varint,14,opt,name=running,proto3" json:"running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1623,6 +1628,13 @@ func (x *Pod) GetContainers() []*Container {
 		return x.Containers
 	}
 	return nil
+}
+
+func (x *Pod) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
 }
 
 // Volume is a volume of a pod.
@@ -3053,7 +3065,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\bimage_fs\x18\x01 \x01(\bR\aimageFs\x12!\n" +
 	"\fcontainer_fs\x18\x02 \x01(\bR\vcontainerFs\x12$\n" +
 	"\x0eimage_fs_error\x18\x03 \x01(\tR\fimageFsError\x12,\n" +
-	"\x12container_fs_error\x18\x04 \x01(\tR\x10containerFsError\"\xbe\x05\n" +
+	"\x12container_fs_error\x18\x04 \x01(\tR\x10containerFsError\"\xd8\x05\n" +
 	"\x03Pod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -3071,7 +3083,8 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\avolumes\x18\f \x03(\v2\x18.evictd.plugin.v1.VolumeR\avolumes\x12;\n" +
 	"\n" +
 	"containers\x18\r \x03(\v2\x1b.evictd.plugin.v1.ContainerR\n" +
-	"containers\x1a9\n" +
+	"containers\x12\x18\n" +
+	"\arunning\x18\x0e \x01(\bR\arunning\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +

@@ -1,0 +1,166 @@
+package nodefs
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"sync/atomic"
+)
+
+// The kubelet's cgroup drivers.
+const (
+	Cgroupfs = "cgroupfs"
+	Systemd  = "systemd"
+)
+
+// A Naming is the CgroupNames of a node. It finds out by itself which driver names
+// the cgroups where nobody has said so. It may be used concurrently.
+type Naming struct {
+	fs   FS
+	root string
+	sure atomic.Pointer[CgroupNames]
+}
+
+// Naming returns the names below the kubelet's --cgroup-root, for its cgroup driver,
+// "cgroupfs" or "systemd", or "" if that is to be seen from the cgroups of pods.
+func (f FS) Naming(cgroupRoot, driver string) (*Naming, error) {
+	n := &Naming{fs: f, root: cgroupRoot}
+	if driver == "" {
+		return n, nil
+	}
+	names, err := NewCgroupNames(cgroupRoot, driver)
+	if err != nil {
+		return nil, err
+	}
+	n.sure.Store(&names)
+	return n, nil
+}
+
+// Names returns the names. The error wraps ErrGone where no cgroup of pods is
+// there, under the name of either driver: no pod has a cgroup then. It looks again
+// each time until pods have shown which driver it is.
+func (n *Naming) Names() (CgroupNames, error) {
+	if names := n.sure.Load(); names != nil {
+		return *names, nil
+	}
+	found, err := n.fs.FindCgroupDriver(n.root)
+	if err != nil {
+		return CgroupNames{}, err
+	}
+	names, err := NewCgroupNames(n.root, found.Driver)
+	if err == nil && found.HasPods {
+		n.sure.Store(&names)
+	}
+	return names, err
+}
+
+// A FoundDriver is the cgroup driver that the cgroups of pods show.
+type FoundDriver struct {
+	// Driver is "cgroupfs" or "systemd".
+	Driver string
+	// HasPods: there are cgroups of pods under its names. What has none may be left
+	// over from another driver.
+	HasPods bool
+	// Path is the directory that shows it.
+	Path string
+}
+
+// FindCgroupDriver sees from the cgroups below the kubelet's --cgroup-root which
+// driver names them: the parent of all pods is kubepods or kubepods.slice. Where
+// both are there, that is the one with pods in it. The error wraps ErrGone if
+// neither is there.
+func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
+	h, err := f.MemoryHierarchy()
+	if err != nil {
+		if h, err = f.PIDsHierarchy(); err != nil {
+			return FoundDriver{}, err
+		}
+	}
+	var there []FoundDriver
+	var paths []string
+	for _, driver := range []string{Cgroupfs, Systemd} {
+		names, err := NewCgroupNames(cgroupRoot, driver)
+		if err != nil {
+			return FoundDriver{}, err
+		}
+		at := h.Path(names.Kubepods())
+		paths = append(paths, at)
+		if h.Exists(names.Kubepods()) {
+			there = append(there, FoundDriver{Driver: driver, HasPods: h.hasPods(names), Path: at})
+		}
+	}
+	switch {
+	case len(there) == 0:
+		return FoundDriver{}, fmt.Errorf("cgroup driver not known yet: neither %s nor %s is there: %w", paths[0], paths[1], ErrGone)
+	case len(there) == 1 || there[0].HasPods && !there[1].HasPods:
+		return there[0], nil
+	case there[1].HasPods && !there[0].HasPods:
+		return there[1], nil
+	case there[0].HasPods:
+		return FoundDriver{}, fmt.Errorf("cgroup driver not known: both %s and %s have pods", paths[0], paths[1])
+	default:
+		return FoundDriver{}, fmt.Errorf("cgroup driver not known yet: both %s and %s are there, without pods", paths[0], paths[1])
+	}
+}
+
+// hasPods reports whether there are cgroups of pods under these names.
+func (h Hierarchy) hasPods(names CgroupNames) bool {
+	for _, parent := range [][]string{{"kubepods"}, {"kubepods", "burstable"}, {"kubepods", "besteffort"}} {
+		cgroup, prefix := names.join(parent...), "pod"
+		if names.systemd {
+			prefix = strings.TrimSuffix(path.Base(cgroup), ".slice") + "-pod"
+		}
+		if h.hasChild(cgroup, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasChild reports whether a cgroup has one below it whose name begins with prefix.
+// One that cannot be listed has none.
+func (h Hierarchy) hasChild(cgroup, prefix string) bool {
+	entries, err := os.ReadDir(h.Path(cgroup))
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// AllPodsMemory is the gauge of all pods together: their use against the limit of
+// the cgroup that they are in. A read returns an error that wraps ErrGone while
+// there is no such cgroup.
+func (h Hierarchy) AllPodsMemory(naming *Naming) *MemoryGauge {
+	return &MemoryGauge{open: func() (*gaugeFiles, error) {
+		names, err := naming.Names()
+		if err != nil {
+			return nil, err
+		}
+		return h.CgroupMemory(names.Kubepods()).open()
+	}}
+}
+
+// PodExists reports whether a pod has a cgroup. Without a QoS class it is looked
+// for in those of all classes.
+func (h Hierarchy) PodExists(names CgroupNames, uid, qosClass string) (bool, error) {
+	classes := []string{qosClass}
+	if qosClass == "" {
+		classes = []string{"Guaranteed", "Burstable", "BestEffort"}
+	}
+	for _, class := range classes {
+		cgroup, err := names.Pod(uid, class)
+		if err != nil {
+			return false, err
+		}
+		if h.Exists(cgroup) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
