@@ -55,7 +55,7 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 	m := &Manager{
 		version: e.Version, log: e.Log, started: time.Now(),
 		metrics:  metrics.New(e.Version, e.Commit),
-		recorder: &recorder{nodeName: e.Config.NodeName, log: e.Log, next: e.Recorder},
+		recorder: &recorder{nodeName: e.Config.NodeName, log: e.Log, next: e.Recorder}, reloading: make(chan struct{}, 1),
 		embedded: &surroundings{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)},
 	}
 	m.current.Store(&e.Config)
@@ -78,6 +78,7 @@ func (m *Manager) openEmbedded() (err error) {
 	if err != nil {
 		return err
 	}
+	m.openCgroups()
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return err
 	}

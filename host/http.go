@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -28,6 +29,7 @@ type Status struct {
 	// NotReady says why /healthz fails; empty when it does not.
 	NotReady string `json:"notReady,omitempty"`
 	loop.Snapshot
+	Cgroups cgroups.Status      `json:"cgroups"`
 	Plugins []supervisor.Status `json:"plugins"`
 	Events  []Event             `json:"events"`
 }
@@ -40,6 +42,7 @@ func (m *Manager) Status() Status {
 		StartTime: m.started,
 		DryRun:    m.config().DryRun,
 		Snapshot:  *m.loop.Snapshot(),
+		Cgroups:   m.cgroups.Status(),
 		Plugins:   m.supervisor.Status(),
 		Events:    m.recorder.events(),
 	}
@@ -63,7 +66,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != loop.StateUnknown
 	}
-	var errs []error
+	errs := []error{m.cgroups.Healthy()}
 	for _, r := range c.RequiredSignals {
 		if !observed[eviction.Signal(r)] {
 			errs = append(errs, fmt.Errorf("required signal %s is not observed", r))

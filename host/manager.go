@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/actuate"
+	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/lastresort"
 	"github.com/evictd/evictd/host/internal/loop"
@@ -54,7 +56,10 @@ type Manager struct {
 	listener   net.Listener
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
+	cgroups    *cgroups.Watch
 	loop       *loop.Loop
+	// reloading is held by whoever tells the plugins something else.
+	reloading chan struct{}
 	// embedded and preemption are nil in a daemon.
 	embedded   *surroundings
 	preemption *preemption
@@ -67,7 +72,7 @@ func New(o Options) (*Manager, error) {
 	m := &Manager{
 		version: o.Version, log: o.Log, started: time.Now(),
 		metrics:  metrics.New(o.Version, o.Commit),
-		recorder: &recorder{nodeName: o.Config.NodeName, log: o.Log},
+		recorder: &recorder{nodeName: o.Config.NodeName, log: o.Log}, reloading: make(chan struct{}, 1),
 	}
 	m.current.Store(&o.Config)
 	if o.DroppedLogLines != nil {
@@ -92,6 +97,7 @@ func (m *Manager) open() error {
 	if m.listener, err = net.Listen("tcp", c.ListenAddress); err != nil {
 		errs = append(errs, fmt.Errorf("listenAddress %q: %w", c.ListenAddress, err))
 	}
+	m.openCgroups()
 	// Last, because it removes what a former host left behind.
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return errors.Join(append(errs, err)...)
@@ -141,6 +147,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer end()
 	var failed error
 	supervised, served := make(chan struct{}), make(chan struct{})
+	m.cgroups.Begin(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	go func() {
 		defer close(supervised)
 		failed = m.supervisor.Run(around)
@@ -154,6 +163,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	select {
 	case <-m.supervisor.Started():
 		m.tellReady(ctx)
+		if !m.loop.OnRequest {
+			watching.Go(func() { m.cgroups.Run(ctx) })
+		}
 		m.loop.Run(ctx)
 	case <-ctx.Done():
 	case <-supervised:
@@ -207,6 +219,12 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	thresholds, err := c.Thresholds()
 	if err != nil {
 		return err
+	}
+	select {
+	case m.reloading <- struct{}{}:
+		defer func() { <-m.reloading }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), pluginSettings(&c)); err != nil {
 		return err

@@ -22,7 +22,7 @@ func (m *Manager) facts(c *Config) eviction.NodeFacts {
 		NodeName:        c.NodeName,
 		RootDir:         c.RootDir,
 		CgroupRoot:      c.CgroupRoot,
-		CgroupDriver:    c.CgroupDriver,
+		CgroupDriver:    m.cgroups.Driver(),
 		KubeletRootDir:  c.KubeletRootDir,
 		PodLogsDir:      c.PodLogsDir,
 		RuntimeEndpoint: c.RuntimeEndpoint,

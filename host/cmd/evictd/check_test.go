@@ -3,12 +3,14 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 )
 
 // What run would refuse, or a plugin of its, check must not pass.
@@ -95,6 +97,51 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got.Errors); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A cgroup driver that is not the node's has every pod without figures, and the wrong
+// one go.
+func TestCheckRefusesAnotherCgroupDriverThanTheNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		cgroup, config string
+		refused        bool
+	}{
+		"cgroupfs on a node of systemd": {"kubepods.slice/kubepods-podx.slice", "cgroupDriver: cgroupfs", true},
+		"systemd on a node of cgroupfs": {"kubepods/podx", "cgroupDriver: systemd", true},
+		"the node's":                    {"kubepods/podx", "cgroupDriver: cgroupfs", false},
+		"not given":                     {"kubepods.slice/kubepods-podx.slice", "", false},
+		"nobody can tell yet":           {"system.slice", "cgroupDriver: systemd", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			socket := filepath.Join(n.dir, "old.sock") // of a runtime that does not tell
+			l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := grpc.NewServer()
+			go func() { _ = server.Serve(l) }()
+			t.Cleanup(server.Stop)
+			memory := filepath.Join(n.dir, "sys/fs/cgroup/memory")
+			if err := os.MkdirAll(filepath.Join(memory, c.cgroup), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(memory, "memory.usage_in_bytes"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(n.dir, "evictd.yaml")
+			config := c.config + "\nrootDir: " + n.dir + "\npluginDir: " + n.plugins + "\npodManifestDir: " + n.manifests + "\nruntimeEndpoint: unix://" + socket + "\nkubeletRootDir: /\n"
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := evictd(t, "check", "--config", file)
+			both := strings.Contains(got.Errors, `cgroupDriver: "cgroupfs": the cgroup driver of this node is "systemd"`) ||
+				strings.Contains(got.Errors, `cgroupDriver: "systemd": the cgroup driver of this node is "cgroupfs"`)
+			if (got.Code == exitFailure) != c.refused || both != c.refused {
+				t.Errorf("exit code %d and %q, want refused %v, with both names", got.Code, got.Errors, c.refused)
 			}
 		})
 	}

@@ -29,6 +29,9 @@ func checkNode(ctx context.Context, cfg *config.Config) (errs []error, warnings 
 	if cfg.ImageEndpoint != cfg.RuntimeEndpoint {
 		add("imageEndpoint", cfg.ImageEndpoint, checkSocket(ctx, cfg.ImageEndpoint))
 	}
+	if err := host.CheckCgroups(ctx, cfg); err != nil {
+		errs = append(errs, err)
+	}
 	refused, warnings := host.Check(cfg)
 	if checkDir(cfg.PluginDir, "") == nil { // else it was reported
 		errs = append(errs, refused...)

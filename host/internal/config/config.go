@@ -28,7 +28,7 @@ type Config struct {
 	// RootDir is where the node's root filesystem is seen.
 	RootDir string `json:"rootDir"`
 	// CgroupRoot is the parent of "kubepods" inside each cgroup hierarchy,
-	// CgroupDriver how pod cgroups are named.
+	// CgroupDriver how pod cgroups are named, "" to have it found out.
 	CgroupRoot     string `json:"cgroupRoot"`
 	CgroupDriver   string `json:"cgroupDriver"`
 	KubeletRootDir string `json:"kubeletRootDir"`

@@ -47,7 +47,6 @@ func blank() Config {
 		RuntimeEndpoint:                  "unix:///run/containerd/containerd.sock",
 		RootDir:                          "/",
 		CgroupRoot:                       "/",
-		CgroupDriver:                     DriverCgroupfs,
 		KubeletRootDir:                   "/var/lib/kubelet",
 		PodLogsDir:                       "/var/log/pods",
 		ListenAddress:                    "127.0.0.1:10269",

@@ -56,7 +56,7 @@ func (f *Flags) addNode(fs *pflag.FlagSet) {
 	add(f, fs, "imageEndpoint", "CRI socket of the image service (default the runtime's)", text, func(c *Config) *string { return &c.ImageEndpoint })
 	add(f, fs, "rootDir", "where the node's root filesystem is seen", text, func(c *Config) *string { return &c.RootDir })
 	add(f, fs, "cgroupRoot", "parent of kubepods in each cgroup hierarchy", text, func(c *Config) *string { return &c.CgroupRoot })
-	add(f, fs, "cgroupDriver", "how pod cgroups are named: cgroupfs or systemd", text, func(c *Config) *string { return &c.CgroupDriver })
+	add(f, fs, "cgroupDriver", "how pod cgroups are named: cgroupfs or systemd; found out if not given", text, func(c *Config) *string { return &c.CgroupDriver })
 	add(f, fs, "kubeletRootDir", "directory of the kubelet's pod directories", text, func(c *Config) *string { return &c.KubeletRootDir })
 	add(f, fs, "podLogsDir", "directory of pod logs", text, func(c *Config) *string { return &c.PodLogsDir })
 }

@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 		NodeName: strings.ToLower(host), Mode: "cri",
 		PluginDir: "/usr/libexec/evictd/plugins", RunDir: "/run/evictd", PodManifestDir: "/etc/evictd/manifests",
 		RuntimeEndpoint: "unix:///run/containerd/containerd.sock", ImageEndpoint: "unix:///run/containerd/containerd.sock",
-		RootDir: "/", CgroupRoot: "/", CgroupDriver: "cgroupfs", KubeletRootDir: "/var/lib/kubelet", PodLogsDir: "/var/log/pods",
+		RootDir: "/", CgroupRoot: "/", KubeletRootDir: "/var/lib/kubelet", PodLogsDir: "/var/log/pods",
 		ListenAddress: "127.0.0.1:10269", LogLevel: "info", Pacing: "evictd", RankVeto: "soft",
 		MonitoringInterval:               metav1.Duration{Duration: 10 * time.Second},
 		EvictionHard:                     policy.DefaultHard(),

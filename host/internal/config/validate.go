@@ -41,7 +41,7 @@ func (c *Config) problems() []error {
 	check(validEndpoint(c.RuntimeEndpoint), "runtimeEndpoint", c.RuntimeEndpoint)
 	// Without one of its own it repeats the other, which was reported.
 	check(c.ImageEndpoint == c.RuntimeEndpoint || validEndpoint(c.ImageEndpoint), "imageEndpoint", c.ImageEndpoint)
-	check(c.CgroupDriver == DriverCgroupfs || c.CgroupDriver == DriverSystemd, "cgroupDriver", c.CgroupDriver)
+	check(slices.Contains([]string{"", DriverCgroupfs, DriverSystemd}, c.CgroupDriver), "cgroupDriver", c.CgroupDriver)
 	check(validListen(c.ListenAddress), "listenAddress", c.ListenAddress)
 	_, known := levels[c.LogLevel]
 	check(known, "logLevel", c.LogLevel)

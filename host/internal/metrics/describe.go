@@ -39,6 +39,9 @@ func (m *Metrics) describePasses() {
 		"1 while the host reads the signal by itself, because no plugin has observed it for a second; else 0.", "signal"), m.signals, true)
 	m.condition = newFlags(gauges("evictd_node_condition",
 		"1 while the node condition is in force, else 0.", "condition"), m.conditions, true)
+	m.misplaced = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "evictd_pods_misplaced", Help: "Running pods without a cgroup where it should be, so that what they use is not known.",
+	})
 }
 
 func (m *Metrics) describePlugins() {

@@ -43,6 +43,7 @@ type Metrics struct {
 	killDuration  *prometheus.HistogramVec
 	killsInFlight prometheus.Gauge
 	reloads       *prometheus.CounterVec
+	misplaced     prometheus.Gauge
 	// droppedLogLines is asked at each scrape; nil until there is somebody to ask.
 	droppedLogLines atomic.Pointer[func() uint64]
 }
@@ -67,7 +68,7 @@ func New(version, commit string) *Metrics {
 		m.evictions, m.statsAge, m.preemptions,
 		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.condition.vec,
 		m.pluginUp.vec, m.restarts, m.callFailures,
-		m.killDuration, m.killsInFlight, m.reloads,
+		m.killDuration, m.killsInFlight, m.reloads, m.misplaced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -163,6 +164,9 @@ func (m *Metrics) Killed(took time.Duration, err error) {
 
 // KillsInFlight records how many victims are not yet finished.
 func (m *Metrics) KillsInFlight(n int) { m.killsInFlight.Set(float64(n)) }
+
+// PodsMisplaced records how many running pods have no cgroup where it should be.
+func (m *Metrics) PodsMisplaced(n int) { m.misplaced.Set(float64(n)) }
 
 // CountDroppedLogLines has f asked for the number of log lines dropped so far.
 func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines.Store(&f) }

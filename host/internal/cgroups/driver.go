@@ -1,0 +1,75 @@
+package cgroups
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// A Node is where the cgroups of a node are.
+type Node struct {
+	FS nodefs.FS
+	// Root is the parent of kubepods in each hierarchy.
+	Root string
+	// Ask asks the container runtime for its cgroup driver, "" if it does not know. It
+	// may be nil.
+	Ask func(context.Context) (string, error)
+}
+
+// Found is the driver that a node was seen to have.
+type Found struct {
+	// Driver is "cgroupfs", "systemd" or "" as long as there is nothing to see.
+	Driver string
+	// By is who says so: the container runtime, or the directory that shows it.
+	By string
+	// Sure is false where it may be what another driver has left behind.
+	Sure bool
+	// Err is why Driver is empty.
+	Err error
+}
+
+// runtimesWord is who says so, of a container runtime.
+const runtimesWord = "the container runtime"
+
+// Find asks the runtime, as a kubelet does, and one that does not know leaves it to
+// the cgroups.
+func (n Node) Find(ctx context.Context) Found {
+	if n.Ask != nil {
+		if driver, err := n.Ask(ctx); err == nil && driver != "" {
+			return Found{Driver: driver, By: runtimesWord, Sure: true}
+		}
+	}
+	return n.see()
+}
+
+// see looks at the cgroups alone.
+func (n Node) see() Found {
+	seen, err := n.FS.FindCgroupDriver(n.Root)
+	if err != nil {
+		return Found{Err: err}
+	}
+	return Found{Driver: seen.Driver, By: seen.Path, Sure: seen.HasPods}
+}
+
+// Contradicts returns why the node is not as configured, nil if it is or nobody can
+// tell.
+func (f Found) Contradicts(configured string) error {
+	if configured == "" || f.Driver == "" || f.Driver == configured {
+		return nil
+	}
+	return fmt.Errorf("cgroupDriver: %q: the cgroup driver of this node is %q, as %s says; want that, or nothing to have it found out", configured, f.Driver, f.By)
+}
+
+// InUse is the driver to go by: the node's own, whatever is configured. It is empty
+// where plugins are to see by themselves, since no pod has shown it yet.
+func (f Found) InUse(configured string) string {
+	switch {
+	case f.Sure, f.Driver == configured:
+		return f.Driver
+	case f.Driver != "":
+		return ""
+	default:
+		return configured
+	}
+}

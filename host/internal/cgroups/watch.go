@@ -1,0 +1,212 @@
+package cgroups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// lookEvery is the time between two looks at a node on which all is well,
+	// lookAgain at one on which it is not.
+	lookEvery = time.Minute
+	lookAgain = 10 * time.Second
+	// mostNamed is how many pods are named.
+	mostNamed = 20
+)
+
+// Status is what is known of the cgroups of pods.
+type Status struct {
+	// Driver is the one in use, empty as long as no pod has shown it. Configured is
+	// what the configuration says, SeenBy who told of the driver.
+	Driver     string `json:"driver"`
+	Configured string `json:"configured,omitempty"`
+	SeenBy     string `json:"seenBy,omitempty"`
+	// Running is the number of running pods when they were last looked at, Misplaced
+	// that of those without a cgroup where it should be, Pods the first of them.
+	Running   int      `json:"running"`
+	Misplaced int      `json:"misplaced"`
+	Pods      []string `json:"pods,omitempty"`
+	// Problem is what is wrong, or why nothing can be told.
+	Problem string `json:"problem,omitempty"`
+}
+
+// A state is a Status and whether its problem keeps evictd from finding the right
+// pod.
+type state struct {
+	Status
+	unhealthy bool
+}
+
+// Options is what a Watch is made of.
+type Options struct {
+	Node       Node
+	Configured string
+	// Running lists the pods that run now. It may be nil, if nobody reads their
+	// cgroups.
+	Running func(context.Context) ([]Pod, error)
+	// Tell is told of another driver in use. If it fails it is told again.
+	Tell func(ctx context.Context, driver string) error
+	// Tally is told how many pods are misplaced.
+	Tally func(int)
+	Log   *slog.Logger
+}
+
+// A Watch looks at the cgroups of pods now and then. Its looks are made by one
+// goroutine; Status and Driver may be called by any.
+type Watch struct {
+	Options
+
+	last   atomic.Pointer[state]
+	told   string
+	logged string
+}
+
+// NewWatch returns a watch that has looked at the cgroups once, and has not asked
+// the runtime.
+func NewWatch(o Options) *Watch {
+	w := &Watch{Options: o}
+	s := w.state(o.Node.see())
+	w.told = s.Driver
+	w.last.Store(&s)
+	return w
+}
+
+// Driver is the one in use, "" if plugins are to see by themselves.
+func (w *Watch) Driver() string { return w.last.Load().Driver }
+
+// Status returns what the last look found.
+func (w *Watch) Status() Status { return w.last.Load().Status }
+
+// Healthy reports why the right pod cannot be found, if it cannot.
+func (w *Watch) Healthy() error {
+	if s := w.last.Load(); s.unhealthy {
+		return errors.New(s.Problem)
+	}
+	return nil
+}
+
+// Begin asks the runtime, and does not look for pods. It is for the time before
+// anybody reads their cgroups.
+func (w *Watch) Begin(ctx context.Context) {
+	s := w.state(w.Node.Find(ctx))
+	w.last.Store(&s)
+	w.tell(ctx, s.Driver)
+}
+
+func (w *Watch) state(found Found) state {
+	s := state{Status: Status{Driver: found.InUse(w.Configured), Configured: w.Configured, SeenBy: found.By}}
+	s.judge(found, nil)
+	return s
+}
+
+// Run looks again and again until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		w.Look(ctx)
+		wait := lookEvery
+		if s := w.last.Load(); s.Problem != "" || s.Driver == "" {
+			wait = lookAgain
+		}
+		timer.Reset(wait)
+	}
+}
+
+// Look looks once.
+func (w *Watch) Look(ctx context.Context) {
+	found := w.Node.Find(ctx)
+	s := w.state(found)
+	running, lost, err := w.misplaced(ctx, s.Driver)
+	if ctx.Err() != nil {
+		return
+	}
+	s.Running, s.Misplaced = running, len(lost)
+	for _, p := range lost[:min(len(lost), mostNamed)] {
+		s.Pods = append(s.Pods, p.Name)
+	}
+	s.judge(found, err)
+	w.last.Store(&s)
+	w.Tally(s.Misplaced)
+	w.tell(ctx, s.Driver)
+	w.log(s)
+}
+
+// judge says what is wrong, the worst first.
+func (s *state) judge(found Found, err error) {
+	contradiction := found.Contradicts(s.Configured)
+	s.Problem, s.unhealthy = "", false
+	switch {
+	case contradiction != nil:
+		s.Problem, s.unhealthy = contradiction.Error(), true
+	case s.Misplaced > 0 && s.Misplaced == s.Running:
+		s.Problem, s.unhealthy = fmt.Sprintf("none of the %d running pods has its cgroup where it should be: cgroupRoot or cgroupDriver may be wrong", s.Running), true
+	case found.Driver == "" && s.Configured == "" && s.Running > 0:
+		s.Problem, s.unhealthy = fmt.Sprintf("%v; want cgroupDriver in the configuration", found.Err), true
+	case s.Misplaced > 0:
+		s.Problem = fmt.Sprintf("%d of %d running pods do not have their cgroup where it should be", s.Misplaced, s.Running)
+	case err != nil:
+		s.Problem = fmt.Sprintf("where the cgroups of pods are was not looked at: %v", err)
+	}
+}
+
+// misplaced looks at the running pods. One that is not found may just have ended:
+// only those count that run afterwards too.
+func (w *Watch) misplaced(ctx context.Context, driver string) (running int, lost []Pod, err error) {
+	if w.Running == nil {
+		return 0, nil, nil
+	}
+	pods, err := w.Running(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	lost, err = w.Node.Misplaced(driver, pods)
+	if err != nil || len(lost) == 0 {
+		return len(pods), nil, err
+	}
+	if pods, err = w.Running(ctx); err != nil {
+		return 0, nil, err
+	}
+	lost = slices.DeleteFunc(slices.Clone(lost), func(l Pod) bool {
+		return !slices.ContainsFunc(pods, func(p Pod) bool { return p.UID == l.UID })
+	})
+	return len(pods), lost, nil
+}
+
+func (w *Watch) tell(ctx context.Context, driver string) {
+	if driver == w.told {
+		return
+	}
+	if err := w.Tell(ctx, driver); err != nil {
+		w.Log.Warn("plugins were not told of the cgroup driver", "driver", driver, "error", err)
+		return
+	}
+	w.told = driver
+}
+
+// log tells of what is another than at the last look.
+func (w *Watch) log(s state) {
+	text := s.Driver + " " + s.SeenBy + " " + s.Problem
+	if text == w.logged {
+		return
+	}
+	w.logged = text
+	switch {
+	case s.unhealthy:
+		w.Log.Error("cgroups of pods", "driver", s.Driver, "configured", s.Configured, "seenBy", s.SeenBy, "problem", s.Problem, "pods", s.Pods)
+	case s.Problem != "":
+		w.Log.Warn("cgroups of pods", "driver", s.Driver, "configured", s.Configured, "seenBy", s.SeenBy, "problem", s.Problem, "pods", s.Pods)
+	default:
+		w.Log.Info("cgroups of pods", "driver", s.Driver, "configured", s.Configured, "seenBy", s.SeenBy)
+	}
+}

@@ -1,0 +1,217 @@
+package cgroups
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// machine is a node of version 2 whose cgroups a test makes, with a runtime that may
+// tell its driver and pods that run.
+type machine struct {
+	t       *testing.T
+	fs      nodefs.FS
+	runtime string
+	pods    []Pod
+	// listings are the pods of the listings to come, before pods.
+	listings [][]Pod
+	told     []string
+	tally    int
+	refuse   error
+	log      strings.Builder
+}
+
+func newMachine(t *testing.T, cgroups ...string) *machine {
+	t.Helper()
+	m := &machine{t: t, fs: nodefs.FS{Root: t.TempDir()}, tally: -1}
+	m.grow(cgroups...)
+	if err := os.WriteFile(filepath.Join(m.fs.Root, "sys/fs/cgroup/cgroup.controllers"), []byte("memory pids\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m *machine) grow(cgroups ...string) {
+	m.t.Helper()
+	for _, c := range append(cgroups, "") {
+		if err := os.MkdirAll(filepath.Join(m.fs.Root, "sys/fs/cgroup", c), 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+func (m *machine) watch(configured string) *Watch {
+	return NewWatch(Options{
+		Node: Node{FS: m.fs, Root: "/", Ask: func(context.Context) (string, error) {
+			if m.runtime == "none" {
+				return "", errors.New("no runtime")
+			}
+			return m.runtime, nil
+		}},
+		Configured: configured,
+		Running: func(context.Context) ([]Pod, error) {
+			if len(m.listings) > 0 {
+				pods := m.listings[0]
+				m.listings = m.listings[1:]
+				return pods, nil
+			}
+			return m.pods, nil
+		},
+		Tell:  func(_ context.Context, driver string) error { m.told = append(m.told, driver); return m.refuse },
+		Tally: func(n int) { m.tally = n },
+		Log:   slog.New(slog.NewTextHandler(&m.log, nil)),
+	})
+}
+
+const systemdPod = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podx.slice"
+
+var x, y = Pod{UID: "x", Name: "a/x", QoSClass: "Burstable"}, Pod{UID: "y", Name: "a/y"}
+
+// What Kubernetes nodes are: cgroups of systemd, and nobody has said so. Looked for
+// as cgroupfs, every pod was without figures and the wrong one went, without a word.
+func TestNobodyHasToSayWhichDriverANodeHas(t *testing.T) {
+	for name, c := range map[string]struct {
+		cgroups []string
+		runtime string
+		want    string
+		by      string
+	}{
+		"systemd, by its pods":                  {[]string{systemdPod}, "", "systemd", "kubepods.slice"},
+		"cgroupfs, by its pods":                 {[]string{"kubepods/burstable/podx"}, "", "cgroupfs", "kubepods"},
+		"the runtime knows before there is any": {nil, "systemd", "systemd", "the container runtime"},
+		"a runtime that is not there":           {[]string{systemdPod}, "none", "systemd", "kubepods.slice"},
+		"nothing to see: plugins look":          {nil, "", "", ""},
+		"no pod yet: it may be left over":       {[]string{"kubepods"}, "", "", "kubepods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, c.cgroups...)
+			m.runtime = c.runtime
+			w := m.watch("")
+			w.Look(t.Context())
+			if s := w.Status(); s.Driver != c.want || !strings.HasSuffix(s.SeenBy, c.by) || s.Problem != "" || w.Healthy() != nil {
+				t.Errorf("status %+v, %v, want driver %q by %q and no problem", s, w.Healthy(), c.want, c.by)
+			}
+		})
+	}
+}
+
+func TestAWrongDriverIsToldAndNotGoneBy(t *testing.T) {
+	for name, c := range map[string]struct {
+		configured, runtime, inUse string
+		cgroups                    []string
+	}{
+		"the cgroups say otherwise":              {"cgroupfs", "", "systemd", []string{systemdPod}},
+		"the other way round":                    {"systemd", "", "cgroupfs", []string{"kubepods/podx"}},
+		"the runtime says otherwise":             {"cgroupfs", "systemd", "systemd", nil},
+		"so do the cgroups, without pods so far": {"cgroupfs", "", "", []string{"kubepods.slice"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, c.cgroups...)
+			m.runtime = c.runtime
+			w := m.watch(c.configured)
+			w.Look(t.Context())
+			s, err := w.Status(), w.Healthy()
+			if s.Driver != c.inUse || s.Configured != c.configured || err == nil || s.Problem != err.Error() ||
+				!strings.Contains(s.Problem, `"cgroupfs"`) || !strings.Contains(s.Problem, `"systemd"`) {
+				t.Errorf("status %+v, healthy %v, want %q in use and a problem with both names", s, err, c.inUse)
+			}
+			if text := m.log.String(); !strings.Contains(text, "level=ERROR") {
+				t.Errorf("the log has %q, want an error", text)
+			}
+		})
+	}
+	m := newMachine(t, systemdPod)
+	w := m.watch("systemd")
+	if w.Look(t.Context()); w.Healthy() != nil || w.Status().Problem != "" {
+		t.Errorf("the right driver: %+v, want no problem", w.Status())
+	}
+}
+
+func TestARunningPodWithoutItsCgroupIsShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		pods      []Pod
+		cgroups   []string
+		misplaced []string
+		healthy   bool
+	}{
+		"all are there":                 {[]Pod{x}, []string{systemdPod}, nil, true},
+		"one is not":                    {[]Pod{x, y}, []string{systemdPod}, []string{"a/y"}, true},
+		"none is":                       {[]Pod{y}, []string{systemdPod}, []string{"a/y"}, false},
+		"nor is there a cgroup of pods": {[]Pod{x, y}, nil, []string{"a/x", "a/y"}, false},
+		"nothing runs":                  {nil, nil, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, c.cgroups...)
+			m.pods = c.pods
+			w := m.watch("")
+			w.Look(t.Context())
+			s, err := w.Status(), w.Healthy()
+			if !slices.Equal(s.Pods, c.misplaced) || s.Misplaced != len(c.misplaced) || s.Running != len(c.pods) || m.tally != len(c.misplaced) {
+				t.Errorf("status %+v, tally %d, want misplaced %v", s, m.tally, c.misplaced)
+			}
+			if (err == nil) != c.healthy || (s.Problem == "") != (len(c.misplaced) == 0) {
+				t.Errorf("healthy: %v, problem %q, want healthy %v", err, s.Problem, c.healthy)
+			}
+		})
+	}
+}
+
+func TestAPodThatHasJustEndedIsNotMissed(t *testing.T) {
+	m := newMachine(t, systemdPod)
+	m.listings, m.pods = [][]Pod{{x, y}}, []Pod{x}
+	w := m.watch("")
+	if w.Look(t.Context()); w.Status().Misplaced != 0 {
+		t.Errorf("status %+v, want nobody misplaced", w.Status())
+	}
+}
+
+func TestTwoTreesWithPodsNeedAWord(t *testing.T) {
+	m := newMachine(t, systemdPod, "kubepods/podz")
+	m.pods = []Pod{x}
+	w := m.watch("")
+	if w.Look(t.Context()); w.Healthy() == nil || !strings.Contains(w.Healthy().Error(), "want cgroupDriver") {
+		t.Errorf("healthy: %v, want to be asked for the driver", w.Healthy())
+	}
+	w = m.watch("systemd")
+	if w.Look(t.Context()); w.Healthy() != nil || w.Driver() != "systemd" {
+		t.Errorf("with the word: driver %q, %v", w.Driver(), w.Healthy())
+	}
+}
+
+// Before the first pod there is nothing to see on a node whose runtime does not
+// tell.
+func TestTheFirstPodShowsTheDriverAndPluginsAreTold(t *testing.T) {
+	m := newMachine(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := m.watch("")
+		w.Begin(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.Run(ctx) }()
+		synctest.Wait()
+		if w.Driver() != "" || len(m.told) != 0 {
+			t.Errorf("driver %q, told %q, want nothing yet", w.Driver(), m.told)
+		}
+		m.grow(systemdPod)
+		m.pods, m.refuse = []Pod{x}, errors.New("a plugin refuses")
+		time.Sleep(lookAgain)
+		synctest.Wait()
+		m.refuse = nil
+		w.Look(ctx)
+		w.Look(ctx)
+		cancel()
+		<-ended
+		if w.Driver() != "systemd" || !slices.Equal(m.told, []string{"systemd", "systemd"}) {
+			t.Errorf("driver %q, told %q, want it told until it was taken, and not again", w.Driver(), m.told)
+		}
+	})
+}
