@@ -222,7 +222,7 @@ func TestBadUse(t *testing.T) {
 		"check of a bad file":                 {[]string{"check", "--config", file}, badFile},
 		"run with the bad file":               {[]string{"run", "--config", file}, badFile},
 		"plugins with the bad file":           {[]string{"plugins", "--config", file}, badFile + "\nwith --listen-address the daemon is asked whatever the configuration says"},
-		"run with a file that does not exist": {[]string{"run", "--config", "/nonexistent"}, "--config: stat /nonexistent: no such file or directory, want a readable file"},
+		"run with a file that does not exist": {[]string{"run", "--config", "/nonexistent"}, "--config: /nonexistent: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want strings.Builder

@@ -122,7 +122,7 @@ func TestBadFiles(t *testing.T) {
 		}},
 		"what JSON does not have": {"plugins: {memory: {config: {a: .inf}}}\n", []string{`plugins["memory"].config["a"]: +Inf, want a finite number`}},
 		"a key that is nothing":   {"plugins: {~: {}}\n", []string{`plugins: key <nil>, want a word`}},
-		"a key that is a list":    {"? [a]\n: b\n", []string{`yaml: invalid map key: []interface {}{"a"}`}},
+		"a key that is a list":    {"? [a]\n: b\n", []string{`top level: key [a], want a word`}},
 		"all at once": {"mode: k8s\nfoo: 1\ndryRun: 3\nevictionHard: {memory.available: abc, nodefs.available: 5}\nmode: cri\n", []string{
 			`mode: given twice, again on line 5`,
 			`dryRun: 3: want true or false`,
@@ -165,15 +165,20 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	absent := filepath.Join(dir, "absent")
+	kernel := filepath.Join(dir, "kernel")
+	if err := os.Symlink("/proc/kmsg", kernel); err != nil {
+		t.Fatal(err)
+	}
 	for file, want := range map[string]string{
-		absent:      "--config: stat " + absent + ": no such file or directory, want a readable file",
-		dir:         "--config: " + dir + " is a directory, want a regular file",
-		pipe:        "--config: " + pipe + " is a pipe, want a regular file",
-		socket:      "--config: " + socket + " is a socket, want a regular file",
-		"/dev/null": "--config: /dev/null is a device, want a regular file",
-		large:       "--config: " + large + " is larger than 1 MiB, want a configuration",
+		absent:      "no such file or directory",
+		dir:         "is a directory, want a regular file",
+		pipe:        "is a pipe, want a regular file",
+		socket:      "is a socket, want a regular file",
+		"/dev/null": "is a device, want a regular file",
+		kernel:      "is a file of the kernel's, want a regular file",
+		large:       "is larger than 1 MiB",
 	} {
-		if _, err := Load(file); err == nil || err.Error() != want {
+		if _, err := Load(file); err == nil || err.Error() != "--config: "+file+": "+want {
 			t.Errorf("Load(%s): %v, want %s", file, err, want)
 		}
 	}
@@ -184,7 +189,7 @@ func TestAliasesDoNotFillMemory(t *testing.T) {
 	content := "plugins:\n  a:\n    config:\n      s: &s " + strings.Repeat("x", 100_000) + "\n      l: [" + strings.Repeat("*s, ", 90) + "]\n"
 	file := write(t, content)
 	_, err := Load(file)
-	if diff := cmp.Diff([]string{"plugins: the file's aliases expand to more than 4 MiB"}, lines(err, file)); diff != "" {
+	if diff := cmp.Diff([]string{"has aliases that expand to more than 4 MiB"}, lines(err, file)); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 
 	sigsjson "sigs.k8s.io/json"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -22,6 +24,11 @@ var depths = map[string]int{
 	"featureGates": 2, "summary": 2,
 	"plugins": 3, "assign": 3,
 }
+
+var (
+	errEmpty     = errors.New("is empty, want at least one field, or {} for all defaults")
+	errNoMapping = errors.New("is not a mapping, want fields and values such as \"dryRun: true\"")
+)
 
 type object = map[string]json.RawMessage
 
@@ -41,9 +48,14 @@ func (c *Config) decode(l *layer, data []byte) []error {
 
 // fieldsOf returns a file's fields, nil if nothing can be made of it.
 func fieldsOf(data []byte) (object, []error) {
-	asJSON, errs := toJSON(data)
-	if asJSON == nil {
-		return nil, errs
+	asJSON, errs, err := input.YAML(data, maxErrors, pathString)
+	switch {
+	case errors.Is(err, input.ErrEmpty):
+		return nil, append(errs, errEmpty)
+	case errors.Is(err, input.ErrNoMapping):
+		return nil, append(errs, errNoMapping)
+	case err != nil:
+		return nil, append(errs, err)
 	}
 	var doc object
 	if err := json.Unmarshal(asJSON, &doc); err != nil || doc == nil {

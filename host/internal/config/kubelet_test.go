@@ -239,8 +239,8 @@ evictionSoft: {memory.available: 2Gi, nodefs.available: 1Gi}
 			[]string{`--eviction-soft-grace-period["memory.available"]: grace period must be specified for the soft eviction threshold memory.available; want a duration such as "1m30s"`},
 		},
 		"files that are not there": {[]string{"--config", "/nonexistent/a", "--kubelet-config", "/nonexistent/b"}, []string{
-			"--kubelet-config: stat /nonexistent/b: no such file or directory, want a readable file",
-			"--config: stat /nonexistent/a: no such file or directory, want a readable file",
+			"--kubelet-config: /nonexistent/b: no such file or directory",
+			"--config: /nonexistent/a: no such file or directory",
 		}},
 		"flags of the kubelet": {[]string{"--housekeeping-interval=0s", "--experimental-allocatable-ignore-eviction=2", "--feature-gates=PodLevelResources", "--local-storage-capacity-isolation=on"}, []string{
 			`--experimental-allocatable-ignore-eviction: "2": want true or false`,

@@ -3,10 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"unicode"
+
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 // maxFileBytes is far more than a configuration needs.
@@ -77,72 +77,14 @@ func (s sources) load(flags *Flags) (Config, error) {
 
 // report joins errs, as many and as much of each as someone can read. What the
 // file holds shall not reach a terminal as it is.
-func report(errs []error) error {
-	const maxText = 1000
-	var clean []error
-	for i, err := range errs {
-		if i == maxErrors {
-			clean = append(clean, fmt.Errorf("and %d more", len(errs)-i))
-			break
-		}
-		text := strings.Map(func(r rune) rune {
-			if unicode.IsPrint(r) {
-				return r
-			}
-			return unicode.ReplacementChar
-		}, err.Error())
-		if len(text) > maxText {
-			text = strings.ToValidUTF8(text[:maxText], "") + "..."
-		}
-		clean = append(clean, printable{text, err})
-	}
-	return errors.Join(clean...)
-}
-
-// printable is an error with another text.
-type printable struct {
-	text string
-	err  error
-}
-
-func (p printable) Error() string { return p.text }
-func (p printable) Unwrap() error { return p.err }
+func report(errs []error) error { return input.ClipAll(errs, maxErrors) }
 
 func read(flag, file string) ([]byte, error) {
-	// Looked at before it is opened: opening a pipe would wait for a writer.
-	info, err := os.Stat(file)
+	data, err := input.ReadFileSoon(file, maxFileBytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w, want a readable file", flag, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %s is a %s, want a regular file", flag, file, kind(info.Mode()))
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w, want a readable file", flag, err)
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w, want a readable file", flag, err)
-	}
-	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: %s is larger than %d MiB, want a configuration", flag, file, maxFileBytes>>20)
+		return nil, fmt.Errorf("%s: %s: %w", flag, file, err)
 	}
 	return data, nil
-}
-
-func kind(m os.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "directory"
-	case m&os.ModeNamedPipe != 0:
-		return "pipe"
-	case m&os.ModeSocket != 0:
-		return "socket"
-	default:
-		return "device"
-	}
 }
 
 // split returns the single errors of a joined one. An error that wraps several

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -49,11 +50,8 @@ func Decode(data []byte) (*Trace, error) {
 	if len(d.errs) == 0 {
 		d.errs = trace.problems()
 	}
-	if more := len(d.errs) - maxErrors; more > 0 {
-		d.errs = append(d.errs[:maxErrors], fmt.Errorf("and %d more", more))
-	}
 	if len(d.errs) > 0 {
-		return nil, errors.Join(d.errs...)
+		return nil, input.ClipAll(d.errs, maxErrors)
 	}
 	return trace, nil
 }

@@ -1,15 +1,15 @@
 package replay
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 // maxFileBytes keeps a file that is no trace, or a gzip bomb, out of memory.
@@ -24,8 +24,8 @@ func Read(path string) (*Trace, error) {
 	}
 	name := strings.TrimSuffix(path, ".gz")
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
-		if data, err = yaml.YAMLToJSONStrict(data); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+		if data, err = fromYAML(data); err != nil {
+			return nil, inFile(path, err)
 		}
 	}
 	trace, err := Decode(data)
@@ -52,23 +52,28 @@ func inFile(path string, err error) error {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	data, err := input.ReadFileSoon(path, maxFileBytes)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w, want a trace or a scenario", path, err)
 	}
-	defer f.Close() //nolint:errcheck // it is only read
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	if !strings.HasSuffix(path, ".gz") {
+		return data, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if data, err = io.ReadAll(io.LimitReader(r, maxFileBytes+1)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: longer than %d MiB, want a trace or a scenario", path, maxFileBytes>>20)
+		return nil, fmt.Errorf("%s: expands to more than %d MiB, want a trace or a scenario", path, maxFileBytes>>20)
 	}
 	return data, nil
+}
+
+// fromYAML returns a YAML document as JSON. A key that is given twice is an error.
+func fromYAML(data []byte) ([]byte, error) {
+	data, twice, err := input.YAML(data, maxErrors, func(path []string) string { return strings.Join(path, ".") })
+	return data, input.ClipAll(append(twice, err), maxErrors)
 }

@@ -85,7 +85,7 @@ func TestBadFiles(t *testing.T) {
 		"a directory":   {t.TempDir(), "is a directory"},
 		"not zipped":    {file(t, "a.json.gz", []byte(strings.Repeat("{}", 9))), "gzip: invalid header"},
 		"cut off":       {file(t, "a.json.gz", zipped(t, small)[:20]), "unexpected EOF"},
-		"YAML, a twice": {file(t, "a.yaml", []byte("name: a\nname: b\n")), `key "name" already set in map`},
+		"YAML, a twice": {file(t, "a.yaml", []byte("name: a\nname: b\n")), `name: given twice, again on line 2`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Read(c.path); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {

@@ -2,13 +2,10 @@ package summary
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 // file reads the summary from a file. Whoever writes it renames a whole one into
@@ -34,27 +31,11 @@ func (f *file) Fetch(ctx context.Context) ([]byte, error) {
 
 func (f *file) Close(ctx context.Context) error { return f.call.close(ctx) }
 
-// readRegular reads a whole file and refuses what could block or have no end.
+// readRegular reads a whole file and names it in errors.
 func readRegular(path string, maxBytes int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	data, err := input.ReadFile(path, maxBytes)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	defer func() { _ = f.Close() }() // read only
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > maxBytes:
-		return nil, fmt.Errorf("%s has %d bytes, want at most %d", path, info.Size(), maxBytes)
-	}
-	data := make([]byte, info.Size())
-	// A file that is cut while it is read gives what it had.
-	n, err := io.ReadFull(f, data)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return data[:n], nil
+	return data, nil
 }

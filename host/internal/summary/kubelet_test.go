@@ -115,7 +115,7 @@ func TestBadCredentialFilesAreNamed(t *testing.T) {
 		"no token file":          {Options{TokenFile: missing}, []string{"tokenFile", missing}},
 		"an empty token":         {Options{TokenFile: empty}, []string{"tokenFile " + empty, "want a bearer token"}},
 		"a token of three words": {Options{TokenFile: words}, []string{"tokenFile " + words, "want a bearer token"}},
-		"a directory as token":   {Options{TokenFile: dir}, []string{"tokenFile", dir, "not a regular file"}},
+		"a directory as token":   {Options{TokenFile: dir}, []string{"tokenFile", dir, "is a directory, want a regular file"}},
 		"no CA file":             {Options{CAFile: missing}, []string{"caFile", missing}},
 		"a CA file without PEM":  {Options{CAFile: words}, []string{"caFile " + words, "want PEM"}},
 		"a key that is none":     {Options{CertFile: pairFile, KeyFile: words}, []string{"certFile " + pairFile, "keyFile " + words}},

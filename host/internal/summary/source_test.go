@@ -87,12 +87,12 @@ func TestFileSource(t *testing.T) {
 	if err := os.Truncate(path, MaxBytes+1); err != nil { // sparse
 		t.Fatal(err)
 	}
-	wantError(t, fetch(), path+" has 67108865 bytes, want at most 67108864")
+	wantError(t, fetch(), path+": is larger than 64 MiB")
 	_ = os.Remove(path)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, fetch(), path+" is not a regular file")
+	wantError(t, fetch(), path+": is a pipe, want a regular file")
 }
 
 func TestFunctionSource(t *testing.T) {

@@ -1,0 +1,72 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// maxText is how much an error says of what others have written, in bytes.
+const maxText = 1000
+
+// Clip is err with a text of one line that is short and harmless to a terminal.
+// nil stays nil.
+func Clip(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if clipped := ClipText(text); clipped != text {
+		return clippedError{clipped, err}
+	}
+	return err
+}
+
+// ClipText is text on one line, as much of it as somebody reads, without what
+// does something to a terminal.
+func ClipText(text string) string {
+	cut := len(text) > maxText
+	if cut {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		default:
+			return unicode.ReplacementChar
+		}
+	}, text)
+	if cut {
+		text += "..."
+	}
+	return text
+}
+
+// ClipAll joins at most most errors, each clipped, and says how many more there
+// are. Those that are nil do not count.
+func ClipAll(errs []error, most int) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	var clipped []error
+	for i, err := range errs {
+		if i == most {
+			clipped = append(clipped, fmt.Errorf("and %d more", len(errs)-i))
+			break
+		}
+		clipped = append(clipped, Clip(err))
+	}
+	return errors.Join(clipped...)
+}
+
+// clippedError is an error with another text.
+type clippedError struct {
+	text string
+	err  error
+}
+
+func (c clippedError) Error() string { return c.text }
+func (c clippedError) Unwrap() error { return c.err }

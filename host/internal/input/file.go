@@ -1,0 +1,100 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// pseudo are filesystems whose regular files are none: reading one may block, have
+// no end or change the machine.
+var pseudo = []int64{
+	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
+	unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC,
+	unix.BPF_FS_MAGIC, unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.BINFMTFS_MAGIC, unix.NSFS_MAGIC,
+	unix.DEVPTS_SUPER_MAGIC, unix.RDTGROUP_SUPER_MAGIC, configfs, fusectl,
+}
+
+const configfs, fusectl = 0x62656570, 0x65735543
+
+// ReadFile returns what is in the regular file at path, which may be a symbolic
+// link to one, if that has at most maxBytes. It opens nothing else. On a filesystem
+// that hangs it does, too: see Wait. The error does not name the file.
+func ReadFile(path string, maxBytes int64) ([]byte, error) {
+	f, size, err := open(path)
+	if err != nil {
+		return nil, short(err)
+	}
+	defer f.Close() //nolint:errcheck // only read.
+	if size > maxBytes {
+		return nil, tooLarge(maxBytes)
+	}
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(f, maxBytes+1)); err != nil {
+		return nil, short(err)
+	}
+	if int64(data.Len()) > maxBytes { // It has grown.
+		return nil, tooLarge(maxBytes)
+	}
+	return data.Bytes(), nil
+}
+
+func tooLarge(maxBytes int64) error {
+	if maxBytes >= 1<<20 && maxBytes%(1<<20) == 0 {
+		return fmt.Errorf("is larger than %d MiB", maxBytes>>20)
+	}
+	return fmt.Errorf("is larger than %d bytes", maxBytes)
+}
+
+// open looks at the file before it opens it, as some devices do something when
+// they are opened: the handle stands for the file whatever becomes of its name.
+func open(path string) (*os.File, int64, error) {
+	handle, err := os.OpenFile(path, unix.O_PATH, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer handle.Close() //nolint:errcheck // nothing was done with it
+	info, err := handle.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("is a %s, want a regular file", kind(info.Mode()))
+	}
+	var filesystem unix.Statfs_t
+	if err := unix.Fstatfs(int(handle.Fd()), &filesystem); err != nil {
+		return nil, 0, err
+	}
+	if slices.Contains(pseudo, filesystem.Type) {
+		return nil, 0, errors.New("is a file of the kernel's, want a regular file")
+	}
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	return f, info.Size(), err
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	default:
+		return "device"
+	}
+}
+
+// short is err without the file's name, which whoever asked knows.
+func short(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package input
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestOnlyRegularFilesAreRead(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(in("file"), []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(in("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{
+		"link": "file", "kmsg": "/proc/kmsg", "status": "/proc/self/status", "uevent": "/sys/kernel/uevent_seqnum", "lost": "nowhere", "loop": "loop", "zero": "/dev/zero",
+	} {
+		if err := os.Symlink(target, in(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"file", "link"} {
+		if got, err := ReadFile(in(name), 7); err != nil || string(got) != "content" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	const kernel = "is a file of the kernel's, want a regular file"
+	for name, want := range map[string]string{
+		"pipe": "is a pipe, want a regular file", "zero": "is a device, want a regular file", ".": "is a directory, want a regular file",
+		"kmsg": kernel, "status": kernel, "uevent": kernel, "lost": "no such file or directory", "loop": "too many levels of symbolic links",
+	} {
+		if got, err := ReadFile(in(name), 1<<20); err == nil || err.Error() != want {
+			t.Errorf("%s: %.20q, %v, want %s", name, got, err, want)
+		}
+	}
+	if _, err := ReadFile(in("file"), 6); err == nil || err.Error() != "is larger than 6 bytes" {
+		t.Errorf("seven bytes where six may be: %v", err)
+	}
+	if err := os.Truncate(in("file"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(in("file"), 1<<20); err == nil || err.Error() != "is larger than 1 MiB" {
+		t.Errorf("a terabyte: %v", err)
+	}
+	if _, err := ReadFile(in("lost"), 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, want one that says that there is nothing", err)
+	}
+}
+
+func TestNobodyWaitsForAFilesystemThatHangs(t *testing.T) {
+	var o Operations
+	hangs, begun, late := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	read := func(late chan struct{}) error {
+		_, err := Wait(late, &o, "a", func() (int, error) {
+			close(begun)
+			<-hangs
+			return 0, nil
+		})
+		return err
+	}
+	go func() {
+		<-begun
+		close(late)
+	}()
+	if err := read(late); !errors.Is(err, ErrHangs) {
+		t.Errorf("one that hangs: %v", err)
+	}
+	if err := read(nil); !errors.Is(err, ErrHangs) { // would close begun again
+		t.Errorf("while it hangs: %v", err)
+	}
+	quick := func(name string) (int, error) {
+		return Wait(nil, &o, name, func() (int, error) { return 7, errors.ErrUnsupported })
+	}
+	if got, err := quick("b"); got != 7 || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("another file: %v, %v", got, err)
+	}
+	close(hangs)
+	for {
+		if got, err := quick("a"); !errors.Is(err, ErrHangs) {
+			if got != 7 || !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("once it answers: %v, %v", got, err)
+			}
+			break
+		}
+	}
+	for range 1000 { // what has answered is over
+		if _, err := quick("a"); errors.Is(err, ErrHangs) {
+			t.Fatal("a former one is still open after its answer")
+		}
+	}
+}
+
+func TestErrorsAreClipped(t *testing.T) {
+	if err := Clip(nil); err != nil {
+		t.Error(err)
+	}
+	plain := errors.New("spec.priority: want a number")
+	if got := Clip(plain); !errors.Is(got, plain) || got.Error() != plain.Error() {
+		t.Errorf("%v, want it as it is", got)
+	}
+	long := &fs.PathError{Op: strings.Repeat("é", 5000), Err: fs.ErrNotExist}
+	if got := Clip(long); len(got.Error()) > maxText+3 || !errors.Is(got, fs.ErrNotExist) || !strings.HasSuffix(got.Error(), "é...") {
+		t.Errorf("%d bytes, %v", len(got.Error()), got)
+	}
+	if got, want := ClipText("a\x1b[31m\nb\x00"), "a\uFFFD[31m b\uFFFD"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := ClipAll([]error{nil, plain, nil, plain, plain}, 2); strings.Count(err.Error(), "\n") != 2 || !strings.HasSuffix(err.Error(), "and 1 more") {
+		t.Errorf("%v", err)
+	}
+	if err := ClipAll([]error{nil}, 2); err != nil {
+		t.Error(err)
+	}
+}
