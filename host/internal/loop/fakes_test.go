@@ -51,6 +51,7 @@ type node struct {
 	usage     map[string]int64
 	running   map[string]bool
 	podsErr   error
+	problems  []pods.Problem
 	// dies is how long a pod lives after its kill, by uid; default at once.
 	dies map[string]time.Duration
 	// stuck: not even the end of the grace period ends a pod before that.
@@ -209,7 +210,7 @@ func (n *node) Active(context.Context) (pods.Snapshot, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.listings++
-	var s pods.Snapshot
+	s := pods.Snapshot{Problems: n.problems}
 	for _, p := range n.pods {
 		if n.running[p.Row.UID] {
 			s.Pods = append(s.Pods, p)

@@ -24,15 +24,17 @@ func (l *Loop) notePods(s pods.Snapshot) {
 // noteProblems puts what is wrong with manifests into next, and into the log what
 // is new.
 func (l *Loop) noteProblems(next *Snapshot, problems []pods.Problem) {
+	former := l.snapshot.Load().Problems
 	next.Problems = nil
 	for _, p := range problems {
-		next.Problems = append(next.Problems, p.Error())
+		text := p.Error()
+		next.Problems = append(next.Problems, text)
+		if !slices.Contains(former, text) {
+			l.Log.Warn("pod manifest has a problem", "problem", text, "used", p.Used)
+		}
 	}
-	if slices.Equal(next.Problems, l.snapshot.Load().Problems) {
-		return
-	}
-	for _, p := range problems {
-		l.Log.Warn("pod manifest has a problem", "problem", p.Error(), "used", p.Used)
+	if len(problems) == 0 && len(former) > 0 {
+		l.Log.Info("pod manifests have no problem any more")
 	}
 }
 

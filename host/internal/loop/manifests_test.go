@@ -50,3 +50,38 @@ func TestNobodyWaitsForManifests(t *testing.T) {
 		}
 	})
 }
+
+// A directory that comes and goes is told once each time, and a problem that stays
+// is not told again because of another.
+func TestProblemsOfManifestsAreLoggedWhenTheyAreNew(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.run(settings(t, hard("1Gi")), rundir.State{})
+		n.settle()
+		away := pods.Problem{File: "/manifests", Err: errors.New("is away")}
+		other := pods.Problem{File: "a.yaml", Err: errors.New("is empty")}
+		for _, c := range []struct {
+			problems   []pods.Problem
+			away, gone int
+		}{
+			{[]pods.Problem{away}, 1, 0},
+			{[]pods.Problem{away, other}, 1, 0},
+			{[]pods.Problem{other}, 1, 0},
+			{nil, 1, 1},
+			{[]pods.Problem{away}, 2, 1},
+		} {
+			n.problems = c.problems
+			n.set(gi / 2)
+			n.wake()
+			n.settle()
+			if got := len(n.loop.Snapshot().Problems); got != len(c.problems) {
+				t.Errorf("status has %d problems, want %d", got, len(c.problems))
+			}
+			if got := strings.Count(n.log.String(), "/manifests: is away"); got != c.away {
+				t.Errorf("%v: logged %d times, want %d", c.problems, got, c.away)
+			}
+			if got := strings.Count(n.log.String(), "no problem any more"); got != c.gone {
+				t.Errorf("%v: the end logged %d times, want %d", c.problems, got, c.gone)
+			}
+		}
+	})
+}

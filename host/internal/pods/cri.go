@@ -45,7 +45,7 @@ func (c *CRI) Active(ctx context.Context) (Snapshot, error) {
 	manifests, problems := c.manifests.list()
 	listing.Wait()
 	if errListing != nil {
-		return Snapshot{Problems: problems}, errListing
+		return Snapshot{Problems: c.manifests.told(problems)}, errListing
 	}
 	groups := group(listed)
 	out := Snapshot{Pods: make([]Pod, 0, len(groups)), Problems: problems}
@@ -59,6 +59,7 @@ func (c *CRI) Active(ctx context.Context) (Snapshot, error) {
 	used := allUsed(out.Problems)
 	ended, strangers := c.ended(listed, groups, manifests, used)
 	out.Ended, out.Complete = ended, used && !strangers && allKnown(out.Pods)
+	out.Problems = c.manifests.told(out.Problems)
 	return out, nil
 }
 

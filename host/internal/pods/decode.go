@@ -1,33 +1,33 @@
 package pods
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 // maxIdentity bounds names and uids: Kubernetes allows 253 bytes in a name.
 const maxIdentity = 253
 
+// maxWarnings bounds what a manifest of rubbish can make us say.
+const maxWarnings = 10
+
 // decode reads one v1.Pod from YAML or JSON and fills in the API's defaults.
 // warning is what the API server would refuse and the kubelet overlooks: unknown
 // fields and duplicate keys. It does not cost the pod its manifest, because a
 // manifest of a newer Kubernetes must not make a pod safe from eviction.
 func decode(data []byte, isJSON bool) (pod *v1.Pod, warning, err error) {
+	var warnings []error
 	if !isJSON {
-		if data, warning, err = yamlToJSON(data); err != nil {
-			return nil, nil, err
+		if data, warnings, err = input.YAML(data, maxWarnings, func(path []string) string { return strings.Join(path, ".") }); err != nil {
+			return nil, nil, wantPod(err)
 		}
 	}
 	if err := quantity.CheckJSON(data, reflect.TypeFor[v1.Pod]()); err != nil {
@@ -42,61 +42,15 @@ func decode(data []byte, isJSON bool) (pod *v1.Pod, warning, err error) {
 		return nil, nil, err
 	}
 	setDefaults(pod)
-	return pod, errors.Join(append([]error{warning}, strict...)...), nil
+	return pod, input.ClipAll(append(warnings, strict...), maxWarnings), nil
 }
 
-// yamlToJSON converts the one document of a YAML file.
-func yamlToJSON(data []byte) (out []byte, warning, err error) {
-	doc, err := onlyDocument(data)
-	if err != nil {
-		return nil, nil, err
+// wantPod completes what was said of a file that has nothing in it.
+func wantPod(err error) error {
+	if errors.Is(err, input.ErrEmpty) || errors.Is(err, input.ErrNoMapping) {
+		return fmt.Errorf("%w, want a v1.Pod", err)
 	}
-	if out, err = yaml.YAMLToJSONStrict(doc); err == nil {
-		return out, nil, nil
-	}
-	warning = err
-	if out, err = yaml.YAMLToJSON(doc); err != nil {
-		return nil, nil, err
-	}
-	return out, warning, nil
-}
-
-// onlyDocument refuses a file with several documents: a YAML parser would read
-// the first and say nothing of the others.
-func onlyDocument(data []byte) ([]byte, error) {
-	var doc []byte
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		next, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if isBlank(next) {
-			continue
-		}
-		if doc != nil {
-			return nil, errors.New("has more than one document, want one pod in a file")
-		}
-		doc = next
-	}
-	if doc == nil {
-		return nil, errors.New("is empty, want a v1.Pod")
-	}
-	return doc, nil
-}
-
-// isBlank reports whether a document has nothing but comments and separators.
-func isBlank(doc []byte) bool {
-	for line := range bytes.Lines(doc) {
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
-			return false
-		}
-	}
-	return true
+	return err
 }
 
 func checkIdentity(pod *v1.Pod) error {

@@ -3,37 +3,39 @@ package pods
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
-	// maxManifestBytes is the most that is read of one manifest. The largest
-	// object that a cluster can store has 1.5 MiB, real pods a few KiB.
-	maxManifestBytes = 1 << 20
-	// settleTime is how old a change must be for the file's times to tell it from
-	// a later one: filesystem timestamps tick every 4 to 10 ms.
-	settleTime = 100 * time.Millisecond
+	// lookTimeout is how long a listing waits for a filesystem that hangs.
+	lookTimeout = 2 * time.Second
+	// maxProblems is how many problems are told.
+	maxProblems = 100
 )
 
 // Manifests is a directory of v1.Pod manifests, each in a file that ends with
-// .yaml, .yml or .json. Files whose names begin with a dot are ignored. It is
-// safe for concurrent use.
+// .yaml, .yml or .json. Files whose names begin with a dot are ignored. What was
+// read once stays in use as long as nothing better can be read: while the directory
+// is away, or a file of it cannot be read or makes no sense. It is safe for
+// concurrent use.
 type Manifests struct {
 	// Rules say what a manifest requests. They must not change after the first use.
 	Rules Rules
 
-	dir string
+	dir        string
+	operations input.Operations
 
 	mu    sync.Mutex
 	files map[string]*manifestFile
@@ -52,28 +54,20 @@ type manifest struct {
 	row  eviction.Pod
 }
 
-// manifestFile is what was read of a file, kept until the file changes.
-type manifestFile struct {
-	identity fileIdentity
-	// settled: the file changed long enough before it was read, so a later change
-	// shows in its identity.
-	settled  bool
-	manifest *manifest
-	problems []Problem
-}
-
-// fileIdentity changes when the file's content does.
-type fileIdentity struct {
-	device, inode    uint64
-	size             int64
-	modified, status unix.Timespec
-}
-
 // Problems reads what changed since the last time and returns what is wrong with
 // any of the files, or with the directory. It asks no container runtime.
 func (m *Manifests) Problems() []Problem {
 	_, problems := m.list()
-	return problems
+	return m.told(problems)
+}
+
+// told is as many of the problems as somebody reads.
+func (m *Manifests) told(problems []Problem) []Problem {
+	if len(problems) <= maxProblems {
+		return problems
+	}
+	more := Problem{File: m.dir, Err: fmt.Errorf("%d more problems with manifests", len(problems)-maxProblems), Used: allUsed(problems[maxProblems:])}
+	return append(slices.Clip(problems[:maxProblems]), more)
 }
 
 // list returns the manifests by uid and all problems, in the order of file
@@ -81,24 +75,16 @@ func (m *Manifests) Problems() []Problem {
 func (m *Manifests) list() (map[string]*manifest, []Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	entries, err := os.ReadDir(m.dir)
-	if err != nil {
-		m.files = map[string]*manifestFile{}
-		return nil, []Problem{{File: m.dir, Err: directoryProblem(err)}}
-	}
-	byUID := make(map[string]*manifest, len(entries))
-	kept := make(map[string]*manifestFile, len(entries))
+	late := make(chan struct{})
+	timer := time.AfterFunc(lookTimeout, func() { close(late) })
+	defer timer.Stop()
 	var problems []Problem
-	for _, entry := range entries {
-		name := entry.Name()
-		if !isManifestName(name) {
-			continue
-		}
-		f := m.read(filepath.Join(m.dir, name), m.files[name])
-		if f == nil {
-			continue
-		}
-		kept[name] = f
+	if err := m.look(late); err != nil {
+		problems = append(problems, Problem{File: m.dir, Err: input.Clip(err)})
+	}
+	byUID := make(map[string]*manifest, len(m.files))
+	for _, name := range slices.Sorted(maps.Keys(m.files)) {
+		f := m.files[name]
 		problems = append(problems, f.problems...)
 		if f.manifest == nil {
 			continue
@@ -113,15 +99,89 @@ func (m *Manifests) list() (map[string]*manifest, []Problem) {
 		}
 		byUID[uid] = f.manifest
 	}
-	m.files = kept
 	return byUID, problems
 }
 
-func directoryProblem(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("manifest directory does not exist: no pod can be evicted until it holds their v1.Pod manifests (podManifestDir)")
+// look brings the files up to date, as far as that is possible until late.
+func (m *Manifests) look(late <-chan struct{}) error {
+	known := m.files // never changed, so that one who is late may still look at it
+	entries, err := input.Wait(late, &m.operations, m.dir, func() ([]entry, error) { return entriesOf(m.dir, known) })
+	if err != nil {
+		return m.directoryProblem(err)
 	}
-	return fmt.Errorf("read manifest directory: %w", err)
+	files, missed := make(map[string]*manifestFile, len(entries)), 0
+	for _, e := range entries {
+		f := known[e.name]
+		switch {
+		case e.unchanged:
+		case closed(late):
+			missed++
+		default:
+			f = m.readSoon(late, filepath.Join(m.dir, e.name), f)
+		}
+		if f != nil {
+			files[e.name] = f
+		}
+	}
+	m.files = files
+	if missed > 0 {
+		return fmt.Errorf("reading takes more than %v: %d files were not looked at, what was read of them before is still used", lookTimeout, missed)
+	}
+	return nil
+}
+
+func (m *Manifests) readSoon(late <-chan struct{}, path string, former *manifestFile) *manifestFile {
+	f, err := input.Wait(late, &m.operations, path, func() (*manifestFile, error) { return m.read(path, former), nil })
+	if err != nil {
+		return failed(path, former, err)
+	}
+	return f
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (m *Manifests) directoryProblem(err error) error {
+	switch known := len(m.files); {
+	case known > 0:
+		return fmt.Errorf("manifest directory cannot be read: %w; the %d manifests that were read before are still used", err, known)
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("manifest directory does not exist: no pod can be evicted until it holds their v1.Pod manifests (podManifestDir)")
+	default:
+		return fmt.Errorf("read manifest directory: %w", err)
+	}
+}
+
+// An entry is a file in the directory that is taken for a manifest.
+type entry struct {
+	name string
+	// unchanged: there is nothing to be read.
+	unchanged bool
+}
+
+// entriesOf returns the manifests in dir. It looks at files of the directory's own
+// filesystem alone: a link may lead to one that hangs.
+func entriesOf(dir string, known map[string]*manifestFile) ([]entry, error) {
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err // The path is in the problem already.
+		}
+		return nil, err
+	}
+	entries := make([]entry, 0, len(found))
+	for _, f := range found {
+		if name := f.Name(); isManifestName(name) {
+			entries = append(entries, entry{name, f.Type().IsRegular() && known[name].isIn(filepath.Join(dir, name))})
+		}
+	}
+	return entries, nil
 }
 
 func isManifestName(name string) bool {
@@ -134,78 +194,4 @@ func isManifestName(name string) bool {
 	default:
 		return false
 	}
-}
-
-// read returns former if the file is unchanged, what is in it now otherwise, and
-// nil if it is gone.
-func (m *Manifests) read(path string, former *manifestFile) *manifestFile {
-	var stat unix.Stat_t
-	if err := unix.Stat(path, &stat); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return failed(path, fileIdentity{}, fmt.Errorf("stat: %w", err))
-	}
-	now := identityOf(&stat)
-	if former != nil && former.settled && former.identity == now {
-		return former
-	}
-	started := time.Now()
-	f := m.parse(path, now)
-	modified, status := time.Unix(stat.Mtim.Unix()), time.Unix(stat.Ctim.Unix())
-	f.settled = started.Sub(modified) > settleTime && started.Sub(status) > settleTime
-	return f
-}
-
-func identityOf(s *unix.Stat_t) fileIdentity {
-	return fileIdentity{device: s.Dev, inode: s.Ino, size: s.Size, modified: s.Mtim, status: s.Ctim}
-}
-
-func failed(path string, identity fileIdentity, err error) *manifestFile {
-	return &manifestFile{identity: identity, problems: []Problem{{File: path, Err: err}}}
-}
-
-func (m *Manifests) parse(path string, identity fileIdentity) *manifestFile {
-	data, err := readManifest(path)
-	if err != nil {
-		return failed(path, identity, err)
-	}
-	pod, warning, err := decode(data, filepath.Ext(path) == ".json")
-	if err != nil {
-		return failed(path, identity, err)
-	}
-	f := &manifestFile{identity: identity, manifest: &manifest{file: path, api: pod, row: m.Rules.Row(pod, nil)}}
-	if warning != nil {
-		f.problems = []Problem{{File: path, Err: warning, Used: true}}
-	}
-	return f
-}
-
-// readManifest reads a regular file and nothing else: a fifo in the directory
-// must not stop the daemon.
-func readManifest(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		// The path is in the problem already.
-		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pathErr.Err
-		}
-		return nil, fmt.Errorf("open: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // only read.
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("is a %s, want a regular file", info.Mode().Type())
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxManifestBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxManifestBytes {
-		return nil, fmt.Errorf("has more than %d bytes, want a single v1.Pod", maxManifestBytes)
-	}
-	return data, nil
 }

@@ -50,10 +50,10 @@ func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 		"a wrong quantity":      {"bad.yaml", podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}"), "quantities must match", false},
 		"an endless quantity":   {"bad.yaml", podYAML("u", "x", `spec: {containers: [{name: c, resources: {requests: {memory: "1E-99999999"}}}]}`), `spec.containers[0].resources.requests.memory: "1E-99999999": exponent E-99999999 is too large`, false},
 		"an endless size limit": {"bad.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u","name":"x"},"spec":{"volumes":[{"emptyDir":{"sizeLimit":1E-99999999}}]}}`, "exponent E-99999999 is too large", false},
-		"two documents":         {"bad.yaml", podYAML("u", "x") + "\n---\n" + podYAML("v", "y"), "more than one document", false},
-		"too large":             {"bad.yaml", podYAML("u", "x") + strings.Repeat("# padding\n", maxManifestBytes/10), "has more than 1048576 bytes", false},
+		"two documents":         {"bad.yaml", podYAML("u", "x") + "\n---\n" + podYAML("v", "y"), "more than one YAML document", false},
+		"too large":             {"bad.yaml", podYAML("u", "x") + strings.Repeat("# padding\n", maxManifestBytes/10), "is larger than 1 MiB", false},
 		"an unknown field":      {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriod: 3}"), `unknown field "spec.terminationGracePeriod" (used all the same)`, true},
-		"a key given twice":     {"bad.yaml", podYAML("u", "x", "spec: {nodeName: a, nodeName: b}"), `key "nodeName" already set`, true},
+		"a key given twice":     {"bad.yaml", podYAML("u", "x", "spec: {nodeName: a, nodeName: b}"), `spec.nodeName: given twice, again on line 4 (used all the same)`, true},
 		"the uid of another":    {"zzz.yml", podYAML("good", "x"), "good.yaml, which is used; want one file for each pod", false},
 		"the uid of one before": {"aaa.yml", podYAML("good", "x"), "aaa.yml, which is used; want one file for each pod", true},
 	} {

@@ -1,10 +1,9 @@
 package pods
 
 import (
-	"fmt"
-
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -49,12 +48,13 @@ type Problem struct {
 	Used bool
 }
 
-// Error says what is wrong with which file.
+// Error says what is wrong with which file, on one line of bounded length.
 func (p Problem) Error() string {
+	file, err := input.ClipText(p.File), input.ClipText(p.Err.Error())
 	if p.Used {
-		return fmt.Sprintf("%s: %v (used all the same)", p.File, p.Err)
+		return file + ": " + err + " (used all the same)"
 	}
-	return fmt.Sprintf("%s: %v", p.File, p.Err)
+	return file + ": " + err
 }
 
 // Unwrap returns the cause.

@@ -2,6 +2,7 @@ package quantity
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,10 +93,8 @@ func TestNoFieldOfAPodIsOverlooked(t *testing.T) {
 		case of.Kind() == reflect.Map:
 			each(of.Elem(), open+`{"x":`, "}"+end, seen)
 		case of.Kind() == reflect.Struct:
-			for _, s := range seen {
-				if s == of {
-					return
-				}
+			if slices.Contains(seen, of) {
+				return
 			}
 			for f := range of.Fields() {
 				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
