@@ -102,6 +102,9 @@ func (m *Manager) open() error {
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
+	if err := m.dir.Leftovers(); err != nil {
+		m.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
+	}
 	errs = append(errs, m.openFigures(nil, 0), m.openPlugins(nil))
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -51,8 +51,11 @@ var faults = map[string]func(){
 	"net-rpc":         func() { shakeHands("netrpc|") },
 	"dead-socket":     func() { shakeHands("grpc|") },
 	"deaf":            deaf,
-	"forks-twice":     forkTwice,
-	"marks":           mark,
+
+	"nests-directories": func() { nest(); forever() },
+	"makes-files":       func() { makeFiles(1_000_000); forever() },
+	"forks-twice":       forkTwice,
+	"marks":             mark,
 	// The host runs these two with AutoMTLS and without.
 	"bad-certificate":     func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
 	"unasked-certificate": func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
@@ -225,6 +228,8 @@ func (f *faulty) Observe(ctx context.Context, _ eviction.ObserveRequest) (evicti
 		twice := o
 		o.Capacity = -1
 		return eviction.ObserveReply{Observations: []eviction.Observation{o, {Signal: eviction.PIDAvailable}, twice}}, nil
+	case "makes-files-later":
+		makeFiles(10_000)
 	case "attacks":
 		o.Components = attack()
 	case "returns-100-megabytes":

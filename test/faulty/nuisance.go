@@ -122,3 +122,26 @@ func mark() {
 	}
 	os.Exit(0)
 }
+
+// nest makes directories in directories beside its socket.
+func nest() {
+	if os.Chdir(os.Getenv(plugin.EnvUnixSocketDir)) != nil {
+		return
+	}
+	for range 100_000 {
+		if os.Mkdir("d", 0o700) != nil || os.Chdir("d") != nil {
+			return
+		}
+	}
+}
+
+// makeFiles makes files beside its socket, as far as it may.
+func makeFiles(n int) {
+	for i := range n {
+		f, err := os.Create(filepath.Join(os.Getenv(plugin.EnvUnixSocketDir), fmt.Sprint("file", i)))
+		if err != nil {
+			return
+		}
+		_ = f.Close()
+	}
+}

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/dirtree"
 )
 
 const (
@@ -28,6 +31,8 @@ type Dir struct {
 	// Conditions are noted every few seconds while the pressure lasts: they must
 	// not use up what the kill needs.
 	forKills, forConditions *spares
+	// leftovers is why something of former plugins is left.
+	leftovers error
 }
 
 // Open makes the directory if it is missing, takes it for this process and
@@ -62,12 +67,21 @@ func open(path string, c clock) (*Dir, error) {
 func (d *Dir) Path() string { return d.path }
 
 // Plugins is the directory below which each start of a plugin gets its own
-// directory for its socket. It is emptied when the run directory is opened.
+// directory for its socket. It is emptied when the run directory is opened, as far
+// as that takes no time: see Leftovers.
 func (d *Dir) Plugins() string { return filepath.Join(d.path, pluginsName) }
+
+// Leftovers is why something of former plugins could not be removed at once. It
+// keeps nobody from starting.
+func (d *Dir) Leftovers() error { return d.leftovers }
 
 // Close gives the directory up. The lock file stays, since removing it would let
 // two successors lock two different files.
 func (d *Dir) Close() error { return d.lock.Close() }
+
+// emptyTimeout is how long the start waits for what plugins of a former host have
+// left: it may be millions of files.
+const emptyTimeout = time.Second
 
 // throughMode lets others through to what they know the name of and may use: a
 // plugin with a user of its own to its socket.
@@ -137,9 +151,7 @@ func holder(lock *os.File) string {
 
 // prepare removes what a killed predecessor left and makes the subdirectories.
 func (d *Dir) prepare() error {
-	if err := empty(d.Plugins()); err != nil {
-		return fmt.Errorf("remove leftovers of former plugins: %w", err)
-	}
+	d.leftovers = empty(d.Plugins())
 	for name, mode := range map[string]os.FileMode{pluginsName: throughMode, killsName: 0o700} {
 		path := filepath.Join(d.path, name)
 		if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -178,8 +190,9 @@ func empty(path string) error {
 	}
 	entries, err := os.ReadDir(path)
 	errs := []error{err}
+	end := time.Now().Add(emptyTimeout)
 	for _, e := range entries {
-		errs = append(errs, os.RemoveAll(filepath.Join(path, e.Name())))
+		errs = append(errs, dirtree.Remove(path, e.Name(), func() bool { return time.Now().Before(end) }))
 	}
 	return errors.Join(errs...)
 }

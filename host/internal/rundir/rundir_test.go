@@ -399,3 +399,37 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A former plugin's directory that could not be removed kept evictd from starting,
+// for ever.
+func TestWhatPluginsHaveLeftKeepsNobodyFromStarting(t *testing.T) {
+	path := newPath(t)
+	d := mustOpen(t, path, newClock())
+	deep := filepath.Join(d.Plugins(), "memory.1")
+	for range 200 {
+		deep = filepath.Join(deep, "d")
+	}
+	if err := errors.Join(os.MkdirAll(deep, 0o700), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, path, newClock())
+	if left, err := os.ReadDir(again.Plugins()); err != nil || len(left) > 0 || again.Leftovers() != nil {
+		t.Errorf("left %v, %v, %v, want nothing", left, err, again.Leftovers())
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// What cannot be removed: another filesystem is mounted there.
+	busy := filepath.Join(again.Plugins(), "busy")
+	if err := os.Mkdir(busy, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("none", busy, "tmpfs", 0, "size=4k"); err != nil {
+		t.Skipf("needs to mount: %v", err)
+	}
+	defer unix.Unmount(busy, unix.MNT_DETACH)
+	third := mustOpen(t, path, newClock())
+	if err := third.Leftovers(); !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), busy) {
+		t.Errorf("leftovers: %v, want the reason and %s", err, busy)
+	}
+}

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -61,4 +63,39 @@ func TestPluginOfRootOwnsRootsFiles(t *testing.T) {
 		}
 	}
 	t.Log(strings.Join(all, "\n"))
+}
+
+// Directories that a plugin nested beside its socket were deeper than there are
+// descriptors, and its 1.9 million files were memory beyond its limit.
+func TestAPluginCannotFillTheDirectoryOfItsSocket(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	h := startHost(t, install(t, "nests-directories", "makes-files", "makes-files-later", "good"), func(o *Options) {
+		through(t, o.SocketRoot)
+		o.Settings = map[string]Settings{}
+		for _, name := range []string{"nests-directories", "makes-files", "makes-files-later", "good"} {
+			o.Settings[name] = Settings{Confinement: Confinement{User: "nobody"}}
+		}
+	})
+	for name, says := range map[string]string{
+		"nests-directories": `has made the directory "d" beside its socket`,
+		"makes-files":       "has made more than 16 files beside its socket",
+	} {
+		want(t, h.plugin(name).LastError, says)
+	}
+	p, i := h.pinned("makes-files-later")
+	defer p.Release()
+	if _, err := observe(t.Context(), i); err != nil {
+		t.Error(err)
+	}
+	twin, _ := h.pinned("good") // which makes its socket and no more
+	twin.Release()
+	all := 0
+	_ = filepath.WalkDir(h.sockets, func(string, os.DirEntry, error) error {
+		all++
+		return nil
+	})
+	if all > 100 {
+		t.Errorf("%d files and directories below the directory of the sockets", all)
+	}
 }

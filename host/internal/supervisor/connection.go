@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 
+	"github.com/evictd/evictd/host/internal/dirtree"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -139,8 +139,22 @@ func (c *connection) close(grace time.Duration) error {
 	for _, cc := range c.conns {
 		_ = cc.Close()
 	}
-	if c.dir != "" {
-		err = errors.Join(err, os.RemoveAll(c.dir))
-	}
+	c.removeDir()
 	return err
+}
+
+// removeTimeout is how long the end of a plugin waits for what it has left in its
+// directory.
+const removeTimeout = 2 * time.Second
+
+// removeDir removes the socket's directory. What is left of it is removed by the
+// next host.
+func (c *connection) removeDir() {
+	if c.dir == "" {
+		return
+	}
+	end := time.Now().Add(removeTimeout)
+	if err := dirtree.Remove(filepath.Dir(c.dir), filepath.Base(c.dir), func() bool { return time.Now().Before(end) }); err != nil {
+		c.proc.log.log.Error("something of a plugin is left", "plugin", c.proc.log.name, "error", err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
@@ -42,17 +43,28 @@ func (h *handshake) Start(ctx context.Context) error {
 	if err := h.proc.start(h.cmd); err != nil {
 		return noProgram(err)
 	}
-	select {
-	case line, ok := <-h.proc.first:
-		if !ok {
-			return h.noLine()
+	look := time.NewTicker(sizeInterval)
+	defer look.Stop()
+	for {
+		select {
+		case line, ok := <-h.proc.first:
+			if !ok {
+				return h.noLine()
+			}
+			h.line = line
+			if err := checkHandshake(line, h.dir, h.mtls); err != nil {
+				return err
+			}
+			return h.proc.how.takeBack(h.dir)
+		case <-look.C:
+			if err := checkSize(h.dir); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.given:
+			return errStopped
 		}
-		h.line = line
-		return checkHandshake(line, h.dir, h.mtls)
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-h.given:
-		return errStopped
 	}
 }
 

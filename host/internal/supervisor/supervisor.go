@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/evictd/evictd/host/internal/dirtree"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -131,9 +132,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if s.inside != nil {
 		return s.runInside(ctx)
 	}
-	if err := s.sweep(); err != nil {
-		return err
-	}
+	old := s.oldSockets()
+	s.wg.Go(func() { s.sweep(ctx, old) })
 	s.spawn = newSpawner(s.socketRoot, s.log)
 	if err := s.spawn.groups.sweep(); err != nil {
 		s.log.Error("something of former plugins is left", "error", err)
@@ -158,19 +158,26 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return errors.Join(append(s.undead, err)...)
 }
 
-// sweep removes the socket directories that a killed host left behind.
-func (s *Supervisor) sweep() error {
+// oldSockets lists the socket directories that a killed host left behind.
+func (s *Supervisor) oldSockets() []string {
 	left, err := os.ReadDir(s.socketRoot)
 	if err != nil {
-		return fmt.Errorf("find old socket directories: %w", err)
+		s.log.Error("socket directories of former plugins are not found", "error", err)
 	}
+	var old []string
 	for _, dir := range left {
-		if !strings.HasPrefix(dir.Name(), socketPrefix) {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(s.socketRoot, dir.Name())); err != nil {
-			return fmt.Errorf("remove old socket directory: %w", err)
+		if strings.HasPrefix(dir.Name(), socketPrefix) {
+			old = append(old, dir.Name())
 		}
 	}
-	return nil
+	return old
+}
+
+// sweep removes them, beside the start: a plugin may have filled them.
+func (s *Supervisor) sweep(ctx context.Context, old []string) {
+	for _, name := range old {
+		if err := dirtree.Remove(s.socketRoot, name, func() bool { return ctx.Err() == nil }); err != nil {
+			s.log.Error("something of former plugins is left", "error", err)
+		}
+	}
 }

@@ -1,0 +1,130 @@
+package dirtree
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// batch is how many names are read at once.
+const batch = 1024
+
+// errStopped is what is returned when there was no time for the rest.
+var errStopped = errors.New("there is more of it")
+
+// mark sets apart what was moved up from what it was moved up from.
+const mark = "~"
+
+// Remove removes name in dir with all below it, as long as goOn says so. It has
+// three descriptors open at most, however deep the tree is: directories that are
+// not empty are moved up into dir, under the name with an addition, and removed
+// there. So nobody else may write to dir. What is left goes with the next call for
+// what is in dir. That there is no such name is no error.
+func Remove(dir, name string, goOn func() bool) error {
+	top, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer top.Close() //nolint:errcheck // only read
+	base, _, _ := strings.Cut(name, mark)
+	r := remover{top: top, goOn: goOn, prefix: base[:min(len(base), 64)] + mark + rand.Text()[:12] + mark}
+	err = r.remove(int(top.Fd()), name)
+	if errors.Is(err, unix.ENOTEMPTY) {
+		err = r.empty(name)
+	}
+	for done := 0; err == nil && done < r.moved; done++ {
+		err = r.empty(r.name(done))
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", top.Name()+"/"+name, err)
+	}
+	return nil
+}
+
+type remover struct {
+	top    *os.File
+	prefix string
+	moved  int
+	goOn   func() bool
+}
+
+func (r *remover) name(n int) string { return fmt.Sprint(r.prefix, n) }
+
+// remove removes one name of a directory; ENOTEMPTY if it is a directory with
+// something in it.
+func (r *remover) remove(dir int, name string) error {
+	err := unix.Unlinkat(dir, name, 0)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	}
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case errors.Is(err, unix.EEXIST): // which some filesystems say
+		return unix.ENOTEMPTY
+	}
+	return err
+}
+
+// empty removes a directory of dir and what is in it, and moves up what has more
+// below.
+func (r *remover) empty(name string) error {
+	top := int(r.top.Fd())
+	fd, err := unix.Openat(top, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EACCES) { // of a host that is not root
+		_ = unix.Fchmodat(top, name, 0o700, 0)
+		fd, err = unix.Openat(top, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return err
+	}
+	d := os.NewFile(uintptr(fd), name)
+	defer d.Close() //nolint:errcheck // only read
+	for {
+		if !r.goOn() {
+			return errStopped
+		}
+		if _, err := d.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		names, err := d.Readdirnames(batch)
+		if len(names) == 0 {
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			return r.remove(top, name)
+		}
+		if err := r.clear(d, names); err != nil {
+			return err
+		}
+	}
+}
+
+// clear removes or moves up all that is named. It is an error if nothing could be.
+func (r *remover) clear(d *os.File, names []string) error {
+	var failed error
+	gone := 0
+	for _, name := range names {
+		err := r.remove(int(d.Fd()), name)
+		if errors.Is(err, unix.ENOTEMPTY) {
+			err = unix.Renameat(int(d.Fd()), name, int(r.top.Fd()), r.name(r.moved))
+			if err == nil {
+				r.moved++
+			}
+		}
+		if err == nil {
+			gone++
+		} else if failed == nil {
+			failed = fmt.Errorf("%.100q: %w", name, err)
+		}
+	}
+	if gone == 0 {
+		return failed
+	}
+	return nil
+}
