@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,9 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	    a new host that knows the old one's conditions only
 //	at TIME
 //	    a pass, followed by the observations, one a line:
-//	SIGNAL AMOUNT of CAPACITY [sampled TIME] [boot TIME] | SIGNAL absent | SIGNAL unknown
+//	SIGNAL [by OBSERVER] AMOUNT of CAPACITY [sampled TIME] [boot TIME] |
+//	SIGNAL [by OBSERVER] absent | SIGNAL [by OBSERVER] unknown
+//	    one of several observers: they come in order, "acme" is a custom one;
 //	    the sample is taken at the time of the pass unless it says otherwise,
 //	    "sampled -" is one without a time; a signal that is not listed is unknown
 //	> ...
@@ -135,7 +138,7 @@ func (s *story) directive(f []string) {
 		thresholds = slices.DeleteFunc(Define(thresholds, s.brought), func(t Threshold) bool { return !t.Defined() })
 		s.pending = &Input{
 			Now: storyStart.Add(s.duration(f[1])), Thresholds: thresholds, TransitionPeriod: s.transition,
-			Observations: map[eviction.Signal]eviction.Observation{},
+			Observations: map[eviction.Signal]eviction.Observation{}, Figures: map[eviction.Signal][]Figure{},
 		}
 	default:
 		s.t.Fatalf("unknown line %q", f)
@@ -147,6 +150,10 @@ func (s *story) observation(f []string) bool {
 	o := eviction.Observation{Signal: eviction.Signal(f[0]), Time: s.pending.Now}
 	if _, ok := eviction.Builtin(o.Signal); !ok && o.Signal != spare && o.Signal != wear {
 		return false
+	}
+	by := ""
+	if f[1] == "by" {
+		by, f = f[2], f[2:]
 	}
 	switch f[1] {
 	case "absent":
@@ -169,6 +176,9 @@ func (s *story) observation(f []string) bool {
 		}
 	}
 	s.pending.Observations[o.Signal] = o
+	if by != "" {
+		s.pending.Figures[o.Signal] = append(s.pending.Figures[o.Signal], Figure{Observation: o, By: by, Custom: by == "acme"})
+	}
 	return true
 }
 
@@ -176,6 +186,7 @@ func (s *story) pass() {
 	in := *s.pending
 	s.pending = nil
 	var a Assessment
+	counts := s.count(in)
 	before := s.state.ConditionsLastSeen()
 	s.state, a = Assess(s.state, in)
 	actionable := map[Key]bool{}
@@ -190,6 +201,9 @@ func (s *story) pass() {
 	line := func(format string, args ...any) {
 		lines++
 		fmt.Fprintf(&s.out, "> "+format+"\n", args...)
+	}
+	if counts != "" {
+		line("%s", counts)
 	}
 	for _, o := range a.Observed {
 		text := fmt.Sprintf("%s since %s", o.Threshold, o.FirstObservedAt.Sub(storyStart))
@@ -216,6 +230,18 @@ func (s *story) pass() {
 	for c := range before {
 		before[c] = time.Time{} // a State must not hand out its own maps
 	}
+}
+
+// count has the figures that count observed, and says whose they are.
+func (s *story) count(in Input) string {
+	var whose []string
+	for _, signal := range slices.Sorted(maps.Keys(in.Figures)) {
+		figures := in.Figures[signal]
+		s.state.Count(in.Thresholds, figures)
+		in.Observations[signal] = figures[0].Observation
+		whose = append(whose, fmt.Sprintf("%s counts as %s says", signal, figures[0].By))
+	}
+	return strings.Join(whose, ", ")
 }
 
 func (s *story) conditions(line func(string, ...any), a Assessment) {
