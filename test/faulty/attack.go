@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -46,6 +48,14 @@ var attacks = []struct {
 		return f.Close()
 	}},
 	{"become another user", func() error { return syscall.Setresuid(1-min(1, os.Getuid()), -1, -1) }},
+	{"leave its cgroups", func() error {
+		child, err := escape()
+		if child != nil {
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		}
+		return err
+	}},
 	{"mount", func() error {
 		if err := syscall.Mount("none", "/mnt", "tmpfs", 0, ""); err != nil {
 			return err
@@ -66,6 +76,32 @@ var attacks = []struct {
 		}
 		return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: l.Max + 1, Max: l.Max + 1})
 	}},
+}
+
+// escape starts a process in a session of its own and moves it to the root of each
+// hierarchy.
+func escape() (*exec.Cmd, error) {
+	child := exec.Command("/proc/self/exe", "child")
+	child.Env = []string{"NOTHING=1"}
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := child.Start(); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, pattern := range []string{"/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/*/cgroup.procs"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			if f, err := os.OpenFile(file, os.O_WRONLY, 0); err == nil {
+				_, err = f.WriteString(strconv.Itoa(child.Process.Pid))
+				errs = append(errs, err, f.Close())
+			}
+		}
+	}
+	in, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child.Process.Pid))
+	if strings.Contains(string(in), "evictd-plugins-") {
+		err = errors.Join(append(errs, errors.New("it is still in a cgroup of plugins"))...)
+	}
+	return child, err
 }
 
 func runDir() string { return filepath.Dir(filepath.Clean(os.Getenv(plugin.EnvUnixSocketDir))) }

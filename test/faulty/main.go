@@ -46,6 +46,11 @@ var faults = map[string]func(){
 	"bad-log-record":  func() { fmt.Fprintln(os.Stderr, `{"@level": 7, "@message": ["not", "text"]}`) },
 	"ignores-sigterm": func() { signal.Ignore(syscall.SIGTERM) },
 	"leaves-child":    leaveChild,
+	"escapes": func() {
+		if child, _ := escape(); child != nil {
+			fmt.Fprintf(os.Stderr, "child %d\n", child.Process.Pid)
+		}
+	},
 	"closes-stdout":   func() { _ = os.Stdout.Close(); forever() },
 	"foreign-address": func() { fmt.Println("1|1|tcp|example.com:80|grpc|"); forever() },
 	"net-rpc":         func() { shakeHands("netrpc|") },

@@ -1,10 +1,13 @@
 package supervisor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // attacked returns which attacks of a plugin were done, and of all what became.
@@ -56,7 +59,7 @@ func TestPluginOfRootOwnsRootsFiles(t *testing.T) {
 		"trace the host": false, "write to the host's memory": false, "see the host's descriptors": false,
 		"become another user": false, "mount": false, "open a raw socket": false, "raise its limit of open files": false,
 		"signal the host": true, "list the run directory": true, "connect to other plugins": true,
-		"put a plugin in place": true, "change a file of root": true,
+		"put a plugin in place": true, "change a file of root": true, "leave its cgroups": true,
 	} {
 		if done[what] != can {
 			t.Errorf("%s: %t, want %t", what, done[what], can)
@@ -97,5 +100,39 @@ func TestAPluginCannotFillTheDirectoryOfItsSocket(t *testing.T) {
 	})
 	if all > 100 {
 		t.Errorf("%d files and directories below the directory of the sockets", all)
+	}
+}
+
+// security.md said that no plugin could outlive evictd. One of root can; one with a
+// user cannot.
+func TestAProcessOfRootOutlivesTheHost(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	for user, outlives := range map[string]bool{"": true, "nobody": false} {
+		h := startHost(t, install(t, "escapes"), func(o *Options) {
+			through(t, o.SocketRoot)
+			o.Settings = map[string]Settings{"escapes": {Confinement: Confinement{User: user}}}
+		})
+		pid := 0
+		eventually(t, "its child runs", func() bool {
+			for _, line := range h.plugin("escapes").Log {
+				if _, err := fmt.Sscanf(line, "child %d", &pid); err == nil {
+					return true
+				}
+			}
+			return false
+		})
+		child, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.stop()
+		// Readable when it has ended, whether somebody has reaped it or not.
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(child), Events: unix.POLLIN}}, 0)
+		_ = unix.PidfdSendSignal(child, unix.SIGKILL, nil, 0)
+		if lives := n == 0; lives != outlives {
+			t.Errorf("user %q: its child lives after the host's end: %t (%v), want %t", user, lives, err, outlives)
+		}
+		_ = unix.Close(child)
 	}
 }
