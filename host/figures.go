@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
@@ -59,6 +61,18 @@ func (f *figures) socket() string {
 		return ""
 	}
 	return f.server.Socket()
+}
+
+// reachable reports that plugins do not find the socket any more. One cannot be put
+// in its place, since it is in use by those who found it.
+func (f *figures) reachable() error {
+	if f == nil {
+		return nil
+	}
+	if _, err := os.Lstat(f.server.Socket()); err != nil {
+		return fmt.Errorf("socket of summaries is gone, plugins that start do not find it: restart evictd: %w", err)
+	}
+	return nil
 }
 
 func (f *figures) close() error {

@@ -62,6 +62,12 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	case c.MonitoringInterval.Duration > 0 && age > limit: // else passes are asked for
 		return fmt.Errorf("the last pass that concluded anything ended %v ago, want at most %v", age.Round(time.Second), limit)
 	}
+	if err := m.dir.Check(); err != nil {
+		return err
+	}
+	if err := m.figures.reachable(); err != nil {
+		return err
+	}
 	observed := make(map[eviction.Signal]bool, len(s.Signals))
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != loop.StateUnknown

@@ -163,6 +163,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.serve(around, m.listener)
 		}
 	}()
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		m.keepRunDir(around)
+	}()
 	select {
 	case <-m.supervisor.Started():
 		m.tellReady(ctx)
@@ -174,6 +179,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	case <-supervised:
 	}
 	end()
+	<-kept
 	<-served
 	<-supervised
 	return errors.Join(failed, m.close()) //nolint:contextcheck // ctx has ended

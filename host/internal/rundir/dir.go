@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,13 +27,17 @@ const (
 // concurrently, the writing ones for different files only.
 type Dir struct {
 	path  string
-	lock  *os.File
 	clock clock
+	// outer is the lock beside the directory, nil where there can be none.
+	outer *os.File
 	// Conditions are noted every few seconds while the pressure lasts: they must
 	// not use up what the kill needs.
 	forKills, forConditions *spares
 	// leftovers is why something of former plugins is left.
 	leftovers error
+
+	mu   sync.Mutex
+	lock *os.File
 }
 
 // Open makes the directory if it is missing, takes it for this process and
@@ -45,15 +50,25 @@ func open(path string, c clock) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run directory: %w", err)
 	}
-	if err := makePrivate(path); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	outer, err := acquireOuter(path)
+	if errors.Is(err, errInUse) {
 		return nil, err
+	}
+	if err != nil {
+		outer = nil // the parent may be read-only, or a file of others be there
+	}
+	if err := makePrivate(path); err != nil {
+		return nil, errors.Join(err, release(path, outer))
 	}
 	lock, err := acquire(path)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, release(path, outer))
 	}
 	d := &Dir{
-		path: path, lock: lock, clock: c,
+		path: path, lock: lock, outer: outer, clock: c,
 		forKills:      newSpares(path, spareName, killSpares),
 		forConditions: newSpares(path, conditionSpareName, conditionSpares),
 	}
@@ -77,7 +92,26 @@ func (d *Dir) Leftovers() error { return d.leftovers }
 
 // Close gives the directory up. The lock file stays, since removing it would let
 // two successors lock two different files.
-func (d *Dir) Close() error { return d.lock.Close() }
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return errors.Join(release(d.path, d.outer), d.lock.Close())
+}
+
+// release removes the lock beside the directory while it is held, and gives it up.
+// Whoever waits for it takes another one.
+func release(path string, outer *os.File) error {
+	if outer == nil {
+		return nil
+	}
+	if same(outer, path+outerSuffix) {
+		_ = os.Remove(path + outerSuffix)
+	}
+	if err := outer.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
 
 // emptyTimeout is how long the start waits for what plugins of a former host have
 // left: it may be millions of files.
@@ -122,20 +156,30 @@ func acquire(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock run directory: %w", err)
 	}
-	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("run directory %s is in use by %s: stop it, or give this evictd a run directory of its own", path, holder(lock))
+	if err := lockFile(path, lock); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	return lock, nil
+}
+
+// errInUse is about a directory that another evictd has.
+var errInUse = errors.New("stop it, or give this evictd a run directory of its own")
+
+// lockFile locks one of the lock files of the directory at path.
+func lockFile(path string, lock *os.File) error {
+	err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("run directory %s is in use by %s: %w", path, holder(lock), errInUse)
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), lock.Close())
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	// The pid is only for the message above: a full disk must not keep evictd
 	// from starting, so errors do not count.
 	if lock.Truncate(0) == nil {
 		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	return lock, nil
+	return nil
 }
 
 // holder names the process that wrote its pid into the lock file.
@@ -152,15 +196,8 @@ func holder(lock *os.File) string {
 // prepare removes what a killed predecessor left and makes the subdirectories.
 func (d *Dir) prepare() error {
 	d.leftovers = empty(d.Plugins())
-	for name, mode := range map[string]os.FileMode{pluginsName: throughMode, killsName: 0o700} {
-		path := filepath.Join(d.path, name)
-		if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("run directory: %w", err)
-		}
-	}
-	// A former evictd may have made it, or the umask have taken something away.
-	if err := os.Chmod(d.Plugins(), throughMode); err != nil {
-		return fmt.Errorf("run directory: %w", err)
+	if err := d.makeDirs(); err != nil {
+		return err
 	}
 	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
 		return err

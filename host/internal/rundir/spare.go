@@ -89,6 +89,13 @@ func (s *spares) replace(tmp, path string) error {
 	return s.give(tmp)
 }
 
+// forget says that none of them is there any more.
+func (s *spares) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.have)
+}
+
 // fill makes the files that are missing, as far as there is room.
 func (s *spares) fill() {
 	s.mu.Lock()
