@@ -17,8 +17,10 @@ type Pod struct {
 	UID, Namespace, Name string
 	// Unlabeled leaves out the labels that Kubernetes puts on everything.
 	Unlabeled bool
-	// NotReady: the sandbox is down.
-	NotReady bool
+	// Annotations are the sandbox's.
+	Annotations map[string]string
+	// NotReady: the sandbox is down. SandboxGone: it was removed.
+	NotReady, SandboxGone bool
 	// CreatedAt is a millisecond after what was made before, unless it is set.
 	CreatedAt  time.Time
 	Containers []Container
@@ -85,12 +87,14 @@ func (s *Server) Add(p Pod) Added {
 		Id:        s.id("sandbox"),
 		Metadata:  &runtimeapi.PodSandboxMetadata{Uid: p.UID, Namespace: p.Namespace, Name: p.Name},
 		CreatedAt: s.created(p.CreatedAt),
-		Labels:    labels,
+		Labels:    labels, Annotations: p.Annotations,
 	}
 	if p.NotReady {
 		sb.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	}
-	s.sandboxes = append(s.sandboxes, &sandbox{pod: sb, spec: p})
+	if !p.SandboxGone {
+		s.sandboxes = append(s.sandboxes, &sandbox{pod: sb, spec: p})
+	}
 	out := Added{SandboxID: sb.GetId()}
 	for _, c := range p.Containers {
 		api := &runtimeapi.Container{

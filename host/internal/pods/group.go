@@ -86,6 +86,14 @@ func (g *podGroup) sort() {
 	}
 }
 
+// newest returns the sandbox that was made last, nil if there is none.
+func (g *podGroup) newest() *runtimeapi.PodSandbox {
+	if len(g.sandboxes) == 0 {
+		return nil
+	}
+	return g.sandboxes[len(g.sandboxes)-1]
+}
+
 // pod joins what runs with what it is.
 func (g *podGroup) pod(m *manifest) (Pod, *Problem) {
 	p := Pod{ContainerIDs: make([]string, 0, len(g.containers))}
@@ -104,7 +112,8 @@ func (g *podGroup) pod(m *manifest) (Pod, *Problem) {
 		}
 	}
 	if m != nil {
-		p.API, p.Row, p.HasManifest = m.api, m.row, true
+		p.API, p.Row, p.HasManifest = withSource(m.api, g.newest()), m.row, true
+		p.Row.Annotations = p.API.Annotations
 	} else {
 		p.API = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(g.uid), Namespace: g.namespace, Name: g.name}}
 		p.Row = eviction.Pod{UID: g.uid, Namespace: g.namespace, Name: g.name}
