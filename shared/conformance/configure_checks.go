@@ -32,12 +32,16 @@ func configureChecks() []check {
 			expect: "refusals", run: configuredWithRubbish,
 		},
 		{
-			name: "configure-keeps-former", rpc: "Configure", input: "calls before and after configs that were refused",
+			name: "configure-keeps-former", rpc: "Configure", input: "calls before and after configs that were refused, with other values in what they have right",
 			expect: "the former configuration is in force: the same signals are observed, the same ranking comes", run: configuredKeepsFormer,
 		},
 		{
 			name: "configure-newer-host", rpc: "Configure", input: "node facts and fields that do not exist yet",
 			expect: "they are ignored, it is accepted", run: configuredByNewer,
+		},
+		{
+			name: "configure-description", rpc: "Describe", input: "the same request as at first, once it is configured",
+			expect: "the same answer as at first", run: describedAgain,
 		},
 		{
 			name: "configure-during-calls", rpc: "Configure", input: "the same configuration 10 times while other calls run",
@@ -85,6 +89,45 @@ func (s *subject) strangeConfig() ([]byte, error) {
 	return json.Marshal(config)
 }
 
+// otherConfigs are configurations that are wrong in one field and differ from the one
+// given in the others: who takes over what is right in them shows it.
+func (s *subject) otherConfigs() ([][]byte, error) {
+	config := map[string]any{}
+	if len(s.options.Config) > 0 {
+		if err := json.Unmarshal(s.options.Config, &config); err != nil {
+			return nil, fmt.Errorf("the config given: %w", err)
+		}
+	}
+	for field, value := range config {
+		config[field] = another(value)
+	}
+	config[strangeField] = 1
+	changed, err := json.Marshal(config)
+	return [][]byte{changed, []byte(`{"` + strangeField + `": 1}`)}, err
+}
+
+// another is a value of the same kind.
+func another(value any) any {
+	switch v := value.(type) {
+	case bool:
+		return !v
+	case float64:
+		return v + 1
+	case string:
+		return v + "x"
+	case []any:
+		return []any{}
+	case map[string]any:
+		changed := map[string]any{}
+		for field, inner := range v {
+			changed[field] = another(inner)
+		}
+		return changed
+	default:
+		return value
+	}
+}
+
 func configuredWithUnknownField(ctx context.Context, s *subject) error {
 	config, err := s.strangeConfig()
 	if err != nil {
@@ -123,15 +166,19 @@ func configuredKeepsFormer(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	for _, bad := range [][]byte{config, []byte(`{"a":`)} {
-		_ = s.configureWith(ctx, bad) // judged by the checks above
-	}
-	after, err := s.behavior(ctx)
+	others, err := s.otherConfigs()
 	if err != nil {
-		return fmt.Errorf("it does not work any more: %w", err)
+		return err
 	}
-	if before != after {
-		return fmt.Errorf("before: %s; after: %s", before, after)
+	for _, bad := range append(others, config, []byte(`{"a":`)) {
+		_ = s.configureWith(ctx, bad) // judged by the checks above
+		after, err := s.behavior(ctx)
+		if err != nil {
+			return fmt.Errorf("after %.200s it does not work any more: %w", bad, err)
+		}
+		if before != after {
+			return fmt.Errorf("before: %s; after %.200s: %s", before, bad, after)
+		}
 	}
 	return nil
 }

@@ -230,6 +230,49 @@ func (r *run) memory() error {
 	return asError(bad)
 }
 
+func (r *run) busy() error {
+	var bad []string
+	for _, g := range r.growth {
+		if g.busy {
+			bad = append(bad, fmt.Sprintf("it computed on for %s after the checks of %s", settleTime, g.lane))
+		}
+	}
+	return asError(bad)
+}
+
+// reconnected closes the connection after the new one was used, so that the process
+// has been without any.
+func reconnected(ctx context.Context, s *subject) error {
+	other, stop, err := s.another(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for range 2 {
+		cc, err := other.redial()
+		if err != nil {
+			return err
+		}
+		_, err = unary(ctx, cc, service+"Describe", message{}.text(1, hostVersion))
+		_ = cc.Close()
+		if err != nil {
+			return fmt.Errorf("describe: %w", err)
+		}
+		_ = other.cc.Close()
+	}
+	return nil
+}
+
+// describedAnew compares what another process of the same file says.
+func describedAnew(ctx context.Context, s *subject) error {
+	other, stop, err := s.another(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return sameDescription(&s.plugin, &other.plugin)
+}
+
 func asError(bad []string) error {
 	if len(bad) == 0 {
 		return nil

@@ -21,6 +21,10 @@ func measureChecks() []check {
 			expect: fmt.Sprintf("the answers within %s, or what there is by then", measureTime), run: measured500,
 		},
 		{
+			name: "measure-answers", rpc: "Measure", input: made,
+			expect: "an answer for each pod, also for one that is not there", run: measuredAnswers,
+		},
+		{
 			name: "measure-only-asked", rpc: "Measure", input: made,
 			expect: "no pod that was not asked for", run: measuredOnlyAsked,
 		},
@@ -38,7 +42,7 @@ func measureChecks() []check {
 		},
 		{
 			name: "measure-no-pod", rpc: "Measure", input: made,
-			expect: "unknown or no_stats: zero is a figure, and a pod that is not there has none", run: measuredNoZeros,
+			expect: "unknown or no_stats where every pod that runs uses something: memory and processes. 0 is a figure, and a pod that is not there has none", run: measuredNoZeros,
 		},
 		{
 			name: "measure-none", rpc: "Measure", input: "no pods",

@@ -96,22 +96,45 @@ func measuredFigures(_ context.Context, s *subject) error {
 	})
 }
 
-// measuredNoZeros accepts figures that are not zero: a plugin may know of pods by
-// other ways than this machine.
+// measuredAnswers looks at a call that came to its end: one that ran out of time has
+// sent what it had.
+func measuredAnswers(_ context.Context, s *subject) error {
+	if s.measured == nil || s.measured.err != nil {
+		return notApplicable("it did not come to its end")
+	}
+	rows := s.measured.rows()
+	switch {
+	case len(rows) == 0:
+		return errors.New("all of 500 pods are left out")
+	case len(rows) < 500:
+		return noted(fmt.Sprintf("%d of 500 pods are left out, which makes them unknown", 500-len(rows)))
+	}
+	return nil
+}
+
+// measuredNoZeros is about what no pod is without, memory and processes: of a disk or
+// of a vendor's own resource a pod may well use nothing. It accepts figures that are
+// not zero: a plugin may know of pods by other ways than this machine.
 func measuredNoZeros(_ context.Context, s *subject) error {
-	return s.fromMeasured(func(m eviction.Measurement) string {
-		if m.State != eviction.Measured {
-			return ""
+	var never []eviction.Signal
+	for _, signal := range []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable} {
+		if slices.Contains(s.offering(eviction.CanMeasure), signal) {
+			never = append(never, signal)
 		}
+	}
+	if len(never) == 0 {
+		return notApplicable("of what it measures a pod may use nothing")
+	}
+	return s.fromMeasured(func(m eviction.Measurement) string {
 		for _, u := range m.Usage {
 			if u.Value != 0 {
 				return ""
 			}
 		}
-		if m.WorkingSetBytes.Value != 0 || m.Processes.Value != 0 || m.EphemeralStorageUsedBytes.Value != 0 {
+		if m.State != eviction.Measured || m.WorkingSetBytes.Value != 0 || m.Processes.Value != 0 || m.EphemeralStorageUsedBytes.Value != 0 {
 			return ""
 		}
-		return "measured, with nothing but zeros"
+		return fmt.Sprintf("measured, with nothing but zeros, of %s too", never[0])
 	})
 }
 

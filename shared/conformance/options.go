@@ -3,6 +3,7 @@ package conformance
 import (
 	"cmp"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -29,6 +30,8 @@ type Options struct {
 	NoTLS bool
 	// Timeout limits the whole run, DefaultTimeout when zero.
 	Timeout time.Duration
+	// Sandbox starts the processes; nil is with all our rights.
+	Sandbox Sandbox
 	// Skip are names of checks not to run.
 	Skip []string
 	// Environment has variables for the process beyond those of the host.
@@ -38,6 +41,13 @@ type Options struct {
 	only []string
 	// patience multiplies all deadlines, 0 is 1.
 	patience time.Duration
+}
+
+// A Sandbox starts processes with less than our rights.
+type Sandbox interface {
+	// Start starts cmd and makes dir, where its socket is to be, its own. starved tells
+	// of a process that has ended whether it had no memory left.
+	Start(cmd *exec.Cmd, dir string) (starved func() bool, err error)
 }
 
 func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name) }

@@ -39,6 +39,7 @@ type start struct {
 	// identity is the host's, nil without TLS.
 	identity    *identity
 	environment []string
+	sandbox     Sandbox // nil for none
 }
 
 // A process is one start of the plugin, with all that it inherits, in a process
@@ -49,6 +50,9 @@ type process struct {
 	// first gets the first line of standard output and is closed at its end.
 	first  chan string
 	exited chan struct{}
+	dir    string // of its socket
+	// starved tells whether it had no memory left, nil if nothing limits it.
+	starved func() bool
 
 	mu       sync.Mutex
 	stdout   []string // after the first line
@@ -58,7 +62,7 @@ type process struct {
 
 // run starts a process as the host does.
 func (s *start) run() (*process, error) {
-	p := &process{cmd: exec.Command(s.path), first: make(chan string, 1), exited: make(chan struct{})} //nolint:noctx // ended by kill
+	p := &process{dir: s.dir, cmd: exec.Command(s.path), first: make(chan string, 1), exited: make(chan struct{})} //nolint:noctx // ended by kill
 	var child, own []*os.File
 	defer func() { closeAll(child) }()
 	for range 3 {
@@ -76,7 +80,7 @@ func (s *start) run() (*process, error) {
 	p.cmd.Env = s.variables()
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = child[0], child[1], child[2:]
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
+	if err := s.begin(p); err != nil {
 		closeAll(own)
 		return nil, fmt.Errorf("start: %w", err)
 	}
@@ -93,6 +97,15 @@ func (s *start) run() (*process, error) {
 		closeAll(own[:2])
 	}()
 	return p, nil
+}
+
+// begin starts the process, confined or not.
+func (s *start) begin(p *process) (err error) {
+	if s.sandbox == nil {
+		return p.cmd.Start()
+	}
+	p.starved, err = s.sandbox.Start(p.cmd, s.dir)
+	return err
 }
 
 func (s *start) variables() []string {
@@ -229,6 +242,9 @@ func (p *process) ending() string {
 	defer p.mu.Unlock()
 	if p.cmd.ProcessState == nil {
 		return ""
+	}
+	if p.starved != nil && p.starved() {
+		return p.cmd.ProcessState.String() + ", it had reached its memory limit"
 	}
 	return p.cmd.ProcessState.String()
 }

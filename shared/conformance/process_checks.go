@@ -54,6 +54,22 @@ func processChecks(r *run) []check {
 			expect: fmt.Sprintf("the process ends within %s", orphanTime), run: orphaned,
 		},
 		{
+			name: "reconnect", rpc: "(connect)", input: "another connection to the same process, and a third one when the first two are closed",
+			expect: "an answer to Describe on each", run: reconnected,
+		},
+		{
+			name: "describe-restarted", rpc: "Describe", input: "another process of the same file",
+			expect: "the same answer", run: describedAnew,
+		},
+		{
+			name: "survivors", rpc: "(process)", input: "the end of the processes so far",
+			expect: "nobody who was started by them lives on", run: func(ctx context.Context, _ *subject) error { return r.from.survivors(ctx) },
+		},
+		{
+			name: "idle", rpc: "(process)", input: "no calls, after all those that were cancelled",
+			expect: fmt.Sprintf("less than half of a processor within %s", settleTime), run: func(context.Context, *subject) error { return r.busy() },
+		},
+		{
 			name: "stdout", rpc: "(process)", input: "all calls",
 			expect: "nothing on standard output after the handshake", run: func(context.Context, *subject) error { return r.stdout() },
 		},

@@ -61,6 +61,14 @@ func rankChecks() []check {
 			name: "rank-cancelled", rpc: "Rank", input: "30 calls that end before their answer, then one more",
 			expect: "an answer to the last one", run: rankedAfterCancelled,
 		},
+		{
+			name: "rank-somebody", rpc: "Rank", input: "100 candidates of every class and priority",
+			expect: "an order with somebody in it", run: rankedSomebody,
+		},
+		{
+			name: "rank-namesakes", rpc: "Rank", input: "40 candidates with the same name in different namespaces",
+			expect: "as many of them as when their names differ", run: rankedNamesakes,
+		},
 	}
 	for i := range checks {
 		checks[i].needs = eviction.CanRank

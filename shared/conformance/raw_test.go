@@ -148,7 +148,7 @@ func rawFaults() map[string]serverFault {
 				c.send = func(b []byte) { send(message(b).text(2, fmt.Sprint(version.Add(1)))) }
 				return c.forward()
 			}},
-			text: "then", fails: []string{"describe-again", "describe-older-host", "describe-newer-host"},
+			text: "then", fails: []string{"describe-again", "describe-older-host", "describe-newer-host", "configure-description"},
 		},
 		"answers what it does not offer": {
 			calls: map[string]rawFault{"Watch": answer(nil)},

@@ -34,6 +34,10 @@ func reclaimChecks() []check {
 			expect: "answers as before: it may be repeated after any outcome", run: reclaimedAgain,
 		},
 		{
+			name: "reclaim-claims", rpc: "Reclaim", input: "each step four times, one after the other", limit: 4 * reclaimTime,
+			expect: "not the same amount freed each time: what is gone cannot be freed again", run: reclaimedTheSame,
+		},
+		{
 			name: "reclaim-cancelled", rpc: "Reclaim", input: "calls that end before their answer, then one more", limit: 2 * reclaimTime,
 			expect: "an answer to the last one", run: reclaimedAfterCancelled,
 		},
@@ -53,18 +57,31 @@ func reclaimChecks() []check {
 
 // reclaim runs a step and judges all that it says on the way.
 func (s *subject) reclaim(ctx context.Context, signal eviction.Signal, step string) error {
+	_, err := s.reclaimStep(ctx, signal, step)
+	return err
+}
+
+// reclaimStep is reclaim, with what was freed.
+func (s *subject) reclaimStep(ctx context.Context, signal eviction.Signal, step string) (freed eviction.Reclaimed, err error) {
 	var bad error
 	check := func(r eviction.Reclaimed) {
-		if (r.Bytes < 0 || r.Inodes < 0) && bad == nil {
+		switch {
+		case bad != nil:
+		case r.Bytes < 0 || r.Inodes < 0:
 			bad = fmt.Errorf("freed %d bytes and %d inodes", r.Bytes, r.Inodes)
+		case r.Bytes < freed.Bytes || r.Inodes < freed.Inodes:
+			bad = fmt.Errorf("freed %d bytes and %d inodes since the call began, after it had been %d and %d", r.Bytes, r.Inodes, freed.Bytes, freed.Inodes)
 		}
+		freed = r
 	}
-	err := s.options.within(ctx, reclaimTime, func(ctx context.Context) error {
+	err = s.options.within(ctx, reclaimTime, func(ctx context.Context) error {
 		got, err := s.plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Pass: 1, Signal: signal, Step: step}, check)
-		check(got)
+		if err == nil {
+			check(got)
+		}
 		return err
 	})
-	return errors.Join(err, bad)
+	return freed, errors.Join(err, bad)
 }
 
 // eachStep calls do for each step of each signal.
@@ -106,6 +123,33 @@ func reclaimedAgain(ctx context.Context, s *subject) error {
 		return err
 	}
 	return all(2, func(int) error { return s.reclaimAll(ctx) })
+}
+
+// reclaimedTheSame goes by figures that are equal: in the meantime the machine may have
+// made something else to be freed.
+func reclaimedTheSame(ctx context.Context, s *subject) error {
+	const times = 4
+	done := map[string]bool{}
+	return s.eachStep(func(signal eviction.Signal, step string) error {
+		if done[step] {
+			return nil
+		}
+		done[step] = true
+		var first eviction.Reclaimed
+		for i := range times {
+			got, err := s.reclaimStep(ctx, signal, step)
+			if err != nil {
+				return answered(err)
+			}
+			if i == 0 {
+				first = got
+			}
+			if got.Bytes != first.Bytes || got.Inodes != first.Inodes || got.Bytes+got.Inodes == 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d bytes and %d inodes freed in each of %d calls", first.Bytes, first.Inodes, times)
+	})
 }
 
 func reclaimedAfterCancelled(ctx context.Context, s *subject) error {

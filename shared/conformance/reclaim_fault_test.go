@@ -27,7 +27,7 @@ func reclaimFaults() map[string]valueFault {
 			if r.Bytes > 0 {
 				r.Bytes = -2
 			}
-		}), "freed -2 bytes", []string{"reclaim", "reclaim-again", "reclaim-cancelled"}},
+		}), "freed -2 bytes", []string{"reclaim", "reclaim-again", "reclaim-claims", "reclaim-cancelled"}},
 		"frees only once": {func(s *sound, _ *eviction.Plugin) {
 			var done atomic.Int32
 			s.reclaim = func(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
@@ -36,6 +36,6 @@ func reclaimFaults() map[string]valueFault {
 				}
 				return soundReclaim(ctx, req, progress)
 			}
-		}, "nothing left", []string{"reclaim-again", "reclaim-cancelled"}},
+		}, "nothing left", []string{"reclaim-again", "reclaim-claims", "reclaim-cancelled"}},
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // ownSignal is the signal of the plugin under test.
@@ -105,9 +107,15 @@ func soundObserve(_ context.Context, req eviction.ObserveRequest) (eviction.Obse
 	var reply eviction.ObserveReply
 	for _, signal := range req.Signals {
 		if signal == ownSignal || signal == eviction.MemoryAvailable {
-			reply.Observations = append(reply.Observations, eviction.Observation{
-				Signal: signal, State: eviction.Observed, Available: 7, Capacity: 9, Time: time.Now(),
-			})
+			o := eviction.Observation{Signal: signal, State: eviction.Observed, Available: 7, Capacity: 9, Time: time.Now()}
+			if signal == eviction.MemoryAvailable {
+				m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
+				if err != nil {
+					return reply, err
+				}
+				o.Available, o.Capacity = m.AvailableBytes, m.CapacityBytes
+			}
+			reply.Observations = append(reply.Observations, o)
 		}
 	}
 	return reply, nil
@@ -120,9 +128,28 @@ func soundMeasure(_ context.Context, req eviction.MeasureRequest, emit func(evic
 	return nil
 }
 
-func soundWatch(ctx context.Context, _ eviction.WatchRequest, _ func(eviction.Wake)) error {
-	<-ctx.Done()
-	return ctx.Err()
+func soundWatch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for over := false; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
+		if err != nil {
+			return err
+		}
+		for _, t := range req.Thresholds {
+			if t.Signal == eviction.MemoryAvailable {
+				was := over
+				if over = m.AvailableBytes < t.Threshold.Of(m.CapacityBytes); over && !was {
+					wake(eviction.Wake{Signal: t.Signal, Cause: "poll"})
+				}
+			}
+		}
+	}
 }
 
 func soundRank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
@@ -141,12 +168,16 @@ func inOrder(candidates []eviction.Candidate) []eviction.Ranked {
 	return ranking
 }
 
+// tidied counts the reclaims: there is something else to be freed each time.
+var tidied atomic.Int64
+
 func soundReclaim(_ context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	if req.Step != "tidy" {
 		return eviction.Reclaimed{}, fmt.Errorf("step %q, want tidy", req.Step)
 	}
+	freed := tidied.Add(1)
 	progress(eviction.Reclaimed{Bytes: 1})
-	return eviction.Reclaimed{Bytes: 2}, nil
+	return eviction.Reclaimed{Bytes: freed}, nil
 }
 
 // failures lists the failed checks by name.

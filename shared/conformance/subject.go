@@ -33,10 +33,13 @@ type subject struct {
 	since time.Time // before it was there
 	proc  *process  // nil for a value
 	from  *origin
-	end   func()
+	// redial makes another connection to the process.
+	redial func() (*grpc.ClientConn, error)
+	end    func()
 	// measured is the answer of a Measure that several checks look at.
 	measured *transcript
 	watched  *watched
+	steady   *steadiness
 	before   usage // of the process, once it was warm
 }
 
@@ -102,7 +105,7 @@ func (o *origin) process(cookie, tls bool) (*process, *start, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	s := &start{path: o.path, dir: dir, cookie: cookie, environment: o.options.Environment}
+	s := &start{path: o.path, dir: dir, cookie: cookie, environment: o.options.Environment, sandbox: o.options.Sandbox}
 	if tls {
 		var err error
 		if s.identity, err = newIdentity(); err != nil {
@@ -205,6 +208,7 @@ func (o *origin) connect(ctx context.Context, p *process, st *start, h handshake
 	following.Go(func() { _ = stream(listening, cc, "/plugin.GRPCStdio/StreamStdio", nil, p.diverted) })
 	return &subject{
 		options: o.options, node: o.node, cc: cc, client: wire.NewClient(cc), proc: p, from: o,
+		redial: func() (*grpc.ClientConn, error) { return dial(h.socket, security.Clone()) },
 		end: func() {
 			stop()
 			p.kill()

@@ -83,6 +83,11 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 		return Report{}, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if o.Sandbox != nil {
+		if err := os.Chmod(dir, 0o711); err != nil { // another user must reach its socket
+			return Report{}, err
+		}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(o.Timeout, DefaultTimeout), errOutOfTime)
 	defer cancel()
 	r := &run{options: o, dir: dir}
@@ -156,7 +161,7 @@ func (r *run) calls(ctx context.Context) {
 	}
 	r.together(ctx, first.blocked, lanes)
 	// Not beside the others: of a value there is only one, which has only one Watch.
-	r.together(ctx, first.blocked, []lane{{"garbage", garbageChecks()}})
+	r.together(ctx, first.blocked, []lane{{"garbage", garbageChecks()}, {"steady", steadyChecks()}, {"machine", machineChecks()}})
 }
 
 // together runs lanes at once, or none of them if there is a reason not to.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 )
@@ -16,14 +18,29 @@ const (
 	// spareMemory is by how much the memory in use may grow: heaps of collected
 	// languages grow with the largest messages.
 	spareMemory = 128 << 20
-	// settleTime is how long a process may take to close what it was done with.
+	// settleTime is how long a process may take to close what it was done with, and to
+	// stop working on it.
 	settleTime = 2 * time.Second
+	// idleWindow is how long it is looked at whether a process works on, and idleTime
+	// how much of that it may.
+	idleWindow = 100 * time.Millisecond
+	idleTime   = idleWindow / 2
 )
 
 // usage is what a process holds.
 type usage struct {
-	descriptors int
-	rssBytes    int64
+	descriptors, threads, children int
+	rssBytes                       int64
+	// cpu is how long its threads have run or were ready to.
+	cpu time.Duration
+}
+
+// usage of a value is what can be told apart from the rest of this process.
+func (s *subject) usage() usage {
+	if s.proc == nil {
+		return usage{threads: runtime.NumGoroutine()}
+	}
+	return s.proc.usage()
 }
 
 // usage reads it from /proc; the zero usage is that it cannot be read.
@@ -37,16 +54,62 @@ func (p *process) usage() usage {
 	if err != nil {
 		return usage{}
 	}
-	return usage{descriptors: len(entries), rssBytes: residentPages(raw) * int64(os.Getpagesize())}
+	u := usage{descriptors: len(entries), rssBytes: number(bytes.Fields(raw), 1) * int64(os.Getpagesize())}
+	stat := statOf(dir)
+	u.threads = int(number(stat, 17))
+	u.cpu = wantedOf(dir)
+	u.children = childrenOf(p.cmd.Process.Pid)
+	return u
 }
 
-// residentPages reads the second figure of /proc/PID/statm.
-func residentPages(statm []byte) int64 {
-	parts := bytes.Fields(statm)
-	if len(parts) < 2 {
+// statOf are the fields of a stat file after the name, which may have blanks in it.
+func statOf(dir string) [][]byte {
+	raw, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return nil
+	}
+	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+}
+
+// wantedOf is how long all threads have run or waited for a processor: a machine that is
+// busy otherwise does not make a process idle.
+func wantedOf(dir string) time.Duration {
+	threads, err := filepath.Glob(dir + "/task/*/schedstat")
+	if err != nil {
 		return 0
 	}
-	n, err := strconv.ParseInt(string(parts[1]), 10, 64)
+	var sum int64
+	for _, file := range threads {
+		raw, err := os.ReadFile(file)
+		if err == nil {
+			sum += number(bytes.Fields(raw), 0) + number(bytes.Fields(raw), 1)
+		}
+	}
+	return time.Duration(sum)
+}
+
+// childrenOf counts processes by their parent, also those that have ended and were
+// not waited for.
+func childrenOf(pid int) int {
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, dir := range all {
+		if number(statOf(dir), 1) == int64(pid) {
+			n++
+		}
+	}
+	return n
+}
+
+// number is one of the fields, 0 if it is not there.
+func number(fields [][]byte, i int) int64 {
+	if i >= len(fields) {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(fields[i]), 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -57,6 +120,8 @@ func residentPages(statm []byte) int64 {
 type growth struct {
 	lane string
 	usage
+	// busy: with nothing to answer it works on.
+	busy bool
 }
 
 // grown compares the process with what it held when it was warm. It waits for
@@ -76,5 +141,23 @@ func (s *subject) grown(ctx context.Context, lane string) (growth, bool) {
 		}
 		_ = largeMessage(ctx, s)
 	}
-	return growth{lane, usage{now.descriptors - s.before.descriptors, now.rssBytes - s.before.rssBytes}}, true
+	g := growth{lane: lane, busy: s.proc.busy(s.options.patient(settleTime))}
+	g.descriptors, g.rssBytes = now.descriptors-s.before.descriptors, now.rssBytes-s.before.rssBytes
+	return g, true
+}
+
+// busy reports whether a process goes on computing for d, of at least half the time.
+func (p *process) busy(d time.Duration) bool {
+	tick := time.NewTicker(idleWindow)
+	defer tick.Stop()
+	was := p.usage().cpu
+	for begin := time.Now(); time.Since(begin) < d; {
+		<-tick.C
+		now := p.usage().cpu
+		if now-was < idleTime {
+			return false
+		}
+		was = now
+	}
+	return true
 }

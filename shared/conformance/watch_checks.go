@@ -53,6 +53,10 @@ func watchChecks() []check {
 			expect: "the last one stays open", run: watchAfterCancelled,
 		},
 		{
+			name: "watch-wakes", rpc: "Watch", input: fmt.Sprintf("a threshold of memory.available, %d MiB away, and %d MiB taken", ballastBytes>>20, 3*ballastBytes>>20),
+			expect: fmt.Sprintf("a wake within %s", wakeTime), run: watchWakes,
+		},
+		{
 			name: "watch-beside-calls", rpc: "Watch", input: "other calls while it is open",
 			expect: "they are answered", run: watchBesideCalls,
 		},

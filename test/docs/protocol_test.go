@@ -71,8 +71,6 @@ var pins = []struct{ file, code, text string }{
 		"after 0.2 s, doubling up to 30 s; after 5 times in 10 min it is left alone for 10 min",
 	},
 	{"host/internal/supervisor/verdict.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
-	{"host/internal/supervisor/slowness.go", "mostDelay  = slowWindow / 20", "more than 3 s within a minute beyond a tenth"},
-	{"host/internal/supervisor/slowness.go", "standbyFor = 10 * time.Minute", "offer the same, for 10 min |"},
 	{"host/internal/supervisor/linelog.go", "maxLineBytes = 64 << 10", "Records end at 64 KiB"},
 	{"host/internal/supervisor/linelog.go", "maxTextBytes = 2 << 10", "of which 2 KiB"},
 	{"host/internal/supervisor/linelog.go", "maxLinesPerSecond = 200", "At most 200 lines and"},
@@ -103,6 +101,11 @@ var pins = []struct{ file, code, text string }{
 	{"shared/eviction/sample.go", "MaxSampleAhead = time.Second", "is more than 1 s ahead"},
 	{"shared/eviction/signal.go", "len(name) > 253", "at most 253 bytes"},
 	{"sdk/parent.go", `parentVariable = "EVICTD_PARENT_FD"`, "the pipe `EVICTD_PARENT_FD` ends"},
+	{"shared/conformance/machine.go", "3*ballastBytes", "takes 192 MiB"},
+	{"shared/conformance/machine.go", "ballastBytes   = 64 << 20", "takes 192 MiB"},
+	{"shared/conformance/machine.go", "want/10", "and allows a tenth"},
+	{"shared/conformance/steady.go", "leastRounds = 3", "300 at least"},
+	{"shared/conformance/scale.go", "manyCandidates = 5000", "of which a node may have 5000"},
 	{"Makefile", "buf breaking --against $(DESCRIPTOR)", "`shared/proto/descriptor.binpb`"},
 }
 
@@ -156,4 +159,19 @@ func TestProtocolLinks(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	return strings.Join(lines(t, path), "\n")
+}
+
+// Every signal of the kubelet's is named: a plugin in another language has no other
+// list of them.
+func TestProtocolNamesEverySignal(t *testing.T) {
+	text := read(t, protocol)
+	names := regexp.MustCompile(`Signal = "([a-zA-Z]+\.[a-zA-Z]+)"`).FindAllStringSubmatch(read(t, root+"/shared/eviction/signal.go"), -1)
+	if len(names) != 9 {
+		t.Fatalf("%d signals were recognized, want 9", len(names))
+	}
+	for _, n := range names {
+		if !strings.Contains(text, "`"+n[1]+"`") {
+			t.Errorf("%s does not name `%s`", protocol, n[1])
+		}
+	}
 }

@@ -56,7 +56,8 @@ func verify(t *testing.T, evictd string, uid uint32, args ...string) outcome {
 	begin := time.Now()
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		t.Fatal(err)
+		t.Error(err) // not Fatal: several run at once
+		return outcome{code: -1}
 	}
 	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String(), time.Since(begin)}
 }

@@ -37,12 +37,16 @@ func followReloads(ctx context.Context, m *host.Manager, hups <-chan os.Signal, 
 			return
 		case <-hups:
 		}
-		cfg, err := m.ReloadFrom(ctx, reload)
+		cfg, err := reload()
+		if err == nil {
+			err = m.Reload(ctx, cfg)
+		}
 		switch {
 		case errors.Is(err, context.Canceled):
 		case err != nil:
 			log.Error("new configuration refused, the former one stays in force", "error", err)
 		default:
+			logLevel.Set(cfg.Level())
 			logLevel.Set(cfg.Level())
 			log.Info("new configuration in force")
 		}

@@ -25,6 +25,7 @@ func newVerify() *cobra.Command {
 		configFile string
 		asJSON     bool
 		autoMTLS   bool
+		sandbox    sandboxFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "verify BINARY",
@@ -32,10 +33,11 @@ func newVerify() *cobra.Command {
 		Long: "Start BINARY, a plugin in any language, as the daemon would and check that it keeps the contract:\n" +
 			"handshake, deadlines, bounds, idempotence, concurrency, garbage in, an orderly end. It is called with\n" +
 			"made-up pods; nothing is evicted, no daemon is needed, nor root unless the plugin needs it.\n" +
-			"Unlike in the daemon it runs with all the rights of whoever calls this, and without limits:\n" +
-			"check a plugin that is not trusted as a user who may do nothing.\n" +
+			"It runs with all the rights of whoever calls this, and without limits. With --user or --memory-limit\n" +
+			"it is confined as the daemon confines a custom plugin: no capabilities, and the limits that are usual.\n" +
 			"Exit code 1 is a plugin that fails a check, 2 a wrong command line.",
 		Example: "  evictd plugins verify ./my-plugin\n" +
+			"  evictd plugins verify ./my-plugin --user nobody --memory-limit 64Mi\n" +
 			"  evictd plugins verify /usr/libexec/evictd/plugins/disk --config disk.yaml --reclaim",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -51,6 +53,7 @@ func newVerify() *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	flags.BoolVar(&autoMTLS, "auto-mtls", true, "talk over TLS, as the daemon does unless plugins.NAME.autoMTLS is false")
 	flags.DurationVar(&o.Timeout, "timeout", conformance.DefaultTimeout, "time that the whole run may take")
+	sandbox.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.NoTLS = !autoMTLS
 		if o.Timeout <= 0 {
@@ -60,6 +63,11 @@ func newVerify() *cobra.Command {
 		if o.Config, err = pluginConfig(configFile); err != nil {
 			return fmt.Errorf("--config: %w", err)
 		}
+		closeSandbox, err := sandbox.into(&o, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer closeSandbox()
 		// Ended from outside, it still ends what it has started.
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()

@@ -80,6 +80,9 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		"config is no object":  {[]string{path, "--config", write("list", "- a\n")}, "want an object"},
 		"config twice":         {[]string{path, "--config", write("twice", "a: 1\na: 2\n")}, `"a" already set`},
 		"no time":              {[]string{path, "--timeout", "0s"}, "want more than 0"},
+		"no such user":         {[]string{path, "--user", "no-such-user"}, "--user, --memory-limit: user: \"no-such-user\""},
+		"no limit":             {[]string{path, "--memory-limit", "much"}, "--memory-limit: "},
+		"a limit of 64 bytes":  {[]string{path, "--memory-limit", "64"}, "want 16Mi or more"},
 		"another flag":         {[]string{path, "--destroy"}, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,9 +37,9 @@ type Plugin struct {
 }
 
 const (
-	// minMemoryLimit is what a plugin written in Go needs to start at all, and
+	// MinMemoryLimit is what a plugin written in Go needs to start at all, and
 	// keeps a forgotten unit from being a limit of 256 bytes.
-	minMemoryLimit = 16 << 20
+	MinMemoryLimit = 16 << 20
 	// minMilliCPU is the least that the kernel takes: 1 ms of 100.
 	minMilliCPU = 10
 )
@@ -115,7 +115,7 @@ func (p Plugin) problems(name string) []error {
 		}
 	}
 	if p.MemoryLimit != nil {
-		check(p.MemoryLimit.IsZero() || p.MemoryLimit.Value() >= minMemoryLimit, "memoryLimit", p.MemoryLimit)
+		check(p.MemoryLimit.IsZero() || p.MemoryLimit.Value() >= MinMemoryLimit, "memoryLimit", p.MemoryLimit)
 	}
 	if p.CPULimit != nil {
 		check(p.CPULimit.IsZero() || p.CPULimit.MilliValue() >= minMilliCPU, "cpuLimit", p.CPULimit)

@@ -95,27 +95,25 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	if layout {
 		asked = withContainerFs(signals)
 	}
-	seen := l.observe(ctx, p.roster, p.at, asked, layout)
+	observed, report := l.observe(ctx, p.roster, p.at, asked, layout)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	inForce, err := l.settleLayout(seen.layout)
+	inForce, err := l.settleLayout(report)
 	switch {
 	case err != nil && l.Settings.LayoutOnce:
 		return err
 	case err != nil:
-		inForce = l.withoutLayout(seen.signals, err)
+		inForce = l.withoutLayout(observed, err)
 	}
-	p.now, p.observed = l.Now(), seen.signals
+	p.now, p.observed = l.Now(), observed
 	p.asked = signals
-	l.noteObserved(signals, seen.signals)
-	l.contradict.note(p.now, l.filesystems.inForce, signals, seen.claims)
+	l.noteObserved(signals, observed)
 	p.thresholds = l.served(p.roster, inForce)
 	l.state, p.assessment = policy.Assess(l.state, policy.Input{
 		Now:              p.now,
 		Thresholds:       p.thresholds,
-		Observations:     seen.signals,
-		Claims:           seen.claims,
+		Observations:     observed,
 		TransitionPeriod: l.Settings.TransitionPeriod,
 	})
 	p.concluded = true
@@ -124,7 +122,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	l.noteConditions(p.assessment)
 	l.saveConditions(p.now)
 	p.incomplete = slices.ContainsFunc(signals, func(s eviction.Signal) bool {
-		o, asked := seen.signals[s]
+		o, asked := observed[s]
 		return asked && o.State == eviction.Unknown
 	})
 	l.resume(ctx, p) //nolint:contextcheck // a kill outlives ctx, see killCtx

@@ -37,8 +37,6 @@ func (m *Metrics) describePasses() {
 		"1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.", "signal"), m.signals, true)
 	m.byHost = newFlags(gauges("evictd_signal_read_by_host",
 		"1 while the host reads the signal by itself, because no plugin has observed it for a second; else 0.", "signal"), m.signals, true)
-	m.contradicted = newFlags(gauges("evictd_signal_contradicted",
-		"1 while a custom observer of the signal and the one that is asked beside it contradict each other, and have for a minute; else 0.", "signal"), m.signals, true)
 	m.condition = newFlags(gauges("evictd_node_condition",
 		"1 while the node condition is in force, else 0.", "condition"), m.conditions, true)
 	m.misplaced = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -48,8 +46,6 @@ func (m *Metrics) describePasses() {
 
 func (m *Metrics) describePlugins() {
 	m.pluginUp = newFlags(gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin"), m.plugins, false)
-	m.standby = newFlags(gauges("evictd_plugin_standby",
-		"1 while the plugin is asked after all others that offer the same, because its answers were too slow; else 0.", "plugin"), m.plugins, true)
 	m.restarts = counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
 	m.callFailures = counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")

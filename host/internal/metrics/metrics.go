@@ -34,11 +34,9 @@ type Metrics struct {
 	capacity     *prometheus.GaugeVec
 	unobserved   *flags
 	byHost       *flags
-	contradicted *flags
 	condition    *flags
 
 	pluginUp     *flags
-	standby      *flags
 	restarts     *prometheus.CounterVec
 	callFailures *prometheus.CounterVec
 
@@ -68,8 +66,8 @@ func New(version, commit string) *Metrics {
 	build.Set(1)
 	m.registry.MustRegister(build, m.describeLog(),
 		m.evictions, m.statsAge, m.preemptions,
-		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.contradicted.vec, m.condition.vec,
-		m.pluginUp.vec, m.standby.vec, m.restarts, m.callFailures,
+		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.condition.vec,
+		m.pluginUp.vec, m.restarts, m.callFailures,
 		m.killDuration, m.killsInFlight, m.reloads, m.misplaced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -124,11 +122,6 @@ func (m *Metrics) ReadByHost(s eviction.Signal, yes bool) {
 	m.byHost.set(string(s), yes)
 }
 
-// Contradicted records whether two observers of s contradict each other for good.
-func (m *Metrics) Contradicted(s eviction.Signal, yes bool) {
-	m.contradicted.set(string(s), yes)
-}
-
 // SignalGone forgets the figures of a signal that no threshold names any more.
 func (m *Metrics) SignalGone(s eviction.Signal) {
 	name := m.signals.of(string(s))
@@ -136,7 +129,6 @@ func (m *Metrics) SignalGone(s eviction.Signal) {
 	m.capacity.DeleteLabelValues(name)
 	m.unobserved.forget(string(s))
 	m.byHost.forget(string(s))
-	m.contradicted.forget(string(s))
 }
 
 // Condition records whether c is in force.
@@ -149,16 +141,10 @@ func (m *Metrics) PluginUp(plugin string, yes bool) {
 	m.pluginUp.set(plugin, yes)
 }
 
-// PluginStandby records whether a plugin is asked after all others for being slow.
-func (m *Metrics) PluginStandby(plugin string, yes bool) {
-	m.standby.set(plugin, yes)
-}
-
 // PluginGone forgets the state of a plugin whose binary was removed. What it
 // was counted for stays: counters never go back.
 func (m *Metrics) PluginGone(plugin string) {
 	m.pluginUp.forget(plugin)
-	m.standby.forget(plugin)
 }
 
 // PluginRestarted counts a start of a plugin after its first.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,9 +30,7 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	    a new host that knows the old one's conditions only
 //	at TIME
 //	    a pass, followed by the observations, one a line:
-//	SIGNAL [by OBSERVER] AMOUNT of CAPACITY [sampled TIME] [boot TIME] |
-//	SIGNAL [by OBSERVER] absent | SIGNAL [by OBSERVER] unknown
-//	    one of several observers: they come in order, "acme" is a custom one;
+//	SIGNAL AMOUNT of CAPACITY [sampled TIME] [boot TIME] | SIGNAL absent | SIGNAL unknown
 //	    the sample is taken at the time of the pass unless it says otherwise,
 //	    "sampled -" is one without a time; a signal that is not listed is unknown
 //	> ...
@@ -138,7 +135,7 @@ func (s *story) directive(f []string) {
 		thresholds = slices.DeleteFunc(Define(thresholds, s.brought), func(t Threshold) bool { return !t.Defined() })
 		s.pending = &Input{
 			Now: storyStart.Add(s.duration(f[1])), Thresholds: thresholds, TransitionPeriod: s.transition,
-			Observations: map[eviction.Signal]eviction.Observation{}, Claims: map[eviction.Signal][]Claim{},
+			Observations: map[eviction.Signal]eviction.Observation{},
 		}
 	default:
 		s.t.Fatalf("unknown line %q", f)
@@ -150,10 +147,6 @@ func (s *story) observation(f []string) bool {
 	o := eviction.Observation{Signal: eviction.Signal(f[0]), Time: s.pending.Now}
 	if _, ok := eviction.Builtin(o.Signal); !ok && o.Signal != spare && o.Signal != wear {
 		return false
-	}
-	by := ""
-	if f[1] == "by" {
-		by, f = f[2], f[2:]
 	}
 	switch f[1] {
 	case "absent":
@@ -176,9 +169,6 @@ func (s *story) observation(f []string) bool {
 		}
 	}
 	s.pending.Observations[o.Signal] = o
-	if by != "" {
-		s.pending.Claims[o.Signal] = append(s.pending.Claims[o.Signal], Claim{Observation: o, By: by, Custom: by == "acme"})
-	}
 	return true
 }
 
@@ -186,7 +176,6 @@ func (s *story) pass() {
 	in := *s.pending
 	s.pending = nil
 	var a Assessment
-	counts := s.count(in)
 	before := s.state.ConditionsLastSeen()
 	s.state, a = Assess(s.state, in)
 	actionable := map[Key]bool{}
@@ -201,9 +190,6 @@ func (s *story) pass() {
 	line := func(format string, args ...any) {
 		lines++
 		fmt.Fprintf(&s.out, "> "+format+"\n", args...)
-	}
-	if counts != "" {
-		line("%s", counts)
 	}
 	for _, o := range a.Observed {
 		text := fmt.Sprintf("%s since %s", o.Threshold, o.FirstObservedAt.Sub(storyStart))
@@ -230,18 +216,6 @@ func (s *story) pass() {
 	for c := range before {
 		before[c] = time.Time{} // a State must not hand out its own maps
 	}
-}
-
-// count has the figures that count observed, and says whose they are.
-func (s *story) count(in Input) string {
-	var whose []string
-	for _, signal := range slices.Sorted(maps.Keys(in.Claims)) {
-		figures := in.Claims[signal]
-		s.state.Count(in.Thresholds, figures)
-		in.Observations[signal] = figures[0].Observation
-		whose = append(whose, fmt.Sprintf("%s counts as %s says", signal, figures[0].By))
-	}
-	return strings.Join(whose, ", ")
 }
 
 func (s *story) conditions(line func(string, ...any), a Assessment) {

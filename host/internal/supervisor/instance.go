@@ -1,8 +1,6 @@
 package supervisor
 
 import (
-	"time"
-
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -88,7 +86,6 @@ type Pass struct {
 func (s *Supervisor) Pin() *Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.endStandbys(time.Now())
 	for _, i := range s.roster.instances {
 		i.pins++
 	}
@@ -99,11 +96,6 @@ func (s *Supervisor) Pin() *Pass {
 // after it. The slice must not be changed.
 func (p *Pass) Providers(sig eviction.Signal, c eviction.Capability) []*Instance {
 	return p.roster.providers[offer{sig, c}]
-}
-
-// Assigned reports whether who is in charge of c for sig is so by the configuration.
-func (p *Pass) Assigned(sig eviction.Signal, c eviction.Capability) bool {
-	return p.roster.assigned[offer{sig, c}] != ""
 }
 
 // Layouts returns who reports the node's filesystem layout: the one in charge

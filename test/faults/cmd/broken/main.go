@@ -35,6 +35,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "broken:", err)
 		os.Exit(1)
 	}
+	if s.Kind == fault.Wrong {
+		serveWrong(s.Variant)
+		return
+	}
 	leaveWithHost()
 	b := &broken{Fault: s}
 	plugin.Serve(&plugin.ServeConfig{

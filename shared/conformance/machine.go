@@ -1,0 +1,248 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const (
+	// ballastBytes and ballastThreads are what is taken of the machine for a moment, for
+	// its figures to move.
+	ballastBytes   = 64 << 20
+	ballastThreads = 16
+	// wakeTime is how late a wake may be: later than the host would look by itself
+	// under pressure, it is of no use.
+	wakeTime = 3 * time.Second
+	// roomBytes is what the machine must have left for memory to be taken from it.
+	roomBytes = 2 << 30
+)
+
+// machineChecks compare what is said of the kubelet's signals with this machine.
+func machineChecks() []check {
+	checks := []check{
+		{
+			name: "machine-figures", rpc: "Observe", input: "those of memory.available, pid.available and nodefs.* that are offered for it",
+			expect: "figures where the machine has them, with a capacity that is the machine's within a tenth", run: observedOfThisMachine,
+		},
+		{
+			name: "machine-follows", rpc: "Observe", input: fmt.Sprintf("memory.available and pid.available, while %d MiB and %d threads come and go", ballastBytes>>20, ballastThreads),
+			expect: "figures that change", run: observedFollows,
+		},
+	}
+	for i := range checks {
+		checks[i].needs = eviction.CanObserve
+	}
+	return checks
+}
+
+// capacities are the machine's own, by the kubelet's formulas. What cannot be read is
+// not there.
+func (s *subject) capacities() map[eviction.Signal]int64 {
+	all := map[eviction.Signal]int64{}
+	fs := nodefs.FS{Root: "/"}
+	if m, err := fs.ReadNodeMemory(); err == nil && m.Limited {
+		all[eviction.MemoryAvailable] = m.CapacityBytes
+	}
+	if p, err := fs.ReadPIDs(); err == nil {
+		all[eviction.PIDAvailable] = p.Max()
+	}
+	if room, err := fs.Statfs(s.node.KubeletRootDir); err == nil && room.CapacityBytes > 0 {
+		all[eviction.NodeFsAvailable] = room.CapacityBytes
+		if room.Inodes > 0 {
+			all[eviction.NodeFsInodesFree] = room.Inodes
+		}
+	}
+	return all
+}
+
+// elsewhere: the plugin is told of another tree than this machine.
+func (s *subject) elsewhere() error {
+	if s.node.RootDir != "/" || s.node.SummarySocket != "" {
+		return notApplicable("it is told of a node that is not this machine")
+	}
+	return nil
+}
+
+func observedOfThisMachine(ctx context.Context, s *subject) error {
+	if err := s.elsewhere(); err != nil {
+		return err
+	}
+	list, err := s.observeAll(ctx)
+	if err != nil {
+		return err
+	}
+	machine := s.capacities()
+	var bad []string
+	for _, o := range list {
+		want, known := machine[o.Signal]
+		switch {
+		case !known:
+		case o.State == eviction.Absent:
+			bad = append(bad, fmt.Sprintf("%s: absent, the machine has %d", o.Signal, want))
+		case o.State == eviction.Observed && max(o.Capacity-want, want-o.Capacity) > want/10:
+			bad = append(bad, fmt.Sprintf("%s: capacity %d, the machine's is %d", o.Signal, o.Capacity, want))
+		}
+	}
+	return asError(bad)
+}
+
+func observedFollows(ctx context.Context, s *subject) error {
+	if err := s.elsewhere(); err != nil {
+		return err
+	}
+	seen := map[eviction.Signal]map[int64]bool{}
+	look := func() error {
+		list, err := s.observeAll(ctx)
+		for _, o := range list {
+			if o.State == eviction.Observed && (o.Signal == eviction.MemoryAvailable || o.Signal == eviction.PIDAvailable) {
+				if seen[o.Signal] == nil {
+					seen[o.Signal] = map[int64]bool{}
+				}
+				seen[o.Signal][o.Available] = true
+			}
+		}
+		return err
+	}
+	for range 3 {
+		if err := look(); err != nil {
+			return err
+		}
+		release, err := takeBallast(ballastBytes, ballastThreads)
+		if err != nil {
+			return notApplicable(err.Error())
+		}
+		err = look()
+		release()
+		if err != nil {
+			return err
+		}
+	}
+	if len(seen) == 0 {
+		return notApplicable("it observes neither of them here")
+	}
+	var bad []string
+	for signal, figures := range seen {
+		if len(figures) == 1 {
+			for figure := range figures {
+				bad = append(bad, fmt.Sprintf("%s: %d all the time: a figure that was kept", signal, figure))
+			}
+		}
+	}
+	return asError(bad)
+}
+
+// takeBallast takes memory and threads of the machine until release.
+func takeBallast(bytes, threads int) (release func(), err error) {
+	memory, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("take memory: %w", err)
+	}
+	done := make(chan struct{})
+	var ready, ended sync.WaitGroup
+	for range threads {
+		ready.Add(1)
+		ended.Go(func() {
+			runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
+			ready.Done()
+			<-done
+		})
+	}
+	ready.Wait()
+	return func() {
+		close(done)
+		ended.Wait()
+		_ = unix.Munmap(memory)
+	}, nil
+}
+
+// watchWakes crosses a threshold of memory.available.
+func watchWakes(ctx context.Context, s *subject) error {
+	if err := s.elsewhere(); err != nil {
+		return err
+	}
+	if !slices.Contains(s.offering(eviction.CanWatch), eviction.MemoryAvailable) {
+		return notApplicable("it does not watch memory.available")
+	}
+	before, err := s.memoryAvailable(ctx)
+	if err != nil {
+		return err
+	}
+	if before < roomBytes {
+		return notApplicable("the machine has too little memory left to take some")
+	}
+	at := before - ballastBytes
+	ctx, cancel := context.WithCancel(ctx)
+	woken := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		ended <- s.plugin.Watcher.Watch(ctx, watchRequest([]eviction.Signal{eviction.MemoryAvailable}, eviction.Threshold{Amount: at}), func(eviction.Wake) {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+	})
+	if err := s.passed(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-woken: // at once, which is no answer to what comes
+	default:
+	}
+	release, err := takeBallast(3*ballastBytes, 0)
+	if err != nil {
+		return notApplicable(err.Error())
+	}
+	defer release()
+	late := time.NewTimer(s.options.patient(wakeTime))
+	defer late.Stop()
+	select {
+	case <-woken:
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("the stream ended with %v", err) //nolint:errorlint // it may be nil
+	case <-late.C:
+	}
+	after, err := s.memoryAvailable(ctx)
+	if err != nil {
+		return err
+	}
+	if after >= at {
+		return notApplicable("others gave back the memory that was taken")
+	}
+	return slow{fmt.Errorf("no wake within %s: memory.available went from %d to %d, the threshold is %d", wakeTime, before, after, at)}
+}
+
+// memoryAvailable is what the plugin says, or this machine if it does not observe.
+func (s *subject) memoryAvailable(ctx context.Context) (int64, error) {
+	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
+	if err != nil {
+		return 0, notApplicable("memory cannot be read here: " + err.Error())
+	}
+	if s.plugin.Observer == nil {
+		return m.AvailableBytes, nil
+	}
+	reply, err := s.observe(ctx, eviction.ViewBefore, eviction.MemoryAvailable)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range reply.Observations {
+		if o.Signal == eviction.MemoryAvailable && o.State == eviction.Observed {
+			return o.Available, nil
+		}
+	}
+	return 0, errors.New("memory.available is not observed")
+}

@@ -1,0 +1,191 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// leastRounds of calls are made to see whether a process grows, and mostRounds if it
+	// does: heaps grow at first, leaks always.
+	leastRounds = 3
+	mostRounds  = 8
+	// roundCalls is how many calls a round has: together 300 for a plugin that does not
+	// grow.
+	roundCalls = 100
+	// roundMemory is by how much the memory has to grow in each round to be a leak.
+	roundMemory = 4 << 20
+)
+
+// steadyChecks make more calls than other lanes, and larger ones.
+func steadyChecks() []check {
+	return []check{
+		{
+			name: "steady-observe", rpc: "Observe", input: "300 calls in other passes and views", needs: eviction.CanObserve,
+			expect: growthExpected(), run: observedSteadily, limit: steadyTime,
+		},
+		{
+			name: "steady-measure", rpc: "Measure", input: "300 calls with other pods", needs: eviction.CanMeasure,
+			expect: growthExpected(), run: measuredSteadily, limit: steadyTime,
+		},
+		{
+			name: "steady-rank", rpc: "Rank", input: "300 calls with the same candidates, in other passes, with other amounts available and short", needs: eviction.CanRank,
+			expect: "the same order for the same figures, in whatever pass", run: rankedSteadily, limit: steadyTime,
+		},
+		{
+			name: "steady-rank-growth", rpc: "Rank", input: "the same 300 calls", needs: eviction.CanRank,
+			expect: growthExpected(), run: steadyGrowth,
+		},
+		{
+			name: "steady-scale", rpc: "Rank", input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), needs: eviction.CanRank,
+			expect: fmt.Sprintf("less than %d times the time for ten times as many, or less than %s", worstRatio, bearable), run: rankedToScale, limit: 8 * scaleTime,
+		},
+	}
+}
+
+// steadyTime is the limit of checks with hundreds of calls.
+const steadyTime = 20 * time.Second
+
+// A holding is something that a process may have more and more of.
+type holding struct {
+	what string
+	of   func(usage) int64
+	// least is how much more of it in one round is growth.
+	least int64
+}
+
+var holdings = []holding{
+	{"bytes of memory", func(u usage) int64 { return u.rssBytes }, roundMemory},
+	{"descriptors", func(u usage) int64 { return int64(u.descriptors) }, roundCalls / 10},
+	{"threads", func(u usage) int64 { return int64(u.threads) }, roundCalls / 10},
+	{"children", func(u usage) int64 { return int64(u.children) }, roundCalls / 50},
+}
+
+// steadily makes rounds of calls until there is nothing of which there was more
+// after all of them, but for one: what a collector gives back in between does not make
+// a leak sound. The error of a call ends it.
+func (s *subject) steadily(call func(i int) error) (grown, err error) {
+	first := s.usage()
+	was, growing, missed := first, holdings, map[string]int{}
+	for round := range mostRounds {
+		for i := range roundCalls {
+			if err := call(round*roundCalls + i); err != nil {
+				return nil, err
+			}
+		}
+		now := s.usage()
+		growing = slices.DeleteFunc(slices.Clone(growing), func(h holding) bool {
+			if h.of(now)-h.of(was) < h.least {
+				missed[h.what]++
+			}
+			return missed[h.what] > 1
+		})
+		if len(growing) == 0 && round+1 >= leastRounds {
+			return nil, nil
+		}
+		was = now
+	}
+	var bad []string
+	for _, h := range growing {
+		bad = append(bad, fmt.Sprintf("%d %s, after %d calls %d: more after each %d of them",
+			h.of(first), h.what, mostRounds*roundCalls, h.of(was), roundCalls))
+	}
+	return asError(bad), nil
+}
+
+// A steadiness is what came of the calls of steadily, for the checks that look at it.
+type steadiness struct{ order, grown error }
+
+// The nodes under pressure of rankSteadily: above the threshold, at it, far below.
+var pressures = []struct {
+	available, shortfall int64
+	hard                 bool
+}{
+	{60 << 20, 40 << 20, true},
+	{0, 100<<20 + 1, true},
+	{-5, 1, false},
+	{99 << 20, 1, true},
+	{8 << 30, 1 << 40, false},
+}
+
+// rankedSteadily varies all of a request that is not a candidate, and wants the same
+// order for the same figures in whatever pass.
+func rankedSteadily(ctx context.Context, s *subject) error {
+	candidates := s.candidates(100)
+	first := map[int][]string{}
+	s.steady = &steadiness{}
+	grown, err := s.steadily(func(i int) error {
+		k := i % len(pressures)
+		req := s.rankRequest(s.offering(eviction.CanRank)[0], candidates)
+		req.Pass, req.Hard = uint64(i/len(pressures)+1), pressures[k].hard
+		req.Available, req.Shortfall = pressures[k].available, pressures[k].shortfall
+		order, err := s.rank(ctx, req)
+		if err != nil {
+			return fmt.Errorf("pass %d, available %d, shortfall %d: %w", req.Pass, req.Available, req.Shortfall, err)
+		}
+		if first[k] == nil {
+			first[k] = order
+		} else if !slices.Equal(first[k], order) && s.steady.order == nil {
+			s.steady.order = fmt.Errorf("available %d, shortfall %d: first %s, in pass %d %s",
+				req.Available, req.Shortfall, brief(first[k]), req.Pass, brief(order))
+		}
+		return nil
+	})
+	s.steady.grown = grown
+	if err != nil {
+		return err
+	}
+	return s.steady.order
+}
+
+// growth is what the check before has seen.
+func steadyGrowth(_ context.Context, s *subject) error {
+	if s.steady == nil {
+		return notApplicable("the process was started anew since")
+	}
+	return s.steady.grown
+}
+
+func observedSteadily(ctx context.Context, s *subject) error {
+	signals := s.offering(eviction.CanObserve)
+	grown, err := s.steadily(func(i int) error {
+		return s.options.within(ctx, observeTime, func(ctx context.Context) error {
+			view := eviction.ViewBefore
+			if i%3 == 2 {
+				view = eviction.ViewAfterReclaim
+			}
+			_, err := s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: uint64(i/3) + 1, View: view, Signals: signals})
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return grown
+}
+
+func measuredSteadily(ctx context.Context, s *subject) error {
+	pods := s.pods(300)
+	grown, err := s.steadily(func(i int) error {
+		from := i * 3 % len(pods)
+		return s.measure(ctx, measureTime, s.measureMessage(detailPod, pods[from:min(from+3, len(pods))])).err
+	})
+	if err != nil {
+		return err
+	}
+	return grown
+}
+
+// growthExpected is what the checks of growth expect.
+func growthExpected() string {
+	var parts []string
+	for _, h := range holdings {
+		parts = append(parts, fmt.Sprintf("%d %s", h.least, h.what))
+	}
+	return fmt.Sprintf("no growth that goes on: each %d calls at least %s more", roundCalls, strings.Join(parts, " or "))
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// cacheSignal is the signal of its own that right has.
+const cacheSignal eviction.Signal = "faults.example/cache"
+
+// right is a plugin with all capabilities that keeps the contract: what wrong ones
+// are made of.
+type right struct {
+	config atomic.Pointer[rightConfig]
+	freed  atomic.Int64
+}
+
+type rightConfig struct {
+	// Reverse has the last ones go first.
+	Reverse bool `json:"reverse"`
+}
+
+func newRight() eviction.Plugin {
+	r := &right{}
+	r.config.Store(&rightConfig{})
+	return eviction.Plugin{
+		Name: "right", Version: "1.0.0",
+		Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}, {Signal: eviction.PIDAvailable}, {
+			Signal:       cacheSignal,
+			Definition:   &eviction.Definition{Unit: "bytes", Format: eviction.FormatBinarySI, Resource: string(cacheSignal), Condition: "faults.example/CachePressure"},
+			ReclaimSteps: []eviction.ReclaimStep{{Name: "faults.example/trim"}},
+		}},
+		Configurer: r, Observer: r, Measurer: r, Watcher: r, Ranker: r, Reclaimer: r,
+	}
+}
+
+// Configure implements eviction.Configurer.
+func (r *right) Configure(_ context.Context, req eviction.ConfigureRequest) error {
+	c := &rightConfig{}
+	if len(req.Config) > 0 {
+		d := json.NewDecoder(bytes.NewReader(req.Config))
+		d.DisallowUnknownFields()
+		if err := d.Decode(c); err != nil {
+			return err
+		}
+	}
+	r.config.Store(c)
+	return nil
+}
+
+// Observe implements eviction.Observer.
+func (r *right) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	var reply eviction.ObserveReply
+	for _, signal := range req.Signals {
+		o := eviction.Observation{Signal: signal, State: eviction.Observed, Time: time.Now()}
+		fs := nodefs.FS{Root: "/"}
+		var err error
+		switch signal {
+		case eviction.MemoryAvailable:
+			var m nodefs.MemorySample
+			m, err = fs.ReadNodeMemory()
+			o.Available, o.Capacity = m.AvailableBytes, m.CapacityBytes
+		case eviction.PIDAvailable:
+			var p nodefs.PIDSample
+			p, err = fs.ReadPIDs()
+			o.Available, o.Capacity = p.Available(), p.Max()
+		case cacheSignal:
+			o.Available, o.Capacity = 1<<30, 4<<30
+		default:
+			continue
+		}
+		if err != nil {
+			o.State, o.Err = eviction.Unknown, err.Error()
+		}
+		reply.Observations = append(reply.Observations, o)
+	}
+	return reply, nil
+}
+
+// Measure implements eviction.Measurer: it knows of no pod.
+func (r *right) Measure(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	for i := range req.Pods {
+		emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.NoStats})
+	}
+	return nil
+}
+
+// Watch implements eviction.Watcher by looking often enough.
+func (r *right) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	over := map[eviction.Signal]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		for _, t := range req.Thresholds {
+			reply, err := r.Observe(ctx, eviction.ObserveRequest{Signals: []eviction.Signal{t.Signal}})
+			if err != nil || len(reply.Observations) == 0 {
+				continue
+			}
+			o := reply.Observations[0]
+			is := o.Available < t.Threshold.Of(o.Capacity)
+			if is && !over[t.Signal] {
+				wake(eviction.Wake{Signal: t.Signal, Cause: "poll"})
+			}
+			over[t.Signal] = is
+		}
+	}
+}
+
+// Rank implements eviction.Ranker.
+func (r *right) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	ranked := rank.Sort(req.Candidates, rank.For(req.Signal))
+	if r.config.Load().Reverse {
+		slices.Reverse(ranked)
+	}
+	return ranked, nil
+}
+
+// Reclaim implements eviction.Reclaimer: there is less to be freed each time.
+func (r *right) Reclaim(_ context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	if req.Step != "faults.example/trim" {
+		return eviction.Reclaimed{}, fmt.Errorf("step %q, want faults.example/trim", req.Step)
+	}
+	freed := eviction.Reclaimed{Bytes: max(0, 10-r.freed.Add(1))}
+	progress(freed)
+	return freed, nil
+}

@@ -1,0 +1,46 @@
+package fault
+
+// Wrong is the kind of what is wrong with a plugin on the whole, which no single
+// answer shows. The variant says what.
+const Wrong Kind = "wrong"
+
+// The variants of Wrong. None is that nothing is.
+const (
+	None                     = "none"
+	FiguresNeverChange       = "figures that never change"
+	FreshTimeOnAnOldFigure   = "a fresh time on an old figure"
+	CapacityInKiB            = "capacity in KiB"
+	MemoryIsAbsent           = "memory is absent"
+	ObservesUnasked          = "observes what nobody asked for"
+	ForeignLayout            = "a layout that it does not own"
+	LeaksMemoryInObserve     = "leaks memory in Observe"
+	LeaksAThread             = "leaks a thread in Observe"
+	MeasuresNobody           = "measures nobody"
+	MeasuresZeros            = "measures zeros for pods that are not there"
+	LeaksMemoryInMeasure     = "leaks memory in Measure"
+	WorksOnWhenCancelled     = "works on when it is cancelled"
+	OrderDependsOnPass       = "the order depends on the pass"
+	ShufflesNowAndThen       = "shuffles now and then"
+	SparesWhomItNamed        = "spares whom it named the last time"
+	Quadratic                = "takes quadratic time"
+	LeaksMemoryInRank        = "leaks memory in Rank"
+	LeaksChildren            = "leaves zombies"
+	RanksNobody              = "ranks nobody"
+	KeyedByName              = "takes pods of the same name for one"
+	PanicsBelowZero          = "panics when less than nothing is available"
+	HangsWithMany            = "hangs with many pods"
+	WatchFloods              = "floods with wakes"
+	NeverWakes               = "never wakes"
+	TakesHalfOfAConfig       = "takes over what is right in a refused config"
+	AcceptsUnknownFields     = "accepts unknown fields"
+	DescriptionFollowsConfig = "another description once it is configured"
+	DescriptionIsRandom      = "another description in each process"
+	ClaimsWithoutFreeing     = "claims to have freed what it did not"
+	LeavesAChild             = "leaves a child in a session of its own"
+	ServesOneConnection      = "serves one connection and ends"
+	NeedsRoot                = "needs to be root"
+	NeedsMuchMemory          = "needs much memory"
+	Prints                   = "prints on standard output"
+	IgnoresSIGTERM           = "ignores SIGTERM"
+	OpensAPort               = "opens a port"
+)
