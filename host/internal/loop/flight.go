@@ -120,6 +120,7 @@ func (l *Loop) shorten(t policy.Threshold) {
 			l.Log.Error("shortened grace period is not in the journal", "pod", k.Pod.String(), "uid", uid, "error", err)
 		}
 		f.shortened = true
+		l.ledger = l.ledger.Shortened(uid, shortestGraceSeconds*time.Second, l.moment())
 		close(f.shorten)
 	}
 }

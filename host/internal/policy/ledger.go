@@ -118,6 +118,11 @@ func (l Ledger) Measured(uid string, uses map[eviction.Signal]eviction.Figure, a
 	})
 }
 
+// Shortened enters that a victim has only so long left to end.
+func (l Ledger) Shortened(uid string, grace time.Duration, now Moment) Ledger {
+	return l.change(uid, func(p *promise) { p.Grace = min(p.Grace, now.since(p.decided)+grace) })
+}
+
 // Ended enters that nothing of a victim is left at the given time: what it frees is
 // on its way.
 func (l Ledger) Ended(uid string, at Moment) Ledger {

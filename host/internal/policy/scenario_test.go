@@ -28,9 +28,13 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	    a plugin brings an own signal, or goes
 //	restart
 //	    a new host that knows the old one's conditions only
+//	victim NAME of SIGNAL uses AMOUNT|? GRACE
+//	    a pod that went for a threshold of the last pass, at its time
+//	measured NAME SIGNAL AMOUNT TIME | ended NAME TIME | dropped NAME
+//	    what becomes of it
 //	at TIME
 //	    a pass, followed by the observations, one a line:
-//	SIGNAL AMOUNT of CAPACITY [sampled TIME] [boot TIME] | SIGNAL absent | SIGNAL unknown
+//	SIGNAL AMOUNT of CAPACITY [sampled TIME] [boot TIME] [freeing AMOUNT] | SIGNAL absent | SIGNAL unknown
 //	    the sample is taken at the time of the pass unless it says otherwise,
 //	    "sampled -" is one without a time; a signal that is not listed is unknown
 //	> ...
@@ -72,6 +76,8 @@ type story struct {
 	config     ThresholdConfig
 	transition time.Duration
 	state      State
+	ledger     Ledger
+	last       Input
 	// brought are the own signals that there are.
 	brought map[eviction.Signal]eviction.Definition
 	// pending is the pass that is being read.
@@ -125,6 +131,15 @@ func (s *story) directive(f []string) {
 		}
 	case "no-plugin":
 		delete(s.brought, eviction.Signal(f[1]))
+	case "victim":
+		s.victim(f)
+	case "measured":
+		use := map[eviction.Signal]eviction.Figure{eviction.Signal(f[2]): eviction.Some(s.amount(f[3]))}
+		s.ledger = s.ledger.Measured(f[1], use, s.moment(f[4]))
+	case "ended":
+		s.ledger = s.ledger.Ended(f[1], s.moment(f[2]))
+	case "dropped":
+		s.ledger = s.ledger.Dropped(f[1])
 	case "restart":
 		s.state = Restore(s.state.ConditionsLastSeen())
 	case "at":
@@ -140,6 +155,21 @@ func (s *story) directive(f []string) {
 	default:
 		s.t.Fatalf("unknown line %q", f)
 	}
+}
+
+func (s *story) moment(text string) Moment { return Moment{Time: storyStart.Add(s.duration(text))} }
+
+func (s *story) victim(f []string) {
+	i := slices.IndexFunc(s.last.Thresholds, func(t Threshold) bool { return t.Signal == eviction.Signal(f[3]) })
+	if i < 0 {
+		s.t.Fatalf("no threshold of %s", f[3])
+	}
+	t, use := s.last.Thresholds[i], eviction.Figure{}
+	if f[5] != "?" {
+		use = eviction.Some(s.amount(f[5]))
+	}
+	p := Promise{UID: f[1], Pod: f[1], Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
+	s.ledger = s.ledger.Promised(p, t, s.last.Observations, Moment{Time: s.last.Now})
 }
 
 // observation takes a line of a pass; false if it is none.
@@ -163,6 +193,8 @@ func (s *story) observation(f []string) bool {
 				o.Time = storyStart.Add(s.duration(f[i+1]))
 			case f[i] == "boot":
 				o.BootNanos = int64(s.duration(f[i+1]))
+			case f[i] == "freeing":
+				o.Freeing = s.amount(f[i+1])
 			default:
 				s.t.Fatalf("unknown word %q in %q", f[i], f)
 			}
@@ -206,6 +238,7 @@ func (s *story) pass() {
 	if t, ok := Choose(a.Actionable); ok {
 		line("act on %s, short of %d", t, Shortfall(t, in.Observations[t.Signal]))
 	}
+	s.judge(line, a, in)
 	if wait := UntilGraceEnds(a, in.Now); wait > 0 {
 		line("grace ends in %s", wait)
 	}
@@ -215,6 +248,28 @@ func (s *story) pass() {
 	}
 	for c := range before {
 		before[c] = time.Time{} // a State must not hand out its own maps
+	}
+}
+
+// judge tells what the ledger has to say of the thresholds that could be acted on.
+func (s *story) judge(line func(string, ...any), a Assessment, in Input) {
+	s.last = in
+	if len(s.ledger.promises) == 0 {
+		return
+	}
+	now := Moment{Time: in.Now}
+	s.ledger = s.ledger.Observed(in.Observations, now)
+	for _, t := range a.Actionable {
+		v := s.ledger.Judge(t, in.Observations[t.Signal], now)
+		switch {
+		case v.Go:
+			line("another pod may go for %s", t)
+			continue
+		case len(v.Measure) > 0:
+			line("another pod may go for %s if %s has not grown", t, strings.Join(v.Measure, ", "))
+		}
+		line("%s waits for the %s of %s, %d of %d are back, until %s", t, v.Wait.For, strings.Join(v.Wait.Victims, ", "),
+			v.Wait.CameBack, v.Wait.Expected, v.Wait.Until.Sub(storyStart))
 	}
 }
 

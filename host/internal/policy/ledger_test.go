@@ -1,0 +1,175 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// step is how often a reliefWorld is looked at.
+const step = 50 * time.Millisecond
+
+// A reliefWorld is a node that is short of something and frees what a victim used so
+// long after its end; its figure lags.
+type reliefWorld struct {
+	threshold Threshold
+	uses      []int64 // of the pods, in the order in which they go
+	available int64
+	ends      time.Duration // a victim's, after the kill
+	frees     time.Duration // after its end
+	lags      time.Duration
+	now       time.Duration
+	ended     []time.Duration // when each victim so far ends
+}
+
+func (w *reliefWorld) String() string {
+	return fmt.Sprintf("%s at %d, pods of %v, end after %v, freed after %v, seen after %v", w.threshold, w.available, w.uses, w.ends, w.frees, w.lags)
+}
+
+func newReliefWorld(r *rand.Rand) *reliefWorld {
+	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.PIDAvailable}
+	w := &reliefWorld{
+		threshold: Threshold{Signal: signals[r.IntN(len(signals))], Value: Value{Quantity: *resource.NewQuantity(1000, resource.BinarySI)}},
+		available: r.Int64N(1000), ends: time.Duration(r.Int64N(int64(3 * time.Second))),
+	}
+	if r.IntN(2) == 0 {
+		w.threshold.GracePeriod = time.Second
+	}
+	for range 12 {
+		w.uses = append(w.uses, 1+r.Int64N(400))
+	}
+	w.frees = time.Duration(r.Int64N(int64(ReliefTime(w.threshold.Definition()))))
+	return w
+}
+
+// needed is how many of the pods must go.
+func (w *reliefWorld) needed() int {
+	n, available := 0, w.available
+	for ; available < 1000 && n < len(w.uses); n++ {
+		available += w.uses[n]
+	}
+	return n
+}
+
+func (w *reliefWorld) at(d time.Duration) Moment { return Moment{Time: storyStart.Add(d)} }
+
+// really is what is available at a time, and relieved when the node is not short any
+// more for good.
+func (w *reliefWorld) really(at time.Duration) int64 {
+	available := w.available
+	for i, end := range w.ended {
+		if end+w.frees <= at {
+			available += w.uses[i]
+		}
+	}
+	return available
+}
+
+func (w *reliefWorld) observe() eviction.Observation {
+	at := w.now - w.lags
+	return eviction.Observation{Signal: w.threshold.Signal, State: eviction.Observed, Available: w.really(at), Capacity: 1 << 20, Time: storyStart.Add(at)}
+}
+
+// play has pods evicted by the ledger until the node is not short any more, and
+// returns when that was.
+func (w *reliefWorld) play() time.Duration {
+	var l Ledger
+	for w.now = 0; w.now < time.Hour; w.now += step {
+		for i, end := range w.ended {
+			if end <= w.now && end > w.now-step {
+				l = l.Ended(fmt.Sprint(i), w.at(end))
+			}
+		}
+		o := w.observe()
+		seen := map[eviction.Signal]eviction.Observation{o.Signal: o}
+		l = l.Observed(seen, w.at(w.now))
+		if !w.threshold.met(o, false) {
+			if w.really(w.now) >= 1000 && o.Available >= 1000 {
+				break
+			}
+			continue
+		}
+		v := l.Judge(w.threshold, o, w.at(w.now))
+		if !v.Go || len(w.ended) == len(w.uses) {
+			continue
+		}
+		n := len(w.ended)
+		p := Promise{UID: fmt.Sprint(n), Grace: 3 * time.Second, Frees: Relieved(w.threshold, eviction.LayoutShared, eviction.Some(w.uses[n]))}
+		l = l.Promised(p, w.threshold, seen, w.at(w.now))
+		w.ended = append(w.ended, w.now+w.ends)
+	}
+	return w.relieved()
+}
+
+// relieved is when the last of the needed victims has freed what it used.
+func (w *reliefWorld) relieved() time.Duration {
+	n := w.needed()
+	if n == 0 || n > len(w.ended) {
+		return 0
+	}
+	return w.ended[n-1] + w.frees
+}
+
+// kubelet has the pods go as the kubelet's manager does, and returns when the node is
+// not short any more: it waits for the kill, looks each second whether the pod is
+// cleaned up, and then takes the next if the node is short.
+func (w *reliefWorld) kubelet() time.Duration {
+	for w.now = 0; w.really(w.now) < 1000 && len(w.ended) < len(w.uses); w.now += w.ends + time.Second {
+		w.ended = append(w.ended, w.now+w.ends)
+	}
+	return w.relieved()
+}
+
+// In a world that frees with delay, and whose figures lag, exactly those go that must.
+func TestNeverMoreVictimsThanTheShortageNeeds(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	for range 300 {
+		w := newReliefWorld(r)
+		if r.IntN(2) == 0 {
+			w.lags = time.Duration(r.Int64N(int64(9 * time.Second)))
+		}
+		w.play()
+		if len(w.ended) != w.needed() {
+			t.Fatalf("%v: %d victims, want %d", w, len(w.ended), w.needed())
+		}
+	}
+}
+
+// The kubelet takes another pod each time that clean-up has ended, needed or not. The
+// node is relieved no later than that would have relieved it.
+func TestNeverLaterThanTheKubeletsOwnPacing(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 2))
+	for range 300 {
+		w := newReliefWorld(r)
+		same := *w
+		if took, kubelet := w.play(), same.kubelet(); took > kubelet {
+			t.Fatalf("%v: relieved after %v, by the kubelet's pacing after %v", w, took, kubelet)
+		}
+	}
+}
+
+// Whatever is promised, measured and observed, a threshold that stays met has its next
+// victim within a minute and the grace of the last one's end.
+func TestNobodyWaitsForEver(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 3))
+	for range 300 {
+		w := newReliefWorld(r)
+		o := eviction.Observation{Signal: w.threshold.Signal, State: eviction.Observed, Available: r.Int64N(999), Capacity: 1 << 20, Freeing: r.Int64()}
+		if r.IntN(2) == 0 {
+			o.Time = storyStart.Add(time.Duration(r.Int64N(int64(time.Hour))) - time.Hour) // stands still
+		}
+		use := eviction.Figure{OK: r.IntN(2) == 0, Value: r.Int64()}
+		seen := map[eviction.Signal]eviction.Observation{o.Signal: o}
+		l := Ledger{}.Promised(Promise{UID: "a", Frees: Relieved(w.threshold, eviction.LayoutShared, use)}, w.threshold, seen, w.at(0))
+		l = l.Ended("a", w.at(time.Second))
+		late := w.at(time.Second + mostRelief)
+		if v := l.Observed(seen, late).Judge(w.threshold, o, late); !v.Go {
+			t.Fatalf("%v: %+v still waits %v after the end: %+v", w, o, mostRelief, v.Wait)
+		}
+	}
+}
