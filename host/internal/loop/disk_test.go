@@ -34,6 +34,8 @@ type disk struct {
 	// available is.
 	afterGC   map[eviction.Signal]int64
 	reclaimed bool
+	// late, if not zero, has what pods used come back so long after their end.
+	late time.Duration
 	// measures is how long a measurement takes.
 	measures time.Duration
 }
@@ -58,11 +60,16 @@ func (d *disk) set(available int64) {
 
 // Observe implements eviction.Observer.
 func (d *disk) Observe(_ context.Context, r eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	d.n.mu.Lock()
+	defer d.n.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	reply := eviction.ObserveReply{Layout: d.layout}
 	for _, s := range r.Signals {
 		available := d.available
+		if d.late > 0 {
+			available += d.n.freed(d.volumes, d.late)
+		}
 		if after, ok := d.afterGC[s]; ok && d.reclaimed {
 			available = after
 		}

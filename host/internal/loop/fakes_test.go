@@ -52,6 +52,8 @@ type node struct {
 	running   map[string]bool
 	podsErr   error
 	problems  []pods.Problem
+	// gone is when pods ended, by uid.
+	gone map[string]time.Time
 	// dies is how long a pod lives after its kill, by uid; default at once.
 	dies map[string]time.Duration
 	// stuck: not even the end of the grace period ends a pod before that.
@@ -82,7 +84,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	n := &node{
 		t: t, start: time.Now(), available: 4 * gi,
-		usage: map[string]int64{}, running: map[string]bool{}, dies: map[string]time.Duration{},
+		usage: map[string]int64{}, running: map[string]bool{}, gone: map[string]time.Time{}, dies: map[string]time.Duration{},
 		journal: map[string]rundir.Kill{}, changed: make(chan struct{}, 1),
 	}
 	memory := &eviction.Plugin{
@@ -243,6 +245,7 @@ func (n *node) Kill(ctx context.Context, k Kill) error {
 	defer n.mu.Unlock()
 	if n.running[uid] || n.usage[uid] == 0 {
 		n.running[uid] = false
+		n.gone[uid] = time.Now()
 		n.available += n.usage[uid]
 		n.note("gone %s", k.Pod.Row.Name)
 	}

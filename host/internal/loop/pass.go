@@ -83,6 +83,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	p.now = l.Now()
 	if len(l.filesystems.inForce) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
 		p.concluded = true
+		l.resume(ctx, p) //nolint:contextcheck // a kill outlives ctx, see killCtx
 		return nil
 	}
 	if p.look.crossing() && p.look.ranksAtOnce() && len(l.flights) == 0 {

@@ -24,6 +24,8 @@ type Snapshot struct {
 	Thresholds []ThresholdStatus    `json:"thresholds"`
 	Signals    []SignalStatus       `json:"signals"`
 	Evictions  []Eviction           `json:"evictions"`
+	// Waiting says why no further pod goes for thresholds that are met, by signal.
+	Waiting []Waiting `json:"waiting,omitempty"`
 	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
 	// empty while it is not known.
 	Layout string `json:"layout,omitempty"`
@@ -82,6 +84,21 @@ type SignalStatus struct {
 	ObservedBy string `json:"observedBy,omitempty"`
 }
 
+// Waiting is why no further pod goes for a signal's thresholds.
+type Waiting struct {
+	Signal eviction.Signal `json:"signal"`
+	// For is what is waited for: the victims' end, a figure of after it, or their
+	// relief.
+	For     string   `json:"for"`
+	Victims []string `json:"victims"`
+	// Expected is what the victims are to free, 0 if that is not known, and CameBack
+	// what of it has come back, in the signal's base unit.
+	Expected int64 `json:"expected,omitempty"`
+	CameBack int64 `json:"cameBack,omitempty"`
+	// Until is when the wait is over at the latest, as far as is known.
+	Until time.Time `json:"until"`
+}
+
 // The states of a signal.
 const (
 	StateObserved = "observed"
@@ -130,6 +147,7 @@ func (l *Loop) publish(p *pass) {
 		next.Passes, next.Time = l.passes, time.Now()
 		next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 		next.Thresholds = l.thresholdStatus(p.assessment)
+		next.Waiting = l.waits()
 		next.Signals = l.showObservers(signalStatus(next.Signals, p.observed), p)
 	}
 	next.Layout = ""
@@ -138,6 +156,16 @@ func (l *Loop) publish(p *pass) {
 	}
 	next.Evictions = l.evictions()
 	l.snapshot.Store(&next)
+}
+
+// waits are the thresholds that wait for the relief of former victims.
+func (l *Loop) waits() []Waiting {
+	var all []Waiting
+	for _, s := range slices.Sorted(maps.Keys(l.waiting)) {
+		w := l.waiting[s]
+		all = append(all, Waiting{Signal: s, For: w.For, Victims: w.Victims, Expected: w.Expected, CameBack: w.CameBack, Until: w.Until})
+	}
+	return all
 }
 
 // forget drops a signal that no threshold names any more.

@@ -215,6 +215,9 @@ func TestARestartedHostHasTheKillsOfTheFormer(t *testing.T) {
 	want[1].DecidedAt = c.wall.Add(-9 * time.Second)
 	want[1].Message = strings.Repeat("é", maxMessageBytes/2)
 	want[2].GraceSeconds, want[2].DecidedAt = 1, c.wall.Add(-8*time.Second)
+	for i, grace := range []time.Duration{30 * time.Second, time.Second, 0} {
+		want[i].GraceEnds = want[i].DecidedAt.Add(grace)
+	}
 	if diff := cmp.Diff(want, got.Kills); diff != "" {
 		t.Error(diff)
 	}

@@ -1,0 +1,73 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A kill that a former host decided on was finished whatever had become of the node,
+// the pod and the configuration.
+func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
+	critical := int32(2_000_000_000)
+	for name, c := range map[string]struct {
+		ago   time.Duration
+		short bool
+		set   func(n *node, s *Settings)
+		kills int
+		says  string
+	}{
+		"it was decided on just now":               {ago: time.Second, kills: 1, says: "finishing a kill"},
+		"long ago, and the node is short":          {ago: 25 * time.Minute, short: true, kills: 1, says: "finishing a kill"},
+		"long ago, and the node is well":           {ago: 25 * time.Minute, says: "long ago and the node is not short"},
+		"long ago, and the signal is unknown yet":  {ago: 25 * time.Minute, short: true, set: func(n *node, _ *Settings) { n.unknownFor(3 * time.Second) }, kills: 1, says: "finishing a kill"},
+		"long ago, and the threshold is gone":      {ago: 25 * time.Minute, set: func(_ *node, s *Settings) { s.Thresholds = nil }, says: "long ago and the node is not short"},
+		"this host only pretends":                  {ago: time.Second, short: true, set: func(_ *node, s *Settings) { s.DryRun = true }, says: "this is a dry run"},
+		"the pod has become critical":              {ago: time.Second, set: func(n *node, _ *Settings) { n.pods[1].API.Spec.Priority = &critical }, says: "may not be evicted any more"},
+		"its manifest is gone":                     {ago: time.Second, set: func(n *node, _ *Settings) { n.pods[1].API = nil }, says: "may not be evicted any more"},
+		"the pod is gone, another has its name":    {ago: time.Second, set: func(n *node, _ *Settings) { n.pods[1].Row.UID, n.running = "uid-new", map[string]bool{"uid-new": true} }, says: "pod finished"},
+		"the runtime does not answer at the start": {ago: time.Second, set: func(n *node, _ *Settings) { n.unlistedFor(3 * time.Second) }, kills: 1, says: "not judged yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				if c.short {
+					n.set(gi / 2)
+				}
+				s := settings(t, hard("1Gi"))
+				if c.set != nil {
+					c.set(n, &s)
+				}
+				decided := time.Now().Add(-c.ago)
+				kill := rundir.Kill{
+					UID: "uid-big", Namespace: "default", Name: "big", Signal: eviction.MemoryAvailable, GraceSeconds: 1,
+					DecidedAt: decided, GraceEnds: decided.Add(time.Second),
+				}
+				n.journal["uid-big"] = kill
+				n.run(s, rundir.State{Kills: []rundir.Kill{kill}})
+				n.after(10 * time.Second)
+				if got := n.count("kill "); got != c.kills || n.count("kill big") != c.kills {
+					t.Errorf("%q, want %d kills, of big", n.story(), c.kills)
+				}
+				if !strings.Contains(n.log.String(), c.says) {
+					t.Errorf("the log does not say %q", c.says)
+				}
+				if len(n.journal) != 0 {
+					t.Errorf("journal has %v, want nothing", n.journal)
+				}
+			})
+		})
+	}
+}
+
+func (n *node) unknownFor(d time.Duration) {
+	n.observe = func() (eviction.ObserveReply, error) { return eviction.ObserveReply{}, eviction.ErrUnavailable }
+	time.AfterFunc(d, func() { n.mu.Lock(); defer n.mu.Unlock(); n.observe = nil })
+}
+
+func (n *node) unlistedFor(d time.Duration) {
+	n.podsErr = errBroken
+	time.AfterFunc(d, func() { n.mu.Lock(); defer n.mu.Unlock(); n.podsErr = nil })
+}
