@@ -20,6 +20,7 @@ const (
 const (
 	evicted  = "evicted"
 	reported = "reported"
+	believed = "believed"
 )
 
 // A cell is one fault and how it must end.
@@ -46,19 +47,22 @@ const (
 	noDeadlines = 0
 )
 
-var kinds = []fault.Kind{fault.Hang, fault.Crash, fault.Error, fault.Lie, fault.Flood, fault.Oversized, fault.Late}
+var kinds = []fault.Kind{fault.Hang, fault.Crash, fault.Error, fault.Lie, fault.Flood, fault.Oversized, fault.Late, fault.Slow}
 
 var calls = []fault.Call{fault.Describe, fault.Configure, fault.Observe, fault.Measure, fault.Watch, fault.Rank, fault.Reclaim}
 
 var lies = map[fault.Call][]string{
 	fault.Describe:  {"not its own", "other signals"},
 	fault.Configure: {"not applied"},
-	fault.Observe:   {"available > capacity", "negative capacity", "negative available", "future", "old", "other signals", "twice", "missing"},
+	fault.Observe:   {"available > capacity", "negative capacity", "negative available", "future", "old", "other signals", "twice", "missing", "plenty", "absent", "constant", "yesterday's figure"},
 	fault.Measure:   {"foreign uids", "protected uids", "twice", "missing uids", "negative", "other signals", "future", "old"},
 	fault.Watch:     {"other signals", "silent", "spurious"},
 	fault.Rank:      {"foreign uids", "protected uids", "twice", "missing uids"},
 	fault.Reclaim:   {"freed 2^62", "freed -2^62"},
 }
+
+// plausible are the lies that no check of a figure can find.
+var plausible = []string{"plenty", "absent", "constant", "yesterday's figure"}
 
 // cells is the whole matrix.
 func cells() []cell {
@@ -85,7 +89,13 @@ func cells() []cell {
 			}
 		}
 	}
+	for _, who := range []string{builtin, custom} {
+		all = append(all, newCell(who, "memory", fault.Waited, fault.Slow, ""))
+	}
 	for _, base := range []string{"disk", "pid"} {
+		for _, v := range plausible {
+			all = append(all, newCell(custom, base, fault.Observe, fault.Lie, v))
+		}
 		for _, kind := range []fault.Kind{fault.Hang, fault.Crash, fault.Error, fault.Late} {
 			all = append(all, newCell(builtin, base, fault.Observe, kind, ""))
 		}
@@ -95,12 +105,14 @@ func cells() []cell {
 
 func newCell(who, base string, call fault.Call, kind fault.Kind, variant string) cell {
 	c := cell{who: who, Fault: fault.Fault{Base: base, Call: call, Kind: kind, Variant: variant}, outcome: evicted, victims: []string{greedy}}
-	switch who {
-	case builtin:
+	switch {
+	case slices.Contains(plausible, variant) && (who != custom || base == "disk"):
+		c.believed()
+	case who == builtin:
 		c.builtin()
-	case custom:
+	case who == custom:
 		c.custom()
-	case only:
+	case who == only:
 		c.only()
 	}
 	return c
@@ -108,7 +120,22 @@ func newCell(who, base string, call fault.Call, kind fault.Kind, variant string)
 
 func (c *cell) takes(sum string, d time.Duration) { c.sum, c.budget = sum, d }
 
-func (c *cell) slow() bool { return c.Kind == fault.Hang || c.Kind == fault.Late }
+func (c *cell) slow() bool {
+	return c.Kind == fault.Hang || c.Kind == fault.Late || c.Kind == fault.Slow
+}
+
+// inTime reports whether answers come, though late.
+func (c *cell) inTime() bool { return c.Kind == fault.Slow }
+
+// believed says how a lie ends that nobody but its plugin could find: what it says is
+// all that there is.
+func (c *cell) believed() {
+	c.outcome = believed
+	c.takes("nobody else knows", 2*interval)
+	if c.Variant == "constant" {
+		c.takes("nobody else knows, for 2 minutes", 2*interval)
+	}
+}
 
 // builtin says how a fault of a built-in plugin ends. Nobody but the host stands in
 // for it.
@@ -117,19 +144,27 @@ func (c *cell) builtin() {
 	case fault.Describe, fault.Configure:
 		c.victims = []string{lowly} // nobody has figures of pods
 		c.takes("look 1 s", blind)
+		if c.inTime() {
+			c.victims = []string{greedy}
+		}
 		if c.Variant == "other signals" {
 			c.outcome = reported // as if it was never meant to
 		}
 	case fault.Observe:
 		c.builtinObserve()
+	case fault.Waited:
+		c.takes("Observe 1 s + Measure 5 s + Rank 1 s + details 0.25 s", observing+measuring+ranking+detail)
 	case fault.Measure:
 		c.victims = []string{lowly}
-		if slices.Contains([]string{"twice", "other signals", "future", "old"}, c.Variant) {
+		if c.inTime() || slices.Contains([]string{"twice", "other signals", "future", "old"}, c.Variant) {
 			c.victims = []string{greedy} // the figures are there; memory is ranked by the working set
 		}
 		c.takes("none", noDeadlines)
 		if c.slow() {
 			c.takes("Measure 5 s", measuring)
+		}
+		if c.inTime() {
+			c.takes("Measure 5 s + details 0.25 s", measuring+detail)
 		}
 	case fault.Rank:
 		c.takes("none", noDeadlines)
@@ -161,6 +196,8 @@ func (c *cell) builtinObserve() {
 	switch {
 	case c.Variant == "negative available":
 		c.takes("none", noDeadlines) // below zero is below the threshold
+	case c.inTime():
+		c.takes("Observe 1 s", observing)
 	case c.slow():
 		c.takes("Observe 1 s + blind 1 s", observing+blind)
 	case c.Kind == fault.Crash:
@@ -181,6 +218,11 @@ func (c *cell) builtinObserve() {
 func (c *cell) custom() {
 	c.takes("none", noDeadlines)
 	switch {
+	case c.Base == "pid": // nobody watches it, and priority counts before use
+		c.takes("interval 10 s", interval)
+		c.victims = []string{lowly}
+	case c.Call == fault.Waited:
+		c.takes("Observe 1 s + Measure 5 s + Rank 1 s + details 0.25 s", observing+measuring+ranking+detail)
 	case c.Call == fault.Reclaim && c.slow():
 		c.takes("interval 10 s + Reclaim 30 s", interval+reclaiming)
 	case c.Call == fault.Reclaim:
@@ -199,8 +241,13 @@ func (c *cell) only() {
 	c.outcome = reported
 	c.takes("interval 10 s", interval)
 	switch {
+	case c.inTime() && c.Call == fault.Observe:
+		c.outcome, c.victims = evicted, []string{lowly} // nobody has figures of pods
+		c.takes("interval 10 s + Observe 1 s", interval+observing)
 	case c.Call == fault.Observe && c.slow():
 		c.takes("interval 10 s + Observe 1 s", interval+observing)
+	case c.inTime():
+		c.outcome, c.victims = evicted, []string{lowly}
 	case c.Variant == "negative available":
 		c.outcome, c.victims = evicted, []string{lowly} // below zero is below the threshold; nobody has figures of pods
 	case c.Variant == "not applied":

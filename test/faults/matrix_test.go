@@ -45,7 +45,7 @@ func TestMatrix(t *testing.T) {
 	}
 	wg.Wait()
 	var table strings.Builder
-	for _, call := range calls {
+	for _, call := range append(calls, fault.Waited) {
 		for i, c := range all {
 			if c.Call == call {
 				fmt.Fprintf(&table, "%-10s %-28s %-14s %-7s %-9s %6.1f s of %.2f s (%s)\n", c.Call, c.row(), c.who, c.Base, c.outcome, took[i].Seconds(), c.budget.Seconds(), c.sum)
@@ -109,6 +109,13 @@ func tables() string {
 	for _, c := range all {
 		if c.who == only {
 			row(c.Call, c.row(), find(only, "", c.Call, c.row()))
+		}
+	}
+	b.WriteString("\n## A custom observer of nodefs and of tasks beside the built-in one\n")
+	row = rows("disk", "pid")
+	for _, c := range all {
+		if c.who == custom && c.Base == "pid" {
+			row(c.Call, c.row(), find(custom, "disk", c.Call, c.row()), find(custom, "pid", c.Call, c.row()))
 		}
 	}
 	b.WriteString("\n## The only observer of nodefs and of tasks\n")

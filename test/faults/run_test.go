@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -34,7 +35,7 @@ func (c cell) run(t *testing.T) (took time.Duration) {
 	pressed := c.install(t, w)
 	d := daemon.Start(t, w.config)
 	d.AwaitReady()
-	if c.Call == fault.Observe || c.outcome == evicted {
+	if c.Call == fault.Observe || c.outcome != reported {
 		c.awaitPass(t, d)
 	}
 	if err := os.WriteFile(armed, nil, 0o644); err != nil {
@@ -42,10 +43,16 @@ func (c cell) run(t *testing.T) (took time.Duration) {
 	}
 	w.pressure(pressed)
 	began := time.Now()
-	if c.outcome == reported {
+	switch c.outcome {
+	case reported:
 		c.awaitReport(t, d)
-	} else {
+	case believed:
+		c.awaitPasses(t, d, 2)
+	default:
 		c.awaitEviction(t, w, d)
+	}
+	if c.Call == fault.Waited {
+		c.awaitStandby(t, d)
 	}
 	took = time.Since(began)
 	if took > c.budget+slack {
@@ -91,6 +98,57 @@ func (c cell) awaitPass(t *testing.T, d *daemon.Daemon) {
 	eventually(t, 10*time.Second, func() error {
 		if _, status := d.Get("/status"); !strings.Contains(status, `"passes": `) || strings.Contains(status, `"passes": 0,`) {
 			return fmt.Errorf("no pass yet: %s", status)
+		}
+		return nil
+	})
+}
+
+// passes is how many passes the daemon has made that concluded something.
+func passes(t *testing.T, d *daemon.Daemon) (n uint64) {
+	t.Helper()
+	_, status := d.Get("/status")
+	var s struct {
+		Passes uint64 `json:"passes"`
+	}
+	if err := json.Unmarshal([]byte(status), &s); err != nil {
+		t.Fatalf("%v: %s", err, status)
+	}
+	return s.Passes
+}
+
+// awaitPasses waits until n more passes have concluded something, which is that nobody
+// has to go.
+func (c cell) awaitPasses(t *testing.T, d *daemon.Daemon, n uint64) {
+	t.Helper()
+	before := passes(t, d)
+	eventually(t, c.budget+slack, func() error {
+		if now := passes(t, d); now < before+n {
+			return fmt.Errorf("%d passes, want %d more than %d", now, n, before)
+		}
+		return nil
+	})
+	if n := len(d.Records("evicting pod")); n != 0 {
+		t.Errorf("%d decisions, want none: it is known now when the plugin lies", n)
+	}
+}
+
+// awaitStandby waits until log, status and metric name the plugin that is slow.
+func (c cell) awaitStandby(t *testing.T, d *daemon.Daemon) {
+	t.Helper()
+	name := "acme"
+	if c.who == builtin {
+		name = c.Base
+	}
+	r := d.AwaitMsg("plugin answers too slowly and is asked after all others", slack)
+	if r.String("plugin") != name {
+		t.Errorf("%s is slow, want %s", r.String("plugin"), name)
+	}
+	eventually(t, slack, func() error {
+		if _, status := d.Get("/status"); !strings.Contains(status, `"standby": {`) {
+			return fmt.Errorf("status does not say so: %s", status)
+		}
+		if _, metrics := d.Get("/metrics"); !strings.Contains(metrics, fmt.Sprintf(`evictd_plugin_standby{plugin="%s"} 1`, name)) {
+			return fmt.Errorf("no metric says so")
 		}
 		return nil
 	})

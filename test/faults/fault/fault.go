@@ -21,6 +21,8 @@ const (
 	Watch     Call = "Watch"
 	Rank      Call = "Rank"
 	Reclaim   Call = "Reclaim"
+	// Waited is all calls that the host waits for before it evicts.
+	Waited Call = "Observe, Measure, Rank"
 )
 
 // A Kind is a way to go wrong.
@@ -35,6 +37,8 @@ const (
 	Flood     Kind = "flood"
 	Oversized Kind = "oversized"
 	Late      Kind = "late"
+	// Slow answers just before the deadline.
+	Slow Kind = "slow"
 )
 
 // A Fault is one fault of one plugin.

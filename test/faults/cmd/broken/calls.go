@@ -15,7 +15,7 @@ import (
 // Configure implements eviction.Configurer.
 func (b *broken) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
 	if b.strikes(fault.Configure) {
-		if err := b.common(); err != nil {
+		if err := b.common(fault.Configure); err != nil {
 			return err
 		}
 		switch b.Kind {
@@ -35,9 +35,11 @@ func (b *broken) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 // Observe implements eviction.Observer.
 func (b *broken) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	if !b.strikes(fault.Observe) {
-		return b.next.Observer.Observe(ctx, req)
+		reply, err := b.next.Observer.Observe(ctx, req)
+		b.remember(reply)
+		return reply, err
 	}
-	if err := b.common(); err != nil {
+	if err := b.common(fault.Observe); err != nil {
 		return eviction.ObserveReply{}, err
 	}
 	reply, err := b.next.Observer.Observe(context.WithoutCancel(ctx), req)
@@ -57,6 +59,22 @@ func (b *broken) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	return reply, err
 }
 
+// remember keeps figures for those that do not change any more.
+func (b *broken) remember(reply eviction.ObserveReply) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range reply.Observations {
+		b.before[o.Signal] = o
+	}
+}
+
+// former is the last figure before something went wrong.
+func (b *broken) former(s eviction.Signal) eviction.Observation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.before[s]
+}
+
 // misreport makes a figure wrong.
 func (b *broken) misreport(o *eviction.Observation) {
 	switch {
@@ -64,6 +82,16 @@ func (b *broken) misreport(o *eviction.Observation) {
 		o.Err = strings.Repeat("x", oversize)
 	case b.is("available > capacity"):
 		o.Available, o.Capacity = 1<<50, 1<<40
+	case b.is("plenty"):
+		o.Available = o.Capacity / 4 * 3
+	case b.is("absent"):
+		*o = eviction.Observation{Signal: o.Signal, State: eviction.Absent}
+	case b.is("constant"):
+		*o = b.former(o.Signal)
+	case b.is("yesterday's figure"):
+		now, boot := o.Time, o.BootNanos
+		*o = b.former(o.Signal)
+		o.Time, o.BootNanos = now, boot
 	case b.is("negative capacity"):
 		o.Capacity = -1
 	case b.is("negative available"):
@@ -82,7 +110,7 @@ func (b *broken) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	if !b.strikes(fault.Measure) {
 		return b.next.Measurer.Measure(ctx, req, emit)
 	}
-	if err := b.common(); err != nil {
+	if err := b.common(fault.Measure); err != nil {
 		return err
 	}
 	for b.Kind == fault.Flood && ctx.Err() == nil {
@@ -128,8 +156,8 @@ func (b *broken) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 	if !b.strikes(fault.Watch) {
 		return b.next.Watcher.Watch(ctx, req, wake)
 	}
-	if b.Kind != fault.Late {
-		if err := b.common(); err != nil {
+	if b.Kind != fault.Late && b.Kind != fault.Slow {
+		if err := b.common(fault.Watch); err != nil {
 			return err
 		}
 	}
@@ -146,6 +174,8 @@ func (b *broken) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 		switch {
 		case b.Kind == fault.Late:
 			time.Sleep(lateBy[fault.Watch])
+		case b.Kind == fault.Slow:
+			time.Sleep(slowBy[fault.Watch])
 		case b.Kind == fault.Oversized:
 			w.Cause = strings.Repeat("x", oversize)
 		case b.is("other signals"):
@@ -162,7 +192,7 @@ func (b *broken) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 	if !b.strikes(fault.Rank) {
 		return b.next.Ranker.Rank(ctx, req)
 	}
-	if err := b.common(); err != nil {
+	if err := b.common(fault.Rank); err != nil {
 		return nil, err
 	}
 	ranked, err := b.next.Ranker.Rank(context.WithoutCancel(ctx), req)
@@ -194,7 +224,7 @@ func (b *broken) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 	if req.Step == "image-gc" || !b.strikes(fault.Reclaim) {
 		return b.next.Reclaimer.Reclaim(ctx, req, progress)
 	}
-	if err := b.common(); err != nil {
+	if err := b.common(fault.Reclaim); err != nil {
 		return eviction.Reclaimed{}, err
 	}
 	for b.Kind == fault.Flood && ctx.Err() == nil {

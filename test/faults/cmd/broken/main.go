@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 	"github.com/evictd/evictd/test/faults/fault"
 )
@@ -40,7 +41,7 @@ func main() {
 		return
 	}
 	leaveWithHost()
-	b := &broken{Fault: s}
+	b := &broken{Fault: s, before: map[eviction.Signal]eviction.Observation{}}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  wire.Handshake,
 		VersionedPlugins: wire.ServerPlugins(b.plugin()),

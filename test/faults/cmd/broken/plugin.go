@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,10 +29,21 @@ var lateBy = map[fault.Call]time.Duration{
 
 var errBroken = errors.New("broken on purpose")
 
+// slowBy is how long a slow answer takes: a little less than its deadline. One of
+// Reclaim makes no progress meanwhile.
+var slowBy = map[fault.Call]time.Duration{
+	fault.Describe: 1800 * time.Millisecond, fault.Configure: 1800 * time.Millisecond, fault.Observe: 900 * time.Millisecond,
+	fault.Measure: 4500 * time.Millisecond, fault.Watch: 900 * time.Millisecond, fault.Rank: 900 * time.Millisecond, fault.Reclaim: 27 * time.Second,
+}
+
 // broken is a plugin whose calls go through it.
 type broken struct {
 	fault.Fault
 	next eviction.Plugin
+
+	mu sync.Mutex
+	// before are the last figures before something goes wrong.
+	before map[eviction.Signal]eviction.Observation
 }
 
 // plugin is the base with its calls through b.
@@ -134,12 +146,13 @@ func (b *broken) checkHost(eviction.Host) error {
 	if !b.strikes(fault.Describe) {
 		return nil
 	}
-	return b.common()
+	return b.common(fault.Describe)
 }
 
 // strikes reports whether the fault is in c and armed, and leaves a trace then.
 func (b *broken) strikes(c fault.Call) bool {
-	if b.Call != c {
+	waited := c == fault.Observe || c == fault.Measure || c == fault.Rank
+	if b.Call != c && (b.Call != fault.Waited || !waited) {
 		return false
 	}
 	if b.Armed != "" {
@@ -158,7 +171,7 @@ func (b *broken) struck() {
 }
 
 // common does what is the same in all calls. What is nil goes on.
-func (b *broken) common() error {
+func (b *broken) common(c fault.Call) error {
 	switch b.Kind {
 	case fault.Hang:
 		for {
@@ -170,7 +183,9 @@ func (b *broken) common() error {
 	case fault.Error:
 		return errBroken
 	case fault.Late:
-		time.Sleep(lateBy[b.Call])
+		time.Sleep(lateBy[c])
+	case fault.Slow:
+		time.Sleep(slowBy[c])
 	default:
 	}
 	return nil
