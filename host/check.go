@@ -1,14 +1,17 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // Check looks at the plugins, the manifests and the directories that c names, with
@@ -21,6 +24,18 @@ func Check(c *Config) (errs []error, warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", c.KubeletRootDir, err))
 	}
 	return errs, append(warnings, checkManifests(c)...)
+}
+
+// TryPlugins starts the plugins that have a configuration of their own, confined as
+// a manager would, tells them the configuration and ends them. The errors are of
+// those that do not start with it. With a summary as source they are told of no
+// socket, as there is none yet.
+func TryPlugins(ctx context.Context, c *Config, version string) []error {
+	driver := cgroupsOf(c).Find(ctx).InUse(c.CgroupDriver)
+	return supervisor.Try(ctx, supervisor.Options{
+		Dir: c.PluginDir, Host: eviction.Host{Version: version}, Node: nodeFacts(c, driver, ""), Settings: pluginSettings(c),
+		Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 func checkManifests(c *Config) []string {

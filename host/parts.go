@@ -18,16 +18,20 @@ import (
 
 // facts is what plugins are told of the node.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
+	return nodeFacts(c, m.cgroups.Driver(), m.figures.socket())
+}
+
+func nodeFacts(c *Config, cgroupDriver, summarySocket string) eviction.NodeFacts {
 	return eviction.NodeFacts{
 		NodeName:        c.NodeName,
 		RootDir:         c.RootDir,
 		CgroupRoot:      c.CgroupRoot,
-		CgroupDriver:    m.cgroups.Driver(),
+		CgroupDriver:    cgroupDriver,
 		KubeletRootDir:  c.KubeletRootDir,
 		PodLogsDir:      c.PodLogsDir,
 		RuntimeEndpoint: c.RuntimeEndpoint,
 		ImageEndpoint:   c.ImageEndpoint,
-		SummarySocket:   m.figures.socket(),
+		SummarySocket:   summarySocket,
 	}
 }
 

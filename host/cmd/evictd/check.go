@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/policy"
 )
@@ -17,11 +18,13 @@ func newCheck() *cobra.Command {
 		Long: "Read the configuration as run would. Print the thresholds in force, one a line, what those of\n" +
 			"writable layers will be by the layout of the node's filesystems, and which signals a plugin has to\n" +
 			"bring, or all that is wrong; then say whether the container runtime is there, whether run would start\n" +
-			"and not refuse a plugin (nothing is started), and what is wrong with pod manifests.\n" +
+			"and not refuse a plugin, and what is wrong with pod manifests. Plugins that have a configuration of\n" +
+			"their own are started, confined as run would, told it, and ended; --start-plugins=false starts nothing.\n" +
 			"Exit code 2 is a wrong configuration, 1 a node that is not ready for it.",
 		Args: cobra.NoArgs,
 	}
 	flags := config.AddFlags(cmd.Flags())
+	start := cmd.Flags().Bool("start-plugins", true, "start the plugins that have a configuration, to see whether they take it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.LoadDaemon()
 		if err != nil {
@@ -36,6 +39,11 @@ func newCheck() *cobra.Command {
 			return err
 		}
 		errs, warnings := checkNode(cmd.Context(), &cfg)
+		if *start && len(errs) == 0 { // else what is wrong would be told twice
+			ctx, stop := untilInterrupted(cmd.Context())
+			errs = host.TryPlugins(ctx, &cfg, version)
+			stop()
+		}
 		for _, w := range slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnings) {
 			say(cmd.ErrOrStderr(), "warning: "+w)
 		}

@@ -44,6 +44,9 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 		"no pin where there must be one": {
 			"requirePins: true", nil, 1, "plugin oldest: it has no pin, want its hash in plugins.oldest.sha256: requirePins is on",
 		},
+		"a plugin that does not start with its configuration": {
+			"plugins: {oldest: {config: {order: age}}}", nil, 1, "plugin oldest: exited before the handshake (exit status 0)",
+		},
 		"nobody minds a disabled plugin": {"plugins: {oldest: {disabled: true, user: nosuchuser}}", nil, 0, ""},
 		"a file that is no plugin": {
 			"", func(n node) error { return os.WriteFile(filepath.Join(n.plugins, "README"), nil, 0o644) }, 0,

@@ -1,0 +1,85 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+)
+
+// Try starts the plugins that have a configuration of their own as Run would,
+// confined as they would be and each in a process of its own, tells them that
+// configuration, and ends them. The errors are of those that do not start with it.
+// Others are not started, and no plugin is asked to observe or do anything. o needs
+// no SocketRoot.
+func Try(ctx context.Context, o Options) []error {
+	o.Settings = maps.Clone(o.Settings)
+	names, err := discover(o.Dir)
+	if err != nil {
+		return []error{err}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		settings := o.Settings[name]
+		idle := settings.Disabled || len(settings.Config) == 0
+		settings.Disabled = idle
+		o.Settings[name] = settings
+		return idle
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	if o.SocketRoot, err = os.MkdirTemp("", "evictd-check-"); err != nil {
+		return []error{err}
+	}
+	tried := try(ctx, o, names)
+	return append(tried, os.RemoveAll(o.SocketRoot))
+}
+
+func try(ctx context.Context, o Options, names []string) []error {
+	if err := os.Chmod(o.SocketRoot, 0o711); err != nil { // plugins' users must get through
+		return []error{err}
+	}
+	// Nobody waits for an eviction meanwhile.
+	t := o.Timeouts.withDefaults()
+	o.Timeouts.Start = t.Handshake + t.Describe + t.Configure
+	s, err := New(o)
+	if err != nil {
+		return []error{err}
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(running) }()
+	var errs []error
+	select {
+	case <-s.Started():
+		errs = s.unfit(names)
+	case err := <-ended:
+		return []error{err}
+	case <-ctx.Done():
+		errs = []error{ctx.Err()}
+	}
+	stop()
+	return append(errs, <-ended)
+}
+
+// unfit says why those of the plugins do not run that do not.
+func (s *Supervisor) unfit(names []string) []error {
+	var errs []error
+	for _, p := range s.Status() {
+		if !slices.Contains(names, p.Name) || p.State == Running {
+			continue
+		}
+		why := errors.New("has not started in time")
+		switch {
+		case p.Reason != "":
+			why = errors.New(p.Reason)
+		case p.LastError != "":
+			why = errors.New(p.LastError)
+		}
+		errs = append(errs, fmt.Errorf("plugin %s: %w", p.Name, why))
+	}
+	return errs
+}

@@ -1,0 +1,64 @@
+package supervisor
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// tried returns what Try says of plugins with these configurations, and wants
+// nothing to be left of it.
+func tried(t *testing.T, dir string, settings map[string]Settings) string {
+	t.Helper()
+	tmp, err := os.MkdirTemp("/tmp", "try") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(tmp) })
+	t.Setenv("TMPDIR", tmp)
+	errs := Try(t.Context(), Options{Dir: dir, Settings: settings, Log: slog.New(slog.DiscardHandler)})
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// A plugin's configuration could be wrong, and check found nothing: only run did.
+func TestAConfigurationIsTriedOnThePluginItself(t *testing.T) {
+	dir := install(t, "a", "b", "exits")
+	if got := tried(t, dir, configs("a", `{"n":1}`, "b", `{"n":2}`)); got != "" {
+		t.Errorf("%s", got)
+	}
+	if got := tried(t, dir, configs("a", `{"n":1}`, "b", `{"refuse":2}`)); got != "plugin b: configure: plugin refused: config.color: unknown field, want none" {
+		t.Errorf("%s", got)
+	}
+	want(t, tried(t, dir, configs("exits", `{}`)), "plugin exits: ", "exit status 3")
+}
+
+// No plugin is started that has nothing to be tried.
+func TestPluginsWithoutAConfigurationAreNotTried(t *testing.T) {
+	dir := privateDir(t)
+	ran := filepath.Join(dir, "ran")
+	script := "#!/bin/sh\n: >" + ran + "\n"
+	for _, name := range []string{"none", "disabled"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	off := Settings{Disabled: true, Config: []byte("{}")}
+	if got := tried(t, dir, map[string]Settings{"disabled": off, "absent": {Config: []byte("{}")}}); got != "" {
+		t.Error(got)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a plugin without a configuration was started")
+	}
+	want(t, tried(t, dir, configs("none", "{}")), "plugin none: ")
+	if _, err := os.Stat(ran); err != nil {
+		t.Errorf("one with a configuration was not: %v", err)
+	}
+}
