@@ -89,8 +89,8 @@ func newSite(t *testing.T, o stack.Options) *site {
 	return n
 }
 
-// start runs evictd with the plugins that make build made.
-func (n *site) start(t *testing.T, config map[string]any) {
+// start runs evictd with the plugins that make build made, and others.
+func (n *site) start(t *testing.T, config map[string]any, others ...string) {
 	t.Helper()
 	bin, err := filepath.Abs("../../bin")
 	must(t, err)
@@ -100,10 +100,7 @@ func (n *site) start(t *testing.T, config map[string]any) {
 		t.Fatal("bin/plugins is empty: run make build first")
 	}
 	full := map[string]any{
-		"plugins": map[string]any{"disk": map[string]any{"config": map[string]any{
-			"imageMinimumGCAge": "0s",
-			"containerLogsDir":  filepath.Join(n.Dir, "containers"),
-		}}},
+		"plugins":                          map[string]any{"disk": n.diskSettings()},
 		"monitoringInterval":               interval,
 		"evictionPressureTransitionPeriod": transition,
 		"logLevel":                         "debug",
@@ -111,9 +108,17 @@ func (n *site) start(t *testing.T, config map[string]any) {
 	maps.Copy(full, config)
 	n.log.clear()
 	n.agent, err = agent.Start(t.Context(), n.Stack, agent.Options{
-		Binary: filepath.Join(bin, "evictd"), Plugins: plugins, Config: full, OnRecord: n.onRecord,
+		Binary: filepath.Join(bin, "evictd"), Plugins: append(plugins, others...), Config: full, OnRecord: n.onRecord,
 	})
 	must(t, err)
+}
+
+// diskSettings are the built-in disk plugin's.
+func (n *site) diskSettings() map[string]any {
+	return map[string]any{"config": map[string]any{
+		"imageMinimumGCAge": "0s",
+		"containerLogsDir":  filepath.Join(n.Dir, "containers"),
+	}}
 }
 
 // onRecord also does a kubelet's work: a pod's directory goes when it is evicted.
