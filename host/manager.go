@@ -22,6 +22,7 @@ import (
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
@@ -228,6 +229,11 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	thresholds, err := c.Thresholds()
 	if err != nil {
 		return err
+	}
+	if l := eviction.LayoutNamed(m.loop.Snapshot().Layout); l != 0 {
+		if err := policy.Split(c.Assigned, l); err != nil {
+			return err
+		}
 	}
 	select {
 	case m.reloading <- struct{}{}:

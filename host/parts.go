@@ -71,6 +71,7 @@ func assignment(c *Config) supervisor.Assignment {
 func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 	return loop.Settings{
 		Thresholds:               thresholds,
+		Assigned:                 c.Assigned,
 		TransitionPeriod:         c.EvictionPressureTransitionPeriod.Duration,
 		MaxPodGracePeriodSeconds: c.EvictionMaxPodGracePeriod,
 		MonitoringInterval:       c.MonitoringInterval.Duration,

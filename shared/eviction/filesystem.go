@@ -62,3 +62,20 @@ func (l Layout) SameFilesystem(s Signal) []Signal {
 	}
 	return []Signal{s}
 }
+
+// ServedWith returns the signals that who does c for s serves as well, s among them,
+// in the order of SameFilesystem. Kubelet and images have thresholds of their own also
+// where they share a filesystem, and so a figure each; only that for writable layers,
+// whose threshold follows from another one, is had from who has that one's.
+func (l Layout) ServedWith(s Signal, c Capability) []Signal {
+	switch c {
+	case CanMeasure, CanRank, CanReclaim:
+		return l.SameFilesystem(s)
+	case CanObserve:
+		if from, ok := l.ContainerFsFrom(s); ok {
+			return []Signal{from, s}
+		}
+	case CanWatch: // all are asked
+	}
+	return []Signal{s}
+}

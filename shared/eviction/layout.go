@@ -54,3 +54,13 @@ func (l Layout) String() string {
 		return "unknown"
 	}
 }
+
+// LayoutNamed returns the layout that String calls so, 0 if none is.
+func LayoutNamed(name string) Layout {
+	for _, l := range Layouts() {
+		if l.String() == name {
+			return l
+		}
+	}
+	return 0
+}

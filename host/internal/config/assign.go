@@ -46,3 +46,18 @@ func (c *Config) assignProblems() []error {
 	}
 	return errs
 }
+
+// Assigned returns the plugin that is assigned a capability of a signal, "" if none is.
+func (c *Config) Assigned(s eviction.Signal, capability string) string {
+	return c.Assign[string(s)][capability]
+}
+
+// possibleLayouts are those that the node's filesystems may have.
+func (c *Config) possibleLayouts() []eviction.Layout {
+	if c.Source == SourceSummary {
+		if l := eviction.LayoutNamed(c.Summary.Layout); l != 0 {
+			return []eviction.Layout{l}
+		}
+	}
+	return eviction.Layouts()
+}

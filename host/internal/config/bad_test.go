@@ -101,6 +101,18 @@ func TestBadFiles(t *testing.T) {
 				`assign["memory.available"].sort: unknown capability, want one of observe, measure, watch, rank, reclaim`,
 			},
 		},
+		"an assignment that splits a filesystem in every layout": {
+			"assign: {nodefs.available: {rank: a}, imagefs.available: {rank: a}, containerfs.available: {rank: b}}\n",
+			[]string{
+				`assign["nodefs.available"].rank is "a" and assign["containerfs.available"].rank is "b": with the layout shared they are one filesystem, want one plugin for both`,
+				`assign["imagefs.available"].rank is "a" and assign["containerfs.available"].rank is "b": with the layout imagefs they are one filesystem, want one plugin for both`,
+				`assign["nodefs.available"].rank is "a" and assign["containerfs.available"].rank is "b": with the layout containerfs they are one filesystem, want one plugin for both`,
+			},
+		},
+		"an assignment that splits a filesystem in the layout of the summary": {
+			"source: summary\nsummary: {address: \"https://127.0.0.1:10250\", layout: shared, insecureSkipVerify: true}\nassign: {nodefs.available: {reclaim: a}, imagefs.available: {reclaim: b}}\n",
+			[]string{`assign["nodefs.available"].reclaim is "a" and assign["imagefs.available"].reclaim is "b": with the layout shared they are one filesystem, want one plugin for both`},
+		},
 		"a plugin by path":   {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},
 		"a plugin's setting": {"plugins: {memory: [], pid: {disabled: 1}}\n", []string{`plugins["memory"]: []: want a mapping such as {"autoMTLS": false, "user": "nobody"}`, `plugins["pid"].disabled: 1: want true or false`}},
 		"how a plugin is confined": {

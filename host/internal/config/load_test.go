@@ -87,6 +87,9 @@ func TestWhatAFileSays(t *testing.T) {
 		"a threshold of an own signal": {`evictionHard: {acme.example/nvme.spare: 5%}`, func(c *Config) {
 			c.EvictionHard = map[string]string{"acme.example/nvme.spare": "5%"}
 		}},
+		"assignments that are none of one filesystem in some layout": {"assign:\n  nodefs.available: {rank: a}\n  imagefs.available: {rank: b}\n", func(c *Config) {
+			c.Assign = map[string]map[string]string{"nodefs.available": {"rank": "a"}, "imagefs.available": {"rank": "b"}}
+		}},
 		"assignments": {"assign:\n  memory.available: {rank: oldest, observe: memory}\n  acme.example/nvme.spare: {watch: nvme}\n", func(c *Config) {
 			c.Assign = map[string]map[string]string{"memory.available": {"rank": "oldest", "observe": "memory"}, "acme.example/nvme.spare": {"watch": "nvme"}}
 		}},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -59,6 +60,7 @@ func (c *Config) problems() []error {
 	errs = append(errs, c.allocatableProblems()...)
 	errs = append(errs, c.summaryProblems()...)
 	errs = append(errs, c.assignProblems()...)
+	errs = append(errs, split(policy.Split(c.Assigned, c.possibleLayouts()...))...)
 	return append(errs, c.pluginProblems()...)
 }
 

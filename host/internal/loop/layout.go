@@ -108,6 +108,11 @@ func (l *Loop) derive() policy.ContainerFs {
 		l.Log.Warn("configured threshold does not stand, it follows from another one", "signal", t.Signal, "threshold", t.Value.String())
 	}
 	fs.inForce = d.Derived
+	if l.Settings.Assigned != nil {
+		if err := policy.Split(l.Settings.Assigned, fs.layout); err != nil {
+			l.Log.Error("assignments split a filesystem, that of nodefs counts, else that of imagefs", "layout", fs.layout.String(), "error", err)
+		}
+	}
 	return d
 }
 

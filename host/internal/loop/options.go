@@ -95,6 +95,8 @@ type Settings struct {
 	// MemoryNotifications lets plugins watch the memory signals
 	// (kernelMemcgNotification of the kubelet).
 	MemoryNotifications bool
+	// Assigned is who is in charge by the configuration; nil if it does not say.
+	Assigned policy.Assigned
 	// DryRun decides and logs, and kills nobody.
 	DryRun   bool
 	Pacing   Pacing

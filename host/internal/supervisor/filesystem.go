@@ -35,7 +35,7 @@ func (r *roster) serving(layout eviction.Layout, o offer) []Provider {
 // filesystem that of nodefs counts, else that of imagefs.
 func Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability, by func(eviction.Signal) (who []*Instance, assigned string)) []Provider {
 	var all []Provider
-	names, assigned := names(layout, sig, c), ""
+	names, assigned := layout.ServedWith(sig, c), ""
 	for _, name := range names {
 		who, first := by(name)
 		assigned = cmp.Or(assigned, first)
@@ -61,21 +61,4 @@ func Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability,
 		})
 	}
 	return all
-}
-
-// names are the signals that are one with s for what c is about, in the kubelet's
-// order. Kubelet and images have thresholds of their own also where they share a
-// filesystem; only the figure for writable layers, whose threshold follows from
-// another one, is had from who has that one's.
-func names(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []eviction.Signal {
-	switch c {
-	case eviction.CanMeasure, eviction.CanRank, eviction.CanReclaim:
-		return layout.SameFilesystem(s)
-	case eviction.CanObserve:
-		if from, ok := layout.ContainerFsFrom(s); ok {
-			return []eviction.Signal{from, s}
-		}
-	case eviction.CanWatch: // all are asked
-	}
-	return []eviction.Signal{s}
 }
