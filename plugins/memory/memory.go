@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,8 +60,10 @@ type config struct {
 // node is the machine as one configuration describes it. Its descriptors are
 // closed by the garbage collector once it is replaced and no call uses it.
 type node struct {
-	// summary stands in for all of the machine if it is not nil.
+	// summary has all figures if it is not nil. The machine is watched all the same,
+	// if it can be: no summary calls when memory runs out.
 	summary *summary.Source
+	watched bool
 
 	hierarchy    nodefs.Hierarchy
 	naming       *nodefs.Naming
@@ -74,17 +77,20 @@ type node struct {
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
 	interval, intervalErr := c.pollInterval()
-	if facts.SummarySocket != "" && intervalErr == nil {
-		p.turnTo(&node{summary: &summary.Source{Socket: facts.SummarySocket}, replaced: make(chan struct{})})
-		return nil
-	}
 	fs := nodefs.FS{Root: facts.RootDir}
 	naming, namingErr := fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
 	hierarchy, hierarchyErr := fs.MemoryHierarchy()
-	if err := errors.Join(intervalErr, namingErr, hierarchyErr); err != nil {
+	err := errors.Join(namingErr, hierarchyErr)
+	if facts.SummarySocket != "" && err != nil && intervalErr == nil {
+		slog.Warn("memory is not watched, the host looks at the summary on its interval only", "error", err)
+		p.turnTo(&node{summary: &summary.Source{Socket: facts.SummarySocket}, replaced: make(chan struct{})})
+		return nil
+	}
+	if err := errors.Join(intervalErr, err); err != nil {
 		return err
 	}
-	p.turnTo(&node{
+	next := &node{
+		watched:      true,
 		hierarchy:    hierarchy,
 		naming:       naming,
 		total:        hierarchy.NodeMemory(),
@@ -92,7 +98,11 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		pods:         hierarchy.PodMemory(naming),
 		pollInterval: interval,
 		replaced:     make(chan struct{}),
-	})
+	}
+	if facts.SummarySocket != "" {
+		next.summary = &summary.Source{Socket: facts.SummarySocket}
+	}
+	p.turnTo(next)
 	return nil
 }
 

@@ -3,6 +3,8 @@ package memory
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,7 +15,7 @@ import (
 const summaryOfNode = `{"node":{"memory":{"availableBytes":600,"workingSetBytes":400}},
 	"pods":[{"podRef":{"uid":"a"},"memory":{"workingSetBytes":70},"containers":[{"name":"c","memory":{"workingSetBytes":60}}]}]}`
 
-// Where the host serves a summary nothing is read from the machine.
+// Where the host serves a summary no figure is read from the machine.
 func TestFromASummary(t *testing.T) {
 	p := configured(t, eviction.NodeFacts{
 		RootDir: "/nowhere",
@@ -40,10 +42,34 @@ func TestFromASummary(t *testing.T) {
 	}
 }
 
-// A watch of a summary is silent, and begins to look at the machine when that
-// becomes the source.
+// With a summary as the source the kernel's call was not heard: three seconds went by
+// until the next interval, in which memory ran out.
+func TestWithASummaryTheMachineIsWatched(t *testing.T) {
+	n := newFakeNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		node := n.facts()
+		node.SummarySocket = "/nowhere/summary"
+		p := configured(t, node)
+		ctx, cancel := context.WithCancel(t.Context())
+		wakes, done := watch(ctx, t, p, below(200))
+		pass(10 * time.Second)
+		if got := wakes(); len(got) != 0 {
+			t.Errorf("woke %v with plenty of memory", got)
+		}
+		n.use(801)
+		pass(onePoll)
+		if got := wakes(); len(got) != 1 || got[0].Signal != eviction.MemoryAvailable {
+			t.Errorf("wakes within 100 ms of a crossing: %v, want one", got)
+		}
+		cancel()
+		done.Wait()
+	})
+}
+
+// A watch of a summary is silent where there is no machine to look at, and begins to
+// look at one when that becomes the source.
 func TestWatchFromASummaryToTheMachine(t *testing.T) {
-	p := configured(t, eviction.NodeFacts{SummarySocket: "/nowhere/summary"})
+	p := configured(t, eviction.NodeFacts{RootDir: "/nowhere", SummarySocket: "/nowhere/summary"})
 	ctx, cancel := context.WithCancel(t.Context())
 	woken, ended := make(chan eviction.Wake, 1), make(chan error, 1)
 	req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: 1 << 60}}}}

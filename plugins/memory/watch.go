@@ -33,8 +33,8 @@ func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 	}
 }
 
-// watch watches until ctx ends or n is replaced. Nothing calls when a summary
-// changes: there the host's interval is all.
+// watch watches the machine until ctx ends or n is replaced. With a summary the host
+// decides by that; when to look is the machine's to say.
 func (n *node) watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -42,7 +42,7 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, wake func(e
 	defer stop()
 	wakes := make(chan eviction.Wake)
 	for _, s := range [...]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable} {
-		if thresholds := thresholdsOf(s, req); len(thresholds) > 0 && n.summary == nil {
+		if thresholds := thresholdsOf(s, req); len(thresholds) > 0 && n.watched {
 			running.Go(func() { n.watchSignal(ctx, s, thresholds, wakes) })
 		}
 	}
