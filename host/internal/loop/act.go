@@ -113,6 +113,11 @@ func (l *Loop) settleOn(ctx context.Context, p *pass, t policy.Threshold, observ
 	}
 	l.notePods(c.snapshot)
 	l.forgetEvicted(c.snapshot)
+	if c.tooSoon {
+		l.Log.Info("no pod is chosen before its plugin has started, which would be by priority alone", "signal", t.Signal, "candidates", len(c.candidates))
+		p.incomplete = true
+		return
+	}
 	c.ranking.order = slices.DeleteFunc(c.ranking.order, func(r eviction.Ranked) bool { return l.dying(r.UID) })
 	o := observed[t.Signal]
 	p.did.ranking, p.did.candidates = c.ranking, c.candidates

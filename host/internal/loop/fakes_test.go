@@ -71,6 +71,8 @@ type node struct {
 	// awaited is what is down, by signal; lastResort what the host reads by itself.
 	sampleTimes bool
 	awaited     map[eviction.Signal]error
+	assigned    eviction.Signal
+	starting    bool
 	lastResort  LastResort
 	stands      bool
 	// manifests are what is wrong with manifests at the start, nil if nobody asks.
@@ -174,6 +176,13 @@ func (n *node) Awaited(s eviction.Signal) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.awaited[s]
+}
+
+// FirstStart implements Roster.
+func (n *node) FirstStart(eviction.Signal) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.starting
 }
 
 // Definition implements Roster.

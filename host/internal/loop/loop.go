@@ -36,6 +36,7 @@ type Loop struct {
 	done     chan func()
 	ended    chan struct{}
 	snapshot atomic.Pointer[Snapshot]
+	began    time.Time // of Run
 	// definitions are written by the goroutine of Run only.
 	definitions atomic.Pointer[definitions]
 
@@ -121,6 +122,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.killCtx = killCtx
 	defer cancelKills()
 	defer close(l.ended)
+	l.began = time.Now()
 	select { // The change that brought the first plugins is no news.
 	case <-l.Changed:
 	default:

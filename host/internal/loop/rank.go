@@ -45,6 +45,9 @@ type choice struct {
 	err        error // the pods are not known
 	candidates []pods.Pod
 	ranking    ranking
+	// tooSoon: nothing is known of any pod, and who is to measure them is about to
+	// come up.
+	tooSoon bool
 	// detailed is the first of the ranking, looked into for the message.
 	detailed eviction.Measurement
 }
@@ -63,6 +66,10 @@ func (c *chooser) choose(ctx context.Context, list func() (pods.Snapshot, error)
 	}
 	out.candidates = c.candidates(out.snapshot)
 	out.ranking = c.rank(ctx, out.candidates)
+	out.tooSoon = c.tooSoon(out.ranking)
+	if out.tooSoon {
+		return out
+	}
 	if len(out.ranking.order) > 0 && ctx.Err() == nil {
 		first := out.ranking.order[0].UID
 		out.detailed = c.measureVictim(ctx, podByUID(out.candidates, first), out.ranking.measured[first])

@@ -22,6 +22,9 @@ type Roster interface {
 	// Awaited is why nobody observes s although somebody should: a plugin that is
 	// there does not run. It is nil if nobody is to come.
 	Awaited(s eviction.Signal) error
+	// FirstStart reports whether a plugin that should serve s is still in its first
+	// start.
+	FirstStart(s eviction.Signal) bool
 	// Definition is what the running plugins say that an own signal is, and false
 	// if none of them brings it.
 	Definition(s eviction.Signal) (eviction.Definition, bool)

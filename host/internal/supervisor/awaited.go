@@ -35,6 +35,21 @@ func (p *Pass) Awaited(sig eviction.Signal) error {
 			return m.away()
 		}
 	}
+	return s.missing(sig)
+}
+
+// missing returns why nobody observes sig where the plugins that come with the host
+// have to be there, unless they are disabled. The mutex is held.
+func (s *Supervisor) missing(sig eviction.Signal) error {
+	if !s.expectBuiltins {
+		return nil
+	}
+	for name, signals := range builtinObserves {
+		m := s.members[name]
+		if slices.Contains(signals, sig) && !s.settings[name].Disabled && (m == nil || m.leaving || m.dangling) {
+			return fmt.Errorf("plugin %s is not there", name)
+		}
+	}
 	return nil
 }
 

@@ -24,6 +24,8 @@ type Instance struct {
 	remote eviction.Plugin
 	// terms are what its process was started on.
 	terms terms
+	// doublings is how often the limits of its start were doubled.
+	doublings int
 	// file is what it was started from, looks the member's count of those.
 	file  fileID
 	looks int

@@ -95,7 +95,9 @@ type member struct {
 	reason      error     // for not running
 	lastError   error
 	starts      int
-	swaps       int
+	// late is how many starts in a row took too long.
+	late  int
+	swaps int
 	// observes is what it observed when it last served, nil if it never did.
 	observes []eviction.Signal
 }
@@ -206,8 +208,10 @@ func (m *member) attempt(ctx context.Context) (*Instance, error) {
 		err = m.admit(ctx, i)
 	}
 	if err == nil {
+		m.noteLate(nil)
 		return i, nil
 	}
+	m.noteLate(err)
 	if errors.Is(err, eviction.ErrRefused) {
 		err = refusal{err}
 	}

@@ -25,7 +25,10 @@ type Options struct {
 	// Assign names who is in charge of what, where that is not left to precedence.
 	Assign   Assignment
 	Timeouts Timeouts
-	Log      *slog.Logger
+	// ExpectBuiltins: a plugin that comes with the host and is not in Dir is missed.
+	// Else its signals are switched off.
+	ExpectBuiltins bool
+	Log            *slog.Logger
 	// Metrics may be nil.
 	Metrics Metrics
 }
@@ -59,7 +62,9 @@ func (noMetrics) PluginRestarted(string) {}
 // Timeouts are the deadlines of calls. A caller's earlier deadline wins. Zero
 // fields have the defaults that stand beside them.
 type Timeouts struct {
-	// Handshake is from the start of the process until it can be called: 10 s.
+	// Handshake is from the start of the process until it can be called: 10 s. It
+	// doubles, and so do Describe and Configure, with each start in a row that was
+	// late, three times at most.
 	Handshake time.Duration
 	// Start is how long the host waits for the plugins that it finds at its start,
 	// and custom ones for each other: 3 s. One that hangs is not to hold up the rest

@@ -31,7 +31,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	}
 	t := termsOf(s.settings, m.name)
 	i := s.newInstance(m)
-	i.terms, i.file = t, file
+	i.terms, i.file, i.doublings = t, file, m.late
 	s.mu.Unlock()
 	if again {
 		s.metrics.PluginRestarted(m.name)
@@ -42,7 +42,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	}
 	defer proc.program.close()
 	i.conn, err = connect(ctx, proc, launch{
-		name: m.name, path: path, socketRoot: s.socketRoot, mtls: t.mtls, timeout: s.timeouts.Handshake,
+		name: m.name, path: path, socketRoot: s.socketRoot, mtls: t.mtls, timeout: i.extended(s.timeouts.Handshake),
 	})
 	if err != nil {
 		return nil, busy(err)
@@ -145,6 +145,7 @@ func (late) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // ask makes one of the calls that decide on whether the plugin serves at all.
 func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
+	limit = i.extended(limit)
 	own, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := f(own)

@@ -29,6 +29,7 @@ type Supervisor struct {
 	patience        patience
 	log             *slog.Logger
 	metrics         Metrics
+	expectBuiltins  bool
 
 	ran     atomic.Bool
 	spawn   *spawner
@@ -83,7 +84,7 @@ func newSupervisor(o Options) *Supervisor {
 		dir: o.Dir, socketRoot: o.SocketRoot, self: uint32(os.Geteuid()),
 		host: o.Host, node: o.Node, settings: o.Settings, assignment: o.Assign,
 		timeouts: o.Timeouts.withDefaults(), patience: defaultPatience(),
-		log: o.Log, metrics: o.Metrics,
+		log: o.Log, metrics: o.Metrics, expectBuiltins: o.ExpectBuiltins,
 		started: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
 		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1),
 		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil, nil),

@@ -1,0 +1,92 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// On a slow machine a plugin missed the same limit again and again, as it would have
+// for ever.
+func TestAPluginThatIsTooSlowGetsMoreTime(t *testing.T) {
+	t.Parallel()
+	good := filepath.Join(install(t, "good"), "good")
+	dir := installedScript(t, "good", fmt.Sprintf("#!/bin/sh\n/bin/sleep 0.5\nexec %s\n", good))
+	p := defaultPatience()
+	p.first, p.longest = 5*time.Millisecond, 20*time.Millisecond
+	h := startPatient(t, p, dir, func(o *Options) {
+		o.Timeouts.Start, o.Timeouts.Handshake = 50*time.Millisecond, 400*time.Millisecond
+	})
+	eventually(t, "it serves", func() bool { return h.plugin("good").State == Running })
+	want(t, h.log.String(), `not ready within 400ms`)
+}
+
+func TestLimitsOfAStartDoubleAndGoBack(t *testing.T) {
+	s := newSupervisor(Options{})
+	m := newMember(s, "memory")
+	late := fmt.Errorf("not ready: %w", context.DeadlineExceeded)
+	for n, c := range []struct {
+		err  error
+		want time.Duration
+	}{{late, 20}, {late, 40}, {late, 80}, {late, 80}, {errors.New("exit status 3"), 10}, {late, 20}, {nil, 10}} {
+		m.noteLate(c.err)
+		i := Instance{doublings: m.late}
+		if got := i.extended(10 * time.Second); got != c.want*time.Second {
+			t.Errorf("after attempt %d, %v: %v, want %v", n, c.err, got, c.want*time.Second)
+		}
+	}
+}
+
+func TestWhoIsInItsFirstStart(t *testing.T) {
+	up := &Instance{}
+	for name, c := range map[string]struct {
+		member   func(*member)
+		signal   eviction.Signal
+		starting bool
+	}{
+		"it has not been tried":      {func(m *member) { m.first = true }, eviction.MemoryAvailable, true},
+		"it was too late":            {func(m *member) { m.late = 1 }, eviction.MemoryAvailable, true},
+		"it came up since":           {func(m *member) { m.instance, m.observes = up, []eviction.Signal{eviction.MemoryAvailable} }, eviction.MemoryAvailable, true},
+		"it has failed":              {func(*member) {}, eviction.MemoryAvailable, false},
+		"it has served before":       {func(m *member) { m.late, m.observes = 1, []eviction.Signal{eviction.MemoryAvailable} }, eviction.MemoryAvailable, false},
+		"it is another's signal":     {func(m *member) { m.first = true }, eviction.PIDAvailable, false},
+		"it is disabled":             {func(m *member) { m.first, m.state = true, Disabled }, eviction.MemoryAvailable, false},
+		"it leaves before its start": {func(m *member) { m.first, m.leaving = true, true }, eviction.MemoryAvailable, false},
+	} {
+		s := newSupervisor(Options{})
+		s.members["memory"] = newMember(s, "memory")
+		c.member(s.members["memory"])
+		pass := s.Pin()
+		if got := pass.FirstStart(c.signal); got != c.starting {
+			t.Errorf("%s: %v, want %v", name, got, c.starting)
+		}
+		pass.Release()
+	}
+}
+
+// A program that has evictd inside has no operator who switches signals off by
+// removing files.
+func TestBuiltinPluginsThatAreExpectedAreMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		expect bool
+		signal eviction.Signal
+		missed bool
+	}{
+		"expected":     {true, eviction.MemoryAvailable, true},
+		"disabled":     {true, eviction.PIDAvailable, false},
+		"nobody's":     {true, "acme.example/x", false},
+		"not expected": {false, eviction.MemoryAvailable, false},
+	} {
+		s := newSupervisor(Options{ExpectBuiltins: c.expect, Settings: map[string]Settings{"pid": {Disabled: true}}})
+		pass := s.Pin()
+		if got := pass.Awaited(c.signal); (got != nil) != c.missed {
+			t.Errorf("%s: %v, want missed %v", name, got, c.missed)
+		}
+		pass.Release()
+	}
+}
