@@ -11,6 +11,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/lastresort"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -100,6 +101,9 @@ func (m *Manager) openEmbedded() (err error) {
 		for name, f := range e.Reclaim {
 			o.Reclaim[name] = loop.ReclaimFunc(f)
 		}
+	}
+	if e.Patience == 0 { // else time and figures are not this machine's
+		o.LastResort, o.SourceStands = lastresort.New(m.facts(c)), m.figures != nil
 	}
 	m.loop = loop.New(o)
 	return nil
@@ -233,8 +237,10 @@ func (m *Manager) openPlugins(inside map[string]eviction.Plugin) (err error) {
 		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
 		Node: m.facts(c), Settings: pluginSettings(c), Assign: assignment(c), Log: m.log, Metrics: m.metrics,
 	}
-	if m.embedded != nil && m.embedded.Patience > 0 {
+	if m.embedded != nil {
 		o.Timeouts = supervisor.Timeouts{}.AtLeast(m.embedded.Patience)
+		// Nobody switches off a signal of another program by removing a file.
+		o.ExpectBuiltins = m.embedded.Patience == 0 && len(inside) == 0
 	}
 	if len(inside) > 0 {
 		m.supervisor, err = supervisor.InProcess(inside, o)

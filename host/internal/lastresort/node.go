@@ -20,7 +20,7 @@ func (n node) memory() sample {
 
 // allocatable is absent where pods have no cgroup of their own, or no limit.
 func (n node) allocatable() sample {
-	names, err := nodefs.NewCgroupNames(n.facts.CgroupRoot, n.facts.CgroupDriver)
+	naming, err := n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver)
 	if err != nil {
 		return sample{err: err}
 	}
@@ -28,7 +28,7 @@ func (n node) allocatable() sample {
 	if err != nil {
 		return sample{err: err}
 	}
-	g := h.CgroupMemory(names.Kubepods())
+	g := h.AllPodsMemory(naming)
 	defer g.Close()
 	m, err := g.Read(&nodefs.Buffer{})
 	if errors.Is(err, nodefs.ErrGone) {

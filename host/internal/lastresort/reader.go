@@ -12,18 +12,24 @@ import (
 // A Reader reads the figures of one node. It may be used concurrently.
 type Reader struct {
 	sources map[eviction.Signal]*source
+	meters  map[eviction.Signal]*meter
 }
 
 // New returns the reader of the node that facts describe.
 func New(facts eviction.NodeFacts) *Reader {
 	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
 	disk := newSource("the filesystem of "+n.fs.Path(facts.KubeletRootDir), n.disk)
+	memory := newMeter(n.podMemory)
 	return &Reader{sources: map[eviction.Signal]*source{
 		eviction.MemoryAvailable:            newSource("the node's memory", n.memory),
 		eviction.AllocatableMemoryAvailable: newSource("the memory of all pods", n.allocatable),
 		eviction.NodeFsAvailable:            disk,
 		eviction.NodeFsInodesFree:           disk,
 		eviction.PIDAvailable:               newSource("the node's tasks", n.pids),
+	}, meters: map[eviction.Signal]*meter{
+		eviction.MemoryAvailable:            memory,
+		eviction.AllocatableMemoryAvailable: memory,
+		eviction.PIDAvailable:               newMeter(n.podTasks),
 	}}
 }
 

@@ -71,7 +71,6 @@ type node struct {
 	// awaited is what is down, by signal; lastResort what the host reads by itself.
 	sampleTimes bool
 	awaited     map[eviction.Signal]error
-	assigned    eviction.Signal
 	starting    bool
 	lastResort  LastResort
 	stands      bool

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -23,6 +24,9 @@ type LastResort interface {
 	Reads(s eviction.Signal) bool
 	// Observe returns one observation of each signal when ctx ends at the latest.
 	Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation
+	// Measure returns what pods use of s, of those that it can read, when ctx ends
+	// at the latest.
+	Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement
 }
 
 // blindness is a signal with a hard threshold that no plugin observes although
@@ -74,6 +78,26 @@ func (l *Loop) standIn(ctx context.Context, began time.Time, signals []eviction.
 		}
 		l.Metrics.ReadByHost(o.Signal, o.State != eviction.Unknown)
 	}
+}
+
+// byHost has the host measure the pods by itself that no plugin has measured: by
+// priority alone the wrong one would go. What a source says that stands is left so.
+func (m *measuring) byHost(ctx context.Context, candidates []pods.Pod) {
+	l := m.loop
+	missing := m.missing(candidates)
+	if l.LastResort == nil || len(missing) == 0 || l.SourceStands && m.heard {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastResortDeadline)
+	defer cancel()
+	answers := l.LastResort.Measure(ctx, m.signal, rowsOf(missing, eviction.DetailPod))
+	for _, a := range answers {
+		m.take(a)
+	}
+	if len(answers) > 0 {
+		l.Log.Warn("no plugin has measured these pods, the host does it by itself", "signal", m.signal, "pods", len(answers), "of", len(candidates))
+	}
+	m.done = time.Now()
 }
 
 // standsInFor reports whether s is to be read by the host for want of a plugin.

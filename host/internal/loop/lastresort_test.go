@@ -33,6 +33,20 @@ func (b *byHand) Observe(_ context.Context, signals []eviction.Signal) []evictio
 	return []eviction.Observation{o}
 }
 
+// Measure implements LastResort.
+func (b *byHand) Measure(_ context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	var out []eviction.Measurement
+	for _, p := range pods {
+		out = append(out, eviction.Measurement{
+			UID: p.UID, State: eviction.Measured, WorkingSetBytes: eviction.Some(b.node.usage[p.UID]),
+			Usage: []eviction.SignalUsage{{Signal: s, Value: b.node.usage[p.UID]}},
+		})
+	}
+	return out
+}
+
 func (n *node) signal() SignalStatus {
 	for _, s := range n.loop.Snapshot().Signals {
 		if s.Signal == eviction.MemoryAvailable {
@@ -101,6 +115,41 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 				}
 				if got := n.signal(); c.evicts && (got.State != StateObserved || got.ObservedBy != "evictd" || n.unobserved()) {
 					t.Errorf("%+v, want it observed by evictd", got)
+				}
+			})
+		})
+	}
+}
+
+// With nobody to measure them pods of one priority went in the order in which they
+// came.
+func TestTheHostMeasuresPodsThatNoPluginMeasures(t *testing.T) {
+	for name, c := range map[string]struct {
+		breaks     func(*node)
+		lastResort bool
+		stands     bool
+		victim     string
+	}{
+		"the plugin fails":                 {func(n *node) { n.measure = eviction.ErrUnavailable }, true, false, "big"},
+		"it hangs, its source would stand": {func(n *node) { n.measure = eviction.ErrUnavailable }, true, true, "big"},
+		"its source says no":               {func(n *node) { n.measure = eviction.ErrRefused }, true, true, "first"},
+		"it is down":                       {func(n *node) { n.leave(errBroken) }, true, false, "big"},
+		"nobody can":                       {func(n *node) { n.measure = eviction.ErrUnavailable }, false, false, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				if c.lastResort {
+					n.lastResort, n.stands = &byHand{node: n}, c.stands
+				}
+				n.addPod("first", gi)
+				n.addPod("big", 2*gi)
+				n.set(gi / 2)
+				c.breaks(n)
+				n.run(settings(t, hard("1Gi")), rundir.State{})
+				n.after(1100 * time.Millisecond)
+				if n.count("kill "+c.victim) != 1 {
+					t.Errorf("want %s killed: %v", c.victim, n.story())
 				}
 			})
 		})

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,8 @@ type measuring struct {
 	// done is when the last of all asked had an answer.
 	asked int
 	done  time.Time
+	// heard: a plugin has said what it knows.
+	heard bool
 }
 
 // run asks one measurer after the other until all pods are measured. If the first
@@ -65,6 +68,7 @@ func (m *measuring) run(ctx context.Context, measurers []supervisor.Provider, ca
 		}
 		cancel()
 		m.loop.silence.measured(p.Instance, err)
+		m.heard = m.heard || err == nil || errors.Is(err, eviction.ErrRefused)
 		if err != nil {
 			m.loop.Metrics.CallFailed(p.Name, "measure", err)
 			m.loop.Log.Error("measuring pods failed", "plugin", p.Name, "signal", m.signal, "error", err)

@@ -153,7 +153,7 @@ type Options struct {
 	// OnRequest makes passes when Synchronize is called, and never else.
 	OnRequest bool
 	// LastResort, if not nil, reads signals of hard thresholds that no plugin has
-	// observed for a second.
+	// observed for a second, and pods that no plugin measures.
 	LastResort LastResort
 	// SourceStands: plugins have their figures from a source that is theirs to
 	// believe. When it has none, as they say, the host does not look for others.

@@ -100,6 +100,7 @@ func (c *chooser) rank(ctx context.Context, candidates []pods.Pod) ranking {
 	started := time.Now()
 	m := &measuring{loop: c.Loop, at: c.at, signal: t.Signal, detail: eviction.DetailPod, got: make(map[string]eviction.Measurement, len(candidates))}
 	first := m.run(ctx, c.roster.Serving(c.layout, t.Signal, eviction.CanMeasure), candidates, rankers, req)
+	m.byHost(ctx, candidates)
 	c.lastUsage.remember(t.Signal, m.got, candidates)
 	r := ranking{signal: t.Signal, by: hostItself, measured: m.got, measuring: m.done.Sub(started)}
 	if len(candidates) == 0 {
