@@ -290,3 +290,27 @@ func TestTimesThatDoNotFitAreNoTime(t *testing.T) {
 		t.Error("now did not come back")
 	}
 }
+
+// Who takes a built-in plugin apart clears OwnsLayout and keeps the Observer, which still
+// reports a layout: that is not for others to see.
+func TestALayoutIsReportedByItsOwnerAlone(t *testing.T) {
+	for _, owns := range []bool{true, false} {
+		p := eviction.Plugin{
+			Name: "disk", Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable}}, OwnsLayout: owns,
+			Observer: layoutObserver{},
+		}
+		reply, err := connect(t, p).Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (reply.Layout != nil) != owns {
+			t.Errorf("owner %t: layout %+v", owns, reply.Layout)
+		}
+	}
+}
+
+type layoutObserver struct{}
+
+func (layoutObserver) Observe(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	return eviction.ObserveReply{Layout: &eviction.LayoutReport{ImageFs: true}}, nil
+}

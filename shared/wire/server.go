@@ -56,6 +56,10 @@ func (s *server) Observe(ctx context.Context, w *pluginv1.ObserveRequest) (*plug
 	if err != nil {
 		return nil, refusal(ctx, err)
 	}
+	if !s.plugin.OwnsLayout {
+		// A built-in plugin that was taken apart still has an Observer that reports it.
+		reply.Layout = nil
+	}
 	return encodeObserveReply(reply), nil
 }
 

@@ -29,7 +29,7 @@ var wrongPlugins = map[string]struct {
 	fault.CapacityInKiB:            {check: "machine-figures"},
 	fault.MemoryIsAbsent:           {check: "machine-figures"},
 	fault.ObservesUnasked:          {check: "observe-only-asked"},
-	fault.ForeignLayout:            {check: "observe-layout"},
+	fault.ReclaimsOnce:             {check: "reclaim-again", flags: []string{"--reclaim"}},
 	fault.LeaksMemoryInObserve:     {check: "steady-observe"},
 	fault.LeaksAThread:             {check: "steady-observe"},
 	fault.MeasuresNobody:           {check: "measure-answers"},

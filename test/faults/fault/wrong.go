@@ -12,7 +12,7 @@ const (
 	CapacityInKiB            = "capacity in KiB"
 	MemoryIsAbsent           = "memory is absent"
 	ObservesUnasked          = "observes what nobody asked for"
-	ForeignLayout            = "a layout that it does not own"
+	ReclaimsOnce             = "reclaims once"
 	LeaksMemoryInObserve     = "leaks memory in Observe"
 	LeaksAThread             = "leaks a thread in Observe"
 	MeasuresNobody           = "measures nobody"

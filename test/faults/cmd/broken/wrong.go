@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -170,6 +171,17 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 		p.Reclaimer = reclaimer(func(ctx context.Context, req eviction.ReclaimRequest) (eviction.Reclaimed, error) {
 			_, err := next.Reclaim(ctx, req, func(eviction.Reclaimed) {})
 			return eviction.Reclaimed{Bytes: 1 << 30}, err
+		})
+	},
+	fault.ReclaimsOnce: func(p *eviction.Plugin) {
+		next := p.Reclaimer
+		var calls atomic.Int64
+		p.Reclaimer = reclaimer(func(ctx context.Context, req eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+			freed, err := next.Reclaim(ctx, req, func(eviction.Reclaimed) {})
+			if err == nil && calls.Add(1) > 1 {
+				panic("the directory is gone")
+			}
+			return freed, err
 		})
 	},
 	fault.Prints: func(p *eviction.Plugin) {

@@ -56,13 +56,6 @@ var wrongFigures = map[string]func(*eviction.Plugin){
 			return next.Observe(ctx, req)
 		})
 	},
-	fault.ForeignLayout: func(p *eviction.Plugin) {
-		observe(p, func(next eviction.Observer, ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-			reply, err := next.Observe(ctx, req)
-			reply.Layout = &eviction.LayoutReport{}
-			return reply, err
-		})
-	},
 	fault.LeaksMemoryInObserve: func(p *eviction.Plugin) { observing(p, func(*eviction.Observation) { kept.add(32 << 10) }) },
 	fault.LeaksAThread: func(p *eviction.Plugin) {
 		observe(p, func(next eviction.Observer, ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
