@@ -43,7 +43,7 @@ func newReplay() *cobra.Command {
 		if err := checkPluginDir(r.pluginDir); err != nil {
 			return fmt.Errorf("--plugin-dir: %q: %w", r.pluginDir, err)
 		}
-		r.log = slog.New(slog.DiscardHandler)
+		r.log = slog.New(&startFailures{to: cmd.ErrOrStderr()})
 		if *level != "" {
 			var from slog.Level
 			if err := from.UnmarshalText([]byte(*level)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -32,6 +33,9 @@ func (w *timeline) ranking(pass *loop.Outcome) {
 		key := "-"
 		if i+1 < len(pass.Ranking) {
 			key = decidedBy(signal, p, pass.Ranking[i+1])
+			if !kubelets(pass.Ranker) {
+				key = cmp.Or(p.Reason, "the ranker's own choice")
+			}
 		}
 		usage := amount(signal, p.Usage)
 		if p.State == noStats || p.State == loop.StateUnknown {
@@ -49,6 +53,12 @@ func (w *timeline) ranking(pass *loop.Outcome) {
 	if reason := pass.Ranking[0].Reason; reason != "" {
 		w.line("ranking", "%s is first: %s", pass.Ranking[0].Pod, reason)
 	}
+}
+
+// kubelets reports whether who ranked goes by the kubelet's keys. A custom ranker's
+// order may agree with them by chance, and has reasons of its own.
+func kubelets(ranker string) bool {
+	return slices.Contains([]string{"memory", "disk", "pid", oracle, ""}, ranker)
 }
 
 // A key is what rankers look at, one after the other, with who goes first by it:

@@ -74,6 +74,10 @@ func Configuration(s *Scenario) (config.Config, error) {
 	c.EnforceNodeAllocatable = s.Config.EnforceNodeAllocatable
 	c.LocalStorageCapacityIsolation = s.Config.LocalStorageCapacityIsolation
 	c.FeatureGates = s.Config.FeatureGates
+	c.Plugins = map[string]config.Plugin{}
+	for name, p := range s.Config.Plugins {
+		c.Plugins[name] = config.Plugin{Config: p.Config}
+	}
 	if err := c.Validate(); err != nil {
 		return config.Config{}, err
 	}

@@ -240,3 +240,17 @@ func TestAnInterruptEndsTheReplay(t *testing.T) {
 		t.Errorf("got %v after %d passes, stopped: %v", err, f.made, f.stopped)
 	}
 }
+
+func TestPluginsGetTheConfigurationOfTheScenario(t *testing.T) {
+	trace, err := Decode([]byte(`{"config": {"plugins": {"spare": {"config": {"device": "/dev/x"}}}}, "steps": [{"summary": {}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Configuration(trace.Scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(c.Plugins["spare"].Config), `{"device": "/dev/x"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

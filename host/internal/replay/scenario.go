@@ -64,8 +64,16 @@ type Config struct {
 	EvictionMaxPodGracePeriod        int32             `json:"evictionMaxPodGracePeriod"`
 	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable,omitempty"`
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation"`
+	// Plugins are settings of plugins, by name.
+	Plugins map[string]Plugin `json:"plugins,omitempty"`
 	// FeatureGates are those of the kubelet's that are not at their default.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+}
+
+// Plugin is what a scenario says of one plugin.
+type Plugin struct {
+	// Config is the plugin's own configuration.
+	Config json.RawMessage `json:"config,omitempty"`
 }
 
 // A Step is one pass and what changes before it. In this order: the clock is

@@ -194,3 +194,20 @@ func TestLongRankingsAreCut(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// A custom ranker's order may agree with the kubelet's by chance: its own reason is why.
+func TestACustomOrderIsExplainedByItsRanker(t *testing.T) {
+	pods := []loop.RankedPod{{Pod: "a/cheap", Reason: "costs 1"}, {Pod: "a/dear", Priority: 5, Reason: "costs 2"}, {Pod: "a/last"}}
+	for ranker, want := range map[string][]string{
+		"by-cost": {"costs 1\n", "costs 2\n"},
+		"memory":  {"lower priority\n", "the ranker's own choice\n"},
+	} {
+		w := &timeline{}
+		w.ranking(&loop.Outcome{Chosen: -1, Ranker: ranker, Ranking: pods})
+		for _, reason := range want {
+			if got := w.b.String(); !strings.Contains(got, reason) {
+				t.Errorf("by %s: no %q in\n%s", ranker, reason, got)
+			}
+		}
+	}
+}
