@@ -18,6 +18,7 @@ BUILD     = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldf
 FUZZTIME    ?= 10s
 DEMO_PLUGIN ?=
 DEMO_CONFIG ?=
+DEMO_PODS   ?=
 CROSSINGS   ?= 20
 BUSY        ?= 3
 PARITY      ?= 10s
@@ -82,9 +83,9 @@ generated: tools
 	now=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \
 	[ "$$was" = "$$now" ] || { echo "generated code was out of date; make generate has renewed it, commit it"; exit 1; }
 
-demo: build ## evict a real container under real memory pressure (root; DEMO_PLUGIN=bin/oldest for a custom ranker, DEMO_CONFIG=FILE for its configuration)
+demo: build ## evict a real container under real memory pressure (root; DEMO_PLUGIN=bin/oldest for a custom ranker, DEMO_CONFIG=FILE for its configuration, DEMO_PODS=FILE for other pods)
 	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/demo ./test/demo
-	@bin/demo $(if $(DEMO_PLUGIN),-plugin '$(DEMO_PLUGIN)') $(if $(DEMO_CONFIG),-config '$(DEMO_CONFIG)')
+	@bin/demo $(if $(DEMO_PLUGIN),-plugin '$(DEMO_PLUGIN)') $(if $(DEMO_CONFIG),-config '$(DEMO_CONFIG)') $(if $(DEMO_PODS),-pods '$(DEMO_PODS)')
 
 e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
 	@test/stack/install.sh

@@ -102,7 +102,7 @@ func (s *story) stayQuiet(ctx context.Context) error {
 // countKept checks that every other pod runs and never got a SIGTERM.
 func (s *story) countKept(ctx context.Context, victim string) (int, error) {
 	var errs []error
-	for _, name := range podNames {
+	for _, name := range s.names {
 		if name == victim {
 			continue
 		}
@@ -117,5 +117,5 @@ func (s *story) countKept(ctx context.Context, victim string) (int, error) {
 			errs = append(errs, fmt.Errorf("%s does not run any more", s.pods[name].Key()))
 		}
 	}
-	return len(podNames) - 1, errors.Join(errs...)
+	return len(s.names) - 1, errors.Join(errs...)
 }

@@ -23,8 +23,8 @@ const (
 )
 
 type options struct {
-	evictd, plugins, custom, config string
-	verbose                         bool
+	evictd, plugins, custom, config, pods string
+	verbose                               bool
 }
 
 // check finds out early, in one sentence, what would fail later.
@@ -50,6 +50,11 @@ func (o options) check() error {
 // checkCustom is about the files that the caller named, which make build does not
 // make. With make -C a relative path is not what it was where it was typed.
 func (o options) checkCustom() error {
+	if o.pods != "" {
+		if err := present(o.pods); err != nil {
+			return err
+		}
+	}
 	if o.custom == "" {
 		if o.config != "" {
 			return errors.New("a configuration (DEMO_CONFIG), but no plugin that it is for (DEMO_PLUGIN)")
@@ -123,6 +128,9 @@ var examples = map[string]string{"oldest": podNames[0], "cost-aware": podNames[1
 // expected is the pod that must go: without a custom plugin the hog. Who goes first
 // with one is for the plugin to say, and ok is false.
 func (o options) expected() (pod string, ok bool) {
+	if o.pods != "" {
+		return "", false
+	}
 	if o.custom == "" {
 		return hogName, true
 	}

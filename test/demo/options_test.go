@@ -34,6 +34,8 @@ func TestWhatTheCallerNamed(t *testing.T) {
 		"not executable":          {options{custom: plain}, "cannot be executed"},
 		"configuration nowhere":   {options{custom: plugin, config: "c.yaml"}, "there is no c.yaml in " + dir},
 		"configuration of a sort": {options{custom: plugin, config: list}, "cannot unmarshal"},
+		"pods":                    {options{pods: config}, ""},
+		"pods nowhere":            {options{pods: "p.yaml"}, "there is no p.yaml in " + dir},
 		"configuration alone":     {options{config: config}, "no plugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,5 +49,25 @@ func TestWhatTheCallerNamed(t *testing.T) {
 	want := map[string]any{"own": map[string]any{"config": map[string]any{"keepFrom": 3.0}}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// Pods of one's own need a hog, which makes the pressure.
+func TestPodsOfOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ text, want string }{
+		"with a hog":    {"metadata:\n  name: hog\n", ""},
+		"without a hog": {"metadata:\n  name: hogs\n", "no pod is named hog"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(dir, name)
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := options{pods: file}.manifests()
+			if c.want == "" && (err != nil || got != c.text) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %q and %v, want %q", got, err, c.want)
+			}
+		})
 	}
 }

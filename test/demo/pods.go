@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,18 +17,36 @@ import (
 
 const hogName = "hog"
 
-// podNames are in the order in which the pods start: the hog is the youngest.
+// podNames are those of the usual pods, in the order in which they start: the hog is
+// the youngest.
 var podNames = []string{"reserved", "steady", hogName}
 
 // The manifests are what a user would write. All three run the same program, so
 // that whoever gets SIGTERM stamps it.
 //
 //go:embed pods.yaml
-var manifests string
+var usual string
+
+// manifests are the pods: the caller's, or the usual ones. Any may have more and other
+// pods, annotations, labels and priorities; one of them is the hog.
+func (o options) manifests() (string, error) {
+	if o.pods == "" {
+		return usual, nil
+	}
+	own, err := os.ReadFile(o.pods)
+	if err == nil && !strings.Contains(string(own), "name: "+hogName+",") && !strings.Contains(string(own), "name: "+hogName+"\n") {
+		err = fmt.Errorf("%s: no pod is named %s, want the one that takes the memory: begin with test/demo/pods.yaml", o.pods, hogName)
+	}
+	return string(own), err
+}
 
 // startPods starts the pods a good second apart: pod start times count in seconds.
 func (s *story) startPods(ctx context.Context) error {
 	var text strings.Builder
+	manifests, err := s.options.manifests()
+	if err != nil {
+		return err
+	}
 	values := map[string]any{"Image": hog.Image, "Stamps": s.stampDir(), "HogMiB": hogMiB, "HogRate": hogRate, "TermDelayMS": termDelayMS}
 	if err := template.Must(template.New("pods").Parse(manifests)).Execute(&text, values); err != nil {
 		return fmt.Errorf("write pod manifests: %w", err)
@@ -51,6 +70,7 @@ func (s *story) startPods(ctx context.Context) error {
 			return err
 		}
 		s.pods[pod.Name] = pod
+		s.names = append(s.names, pod.Name)
 		s.show.line("pod", "%-13s %s", pod.Key(), manifest.Annotations["demo/is"])
 	}
 	return nil

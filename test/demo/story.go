@@ -33,6 +33,7 @@ type story struct {
 
 	pods      map[string]*stack.Pod
 	stations  map[string]hog.Station
+	names     []string // of the pods, in the order in which they start
 	agent     *evictd.Process
 	watch     *crossing.Watch
 	threshold int64
@@ -84,7 +85,7 @@ func (s *story) startEvictd(ctx context.Context) error {
 // setThreshold sets the threshold below what is available now, with evictd, its
 // plugins and the other pods running and whatever else runs in its worst moment.
 func (s *story) setThreshold(ctx context.Context) error {
-	for _, name := range podNames {
+	for _, name := range s.names {
 		if name == hogName {
 			continue
 		}

@@ -41,7 +41,7 @@ func (s *story) waitVictim(ctx context.Context) (name string, term int64, err er
 	defer cancel()
 	for {
 		s.drain()
-		for _, name := range podNames {
+		for _, name := range s.names {
 			at, err := s.stations[name].Stamps()
 			if err != nil || at["term"] != 0 {
 				return name, at["term"], err
