@@ -7,6 +7,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 // An Outcome is what one pass saw, concluded and did, for who asked for the pass:
@@ -78,6 +79,9 @@ type RankedPod struct {
 	// signal has none.
 	Usage   int64 `json:"usage"`
 	Request int64 `json:"request"`
+	// LessBytes is what the kubelet's order takes off the use of inodes, although it is
+	// in bytes: the request for ephemeral storage.
+	LessBytes int64 `json:"lessBytes,omitempty"`
 	// Reason is the ranker's, if it gave one.
 	Reason string `json:"reason,omitempty"`
 }
@@ -154,24 +158,16 @@ func rankedPods(did deeds) []RankedPod {
 	out := make([]RankedPod, len(did.ranking.order))
 	for i, r := range did.ranking.order {
 		pod, m := byUID[r.UID], did.ranking.measured[r.UID]
+		c := eviction.Candidate{Pod: pod.Row}
 		out[i] = RankedPod{
 			UID: r.UID, Pod: pod.String(), Priority: pod.Row.Priority, State: measurementName(m.State),
-			Usage: m.UsageFor(did.ranking.signal), Request: requestOf(&pod.Row, did.ranking.signal), Reason: r.Reason,
+			Usage: m.UsageFor(did.ranking.signal), Request: rank.Request(&c, did.ranking.signal), Reason: r.Reason,
+		}
+		if less := rank.Subtracted(&c, did.ranking.signal); less != out[i].Request {
+			out[i].LessBytes = less
 		}
 	}
 	return out
-}
-
-// requestOf is what a pod's use is compared with in a ranking.
-func requestOf(row *eviction.Pod, s eviction.Signal) int64 {
-	switch builtinFamily(s) {
-	case eviction.MemoryPressure:
-		return row.MemoryRequestBytes
-	case eviction.DiskPressure:
-		return row.EphemeralStorageRequestBytes
-	default:
-		return 0
-	}
 }
 
 func measurementName(s eviction.MeasurementState) string {

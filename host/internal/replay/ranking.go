@@ -41,7 +41,7 @@ func (w *timeline) ranking(pass *loop.Outcome) {
 		if p.State == noStats || p.State == loop.StateUnknown {
 			usage = p.State
 		}
-		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, usage, request(signal, p.Request), key)
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, usage, request(signal, p), key)
 	}
 	_ = t.Flush() // to memory
 	for line := range strings.Lines(b.String()) {
@@ -92,8 +92,8 @@ func keys(signal eviction.Signal, a, b loop.RankedPod) []key {
 	excess := key{"more usage beyond its request", cmp.Compare(b.Usage-b.Request, a.Usage-a.Request)}
 	if inodes(signal) {
 		// The kubelet has no requests of inodes and takes off the one of bytes.
-		exceeds = key{"uses inodes", before(a.Usage > 0, b.Usage > 0)}
-		excess.name = "more inodes less its request of bytes"
+		exceeds.name = "uses inodes"
+		excess = key{"more inodes less its request of bytes", cmp.Compare(b.Usage-b.LessBytes, a.Usage-a.LessBytes)}
 	}
 	return []key{known, exceeds, priority, excess}
 }
@@ -104,11 +104,11 @@ func inodes(signal eviction.Signal) bool {
 }
 
 // request shows what usage is compared with.
-func request(signal eviction.Signal, n int64) string {
+func request(signal eviction.Signal, p loop.RankedPod) string {
 	if inodes(signal) {
-		return bytesText(n)
+		return bytesText(p.LessBytes)
 	}
-	return amount(signal, n)
+	return amount(signal, p.Request)
 }
 
 // before orders who has something before who has not.

@@ -143,7 +143,9 @@ func TestWhatDecidedARanking(t *testing.T) {
 	important := pod(func(p *loop.RankedPod) { p.Priority = 1 })
 	large := pod(func(p *loop.RankedPod) { p.Usage, p.Request = 9, 8 })
 	frugal := pod(func(p *loop.RankedPod) { p.Request = 6 })
-	idle := pod(func(p *loop.RankedPod) { p.Usage = 0 })
+	bytes := pod(func(p *loop.RankedPod) { p.Request, p.LessBytes = 0, 6 })
+	files := pod(func(p *loop.RankedPod) { p.Request = 0 })
+	idle := pod(func(p *loop.RankedPod) { p.Usage, p.Request = 0, 0 })
 	for name, c := range map[string]struct {
 		signal eviction.Signal
 		a, b   loop.RankedPod
@@ -153,8 +155,8 @@ func TestWhatDecidedARanking(t *testing.T) {
 		"more than requested":         {eviction.MemoryAvailable, large, pod(nil), "uses more than it requests"},
 		"priority":                    {eviction.NodeFsAvailable, pod(nil), important, "lower priority"},
 		"further over the request":    {eviction.NodeFsAvailable, pod(nil), frugal, "more usage beyond its request"},
-		"inodes have no request":      {eviction.NodeFsInodesFree, frugal, idle, "uses inodes"},
-		"inodes, the bytes requested": {eviction.NodeFsInodesFree, pod(nil), frugal, "more inodes less its request of bytes"},
+		"inodes have no request":      {eviction.NodeFsInodesFree, bytes, idle, "uses inodes"},
+		"inodes, the bytes requested": {eviction.NodeFsInodesFree, files, bytes, "more inodes less its request of bytes"},
 		"processes":                   {eviction.PIDAvailable, large, pod(nil), "more processes"},
 		"processes, priority first":   {eviction.PIDAvailable, pod(nil), important, "lower priority"},
 		"processes, no figures":       {eviction.PIDAvailable, unknown, large, "no figures of it"},

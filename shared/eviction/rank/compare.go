@@ -125,6 +125,14 @@ func usageOf(s eviction.Signal) amount {
 	}
 }
 
+// Request is what the kubelet's order has the use of s exceed or not: 0 where there is
+// no such request, as for inodes.
+func Request(c *eviction.Candidate, s eviction.Signal) int64 { return requestOf(s)(c) }
+
+// Subtracted is what the kubelet's order takes off the use of s: the request, and for
+// inodes that for ephemeral storage, which is in bytes.
+func Subtracted(c *eviction.Candidate, s eviction.Signal) int64 { return subtractedFor(s)(c) }
+
 // requestOf returns what a candidate has requested of the resource of s, 0 where
 // there is no such request.
 func requestOf(s eviction.Signal) amount {
