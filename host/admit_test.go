@@ -28,6 +28,10 @@ type smallNode struct {
 	pods      []*v1.Pod
 	did       []string
 	died      map[string]v1.PodStatus
+	// onEvent and onKill, if not nil, are called from within a pass.
+	onEvent, onKill func()
+	stop            func()
+	config          host.Config
 }
 
 func (n *smallNode) Observe(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) {
@@ -52,6 +56,9 @@ func (n *smallNode) HasDedicatedContainerFs(context.Context) (bool, error) { ret
 func (n *smallNode) Get(context.Context, bool) (*statsSummary, error) { return &statsSummary{}, nil }
 
 func (n *smallNode) AnnotatedEventf(object runtime.Object, _ map[string]string, eventType, reason, messageFmt string, args ...any) {
+	if n.onEvent != nil {
+		n.onEvent()
+	}
 	name := "node"
 	if pod, ok := object.(*v1.Pod); ok {
 		name = pod.Name
@@ -61,6 +68,9 @@ func (n *smallNode) AnnotatedEventf(object runtime.Object, _ map[string]string, 
 
 func (n *smallNode) Kill(pod *v1.Pod, _ bool, _ *int64, statusFn func(*v1.PodStatus), done chan<- struct{}) {
 	n.note("kill " + pod.Name)
+	if n.onKill != nil {
+		n.onKill()
+	}
 	status := pod.Status.DeepCopy()
 	statusFn(status)
 	n.died[pod.Name] = *status
@@ -85,6 +95,7 @@ func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Mana
 	config := host.DefaultConfig()
 	config.RunDir, config.FeatureGates = dir, gates
 	config.EvictionHard = map[string]string{"memory.available": "10Mi", "nodefs.available": "10Mi"}
+	n.config = config
 	k := &kubelet{
 		nodeRef: &v1.ObjectReference{Kind: "Node", Name: "n1"}, recorder: n, podWorkers: n, summaryProvider: n,
 		deleteContainers: func(context.Context) error { return nil }, deleteImages: func(context.Context) error { return nil },
@@ -97,6 +108,7 @@ func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Mana
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
+	n.stop = stop
 	active := func() []*v1.Pod { return slices.Clone(n.pods) }
 	if err := manager.Start(ctx, n, active, func(*v1.Pod) bool { return true }, 0); err != nil {
 		stop()

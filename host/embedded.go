@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/actuate"
-	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/lastresort"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -158,7 +158,8 @@ func (m *Manager) Wait() error {
 
 // Synchronize makes one full pass and returns when all that it decided on was
 // done, reclaim and kills too, like the kubelet's synchronize. The error is why
-// the pass concluded nothing. It may be called at any time after Start.
+// the pass concluded nothing. It may be called at any time after Start, but not from a
+// function that a pass calls, such as KillPod or the Recorder: that is an error.
 func (m *Manager) Synchronize(ctx context.Context) (Pass, error) { return m.loop.Synchronize(ctx) }
 
 // AwaitCleanup waits until the pods that a pass evicted are cleaned up, as long as

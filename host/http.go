@@ -57,7 +57,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	c := m.config()
 	age, limit := time.Since(s.Time), staleAfter*c.MonitoringInterval.Duration+passAllowance
 	switch {
-	case s.Passes == 0:
+	case s.Time.IsZero():
 		return errors.New("no pass has concluded anything yet")
 	case c.MonitoringInterval.Duration > 0 && age > limit: // else passes are asked for
 		return fmt.Errorf("the last pass that concluded anything ended %v ago, want at most %v", age.Round(time.Second), limit)

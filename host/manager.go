@@ -218,8 +218,21 @@ func (m *Manager) runningPlugins() []string {
 
 // Reload puts a new configuration in force, whole or not at all. Timers of
 // thresholds that stay are kept.
+//
+// It waits for the pass that is under way. ctx limits how long it waits for another
+// Reload and for plugins to take their new configuration; after that it cannot be
+// abandoned any more. It is an error to call it from a function that a pass calls.
 func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	defer func() { m.metrics.Reloaded(err) }()
+	if err := m.loop.Reentered(); err != nil {
+		return err
+	}
+	select {
+	case m.reloading <- struct{}{}:
+		defer func() { <-m.reloading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if m.embedded != nil { // the program's, not the configuration's
 		c.MonitoringInterval = m.config().MonitoringInterval
 	}
@@ -235,17 +248,11 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
-	select {
-	case m.reloading <- struct{}{}:
-		defer func() { <-m.reloading }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), pluginSettings(&c)); err != nil {
 		return err
 	}
 	m.supervisor.Reassign(assignment(&c))
-	if err := m.loop.Apply(ctx, settings(&c, thresholds)); err != nil {
+	if err := m.loop.Apply(settings(&c, thresholds)); err != nil { // not abandoned half way when ctx ends
 		return err
 	}
 	m.current.Store(&c)

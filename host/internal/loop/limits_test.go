@@ -207,7 +207,7 @@ func TestLimitsThatAReloadSwitchedOffEvictNobody(t *testing.T) {
 		n.run(s, rundir.State{})
 		n.after(time.Second)
 		s.LocalStorageLimits = false
-		if err := n.loop.Apply(t.Context(), s); err != nil {
+		if err := n.loop.Apply(s); err != nil {
 			t.Fatal(err)
 		}
 		n.after(8 * time.Second)

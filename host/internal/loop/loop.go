@@ -36,7 +36,8 @@ type Loop struct {
 	done     chan func()
 	ended    chan struct{}
 	snapshot atomic.Pointer[Snapshot]
-	began    time.Time // of Run
+	began    time.Time     // of Run
+	runsIn   atomic.Uint64 // the goroutine of Run
 	// definitions are written by the goroutine of Run only.
 	definitions atomic.Pointer[definitions]
 
@@ -55,7 +56,8 @@ type Loop struct {
 	pending     map[family]string
 	nextFull    time.Time
 	retry       time.Duration
-	passes      uint64
+	passes      uint64 // begun, numbers them
+	finished    uint64
 	lastUsage   lastUsage
 	met         map[policy.Key]bool // thresholds that were logged as met
 	standing    map[policy.Key]bool // thresholds that were met by what was observed when they were last looked at
@@ -121,8 +123,8 @@ func (l *Loop) Run(ctx context.Context) {
 	killCtx, cancelKills := context.WithCancel(context.WithoutCancel(ctx))
 	l.killCtx = killCtx
 	defer cancelKills()
-	defer close(l.ended)
 	l.began = time.Now()
+	l.runsIn.Store(goroutine())
 	select { // The change that brought the first plugins is no news.
 	case <-l.Changed:
 	default:
@@ -159,6 +161,7 @@ func (l *Loop) Run(ctx context.Context) {
 			l.serve(r)
 		}
 	}
+	close(l.ended)
 	l.watches.stop()
 	l.working.Wait()
 	l.drain(cancelKills)
@@ -190,16 +193,17 @@ func (l *Loop) beside(ctx context.Context, work func() (done func())) {
 	})
 }
 
-// Apply puts new settings in force between two passes. Timers of thresholds
-// that stay are kept.
-func (l *Loop) Apply(ctx context.Context, s Settings) error {
+// Apply puts new settings in force between two passes: it waits for the one that is
+// under way. Timers of thresholds that stay are kept. It is an error if the loop has
+// ended.
+func (l *Loop) Apply(s Settings) error {
 	r := reload{settings: s, applied: make(chan struct{})}
 	select {
 	case l.reloads <- r:
 		<-r.applied
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-l.ended:
+		return errEnded
 	}
 }
 

@@ -254,7 +254,7 @@ func TestAReloadKeepsTheTimersOfThresholdsThatStay(t *testing.T) {
 		n.after(3 * time.Second)
 		more := soft("1Gi", "4s")
 		more.Hard = map[string]string{"memory.available": "100Mi"}
-		if err := n.loop.Apply(t.Context(), settings(t, more)); err != nil {
+		if err := n.loop.Apply(settings(t, more)); err != nil {
 			t.Fatal(err)
 		}
 		n.after(time.Second)

@@ -145,6 +145,7 @@ func (l *Loop) begin(ctx context.Context, at sight, layout bool) {
 
 // finish shows what came of p and plans the next pass.
 func (l *Loop) finish(p *pass) {
+	l.finished++
 	l.publish(p)
 	ended := time.Now()
 	for f := range p.look.families {

@@ -16,10 +16,10 @@ const maxHistory = 50
 // A Snapshot is what the loop knew after its last pass. It is never changed
 // after it is published.
 type Snapshot struct {
-	// Passes counts the passes up to the last one that concluded something, Time is
-	// its end; 0 means that none has.
+	// Passes counts the passes. Time is the end of the last one that concluded
+	// something, zero if none has.
 	Passes     uint64               `json:"passes"`
-	Time       time.Time            `json:"time"`
+	Time       time.Time            `json:"time,omitzero"`
 	Conditions []eviction.Condition `json:"conditions"`
 	Thresholds []ThresholdStatus    `json:"thresholds"`
 	Signals    []SignalStatus       `json:"signals"`
@@ -143,8 +143,9 @@ func (l *Loop) Under(c eviction.Condition) bool {
 
 func (l *Loop) publish(p *pass) {
 	next := *l.snapshot.Load()
+	next.Passes = l.finished
 	if p.concluded {
-		next.Passes, next.Time = l.passes, time.Now()
+		next.Time = time.Now()
 		next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 		next.Thresholds = l.thresholdStatus(p.assessment)
 		next.Waiting = l.waits()

@@ -31,6 +31,9 @@ type result struct {
 // done, reclaim and kills too: the kubelet's synchronize. The error is why the
 // pass concluded nothing.
 func (l *Loop) Synchronize(ctx context.Context) (Outcome, error) {
+	if err := l.Reentered(); err != nil {
+		return Outcome{}, err
+	}
 	reply := make(chan result, 1)
 	select {
 	case l.requests <- request{ctx, reply}:

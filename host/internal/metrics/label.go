@@ -17,7 +17,7 @@ const (
 
 // The values of the labels that are not names.
 var (
-	triggers = []string{"interval", "wake", "plugins", "admission"}
+	triggers = []string{"interval", "wake", "request"}
 	calls    = []string{"describe", "configure", "observe", "measure", "watch", "rank", "reclaim"}
 )
 
