@@ -26,8 +26,10 @@ func podsOn(t *testing.T, facts eviction.NodeFacts) []eviction.Pod {
 		write(t, filepath.Join(facts.RootDir, "sys/fs/cgroup", name), text)
 	}
 	return []eviction.Pod{
-		{UID: "a", QoSClass: eviction.Burstable}, {UID: "b", QoSClass: eviction.Guaranteed, Running: true},
-		{UID: "gone", QoSClass: eviction.BestEffort}, {UID: "../x", QoSClass: eviction.BestEffort},
+		{UID: "a", QoSClass: eviction.Burstable},
+		{UID: "b", QoSClass: eviction.Guaranteed, Running: true},
+		{UID: "gone", QoSClass: eviction.BestEffort},
+		{UID: "../x", QoSClass: eviction.BestEffort},
 	}
 }
 
