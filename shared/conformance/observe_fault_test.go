@@ -48,9 +48,6 @@ func observeFaults() map[string]valueFault {
 		"knows nothing": {each(func(o *eviction.Observation) {
 			*o = eviction.Observation{Signal: o.Signal}
 		}), "without a reason", []string{"observe"}},
-		"layout of others": {change(func(reply *eviction.ObserveReply, _ eviction.ObserveRequest) {
-			reply.Layout = &eviction.LayoutReport{}
-		}), "does not own", []string{"observe-layout"}},
 		"no layout of its own": {func(_ *sound, p *eviction.Plugin) { p.OwnsLayout = true }, "reports none", []string{"observe-layout"}},
 		"panics on a signal of others": {change(func(_ *eviction.ObserveReply, req eviction.ObserveRequest) {
 			for _, s := range req.Signals {

@@ -185,6 +185,10 @@ func rawFaults() map[string]serverFault {
 			}},
 			text: "as if it were a message", fails: []string{"garbage-rank"},
 		},
+		"layout of others": {
+			calls: map[string]rawFault{"Observe": add(message{}.bytes(2, nil))},
+			text:  "does not own the layout", fails: []string{"observe-layout"},
+		},
 		"the limit of other servers": {
 			limit: 4 << 20,
 			text:  "ResourceExhausted", fails: []string{"large-message"},
