@@ -79,6 +79,9 @@ func main() {
 		leaveWithHost()
 	}
 	plugins := wire.ServerPlugins(describe(name))
+	if strings.HasSuffix(name, "pings") {
+		servePings(plugins[wire.ProtocolMajor])
+	}
 	if name == "protocol-9" {
 		plugins = map[int]plugin.PluginSet{9: plugins[wire.ProtocolMajor]}
 	}
@@ -233,6 +236,10 @@ func (f *faulty) Observe(ctx context.Context, _ eviction.ObserveRequest) (evicti
 		twice := o
 		o.Capacity = -1
 		return eviction.ObserveReply{Observations: []eviction.Observation{o, {Signal: eviction.PIDAvailable}, twice}}, nil
+	case "floods-pings":
+		once.Do(func() { go ping(-1) })
+	case "pings":
+		ping(1000)
 	case "makes-files-later":
 		makeFiles(10_000)
 	case "attacks":

@@ -74,7 +74,7 @@ func connect(ctx context.Context, proc *process, l launch) (*connection, error) 
 func newConnection(ctx context.Context, proc *process, l launch) *connection {
 	c := &connection{proc: proc}
 	stdout, stderr := proc.printed(), proc.printed()
-	c.client = plugin.NewClient(&plugin.ClientConfig{
+	config := &plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		VersionedPlugins: wire.ClientPlugins(),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
@@ -85,7 +85,6 @@ func newConnection(ctx context.Context, proc *process, l launch) *connection {
 		Logger:           hclog.NewNullLogger(),
 		// What the plugin's code prints after the handshake comes through gRPC.
 		SyncStdout: stdout, SyncStderr: stderr,
-		GRPCDialOptions: append(wire.DialOptions(), grpc.WithStreamInterceptor(c.remember)),
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			c.dir = dir
 			if err := proc.how.give(dir); err != nil {
@@ -94,7 +93,10 @@ func newConnection(ctx context.Context, proc *process, l launch) *connection {
 			cmd.Path, cmd.Args, cmd.Err = proc.program.path, proc.program.arguments(l.path), nil
 			return &handshake{proc: proc, cmd: cmd, name: l.name, dir: filepath.Clean(dir), mtls: l.mtls, given: ctx.Done()}, nil
 		},
-	})
+	}
+	config.GRPCDialOptions = append(wire.DialOptions(), grpc.WithStreamInterceptor(c.remember),
+		grpc.WithTransportCredentials(newCounted(config, proc.floods)))
+	c.client = plugin.NewClient(config)
 	return c
 }
 

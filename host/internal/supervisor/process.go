@@ -57,6 +57,8 @@ type process struct {
 	ended   *os.ProcessState
 	// starved: the kernel killed it or a child for their memory.
 	starved bool
+	// flood is what it sent too much of, and was killed for.
+	flood error
 }
 
 func newProcess(spawn *spawner, log *lineLog, program *program, how confinement) *process {
@@ -191,6 +193,15 @@ func (p *process) signal(sig unix.Signal) {
 	}
 }
 
+// floods kills a process that sends more than it may: another connection to it
+// would bring more of the same.
+func (p *process) floods(what error) {
+	p.mu.Lock()
+	p.flood = what
+	p.mu.Unlock()
+	p.signal(unix.SIGKILL)
+}
+
 // stop ends the process: SIGTERM and SIGKILL after grace, or SIGKILL at once if
 // grace is zero. It returns when nothing of it is left, or with an error when
 // it cannot be killed.
@@ -241,6 +252,9 @@ func (p *process) ending() string {
 	defer p.mu.Unlock()
 	if p.ended == nil {
 		return ""
+	}
+	if p.flood != nil {
+		return fmt.Sprintf("%s, it had sent %v", p.ended, p.flood)
 	}
 	if p.starved {
 		return p.ended.String() + ", it had reached its memory limit"

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/evictd/evictd/shared/wire"
+)
+
+// pinged is the connection of a plugin that can write frames of its own between
+// those of its server.
+var pinged pingConn
+
+type pingConn struct {
+	net.Conn
+	mu sync.Mutex
+}
+
+func (c *pingConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+type pingListener struct{ net.Listener }
+
+func (l pingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	pinged.Conn = c
+	return &pinged, nil
+}
+
+// servePings serves without TLS, by itself.
+func servePings(set plugin.PluginSet) {
+	socket := os.Getenv(plugin.EnvUnixSocketDir) + "/x"
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		panic(err)
+	}
+	server := wire.NewGRPCServer(nil)
+	for _, p := range set {
+		if err := p.(plugin.GRPCPlugin).GRPCServer(nil, server); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Printf("1|%d|unix|%s|grpc|\n", wire.ProtocolMajor, socket)
+	if err := server.Serve(pingListener{l}); err != nil {
+		panic(err)
+	}
+	forever()
+}
+
+// ping sends n acknowledgements of pings that nobody has sent, or for ever.
+func ping(n int) {
+	const acknowledged = 1
+	one := append([]byte{0, 0, 8, 6, acknowledged, 0, 0, 0, 0}, make([]byte, 8)...)
+	for ; n != 0; n-- {
+		if _, err := pinged.Write(bytes.Repeat(one, 10)); err != nil {
+			return
+		}
+		if n > 0 {
+			n = max(1, n-9)
+		}
+	}
+}
