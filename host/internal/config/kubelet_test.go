@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/policy"
+
+	"github.com/evictd/evictd/test/cost"
 )
 
 const kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -288,7 +290,8 @@ func FuzzKubelet(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, l := blank(), &layer{file: "kubelet", keys: map[string]string{}}
-		errs := c.decodeKubelet(l, data)
+		var errs []error
+		cost.Within(t, len(data), func() { errs = c.decodeKubelet(l, data) })
 		layers{l}.dropUnpaired(&c)
 		c.mergeHard()
 		if err := c.complete(func() (string, error) { return "node-1", nil }); err != nil {

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/policy"
+
+	"github.com/evictd/evictd/test/cost"
 )
 
 func write(t testing.TB, content string) string {
@@ -188,7 +190,7 @@ listenAddress: 0.0.0.0:10269
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "---\n", "a: 1\n---\nb: 2\n", "evictionHard: {memory.available: 1Gi}", "mode: cri\nmode: cri\n",
-		"plugins: {memory: {config: {a: .inf}}}", "plugins: &a {x: {config: [1, 2]}}\nnodeName: *a\n", "? [a]\n: b\n", "1: 2\n\"1\": 3\n",
+		"plugins: {memory: {config: {a: .inf}}}", "plugins: &a {x: {config: [1, 2]}}\nnodeName: *a\n", "? [a]\n: b\n", "plugins: {a: {memoryLimit: \"1E-99999999\", cpuLimit: 1e99999999}}", "plugins: {a: &a {config: &b [c, c]}, d: {config: [*a, *b, {<<: *a}]}}", "1: 2\n\"1\": 3\n",
 		"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 90}\n", "\xff", "[]", "null", "dryRun: yes\n",
 		"evictionHard: {acme.example/nvme.spare: 10%}\nrequiredSignals: [acme.example/nvme.spare]\n", "evictionHard: {acme.example/a/b: 1, acme/b: 1}",
 		"evictionSoft: {memory.available: null}", "a: &a [*a]\n", "<<: {mode: cri}\n", "evictionPressureTransitionPeriod: -1s\n",
@@ -197,7 +199,8 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, l := blank(), &layer{keys: map[string]string{}}
-		errs := c.decode(l, data)
+		var errs []error
+		cost.Within(t, len(data), func() { errs = c.decode(l, data) })
 		layers{l}.dropUnpaired(&c)
 		c.mergeHard()
 		if err := c.complete(func() (string, error) { return "node-1", nil }); err != nil {

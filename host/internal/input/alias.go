@@ -11,9 +11,9 @@ import (
 const (
 	// maxExpandedBytes bounds what aliases may add to a file.
 	maxExpandedBytes = 4 << 20
-	// nodeBytes is what a node takes beside its text, roughly: in the decoder's
-	// values, and in JSON.
-	nodeBytes = 16
+	// nodeBytes is what a node counts beside its text: the decoder's values take many
+	// times what JSON does.
+	nodeBytes = 64
 )
 
 // checkAliases refuses a document that is small and expands to a large one, and one

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/cost"
 )
 
 func podYAML(uid, name string, more ...string) string {
@@ -176,13 +181,27 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: 1Gi}}}]}")), false)
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"b","name":"b"},"spec":{"resources":{"limits":{"memory":"1Gi"}},"overhead":{"memory":"1"}}}`), true)
 	f.Add([]byte("a: &a [*a]"), false)
+	f.Add([]byte(podYAML("u", "x", "spec: {overhead: {cpu: &a 1E-99999999, memory: *a}}")), false)
+	f.Add([]byte("a: &a {b: &b [c, c, c, c]}\nd: [*a, *b, {<<: *a}]\n"), false)
 	f.Add([]byte("---\n---\n"), false)
 	f.Fuzz(func(t *testing.T, data []byte, isJSON bool) {
-		pod, _, err := decode(data, isJSON)
+		var (
+			pod          *v1.Pod
+			row          eviction.Pod
+			warning, err error
+		)
+		cost.Within(t, len(data), func() {
+			if pod, warning, err = decode(data, isJSON); err == nil {
+				row = defaultRules.Row(pod, nil)
+				_ = defaultRules.Requests(pod)
+			}
+		})
+		if text := (Problem{Err: errors.Join(err, warning, errors.ErrUnsupported)}).Error(); len(text) > 2000 || strings.ContainsAny(text, "\x00\x1b\n") {
+			t.Errorf("%d bytes of error text, want few and printable ones: %.200q", len(text), text)
+		}
 		if err != nil {
 			return
 		}
-		row := defaultRules.Row(pod, nil)
 		if row.UID == "" || row.Name == "" || len(row.UID) > maxIdentity {
 			t.Errorf("accepted %q %q", row.UID, row.Name)
 		}

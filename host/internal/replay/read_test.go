@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/cost"
 )
 
 // small is a scenario with nothing in it that need not be.
@@ -187,12 +189,27 @@ func TestRecordedTracesAreRead(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(small))
-	f.Add([]byte(`{"scenario":{"pods":[{"metadata":{"uid":"u","name":"n"}}],"steps":[{"summary":{},"advanceSeconds":1e9,"cleanupSeconds":0,"removePods":["u"]}]},"decisions":{"steps":[]}}`))
-	f.Add([]byte(`{"pods":[null],"steps":[null],"config":{"featureGates":{"a":1}}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		trace, err := Decode(data)
+	f.Add([]byte(small), false)
+	f.Add([]byte("pods: [{metadata: &m {uid: u, name: n}, spec: {overhead: {cpu: 1E-99999999}}}]\nsteps: [{summary: *m}, {summary: {<<: *m}}]\n"), true)
+	f.Add([]byte(`{"scenario":{"pods":[{"metadata":{"uid":"u","name":"n"}}],"steps":[{"summary":{},"advanceSeconds":1e9,"cleanupSeconds":0,"removePods":["u"]}]},"decisions":{"steps":[]}}`), false)
+	f.Add([]byte(`{"pods":[null],"steps":[null],"config":{"featureGates":{"a":1}}}`), false)
+	f.Fuzz(func(t *testing.T, data []byte, isYAML bool) {
+		var (
+			trace *Trace
+			err   error
+		)
+		cost.Within(t, len(data), func() {
+			if isYAML {
+				data, err = fromYAML(data)
+			}
+			if err == nil {
+				trace, err = Decode(data)
+			}
+		})
 		if err != nil {
+			if len(err.Error()) > 100_000 {
+				t.Errorf("%d bytes of error text: %.200q", len(err.Error()), err)
+			}
 			return
 		}
 		// What was accepted can be gone through.

@@ -1,0 +1,64 @@
+// Package cost bounds what a parser may take for an input: memory and time, so that
+// a fuzz target finds inputs that are small and cost much, not only those that crash.
+package cost
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// freeBytes is what any input may have allocated, perByte what each byte of it
+	// adds. Both are of all that is ever allocated, not of what is held at once.
+	freeBytes = 128 << 20
+	perByte   = 1 << 10
+	// most is how much processor time an input may take, and patience how long the
+	// wait for one that never ends is.
+	most     = 2 * time.Second
+	patience = time.Minute
+)
+
+// Within calls parse, for an input of size bytes, and fails the test if that costs
+// more than such an input may.
+func Within(t *testing.T, size int, parse func()) {
+	t.Helper()
+	bytes, spent := allocated(), cpu(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		parse()
+	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+		t.Fatalf("%d bytes of input take longer than %v", size, patience)
+	}
+	if bytes, limit := allocated()-bytes, uint64(freeBytes+perByte*size); bytes > limit {
+		t.Errorf("%d bytes of input had %d MiB allocated, want at most %d", size, bytes>>20, limit>>20)
+	}
+	if spent := cpu(t) - spent; spent > most {
+		t.Errorf("%d bytes of input took %v of processor time, want at most %v", size, spent, most)
+	}
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// cpu is the processor time of the whole process: in a fuzzer's worker one input is
+// looked at at a time.
+func cpu(t *testing.T) time.Duration {
+	t.Helper()
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
