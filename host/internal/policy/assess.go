@@ -17,6 +17,9 @@ type Input struct {
 	Thresholds []Threshold
 	// Observations has what was observed. A signal that is not in it is unknown.
 	Observations map[eviction.Signal]eviction.Observation
+	// Figures has what each one says of the signals that several were asked about, the
+	// one that counts first: see State.Count. That one is in Observations, too.
+	Figures map[eviction.Signal][]Figure
 	// TransitionPeriod is how long a condition outlives its cause. At zero no
 	// condition is ever reported, as in the kubelet, whose configuration makes
 	// five minutes of it.
@@ -82,11 +85,11 @@ func Assess(s State, in Input) (State, Assessment) {
 		}
 		next.met[key] = true
 		a.Met = append(a.Met, t)
-		if !o.Frozen && s.fresh(t.Signal, in.Observations[t.Signal]) {
+		if !o.Frozen && s.fresh(in.counted(t.Signal), in.Observations[t.Signal]) {
 			a.Actionable = append(a.Actionable, t)
 		}
 	}
-	next.remember(in.Observations)
+	next.remember(in)
 	next.hold(s, in, a.Observed)
 
 	before := s.conditions()
@@ -111,26 +114,33 @@ func (s State) observe(t Threshold, in Input) (Observed, bool) {
 	return Observed{Threshold: t, FirstObservedAt: first}, t.met(o, s.met[key])
 }
 
-// fresh reports whether o was sampled after what the last pass saw of signal.
-func (s State) fresh(signal eviction.Signal, o eviction.Observation) bool {
-	last, ok := s.stamps[signal]
+// fresh reports whether o was sampled after what the last pass saw of its sampler.
+func (s State) fresh(from sampler, o eviction.Observation) bool {
+	last, ok := s.stamps[from]
 	return !ok || momentOf(o).after(last)
 }
 
 // remember stamps the samples of this pass, also those that were not acted on:
 // the next action needs newer ones.
-func (s *State) remember(observations map[eviction.Signal]eviction.Observation) {
+func (s *State) remember(in Input) {
 	if s.stamps == nil {
-		s.stamps = make(map[eviction.Signal]Moment, len(observations))
+		s.stamps = make(map[sampler]Moment, len(in.Observations))
 	}
-	for signal, o := range observations {
-		switch o.State {
-		case eviction.Observed:
-			s.stamps[signal] = momentOf(o)
-		case eviction.Absent:
-			delete(s.stamps, signal)
-		case eviction.Unknown:
-		}
+	for signal, o := range in.Observations {
+		s.stamp(in.counted(signal), o)
+	}
+	for _, f := range in.others() {
+		s.stamp(f.sampler(), f.Observation)
+	}
+}
+
+func (s *State) stamp(from sampler, o eviction.Observation) {
+	switch o.State {
+	case eviction.Observed:
+		s.stamps[from] = momentOf(o)
+	case eviction.Absent:
+		delete(s.stamps, from)
+	case eviction.Unknown:
 	}
 }
 

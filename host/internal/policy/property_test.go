@@ -112,7 +112,7 @@ func TestUnknownNeverActs(t *testing.T) {
 				if now, still := s.firstObserved[key]; ok != still || !now.Equal(first) {
 					return fmt.Errorf("%s was met since %s (%v), now since %s (%v)", th, first, ok, now, still)
 				}
-				if before.met[key] != s.met[key] || before.stamps[th.Signal] != s.stamps[th.Signal] {
+				if before.met[key] != s.met[key] || before.stamps[sampler{signal: th.Signal}] != s.stamps[sampler{signal: th.Signal}] {
 					return fmt.Errorf("%s: what was known of it changed", th)
 				}
 				held := source{th.Definition().Condition, th.Signal}

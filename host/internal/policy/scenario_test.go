@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,9 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	    what becomes of it
 //	at TIME
 //	    a pass, followed by the observations, one a line:
-//	SIGNAL AMOUNT of CAPACITY [sampled TIME] [boot TIME] [freeing AMOUNT] | SIGNAL absent | SIGNAL unknown
+//	SIGNAL [by OBSERVER] AMOUNT of CAPACITY [sampled TIME] [boot TIME] [freeing AMOUNT] |
+//	SIGNAL [by OBSERVER] absent | SIGNAL [by OBSERVER] unknown
+//	    one of several observers: they come in order, "acme" is a custom one;
 //	    the sample is taken at the time of the pass unless it says otherwise,
 //	    "sampled -" is one without a time; a signal that is not listed is unknown
 //	> ...
@@ -150,7 +153,7 @@ func (s *story) directive(f []string) {
 		thresholds = slices.DeleteFunc(Define(thresholds, s.brought), func(t Threshold) bool { return !t.Defined() })
 		s.pending = &Input{
 			Now: storyStart.Add(s.duration(f[1])), Thresholds: thresholds, TransitionPeriod: s.transition,
-			Observations: map[eviction.Signal]eviction.Observation{},
+			Observations: map[eviction.Signal]eviction.Observation{}, Figures: map[eviction.Signal][]Figure{},
 		}
 	default:
 		s.t.Fatalf("unknown line %q", f)
@@ -178,6 +181,10 @@ func (s *story) observation(f []string) bool {
 	if _, ok := eviction.Builtin(o.Signal); !ok && o.Signal != spare && o.Signal != wear {
 		return false
 	}
+	by := ""
+	if f[1] == "by" {
+		by, f = f[2], f[2:]
+	}
 	switch f[1] {
 	case "absent":
 		o.State = eviction.Absent
@@ -201,6 +208,9 @@ func (s *story) observation(f []string) bool {
 		}
 	}
 	s.pending.Observations[o.Signal] = o
+	if by != "" {
+		s.pending.Figures[o.Signal] = append(s.pending.Figures[o.Signal], Figure{Observation: o, By: by, Custom: by == "acme"})
+	}
 	return true
 }
 
@@ -208,6 +218,7 @@ func (s *story) pass() {
 	in := *s.pending
 	s.pending = nil
 	var a Assessment
+	counts := s.count(in)
 	before := s.state.ConditionsLastSeen()
 	s.state, a = Assess(s.state, in)
 	actionable := map[Key]bool{}
@@ -222,6 +233,9 @@ func (s *story) pass() {
 	line := func(format string, args ...any) {
 		lines++
 		fmt.Fprintf(&s.out, "> "+format+"\n", args...)
+	}
+	if counts != "" {
+		line("%s", counts)
 	}
 	for _, o := range a.Observed {
 		text := fmt.Sprintf("%s since %s", o.Threshold, o.FirstObservedAt.Sub(storyStart))
@@ -271,6 +285,18 @@ func (s *story) judge(line func(string, ...any), a Assessment, in Input) {
 		line("%s waits for the %s of %s, %d of %d are back, until %s", t, v.Wait.For, strings.Join(v.Wait.Victims, ", "),
 			v.Wait.CameBack, v.Wait.Expected, v.Wait.Until.Sub(storyStart))
 	}
+}
+
+// count has the figures that count observed, and says whose they are.
+func (s *story) count(in Input) string {
+	var whose []string
+	for _, signal := range slices.Sorted(maps.Keys(in.Figures)) {
+		figures := in.Figures[signal]
+		s.state.Count(in.Thresholds, figures)
+		in.Observations[signal] = figures[0].Observation
+		whose = append(whose, fmt.Sprintf("%s counts as %s says", signal, figures[0].By))
+	}
+	return strings.Join(whose, ", ")
 }
 
 func (s *story) conditions(line func(string, ...any), a Assessment) {

@@ -19,7 +19,7 @@ type State struct {
 	// these are prolonged by min reclaim.
 	met map[Key]bool
 	// stamps tell the samples of the last pass from newer ones.
-	stamps map[eviction.Signal]Moment
+	stamps map[sampler]Moment
 	// pressure is what holds conditions up.
 	pressure map[source]pressure
 }

@@ -1,0 +1,131 @@
+package policy
+
+import "github.com/evictd/evictd/shared/eviction"
+
+// WantsSecondLook reports whether the kernel itself tells the figure of s, so that a
+// custom observer of it adds to the built-in one: both are asked and the worse figure
+// counts. What a vendor's filesystems have only the vendor may know.
+func WantsSecondLook(s eviction.Signal) bool {
+	return s == eviction.MemoryAvailable || s == eviction.AllocatableMemoryAvailable || s == eviction.PIDAvailable
+}
+
+// A Figure is what one of several observers of a signal says.
+type Figure struct {
+	eviction.Observation
+	// By is who says it, Custom that it is not the built-in plugin or the host itself.
+	By     string
+	Custom bool
+}
+
+// sampler is whose samples are compared with each other: what the built-in plugin and
+// the host read is one source.
+func (f Figure) sampler() sampler {
+	if f.Custom {
+		return sampler{f.Signal, f.By}
+	}
+	return sampler{signal: f.Signal}
+}
+
+// Count puts the figure first that counts, of one signal and in the order in which
+// observers are to be believed the less, a custom one before the built-in one. A figure
+// with its capacity is taken whole.
+//
+// It is the one that is under more of the thresholds, hard ones before soft ones; then one
+// that is newer than what its observer last said, since another one is not acted on; then
+// the one with the least available. Where nobody has a figure the last one's word counts:
+// that there is none does not stand against an observer that could not look.
+func (s State) Count(thresholds []Threshold, figures []Figure) {
+	best := len(figures) - 1
+	for i := best - 1; i >= 0; i-- {
+		if s.worse(thresholds, figures[i], figures[best]) {
+			best = i
+		}
+	}
+	if best > 0 {
+		counts := figures[best]
+		copy(figures[1:best+1], figures[:best])
+		figures[0] = counts
+	}
+}
+
+// worse reports whether f counts rather than g, who is to be believed more.
+func (s State) worse(thresholds []Threshold, f, g Figure) bool {
+	if f.State != eviction.Observed || g.State != eviction.Observed {
+		return f.State == eviction.Observed
+	}
+	if a, b := severity(thresholds, f.Observation), severity(thresholds, g.Observation); a != b {
+		return a > b
+	}
+	if a, b := s.fresh(f.sampler(), f.Observation), s.fresh(g.sampler(), g.Observation); a != b {
+		return a
+	}
+	return f.Available < g.Available
+}
+
+// severity is greater for a figure that is under thresholds of more weight: hard before
+// soft, and then with what is to be reclaimed on top.
+func severity(thresholds []Threshold, o eviction.Observation) int {
+	severe := 0
+	for _, t := range thresholds {
+		if t.Signal != o.Signal {
+			continue
+		}
+		weight := 1
+		if t.Hard() {
+			weight = 2
+		}
+		if t.met(o, true) {
+			severe |= weight
+		}
+		if t.met(o, false) {
+			severe |= weight << 2
+		}
+	}
+	return severe
+}
+
+// aboutTheSame is which part of the capacity two figures may differ by that were not
+// read at the same moment.
+const aboutTheSame = 100
+
+// Contradict reports whether two observers of a signal contradict each other: one of
+// them has no figure, or other thresholds are met, or the figures are far apart. known is
+// false if one of them could not look.
+func Contradict(thresholds []Threshold, a, b eviction.Observation) (yes, known bool) {
+	if a.State == eviction.Unknown || b.State == eviction.Unknown {
+		return false, false
+	}
+	if a.State != b.State || a.State == eviction.Absent {
+		return a.State != b.State, true
+	}
+	apart := func(x, y int64) bool {
+		most := float64(max(a.Capacity, b.Capacity)) / aboutTheSame
+		return float64(max(x, y))-float64(min(x, y)) > most
+	}
+	return severity(thresholds, a) != severity(thresholds, b) || apart(a.Available, b.Available) || apart(a.Capacity, b.Capacity),
+		true
+}
+
+// sampler is one source of samples of a signal: a custom plugin beside another source,
+// or whoever else observes it.
+type sampler struct {
+	signal eviction.Signal
+	custom string
+}
+
+// counted is who the figure of s is of.
+func (in Input) counted(s eviction.Signal) sampler {
+	if f := in.Figures[s]; len(f) > 0 {
+		return f[0].sampler()
+	}
+	return sampler{signal: s}
+}
+
+// others are the figures that do not count.
+func (in Input) others() []Figure {
+	var all []Figure
+	for _, f := range in.Figures {
+		all = append(all, f[min(1, len(f)):]...)
+	}
+	return all
+}
