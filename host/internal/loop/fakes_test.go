@@ -72,6 +72,7 @@ type node struct {
 	sampleTimes bool
 	awaited     map[eviction.Signal]error
 	starting    bool
+	assigned    eviction.Signal
 	lastResort  LastResort
 	stands      bool
 	// manifests are what is wrong with manifests at the start, nil if nobody asks.
@@ -169,6 +170,9 @@ func (n *node) Watch(ctx context.Context, r eviction.WatchRequest, wake func(evi
 func (n *node) Layouts() []*supervisor.Instance {
 	return slices.DeleteFunc(slices.Clone(n.providers), func(p *supervisor.Instance) bool { return !p.Plugin.OwnsLayout })
 }
+
+// Assigned implements Roster.
+func (n *node) Assigned(s eviction.Signal, _ eviction.Capability) bool { return n.assigned == s }
 
 // Awaited implements Roster.
 func (n *node) Awaited(s eviction.Signal) error {

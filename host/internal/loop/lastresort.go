@@ -100,6 +100,24 @@ func (m *measuring) byHost(ctx context.Context, candidates []pods.Pod) {
 	m.done = time.Now()
 }
 
+// confirm has the host look at signals of q that a custom plugin alone has observed: the
+// built-in one, which is to be asked beside it, is gone or does not answer. What the
+// kubelet's summary says the host does not know.
+func (l *Loop) confirm(ctx context.Context, q *inquiry) {
+	if l.LastResort == nil || l.SourceStands {
+		return
+	}
+	alone := slices.DeleteFunc(q.unconfirmed(), func(s eviction.Signal) bool { return !l.LastResort.Reads(s) })
+	if len(alone) == 0 || ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastResortDeadline)
+	defer cancel()
+	for _, o := range l.LastResort.Observe(ctx, alone) {
+		q.add(policy.Claim{Observation: o, By: hostItself})
+	}
+}
+
 // standsInFor reports whether s is to be read by the host for want of a plugin.
 func (l *Loop) standsInFor(s eviction.Signal) bool {
 	return l.LastResort != nil && l.LastResort.Reads(s) && slices.ContainsFunc(l.filesystems.inForce, func(t policy.Threshold) bool {

@@ -65,6 +65,7 @@ type Loop struct {
 	blind       map[eviction.Signal]*blindness
 	silence     silence
 	observers   map[eviction.Signal]string // who observed a signal last
+	contradict  contradictions
 	saved       savedConditions
 	podsNoted   bool // the snapshot has the manifests' problems as of a listing of pods
 	flights     map[string]*flight
@@ -105,6 +106,7 @@ func New(o Options) *Loop {
 		blind:      map[eviction.Signal]*blindness{},
 		silence:    silence{calls: map[*supervisor.Instance]int{}},
 		observers:  map[eviction.Signal]string{},
+		contradict: contradictions{bySignal: map[eviction.Signal]contradiction{}, log: o.Log, metrics: o.Metrics},
 		flights:    map[string]*flight{},
 		landed:     map[string]time.Time{},
 		evicted:    map[string]bool{},

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,38 +21,17 @@ const maxTextBytes = 1 << 10
 const leftOut = "left out of the plugin's reply"
 
 // observe asks who is in charge of each signal, all plugins in parallel, and
-// goes on with the next one for signals that are still unknown. A signal that
-// is not in the result has no observer at all. With layout it also asks for that
-// of the filesystems, which is nil if its owner does not say.
-func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []eviction.Signal, layout bool) (map[eviction.Signal]eviction.Observation, *eviction.LayoutReport) {
+// goes on with the next one for signals that are still unknown. With layout it also asks
+// for that of the filesystems.
+func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []eviction.Signal, layout bool) observed {
 	began := time.Now()
-	got := make(map[eviction.Signal]eviction.Observation, len(signals))
-	var report *eviction.LayoutReport
+	q := l.newInquiry(roster, signals)
 	owners := roster.Layouts()
 	heard := map[*supervisor.Instance]bool{}
-	said := map[eviction.Signal]bool{} // that it cannot be known, by its source
 	for turn := 0; ; turn++ {
-		asks := map[*supervisor.Instance][]eviction.Signal{}
-		meant := map[string]map[eviction.Signal][]eviction.Signal{} // by plugin and what it is asked for
-		for _, s := range signals {
-			if o, ok := got[s]; ok && o.State != eviction.Unknown {
-				continue
-			}
-			ps := roster.Serving(l.filesystems.layout, s, eviction.CanObserve)
-			if turn >= len(ps) {
-				continue
-			}
-			p := ps[turn]
-			if !slices.Contains(asks[p.Instance], p.As) {
-				asks[p.Instance] = append(asks[p.Instance], p.As)
-			}
-			if meant[p.Name] == nil {
-				meant[p.Name] = map[eviction.Signal][]eviction.Signal{}
-			}
-			meant[p.Name][p.As] = append(meant[p.Name][p.As], s)
-		}
+		asks := q.turn(turn)
 		var owner *supervisor.Instance // of the layout; others are not asked once it is known
-		if layout && report == nil && turn < len(owners) && (turn == 0 || l.filesystems.layout == 0) {
+		if layout && q.layout == nil && turn < len(owners) && (turn == 0 || l.filesystems.layout == 0) {
 			owner = owners[turn]
 			asks[owner] = append(asks[owner], nil...) // also without a signal
 		}
@@ -62,36 +42,32 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []e
 			heard[i] = true
 		}
 		for _, a := range l.ask(ctx, at, asks) {
-			for _, o := range a.observations {
-				says := a.says(o)
-				for _, s := range meant[a.by][o.Signal] {
-					o.Signal = s
-					got[s], l.observers[s], said[s] = o, a.by, says
-				}
-			}
-			if owner != nil && a.by == owner.Name {
-				report = a.layout
+			q.take(a)
+			if a.by == owner {
+				q.layout = a.layout
 			}
 		}
 	}
 	l.silence.keep(heard)
+	l.confirm(ctx, q)
+	maps.Copy(l.observers, q.by)
 	for _, s := range signals {
-		if _, ok := got[s]; !ok {
+		if _, ok := q.signals[s]; !ok {
 			if why := l.awaited(roster, s); why != nil {
-				got[s] = eviction.Observation{Signal: s, Err: clip(why.Error())}
+				q.signals[s] = eviction.Observation{Signal: s, Err: clip(why.Error())}
 			}
 		}
 	}
 	if !l.SourceStands {
-		clear(said)
+		clear(q.said)
 	}
-	l.standIn(ctx, began, signals, said, got)
-	return got, report
+	l.standIn(ctx, began, signals, q.said, q.signals)
+	return q.observed
 }
 
 // An answer is what one plugin observed.
 type answer struct {
-	by           string
+	by           *supervisor.Instance
 	observations []eviction.Observation
 	layout       *eviction.LayoutReport
 	err          error
@@ -123,7 +99,7 @@ func (l *Loop) ask(ctx context.Context, at sight, asks map[*supervisor.Instance]
 			obs := l.settle(signals, reply.Observations, err)
 			mu.Lock()
 			defer mu.Unlock()
-			all = append(all, answer{p.Name, obs, reply.Layout, err})
+			all = append(all, answer{p, obs, reply.Layout, err})
 		})
 	}
 	wg.Wait()

@@ -96,25 +96,27 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	if layout {
 		asked = withContainerFs(signals)
 	}
-	observed, report := l.observe(ctx, p.roster, p.at, asked, layout)
+	seen := l.observe(ctx, p.roster, p.at, asked, layout)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	inForce, err := l.settleLayout(report)
+	inForce, err := l.settleLayout(seen.layout)
 	switch {
 	case err != nil && l.Settings.LayoutOnce:
 		return err
 	case err != nil:
-		inForce = l.withoutLayout(observed, err)
+		inForce = l.withoutLayout(seen.signals, err)
 	}
-	p.now, p.observed = l.Now(), observed
+	p.now, p.observed = l.Now(), seen.signals
 	p.asked = signals
-	l.noteObserved(signals, observed)
+	l.noteObserved(signals, seen.signals)
+	l.contradict.note(p.now, l.filesystems.inForce, signals, seen.claims)
 	p.thresholds = l.served(p.roster, inForce)
 	l.state, p.assessment = policy.Assess(l.state, policy.Input{
 		Now:              p.now,
 		Thresholds:       p.thresholds,
-		Observations:     observed,
+		Observations:     seen.signals,
+		Claims:           seen.claims,
 		TransitionPeriod: l.Settings.TransitionPeriod,
 	})
 	p.concluded = true
@@ -123,7 +125,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	l.noteConditions(p.assessment)
 	l.saveConditions(p.now)
 	p.incomplete = slices.ContainsFunc(signals, func(s eviction.Signal) bool {
-		o, asked := observed[s]
+		o, asked := seen.signals[s]
 		return asked && o.State == eviction.Unknown
 	})
 	l.resume(ctx, p) //nolint:contextcheck // a kill outlives ctx, see killCtx

@@ -148,7 +148,7 @@ func (l *Loop) reclaimed(ctx context.Context, p *pass, c *cleaning) bool {
 	if p.at.pass != c.pass {
 		p.at = after
 	}
-	observed, _ := l.observe(ctx, p.roster, after, l.signals(look{full: true}, concerned), false)
+	observed := l.observe(ctx, p.roster, after, l.signals(look{full: true}, concerned), false).signals
 	p.did.reclaim = c.did
 	p.did.sufficed = policy.Satisfied(concerned, observed)
 	if p.did.sufficed {

@@ -16,6 +16,8 @@ type Roster interface {
 	// says, in the same order: who offers it for another name of the filesystem, too,
 	// and is asked under that name.
 	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []supervisor.Provider
+	// Assigned reports whether the configuration names who is in charge of c for s.
+	Assigned(s eviction.Signal, c eviction.Capability) bool
 	// Layouts are those that report the layout of the filesystems, the one in
 	// charge first.
 	Layouts() []*supervisor.Instance

@@ -82,6 +82,9 @@ type SignalStatus struct {
 	// ObservedBy is the plugin that has the figure, or "evictd" while the host reads
 	// it by itself.
 	ObservedBy string `json:"observedBy,omitempty"`
+	// Contradiction: a custom observer and the one that is asked beside it have said
+	// different things for a while. The worse figure counts.
+	Contradiction *Contradiction `json:"contradiction,omitempty"`
 }
 
 // Waiting is why no further pod goes for a signal's thresholds.
@@ -177,6 +180,7 @@ func (l *Loop) forget(gone eviction.Signal) {
 	delete(l.unobserved, gone)
 	delete(l.observers, gone)
 	delete(l.blind, gone)
+	delete(l.contradict.bySignal, gone)
 }
 
 // publishEvictions shows what became of a kill without waiting for a pass.
@@ -250,7 +254,7 @@ func (l *Loop) showObservers(all []SignalStatus, p *pass) []SignalStatus {
 	}
 	slices.SortFunc(all, func(a, b SignalStatus) int { return cmp.Compare(a.Signal, b.Signal) })
 	for i := range all {
-		all[i].ObservedBy = ""
+		all[i].ObservedBy, all[i].Contradiction = "", l.contradict.status(all[i].Signal)
 		if all[i].State != StateUnknown {
 			all[i].ObservedBy = l.observers[all[i].Signal]
 		}

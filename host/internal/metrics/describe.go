@@ -37,6 +37,8 @@ func (m *Metrics) describePasses() {
 		"1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.", "signal"), m.signals, true)
 	m.byHost = newFlags(gauges("evictd_signal_read_by_host",
 		"1 while the host reads the signal by itself, because no plugin has observed it for a second; else 0.", "signal"), m.signals, true)
+	m.contradicted = newFlags(gauges("evictd_signal_contradicted",
+		"1 while a custom observer of the signal and the one that is asked beside it contradict each other, and have for a minute; else 0.", "signal"), m.signals, true)
 	m.condition = newFlags(gauges("evictd_node_condition",
 		"1 while the node condition is in force, else 0.", "condition"), m.conditions, true)
 	m.misplaced = prometheus.NewGauge(prometheus.GaugeOpts{

@@ -34,6 +34,7 @@ type Metrics struct {
 	capacity     *prometheus.GaugeVec
 	unobserved   *flags
 	byHost       *flags
+	contradicted *flags
 	condition    *flags
 
 	pluginUp     *flags
@@ -66,7 +67,7 @@ func New(version, commit string) *Metrics {
 	build.Set(1)
 	m.registry.MustRegister(build, m.describeLog(),
 		m.evictions, m.statsAge, m.preemptions,
-		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.condition.vec,
+		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.contradicted.vec, m.condition.vec,
 		m.pluginUp.vec, m.restarts, m.callFailures,
 		m.killDuration, m.killsInFlight, m.reloads, m.misplaced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -122,6 +123,11 @@ func (m *Metrics) ReadByHost(s eviction.Signal, yes bool) {
 	m.byHost.set(string(s), yes)
 }
 
+// Contradicted records whether two observers of s contradict each other for good.
+func (m *Metrics) Contradicted(s eviction.Signal, yes bool) {
+	m.contradicted.set(string(s), yes)
+}
+
 // SignalGone forgets the figures of a signal that no threshold names any more.
 func (m *Metrics) SignalGone(s eviction.Signal) {
 	name := m.signals.of(string(s))
@@ -129,6 +135,7 @@ func (m *Metrics) SignalGone(s eviction.Signal) {
 	m.capacity.DeleteLabelValues(name)
 	m.unobserved.forget(string(s))
 	m.byHost.forget(string(s))
+	m.contradicted.forget(string(s))
 }
 
 // Condition records whether c is in force.

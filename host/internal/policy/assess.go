@@ -17,9 +17,9 @@ type Input struct {
 	Thresholds []Threshold
 	// Observations has what was observed. A signal that is not in it is unknown.
 	Observations map[eviction.Signal]eviction.Observation
-	// Figures has what each one says of the signals that several were asked about, the
+	// Claims has what each one says of the signals that several were asked about, the
 	// one that counts first: see State.Count. That one is in Observations, too.
-	Figures map[eviction.Signal][]Figure
+	Claims map[eviction.Signal][]Claim
 	// TransitionPeriod is how long a condition outlives its cause. At zero no
 	// condition is ever reported, as in the kubelet, whose configuration makes
 	// five minutes of it.

@@ -153,7 +153,7 @@ func (s *story) directive(f []string) {
 		thresholds = slices.DeleteFunc(Define(thresholds, s.brought), func(t Threshold) bool { return !t.Defined() })
 		s.pending = &Input{
 			Now: storyStart.Add(s.duration(f[1])), Thresholds: thresholds, TransitionPeriod: s.transition,
-			Observations: map[eviction.Signal]eviction.Observation{}, Figures: map[eviction.Signal][]Figure{},
+			Observations: map[eviction.Signal]eviction.Observation{}, Claims: map[eviction.Signal][]Claim{},
 		}
 	default:
 		s.t.Fatalf("unknown line %q", f)
@@ -209,7 +209,7 @@ func (s *story) observation(f []string) bool {
 	}
 	s.pending.Observations[o.Signal] = o
 	if by != "" {
-		s.pending.Figures[o.Signal] = append(s.pending.Figures[o.Signal], Figure{Observation: o, By: by, Custom: by == "acme"})
+		s.pending.Claims[o.Signal] = append(s.pending.Claims[o.Signal], Claim{Observation: o, By: by, Custom: by == "acme"})
 	}
 	return true
 }
@@ -290,8 +290,8 @@ func (s *story) judge(line func(string, ...any), a Assessment, in Input) {
 // count has the figures that count observed, and says whose they are.
 func (s *story) count(in Input) string {
 	var whose []string
-	for _, signal := range slices.Sorted(maps.Keys(in.Figures)) {
-		figures := in.Figures[signal]
+	for _, signal := range slices.Sorted(maps.Keys(in.Claims)) {
+		figures := in.Claims[signal]
 		s.state.Count(in.Thresholds, figures)
 		in.Observations[signal] = figures[0].Observation
 		whose = append(whose, fmt.Sprintf("%s counts as %s says", signal, figures[0].By))

@@ -114,3 +114,18 @@ func TestARefusedPluginServesWhenTheOtherGivesWay(t *testing.T) {
 		t.Errorf("rival-a is %s, want its former version to run", s.State)
 	}
 }
+
+// Who observes by assignment is trusted with it; who is in charge because it is custom, or
+// because the assigned one does not run, is not.
+func TestOnlyWhoIsInChargeByTheConfigurationIsAssigned(t *testing.T) {
+	instance := func(name string) *Instance {
+		return &Instance{Name: name, Plugin: &eviction.Plugin{Name: name, Observer: guard{}, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}}}}
+	}
+	for to, want := range map[string]bool{"": false, "acme": true, "memory": true, "down": false} {
+		r := newRoster([]*Instance{instance("acme"), instance("memory")}, func(offer) string { return to })
+		p := Pass{roster: r}
+		if got := p.Assigned(eviction.MemoryAvailable, eviction.CanObserve); got != want {
+			t.Errorf("assigned to %q: %v, want %v", to, got, want)
+		}
+	}
+}

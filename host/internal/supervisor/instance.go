@@ -100,6 +100,11 @@ func (p *Pass) Providers(sig eviction.Signal, c eviction.Capability) []*Instance
 	return p.roster.providers[offer{sig, c}]
 }
 
+// Assigned reports whether who is in charge of c for sig is so by the configuration.
+func (p *Pass) Assigned(sig eviction.Signal, c eviction.Capability) bool {
+	return p.roster.assigned[offer{sig, c}] != ""
+}
+
 // Layouts returns who reports the node's filesystem layout: the one in charge
 // first, as for signals. Their Observe reports the layout whatever signals it is
 // asked for. The slice must not be changed.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -159,6 +160,8 @@ func (s *Supervisor) why(o offer, who []*Instance) string {
 		return "assigned"
 	case len(who) == 1:
 		why = "only provider"
+	case o.capability == eviction.CanObserve && policy.WantsSecondLook(o.signal) && !who[0].Builtin():
+		why = "custom before built-in; both are asked, the worse figure counts"
 	case who[0].Builtin() == who[1].Builtin():
 		why = "by name" // beside an assigned plugin that does not run now
 	}

@@ -9,8 +9,8 @@ func WantsSecondLook(s eviction.Signal) bool {
 	return s == eviction.MemoryAvailable || s == eviction.AllocatableMemoryAvailable || s == eviction.PIDAvailable
 }
 
-// A Figure is what one of several observers of a signal says.
-type Figure struct {
+// A Claim is what one of several observers of a signal says.
+type Claim struct {
 	eviction.Observation
 	// By is who says it, Custom that it is not the built-in plugin or the host itself.
 	By     string
@@ -19,7 +19,7 @@ type Figure struct {
 
 // sampler is whose samples are compared with each other: what the built-in plugin and
 // the host read is one source.
-func (f Figure) sampler() sampler {
+func (f Claim) sampler() sampler {
 	if f.Custom {
 		return sampler{f.Signal, f.By}
 	}
@@ -34,7 +34,7 @@ func (f Figure) sampler() sampler {
 // that is newer than what its observer last said, since another one is not acted on; then
 // the one with the least available. Where nobody has a figure the last one's word counts:
 // that there is none does not stand against an observer that could not look.
-func (s State) Count(thresholds []Threshold, figures []Figure) {
+func (s State) Count(thresholds []Threshold, figures []Claim) {
 	best := len(figures) - 1
 	for i := best - 1; i >= 0; i-- {
 		if s.worse(thresholds, figures[i], figures[best]) {
@@ -49,7 +49,7 @@ func (s State) Count(thresholds []Threshold, figures []Figure) {
 }
 
 // worse reports whether f counts rather than g, who is to be believed more.
-func (s State) worse(thresholds []Threshold, f, g Figure) bool {
+func (s State) worse(thresholds []Threshold, f, g Claim) bool {
 	if f.State != eviction.Observed || g.State != eviction.Observed {
 		return f.State == eviction.Observed
 	}
@@ -115,16 +115,16 @@ type sampler struct {
 
 // counted is who the figure of s is of.
 func (in Input) counted(s eviction.Signal) sampler {
-	if f := in.Figures[s]; len(f) > 0 {
+	if f := in.Claims[s]; len(f) > 0 {
 		return f[0].sampler()
 	}
 	return sampler{signal: s}
 }
 
 // others are the figures that do not count.
-func (in Input) others() []Figure {
-	var all []Figure
-	for _, f := range in.Figures {
+func (in Input) others() []Claim {
+	var all []Claim
+	for _, f := range in.Claims {
 		all = append(all, f[min(1, len(f)):]...)
 	}
 	return all
