@@ -71,6 +71,8 @@ var pins = []struct{ file, code, text string }{
 		"after 0.2 s, doubling up to 30 s; after 5 times in 10 min it is left alone for 10 min",
 	},
 	{"host/internal/supervisor/verdict.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
+	{"host/internal/supervisor/slowness.go", "mostDelay  = slowWindow / 20", "more than 3 s within a minute beyond a tenth"},
+	{"host/internal/supervisor/slowness.go", "standbyFor = 10 * time.Minute", "offer the same, for 10 min |"},
 	{"host/internal/supervisor/linelog.go", "maxLineBytes = 64 << 10", "Records end at 64 KiB"},
 	{"host/internal/supervisor/linelog.go", "maxTextBytes = 2 << 10", "of which 2 KiB"},
 	{"host/internal/supervisor/linelog.go", "maxLinesPerSecond = 200", "At most 200 lines and"},

@@ -61,6 +61,9 @@ func whyOf(p supervisor.Status) string {
 			parts = append(parts, "replacement is starting")
 		}
 	}
+	if p.Standby != nil {
+		parts = append(parts, "asked after all others until "+p.Standby.Until.Format(time.RFC3339)+": "+p.Standby.Reason)
+	}
 	if p.Until != nil {
 		parts = append(parts, "until "+p.Until.Format(time.RFC3339))
 	}

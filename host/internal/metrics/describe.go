@@ -48,6 +48,8 @@ func (m *Metrics) describePasses() {
 
 func (m *Metrics) describePlugins() {
 	m.pluginUp = newFlags(gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin"), m.plugins, false)
+	m.standby = newFlags(gauges("evictd_plugin_standby",
+		"1 while the plugin is asked after all others that offer the same, because its answers were too slow; else 0.", "plugin"), m.plugins, true)
 	m.restarts = counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
 	m.callFailures = counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")

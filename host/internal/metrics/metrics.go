@@ -38,6 +38,7 @@ type Metrics struct {
 	condition    *flags
 
 	pluginUp     *flags
+	standby      *flags
 	restarts     *prometheus.CounterVec
 	callFailures *prometheus.CounterVec
 
@@ -68,7 +69,7 @@ func New(version, commit string) *Metrics {
 	m.registry.MustRegister(build, m.describeLog(),
 		m.evictions, m.statsAge, m.preemptions,
 		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.contradicted.vec, m.condition.vec,
-		m.pluginUp.vec, m.restarts, m.callFailures,
+		m.pluginUp.vec, m.standby.vec, m.restarts, m.callFailures,
 		m.killDuration, m.killsInFlight, m.reloads, m.misplaced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -148,10 +149,16 @@ func (m *Metrics) PluginUp(plugin string, yes bool) {
 	m.pluginUp.set(plugin, yes)
 }
 
+// PluginStandby records whether a plugin is asked after all others for being slow.
+func (m *Metrics) PluginStandby(plugin string, yes bool) {
+	m.standby.set(plugin, yes)
+}
+
 // PluginGone forgets the state of a plugin whose binary was removed. What it
 // was counted for stays: counters never go back.
 func (m *Metrics) PluginGone(plugin string) {
 	m.pluginUp.forget(plugin)
+	m.standby.forget(plugin)
 }
 
 // PluginRestarted counts a start of a plugin after its first.

@@ -114,16 +114,19 @@ type roster struct {
 	providers map[offer][]*Instance
 	// assigned are those that the configuration has in charge, of providers.
 	assigned map[offer]string
+	// slow are those on standby.
+	slow map[*Instance]bool
 	// layouts are those that report the layout of the filesystems.
 	layouts []*Instance
 }
 
 // newRoster assigns: who is assigned first, then custom before built-in, then by
-// name.
-func newRoster(instances []*Instance, assigned func(offer) string) *roster {
+// name. Who is slow is asked last for what the host waits for.
+func newRoster(instances []*Instance, assigned func(offer) string, slow func(*Instance) bool) *roster {
 	slices.SortFunc(instances, byPrecedence)
-	r := &roster{instances: instances, providers: map[offer][]*Instance{}, assigned: map[offer]string{}}
+	r := &roster{instances: instances, providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{}}
 	for _, i := range instances {
+		r.slow[i] = slow(i)
 		for _, o := range offers(i.Plugin) {
 			r.providers[o] = append(r.providers[o], i)
 		}
@@ -132,14 +135,32 @@ func newRoster(instances []*Instance, assigned func(offer) string) *roster {
 		}
 	}
 	for o, who := range r.providers {
-		if name := assigned(o); first(who, name) {
+		name := assigned(o)
+		first(who, name)
+		if waitedFor(o.capability) {
+			slices.SortStableFunc(who, r.promptFirst)
+		}
+		if who[0].Name == name {
 			r.assigned[o] = name
 		}
 	}
 	if len(r.layouts) > 1 {
 		first(r.layouts, assigned(layoutOffer))
+		slices.SortStableFunc(r.layouts, r.promptFirst)
 	}
 	return r
+}
+
+// promptFirst has plugins on standby after all others.
+func (r *roster) promptFirst(a, b *Instance) int {
+	switch {
+	case r.slow[a] == r.slow[b]:
+		return 0
+	case r.slow[b]:
+		return -1
+	default:
+		return 1
+	}
 }
 
 // byPrecedence has custom plugins before built-in ones, and those by name.
@@ -154,12 +175,11 @@ func byPrecedence(a, b *Instance) int {
 }
 
 // first moves the instance of that name to the front, if there is one.
-func first(who []*Instance, name string) bool {
+func first(who []*Instance, name string) {
 	n := slices.IndexFunc(who, func(i *Instance) bool { return i.Name == name })
 	if n > 0 {
 		i := who[n]
 		copy(who[1:n+1], who[:n])
 		who[0] = i
 	}
-	return n >= 0
 }

@@ -122,7 +122,7 @@ func TestOnlyWhoIsInChargeByTheConfigurationIsAssigned(t *testing.T) {
 		return &Instance{Name: name, Plugin: &eviction.Plugin{Name: name, Observer: guard{}, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}}}}
 	}
 	for to, want := range map[string]bool{"": false, "acme": true, "memory": true, "down": false} {
-		r := newRoster([]*Instance{instance("acme"), instance("memory")}, func(offer) string { return to })
+		r := newRoster([]*Instance{instance("acme"), instance("memory")}, func(offer) string { return to }, func(*Instance) bool { return false })
 		p := Pass{roster: r}
 		if got := p.Assigned(eviction.MemoryAvailable, eviction.CanObserve); got != want {
 			t.Errorf("assigned to %q: %v, want %v", to, got, want)

@@ -55,9 +55,10 @@ func (i *Instance) guarded(p eviction.Plugin) *eviction.Plugin {
 func (g guard) do(ctx context.Context, c call, limit time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	start := time.Now()
+	watch := startWatch(limit)
 	err := f(ctx)
-	return g.settle(c, err, time.Since(start), limit)
+	g.supervisor.delayed(g.Instance, watch, limit, err)
+	return g.settle(c, err, time.Since(watch.start), limit)
 }
 
 // settle counts a call for or against the plugin and names both in its error.
@@ -111,7 +112,7 @@ func (g guard) measure(ctx context.Context, emit func(eviction.Measurement), cal
 	var wrong error
 	alive := false
 	limit := g.supervisor.timeouts.Measure
-	start := time.Now()
+	watch := startWatch(limit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := call(ctx, func(m eviction.Measurement) {
@@ -121,11 +122,12 @@ func (g guard) measure(ctx context.Context, emit func(eviction.Measurement), cal
 		}
 		emit(m)
 	})
+	g.supervisor.delayed(g.Instance, watch, limit, err)
 	if alive && errors.Is(err, context.DeadlineExceeded) {
 		g.supervisor.count(g.Instance, callMeasure, answered)
 		return fmt.Errorf("plugin %s: measure: incomplete: %w", g.Name, err)
 	}
-	return g.settle(callMeasure, errors.Join(err, wrong), time.Since(start), limit)
+	return g.settle(callMeasure, errors.Join(err, wrong), time.Since(watch.start), limit)
 }
 
 // MeasureAndRank is Measure and Rank in one call, each with its own checks. Once

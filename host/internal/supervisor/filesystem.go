@@ -24,10 +24,14 @@ func (p *Pass) Serving(layout eviction.Layout, sig eviction.Signal, c eviction.C
 }
 
 func (r *roster) serving(layout eviction.Layout, o offer) []Provider {
-	return Serving(layout, o.signal, o.capability, func(s eviction.Signal) ([]*Instance, string) {
+	all := Serving(layout, o.signal, o.capability, func(s eviction.Signal) ([]*Instance, string) {
 		o := offer{s, o.capability}
 		return r.providers[o], r.assigned[o]
 	})
+	if waitedFor(o.capability) {
+		slices.SortStableFunc(all, func(a, b Provider) int { return r.promptFirst(a.Instance, b.Instance) })
+	}
+	return all
 }
 
 // Serving is Pass.Serving by what is said of each signal: who offers c for it, in

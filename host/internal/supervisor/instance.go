@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"time"
+
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -88,6 +90,7 @@ type Pass struct {
 func (s *Supervisor) Pin() *Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endStandbys(time.Now())
 	for _, i := range s.roster.instances {
 		i.pins++
 	}

@@ -100,6 +100,8 @@ type member struct {
 	swaps int
 	// observes is what it observed when it last served, nil if it never did.
 	observes []eviction.Signal
+	// slowness is that of its answers, whichever process gave them.
+	slowness slowness
 }
 
 func newMember(s *Supervisor, name string) *member {
@@ -125,6 +127,10 @@ func (m *member) enter(state State, why error) {
 func (m *member) changed(file fileID) {
 	m.file = file
 	m.looks++
+	if m.slowness.standby() {
+		m.supervisor.metrics.PluginStandby(m.name, false)
+	}
+	m.slowness = slowness{}
 	clear(m.rivals)
 	for _, other := range m.supervisor.members {
 		if other.rivals[m.name] {

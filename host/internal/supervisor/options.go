@@ -51,13 +51,15 @@ type Metrics interface {
 	PluginUp(plugin string, yes bool)
 	PluginGone(plugin string)
 	PluginRestarted(plugin string)
+	PluginStandby(plugin string, yes bool)
 }
 
 type noMetrics struct{}
 
-func (noMetrics) PluginUp(string, bool)  {}
-func (noMetrics) PluginGone(string)      {}
-func (noMetrics) PluginRestarted(string) {}
+func (noMetrics) PluginUp(string, bool)      {}
+func (noMetrics) PluginGone(string)          {}
+func (noMetrics) PluginRestarted(string)     {}
+func (noMetrics) PluginStandby(string, bool) {}
 
 // Timeouts are the deadlines of calls. A caller's earlier deadline wins. Zero
 // fields have the defaults that stand beside them.

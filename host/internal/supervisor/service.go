@@ -10,7 +10,7 @@ func (s *Supervisor) publish() {
 			usable = append(usable, m.instance)
 		}
 	}
-	s.roster = newRoster(usable, s.assigned)
+	s.roster = newRoster(usable, s.assigned, s.slow)
 	signal(s.changed)
 }
 

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,6 +29,9 @@ type Status struct {
 	Swaps       int          `json:"swaps,omitempty"`
 	Replacement *Replacement `json:"replacement,omitempty"`
 
+	// Standby is that the plugin is asked after all others, for a while.
+	Standby *Standby `json:"standby,omitempty"`
+
 	// These are of a running plugin.
 	PID        int    `json:"pid,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
@@ -40,6 +44,13 @@ type Status struct {
 
 	// Log has the last lines that the plugin wrote, also before its end.
 	Log []string `json:"log,omitempty"`
+}
+
+// A Standby is why a plugin is asked after all others that offer the same.
+type Standby struct {
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
 }
 
 // A Replacement is an attempt at replacing the process of a plugin that runs.
@@ -112,6 +123,9 @@ func (s *Supervisor) status(m *member) Status {
 		r := *m.replacement
 		st.Replacement = &r
 	}
+	if slow := m.slowness; slow.standby() {
+		st.Standby = &Standby{slow.since, slow.until, fmt.Sprintf("its answers cost %v of %v", slow.cost.Round(time.Millisecond), slowWindow)}
+	}
 	said := m.described
 	if i := m.instance; i != nil {
 		st.PID, st.Generation, said = i.PID, i.Generation, i.Plugin
@@ -160,6 +174,8 @@ func (s *Supervisor) why(o offer, who []*Instance) string {
 		return "assigned"
 	case len(who) == 1:
 		why = "only provider"
+	case waitedFor(o.capability) && slices.ContainsFunc(who, s.slow) && !s.slow(who[0]):
+		why = "others answer too slowly"
 	case o.capability == eviction.CanObserve && policy.WantsSecondLook(o.signal) && !who[0].Builtin():
 		why = "custom before built-in; both are asked, the worse figure counts"
 	case who[0].Builtin() == who[1].Builtin():

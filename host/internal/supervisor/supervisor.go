@@ -87,7 +87,7 @@ func newSupervisor(o Options) *Supervisor {
 		log: o.Log, metrics: o.Metrics, expectBuiltins: o.ExpectBuiltins,
 		started: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
 		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1),
-		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil, nil),
+		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil, nil, nil),
 	}
 	if s.metrics == nil {
 		s.metrics = noMetrics{}

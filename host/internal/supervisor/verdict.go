@@ -25,11 +25,7 @@ const (
 func judge(err error, took, limit time.Duration) verdict {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		// A timer that fires much too late means that this process did not run:
-		// stopped, suspended or thrashing. Neither did the plugin, then, or its answer
-		// lies unread in the socket.
-		late := took > limit+max(limit/4, 50*time.Millisecond)
-		if took < limit || late {
+		if took < limit || tardy(took, limit) {
 			return excused
 		}
 		return missed
