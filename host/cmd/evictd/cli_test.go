@@ -263,6 +263,7 @@ const statusText = `{"version":"v1","thresholds":[{"signal":"pid.available","uno
    {"capability":"observe","role":"in charge","why":"only provider"},{"capability":"rank","role":"shadowed","why":"custom before built-in"}]},
   {"signal":"allocatableMemory.available","offers":["observe"]}]},
 {"name":"oldest","path":"/p/oldest","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":43,
+ "standby":{"since":"2026-01-01T00:00:00Z","until":"2026-01-01T00:10:00Z","reason":"its answers cost 6s of 1m0s"},
  "signals":[{"signal":"memory.available","offers":["rank"],"inCharge":["rank"],"roles":[{"capability":"rank","role":"in charge","why":"custom before built-in"}]}]},
 {"name":"spare","path":"/p/spare","state":"quarantined","since":"2026-01-01T00:00:00Z","until":"2026-01-01T00:10:00Z","reason":"exited","restarts":4,
  "signals":[{"signal":"acme.example/spare","offers":["observe"],"roles":[{"capability":"observe","role":"out","why":"quarantined"}]}]}]}`
@@ -287,7 +288,7 @@ func TestPluginsOfTheDaemon(t *testing.T) {
 disk    refused      -    -        0         -                            -             -             mode 0644 is not executable want 0755
 memory  running      42   v1.0     1         memory.available             observe,rank  observe       replacement failed: exited; observe: timeout
                                              allocatableMemory.available  observe       -              
-oldest  running      43   -        0         memory.available             rank          rank          -
+oldest  running      43   -        0         memory.available             rank          rank          asked after all others until 2026-01-01T00:10:00Z: its answers cost 6s of 1m0s
 spare   quarantined  -    -        4         acme.example/spare           observe       -             until 2026-01-01T00:10:00Z; exited
 
 SIGNAL              CAPABILITY  IN CHARGE  WHY                          OTHERS
