@@ -12,6 +12,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,19 +26,34 @@ var source []byte
 // Image is the container image that Install makes: a busybox, and the hog as /bin/hog.
 const Image = "localhost/evictd/hog:1"
 
-// Install compiles the hog into the stack's directory with gcc, makes Image
-// known to its containerd and returns the path of the program.
+// Install compiles the hog into the stack's directory, makes Image known to its
+// containerd and returns the path of the program.
 func Install(ctx context.Context, s *stack.Stack) (string, error) {
-	src, out := filepath.Join(s.Dir, "hog.c"), filepath.Join(s.Dir, "hog")
+	out, err := Compile(ctx, s.Dir, s.Command)
+	if err != nil {
+		return "", err
+	}
+	return out, Import(ctx, s, out)
+}
+
+// Import makes Image known to the stack's containerd, with a hog compiled before.
+func Import(ctx context.Context, s *stack.Stack, program string) error {
+	return s.Import(ctx, stack.BusyboxImage(Image, map[string]string{"/bin/hog": program}))
+}
+
+// Compile compiles the hog into dir with gcc, which command prepares (as
+// exec.CommandContext does), and returns the path of the program.
+func Compile(ctx context.Context, dir string, command func(context.Context, string, ...string) *exec.Cmd) (string, error) {
+	src, out := filepath.Join(dir, "hog.c"), filepath.Join(dir, "hog")
 	if err := os.WriteFile(src, source, 0o644); err != nil {
 		return "", fmt.Errorf("write hog source: %w", err)
 	}
-	cmd := s.Command(ctx, "gcc", "-std=gnu11", "-O2", "-Wall", "-static", "-pipe", "-o", out, src)
-	cmd.Env = append(os.Environ(), "TMPDIR="+s.Dir) // no stray files elsewhere, even if killed
+	cmd := command(ctx, "gcc", "-std=gnu11", "-O2", "-Wall", "-static", "-pipe", "-o", out, src)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir) // no stray files elsewhere, even if killed
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile hog: %w: %s", err, bytes.TrimSpace(text))
 	}
-	return out, s.Import(ctx, stack.BusyboxImage(Image, map[string]string{"/bin/hog": out}))
+	return out, nil
 }
 
 // Stamps are the lines of a hog's stamp file: CLOCK_MONOTONIC nanoseconds by

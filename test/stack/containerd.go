@@ -81,22 +81,35 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 	exited := make(chan error, 1)
 	s.commands.Go(func() { exited <- cmd.Wait() })
 
-	s.conn, err = grpc.NewClient("unix://"+s.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	err = s.connect(ctx, func() error {
+		select {
+		case err := <-exited:
+			return errors.Join(errors.New("it exited"), err)
+		default:
+			return nil
+		}
+	})
 	if err != nil {
+		return fmt.Errorf("%w: %s", err, tail(log.Name()))
+	}
+	return nil
+}
+
+// connect waits until containerd answers, or ended reports an error.
+func (s *Stack) connect(ctx context.Context, ended func() error) (err error) {
+	if s.conn, err = grpc.NewClient("unix://"+s.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		return fmt.Errorf("connect to containerd: %w", err)
 	}
 	s.Runtime, s.Images = runtimeapi.NewRuntimeServiceClient(s.conn), runtimeapi.NewImageServiceClient(s.conn)
 	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
-		select {
-		case err := <-exited:
-			return false, errors.Join(errors.New("it exited"), err)
-		default:
+		if err := ended(); err != nil {
+			return false, err
 		}
 		_, err := s.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
 		return err == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for containerd: %w: %s", err, tail(log.Name()))
+		return fmt.Errorf("wait for containerd: %w", err)
 	}
 	return nil
 }

@@ -56,8 +56,10 @@ func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := makeCgroup(s.hierarchies, p.CgroupParent); err != nil {
-		return nil, err
+	if !s.systemd { // which makes them itself
+		if err := makeCgroup(s.hierarchies, p.CgroupParent); err != nil {
+			return nil, err
+		}
 	}
 	p.sandbox = s.sandboxConfig(p)
 	run, err := s.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox})
@@ -138,7 +140,7 @@ func (p *Pod) LogDir() string {
 func (s *Stack) PutManifest(manifest *v1.Pod) (*Pod, error) {
 	p := &Pod{
 		Pod: manifest, stack: s, ContainerIDs: map[string]string{},
-		CgroupParent: podCgroup(s.CgroupRoot, qosClass(manifest), manifest),
+		CgroupParent: s.podCgroup(manifest),
 		Manifest:     filepath.Join(s.ManifestDir, manifest.Namespace+"_"+manifest.Name+".yaml"),
 	}
 	return p, s.writeManifest(p)

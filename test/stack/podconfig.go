@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -43,10 +44,17 @@ func qosClass(pod *v1.Pod) v1.PodQOSClass {
 	}
 }
 
-// podCgroup names the pod's cgroup as the kubelet's cgroupfs driver does.
-func podCgroup(root string, qos v1.PodQOSClass, pod *v1.Pod) string {
-	tier := map[v1.PodQOSClass]string{v1.PodQOSBestEffort: "besteffort", v1.PodQOSBurstable: "burstable"}[qos]
-	return path.Join(root, "kubepods", tier, "pod"+string(pod.UID))
+// podCgroup names the pod's cgroup as the kubelet's driver does: a path with
+// cgroupfs; with systemd a slice, whose name says which slices it lies in.
+func (s *Stack) podCgroup(pod *v1.Pod) string {
+	tier := map[v1.PodQOSClass]string{v1.PodQOSBestEffort: "besteffort", v1.PodQOSBurstable: "burstable"}[qosClass(pod)]
+	if !s.systemd {
+		return path.Join(s.CgroupRoot, "kubepods", tier, "pod"+string(pod.UID))
+	}
+	if tier != "" {
+		tier += "-"
+	}
+	return "kubepods-" + tier + "pod" + strings.ReplaceAll(string(pod.UID), "-", "_") + ".slice"
 }
 
 func (s *Stack) sandboxConfig(p *Pod) *runtimeapi.PodSandboxConfig {

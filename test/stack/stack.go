@@ -77,6 +77,8 @@ type Stack struct {
 	hierarchies []hierarchy
 	tracked     hierarchy
 	commands    sync.WaitGroup
+	// systemd makes the cgroups of pods, not the one who starts them.
+	systemd bool
 }
 
 var (
@@ -154,7 +156,7 @@ func (s *Stack) start(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, path := range []string{"", "kubepods", "kubepods/burstable", "kubepods/besteffort"} {
+	for _, path := range append([]string{""}, qosGroups...) {
 		if err := makeCgroup(s.hierarchies, filepath.Join(s.CgroupRoot, path)); err != nil {
 			return err
 		}
@@ -170,6 +172,11 @@ func (s *Stack) start(ctx context.Context) error {
 	if err := s.startContainerd(ctx); err != nil {
 		return err
 	}
+	return s.importBasics(ctx)
+}
+
+// importBasics makes the images known that every stack has.
+func (s *Stack) importBasics(ctx context.Context) error {
 	for _, image := range []Image{
 		{Name: pauseImage, Files: map[string]string{"bin/busybox": busyboxPath}, Command: []string{"/bin/busybox", "sleep", "2147483647"}},
 		BusyboxImage(PodImage, nil),
@@ -188,6 +195,10 @@ const (
 	runtimeGroup = "runtime"
 	toolsGroup   = "tools"
 )
+
+// qosGroups are the cgroups of pods by their class, as the kubelet's cgroupfs driver
+// names them.
+var qosGroups = []string{"kubepods", "kubepods/burstable", "kubepods/besteffort"}
 
 // joinScript moves the shell into a cgroup before it becomes the program, so
 // that nothing the program ever starts is outside of it.

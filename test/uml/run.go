@@ -2,6 +2,7 @@ package uml
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,15 +19,23 @@ const (
 	kernel = "linux.uml"
 	// passed is what the guest prints last when all its tests have passed.
 	passed = "guest: all passed"
+	// deadline is how long a guest may take, on a machine with other work.
+	deadline = 10 * time.Minute
 )
 
 // A Machine is what the guest has besides its kernel and the tests.
 type Machine struct {
+	// MemoryMiB is 256 if it is not said.
+	MemoryMiB int
 	// Disks are images on this machine: /dev/ubda, /dev/ubdb and so on. The guest
 	// writes to them.
 	Disks []string
 	// Files are put into the guest's root directory, by name.
 	Files map[string][]byte
+	// Root is the image of a system that starts the tests by itself and halts, and
+	// that prints the same words when all have passed. It is /dev/ubda, and what the
+	// guest writes to it is lost at the end. Files are not for such a machine.
+	Root string
 }
 
 // Run runs the guest tests of the package in the current directory and fails
@@ -35,7 +44,7 @@ func Run(t *testing.T, m Machine) {
 	t.Helper()
 	Require(t)
 	dir := t.TempDir()
-	console := m.run(t, dir, m.makeInitramfs(t, dir))
+	console := m.run(t, dir, m.arguments(t, dir))
 	t.Logf("console of the guest:\n%s", console)
 	if !strings.Contains(console, passed) {
 		t.Errorf("the guest did not print %q", passed)
@@ -67,16 +76,40 @@ func Module(t *testing.T, name string) []byte {
 	return content
 }
 
-// makeInitramfs packs a static build of the tests of the package in the current
-// directory as the guest's only program.
-func (m Machine) makeInitramfs(t *testing.T, dir string) string {
+// BuildTests makes a static build of the tests of the package in the current
+// directory.
+func BuildTests(t *testing.T, binary string) {
 	t.Helper()
-	binary := filepath.Join(dir, "guest.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-o", binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the guest: %v\n%s", err, out)
 	}
+}
+
+// arguments are the kernel's command line.
+func (m Machine) arguments(t *testing.T, dir string) []string {
+	t.Helper()
+	args := []string{fmt.Sprintf("mem=%dM", cmp.Or(m.MemoryMiB, 256)), "con=null", "con0=null,fd:1", "con1=null", "uml_dir=" + dir, "quiet"}
+	disks := m.Disks
+	if m.Root == "" {
+		args = append(args, "initrd="+m.makeInitramfs(t, dir), "rdinit=/init")
+	} else {
+		disks = append([]string{filepath.Join(dir, "written") + "," + m.Root}, disks...)
+		args = append(args, "root=/dev/ubda", "rw", "init=/lib/systemd/systemd", "systemd.unified_cgroup_hierarchy=1", "cgroup_no_v1=all", "systemd.show_status=0")
+	}
+	for i, disk := range disks {
+		args = append(args, fmt.Sprintf("ubd%d=%s", i, disk))
+	}
+	return args
+}
+
+// makeInitramfs packs the tests of the package in the current directory as the
+// guest's only program.
+func (m Machine) makeInitramfs(t *testing.T, dir string) string {
+	t.Helper()
+	binary := filepath.Join(dir, "guest.test")
+	BuildTests(t, binary)
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -104,14 +137,10 @@ func (m Machine) makeInitramfs(t *testing.T, dir string) string {
 }
 
 // run runs User-Mode Linux until it halts and returns what it printed.
-func (m Machine) run(t *testing.T, dir, initramfs string) string {
+func (m Machine) run(t *testing.T, dir string, args []string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	args := []string{"mem=256M", "initrd=" + initramfs, "rdinit=/init", "con=null", "con0=null,fd:1", "con1=null", "uml_dir=" + dir, "quiet"}
-	for i, disk := range m.Disks {
-		args = append(args, fmt.Sprintf("ubd%d=%s", i, disk))
-	}
 	var console bytes.Buffer
 	cmd := exec.CommandContext(ctx, kernel, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir))
