@@ -34,10 +34,10 @@ FAULTS = test/faults
 # Root tests depend on the machine, not only on the source: never from the cache.
 ROOTTEST = EVICTD_TEST_ROOT=1 $(GO) test -count=1 -json
 
-.PHONY: help build node-rank python-rank test check generate demo e2e parity bench fuzz soak busy clean tools lint generated
+.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest parity bench fuzz soak busy clean tools lint generated
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
@@ -94,6 +94,10 @@ e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, m
 	$(ROOTTEST) -p 1 -timeout 60m -run '^($(E2E_TESTS))$$' $(sort $(dir $(E2E_FILES))) | $(GO) run ./test/tally -v || status=1; \
 	(cd test/e2e && $(ROOTTEST) -timeout 30m .) | $(GO) run ./test/tally -v || status=1; \
 	exit $$status
+
+e2e-guest: build ## evictd as a unit on a node with systemd, cgroup v2 and containerd, in User-Mode Linux: both cgroup drivers
+	@test/stack/install.sh --uml --guest
+	@EVICTD_TEST_NODE=1 $(ROOTTEST) -timeout 30m ./test/guest | $(GO) run ./test/tally -v
 
 parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
 	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests and the demo with real containers need, if it is missing.
-# usage: install.sh [--uml] [--node] [--python]
+# usage: install.sh [--uml] [--guest] [--node] [--python]
 #   --uml: also User-Mode Linux, for the tests on a cgroup v2 kernel
+#   --guest: also what makes the root filesystem of a guest with systemd
 #   --node: also Node.js and npm, for the example plugin in JavaScript
 #   --python: also Python's gRPC and protobuf, for the example plugin in Python
 set -eu
@@ -21,6 +22,7 @@ ls /usr/lib/*/libc.a >/dev/null 2>&1 || missing="$missing libc6-dev" # for -stat
 for option; do
 	case $option in
 	--uml) need user-mode-linux linux.uml ;;
+	--guest) need mmdebstrap mmdebstrap ;;
 	--node)
 		need nodejs node
 		need npm npm
