@@ -41,6 +41,9 @@ func (c cell) run(t *testing.T) (took time.Duration) {
 	if err := os.WriteFile(armed, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if c.who == custom && c.Call == fault.Observe {
+		c.awaitStrike(t) // else the built-in plugin, which is asked beside it, may be first
+	}
 	w.pressure(pressed)
 	began := time.Now()
 	switch c.outcome {
@@ -100,6 +103,15 @@ func (c cell) awaitPass(t *testing.T, d *daemon.Daemon) {
 			return fmt.Errorf("no pass yet: %s", status)
 		}
 		return nil
+	})
+}
+
+// awaitStrike waits for the pass in which the fault strikes.
+func (c cell) awaitStrike(t *testing.T) {
+	t.Helper()
+	eventually(t, interval+slack, func() error {
+		_, err := os.Stat(c.Struck)
+		return err
 	})
 }
 
