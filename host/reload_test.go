@@ -3,8 +3,12 @@ package host_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -12,85 +16,53 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func newShortNode() *smallNode {
-	return &smallNode{
-		available: map[eviction.Signal]int64{eviction.MemoryAvailable: 5 << 20, eviction.NodeFsAvailable: 50 << 20},
-		pods:      []*v1.Pod{newPod("hog", "")}, died: map[string]v1.PodStatus{},
+// A file that could not be read or parsed was told in the log alone: the alert on
+// refused configurations stayed silent.
+func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
+	dir, err := os.MkdirTemp("", "evictd") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func (n *smallNode) withThreshold(memory string) host.Config {
-	c := n.config
-	c.EvictionHard = map[string]string{"memory.available": memory}
-	return c
-}
-
-// A Recorder or a kill function that asked for a pass, or for a reload, hung for ever.
-func TestWhoIsCalledByAPassCannotWaitForOne(t *testing.T) {
-	for name, where := range map[string]func(*smallNode, func()){
-		"in an event": func(n *smallNode, f func()) { n.onEvent = f },
-		"in a kill":   func(n *smallNode, f func()) { n.onKill = f },
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	config := host.DefaultConfig()
+	config.RunDir = dir
+	manager, err := host.NewEmbedded(host.Embedding{
+		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: (&told{}).kill, Recorder: &told{},
+		Plugins: map[string]eviction.Plugin{"nvme": (&drive{}).plugin()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer func() {
+		stop()
+		if err := manager.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := manager.Start(ctx, nil, func() []*v1.Pod { return nil }, func(*v1.Pod) bool { return true }, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	unreadable := errors.New("--config: /etc/evictd/evictd.yaml: permission denied")
+	restart := config
+	restart.NodeName = "another"
+	for _, c := range []struct {
+		config host.Config
+		err    error
+		want   string
+	}{
+		{config, unreadable, `evictd_config_reloads_total{result="error"} 1`},
+		{restart, nil, `evictd_config_reloads_total{result="error"} 2`},
+		{config, nil, `evictd_config_reloads_total{result="ok"} 1`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			n := newShortNode()
-			manager, _ := startKubelet(t, n, nil)
-			var errs []error
-			where(n, func() {
-				_, err := manager.Synchronize(t.Context())
-				errs = append(errs, err, manager.Reload(t.Context(), n.withThreshold("20Mi")))
-			})
-			if _, err := manager.Synchronize(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if len(errs) == 0 || len(n.died) != 1 {
-				t.Fatalf("%d calls from within the pass, %d pods killed, want some and one", len(errs), len(n.died))
-			}
-			for _, err := range errs {
-				if err == nil || !strings.Contains(err.Error(), "called from a function that the eviction manager calls") {
-					t.Errorf("%v, want the error that names the reason", err)
-				}
-			}
-		})
-	}
-}
-
-// A reload whose context ended while a pass was under way told the plugins the new
-// configuration and the loop none.
-func TestAReloadIsWholeAlsoWhenNobodyWaitsForItAnyMore(t *testing.T) {
-	n := newShortNode()
-	manager, _ := startKubelet(t, n, nil)
-	killing, goOn := make(chan struct{}), make(chan struct{})
-	n.onKill = func() { close(killing); <-goOn }
-	synchronized, reloaded := make(chan error), make(chan error)
-	go func() { _, err := manager.Synchronize(t.Context()); synchronized <- err }()
-	<-killing
-	ctx, giveUp := context.WithCancel(t.Context())
-	go func() { reloaded <- manager.Reload(ctx, n.withThreshold("1Mi")) }()
-	giveUp()
-	n.onKill = nil
-	close(goOn)
-	if err := errors.Join(<-synchronized); err != nil {
-		t.Fatal(err)
-	}
-	err := <-reloaded
-	pass, syncErr := manager.Synchronize(t.Context())
-	if syncErr != nil {
-		t.Fatal(syncErr)
-	}
-	if applied := len(pass.Thresholds) == 0; applied != (err == nil) {
-		t.Errorf("the reload returned %v, and its thresholds are in force: %v", err, applied)
-	}
-}
-
-// Reload hung when the manager had ended.
-func TestAReloadOfAnEndedManagerIsAnError(t *testing.T) {
-	n := newShortNode()
-	manager, _ := startKubelet(t, n, nil)
-	n.stop()
-	if err := manager.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if err := manager.Reload(context.WithoutCancel(t.Context()), n.withThreshold("1Mi")); err == nil {
-		t.Error("no error, want one that says that the manager has ended")
+		_, err := manager.ReloadFrom(t.Context(), func() (host.Config, error) { return c.config, c.err })
+		if c.err != nil && !errors.Is(err, c.err) {
+			t.Errorf("%v, want %v", err, c.err)
+		}
+		page := httptest.NewRecorder()
+		manager.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+		if !strings.Contains(page.Body.String(), c.want+"\n") {
+			t.Errorf("no line %s after %v", c.want, err)
+		}
 	}
 }

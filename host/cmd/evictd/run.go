@@ -37,16 +37,12 @@ func followReloads(ctx context.Context, m *host.Manager, hups <-chan os.Signal, 
 			return
 		case <-hups:
 		}
-		cfg, err := reload()
-		if err == nil {
-			err = m.Reload(ctx, cfg)
-		}
+		cfg, err := m.ReloadFrom(ctx, reload)
 		switch {
 		case errors.Is(err, context.Canceled):
 		case err != nil:
 			log.Error("new configuration refused, the former one stays in force", "error", err)
 		default:
-			logLevel.Set(cfg.Level())
 			logLevel.Set(cfg.Level())
 			log.Info("new configuration in force")
 		}

@@ -33,6 +33,9 @@ func Default() Config {
 	return c
 }
 
+// defaultStatusUpdate is the kubelet's (pkg/kubelet/apis/config/v1beta1/defaults.go).
+const defaultStatusUpdate = 10 * time.Second
+
 // defaultHousekeeping is the kubelet's (pkg/kubelet/cadvisor/cadvisor_linux.go).
 const defaultHousekeeping = 10 * time.Second
 

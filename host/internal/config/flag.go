@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/pflag"
@@ -18,9 +19,11 @@ type Flags struct {
 	// file is --config, kubeletFile --kubelet-config.
 	file, kubeletFile string
 	// ignoreEviction is the kubelet's --experimental-allocatable-ignore-eviction,
-	// which has no field in any file; housekeeping is for its users to find accepted.
+	// which has no field in any file; housekeeping and statusUpdate are for their
+	// users to find accepted.
 	ignoreEviction bool
 	housekeeping   metav1.Duration
+	statusUpdate   metav1.Duration
 	// values is where flags leave what they parsed, bound how it gets from there
 	// into a Config, by field.
 	values Config
@@ -45,6 +48,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	f.addHost(fs)
 	f.addEviction(fs)
 	f.addKubelet(fs)
+	f.respell(fs, "kernel-memcg-notification", "experimental-kernel-memcg-notification")
 	return f
 }
 
@@ -102,9 +106,20 @@ func (f *Flags) addEviction(fs *pflag.FlagSet) {
 func (f *Flags) addKubelet(fs *pflag.FlagSet) {
 	add(f, fs, "experimentalAllocatableIgnoreEviction", "leave out what enforce-node-allocatable makes of hard memory thresholds", boolean,
 		func(*Config) *bool { return &f.ignoreEviction })
+	add(f, fs, "nodeStatusUpdateFrequency", "of the kubelet; without effect, as conditions are told when they change", duration,
+		func(*Config) *metav1.Duration { return &f.statusUpdate })
+	f.statusUpdate.Duration = defaultStatusUpdate
 	f.housekeeping.Duration = defaultHousekeeping
 	add(f, fs, "housekeepingInterval", "of the kubelet's cAdvisor; without effect, as evictd keeps no figures that could be old", duration,
 		func(*Config) *metav1.Duration { return &f.housekeeping })
+}
+
+// respell defines a flag that is another one by the name that it had in former
+// kubelets. What is wrong with it is told by the name that it has.
+func (f *Flags) respell(fs *pflag.FlagSet, name, former string) {
+	now := fs.Lookup(name)
+	defined := fs.VarPF(now.Value, former, "", "former spelling of --"+name)
+	defined.NoOptDefVal = now.NoOptDefVal
 }
 
 // Load reads the files that --kubelet-config and --config name, if they do, and
@@ -126,9 +141,13 @@ func (f *Flags) problems() []error {
 		return nil
 	}
 	errs := slices.Clone(f.errs)
-	if d := f.housekeeping.Duration; d <= 0 {
-		errs = append(errs, fmt.Errorf("--housekeeping-interval: %q: want %s", d, forms["housekeepingInterval"]))
+	above0 := func(field string, d time.Duration) {
+		if d <= 0 {
+			errs = append(errs, fmt.Errorf("--%s: %q: want %s", kebab(field), d, forms[field]))
+		}
 	}
+	above0("housekeepingInterval", f.housekeeping.Duration)
+	above0("nodeStatusUpdateFrequency", f.statusUpdate.Duration)
 	return errs
 }
 

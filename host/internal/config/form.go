@@ -45,7 +45,8 @@ var forms = map[string]string{
 	"layout":                           `"recheck" or "kubelet"`,
 	"source":                           `"native" or "summary"`,
 	"summary":                          `a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`,
-	// These two are flags only.
+	// These are flags only.
+	"nodeStatusUpdateFrequency":             `a duration above 0 such as "10s"`,
 	"experimentalAllocatableIgnoreEviction": `true or false`,
 	"housekeepingInterval":                  `a duration above 0 such as "10s"`,
 	"plugins":                               `settings by plugin name, such as {"memory": {"autoMTLS": true}}`,

@@ -244,11 +244,13 @@ evictionSoft: {memory.available: 2Gi, nodefs.available: 1Gi}
 			"--kubelet-config: /nonexistent/b: no such file or directory",
 			"--config: /nonexistent/a: no such file or directory",
 		}},
-		"flags of the kubelet": {[]string{"--housekeeping-interval=0s", "--experimental-allocatable-ignore-eviction=2", "--feature-gates=PodLevelResources", "--local-storage-capacity-isolation=on"}, []string{
+		"flags of the kubelet": {[]string{"--housekeeping-interval=0s", "--node-status-update-frequency=-1s", "--experimental-kernel-memcg-notification=often", "--experimental-allocatable-ignore-eviction=2", "--feature-gates=PodLevelResources", "--local-storage-capacity-isolation=on"}, []string{
+			`--kernel-memcg-notification: "often": want true or false`,
 			`--experimental-allocatable-ignore-eviction: "2": want true or false`,
 			`--feature-gates: "PodLevelResources": want Name=true or Name=false, comma-separated`,
 			`--local-storage-capacity-isolation: "on": want true or false`,
 			`--housekeeping-interval: "0s": want a duration above 0 such as "10s"`,
+			`--node-status-update-frequency: "-1s": want a duration above 0 such as "10s"`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,6 +278,29 @@ func TestFlagsThatAreNoFields(t *testing.T) {
 	want.EnforceNodeAllocatable = []string{}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+// Unit files of older kubelets were refused for flags that mean nothing here, or
+// are spelled otherwise today.
+func TestFlagsOfOlderKubelets(t *testing.T) {
+	for args, want := range map[string]bool{
+		"--node-status-update-frequency=1m":                                          true,
+		"--experimental-kernel-memcg-notification=false":                             false,
+		"--experimental-kernel-memcg-notification":                                   true,
+		"--kernel-memcg-notification=false --experimental-kernel-memcg-notification": true,
+		"--experimental-kernel-memcg-notification --kernel-memcg-notification=false": false,
+	} {
+		c, err := parse(t, strings.Fields(args)...)
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+			continue
+		}
+		expected := defaults(t)
+		expected.KernelMemcgNotification = want
+		if diff := cmp.Diff(expected, c); diff != "" {
+			t.Errorf("%s: config (-want +got):\n%s", args, diff)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,11 +137,14 @@ func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) 
 }
 
 // parsePercentage takes any number of trailing "%" and any float that Go knows,
-// as the kubelet does.
+// as the kubelet does, but for the one that is no number: nothing is ever below it.
 func parsePercentage(text string) (float32, error) {
 	f, err := strconv.ParseFloat(strings.TrimRight(text, "%"), 32)
 	if err != nil {
 		return 0, err
+	}
+	if math.IsNaN(f) {
+		return 0, errors.New("is not a number")
 	}
 	return float32(f) / 100, nil
 }
@@ -183,6 +187,8 @@ func parseMinReclaim(s eviction.Signal, text string) (Value, string, error) {
 		switch {
 		case err != nil:
 			return Value{}, `want a percentage such as "5%"`, err
+		case math.IsInf(float64(part), 0):
+			return Value{}, `want a percentage such as "5%"`, errors.New("is not a finite number")
 		case part <= 0:
 			return Value{}, `want a percentage above "0%", or "0"`,
 				fmt.Errorf("eviction percentage minimum reclaim %s must be positive: %s", s, text)

@@ -66,10 +66,10 @@ func TestParseThresholds(t *testing.T) {
 		"traps of percentages": {
 			config: ThresholdConfig{Hard: map[string]string{
 				"memory.available": "0.0%", "nodefs.available": "100.0%", "imagefs.available": "10%%", "pid.available": "1e1%",
-				"nodefs.inodesFree": "0x1p3%", "imagefs.inodesFree": "NaN%", "containerfs.available": "+5%", "containerfs.inodesFree": "-0%",
+				"nodefs.inodesFree": "0x1p3%", "containerfs.available": "+5%", "containerfs.inodesFree": "-0%",
 			}},
 			want: []string{
-				"containerfs.available<5%", "containerfs.inodesFree<-0%", "imagefs.available<10%", "imagefs.inodesFree<NaN%",
+				"containerfs.available<5%", "containerfs.inodesFree<-0%", "imagefs.available<10%",
 				"memory.available<0%", "nodefs.available<100%", "nodefs.inodesFree<8%", "pid.available<10%",
 			},
 		},
@@ -127,17 +127,20 @@ func TestParseThresholdsErrors(t *testing.T) {
 			hard("memory.available", "abc"),
 			[]string{`evictionHard["memory.available"]: "abc": quantities must match the regular expression`},
 		},
-		"what would be right": {hard("memory.available", ""), []string{`want a quantity such as "1Gi" or a percentage such as "10%"`}},
-		"unknown suffix":      {hard("memory.available", "1GG"), []string{`"1GG": unable to parse quantity's suffix`}},
-		"endless exponent":    {hard("memory.available", "1e2147483647"), []string{`"1e2147483647": exponent e2147483647 is too large`}},
-		"zero":                {hard("memory.available", "0"), []string{"eviction threshold memory.available must be positive: 0"}},
-		"negative":            {hard("memory.available", "-1024Mi"), []string{"eviction threshold memory.available must be positive: -1Gi"}},
-		"above 100%":          {hard("memory.available", "101%"), []string{"eviction percentage threshold memory.available must be <= 100%: 101%"}},
-		"infinite":            {hard("memory.available", "Inf%"), []string{"eviction percentage threshold memory.available must be <= 100%: Inf%"}},
-		"below 0%":            {hard("memory.available", "-1%"), []string{"eviction percentage threshold memory.available must be >= 0%: -1%"}},
-		"not a percentage":    {hard("memory.available", "abc%"), []string{`strconv.ParseFloat: parsing "abc": invalid syntax`}},
-		"too large a float":   {hard("memory.available", "1e99%"), []string{`strconv.ParseFloat: parsing "1e99": value out of range`}},
-		"only a percent sign": {hard("memory.available", "%"), []string{`strconv.ParseFloat: parsing "": invalid syntax`}},
+		"what would be right":  {hard("memory.available", ""), []string{`want a quantity such as "1Gi" or a percentage such as "10%"`}},
+		"unknown suffix":       {hard("memory.available", "1GG"), []string{`"1GG": unable to parse quantity's suffix`}},
+		"not a number":         {hard("memory.available", "NaN%"), []string{`evictionHard["memory.available"]: "NaN%": is not a number; want a percentage between 0% and 100%`}},
+		"no number to reclaim": {ThresholdConfig{MinReclaim: map[string]string{"memory.available": "nan%"}}, []string{`evictionMinimumReclaim["memory.available"]: "nan%": is not a number; want a percentage such as "5%"`}},
+		"no end of reclaim":    {ThresholdConfig{MinReclaim: map[string]string{"memory.available": "+Inf%"}}, []string{`"+Inf%": is not a finite number; want a percentage such as "5%"`}},
+		"endless exponent":     {hard("memory.available", "1e2147483647"), []string{`"1e2147483647": exponent e2147483647 is too large`}},
+		"zero":                 {hard("memory.available", "0"), []string{"eviction threshold memory.available must be positive: 0"}},
+		"negative":             {hard("memory.available", "-1024Mi"), []string{"eviction threshold memory.available must be positive: -1Gi"}},
+		"above 100%":           {hard("memory.available", "101%"), []string{"eviction percentage threshold memory.available must be <= 100%: 101%"}},
+		"infinite":             {hard("memory.available", "Inf%"), []string{"eviction percentage threshold memory.available must be <= 100%: Inf%"}},
+		"below 0%":             {hard("memory.available", "-1%"), []string{"eviction percentage threshold memory.available must be >= 0%: -1%"}},
+		"not a percentage":     {hard("memory.available", "abc%"), []string{`strconv.ParseFloat: parsing "abc": invalid syntax`}},
+		"too large a float":    {hard("memory.available", "1e99%"), []string{`strconv.ParseFloat: parsing "1e99": value out of range`}},
+		"only a percent sign":  {hard("memory.available", "%"), []string{`strconv.ParseFloat: parsing "": invalid syntax`}},
 		"soft without grace": {
 			soft(nil),
 			[]string{`evictionSoftGracePeriod["memory.available"]: grace period must be specified for the soft eviction threshold memory.available; want a duration`},
@@ -314,12 +317,12 @@ func checkParsed(t *testing.T, th, again Threshold, o eviction.Observation) {
 	if !th.Value.IsPercentage && w.Amount <= 0 {
 		t.Fatalf("wire amount of %s is %d", th, w.Amount)
 	}
-	if !math.IsNaN(float64(th.Value.Percentage)) && o.Capacity < math.MaxInt64/2 {
+	if o.Capacity < math.MaxInt64/2 {
 		if got, want := o.Available < w.Of(o.Capacity), th.met(o, false); got != want {
 			t.Fatalf("%s at %d of %d: met by the wire form %v, by the host %v", th, o.Available, o.Capacity, got, want)
 		}
 	}
-	if th.met(o, false) && !th.met(o, true) && (th.MinReclaim == nil || !math.IsNaN(float64(th.MinReclaim.Percentage))) {
+	if th.met(o, false) && !th.met(o, true) {
 		t.Fatalf("%s is met, but not with min reclaim on top", th)
 	}
 	if s := Shortfall(th, o); s < 1 {
@@ -357,7 +360,7 @@ func TestKeysAreEqualForEqualValues(t *testing.T) {
 		})
 	}
 	all := map[Key]string{}
-	for _, text := range []string{"1Gi", "1073741825", "1G", "10%", "10.00001%", "0.0%", "NaN%", "1", "1m"} {
+	for _, text := range []string{"1Gi", "1073741825", "1G", "10%", "10.00001%", "0.0%", "1", "1m"} {
 		if other, ok := all[key(text)]; ok {
 			t.Errorf("%s and %s have the same key", text, other)
 		}

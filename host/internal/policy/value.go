@@ -47,8 +47,8 @@ func (v Value) Of(capacity int64) resource.Quantity {
 }
 
 // fraction multiplies as the kubelet does. What does not fit into an int64 is
-// clamped, where the kubelet leaves it to the processor; "NaN%", which the
-// grammar lets through, is what amd64 makes of it: never met.
+// clamped, where the kubelet leaves it to the processor; what is no number, which
+// the grammar refuses, is what amd64 makes of it.
 func fraction(capacity int64, part float32) int64 {
 	f := float64(capacity) * float64(part)
 	switch {

@@ -18,13 +18,18 @@ const (
 
 // GraceOverride returns the grace period in seconds for a victim of t: 1 under a
 // hard threshold, else the smaller of evictionMaxPodGracePeriod and the pod's
-// own, or the former if the pod has none. Negative ones pass through, as in the
-// kubelet.
+// own, or the former if the pod has none. A negative evictionMaxPodGracePeriod means
+// the pod's own, as the kubelet's documentation says and its code does not
+// (kubernetes/kubernetes#118172).
 func GraceOverride(t Threshold, maxPodGracePeriodSeconds int32, podTermination *int64) int64 {
 	grace := int64(maxPodGracePeriodSeconds)
 	switch {
 	case t.Hard():
 		return hardGraceSeconds
+	case grace < 0 && podTermination == nil:
+		return v1.DefaultTerminationGracePeriodSeconds
+	case grace < 0:
+		return *podTermination
 	case podTermination == nil:
 		return grace
 	default:

@@ -22,7 +22,9 @@ func TestGraceOverride(t *testing.T) {
 		"soft never lengthens":                {time.Minute, 60, new(int64(30)), 30},
 		"soft without a period of the pod":    {time.Minute, 60, nil, 60},
 		"nothing configured":                  {time.Minute, 0, new(int64(30)), 0},
-		"negative passes through":             {time.Minute, -1, new(int64(30)), -1},
+		"negative is the pod's own":           {time.Minute, -1, new(int64(300)), 300},
+		"negative and the pod has none":       {time.Minute, -1, nil, 30},
+		"negative and hard":                   {0, -1, new(int64(300)), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := GraceOverride(gib(eviction.MemoryAvailable, 1, c.grace), c.max, c.pod); got != c.want {

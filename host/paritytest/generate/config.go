@@ -80,7 +80,7 @@ func (m *maker) threshold(c *replay.Config, signal string, percent int) {
 // value is about a twentieth of the capacity, times scale.
 func (m *maker) value(signal string, scale int) string {
 	if m.in(45) {
-		return pick(m.dice, "5%", "10%", "6.5%", "12.5%", "10.1%", "7.77%", "1e1%", "10%%", "0%", "0.0%", "100%", "100.0%", "33.3%", "99.9%", "0x1p3%", "+5%", "NaN%")
+		return pick(m.dice, "5%", "10%", "6.5%", "12.5%", "10.1%", "7.77%", "1e1%", "10%%", "0%", "0.0%", "100%", "100.0%", "33.3%", "99.9%", "0x1p3%", "+5%")
 	}
 	capacity := capacities[signal]
 	amount := capacity / 20 * int64(scale)

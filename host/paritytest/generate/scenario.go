@@ -18,6 +18,8 @@ const (
 	QuirkUserContainerFs = "user-containerfs"
 	QuirkSplitGateOff    = "separate-disk-gc-off"
 	QuirkHugeFigures     = "huge-figures"
+	QuirkNotANumber      = "not-a-number"
+	QuirkNegativeGrace   = "negative-max-pod-grace"
 )
 
 // start is when scenarios begin, in whole seconds as figures are stamped.
@@ -110,6 +112,13 @@ func (m *maker) quirks() {
 		if m.s.FilesystemLayout == replay.LayoutContainerFs {
 			m.s.Quirks = append(m.s.Quirks, QuirkSplitGateOff)
 		}
+	}
+	if m.IntN(200) == 0 {
+		c.EvictionHard[memory] = "NaN%"
+		m.s.Quirks = append(m.s.Quirks, QuirkNotANumber)
+	}
+	if c.EvictionMaxPodGracePeriod < 0 {
+		m.s.Quirks = append(m.s.Quirks, QuirkNegativeGrace)
 	}
 	if m.IntN(100) == 0 {
 		m.huge = true

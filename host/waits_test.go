@@ -1,0 +1,96 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+func newShortNode() *smallNode {
+	return &smallNode{
+		available: map[eviction.Signal]int64{eviction.MemoryAvailable: 5 << 20, eviction.NodeFsAvailable: 50 << 20},
+		pods:      []*v1.Pod{newPod("hog", "")}, died: map[string]v1.PodStatus{},
+	}
+}
+
+func (n *smallNode) withThreshold(memory string) host.Config {
+	c := n.config
+	c.EvictionHard = map[string]string{"memory.available": memory}
+	return c
+}
+
+// A Recorder or a kill function that asked for a pass, or for a reload, hung for ever.
+func TestWhoIsCalledByAPassCannotWaitForOne(t *testing.T) {
+	for name, where := range map[string]func(*smallNode, func()){
+		"in an event": func(n *smallNode, f func()) { n.onEvent = f },
+		"in a kill":   func(n *smallNode, f func()) { n.onKill = f },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newShortNode()
+			manager, _ := startKubelet(t, n, nil)
+			var errs []error
+			where(n, func() {
+				_, err := manager.Synchronize(t.Context())
+				errs = append(errs, err, manager.Reload(t.Context(), n.withThreshold("20Mi")))
+			})
+			if _, err := manager.Synchronize(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(errs) == 0 || len(n.died) != 1 {
+				t.Fatalf("%d calls from within the pass, %d pods killed, want some and one", len(errs), len(n.died))
+			}
+			for _, err := range errs {
+				if err == nil || !strings.Contains(err.Error(), "called from a function that the eviction manager calls") {
+					t.Errorf("%v, want the error that names the reason", err)
+				}
+			}
+		})
+	}
+}
+
+// A reload whose context ended while a pass was under way told the plugins the new
+// configuration and the loop none.
+func TestAReloadIsWholeAlsoWhenNobodyWaitsForItAnyMore(t *testing.T) {
+	n := newShortNode()
+	manager, _ := startKubelet(t, n, nil)
+	killing, goOn := make(chan struct{}), make(chan struct{})
+	n.onKill = func() { close(killing); <-goOn }
+	synchronized, reloaded := make(chan error), make(chan error)
+	go func() { _, err := manager.Synchronize(t.Context()); synchronized <- err }()
+	<-killing
+	ctx, giveUp := context.WithCancel(t.Context())
+	go func() { reloaded <- manager.Reload(ctx, n.withThreshold("1Mi")) }()
+	giveUp()
+	n.onKill = nil
+	close(goOn)
+	if err := errors.Join(<-synchronized); err != nil {
+		t.Fatal(err)
+	}
+	err := <-reloaded
+	pass, syncErr := manager.Synchronize(t.Context())
+	if syncErr != nil {
+		t.Fatal(syncErr)
+	}
+	if applied := len(pass.Thresholds) == 0; applied != (err == nil) {
+		t.Errorf("the reload returned %v, and its thresholds are in force: %v", err, applied)
+	}
+}
+
+// Reload hung when the manager had ended.
+func TestAReloadOfAnEndedManagerIsAnError(t *testing.T) {
+	n := newShortNode()
+	manager, _ := startKubelet(t, n, nil)
+	n.stop()
+	if err := manager.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := manager.Reload(context.WithoutCancel(t.Context()), n.withThreshold("1Mi")); err == nil {
+		t.Error("no error, want one that says that the manager has ended")
+	}
+}
