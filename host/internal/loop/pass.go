@@ -83,7 +83,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	p.now = l.Now()
 	if len(l.filesystems.inForce) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
 		p.concluded = true
-		l.resume(ctx, p) //nolint:contextcheck // a kill outlives ctx, see killCtx
+		l.resume(ctx, p)
 		return nil
 	}
 	if p.look.crossing() && p.look.ranksAtOnce() && len(l.flights) == 0 {
@@ -128,7 +128,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		o, asked := seen.signals[s]
 		return asked && o.State == eviction.Unknown
 	})
-	l.resume(ctx, p) //nolint:contextcheck // a kill outlives ctx, see killCtx
+	l.resume(ctx, p)
 	if l.checkLimits(ctx, p) {
 		return nil
 	}

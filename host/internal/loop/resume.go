@@ -24,7 +24,7 @@ func (l *Loop) resume(ctx context.Context, p *pass) {
 		p.incomplete = true
 		return
 	}
-	l.intents = slices.DeleteFunc(l.intents, func(j rundir.Kill) bool { return l.resumed(j, snapshot) })
+	l.intents = slices.DeleteFunc(l.intents, func(j rundir.Kill) bool { return l.resumed(j, snapshot) }) //nolint:contextcheck // a kill outlives ctx, see killCtx
 }
 
 // resumed reports whether it is decided what becomes of j.
