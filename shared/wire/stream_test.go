@@ -77,6 +77,7 @@ func podsOf(uids ...string) []eviction.Pod {
 }
 
 func TestMeasureThatHangsKeepsItsAnswers(t *testing.T) {
+	t.Parallel()
 	leave := make(chan struct{})
 	defer close(leave)
 	f := &fake{measure: func(_ context.Context, _ eviction.MeasureRequest, emit func(eviction.Measurement)) error {
@@ -87,7 +88,7 @@ func TestMeasureThatHangsKeepsItsAnswers(t *testing.T) {
 	}}
 	p := connect(t, f.plugin())
 	var got []string
-	err := p.Measurer.Measure(within(t, 300*time.Millisecond), eviction.MeasureRequest{Pods: podsOf("1", "2", "3")}, func(m eviction.Measurement) {
+	err := p.Measurer.Measure(within(t, 2*time.Second), eviction.MeasureRequest{Pods: podsOf("1", "2", "3")}, func(m eviction.Measurement) {
 		got = append(got, m.UID)
 	})
 	wantOnly(t, err, context.DeadlineExceeded)

@@ -180,6 +180,8 @@ func (l *Loop) forget(gone eviction.Signal) {
 	delete(l.unobserved, gone)
 	delete(l.observers, gone)
 	delete(l.blind, gone)
+	delete(l.latest, gone)
+	delete(l.waiting, gone)
 	delete(l.contradict.bySignal, gone)
 }
 
