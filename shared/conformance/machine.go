@@ -31,7 +31,7 @@ const (
 func machineChecks() []check {
 	checks := []check{
 		{
-			name: "machine-figures", rpc: "Observe", input: "those of memory.available, pid.available and nodefs.* that are offered for it",
+			name: "machine-figures", rpc: "Observe", input: "those of memory.available and pid.available that are offered for it",
 			expect: "figures where the machine has them, with a capacity that is the machine's within a tenth", run: observedOfThisMachine,
 		},
 		{
@@ -45,9 +45,10 @@ func machineChecks() []check {
 	return checks
 }
 
-// capacities are the machine's own, by the kubelet's formulas. What cannot be read is
-// not there.
-func (s *subject) capacities() map[eviction.Signal]int64 {
+// capacities are the machine's own, by the kubelet's formulas, of what the kernel
+// tells: which disk a signal is about is the vendor's to say. What cannot be read is not
+// there.
+func capacities() map[eviction.Signal]int64 {
 	all := map[eviction.Signal]int64{}
 	fs := nodefs.FS{Root: "/"}
 	if m, err := fs.ReadNodeMemory(); err == nil && m.Limited {
@@ -55,12 +56,6 @@ func (s *subject) capacities() map[eviction.Signal]int64 {
 	}
 	if p, err := fs.ReadPIDs(); err == nil {
 		all[eviction.PIDAvailable] = p.Max()
-	}
-	if room, err := fs.Statfs(s.node.KubeletRootDir); err == nil && room.CapacityBytes > 0 {
-		all[eviction.NodeFsAvailable] = room.CapacityBytes
-		if room.Inodes > 0 {
-			all[eviction.NodeFsInodesFree] = room.Inodes
-		}
 	}
 	return all
 }
@@ -81,7 +76,7 @@ func observedOfThisMachine(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	machine := s.capacities()
+	machine := capacities()
 	var bad []string
 	for _, o := range list {
 		want, known := machine[o.Signal]

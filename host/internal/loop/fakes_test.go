@@ -77,9 +77,27 @@ type node struct {
 	stands      bool
 	// manifests are what is wrong with manifests at the start, nil if nobody asks.
 	manifests func() []pods.Problem
-	log       bytes.Buffer
+	log       lockedBuffer
 	rankers   []*supervisor.Instance
 	providers []*supervisor.Instance
+}
+
+// A lockedBuffer is read by a test while the loop writes.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // newNode makes a node of 8Gi with 4Gi available and the memory plugin.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,8 +191,9 @@ func TestBothAreAskedOnceAPass(t *testing.T) {
 func TestALastingContradictionIsTold(t *testing.T) {
 	const told, over = "observers contradict each other", "observers agree again"
 	story(t, func(t *testing.T, n *node) {
-		available := 4*gi - 20*mi // of another moment
-		n.addObserver(func() (eviction.ObserveReply, error) { return saysAvailable(available, 8*gi)() })
+		var available atomic.Int64
+		available.Store(4*gi - 20*mi) // of another moment
+		n.addObserver(func() (eviction.ObserveReply, error) { return saysAvailable(available.Load(), 8*gi)() })
 		n.run(settings(t, hard("1Gi")), rundir.State{})
 		metric := func() string {
 			w := httptest.NewRecorder()
@@ -216,7 +218,7 @@ func TestALastingContradictionIsTold(t *testing.T) {
 		}
 		n.after(10 * time.Minute)
 		check("figures of other moments", false, 0, 0)
-		available = 7 * gi
+		available.Store(7 * gi)
 		n.after(20 * time.Second)
 		check("for a moment", false, 0, 0)
 		n.after(time.Hour)
@@ -227,10 +229,10 @@ func TestALastingContradictionIsTold(t *testing.T) {
 		if got := n.signal(); got.ObservedBy != "memory" || got.Available != 4*gi {
 			t.Errorf("%+v, want memory's figure to count", got)
 		}
-		available = 4 * gi
+		available.Store(4 * gi)
 		n.after(time.Hour)
 		check("agreed", false, 1, 1)
-		available = 7 * gi
+		available.Store(7 * gi)
 		n.after(time.Hour)
 		check("again", true, 2, 1)
 		n.mu.Lock()
