@@ -35,6 +35,10 @@ type Target struct {
 // CRI kills pods through the container runtime. It is safe for concurrent use.
 type CRI struct {
 	client runtimeapi.RuntimeServiceClient
+
+	// unfinished are the pods, by uid, whose kill ended before their sandboxes were
+	// stopped.
+	unfinished sync.Map
 }
 
 // NewCRI returns a killer that uses client.
@@ -44,14 +48,25 @@ func NewCRI(client runtimeapi.RuntimeServiceClient) *CRI { return &CRI{client: c
 // and then its sandboxes. It returns when the runtime has stopped them: nil also
 // if they were gone before. While ctx lives, a runtime that cannot be reached is
 // tried again, with what is left of the grace period. It gives up with ErrTimeout
-// after Timeout(graceSeconds).
+// after Timeout(graceSeconds), and Finished does the rest.
 func (k *CRI) Kill(ctx context.Context, t Target, graceSeconds int64) error {
+	stopped, err := k.kill(ctx, t, graceSeconds)
+	if stopped {
+		k.unfinished.Delete(t.UID)
+	} else {
+		k.unfinished.Store(t.UID, true)
+	}
+	return err
+}
+
+// kill reports whether it has stopped the sandboxes, whatever the containers said.
+func (k *CRI) kill(ctx context.Context, t Target, graceSeconds int64) (stopped bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout(graceSeconds), ErrTimeout)
 	defer cancel()
 	started := time.Now()
 	if len(t.SandboxIDs) == 0 && len(t.ContainerIDs) == 0 {
 		if err := k.resolve(ctx, &t); err != nil {
-			return err
+			return false, err
 		}
 	}
 	stopContainers := k.each(t.ContainerIDs, func(id string) error {
@@ -65,27 +80,49 @@ func (k *CRI) Kill(ctx context.Context, t Target, graceSeconds int64) error {
 		})
 	})
 	if ctx.Err() != nil {
-		return stopContainers
+		return false, stopContainers
 	}
 	// The sandboxes also when a container could not be stopped: stopping a
 	// sandbox ends all that is in it.
-	stopSandboxes := k.each(t.SandboxIDs, func(id string) error {
+	stopSandboxes := k.stopSandboxes(ctx, t.SandboxIDs)
+	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
+}
+
+func (k *CRI) stopSandboxes(ctx context.Context, ids []string) error {
+	return k.each(ids, func(id string) error {
 		return k.retry(ctx, "stop pod sandbox "+id, func() error {
 			_, err := k.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 			return err
 		})
 	})
-	return errors.Join(stopContainers, stopSandboxes)
 }
 
 // Finished reports whether nothing of the pod runs any more: no ready sandbox,
-// no running container.
+// no running container. When the containers of a pod whose kill took too long have
+// ended, it stops the sandboxes, which nobody else would do. Of a pod that was not
+// to be killed it changes nothing.
 func (k *CRI) Finished(ctx context.Context, uid string) (bool, error) {
 	sandboxes, containers, err := k.parts(ctx, uid)
 	if err != nil {
 		return false, err
 	}
-	return !slices.ContainsFunc(sandboxes, pods.Ready) && !slices.ContainsFunc(containers, pods.Running), nil
+	if slices.ContainsFunc(containers, pods.Running) {
+		return false, nil
+	}
+	var ready []string
+	for _, s := range sandboxes {
+		if pods.Ready(s) {
+			ready = append(ready, s.GetId())
+		}
+	}
+	if _, unfinished := k.unfinished.Load(uid); unfinished {
+		if err := k.stopSandboxes(ctx, ready); err != nil {
+			return false, err
+		}
+		k.unfinished.Delete(uid)
+		return true, nil
+	}
+	return len(ready) == 0, nil
 }
 
 // exited reports whether a container is known to run no more. A container that

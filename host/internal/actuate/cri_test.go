@@ -190,6 +190,70 @@ func TestAKillThatTakesTooLong(t *testing.T) {
 	}
 }
 
+// Nobody stopped the sandbox of a pod whose containers ended a little later than the
+// kill could wait, and the pod was "still there" although nothing of it ran.
+func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
+	hang := fakecri.Fault{Hang: true}
+	for name, hangs := range map[string]fakecri.Method{
+		"the container is late":          fakecri.StopContainer,
+		"the sandbox takes its time":     fakecri.StopPodSandbox,
+		"the runtime does not even list": fakecri.ListContainers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := fakecri.New()
+				added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Second}}})
+				k := NewCRI(s.Client())
+				s.Inject(hangs, hang)
+				if err := k.Kill(t.Context(), Target{UID: "u"}, 1); !errors.Is(err, ErrTimeout) {
+					t.Fatalf("kill: %v, want ErrTimeout", err)
+				}
+				s.Heal()
+				if s.Running("u") {
+					if finished(t, k, "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
+						t.Fatal("the sandbox was stopped under a container that runs")
+					}
+					stop := &runtimeapi.StopContainerRequest{ContainerId: added.ContainerIDs[0]}
+					if _, err := s.Client().StopContainer(t.Context(), stop); err != nil { // it ends at last
+						t.Fatal(err)
+					}
+				}
+				if !finished(t, k, "u") {
+					t.Error("not finished although nothing of it runs")
+				}
+				if !finished(t, NewCRI(s.Client()), "u") {
+					t.Error("the sandbox is still ready")
+				}
+			})
+		})
+	}
+}
+
+func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
+	s := fakecri.New()
+	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main"}}})
+	k := NewCRI(s.Client())
+	s.Inject(fakecri.StopPodSandbox, fakecri.Fault{Err: status.Error(codes.Internal, "network is stuck"), Times: 2})
+	if err := k.Kill(t.Context(), Target{UID: "u"}, 0); err == nil || !strings.Contains(err.Error(), "network is stuck") {
+		t.Errorf("kill: %v, want the runtime's words", err)
+	}
+	if done, err := k.Finished(t.Context(), "u"); done || err == nil || !strings.Contains(err.Error(), "stop pod sandbox") {
+		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
+	}
+	if !finished(t, k, "u") {
+		t.Error("not finished when the runtime is well again")
+	}
+}
+
+// A question about a pod that nobody killed, as in a dry run, must not end it.
+func TestFinishedDoesNotStopWhatWasNotKilled(t *testing.T) {
+	s := fakecri.New()
+	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "done", Exited: true}}})
+	if finished(t, NewCRI(s.Client()), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
+		t.Error("the sandbox of a pod that was not killed was stopped")
+	}
+}
+
 func TestTheCallerMayGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
