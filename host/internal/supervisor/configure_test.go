@@ -56,9 +56,10 @@ func TestReconfigureIsWholeOrNotAtAll(t *testing.T) {
 func TestReconfigureThatCrashesAPlugin(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "a", "b"), func(o *Options) { o.Settings = configs("a", "1", "b", "1") })
+	crashed := h.plugin("b").PID
 	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("a", "2", "b", "crash"))
 	want(t, fmt.Sprint(err), "plugin b: configure: the plugin crashed (exit status 5)")
-	eventually(t, "b runs again", func() bool { return h.plugin("b").State == Running })
+	eventually(t, "b runs again", func() bool { s := h.plugin("b"); return s.State == Running && s.PID != crashed })
 	for _, name := range []string{"a", "b"} {
 		if got := h.config(name); got != "1" {
 			t.Errorf("%s has %q, want the former one", name, got)
