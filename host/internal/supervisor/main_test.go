@@ -121,6 +121,12 @@ func startHost(t *testing.T, dir string, change ...func(*Options)) *testHost {
 // startPatient is startHost with another patience for plugins that crash.
 func startPatient(t *testing.T, p patience, dir string, change ...func(*Options)) *testHost {
 	t.Helper()
+	return startPrepared(t, func(s *Supervisor) { s.patience = p }, dir, change...)
+}
+
+// startPrepared is startHost with a supervisor that was changed before it runs.
+func startPrepared(t *testing.T, prepare func(*Supervisor), dir string, change ...func(*Options)) *testHost {
+	t.Helper()
 	h := &testHost{t: t, dir: dir, sockets: privateDir(t), log: &syncBuffer{}, done: make(chan error, 1)}
 	o := Options{
 		Dir: dir, SocketRoot: h.sockets,
@@ -134,7 +140,7 @@ func startPatient(t *testing.T, p patience, dir string, change ...func(*Options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.patience = p
+	prepare(s)
 	h.Supervisor = s
 	ctx, cancel := context.WithCancel(t.Context())
 	h.cancel = cancel

@@ -68,6 +68,9 @@ type member struct {
 	kick chan struct{}
 	// renew asks whether the process that serves is still the right one.
 	renew chan struct{}
+	// firstSlot is the place that it was given in the queue when it was begun, nil
+	// once it has been used. Only begin and then its goroutine touch it.
+	firstSlot *startSlot
 
 	// Below is guarded by the supervisor's mutex.
 	cancel  context.CancelFunc
@@ -237,6 +240,9 @@ func (m *member) left() bool {
 // wanted again by now.
 func (m *member) gone() {
 	s := m.supervisor
+	if slot := m.firstSlot; slot != nil {
+		slot.release()
+	}
 	// Nobody is to wait for one that left before it could begin.
 	m.triedFirst(nil)
 	m.settled(nil)

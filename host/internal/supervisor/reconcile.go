@@ -106,6 +106,14 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 		limit, started := s.timeouts.Start, s.started
 		s.wg.Go(func() { s.limitStart(ctx, limit, started) })
 	}
+	// The first that join are granted a slot at once.
+	for _, first := range []bool{true, false} {
+		for _, m := range members {
+			if builtin(m.name) == first {
+				m.firstSlot = s.starts.join(first)
+			}
+		}
+	}
 	for _, m := range members {
 		m.enter(Starting, nil)
 		s.metrics.PluginUp(m.name, false)

@@ -16,7 +16,12 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	s := m.supervisor
 	path := pathOf(s.dir, m.name)
 	file, err := settled(ctx, path)
+	slot := m.startSlot()
+	defer slot.release()
 	if err != nil {
+		return nil, err
+	}
+	if err := slot.wait(ctx); err != nil {
 		return nil, err
 	}
 	resolved, err := executable(path, s.self)
@@ -57,6 +62,16 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	}
 	m.end(i.conn, grace)
 	return nil, err
+}
+
+// startSlot returns the member's place in the queue of starts, which is to be
+// released: the one that it was begun with, then a new one each time.
+func (m *member) startSlot() *startSlot {
+	if slot := m.firstSlot; slot != nil {
+		m.firstSlot = nil
+		return slot
+	}
+	return m.supervisor.starts.join(builtin(m.name))
 }
 
 // process opens and checks the file and makes ready what the process of i is

@@ -42,6 +42,7 @@ type Supervisor struct {
 	tried chan struct{}
 	// reconfiguring holds a value while Reconfigure runs.
 	reconfiguring chan struct{}
+	starts        *startQueue
 	wg            sync.WaitGroup
 	// inside are the plugins of this process; nil if there is a directory.
 	inside map[string]*direct
@@ -86,7 +87,7 @@ func newSupervisor(o Options) *Supervisor {
 		timeouts: o.Timeouts.withDefaults(), patience: defaultPatience(),
 		log: o.Log, metrics: o.Metrics, expectBuiltins: o.ExpectBuiltins,
 		started: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
-		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1),
+		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1), starts: newStartQueue(),
 		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil, nil, nil),
 	}
 	if s.metrics == nil {

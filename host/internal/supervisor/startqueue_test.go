@@ -1,0 +1,105 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// On a slow machine all plugins started at once, took each other's time and missed
+// their limit, again and again.
+func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "disk", "memory"}
+	programs, dir, notes := install(t, names...), privateDir(t), privateDir(t)
+	for _, name := range names {
+		// A start that fails unless it has the machine for itself.
+		script := fmt.Sprintf("#!/bin/sh\necho %[1]s >> %[2]s/order\n/bin/mkdir %[2]s/busy || exit 7\n/bin/sleep 0.05\n/bin/rmdir %[2]s/busy\nexec %[3]s/%[1]s\n",
+			name, notes, programs)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := startPrepared(t, func(s *Supervisor) { s.starts.free, s.starts.limit = 1, patient }, dir)
+	for _, name := range names {
+		if s := h.plugin(name); s.State != Running || s.Restarts > 0 || s.LastError != "" {
+			t.Errorf("%s is %s after %d restarts (%s), want it up at once: no other start was to be in its way", name, s.State, s.Restarts, s.LastError)
+		}
+	}
+	order, err := os.ReadFile(filepath.Join(notes, "order"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(string(order)); len(got) != 4 || !slices.Equal(got[:2], []string{"disk", "memory"}) {
+		t.Errorf("started %v, want all, and those first that come with the host", got)
+	}
+}
+
+// granted lists the slots that have the leave to start.
+func granted(slots map[string]*startSlot) string {
+	var names []string
+	for name, s := range slots {
+		select {
+		case <-s.granted:
+			names = append(names, name)
+		default:
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func TestWhoMayStartNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, slots := newStartQueue(), map[string]*startSlot{}
+		q.free = 2
+		for _, name := range []string{"a", "b", "c", "disk", "memory"} {
+			slots[name] = q.join(builtin(name))
+		}
+		want := func(names string) {
+			t.Helper()
+			synctest.Wait()
+			if got := granted(slots); got != names {
+				t.Errorf("%q may start, want %q", got, names)
+			}
+		}
+		want("a b")
+		slots["a"].release() // It is up.
+		want("a b disk")
+		slots["a"].release()
+		want("a b disk")
+		slots["memory"].release() // It was removed before its start.
+		<-time.After(startSlotLimit - time.Millisecond)
+		want("a b disk")
+		<-time.After(time.Millisecond) // Both hang, and hold up nobody any longer.
+		want("a b c disk")
+		slots["b"].release()
+		slots["c"].release()
+		slots["disk"].release()
+		if q.free != 2 || len(q.waiting) != 0 {
+			t.Errorf("%d slots free, %d in the queue, want 2 and none", q.free, len(q.waiting))
+		}
+	})
+}
+
+func TestAStartThatIsNotWantedAnyMoreLeavesTheQueue(t *testing.T) {
+	q := newStartQueue()
+	q.free = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	slot := q.join(false)
+	cancel()
+	if err := slot.wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("waited: %v, want that it was cancelled", err)
+	}
+	slot.release()
+	if len(q.waiting) != 0 {
+		t.Error("it is still in the queue")
+	}
+}
