@@ -136,16 +136,22 @@ func TestTimeoutOfTheRunFailsTheRest(t *testing.T) {
 }
 
 func TestOptionSkips(t *testing.T) {
-	r, err := Value(t.Context(), newSound().plugin(), Options{Skip: []string{"rank-500"}, only: []string{"rank"}})
+	r, err := Value(t.Context(), newSound().plugin(), Options{Skip: []string{"rank-500"}, Only: []string{"rank"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := r.Count(Failed); n != 0 {
 		t.Errorf("failed: %q", failures(&r))
 	}
+	groups := map[string]int{}
 	for i := range r.Checks {
-		if c := &r.Checks[i]; c.Name == "rank-500" && c.Result != Skipped {
+		c := &r.Checks[i]
+		if c.Name == "rank-500" && c.Result != Skipped {
 			t.Errorf("rank-500 is %s", c.Result)
 		}
+		groups[laneOf(c.Name)]++
+	}
+	if groups["describe"] == 0 || groups["rank"] == 0 || groups["observe"]+groups["steady"]+groups["machine"] > 0 {
+		t.Errorf("checks of each group: %v, want those of describe and rank only", groups)
 	}
 }

@@ -34,11 +34,12 @@ type Options struct {
 	Sandbox Sandbox
 	// Skip are names of checks not to run.
 	Skip []string
+	// Only are the groups of checks to run after the first one, DescribeGroup; nil is all.
+	// What checks of the process have seen of the calls is then that of these groups.
+	Only []string
 	// Environment has variables for the process beyond those of the host.
 	Environment []string
 
-	// only are the names of the lanes to run after the first one; nil is all.
-	only []string
 	// patience multiplies all deadlines, 0 is 1.
 	patience time.Duration
 }
@@ -49,6 +50,17 @@ type Sandbox interface {
 	// of a process that has ended whether it had no memory left.
 	Start(cmd *exec.Cmd, dir string) (starved func() bool, err error)
 }
+
+// DescribeGroup is the group of checks that always runs: all others depend on it.
+const DescribeGroup = "describe"
+
+// Groups are the groups of checks, in their order.
+func Groups() []string {
+	return []string{DescribeGroup, "observe", "measure", "watch", "rank", "reclaim", "garbage", "steady", "machine", "process"}
+}
+
+// runs reports whether a group of checks is wanted.
+func (o *Options) runs(group string) bool { return o.Only == nil || slices.Contains(o.Only, group) }
 
 func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name) }
 

@@ -76,7 +76,9 @@ type SignalDescription struct {
 // A Report is the outcome of all checks.
 type Report struct {
 	// Plugin is nil when the plugin could not be asked what it is.
-	Plugin *Description  `json:"plugin"`
+	Plugin *Description `json:"plugin"`
+	// Only are the groups of checks that were asked for; none is all.
+	Only   []string      `json:"only,omitempty"`
 	Checks []Check       `json:"checks"`
 	Took   time.Duration `json:"tookNanos"`
 }

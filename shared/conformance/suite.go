@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -97,7 +96,7 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 		r.node = o.thisNode(dir)
 	}
 	checks(ctx, r)
-	return Report{Plugin: r.plugin, Checks: r.checks, Took: time.Since(begin)}, nil
+	return Report{Plugin: r.plugin, Only: o.Only, Checks: r.checks, Took: time.Since(begin)}, nil
 }
 
 // privateDir makes a directory for sockets that nobody else may enter.
@@ -146,7 +145,7 @@ func (r *run) start(ctx context.Context) bool {
 // calls checks the calls: what it is and how it is configured first, since all
 // others depend on it, then those in parallel.
 func (r *run) calls(ctx context.Context) {
-	first := r.track(lane{"describe", append(describeChecks(), configureChecks()...)})
+	first := r.track(lane{DescribeGroup, append(describeChecks(), configureChecks()...)})
 	first.run(ctx)
 	if first.known != nil && first.known.plugin.Name != "" {
 		r.known, r.plugin = first.known, describe(&first.known.plugin)
@@ -169,7 +168,7 @@ func (r *run) together(ctx context.Context, blocked string, lanes []lane) {
 	var tracks []*track
 	var running sync.WaitGroup
 	for _, l := range lanes {
-		if r.options.only != nil && !slices.Contains(r.options.only, l.name) {
+		if !r.options.runs(l.name) {
 			continue
 		}
 		t := r.track(l)
@@ -229,7 +228,7 @@ func (r *run) finish(ctx context.Context, t *track) {
 
 // process checks what concerns the process, and what became of those of the calls.
 func (r *run) process(ctx context.Context) {
-	if r.plugin == nil || r.options.only != nil && !slices.Contains(r.options.only, "process") {
+	if r.plugin == nil || !r.options.runs("process") {
 		return
 	}
 	t := r.track(lane{"process", processChecks(r)})

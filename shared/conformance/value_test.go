@@ -86,9 +86,9 @@ var heavy = []string{
 func faultOptions(text string, fails []string) Options {
 	o := Options{Timeout: 2 * time.Minute} // machines that test are busy
 	// Two lanes see again what others have seen, at more cost.
-	o.only = []string{laneOf(fails[0])}
+	o.Only = []string{laneOf(fails[0])}
 	if whole() {
-		o.only = append(o.only, "observe", "measure", "watch", "rank", "reclaim", "garbage", "process")
+		o.Only = append(o.Only, "observe", "measure", "watch", "rank", "reclaim", "garbage", "process")
 	}
 	if raceDetector {
 		o.Skip = slices.DeleteFunc(slices.Clone(heavy), func(name string) bool { return slices.Contains(fails, name) })
@@ -121,7 +121,7 @@ func TestNothingUsedOfAVendorsResourceIsAFigure(t *testing.T) {
 		}
 		return nil
 	}
-	r, err := Value(t.Context(), p, Options{only: []string{"measure"}, Skip: []string{"measure-odd-uids"}, Timeout: 2 * time.Minute})
+	r, err := Value(t.Context(), p, Options{Only: []string{"measure"}, Skip: []string{"measure-odd-uids"}, Timeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func watchChecks() []check {
 		},
 		{
 			name: "watch-wakes", rpc: "Watch", input: fmt.Sprintf("a threshold of memory.available, %d MiB away, and %d MiB taken", ballastBytes>>20, 3*ballastBytes>>20),
-			expect: fmt.Sprintf("a wake within %s", wakeTime), run: watchWakes,
+			expect: fmt.Sprintf("a wake within %s", wakeTime), run: watchWakes, limit: (wakeAttempts + 1) * wakeTime,
 		},
 		{
 			name: "watch-beside-calls", rpc: "Watch", input: "other calls while it is open",

@@ -1,5 +1,6 @@
 // Command tally turns the events of `go test -json` into a short report: a line
-// for each package, the whole output of what failed, and a closing count.
+// for each package, the whole output of what failed, the attributes that tests give, and a
+// closing count.
 //
 // It is not a test runner: it only reads what one prints.
 package main
@@ -16,8 +17,8 @@ import (
 
 // event is one line of `go test -json` (cmd/test2json).
 type event struct {
-	Action, Package, Test, Output, ImportPath string
-	Elapsed                                   float64
+	Action, Package, Test, Output, ImportPath, Key, Value string
+	Elapsed                                               float64
 }
 
 type tally struct {
@@ -66,6 +67,8 @@ func (t *tally) add(e event) {
 			return
 		}
 		t.output[key] = append(t.output[key], e.Output)
+	case "attr": // what a test has to say even if it passes
+		fmt.Printf("%s: %s: %s\n", e.Test, e.Key, e.Value)
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			t.endPackage(e)

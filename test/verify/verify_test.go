@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -17,7 +18,15 @@ import (
 	"github.com/evictd/evictd/test/fakecri"
 )
 
+// atOnce is how many plugins are verified at a time, more than there are processors:
+// most of a run is waiting.
+const atOnce = "5"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	daemon.Cleanup()
 	os.Exit(code)
@@ -73,8 +82,10 @@ func TestOurPluginsPassWithinTheBudget(t *testing.T) {
 		"pid":    nil,
 		"oldest": {"--auto-mtls=false"},
 	} {
+		file := daemon.Build(t, name)
 		t.Run(name, func(t *testing.T) {
-			got := verify(t, evictd, 0, append(flags, daemon.Build(t, name))...)
+			t.Parallel()
+			got := verify(t, evictd, 0, append(flags, file)...)
 			if got.code != 0 || !strings.Contains(got.out, " 0 failed") {
 				t.Errorf("exit code %d, %s%s", got.code, got.errs, got.out)
 			}
@@ -105,14 +116,17 @@ func TestAnybodyMayVerify(t *testing.T) {
 		install(t, daemon.Build(t, name), filepath.Join(dir, name))
 	}
 	for _, name := range []string{"oldest", "memory"} {
-		got := verify(t, filepath.Join(dir, "evictd"), nobody, "--json", filepath.Join(dir, name))
-		var report conformance.Report
-		if err := json.Unmarshal([]byte(got.out), &report); err != nil {
-			t.Fatalf("%v: %s%s", err, got.errs, got.out)
-		}
-		if got.code != 0 || !report.OK() || report.Plugin.Name != name {
-			t.Errorf("%s: exit code %d, %s%s", name, got.code, got.errs, got.out)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := verify(t, filepath.Join(dir, "evictd"), nobody, "--json", filepath.Join(dir, name))
+			var report conformance.Report
+			if err := json.Unmarshal([]byte(got.out), &report); err != nil {
+				t.Fatalf("%v: %s%s", err, got.errs, got.out)
+			}
+			if got.code != 0 || !report.OK() || report.Plugin.Name != name {
+				t.Errorf("exit code %d, %s%s", got.code, got.errs, got.out)
+			}
+		})
 	}
 }
 
@@ -137,21 +151,22 @@ func install(t *testing.T, from, to string) {
 func TestFaultyPluginsAreTold(t *testing.T) {
 	requireRoot(t)
 	evictd, faulty := daemon.Build(t, "evictd"), daemon.Build(t, "faulty")
-	for name, want := range map[string]string{
-		"ranks-foreign":      `uid "never-sent" was never sent`,
-		"hangs-in-rank":      "no answer within 1s",
-		"refuses-host":       `needs a host with feature "time-travel"`,
-		"measures-foreign":   `pod "never-sent": it was not asked for`,
-		"crashes-in-observe": "the process ended (exit status 2); the end of its log",
+	for name, c := range map[string]struct{ only, want string }{
+		"ranks-foreign":      {"rank", `uid "never-sent" was never sent`},
+		"hangs-in-rank":      {"rank", "no answer within 1s"},
+		"refuses-host":       {"describe", `needs a host with feature "time-travel"`},
+		"measures-foreign":   {"measure", `pod "never-sent": it was not asked for`},
+		"crashes-in-observe": {"observe", "the process ended (exit status 2); the end of its log"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := filepath.Join(t.TempDir(), name)
 			if err := os.Symlink(faulty, path); err != nil {
 				t.Fatal(err)
 			}
-			got := verify(t, evictd, 0, path)
-			if got.code != 1 || !strings.Contains(got.out, want) || !strings.Contains(got.errs, "fails") {
-				t.Errorf("exit code %d, want %q in\n%s%s", got.code, want, got.errs, got.out)
+			got := verify(t, evictd, 0, "--only", c.only, path)
+			if got.code != 1 || !strings.Contains(got.out, c.want) || !strings.Contains(got.errs, "fails") {
+				t.Errorf("exit code %d, want %q in\n%s%s", got.code, c.want, got.errs, got.out)
 			}
 			if got.took > budget {
 				t.Errorf("took %s, want at most %s", got.took, budget)

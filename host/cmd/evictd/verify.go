@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,11 +54,17 @@ func newVerify() *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	flags.BoolVar(&autoMTLS, "auto-mtls", true, "talk over TLS, as the daemon does unless plugins.NAME.autoMTLS is false")
 	flags.DurationVar(&o.Timeout, "timeout", conformance.DefaultTimeout, "time that the whole run may take")
+	flags.StringSliceVar(&o.Only, "only", nil, "groups of checks to run after those of describe, to look again at what failed: "+strings.Join(conformance.Groups(), ", "))
 	sandbox.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.NoTLS = !autoMTLS
 		if o.Timeout <= 0 {
 			return fmt.Errorf("--timeout is %s, want more than 0", o.Timeout)
+		}
+		for _, group := range o.Only {
+			if !slices.Contains(conformance.Groups(), group) {
+				return fmt.Errorf("--only is %q, want some of %s", group, strings.Join(conformance.Groups(), ", "))
+			}
 		}
 		var err error
 		if o.Config, err = pluginConfig(configFile); err != nil {
@@ -132,6 +139,9 @@ func verifyTable(r *conformance.Report) []byte {
 		n := alike(r.Checks[i:])
 		writeCheck(&b, &r.Checks[i], n)
 		i += n
+	}
+	if len(r.Only) > 0 {
+		fmt.Fprintf(&b, "\nonly the checks of %s were asked for\n", strings.Join(r.Only, ", "))
 	}
 	fmt.Fprintf(&b, "\n%d checks in %s: %d ok, %d failed, %d skipped, %d with a note\n", len(r.Checks), r.Took.Round(10*time.Millisecond),
 		r.Count(conformance.Passed), r.Count(conformance.Failed), r.Count(conformance.Skipped), r.Count(conformance.Note))

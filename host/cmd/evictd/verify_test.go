@@ -39,6 +39,19 @@ func TestVerifyTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// Who looks at some checks only must not take the report for one of all.
+func TestVerifyOfSomeChecksSaysSo(t *testing.T) {
+	for want, args := range map[string][]string{
+		"\nonly the checks of rank, process were asked for\n": {"--only", "rank,process", script(t)},
+		"\n6 checks in ": {script(t)},
+	} {
+		got := evictd(t, append([]string{"plugins", "verify"}, args...)...)
+		if !strings.Contains(got.Out, want) || strings.Contains(got.Out, "asked for") != (len(args) > 1) {
+			t.Errorf("%q: no %q in\n%s", args, want, got.Out)
+		}
+	}
+}
+
 func TestVerifyAsJSON(t *testing.T) {
 	got := evictd(t, "plugins", "verify", "--json", "--auto-mtls=false", script(t))
 	var report conformance.Report
@@ -83,6 +96,7 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		"no such user":         {[]string{path, "--user", "no-such-user"}, "--user, --memory-limit: user: \"no-such-user\""},
 		"no limit":             {[]string{path, "--memory-limit", "much"}, "--memory-limit: "},
 		"a limit of 64 bytes":  {[]string{path, "--memory-limit", "64"}, "want 16Mi or more"},
+		"no such group":        {[]string{path, "--only", "rank,rang"}, `--only is "rang", want some of describe, observe, `},
 		"another flag":         {[]string{path, "--destroy"}, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {

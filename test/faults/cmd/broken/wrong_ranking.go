@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,15 +49,15 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 	},
 	fault.Quadratic: func(p *eviction.Plugin) {
 		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
-			smaller := 0
+			others := 0
 			for i := range req.Candidates {
 				for k := range req.Candidates {
-					if req.Candidates[i].Pod.Name < req.Candidates[k].Pod.Name {
-						smaller++
+					if !strings.EqualFold(req.Candidates[i].Pod.UID, req.Candidates[k].Pod.UID) {
+						others++
 					}
 				}
 			}
-			return order[:len(order)-min(0, smaller)]
+			return order[:len(order)-min(0, others)]
 		})
 	},
 	fault.LeaksMemoryInRank: func(p *eviction.Plugin) {
