@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -273,30 +272,4 @@ func TestWritableLayersNeedNoObserverOfTheirOwn(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What the configuration could not know: it is told when the layout is, with both names.
-func TestASplitFilesystemIsToldWhenTheLayoutIsKnown(t *testing.T) {
-	for name, told := range map[string]bool{"shared": true, "imagefs": false} {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, n *node) {
-				n.forDisks(layoutReports[name])
-				s := diskSettings(t, kubeletDisks())
-				s.Assigned = func(s eviction.Signal, capability string) string {
-					return map[eviction.Signal]string{eviction.NodeFsAvailable: "disk", eviction.ImageFsAvailable: "acme-images"}[s]
-				}
-				n.run(s, rundir.State{})
-				n.after(15 * time.Second)
-				log := n.log.String()
-				if got := strings.Count(log, "assignments split a filesystem"); got != map[bool]int{true: 1}[told] {
-					t.Errorf("told %d times: %s", got, log)
-				}
-				for _, plugin := range []string{"disk", "acme-images"} {
-					if told && !strings.Contains(log, `\"`+plugin+`\"`) {
-						t.Errorf("%s is not named: %s", plugin, log)
-					}
-				}
-			})
-		})
-	}
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -16,6 +17,8 @@ type filesystems struct {
 	asked bool
 	// problem is the latest error that was logged.
 	problem string
+	// split is what of the assignments the layout shows to be for one filesystem.
+	split []string
 	// inForce are the thresholds of the configuration, with those for writable
 	// layers derived once the layout is known.
 	inForce []policy.Threshold
@@ -108,9 +111,11 @@ func (l *Loop) derive() policy.ContainerFs {
 		l.Log.Warn("configured threshold does not stand, it follows from another one", "signal", t.Signal, "threshold", t.Value.String())
 	}
 	fs.inForce = d.Derived
+	fs.split = nil
 	if l.Settings.Assigned != nil {
 		if err := policy.Split(l.Settings.Assigned, fs.layout); err != nil {
 			l.Log.Error("assignments split a filesystem, that of nodefs counts, else that of imagefs", "layout", fs.layout.String(), "error", err)
+			fs.split = strings.Split(err.Error(), "\n")
 		}
 	}
 	return d

@@ -29,6 +29,9 @@ type Snapshot struct {
 	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
 	// empty while it is not known.
 	Layout string `json:"layout,omitempty"`
+	// AssignProblems are assignments of one filesystem to two plugins, which only the
+	// layout has shown.
+	AssignProblems []string `json:"assignProblems,omitempty"`
 	// Unmanaged are pods that run without a manifest: shown, never evicted.
 	Unmanaged []string `json:"unmanagedPods,omitempty"`
 	// Problems are manifests that could not be used.
@@ -158,6 +161,7 @@ func (l *Loop) publish(p *pass) {
 	if l.filesystems.layout != 0 {
 		next.Layout = l.filesystems.layout.String()
 	}
+	next.AssignProblems = l.filesystems.split
 	next.Evictions = l.evictions()
 	l.snapshot.Store(&next)
 }
