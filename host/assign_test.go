@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -24,8 +25,19 @@ func (oneDisk) Observe(_ context.Context, req eviction.ObserveRequest) (eviction
 	return reply, nil
 }
 
-// With the layout of the node two plugins would serve one filesystem.
-func TestAReloadThatSplitsAFilesystemIsRefused(t *testing.T) {
+// Rank implements eviction.Ranker: pods as they come.
+func (oneDisk) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	var all []eviction.Ranked
+	for _, c := range req.Candidates {
+		all = append(all, eviction.Ranked{UID: c.Pod.UID})
+	}
+	return all, nil
+}
+
+// withOneDisk is a manager of a node with one filesystem for all, as yet without a pass,
+// and its configuration.
+func withOneDisk(t *testing.T, layout string) (*host.Manager, host.Config) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "evictd") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
@@ -33,25 +45,71 @@ func TestAReloadThatSplitsAFilesystemIsRefused(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	config := host.DefaultConfig()
 	config.RunDir, config.EvictionHard = dir, map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"}
-	config.LocalStorageCapacityIsolation = false
-	disk := eviction.Plugin{Name: "disk", OwnsLayout: true, Observer: oneDisk{}, Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable}, {Signal: eviction.ImageFsAvailable}}}
+	config.Layout, config.LocalStorageCapacityIsolation = layout, false
+	disk := eviction.Plugin{
+		Name: "disk", OwnsLayout: true, Observer: oneDisk{}, Ranker: oneDisk{},
+		Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable}, {Signal: eviction.ImageFsAvailable}},
+	}
+	acme := eviction.Plugin{Name: "acme", Ranker: oneDisk{}, Signals: []eviction.SignalSpec{{Signal: eviction.ImageFsAvailable}}}
 	r := &told{}
 	manager, err := host.NewEmbedded(host.Embedding{
-		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: r.kill, Recorder: r, Plugins: map[string]eviction.Plugin{"disk": disk},
+		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: r.kill, Recorder: r, Plugins: map[string]eviction.Plugin{"disk": disk, "acme": acme},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	defer func() {
+	t.Cleanup(func() {
 		stop()
 		if err := manager.Wait(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	if err := manager.Start(ctx, nil, func() []*v1.Pod { return nil }, func(*v1.Pod) bool { return true }, 0); err != nil {
 		t.Fatal(err)
 	}
+	return manager, config
+}
+
+// Whoever ranks for the images does so for the kubelet's filesystem where that is the
+// same, and the status showed another.
+func TestTheStatusShowsWhoServesWithTheLayoutOfTheNode(t *testing.T) {
+	for layout, c := range map[string]struct{ before, after string }{
+		"recheck": {"acme none [shared]; disk in charge [imagefs containerfs]; ", "acme in charge [shared]; disk shadowed [imagefs containerfs]; "},
+		"kubelet": {"acme none [shared]; disk in charge [imagefs containerfs]; ", "acme in charge []; disk shadowed []; "}, // asked once
+	} {
+		t.Run(layout, func(t *testing.T) {
+			manager, _ := withOneDisk(t, layout)
+			if got := rankersOf(manager, eviction.NodeFsAvailable); got != c.before {
+				t.Errorf("before the layout is known %s, want %s", got, c.before)
+			}
+			if _, err := manager.Synchronize(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := rankersOf(manager, eviction.NodeFsAvailable); got != c.after {
+				t.Errorf("%s, want %s", got, c.after)
+			}
+		})
+	}
+}
+
+// rankersOf is what the status says of who ranks by a signal.
+func rankersOf(m *host.Manager, by eviction.Signal) (ranks string) {
+	for _, p := range m.Status().Plugins {
+		for _, s := range p.Signals {
+			for _, r := range s.Roles {
+				if s.Signal == by && r.Capability == "rank" {
+					ranks += fmt.Sprintf("%s %s %v; ", p.Name, r.Role, r.Layouts)
+				}
+			}
+		}
+	}
+	return ranks
+}
+
+// With the layout of the node two plugins would serve one filesystem.
+func TestAReloadThatSplitsAFilesystemIsRefused(t *testing.T) {
+	manager, config := withOneDisk(t, "recheck")
 	if _, err := manager.Synchronize(t.Context()); err != nil || manager.Status().Layout != "shared" {
 		t.Fatalf("layout %q, %v", manager.Status().Layout, err)
 	}
@@ -60,7 +118,7 @@ func TestAReloadThatSplitsAFilesystemIsRefused(t *testing.T) {
 		c.Assign = map[string]map[string]string{"nodefs.available": {"rank": nodefs}, "imagefs.available": {"rank": imagefs}}
 		return manager.Reload(t.Context(), c)
 	}
-	err = assign("disk", "acme")
+	err := assign("disk", "acme")
 	if err == nil || !strings.Contains(err.Error(), `assign["nodefs.available"].rank is "disk" and assign["imagefs.available"].rank is "acme"`) {
 		t.Errorf("%v, want it refused, with both names", err)
 	}

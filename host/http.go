@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/cgroups"
+	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -36,14 +37,19 @@ type Status struct {
 
 // Status returns what the manager knows now. It may be called at any time.
 func (m *Manager) Status() Status {
+	c, snapshot := m.config(), m.loop.Snapshot()
+	layout, possible := eviction.LayoutNamed(snapshot.Layout), c.PossibleLayouts()
+	if layout != 0 && c.Layout == config.LayoutKubelet {
+		possible = nil // It is not asked for again.
+	}
 	s := Status{
 		Version:   m.version,
-		NodeName:  m.config().NodeName,
+		NodeName:  c.NodeName,
 		StartTime: m.started,
-		DryRun:    m.config().DryRun,
-		Snapshot:  *m.loop.Snapshot(),
+		DryRun:    c.DryRun,
+		Snapshot:  *snapshot,
 		Cgroups:   m.cgroups.Status(),
-		Plugins:   m.supervisor.Status(),
+		Plugins:   m.supervisor.StatusIn(layout, possible...),
 		Events:    m.recorder.events(),
 	}
 	if err := m.healthy(&s.Snapshot); err != nil {

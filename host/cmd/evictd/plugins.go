@@ -78,6 +78,8 @@ type told struct {
 		Signal     eviction.Signal `json:"signal"`
 		Unobserved bool            `json:"unobserved"`
 	} `json:"thresholds"`
+	Layout         string   `json:"layout"`
+	AssignProblems []string `json:"assignProblems"`
 }
 
 // unobserved lists the signals of thresholds that no plugin observes.

@@ -19,10 +19,11 @@ func pluginTables(t told) ([]byte, error) {
 		return nil, err
 	}
 	out := pluginTable(plugins)
-	if rows := signalRows(plugins, t.unobserved()); len(rows) > 1 {
-		out = slices.Concat(out, []byte("\n"), table(rows))
+	parts := partsOf(plugins, t.unobserved())
+	if len(parts) > 0 {
+		out = slices.Concat(out, []byte("\n"), table(signalRows(parts, t.Layout)))
 	}
-	return out, nil
+	return slices.Concat(out, layoutLines(t, parts)), nil
 }
 
 // pluginTable has a line for each plugin and signal; what is of the plugin
@@ -40,6 +41,9 @@ func pluginTable(plugins []supervisor.Status) []byte {
 		own := []string{p.Name, string(p.State), pid, p.Version, strconv.Itoa(p.Restarts)}
 		why := whyOf(p)
 		for _, s := range p.Signals {
+			if len(s.Offers)+len(s.InCharge) == 0 && s.Signal != "" {
+				continue // asked for by another name, at most
+			}
 			row := slices.Concat(own, []string{string(s.Signal), strings.Join(s.Offers, ","), strings.Join(s.InCharge, ","), why})
 			rows = append(rows, row)
 			own, why = []string{same, same, same, same, same}, same
@@ -75,64 +79,6 @@ func whyOf(p supervisor.Status) string {
 
 // capabilityOrder is that of the columns.
 var capabilityOrder = []string{"observe", "measure", "watch", "rank", "reclaim"}
-
-// A part is one capability of a signal and who is there for it.
-type part struct {
-	signal        eviction.Signal
-	capability    string
-	inCharge, why string
-	others        []string
-}
-
-// signalRows says of each signal and capability who is in charge, why, and what of
-// the others. Signals of thresholds that nobody offers to observe are in it, too.
-func signalRows(plugins []supervisor.Status, unobserved []eviction.Signal) [][]string {
-	var parts []*part
-	find := func(s eviction.Signal, capability string) *part {
-		n := slices.IndexFunc(parts, func(p *part) bool { return p.signal == s && p.capability == capability })
-		if n < 0 {
-			n = len(parts)
-			parts = append(parts, &part{signal: s, capability: capability, why: "nobody offers it"})
-		}
-		return parts[n]
-	}
-	for _, s := range unobserved {
-		find(s, capabilityOrder[0])
-	}
-	for _, p := range plugins {
-		for _, s := range p.Signals {
-			for _, r := range s.Roles {
-				at := find(s.Signal, r.Capability)
-				switch r.Role {
-				case supervisor.RoleInCharge:
-					at.inCharge, at.why = p.Name, r.Why
-				case supervisor.RoleShadowed:
-					at.others = append(at.others, p.Name+" (shadowed)")
-				default:
-					at.others = append(at.others, p.Name+" ("+string(p.State)+")")
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(parts, func(a, b *part) int {
-		return cmp.Or(compareSignals(a.signal, b.signal),
-			cmp.Compare(slices.Index(capabilityOrder, a.capability), slices.Index(capabilityOrder, b.capability)))
-	})
-	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS"}}
-	var former eviction.Signal
-	for _, p := range parts {
-		if p.inCharge == "" && len(p.others) > 0 {
-			p.why = "nobody who offers it serves"
-		}
-		signal := string(p.signal)
-		if p.signal == former {
-			signal = same
-		}
-		former = p.signal
-		rows = append(rows, []string{signal, p.capability, p.inCharge, p.why, strings.Join(p.others, ", ")})
-	}
-	return rows
-}
 
 // compareSignals has the kubelet's signals first, in their order, and others by
 // name.

@@ -52,8 +52,8 @@ func (c *Config) Assigned(s eviction.Signal, capability string) string {
 	return c.Assign[string(s)][capability]
 }
 
-// possibleLayouts are those that the node's filesystems may have.
-func (c *Config) possibleLayouts() []eviction.Layout {
+// PossibleLayouts are those that the node's filesystems may have.
+func (c *Config) PossibleLayouts() []eviction.Layout {
 	if c.Source == SourceSummary {
 		if l := eviction.LayoutNamed(c.Summary.Layout); l != 0 {
 			return []eviction.Layout{l}

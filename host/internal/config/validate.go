@@ -60,7 +60,7 @@ func (c *Config) problems() []error {
 	errs = append(errs, c.allocatableProblems()...)
 	errs = append(errs, c.summaryProblems()...)
 	errs = append(errs, c.assignProblems()...)
-	errs = append(errs, split(policy.Split(c.Assigned, c.possibleLayouts()...))...)
+	errs = append(errs, split(policy.Split(c.Assigned, c.PossibleLayouts()...))...)
 	return append(errs, c.pluginProblems()...)
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -63,37 +62,19 @@ type Replacement struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Served is what a plugin offers for a signal and what of it it is in charge of.
-type Served struct {
-	Signal   eviction.Signal `json:"signal"`
-	Offers   []string        `json:"offers"`
-	InCharge []string        `json:"inCharge,omitempty"`
-	Roles    []Role          `json:"roles"`
-}
+// Status returns the state of every plugin, sorted by name, with roles as they are as
+// long as the layout of the filesystems is not known.
+func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 
-// The roles of a plugin for one capability of a signal.
-const (
-	RoleInCharge = "in charge"
-	// RoleShadowed is one that runs and is asked when the one in charge fails.
-	RoleShadowed = "shadowed"
-	// RoleOut is one that does not run.
-	RoleOut = "out"
-)
-
-// A Role is what becomes of one thing that a plugin offers, and why.
-type Role struct {
-	Capability string `json:"capability"`
-	Role       string `json:"role"`
-	Why        string `json:"why"`
-}
-
-// Status returns the state of every plugin, sorted by name.
-func (s *Supervisor) Status() []Status {
+// StatusIn is Status where the filesystems are laid out as now says, 0 if that is not
+// known, and may come to be as in one of possible.
+func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
+	in := layouts{now, possible}
 	s.mu.Lock()
 	all := make([]Status, 0, len(s.members))
 	logs := make(map[string]*lineLog, len(s.members))
 	for name, m := range s.members {
-		all = append(all, s.status(m))
+		all = append(all, s.status(m, in))
 		logs[name] = m.log
 	}
 	s.mu.Unlock()
@@ -104,7 +85,7 @@ func (s *Supervisor) Status() []Status {
 	return all
 }
 
-func (s *Supervisor) status(m *member) Status {
+func (s *Supervisor) status(m *member, in layouts) Status {
 	st := Status{Name: m.name, State: m.state, Since: m.since, Restarts: max(0, m.starts-1), Swaps: m.swaps}
 	if s.inside == nil {
 		st.Path = pathOf(s.dir, m.name)
@@ -135,58 +116,6 @@ func (s *Supervisor) status(m *member) Status {
 		return st
 	}
 	st.Version = said.Version
-	for _, o := range offers(said) {
-		n := slices.IndexFunc(st.Signals, func(g Served) bool { return g.Signal == o.signal })
-		if n < 0 {
-			n = len(st.Signals)
-			st.Signals = append(st.Signals, Served{Signal: o.signal})
-		}
-		role := s.role(m, o)
-		st.Signals[n].Offers = append(st.Signals[n].Offers, o.verb())
-		st.Signals[n].Roles = append(st.Signals[n].Roles, role)
-		if role.Role == RoleInCharge {
-			st.Signals[n].InCharge = append(st.Signals[n].InCharge, o.verb())
-		}
-	}
+	st.Signals = s.served(m, said, in)
 	return st
-}
-
-// role is what becomes of an offer of m. The mutex is held.
-func (s *Supervisor) role(m *member, o offer) Role {
-	r := Role{Capability: o.verb(), Role: RoleOut, Why: string(m.state)}
-	who := s.roster.providers[o]
-	if m.instance == nil || !slices.Contains(who, m.instance) {
-		return r
-	}
-	r.Role = RoleInCharge
-	if who[0] != m.instance {
-		r.Role = RoleShadowed
-	}
-	r.Why = s.why(o, who)
-	return r
-}
-
-// why is the reason for the first of who to be in charge of o.
-func (s *Supervisor) why(o offer, who []*Instance) string {
-	why := "custom before built-in"
-	switch assigned := s.assignment[o.signal][o.verb()]; {
-	case assigned == who[0].Name:
-		return "assigned"
-	case len(who) == 1:
-		why = "only provider"
-	case waitedFor(o.capability) && slices.ContainsFunc(who, s.slow) && !s.slow(who[0]):
-		why = "others answer too slowly"
-	case o.capability == eviction.CanObserve && policy.WantsSecondLook(o.signal) && !who[0].Builtin():
-		why = "custom before built-in; both are asked, the worse figure counts"
-	case who[0].Builtin() == who[1].Builtin():
-		why = "by name" // beside an assigned plugin that does not run now
-	}
-	if assigned := s.assignment[o.signal][o.verb()]; assigned != "" {
-		not := s.absent(assigned, o)
-		if not == "" {
-			not = "does not run"
-		}
-		why += "; assigned to " + assigned + ", which " + not
-	}
-	return why
 }
