@@ -146,9 +146,11 @@ func (l *Loop) onReport(r report) {
 	case r.finished:
 		f.record.State = StateFinished
 		l.evicted[r.uid] = true
+		l.publishEvictions() // before the log says so
 		l.Log.Info("pod finished", "pod", pod.String(), "uid", r.uid, "tookSeconds", r.took.Seconds())
 	default:
 		f.record.State = StateGivenUp
+		l.publishEvictions()
 		l.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", pod.String(), "uid", r.uid, "waitedSeconds", r.took.Seconds())
 	}
 	if r.leaves {
@@ -156,7 +158,6 @@ func (l *Loop) onReport(r report) {
 	} else {
 		l.cleanedUp(r.uid, r.finished)
 	}
-	l.publishEvictions()
 	l.nextFull = time.Now()
 }
 
@@ -167,6 +168,9 @@ func (l *Loop) killed(f *flight, r report) {
 	f.record.State = StateCleaningUp
 	if r.err != nil {
 		f.record.Err = r.err.Error()
+	}
+	l.publishEvictions()
+	if r.err != nil {
 		l.Log.Error("pod not killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds(), "error", r.err)
 	} else {
 		l.Log.Info("pod killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds())
@@ -174,7 +178,6 @@ func (l *Loop) killed(f *flight, r report) {
 	if errors.Is(r.err, actuate.ErrTimeout) {
 		l.Recorder.PodEvent(pod, "Warning", actuate.ReasonExceededGracePeriod, actuate.MessageExceededGracePeriod, nil)
 	}
-	l.publishEvictions()
 }
 
 // cleanedUp ends what there is to know of a victim: what it has freed is on its way,
