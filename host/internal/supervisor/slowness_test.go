@@ -162,6 +162,13 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 		if n := strings.Count(log.String(), "answers too slowly"); n != 1 {
 			t.Errorf("told %d times, want once", n)
 		}
+		s.Reassign(ranks("acme"))
+		check("assigned", "memory acme", "acme")
+		why := (&testHost{t: t, Supervisor: s}).roles("rank", eviction.MemoryAvailable, 0)["memory"]
+		if !strings.Contains(why, "in charge: others answer too slowly; assigned to acme, which answers too slowly") {
+			t.Errorf("memory is %s", why)
+		}
+		s.Reassign(nil)
 		pass(4) // by memory, which is slow too
 		check("both are slow", "acme memory", "acme", "memory")
 		time.Sleep(standbyFor)
