@@ -67,7 +67,7 @@ type Loop struct {
 	observers   map[eviction.Signal]string // who observed a signal last
 	contradict  contradictions
 	saved       savedConditions
-	podsNoted   bool // the snapshot has the manifests' problems as of a listing of pods
+	reading     manifestReading
 	flights     map[string]*flight
 	landed      map[string]time.Time // when flights ended, by uid, the last hour's
 	evicted     map[string]bool      // victims that are gone, by uid, as long as they have left something behind
@@ -132,13 +132,15 @@ func (l *Loop) Run(ctx context.Context) {
 	default:
 	}
 	l.followPlugins(ctx)
-	l.readManifests(ctx)
 	l.nextFull = time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := time.Now()
 		if look, ok := l.due(now); ok {
+			if look.full {
+				l.readManifests(ctx)
+			}
 			l.pass(ctx, look)
 			continue
 		}

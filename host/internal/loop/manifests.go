@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
 )
@@ -16,7 +17,7 @@ func (l *Loop) notePods(s pods.Snapshot) {
 			next.Unmanaged = append(next.Unmanaged, p.String())
 		}
 	}
-	l.podsNoted = true
+	l.reading.overtaken = true
 	l.noteProblems(&next, s.Problems)
 	l.snapshot.Store(&next)
 }
@@ -38,16 +39,28 @@ func (l *Loop) noteProblems(next *Snapshot, problems []pods.Problem) {
 	}
 }
 
-// readManifests tells of broken manifests before a pod has to go, beside the loop:
-// there may be many, on a slow disk.
+// A manifestReading is what reads the manifests between listings of pods.
+type manifestReading struct {
+	underWay bool
+	next     time.Time
+	// overtaken: pods were listed since the reading began.
+	overtaken bool
+}
+
+// readManifests reads what changed in the manifests since the last time, beside the
+// loop: there may be many, on a slow disk. So broken ones are told before a pod has
+// to go, and a pod is known by then even if its manifest cannot be read any more.
 func (l *Loop) readManifests(ctx context.Context) {
-	if l.Manifests == nil {
+	now := time.Now()
+	if l.Manifests == nil || l.reading.underWay || now.Before(l.reading.next) {
 		return
 	}
+	l.reading = manifestReading{underWay: true, next: now.Add(l.Settings.MonitoringInterval)}
 	l.beside(ctx, func() func() {
 		problems := l.Manifests()
 		return func() {
-			if l.podsNoted {
+			l.reading.underWay = false
+			if l.reading.overtaken {
 				return // A listing was faster and knows more.
 			}
 			next := *l.snapshot.Load()

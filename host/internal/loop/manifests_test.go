@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -23,6 +24,33 @@ func TestBrokenManifestsAreToldAtTheStart(t *testing.T) {
 		}
 		if got := strings.Count(n.log.String(), "pod manifest has a problem"); got != 1 || n.listings > 0 {
 			t.Errorf("logged %d times after %d listings of pods, want once and none", got, n.listings)
+		}
+	})
+}
+
+// What came or broke after the start was read when a pod had to go, and not before:
+// with the directory away at that moment a pod of an hour ago was unknown, and
+// another one went in its place.
+func TestManifestsAreReadBeforeAPodHasToGo(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		readings, broken := 0, false
+		n.manifests = func() []pods.Problem {
+			if readings++; broken {
+				return []pods.Problem{{File: "a.yaml", Err: errors.New("is empty")}}
+			}
+			return nil
+		}
+		s := settings(t, hard("1Gi"))
+		n.run(s, rundir.State{})
+		n.settle()
+		broken = true
+		if readings != 1 {
+			t.Errorf("%d readings within an interval, want one", readings)
+		}
+		time.Sleep(s.MonitoringInterval)
+		n.settle()
+		if got := n.loop.Snapshot().Problems; len(got) != 1 || readings != 2 || n.listings > 0 {
+			t.Errorf("after an interval, %d readings and %d listings of pods, status has %q; want what is new", readings, n.listings, got)
 		}
 	})
 }
