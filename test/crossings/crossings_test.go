@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/stack"
 	"github.com/evictd/evictd/test/stack/crossing"
 )
@@ -31,7 +32,9 @@ func TestMain(m *testing.M) {
 	if err := stack.AdoptOrphans(); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	daemon.Cleanup()
+	os.Exit(code)
 }
 
 // With an interval of 10 s only notifications can be fast. The threshold is
@@ -67,18 +70,18 @@ func rounds(t *testing.T) int {
 }
 
 func play(t *testing.T, s scope, rounds int) {
-	f := newField(t, s)
+	f := newField(t, s, nil)
 	var latencies []float64
 	for disturbances := 0; len(latencies) < rounds; {
 		i := len(latencies)
 		// Spread evenly by ratio: as many rounds per octave of speed.
 		rate := int(math.Round(slowest * math.Pow(float64(fastest)/slowest, float64(i)/float64(rounds-1))))
-		r, err := f.round(t, fmt.Sprintf("hog-%d", i+1), rate)
+		r, err := f.round(t, fmt.Sprintf("hog-%d", i+1), rate, nothing)
 		if errors.Is(err, errDisturbed) && s.shared && disturbances < startsOver {
 			disturbances++
 			t.Logf("%3d  %4d MiB/s  %v: starting over with a new evictd, for the %d. time of at most %d", i+1, rate, err, disturbances, startsOver)
 			f.close(t)
-			f = newField(t, s)
+			f = newField(t, s, nil)
 			continue
 		}
 		if err != nil {
@@ -92,5 +95,8 @@ func play(t *testing.T, s scope, rounds int) {
 	t.Logf("%s: %d crossings, none missed, one victim each; crossed -> SIGTERM median %.1f ms, p99 %.1f ms, maximum %.1f ms",
 		s.signal, rounds, latencies[len(latencies)/2], latencies[(len(latencies)-1)*99/100], latencies[len(latencies)-1])
 }
+
+// nothing happens beside a crossing.
+func nothing() (end func()) { return func() {} }
 
 func ms(ns int64) float64 { return float64(ns) / 1e6 }

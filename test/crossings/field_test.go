@@ -58,7 +58,9 @@ type field struct {
 	once          sync.Once
 }
 
-func newField(t *testing.T, of scope) *field {
+// newField prepares the rounds; adapt, if there is one, changes the evictd of all of
+// them.
+func newField(t *testing.T, of scope, adapt func(*stack.Stack, *agent.Options)) *field {
 	t.Helper()
 	s, err := stack.Start(t.Context(), stack.Options{Name: "evictd-crossings"})
 	must(t, err)
@@ -75,12 +77,12 @@ func newField(t *testing.T, of scope) *field {
 	}
 	f.watch, err = crossing.Start(t.Context(), s, group)
 	must(t, err)
-	f.startEvictd(t)
+	f.startEvictd(t, adapt)
 	f.setThreshold(t)
 	return f
 }
 
-func (f *field) startEvictd(t *testing.T) {
+func (f *field) startEvictd(t *testing.T, adapt func(*stack.Stack, *agent.Options)) {
 	t.Helper()
 	bin, err := filepath.Abs("../../bin")
 	must(t, err)
@@ -89,10 +91,14 @@ func (f *field) startEvictd(t *testing.T) {
 	if len(plugins) == 0 {
 		t.Fatal("bin/plugins is empty: run make build first")
 	}
-	f.agent, err = agent.Start(t.Context(), f.stack, agent.Options{
+	options := agent.Options{
 		Binary: filepath.Join(bin, "evictd"), Plugins: plugins,
 		Config: map[string]any{"evictionHard": map[string]string{f.signal: unmetBytes}, "monitoringInterval": "10s"},
-	})
+	}
+	if adapt != nil {
+		adapt(f.stack, &options)
+	}
+	f.agent, err = agent.Start(t.Context(), f.stack, options)
 	must(t, err)
 }
 

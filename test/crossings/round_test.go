@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/evictd"
+	"github.com/evictd/evictd/test/hog"
+	"github.com/evictd/evictd/test/stack"
 	"github.com/evictd/evictd/test/stack/crossing"
 )
 
@@ -19,7 +21,8 @@ var errDisturbed = errors.New("something else on this machine took or gave memor
 type result struct{ latency, gap, gone float64 } // milliseconds
 
 // round lets one new hog cross the threshold and waits until nothing of it is left.
-func (f *field) round(t *testing.T, name string, rateMiB int) (result, error) {
+// beside begins what is to happen around the crossing, and returns its end.
+func (f *field) round(t *testing.T, name string, rateMiB int, beside func() (end func())) (result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 	defer cancel()
@@ -31,6 +34,17 @@ func (f *field) round(t *testing.T, name string, rateMiB int) (result, error) {
 	if err := f.checkVictims("before the hog started", ""); err != nil {
 		return result{}, err
 	}
+	end := beside()
+	r, err := f.cross(ctx, pod, station)
+	end()
+	if err != nil {
+		return result{}, err
+	}
+	return r, f.conclude(ctx, pod)
+}
+
+// cross starts the hog and waits until it is gone.
+func (f *field) cross(ctx context.Context, pod *stack.Pod, station hog.Station) (result, error) {
 	if err := errors.Join(f.watch.Arm(f.threshold), station.Release(ctx)); err != nil {
 		return result{}, err
 	}
@@ -52,19 +66,24 @@ func (f *field) round(t *testing.T, name string, rateMiB int) (result, error) {
 		return result{}, err
 	}
 	gone := crossing.Now()
+	return result{latency: ms(term - crossed.At), gap: ms(int64(crossed.Gap)), gone: ms(gone - crossed.At)}, nil
+}
+
+// conclude waits until evictd is through with the pod, its only victim of this round.
+func (f *field) conclude(ctx context.Context, pod *stack.Pod) error {
 	// From here to the next hog's start nothing of ours is under the threshold.
 	if err := f.watch.Arm(f.threshold); err != nil {
-		return result{}, err
+		return err
 	}
 	finished := func(r evictd.Record) bool { return r.Msg == "pod finished" && r.String("pod") == pod.Key() }
 	if _, err := f.agent.Await(ctx, finished); err != nil {
-		return result{}, fmt.Errorf("evictd did not report %s as finished: %w", pod.Key(), err)
+		return fmt.Errorf("evictd did not report %s as finished: %w", pod.Key(), err)
 	}
 	f.victims++
 	if err := f.checkVictims("after the hog was gone", pod.Key()); err != nil {
-		return result{}, err
+		return err
 	}
-	return result{latency: ms(term - crossed.At), gap: ms(int64(crossed.Gap)), gone: ms(gone - crossed.At)}, pod.Remove(ctx)
+	return pod.Remove(ctx)
 }
 
 // checkLate judges a SIGTERM that came long after the crossing: a hog gives nothing
