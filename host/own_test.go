@@ -111,6 +111,9 @@ func TestAnOwnSignalInAnEmbeddedManager(t *testing.T) {
 	if err != nil || len(pass.Evicted) != 1 || pass.Evicted[0].Label != string(spare) {
 		t.Fatalf("pass %+v, %v, want one eviction", pass, err)
 	}
+	if own := pass.Own[spare]; own == nil || own.Unit != "blocks" || len(pass.Own) != 1 {
+		t.Errorf("own signals %+v, want %s in blocks", pass.Own, spare)
+	}
 
 	const message = "The node was low on resource: acme.example/nvme-spare. Threshold quantity: 1k, available: 999. "
 	if diff := cmp.Diff([]string{

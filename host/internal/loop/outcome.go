@@ -18,6 +18,8 @@ type Outcome struct {
 	Time time.Time `json:"time"`
 	// Signals are the observations, by name of the signal.
 	Signals []SignalStatus `json:"signals,omitempty"`
+	// Own says what the signals are that are not the kubelet's.
+	Own map[eviction.Signal]*OwnSignal `json:"own,omitempty"`
 	// Thresholds are those that are met, in the order of the configuration.
 	Thresholds []MetThreshold `json:"thresholds,omitempty"`
 	// Conditions are those reported after the pass, by name.
@@ -105,6 +107,12 @@ func (l *Loop) outcome(p *pass) Outcome {
 		Pass: p.at.pass, Time: p.now, Signals: signalStatus(nil, p.observed), Conditions: l.snapshot.Load().Conditions, Chosen: -1,
 		Reclaim: p.did.reclaim, ReclaimSufficed: p.did.sufficed, Ranker: p.did.ranking.by, Evicted: p.did.evicted,
 		MeasuringSeconds: p.did.ranking.measuring.Seconds(),
+	}
+	for signal, d := range *l.definitions.Load() {
+		if o.Own == nil {
+			o.Own = map[eviction.Signal]*OwnSignal{}
+		}
+		o.Own[signal] = ownSignal(d)
 	}
 	met := keysOf(p.assessment.Met)
 	actionable := keysOf(p.assessment.Actionable)

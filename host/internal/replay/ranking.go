@@ -25,6 +25,7 @@ func (w *timeline) ranking(pass *loop.Outcome) {
 	if pass.Chosen >= 0 && pass.Chosen < len(pass.Thresholds) {
 		signal = pass.Thresholds[pass.Chosen].Signal
 	}
+	own := pass.Own[signal]
 	w.line("ranking", "of %s by %s", count(len(pass.Ranking), "candidate"), pass.Ranker)
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -37,11 +38,11 @@ func (w *timeline) ranking(pass *loop.Outcome) {
 				key = cmp.Or(p.Reason, "the ranker's own choice")
 			}
 		}
-		usage := amount(signal, p.Usage)
+		usage := amountOf(own, signal, p.Usage)
 		if p.State == noStats || p.State == loop.StateUnknown {
 			usage = p.State
 		}
-		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, usage, request(signal, p), key)
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, usage, request(own, signal, p), key)
 	}
 	_ = t.Flush() // to memory
 	for line := range strings.Lines(b.String()) {
@@ -104,11 +105,11 @@ func inodes(signal eviction.Signal) bool {
 }
 
 // request shows what usage is compared with.
-func request(signal eviction.Signal, p loop.RankedPod) string {
+func request(own *loop.OwnSignal, signal eviction.Signal, p loop.RankedPod) string {
 	if inodes(signal) {
 		return bytesText(p.LessBytes)
 	}
-	return amount(signal, p.Request)
+	return amountOf(own, signal, p.Request)
 }
 
 // before orders who has something before who has not.

@@ -7,19 +7,21 @@ import (
 	"time"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // observation tells a signal's figures.
-func observation(s loop.SignalStatus) string {
+func observation(own *loop.OwnSignal, s loop.SignalStatus) string {
 	text := string(s.Signal) + " "
 	switch {
 	case s.State == loop.StateObserved && s.Capacity > 0:
-		text += fmt.Sprintf("%s of %s (%.4g%%)", amount(s.Signal, s.Available), amount(s.Signal, s.Capacity),
+		text += fmt.Sprintf("%s of %s (%.4g%%)", amountOf(own, s.Signal, s.Available), amountOf(own, s.Signal, s.Capacity),
 			100*float64(s.Available)/float64(s.Capacity))
 	case s.State == loop.StateObserved:
-		text += fmt.Sprintf("%s of %s", amount(s.Signal, s.Available), amount(s.Signal, s.Capacity))
+		text += fmt.Sprintf("%s of %s", amountOf(own, s.Signal, s.Available), amountOf(own, s.Signal, s.Capacity))
 	default:
 		text += s.State
 	}
@@ -36,6 +38,22 @@ func amount(signal eviction.Signal, n int64) string {
 		return strconv.FormatInt(n, 10)
 	}
 	return bytesText(n)
+}
+
+// amountOf is n of a signal that may be own, nil for not: in the format and unit of its
+// definition.
+func amountOf(own *loop.OwnSignal, signal eviction.Signal, n int64) string {
+	if own == nil {
+		return amount(signal, n)
+	}
+	text := resource.NewQuantity(n, resource.Format(own.Format)).String()
+	if own.Format == eviction.FormatBinarySI {
+		text = bytesText(n)
+	}
+	if own.Unit == eviction.UnitBytes {
+		return text
+	}
+	return text + " " + string(own.Unit)
 }
 
 // bytesText has at most two digits after the point.

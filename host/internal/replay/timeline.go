@@ -115,7 +115,7 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.Outcome) {
 	w.heading("\nstep %d  %s  +%gs  %s", i, clock(d.Now.Time), step.AdvanceSeconds, step.Note)
 	w.changes(step)
 	for _, s := range pass.Signals {
-		w.line("observed", "%s", observation(s))
+		w.line("observed", "%s", observation(pass.Own[s.Signal], s))
 	}
 	if d.Error == "" {
 		w.unobserved(pass)

@@ -189,6 +189,32 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
+// Amounts of own signals were raw numbers beside thresholds of a few gibibytes.
+func TestAmountsOfOwnSignalsHaveTheirFormatAndUnit(t *testing.T) {
+	const spare eviction.Signal = "acme.example/spare"
+	for want, own := range map[string]*loop.OwnSignal{
+		"3Gi of 4Gi (75%)":                             {Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI},
+		"3Gi pages of 4Gi pages (75%)":                 {Unit: "pages", Format: eviction.FormatBinarySI},
+		"3221225472 blocks of 4294967296 blocks (75%)": {Unit: "blocks", Format: eviction.FormatDecimalSI},
+		"3221225472 of 4294967296 (75%)":               nil,
+	} {
+		t.Run(want, func(t *testing.T) {
+			s := loop.SignalStatus{Signal: spare, State: loop.StateObserved, Available: 3 << 30, Capacity: 4 << 30}
+			if got := observation(own, s); got != string(spare)+" "+want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			w := &timeline{}
+			w.ranking(&loop.Outcome{
+				Own: map[eviction.Signal]*loop.OwnSignal{spare: own}, Thresholds: []loop.MetThreshold{{Signal: spare}},
+				Ranking: []loop.RankedPod{{Pod: "a/large", State: "measured", Usage: 3 << 30}},
+			})
+			if use, _, _ := strings.Cut(want, " of "); !strings.Contains(w.b.String(), "  "+use+"  ") {
+				t.Errorf("no %q in\n%s", use, w.b.String())
+			}
+		})
+	}
+}
+
 func TestLongRankingsAreCut(t *testing.T) {
 	w := &timeline{}
 	w.ranking(&loop.Outcome{Chosen: -1, Ranking: make([]loop.RankedPod, rankedShown+3)})
