@@ -19,6 +19,7 @@ FUZZTIME    ?= 10s
 DEMO_PLUGIN ?=
 DEMO_CONFIG ?=
 DEMO_PODS   ?=
+DEMO_KEEP   ?=
 CROSSINGS   ?= 20
 BUSY        ?= 3
 PARITY      ?= 10s
@@ -86,9 +87,9 @@ generated: tools
 	now=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \
 	[ "$$was" = "$$now" ] || { echo "generated code was out of date; make generate has renewed it, commit it"; exit 1; }
 
-demo: build ## evict a real container under real memory pressure (root; DEMO_PLUGIN=bin/oldest for a custom ranker, DEMO_CONFIG=FILE for its configuration, DEMO_PODS=FILE for other pods)
+demo: build ## evict a real container under real memory pressure (root; DEMO_PLUGIN=bin/oldest for a custom ranker, DEMO_CONFIG=FILE for its configuration, DEMO_PODS=FILE for other pods, DEMO_KEEP=1 to evict nobody and stay until Ctrl-C)
 	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/demo ./test/demo
-	@bin/demo $(if $(DEMO_PLUGIN),-plugin '$(DEMO_PLUGIN)') $(if $(DEMO_CONFIG),-config '$(DEMO_CONFIG)') $(if $(DEMO_PODS),-pods '$(DEMO_PODS)')
+	@bin/demo $(if $(DEMO_PLUGIN),-plugin '$(DEMO_PLUGIN)') $(if $(DEMO_CONFIG),-config '$(DEMO_CONFIG)') $(if $(DEMO_PODS),-pods '$(DEMO_PODS)') $(if $(DEMO_KEEP),-keep)
 
 e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
 	@test/stack/install.sh

@@ -31,6 +31,7 @@ func run() int {
 	flag.StringVar(&o.custom, "plugin", "", "one more plugin, for example bin/oldest, which then says who goes first")
 	flag.StringVar(&o.config, "config", "", "file with that plugin's own configuration, YAML or JSON: what stands under plugins.NAME.config of evictd's")
 	flag.StringVar(&o.pods, "pods", "", "file with the pods, in place of test/demo/pods.yaml; one of them is the hog")
+	flag.BoolVar(&o.keep, "keep", false, "evict nobody: leave evictd, containerd and the pods running until Ctrl-C, to try the plugin on")
 	flag.BoolVar(&o.verbose, "v", false, "show evictd's whole log")
 	flag.Parse()
 

@@ -24,7 +24,7 @@ const (
 
 type options struct {
 	evictd, plugins, custom, config, pods string
-	verbose                               bool
+	verbose, keep                         bool
 }
 
 // check finds out early, in one sentence, what would fail later.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -82,6 +83,21 @@ func (s *story) startEvictd(ctx context.Context) error {
 	return err
 }
 
+// stay leaves evictd and the pods to the caller until the context ends.
+func (s *story) stay(ctx context.Context) error {
+	configs, err := filepath.Glob(filepath.Join(s.stack.Dir, "evictd-*", "evictd.yaml"))
+	if err != nil || len(configs) != 1 {
+		return fmt.Errorf("find evictd's configuration: %q, %w", configs, err)
+	}
+	s.show.line("keep", "configuration  %s (kill -HUP %d has it read again)", configs[0], s.agent.PID())
+	s.show.line("keep", "plugins        %s", filepath.Join(filepath.Dir(configs[0]), "plugins"))
+	s.show.line("keep", "status         http://%s/status", s.agent.Address())
+	s.show.line("keep", "containerd     %s", s.stack.Socket)
+	s.show.line("keep", "Ctrl-C ends and removes all of it")
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // setThreshold sets the threshold below what is available now, with evictd, its
 // plugins and the other pods running and whatever else runs in its worst moment.
 func (s *story) setThreshold(ctx context.Context) error {
@@ -110,6 +126,9 @@ func (s *story) setThreshold(ctx context.Context) error {
 func (s *story) evict(ctx context.Context) (string, error) {
 	if err := s.startEvictd(ctx); err != nil {
 		return "", err
+	}
+	if s.keep {
+		return "", s.stay(ctx)
 	}
 	if err := s.setThreshold(ctx); err != nil {
 		return "", err
