@@ -50,7 +50,7 @@ func (l *Loop) noteRelief(p *pass) {
 		l.latest[s] = p.observed[s]
 		delete(l.waiting, s)
 	}
-	l.ledger = l.ledger.Observed(p.observed, l.moment())
+	l.ledger = l.ledger.Observed(p.observed, p.assessment.Observed, l.moment())
 	if l.Settings.Pacing == PacingKubelet {
 		return
 	}

@@ -183,10 +183,12 @@ func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 	return total, known
 }
 
-// Observed enters what a pass at now has seen. Promises end when all that was
-// promised has come back, or when their time is over in the samples: one that is
-// older than the victim's end counts for nothing.
-func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, now Moment) Ledger {
+// Observed enters what a pass at now has seen, and which thresholds it has found to be
+// met. Promises end when all that was promised has come back, or when their time is
+// over in the samples: one that is older than the victim's end counts for nothing. Where
+// no threshold is met any more nearly all is enough: a use is measured a moment after
+// what was available, and some of it was shared. What crosses then is another shortage.
+func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, met []Observed, now Moment) Ledger {
 	if len(l.promises) == 0 {
 		return l
 	}
@@ -200,14 +202,15 @@ func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, 
 	}
 	for s, o := range observations {
 		if _, ok := next.accounts[s]; ok && o.State == eviction.Observed {
-			next.settle(s, o, sampled(o, now))
+			short := slices.ContainsFunc(met, func(m Observed) bool { return m.Signal == s })
+			next.settle(s, o, short, sampled(o, now))
 		}
 	}
 	return next.tidied()
 }
 
 // settle closes the promises of s that o shows to be kept or over.
-func (l Ledger) settle(s eviction.Signal, o eviction.Observation, at Moment) {
+func (l Ledger) settle(s eviction.Signal, o eviction.Observation, short bool, at Moment) {
 	a, open := l.accounts[s], l.of(s)
 	if len(open) == 0 {
 		return
@@ -220,7 +223,11 @@ func (l Ledger) settle(s eviction.Signal, o eviction.Observation, at Moment) {
 		if p.ending() || !at.after(p.ended) {
 			break
 		}
-		kept := use.OK && use.Value > 0 && a.known && a.cameBack >= use.Value
+		enough := use.Value
+		if !short {
+			enough -= use.Value / 10
+		}
+		kept := use.OK && use.Value > 0 && a.known && a.cameBack >= enough
 		over := at.since(p.ended) >= a.relief && freeing(s, o) == 0
 		if !kept && !over {
 			break

@@ -87,7 +87,7 @@ func (w *reliefWorld) play() time.Duration {
 		}
 		o := w.observe()
 		seen := map[eviction.Signal]eviction.Observation{o.Signal: o}
-		l = l.Observed(seen, w.at(w.now))
+		l = l.Observed(seen, metBy(w.threshold, o), w.at(w.now))
 		if !w.threshold.met(o, false) {
 			if w.really(w.now) >= 1000 && o.Available >= 1000 {
 				break
@@ -104,6 +104,13 @@ func (w *reliefWorld) play() time.Duration {
 		w.ended = append(w.ended, w.now+w.ends)
 	}
 	return w.relieved()
+}
+
+func metBy(t Threshold, o eviction.Observation) []Observed {
+	if !t.met(o, false) {
+		return nil
+	}
+	return []Observed{{Threshold: t}}
 }
 
 // relieved is when the last of the needed victims has freed what it used.
@@ -168,7 +175,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 		l := Ledger{}.Promised(Promise{UID: "a", Frees: Relieved(w.threshold, eviction.LayoutShared, use)}, w.threshold, seen, w.at(0))
 		l = l.Ended("a", w.at(time.Second))
 		late := w.at(time.Second + mostRelief)
-		if v := l.Observed(seen, late).Judge(w.threshold, o, late); !v.Go {
+		if v := l.Observed(seen, metBy(w.threshold, o), late).Judge(w.threshold, o, late); !v.Go {
 			t.Fatalf("%v: %+v still waits %v after the end: %+v", w, o, mostRelief, v.Wait)
 		}
 	}

@@ -272,7 +272,7 @@ func (s *story) judge(line func(string, ...any), a Assessment, in Input) {
 		return
 	}
 	now := Moment{Time: in.Now}
-	s.ledger = s.ledger.Observed(in.Observations, now)
+	s.ledger = s.ledger.Observed(in.Observations, a.Observed, now)
 	for _, t := range a.Actionable {
 		v := s.ledger.Judge(t, in.Observations[t.Signal], now)
 		switch {
