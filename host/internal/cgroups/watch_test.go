@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,8 @@ type machine struct {
 	tally    int
 	refuse   error
 	log      strings.Builder
+	// mu guards pods, told and refuse, which a test may change while a Watch runs.
+	mu sync.Mutex
 }
 
 func newMachine(t *testing.T, cgroups ...string) *machine {
@@ -49,6 +52,14 @@ func (m *machine) grow(cgroups ...string) {
 	}
 }
 
+// change is for while a Watch runs. It returns what was told so far.
+func (m *machine) change(pods []Pod, refuse error) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pods, m.refuse = pods, refuse
+	return slices.Clone(m.told)
+}
+
 func (m *machine) watch(configured string) *Watch {
 	return NewWatch(Options{
 		Node: Node{FS: m.fs, Root: "/", Ask: func(context.Context) (string, error) {
@@ -59,6 +70,8 @@ func (m *machine) watch(configured string) *Watch {
 		}},
 		Configured: configured,
 		Running: func(context.Context) ([]Pod, error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
 			if len(m.listings) > 0 {
 				pods := m.listings[0]
 				m.listings = m.listings[1:]
@@ -66,7 +79,12 @@ func (m *machine) watch(configured string) *Watch {
 			}
 			return m.pods, nil
 		},
-		Tell:  func(_ context.Context, driver string) error { m.told = append(m.told, driver); return m.refuse },
+		Tell: func(_ context.Context, driver string) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.told = append(m.told, driver)
+			return m.refuse
+		},
 		Tally: func(n int) { m.tally = n },
 		Log:   slog.New(slog.NewTextHandler(&m.log, nil)),
 	})
@@ -198,16 +216,17 @@ func TestTheFirstPodShowsTheDriverAndPluginsAreTold(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); w.Run(ctx) }()
 		synctest.Wait()
-		if w.Driver() != "" || len(m.told) != 0 {
-			t.Errorf("driver %q, told %q, want nothing yet", w.Driver(), m.told)
+		if told := m.change(nil, nil); w.Driver() != "" || len(told) != 0 {
+			t.Errorf("driver %q, told %q, want nothing yet", w.Driver(), told)
 		}
 		m.grow(systemdPod)
-		m.pods, m.refuse = []Pod{x}, errors.New("a plugin refuses")
+		m.change([]Pod{x}, errors.New("a plugin refuses"))
 		time.Sleep(lookAgain)
 		synctest.Wait()
-		m.refuse = nil
-		w.Look(ctx)
-		w.Look(ctx)
+		if told := m.change([]Pod{x}, nil); !slices.Equal(told, []string{"systemd"}) {
+			t.Errorf("told %q, want it told with the first pod", told)
+		}
+		time.Sleep(3 * lookEvery)
 		cancel()
 		<-ended
 		if w.Driver() != "systemd" || !slices.Equal(m.told, []string{"systemd", "systemd"}) {
