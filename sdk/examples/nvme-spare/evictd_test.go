@@ -37,9 +37,12 @@ func requireProcesses(t *testing.T) {
 // A drive wears out under two pods, in the real evictd. The one that writes goes.
 func TestThePodThatWritesLeavesAWornDrive(t *testing.T) {
 	requireProcesses(t)
-	n := node{root: daemon.NewNode(t, 8<<30).Root}
+	machine := daemon.NewNode(t, 8<<30)
+	n := node{root: machine.Root}
 	runtime, manifests := fakecri.Start(t), t.TempDir()
 	for name, written := range map[string]int64{"reader": 1 * mib, "writer": 900 * mib} {
+		// Of the memory hierarchy, as with each pod: it shows how cgroups are named.
+		machine.AddPod("besteffort", "uid-"+name, mib)
 		n.write(t, "sys/fs/cgroup/blkio/kubepods/besteffort/poduid-"+name+"/blkio.throttle.io_service_bytes_recursive",
 			fmt.Sprintf("259:0 Read 0\n259:0 Write %d\nTotal %d\n", written, written))
 		runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main"}}})

@@ -44,6 +44,8 @@ var definition = eviction.Definition{
 	Format:    eviction.FormatDecimalSI,
 	Resource:  "acme.example/nvme-spare",
 	Condition: "acme.example/NVMeWearPressure",
+	// No pod's end brings spare blocks back: there is no relief to wait for.
+	ReliefTime: time.Millisecond,
 }
 
 func main() { sdk.Serve(plugin()) }
