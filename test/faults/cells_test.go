@@ -28,7 +28,8 @@ type cell struct {
 	who string
 	fault.Fault
 	outcome string
-	// victims are who may go. There are several where a process comes and goes.
+	// victims are who may go. There are two where it depends on whether the disk plugin,
+	// which comes and goes, has measured: the host does not measure disks by itself.
 	victims []string
 	// budget is how long the decision may take: the deadlines that apply, added up.
 	budget time.Duration
@@ -138,15 +139,11 @@ func (c *cell) believed() {
 }
 
 // builtin says how a fault of a built-in plugin ends. Nobody but the host stands in
-// for it.
+// for it, which measures memory and tasks of pods by itself, but no disks.
 func (c *cell) builtin() {
 	switch c.Call {
 	case fault.Describe, fault.Configure:
-		c.victims = []string{lowly} // nobody has figures of pods
 		c.takes("look 1 s", blind)
-		if c.inTime() {
-			c.victims = []string{greedy}
-		}
 		if c.Variant == "other signals" {
 			c.outcome = reported // as if it was never meant to
 		}
@@ -155,15 +152,8 @@ func (c *cell) builtin() {
 	case fault.Waited:
 		c.takes("Observe 1 s + Measure 5 s + Rank 1 s + details 0.25 s", observing+measuring+ranking+detail)
 	case fault.Measure:
-		c.victims = []string{lowly}
-		if c.inTime() || slices.Contains([]string{"twice", "other signals", "future", "old"}, c.Variant) {
-			c.victims = []string{greedy} // the figures are there; memory is ranked by the working set
-		}
 		c.takes("none", noDeadlines)
 		if c.slow() {
-			c.takes("Measure 5 s", measuring)
-		}
-		if c.inTime() {
 			c.takes("Measure 5 s + details 0.25 s", measuring+detail)
 		}
 	case fault.Rank:
@@ -171,13 +161,9 @@ func (c *cell) builtin() {
 		if c.slow() {
 			c.takes("Rank 1 s", ranking)
 		}
-		if c.Kind == fault.Crash {
-			c.victims = []string{greedy, lowly} // measurements in the same call may die with it
-		}
 	case fault.Watch:
 		c.takes("interval 10 s", interval)
 		if c.Kind == fault.Crash {
-			c.victims = []string{greedy, lowly}
 			c.takes("blind 1 s + interval 10 s", blind+interval)
 		}
 	case fault.Reclaim:
@@ -200,8 +186,6 @@ func (c *cell) builtinObserve() {
 		c.takes("Observe 1 s", observing)
 	case c.slow():
 		c.takes("Observe 1 s + blind 1 s", observing+blind)
-	case c.Kind == fault.Crash:
-		c.victims = []string{greedy, lowly}
 	}
 	if c.Base != "memory" { // nobody watches these
 		c.takes("interval 10 s + "+c.sum, interval+c.budget)

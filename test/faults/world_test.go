@@ -19,8 +19,9 @@ const (
 )
 
 // The pods of a world. By the kubelet's order over their figures greedy goes first,
-// for it uses more than it requests. Where nobody has figures it is lowly, whose
-// priority is the lowest. The others use the most and must not go.
+// for it uses more than it requests. Where nobody has figures, which is of disks and of
+// a plugin's own signals, it is lowly, whose priority is the lowest; so it is of tasks,
+// where priority counts first. The others use the most and must not go.
 const (
 	greedy   = "greedy"   // priority 1000, requests little
 	lowly    = "lowly"    // priority 0, requests much
