@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,6 +47,7 @@ func (l *Loop) use(roster Roster, m eviction.Measurement, s eviction.Signal) evi
 // noteRelief enters in the ledger what p has observed, and works out which thresholds
 // wait for the relief of a former victim.
 func (l *Loop) noteRelief(p *pass) {
+	before := maps.Clone(l.waiting)
 	for _, s := range p.asked {
 		l.latest[s] = p.observed[s]
 		delete(l.waiting, s)
@@ -59,6 +61,11 @@ func (l *Loop) noteRelief(p *pass) {
 			l.judge(t, o)
 		}
 	}
+	for s, w := range l.waiting {
+		if before[s].For != w.For {
+			l.Log.Debug("next victim waits", "signal", s, "for", w.For, "victims", w.Victims, "until", w.Until)
+		}
+	}
 }
 
 // judge asks the ledger about t, and shows what t waits for.
@@ -67,9 +74,6 @@ func (l *Loop) judge(t policy.Threshold, o eviction.Observation) policy.Verdict 
 	if v.Go {
 		delete(l.waiting, t.Signal)
 		return v
-	}
-	if l.waiting[t.Signal].For != v.Wait.For {
-		l.Log.Debug("next victim waits", "signal", t.Signal, "for", v.Wait.For, "victims", v.Wait.Victims, "until", v.Wait.Until)
 	}
 	l.waiting[t.Signal] = v.Wait
 	return v

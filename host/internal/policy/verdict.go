@@ -122,6 +122,9 @@ func (l Ledger) wait(s eviction.Signal, open []*promise, now Moment) Wait {
 	slices.Sort(w.Victims)
 	ended := open[len(open)-1].ended
 	w.Until = ended.Time.Add(a.relief)
+	if !w.Until.After(now.Time) { // as no newer figure has come, or more is being freed
+		w.Until = ended.Time.Add(mostRelief)
+	}
 	w.LookAt = now.Time.Add(nextLook(now.since(ended)))
 	return w
 }
