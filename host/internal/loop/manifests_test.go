@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,9 +34,10 @@ func TestBrokenManifestsAreToldAtTheStart(t *testing.T) {
 // another one went in its place.
 func TestManifestsAreReadBeforeAPodHasToGo(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		readings, broken := 0, false
+		var readings atomic.Int32
+		var broken atomic.Bool
 		n.manifests = func() []pods.Problem {
-			if readings++; broken {
+			if readings.Add(1); broken.Load() {
 				return []pods.Problem{{File: "a.yaml", Err: errors.New("is empty")}}
 			}
 			return nil
@@ -43,14 +45,14 @@ func TestManifestsAreReadBeforeAPodHasToGo(t *testing.T) {
 		s := settings(t, hard("1Gi"))
 		n.run(s, rundir.State{})
 		n.settle()
-		broken = true
-		if readings != 1 {
-			t.Errorf("%d readings within an interval, want one", readings)
+		broken.Store(true)
+		if got := readings.Load(); got != 1 {
+			t.Errorf("%d readings within an interval, want one", got)
 		}
 		time.Sleep(s.MonitoringInterval)
 		n.settle()
-		if got := n.loop.Snapshot().Problems; len(got) != 1 || readings != 2 || n.listings > 0 {
-			t.Errorf("after an interval, %d readings and %d listings of pods, status has %q; want what is new", readings, n.listings, got)
+		if got := n.loop.Snapshot().Problems; len(got) != 1 || readings.Load() != 2 || n.listings > 0 {
+			t.Errorf("after an interval, %d readings and %d listings of pods, status has %q; want what is new", readings.Load(), n.listings, got)
 		}
 	})
 }

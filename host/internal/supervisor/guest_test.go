@@ -24,11 +24,15 @@ func TestCgroupVersion2(t *testing.T) {
 	uml.Run(t, uml.Machine{Files: map[string][]byte{"faulty": faulty}})
 }
 
-// moveTo puts this process into a cgroup below the root for the rest of the test.
+// moveTo puts this process into a cgroup below the root for the rest of the test. The
+// root passes the controllers on to it, as systemd has it do for units.
 func moveTo(t *testing.T, cgroup string) {
 	t.Helper()
 	dir := filepath.Join(guestCgroups, cgroup)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := cgroupDir(guestCgroups).write("cgroup.subtree_control", "+memory +cpu +pids"); err != nil {
 		t.Fatal(err)
 	}
 	self := strconv.Itoa(os.Getpid())
