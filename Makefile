@@ -121,9 +121,10 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 		test/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }"; \
 	done
 
-soak: ## the long runs: 200 threshold crossings, 1000 plugins that come and go, ten minutes beside the kubelet's manager, half a minute of each fuzz target
+soak: ## the long runs: 200 threshold crossings, 1000 plugins that come and go, all checks against each faulty plugin, ten minutes beside the kubelet's manager, half a minute of each fuzz target
 	@$(MAKE) e2e CROSSINGS=200
 	EVICTD_SWAP_CYCLES=1000 EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m -v -run TestSwapCyclesLeakNothing ./host/internal/supervisor
+	EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m ./shared/conformance
 	@$(MAKE) parity PARITY=10m
 	@$(MAKE) fuzz FUZZTIME=30s
 

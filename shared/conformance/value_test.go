@@ -87,11 +87,15 @@ func faultOptions(text string, fails []string) Options {
 	o := Options{Timeout: 2 * time.Minute} // machines that test are busy
 	// Two lanes see again what others have seen, at more cost.
 	o.Only = []string{laneOf(fails[0])}
-	if whole() {
+	if whole() && !raceDetector { // make soak
 		o.Only = append(o.Only, "observe", "measure", "watch", "rank", "reclaim", "garbage", "process")
 	}
 	if raceDetector {
 		o.Skip = slices.DeleteFunc(slices.Clone(heavy), func(name string) bool { return slices.Contains(fails, name) })
+	}
+	// It takes memory and time, and a fault that is about something else may keep wakes back.
+	if wakes := "watch-wakes"; !slices.Contains(fails, wakes) {
+		o.Skip = append(o.Skip, wakes)
 	}
 	if !strings.HasPrefix(text, "no answer within") {
 		o.patience = 4
@@ -104,6 +108,9 @@ func laneOf(check string) string {
 	first, _, _ := strings.Cut(check, "-")
 	if first == "empty" || first == "large" || first == "oversized" {
 		return "garbage"
+	}
+	if !slices.Contains(Groups(), first) {
+		return "process"
 	}
 	return first
 }
