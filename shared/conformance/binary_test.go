@@ -53,7 +53,7 @@ func TestFaultyProcessesFailForTheRightReason(t *testing.T) {
 			o := faultOptions(f.text, f.fails)
 			o.NoTLS = fault == "no-health"
 			if strings.HasPrefix(fault, "leaks-") {
-				o.Only = nil // it grows with the calls of all
+				o.Only = singleCalls // it grows with the calls of all
 			}
 			r := faultyProcess(t, fault, o)
 			if err := judge(&r, f.text, f.fails...); err != nil {

@@ -81,6 +81,9 @@ var heavy = []string{
 	"rank-cancelled", "large-message", "oversized-message", "memory",
 }
 
+// singleCalls are the groups that do not make hundreds of calls.
+var singleCalls = []string{"observe", "measure", "watch", "rank", "reclaim", "garbage", "process"}
+
 // faultOptions are for a plugin that must fail some checks, the first one above
 // all.
 func faultOptions(text string, fails []string) Options {
@@ -88,7 +91,7 @@ func faultOptions(text string, fails []string) Options {
 	// Two lanes see again what others have seen, at more cost.
 	o.Only = []string{laneOf(fails[0])}
 	if whole() && !raceDetector { // make soak
-		o.Only = append(o.Only, "observe", "measure", "watch", "rank", "reclaim", "garbage", "process")
+		o.Only = append(o.Only, singleCalls...)
 	}
 	if raceDetector {
 		o.Skip = slices.DeleteFunc(slices.Clone(heavy), func(name string) bool { return slices.Contains(fails, name) })
