@@ -62,7 +62,7 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 	},
 	fault.LeaksMemoryInRank: func(p *eviction.Plugin) {
 		ranking(p, func(_ eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
-			kept.add(64 << 10)
+			kept.add(256 << 10)
 			return order
 		})
 	},
