@@ -9,14 +9,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/actuate"
-	"github.com/evictd/evictd/host/internal/lastresort"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -103,7 +103,7 @@ func (m *Manager) openEmbedded() (err error) {
 		}
 	}
 	if e.Patience == 0 { // else time and figures are not this machine's
-		o.LastResort, o.SourceStands = lastresort.New(m.facts(c)), m.figures != nil
+		o.LastResort, o.SourceStands = fallback.New(m.facts(c)), m.figures != nil
 	}
 	m.loop = loop.New(o)
 	return nil
@@ -195,7 +195,7 @@ func (e *surroundings) Active(context.Context) (pods.Snapshot, error) {
 func (e *surroundings) Kill(_ context.Context, k loop.Kill) error {
 	pod, grace := k.Pod.API, k.GraceOverrideSeconds
 	return e.KillPod(pod, true, &grace, func(status *v1.PodStatus) {
-		actuate.SetEvicted(status, pod.Generation, k.Message, k.Pressure, e.Clock.Now())
+		victim.SetEvicted(status, pod.Generation, k.Message, k.Pressure, e.Clock.Now())
 	})
 }
 

@@ -15,16 +15,16 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/lastresort"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -119,9 +119,9 @@ func (m *Manager) open() error {
 	manifests.Rules = rules(c)
 	o := m.loopOptions(settings(c, thresholds))
 	o.Pods, o.Manifests = pods.NewCRI(client, manifests), manifests.Problems
-	o.Killer, o.Journal, o.Restored = criKiller{actuate.NewCRI(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
+	o.Killer, o.Journal, o.Restored = criKiller{cri.New(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
-	o.LastResort, o.SourceStands, o.CheckSampleTimes = lastresort.New(m.facts(c)), c.Source == config.SourceSummary, true
+	o.LastResort, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)
 	return nil
 }

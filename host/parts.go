@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -92,7 +92,7 @@ func rules(c *Config) pods.Rules {
 
 // criKiller kills pods through the container runtime.
 type criKiller struct {
-	cri *actuate.CRI
+	cri *cri.Killer
 	// podsDir has a directory for each pod, by uid.
 	podsDir string
 }
@@ -100,7 +100,7 @@ type criKiller struct {
 // Kill implements loop.Killer.
 func (k criKiller) Kill(ctx context.Context, d loop.Kill) error {
 	row := &d.Pod.Row
-	return k.cri.Kill(ctx, actuate.Target{
+	return k.cri.Kill(ctx, cri.Target{
 		UID: row.UID, Namespace: row.Namespace, Name: row.Name,
 		SandboxIDs: d.Pod.SandboxIDs, ContainerIDs: d.Pod.ContainerIDs,
 	}, d.GraceSeconds)

@@ -10,9 +10,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
 )
 
 // A FailureReason says why a pod cannot be admitted. A PredicateFailureReason of
@@ -111,32 +111,32 @@ func (p *preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []po
 		return false, err
 	}
 	dry := p.dryRun()
-	for _, victim := range victims {
+	for _, pod := range victims {
 		if err := ctx.Err(); err != nil {
 			return false, fmt.Errorf("preemption for %s: %w", podName(preemptor), err)
 		}
-		p.log.Info("preempting pod", "pod", podName(victim), "uid", victim.UID, "for", podName(preemptor), "lacking", lacks, "dryRun", dry)
+		p.log.Info("preempting pod", "pod", podName(pod), "uid", pod.UID, "for", podName(preemptor), "lacking", lacks, "dryRun", dry)
 		if !dry {
-			p.end(victim, lacks[0].Resource)
+			p.end(pod, lacks[0].Resource)
 		}
 	}
 	return !dry || len(victims) == 0, nil
 }
 
-// end kills victim and returns when that is over.
-func (p *preemption) end(victim *v1.Pod, first v1.ResourceName) {
-	p.recorder.PodEvent(victim, nil, v1.EventTypeWarning, actuate.ReasonPreempting, actuate.MessagePreempted)
+// end kills pod and returns when that is over.
+func (p *preemption) end(pod *v1.Pod, first v1.ResourceName) {
+	p.recorder.PodEvent(pod, nil, v1.EventTypeWarning, victim.ReasonPreempting, victim.MessagePreempted)
 	started := p.now()
-	err := p.kill(victim, true, nil, func(status *v1.PodStatus) {
-		actuate.SetPreempted(status, victim.Generation, p.now())
+	err := p.kill(pod, true, nil, func(status *v1.PodStatus) {
+		victim.SetPreempted(status, pod.Generation, p.now())
 	})
 	took := p.now().Sub(started).Seconds()
 	if err != nil {
-		p.log.Error("preempted pod not killed", "pod", podName(victim), "uid", victim.UID, "tookSeconds", took, "error", err)
+		p.log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
 		return
 	}
 	p.counted(string(first))
-	p.log.Info("preempted pod killed", "pod", podName(victim), "uid", victim.UID, "tookSeconds", took)
+	p.log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
 func (p *preemption) preemptibles(active []*v1.Pod) []policy.Preemptible {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -178,7 +178,7 @@ func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, observed 
 
 // newKill is the kill of pod with a grace period of so many seconds at most.
 func newKill(pod pods.Pod, label eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Kill {
-	grace := actuate.Grace{Override: &graceOverrideSeconds, Spec: pod.API.Spec.TerminationGracePeriodSeconds, Deletion: pod.API.DeletionGracePeriodSeconds}
+	grace := victim.Grace{Override: &graceOverrideSeconds, Spec: pod.API.Spec.TerminationGracePeriodSeconds, Deletion: pod.API.DeletionGracePeriodSeconds}
 	return Kill{
 		Pod: pod, Signal: label, GraceSeconds: grace.Effective(), GraceOverrideSeconds: graceOverrideSeconds,
 		Message: message, Annotations: annotations,

@@ -18,12 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -266,8 +266,8 @@ func (n *node) Kill(ctx context.Context, k Kill) error {
 	}
 	select {
 	case <-time.After(wait):
-	case <-time.After(actuate.Timeout(k.GraceSeconds)):
-		return actuate.ErrTimeout
+	case <-time.After(victim.Timeout(k.GraceSeconds)):
+		return victim.ErrTimeout
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -91,7 +91,7 @@ func (l *Loop) dispatch(f *flight) {
 		l.killing.Go(func() { l.pretend(f.kill.Pod.Row.UID) })
 		return
 	}
-	l.Recorder.PodEvent(f.kill.Pod, "Warning", actuate.ReasonEvicted, f.kill.Message, f.kill.Annotations)
+	l.Recorder.PodEvent(f.kill.Pod, "Warning", victim.ReasonEvicted, f.kill.Message, f.kill.Annotations)
 	l.launch(f)
 }
 
@@ -175,8 +175,8 @@ func (l *Loop) killed(f *flight, r report) {
 	} else {
 		l.Log.Info("pod killed", "pod", pod.String(), "uid", r.uid, "signal", f.kill.Signal, "tookSeconds", r.took.Seconds())
 	}
-	if errors.Is(r.err, actuate.ErrTimeout) {
-		l.Recorder.PodEvent(pod, "Warning", actuate.ReasonExceededGracePeriod, actuate.MessageExceededGracePeriod, nil)
+	if errors.Is(r.err, victim.ErrTimeout) {
+		l.Recorder.PodEvent(pod, "Warning", victim.ReasonExceededGracePeriod, victim.MessageExceededGracePeriod, nil)
 	}
 }
 
@@ -219,7 +219,7 @@ func (l *Loop) killNow(ctx context.Context, f *flight) error {
 	if f.record.DryRun {
 		return nil
 	}
-	l.Recorder.PodEvent(f.kill.Pod, "Warning", actuate.ReasonEvicted, f.kill.Message, f.kill.Annotations)
+	l.Recorder.PodEvent(f.kill.Pod, "Warning", victim.ReasonEvicted, f.kill.Message, f.kill.Annotations)
 	started := time.Now()
 	err := l.Killer.Kill(ctx, f.kill)
 	l.onReport(report{uid: uid, err: err, took: time.Since(started)})

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/evictd/evictd/host/internal/actuate"
 	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -111,7 +111,7 @@ func TestAKillThatExceedsItsTimeIsReportedAsTheKubeletDoes(t *testing.T) {
 		n.set(gi / 2)
 		n.wake()
 		n.after(12 * time.Second)
-		if got := n.count("event " + actuate.ReasonExceededGracePeriod + " big"); got != 1 {
+		if got := n.count("event " + victim.ReasonExceededGracePeriod + " big"); got != 1 {
 			t.Errorf("%d events ExceededGracePeriod, want 1: %q", got, n.story())
 		}
 	})

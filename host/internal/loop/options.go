@@ -35,7 +35,7 @@ type Kill struct {
 // A Killer ends pods. Its methods are called from goroutines beside the loop.
 type Killer interface {
 	// Kill returns when the pod's containers were stopped. It gives up after
-	// actuate.Timeout with an error that wraps actuate.ErrTimeout.
+	// victim.Timeout with an error that wraps victim.ErrTimeout.
 	Kill(ctx context.Context, k Kill) error
 	// Finished reports whether nothing of the pod runs any more.
 	Finished(ctx context.Context, k Kill) (bool, error)

@@ -3,5 +3,5 @@
 // compact row that policy and plugins see of each.
 //
 // It does not say which pod may be evicted (host/internal/policy) and ends none
-// (host/internal/actuate).
+// (host/internal/victim/cri).
 package pods

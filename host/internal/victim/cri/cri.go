@@ -1,4 +1,5 @@
-package actuate
+// Package cri ends pods through the container runtime. When, and with what grace, is the business of package victim.
+package cri
 
 import (
 	"context"
@@ -14,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/victim"
 )
 
 const (
@@ -32,8 +34,8 @@ type Target struct {
 	ContainerIDs []string
 }
 
-// CRI kills pods through the container runtime. It is safe for concurrent use.
-type CRI struct {
+// A Killer kills pods through the container runtime. It is safe for concurrent use.
+type Killer struct {
 	client runtimeapi.RuntimeServiceClient
 
 	// unfinished are the pods, by uid, whose kill ended before their sandboxes were
@@ -41,15 +43,15 @@ type CRI struct {
 	unfinished sync.Map
 }
 
-// NewCRI returns a killer that uses client.
-func NewCRI(client runtimeapi.RuntimeServiceClient) *CRI { return &CRI{client: client} }
+// New returns a killer that uses client.
+func New(client runtimeapi.RuntimeServiceClient) *Killer { return &Killer{client: client} }
 
 // Kill stops all containers of the pod in parallel, each with the grace period,
 // and then its sandboxes. It returns when the runtime has stopped them: nil also
 // if they were gone before. While ctx lives, a runtime that cannot be reached is
-// tried again, with what is left of the grace period. It gives up with ErrTimeout
-// after Timeout(graceSeconds), and Finished does the rest.
-func (k *CRI) Kill(ctx context.Context, t Target, graceSeconds int64) error {
+// tried again, with what is left of the grace period. It gives up with victim.ErrTimeout
+// after victim.Timeout(graceSeconds), and Finished does the rest.
+func (k *Killer) Kill(ctx context.Context, t Target, graceSeconds int64) error {
 	stopped, err := k.kill(ctx, t, graceSeconds)
 	if stopped {
 		k.unfinished.Delete(t.UID)
@@ -60,8 +62,8 @@ func (k *CRI) Kill(ctx context.Context, t Target, graceSeconds int64) error {
 }
 
 // kill reports whether it has stopped the sandboxes, whatever the containers said.
-func (k *CRI) kill(ctx context.Context, t Target, graceSeconds int64) (stopped bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, Timeout(graceSeconds), ErrTimeout)
+func (k *Killer) kill(ctx context.Context, t Target, graceSeconds int64) (stopped bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(graceSeconds), victim.ErrTimeout)
 	defer cancel()
 	started := time.Now()
 	if len(t.SandboxIDs) == 0 && len(t.ContainerIDs) == 0 {
@@ -88,7 +90,7 @@ func (k *CRI) kill(ctx context.Context, t Target, graceSeconds int64) (stopped b
 	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
 }
 
-func (k *CRI) stopSandboxes(ctx context.Context, ids []string) error {
+func (k *Killer) stopSandboxes(ctx context.Context, ids []string) error {
 	return k.each(ids, func(id string) error {
 		return k.retry(ctx, "stop pod sandbox "+id, func() error {
 			_, err := k.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
@@ -101,7 +103,7 @@ func (k *CRI) stopSandboxes(ctx context.Context, ids []string) error {
 // no running container. When the containers of a pod whose kill took too long have
 // ended, it stops the sandboxes, which nobody else would do. Of a pod that was not
 // to be killed it changes nothing.
-func (k *CRI) Finished(ctx context.Context, uid string) (bool, error) {
+func (k *Killer) Finished(ctx context.Context, uid string) (bool, error) {
 	sandboxes, containers, err := k.parts(ctx, uid)
 	if err != nil {
 		return false, err
@@ -128,13 +130,13 @@ func (k *CRI) Finished(ctx context.Context, uid string) (bool, error) {
 // exited reports whether a container is known to run no more. A container that
 // ends by itself while it is being stopped makes containerd 1.6 answer an error
 // (Unknown: "failed to kill container ... ttrpc: closed").
-func (k *CRI) exited(ctx context.Context, id string) bool {
+func (k *Killer) exited(ctx context.Context, id string) bool {
 	list, err := k.client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !pods.Exited(c) })
 }
 
 // resolve finds what is left of a pod of which only the uid is known.
-func (k *CRI) resolve(ctx context.Context, t *Target) error {
+func (k *Killer) resolve(ctx context.Context, t *Target) error {
 	return k.retry(ctx, "find pod "+t.UID, func() error {
 		sandboxes, containers, err := k.parts(ctx, t.UID)
 		if err != nil {
@@ -157,7 +159,7 @@ func (k *CRI) resolve(ctx context.Context, t *Target) error {
 
 // parts lists all sandboxes and containers and picks the pod's own. The runtime
 // could pick by label, but then a sandbox made without labels would look gone.
-func (k *CRI) parts(ctx context.Context, uid string) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+func (k *Killer) parts(ctx context.Context, uid string) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
 	listed, err := pods.List(ctx, k.client)
 	if err != nil {
 		return nil, nil, err
@@ -182,7 +184,7 @@ func (k *CRI) parts(ctx context.Context, uid string) ([]*runtimeapi.PodSandbox, 
 }
 
 // each calls stop for all ids in parallel and joins their errors in order.
-func (k *CRI) each(ids []string, stop func(id string) error) error {
+func (k *Killer) each(ids []string, stop func(id string) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(ids))
 	for i, id := range ids {
@@ -194,7 +196,7 @@ func (k *CRI) each(ids []string, stop func(id string) error) error {
 
 // retry calls the runtime again and again while it cannot be reached. What is
 // not found has been stopped and removed by somebody else.
-func (k *CRI) retry(ctx context.Context, what string, call func() error) error {
+func (k *Killer) retry(ctx context.Context, what string, call func() error) error {
 	var last error
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = firstRetry, maxRetry

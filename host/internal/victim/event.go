@@ -1,4 +1,4 @@
-package actuate
+package victim
 
 // Reasons and texts of the events and statuses around evictions, as the kubelet
 // words them (pkg/kubelet/events, eviction and preemption).

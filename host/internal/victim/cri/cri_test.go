@@ -1,4 +1,4 @@
-package actuate
+package cri
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/test/fakecri"
 )
 
@@ -25,7 +26,7 @@ func twoContainers(s *fakecri.Server) Target {
 	return Target{UID: "u", Namespace: "ns", Name: "pod", SandboxIDs: []string{added.SandboxID}, ContainerIDs: added.ContainerIDs}
 }
 
-func finished(t *testing.T, k *CRI, uid string) bool {
+func finished(t *testing.T, k *Killer, uid string) bool {
 	t.Helper()
 	done, err := k.Finished(t.Context(), uid)
 	if err != nil {
@@ -48,7 +49,7 @@ func TestKillStopsContainersTogetherAndThenTheSandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
-				target, k := twoContainers(s), NewCRI(s.Client())
+				target, k := twoContainers(s), New(s.Client())
 				if finished(t, k, "u") {
 					t.Error("finished before the kill")
 				}
@@ -80,7 +81,7 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 			s := fakecri.New()
 			s.Add(fakecri.Pod{UID: "u", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}, {Name: "b", Created: true}, {Name: "c", Exited: true}, {Name: "d", Lost: true}}})
 			s.Add(fakecri.Pod{UID: "other", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}}})
-			k := NewCRI(s.Client())
+			k := New(s.Client())
 			if err := k.Kill(t.Context(), Target{UID: "u"}, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +102,7 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 
 func TestWhatIsNotFoundIsGone(t *testing.T) {
 	s := fakecri.New()
-	k := NewCRI(s.Client())
+	k := New(s.Client())
 	if err := k.Kill(t.Context(), Target{UID: "u", SandboxIDs: []string{"s"}, ContainerIDs: []string{"c"}}, 1); err != nil {
 		t.Errorf("kill: %v", err)
 	}
@@ -117,7 +118,7 @@ func TestAFailedCallIsNamedAndTheSandboxStillGoes(t *testing.T) {
 	s := fakecri.New()
 	target := twoContainers(s)
 	s.Inject(fakecri.StopContainer, fakecri.Fault{ID: target.ContainerIDs[1], Err: status.Error(codes.Internal, "shim is stuck")})
-	k := NewCRI(s.Client())
+	k := New(s.Client())
 	err := k.Kill(t.Context(), Target{UID: "u", SandboxIDs: target.SandboxIDs, ContainerIDs: target.ContainerIDs[1:]}, 1)
 	if err == nil || !strings.Contains(err.Error(), "stop container "+target.ContainerIDs[1]) || !strings.Contains(err.Error(), "shim is stuck") {
 		t.Errorf("error %v, want the call, the container and the cause", err)
@@ -133,7 +134,7 @@ func TestAContainerThatEndsByItselfMeanwhileIsKilled(t *testing.T) {
 	s := fakecri.New()
 	gone := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", Exited: true}}})
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Err: status.Error(codes.Unknown, "failed to kill container: ttrpc: closed")})
-	err := NewCRI(s.Client()).Kill(t.Context(), Target{UID: "u", SandboxIDs: []string{gone.SandboxID}, ContainerIDs: gone.ContainerIDs}, 1)
+	err := New(s.Client()).Kill(t.Context(), Target{UID: "u", SandboxIDs: []string{gone.SandboxID}, ContainerIDs: gone.ContainerIDs}, 1)
 	if err != nil {
 		t.Errorf("error %v, want none", err)
 	}
@@ -145,7 +146,7 @@ func TestARuntimeThatIsAwayIsAskedAgainWithWhatIsLeftOfTheGrace(t *testing.T) {
 		target := twoContainers(s)
 		away := fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")}
 		s.Inject(fakecri.StopContainer, away)
-		k, result := NewCRI(s.Client()), make(chan error, 1)
+		k, result := New(s.Client()), make(chan error, 1)
 		go func() { result <- k.Kill(t.Context(), target, 30) }()
 		<-time.After(5500 * time.Millisecond)
 		s.Heal()
@@ -176,8 +177,8 @@ func TestAKillThatTakesTooLong(t *testing.T) {
 				target := twoContainers(s)
 				s.Inject(fakecri.StopContainer, c.fault)
 				started := time.Now()
-				err := NewCRI(s.Client()).Kill(t.Context(), target, 20)
-				if !errors.Is(err, ErrTimeout) || time.Since(started) != 30*time.Second {
+				err := New(s.Client()).Kill(t.Context(), target, 20)
+				if !errors.Is(err, victim.ErrTimeout) || time.Since(started) != 30*time.Second {
 					t.Errorf("error %v after %v, want ErrTimeout after 30s", err, time.Since(started))
 				}
 				for _, want := range []string{"stop container " + target.ContainerIDs[0], "timeout waiting to kill pod", c.said} {
@@ -203,9 +204,9 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
 				added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Second}}})
-				k := NewCRI(s.Client())
+				k := New(s.Client())
 				s.Inject(hangs, hang)
-				if err := k.Kill(t.Context(), Target{UID: "u"}, 1); !errors.Is(err, ErrTimeout) {
+				if err := k.Kill(t.Context(), Target{UID: "u"}, 1); !errors.Is(err, victim.ErrTimeout) {
 					t.Fatalf("kill: %v, want ErrTimeout", err)
 				}
 				s.Heal()
@@ -221,7 +222,7 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 				if !finished(t, k, "u") {
 					t.Error("not finished although nothing of it runs")
 				}
-				if !finished(t, NewCRI(s.Client()), "u") {
+				if !finished(t, New(s.Client()), "u") {
 					t.Error("the sandbox is still ready")
 				}
 			})
@@ -232,7 +233,7 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main"}}})
-	k := NewCRI(s.Client())
+	k := New(s.Client())
 	s.Inject(fakecri.StopPodSandbox, fakecri.Fault{Err: status.Error(codes.Internal, "network is stuck"), Times: 2})
 	if err := k.Kill(t.Context(), Target{UID: "u"}, 0); err == nil || !strings.Contains(err.Error(), "network is stuck") {
 		t.Errorf("kill: %v, want the runtime's words", err)
@@ -249,7 +250,7 @@ func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 func TestFinishedDoesNotStopWhatWasNotKilled(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "done", Exited: true}}})
-	if finished(t, NewCRI(s.Client()), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
+	if finished(t, New(s.Client()), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
 		t.Error("the sandbox of a pod that was not killed was stopped")
 	}
 }
@@ -262,8 +263,8 @@ func TestTheCallerMayGiveUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		started := time.Now()
-		err := NewCRI(s.Client()).Kill(ctx, target, 20)
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrTimeout) || time.Since(started) != time.Second {
+		err := New(s.Client()).Kill(ctx, target, 20)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, victim.ErrTimeout) || time.Since(started) != time.Second {
 			t.Errorf("error %v after %v, want the caller's after 1s", err, time.Since(started))
 		}
 	})
@@ -277,7 +278,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	k := NewCRI(runtimeapi.NewRuntimeServiceClient(conn))
+	k := New(runtimeapi.NewRuntimeServiceClient(conn))
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Die: true, Times: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -302,7 +303,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 func TestFinishedDoesNotGuess(t *testing.T) {
 	s := fakecri.New()
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")})
-	if done, err := NewCRI(s.Client()).Finished(t.Context(), "u"); done || err == nil || !strings.Contains(err.Error(), "list containers") {
+	if done, err := New(s.Client()).Finished(t.Context(), "u"); done || err == nil || !strings.Contains(err.Error(), "list containers") {
 		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
 	}
 }

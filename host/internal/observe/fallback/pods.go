@@ -1,4 +1,4 @@
-package lastresort
+package fallback
 
 import (
 	"context"

@@ -1,6 +1,0 @@
-// Package actuate ends pods: through CRI, with the kubelet's rules for grace
-// periods, time-outs and the status that an eviction leaves behind.
-//
-// It does not choose pods (host/internal/policy) and does not wait beside the
-// loop for them to be gone (host/internal/loop).
-package actuate
