@@ -47,13 +47,13 @@ func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error), patie
 
 // begin tells the server of a view of a pass, and of the layout if plugins will
 // be asked for it.
-func (f *figures) begin(ctx context.Context, pass uint64, view eviction.View, layout bool) {
+func (f *figures) begin(ctx context.Context, at eviction.PassView, layout bool) {
 	if layout {
 		ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
 		f.server.SetLayout(f.layout(ctx))
 		cancel()
 	}
-	f.server.Begin(pass, view)
+	f.server.Begin(at)
 }
 
 func (f *figures) socket() string {

@@ -44,7 +44,7 @@ func configure(t *testing.T, p sdk.Plugin, socket string) {
 func observe(t *testing.T, p sdk.Plugin) (eviction.ObserveReply, error) {
 	t.Helper()
 	return p.Observer.Observe(t.Context(), eviction.ObserveRequest{
-		Pass: 1, View: eviction.ViewBefore, Signals: all,
+		PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: all,
 	})
 }
 
@@ -127,7 +127,7 @@ func TestRankingByLayout(t *testing.T) {
 	} {
 		p := serving(t, summarytest.Answer{Summary: node, Layout: c.layout})
 		var candidates []eviction.Candidate
-		req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: []eviction.Signal{c.signal}, Pods: pods}
+		req := eviction.MeasureRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: []eviction.Signal{c.signal}, Pods: pods}
 		if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) {
 			candidates = append(candidates, eviction.Candidate{Pod: pods[len(candidates)], Measurement: m})
 		}); err != nil {

@@ -71,7 +71,7 @@ func measureAll(t *testing.T, p sdk.Plugin, s eviction.Signal, pods ...eviction.
 	t.Helper()
 	var mu sync.Mutex
 	got := map[string]eviction.Measurement{}
-	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: []eviction.Signal{s}, Pods: pods}
+	req := eviction.MeasureRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: []eviction.Signal{s}, Pods: pods}
 	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) {
 		mu.Lock()
 		defer mu.Unlock()

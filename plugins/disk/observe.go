@@ -112,7 +112,7 @@ func (n *node) observe(ctx context.Context, req eviction.ObserveRequest) (evicti
 }
 
 func (n *node) observeSummary(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	layout, err := n.summary.Layout(ctx, req.Pass, req.View)
+	layout, err := n.summary.Layout(ctx, req.PassView)
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}

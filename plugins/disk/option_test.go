@@ -79,7 +79,7 @@ func TestWritableLayersHaveTheFigureOfTheirFilesystem(t *testing.T) {
 					return summarytest.Answer{Summary: node, Layout: layout}
 				}))
 				for _, asked := range [][]eviction.Signal{all, {eviction.ContainerFsAvailable}} {
-					reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: asked})
+					reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: asked})
 					if err != nil || len(reply.Observations) != len(asked) {
 						t.Fatalf("%+v, %v; want each signal that was asked for, once", reply.Observations, err)
 					}

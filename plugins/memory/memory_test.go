@@ -45,7 +45,7 @@ func configured(t *testing.T, node eviction.NodeFacts) sdk.Plugin {
 
 func observeBoth(t *testing.T, p sdk.Plugin) []eviction.Observation {
 	t.Helper()
-	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: both})
+	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: both})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func observeBoth(t *testing.T, p sdk.Plugin) []eviction.Observation {
 func measure(t *testing.T, p sdk.Plugin, detail eviction.Detail, pods ...eviction.Pod) []eviction.Measurement {
 	t.Helper()
 	var out []eviction.Measurement
-	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: detail, Signals: both, Pods: pods}
+	req := eviction.MeasureRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: detail, Signals: both, Pods: pods}
 	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) { out = append(out, m) }); err != nil {
 		t.Fatal(err)
 	}

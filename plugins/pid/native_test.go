@@ -46,7 +46,7 @@ func native(t *testing.T, facts eviction.NodeFacts) sdk.Plugin {
 func measure(t *testing.T, p sdk.Plugin, pods ...eviction.Pod) []eviction.Measurement {
 	t.Helper()
 	var out []eviction.Measurement
-	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailContainers, Signals: asked, Pods: pods}
+	req := eviction.MeasureRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailContainers, Signals: asked, Pods: pods}
 	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) { out = append(out, m) }); err != nil {
 		t.Fatal(err)
 	}

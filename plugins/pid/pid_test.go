@@ -28,7 +28,7 @@ func configure(t *testing.T, p sdk.Plugin, socket string) {
 
 func observe(t *testing.T, p sdk.Plugin, pass uint64) (eviction.ObserveReply, error) {
 	t.Helper()
-	return p.Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: pass, View: eviction.ViewBefore, Signals: asked})
+	return p.Observer.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: pass, View: eviction.ViewBefore}, Signals: asked})
 }
 
 func TestPluginKeepsTheContract(t *testing.T) {
@@ -59,7 +59,7 @@ func TestObserveMeasureRank(t *testing.T) {
 	}
 	pods := []eviction.Pod{{UID: "few"}, {UID: "important", Priority: 7}, {UID: "many"}, {UID: "gone"}}
 	var candidates []eviction.Candidate
-	req := eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: asked, Pods: pods}
+	req := eviction.MeasureRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: asked, Pods: pods}
 	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) {
 		candidates = append(candidates, eviction.Candidate{Pod: pods[len(candidates)], Measurement: m})
 	}); err != nil {

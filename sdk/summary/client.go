@@ -62,12 +62,12 @@ func newClient(socket string) *client {
 }
 
 // fetch asks the host.
-func (c *client) fetch(ctx context.Context, q question) answered {
-	view := ViewName(q.view)
+func (c *client) fetch(ctx context.Context, at eviction.PassView) answered {
+	view := ViewName(at.View)
 	if view == "" {
-		return answered{failed: fmt.Errorf("get summary: view %d is not in the protocol", q.view)}
+		return answered{failed: fmt.Errorf("get summary: view %d is not in the protocol", at.View)}
 	}
-	url := "http://evictd/summary?pass=" + strconv.FormatUint(q.pass, 10) + "&view=" + view
+	url := "http://evictd/summary?pass=" + strconv.FormatUint(at.Pass, 10) + "&view=" + view
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return answered{failed: fmt.Errorf("get summary: %w", err)}

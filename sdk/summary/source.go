@@ -31,19 +31,13 @@ type Source struct {
 	client  *client
 
 	mu    sync.Mutex
-	asked map[question]*answer
+	asked map[eviction.PassView]*answer
 }
 
 var (
 	_ eviction.Observer = (*Source)(nil)
 	_ eviction.Measurer = (*Source)(nil)
 )
-
-// question is what a Source asks once.
-type question struct {
-	pass uint64
-	view eviction.View
-}
 
 // answer is what came of it. It is complete when done is closed.
 type answer struct {
@@ -63,8 +57,8 @@ type answered struct {
 
 // Get returns the summary of a pass and view. The error wraps ErrNoSummary when
 // the host says that there is none.
-func (s *Source) Get(ctx context.Context, pass uint64, view eviction.View) (*Summary, error) {
-	a, err := s.answer(ctx, question{pass, view})
+func (s *Source) Get(ctx context.Context, at eviction.PassView) (*Summary, error) {
+	a, err := s.answer(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +67,8 @@ func (s *Source) Get(ctx context.Context, pass uint64, view eviction.View) (*Sum
 
 // Layout returns what the host knows of the node's filesystems in a pass and
 // view, which it also tells when there is no summary.
-func (s *Source) Layout(ctx context.Context, pass uint64, view eviction.View) (Layout, error) {
-	a, err := s.answer(ctx, question{pass, view})
+func (s *Source) Layout(ctx context.Context, at eviction.PassView) (Layout, error) {
+	a, err := s.answer(ctx, at)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -84,7 +78,7 @@ func (s *Source) Layout(ctx context.Context, pass uint64, view eviction.View) (L
 // Observe implements eviction.Observer for the built-in signals. It does not
 // report the layout, which belongs to one plugin.
 func (s *Source) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	sum, err := s.Get(ctx, req.Pass, req.View)
+	sum, err := s.Get(ctx, req.PassView)
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
@@ -98,7 +92,7 @@ func (s *Source) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 // Measure implements eviction.Measurer. Signals of filesystems need the layout
 // and fail while it is not known.
 func (s *Source) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	a, err := s.answer(ctx, question{req.Pass, req.View})
+	a, err := s.answer(ctx, req.PassView)
 	if err != nil {
 		return err
 	}
@@ -124,14 +118,14 @@ func (s *Source) connected() *client {
 	return s.client
 }
 
-// answer returns the answer to q. The first caller fetches it for all; when that
+// answer returns the answer for at. The first caller fetches it for all; when that
 // one gets none, possibly because it gave up, the next one tries.
-func (s *Source) answer(ctx context.Context, q question) (*answer, error) {
+func (s *Source) answer(ctx context.Context, at eviction.PassView) (*answer, error) {
 	for {
-		a, mine := s.claim(q)
+		a, mine := s.claim(at)
 		if mine {
-			a.answered = s.connected().fetch(ctx, q)
-			s.settle(q, a)
+			a.answered = s.connected().fetch(ctx, at)
+			s.settle(at, a)
 			return a, a.failed
 		}
 		select {
@@ -148,27 +142,27 @@ func (s *Source) answer(ctx context.Context, q question) (*answer, error) {
 	}
 }
 
-// claim returns the answer to q, and whether the caller has to fetch it.
-func (s *Source) claim(q question) (a *answer, mine bool) {
+// claim returns the answer for at, and whether the caller has to fetch it.
+func (s *Source) claim(at eviction.PassView) (a *answer, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a = s.asked[q]; a != nil {
+	if a = s.asked[at]; a != nil {
 		return a, false
 	}
 	if s.asked == nil {
-		s.asked = make(map[question]*answer)
+		s.asked = make(map[eviction.PassView]*answer)
 	}
 	a = &answer{done: make(chan struct{})}
-	s.asked[q] = a
+	s.asked[at] = a
 	s.forget()
 	return a, true
 }
 
 // settle hands an answer to all that wait for it.
-func (s *Source) settle(q question, a *answer) {
+func (s *Source) settle(at eviction.PassView, a *answer) {
 	s.mu.Lock()
-	if a.failed != nil && s.asked[q] == a {
-		delete(s.asked, q)
+	if a.failed != nil && s.asked[at] == a {
+		delete(s.asked, at)
 	}
 	s.mu.Unlock()
 	close(a.done)
@@ -178,8 +172,8 @@ func (s *Source) settle(q question, a *answer) {
 // them still gets it.
 func (s *Source) forget() {
 	passes := make([]uint64, 0, len(s.asked))
-	for q := range s.asked {
-		passes = append(passes, q.pass)
+	for at := range s.asked {
+		passes = append(passes, at.Pass)
 	}
 	slices.Sort(passes)
 	passes = slices.Compact(passes)
@@ -187,5 +181,5 @@ func (s *Source) forget() {
 		return
 	}
 	oldest := passes[len(passes)-keptPasses]
-	maps.DeleteFunc(s.asked, func(q question, _ *answer) bool { return q.pass < oldest })
+	maps.DeleteFunc(s.asked, func(at eviction.PassView, _ *answer) bool { return at.Pass < oldest })
 }

@@ -40,7 +40,7 @@ func TestEachPassAndViewIsFetchedOnce(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {
-					sum, err := s.Get(t.Context(), pass, view)
+					sum, err := s.Get(t.Context(), eviction.PassView{Pass: pass, View: view})
 					if err != nil || sum.Node.Rlimit.Running != eviction.Some(int64(pass)) {
 						t.Errorf("pass %d: got %+v, %v", pass, sum, err)
 					}
@@ -64,7 +64,7 @@ func TestOldPassesAreForgotten(t *testing.T) {
 	s := &summary.Source{Socket: socket}
 	defer s.Close()
 	for _, pass := range []uint64{1, 2, 3, 1} {
-		if _, err := s.Get(t.Context(), pass, eviction.ViewBefore); err != nil {
+		if _, err := s.Get(t.Context(), eviction.PassView{Pass: pass, View: eviction.ViewBefore}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	s := &summary.Source{Socket: listener.Addr().String()}
 	defer s.Close()
 	for pass := range uint64(10) {
-		if _, err := s.Get(t.Context(), pass, eviction.ViewBefore); err != nil {
+		if _, err := s.Get(t.Context(), eviction.PassView{Pass: pass, View: eviction.ViewBefore}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,12 +108,12 @@ func TestTheHostsErrorIsAnAnswer(t *testing.T) {
 	s := &summary.Source{Socket: socket}
 	defer s.Close()
 	for range 2 {
-		_, err := s.Get(t.Context(), 1, eviction.ViewBefore)
+		_, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore})
 		if !errors.Is(err, summary.ErrNoSummary) || err.Error() != "no summary: kubelet: connection refused" {
 			t.Errorf("error is %v, want the host's", err)
 		}
 	}
-	layout, err := s.Layout(t.Context(), 1, eviction.ViewBefore)
+	layout, err := s.Layout(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore})
 	want := summary.Layout{InForce: eviction.LayoutImageFs, Report: &eviction.LayoutReport{ImageFs: true, ContainerFsErr: "no label"}}
 	if diff := cmp.Diff(want, layout); diff != "" || err != nil {
 		t.Errorf("error %v, layout (-want +got):\n%s", err, diff)
@@ -132,11 +132,11 @@ func TestABadSummaryIsAnAnswerToo(t *testing.T) {
 	s := &summary.Source{Socket: socket}
 	defer s.Close()
 	for range 2 {
-		if _, err := s.Get(t.Context(), 1, eviction.ViewBefore); err == nil || !strings.Contains(err.Error(), "node.fs.inodes") {
+		if _, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err == nil || !strings.Contains(err.Error(), "node.fs.inodes") {
 			t.Errorf("error is %v, want one with the path", err)
 		}
 	}
-	if layout, err := s.Layout(t.Context(), 1, eviction.ViewBefore); err != nil || layout.InForce != eviction.LayoutShared {
+	if layout, err := s.Layout(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err != nil || layout.InForce != eviction.LayoutShared {
 		t.Errorf("layout is %+v, %v, want it all the same", layout, err)
 	}
 	if got := fetches.Load(); got != 1 {
@@ -162,21 +162,21 @@ func TestTheHostsFailureIsAskedAgain(t *testing.T) {
 	s := &summary.Source{Socket: socket}
 	defer s.Close()
 	for _, want := range []string{"404 Not Found: pass not known", `X-Evictd-Layout "round"`, "unexpected EOF"} {
-		if _, err := s.Get(t.Context(), 1, eviction.ViewBefore); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q in it", err, want)
 		}
 	}
-	if _, err := s.Get(t.Context(), 1, eviction.ViewBefore); err != nil {
+	if _, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestNoHost(t *testing.T) {
 	s := &summary.Source{Socket: filepath.Join(t.TempDir(), "none")}
-	if _, err := s.Get(t.Context(), 1, eviction.ViewBefore); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("error is %v, want one of the socket", err)
 	}
-	if _, err := s.Get(t.Context(), 1, 0); err == nil {
+	if _, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: 0}); err == nil {
 		t.Error("a view that is none was answered")
 	}
 }
@@ -197,13 +197,13 @@ func TestWhoGivesUpTakesNobodyAlong(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := s.Get(ctx, 1, eviction.ViewBefore); !errors.Is(err, context.Canceled) {
+		if _, err := s.Get(ctx, eviction.PassView{Pass: 1, View: eviction.ViewBefore}); !errors.Is(err, context.Canceled) {
 			t.Errorf("error is %v, want the context's own", err)
 		}
 	})
 	<-asked
 	wg.Go(func() {
-		if _, err := s.Get(t.Context(), 1, eviction.ViewBefore); err != nil {
+		if _, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err != nil {
 			t.Errorf("the patient caller got %v", err)
 		}
 	})
@@ -223,14 +223,14 @@ func TestWaitingEndsWithTheCallersDeadline(t *testing.T) {
 	defer s.Close()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := s.Get(t.Context(), 1, eviction.ViewBefore); err != nil {
+		if _, err := s.Get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err != nil {
 			t.Error(err)
 		}
 	})
 	<-asked
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := s.Get(ended, 1, eviction.ViewBefore); !errors.Is(err, context.Canceled) {
+	if _, err := s.Get(ended, eviction.PassView{Pass: 1, View: eviction.ViewBefore}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want the context's own", err)
 	}
 	close(release)
@@ -243,12 +243,12 @@ func TestSourceObservesAndMeasures(t *testing.T) {
 	})
 	s := &summary.Source{Socket: socket}
 	defer s.Close()
-	reply, err := s.Observe(t.Context(), eviction.ObserveRequest{Pass: 400, View: eviction.ViewBefore, Signals: []eviction.Signal{eviction.PIDAvailable, eviction.MemoryAvailable}})
+	reply, err := s.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: 400, View: eviction.ViewBefore}, Signals: []eviction.Signal{eviction.PIDAvailable, eviction.MemoryAvailable}})
 	if err != nil || len(reply.Observations) != 2 || reply.Observations[0].Available != 600 || reply.Observations[1].State != eviction.Absent {
 		t.Errorf("got %+v, %v", reply, err)
 	}
 	var got []eviction.Measurement
-	req := eviction.MeasureRequest{Pass: 400, View: eviction.ViewBefore, Signals: []eviction.Signal{eviction.PIDAvailable}, Pods: []eviction.Pod{{UID: "u"}}}
+	req := eviction.MeasureRequest{PassView: eviction.PassView{Pass: 400, View: eviction.ViewBefore}, Signals: []eviction.Signal{eviction.PIDAvailable}, Pods: []eviction.Pod{{UID: "u"}}}
 	if err := s.Measure(t.Context(), req, func(m eviction.Measurement) { got = append(got, m) }); err != nil || len(got) != 1 || got[0].UsageFor(eviction.PIDAvailable) != 7 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -282,7 +282,7 @@ func TestLayoutHeaders(t *testing.T) {
 			c.answer.Summary = pidNode(1)
 			s := &summary.Source{Socket: summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer { return c.answer })}
 			defer s.Close()
-			got, err := s.Layout(t.Context(), 1, eviction.ViewBefore)
+			got, err := s.Layout(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore})
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("error is %v, want %q in it", err, c.err)

@@ -19,7 +19,7 @@ func serve(t *testing.T, running uint64) eviction.NodeFacts {
 // runningOf asks for the first pass and returns how many processes run in it.
 func runningOf(t *testing.T, s *summary.Switch) int64 {
 	t.Helper()
-	reply, err := s.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: []eviction.Signal{eviction.PIDAvailable}})
+	reply, err := s.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: []eviction.Signal{eviction.PIDAvailable}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestSwitchTurnsFromSourceToSource(t *testing.T) {
 		t.Errorf("%d processes after a refusal, want the 4 of the former source", got)
 	}
 	measured := 0
-	err := s.Measure(t.Context(), eviction.MeasureRequest{Pass: 1, View: eviction.ViewBefore, Pods: []eviction.Pod{{UID: "u"}}}, func(m eviction.Measurement) {
+	err := s.Measure(t.Context(), eviction.MeasureRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Pods: []eviction.Pod{{UID: "u"}}}, func(m eviction.Measurement) {
 		measured++
 		if m.Processes != eviction.Some(7) {
 			t.Errorf("measurement %+v, want 7 processes", m)

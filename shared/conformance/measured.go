@@ -217,7 +217,7 @@ func measuredAndRanked(ctx context.Context, s *subject) error {
 	var ranking eviction.Ranking
 	err := s.options.within(ctx, measureTime, func(ctx context.Context) (err error) {
 		ranking, err = both.MeasureAndRank(ctx, eviction.MeasureRequest{
-			Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
+			PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
 		}, request, func(m eviction.Measurement) {
 			i := slices.IndexFunc(pods, func(p eviction.Pod) bool { return p.UID == m.UID })
 			candidates[i].Measurement = m

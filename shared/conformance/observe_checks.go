@@ -71,7 +71,7 @@ func observeChecks() []check {
 func (s *subject) observe(ctx context.Context, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
 	var reply eviction.ObserveReply
 	err := s.options.within(ctx, observeTime, func(ctx context.Context) (err error) {
-		reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: 1, View: view, Signals: signals})
+		reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: view}, Signals: signals})
 		return err
 	})
 	return reply, err

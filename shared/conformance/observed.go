@@ -243,7 +243,7 @@ func observedInParallel(ctx context.Context, s *subject) error {
 		var reply eviction.ObserveReply
 		// They wait for each other, so none has to be done in its own time.
 		err := s.options.within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
-			reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: signals})
+			reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: signals})
 			return err
 		})
 		if err != nil {

@@ -164,7 +164,7 @@ func observedSteadily(ctx context.Context, s *subject) error {
 			if i%3 == 2 {
 				view = eviction.ViewAfterReclaim
 			}
-			_, err := s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: uint64(i/3) + 1, View: view, Signals: signals})
+			_, err := s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: uint64(i/3) + 1, View: view}, Signals: signals})
 			return err
 		})
 	})

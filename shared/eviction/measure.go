@@ -46,8 +46,8 @@ const (
 
 // MeasureRequest is the input of Measurer.
 type MeasureRequest struct {
-	Pass    uint64
-	View    View
+	PassView
+
 	Detail  Detail
 	Signals []Signal
 	Pods    []Pod

@@ -14,6 +14,14 @@ const (
 	ViewAfterReclaim
 )
 
+// PassView identifies a pass and its view. Figures that are read for one of them are
+// the same for all who ask within it.
+type PassView struct {
+	// Pass numbers the host's passes; it grows and is never reused by a host.
+	Pass uint64
+	View View
+}
+
 // Observer reads the node's figures.
 type Observer interface {
 	// Observe reads each requested signal now. It is called in every pass and
@@ -24,9 +32,8 @@ type Observer interface {
 
 // ObserveRequest is the input of Observer.
 type ObserveRequest struct {
-	// Pass numbers the host's passes; it grows and is never reused by a host.
-	Pass    uint64
-	View    View
+	PassView
+
 	Signals []Signal
 }
 

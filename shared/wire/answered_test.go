@@ -29,7 +29,7 @@ func measureAndRank(t *testing.T, f *fake, pods []eviction.Pod) (eviction.Rankin
 	got := map[string]eviction.Measurement{}
 	p := connect(t, f.plugin())
 	ranking, err := p.Measurer.(eviction.MeasureRanker).MeasureAndRank(within(t, 5*time.Second),
-		eviction.MeasureRequest{Pass: 7, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: pods},
+		eviction.MeasureRequest{PassView: eviction.PassView{Pass: 7, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: pods},
 		eviction.RankRequest{Pass: 7, Signal: eviction.MemoryAvailable, Unit: "bytes", Threshold: eviction.Threshold{Fraction: 0.25}, Available: 1, Capacity: 9, Shortfall: 3, Hard: true},
 		func(m eviction.Measurement) { got[m.UID] = m })
 	return ranking, got, err

@@ -67,7 +67,7 @@ func BenchmarkObserve(b *testing.B) {
 	}}
 	f := &fake{observe: func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) { return reply, nil }}
 	p := connect(b, f.plugin())
-	req := eviction.ObserveRequest{View: eviction.ViewBefore, Signals: []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable}}
+	req := eviction.ObserveRequest{PassView: eviction.PassView{View: eviction.ViewBefore}, Signals: []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := p.Observer.Observe(b.Context(), req); err != nil {
@@ -87,7 +87,7 @@ func BenchmarkMeasure(b *testing.B) {
 				return nil
 			}}
 			p := connect(b, f.plugin())
-			req := eviction.MeasureRequest{View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: []eviction.Signal{eviction.MemoryAvailable}}
+			req := eviction.MeasureRequest{PassView: eviction.PassView{View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: []eviction.Signal{eviction.MemoryAvailable}}
 			for i := range rows {
 				req.Pods = append(req.Pods, rows[i].Pod)
 			}

@@ -11,9 +11,8 @@ func encodeObserveRequest(r eviction.ObserveRequest) *pluginv1.ObserveRequest {
 
 func decodeObserveRequest(w *pluginv1.ObserveRequest) eviction.ObserveRequest {
 	return eviction.ObserveRequest{
-		Pass:    w.GetPass(),
-		View:    views.decode(w.GetView(), eviction.ViewBefore),
-		Signals: decodeNames[eviction.Signal](w.GetSignals()),
+		PassView: eviction.PassView{Pass: w.GetPass(), View: views.decode(w.GetView(), eviction.ViewBefore)},
+		Signals:  decodeNames[eviction.Signal](w.GetSignals()),
 	}
 }
 

@@ -299,7 +299,7 @@ func TestALayoutIsReportedByItsOwnerAlone(t *testing.T) {
 			Name: "disk", Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable}}, OwnsLayout: owns,
 			Observer: layoutObserver{},
 		}
-		reply, err := connect(t, p).Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore})
+		reply, err := connect(t, p).Observer.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 }
 
 func observeTrip(ctx context.Context, proc *process, n int, budget time.Duration) (row, error) {
-	req := eviction.ObserveRequest{View: eviction.ViewBefore, Signals: memorySignals}
+	req := eviction.ObserveRequest{PassView: eviction.PassView{View: eviction.ViewBefore}, Signals: memorySignals}
 	c, err := compare(ctx, budget, func(ctx context.Context) error {
 		req.Pass++
 		reply, err := proc.Observer.Observe(ctx, req)
@@ -106,7 +106,7 @@ func measureTrip(ctx context.Context, name string, m eviction.Measurer, g *cgrou
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
 	req := eviction.MeasureRequest{
-		View: eviction.ViewBefore, Detail: eviction.DetailPod,
+		PassView: eviction.PassView{View: eviction.ViewBefore}, Detail: eviction.DetailPod,
 		Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: podRows(n),
 	}
 	c, err := compare(ctx, budget, func(ctx context.Context) error {

@@ -93,7 +93,7 @@ type summaryTrip struct {
 // observe begins a new pass.
 func (t *summaryTrip) observe(ctx context.Context) error {
 	t.pass++
-	reply, err := t.proc.Observer.Observe(ctx, eviction.ObserveRequest{Pass: t.pass, View: eviction.ViewBefore, Signals: []eviction.Signal{t.signal}})
+	reply, err := t.proc.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: t.pass, View: eviction.ViewBefore}, Signals: []eviction.Signal{t.signal}})
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
 	}
@@ -107,7 +107,7 @@ func (t *summaryTrip) observe(ctx context.Context) error {
 func (t *summaryTrip) rank(ctx context.Context) error {
 	candidates := make([]eviction.Candidate, 0, len(t.pods))
 	err := t.proc.Measurer.Measure(ctx, eviction.MeasureRequest{
-		Pass: t.pass, View: eviction.ViewBefore, Detail: eviction.DetailPod, Signals: []eviction.Signal{t.signal}, Pods: t.pods,
+		PassView: eviction.PassView{Pass: t.pass, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: []eviction.Signal{t.signal}, Pods: t.pods,
 	}, func(m eviction.Measurement) {
 		if m.State == eviction.Measured {
 			candidates = append(candidates, eviction.Candidate{Pod: t.pods[len(candidates)], Measurement: m})

@@ -258,7 +258,7 @@ func (h *hogProcess) end(t *testing.T) {
 
 func observe(t *testing.T, p sdk.Plugin, s eviction.Signal) eviction.Observation {
 	t.Helper()
-	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{View: eviction.ViewBefore, Signals: []eviction.Signal{s}})
+	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{View: eviction.ViewBefore}, Signals: []eviction.Signal{s}})
 	if err != nil || len(reply.Observations) != 1 {
 		t.Errorf("observed %+v, %v", reply, err)
 		return eviction.Observation{}
@@ -269,7 +269,7 @@ func observe(t *testing.T, p sdk.Plugin, s eviction.Signal) eviction.Observation
 func measure(t *testing.T, p sdk.Plugin) (out eviction.Measurement) {
 	t.Helper()
 	req := eviction.MeasureRequest{
-		View: eviction.ViewBefore, Detail: eviction.DetailContainers, Signals: []eviction.Signal{eviction.MemoryAvailable},
+		PassView: eviction.PassView{View: eviction.ViewBefore}, Detail: eviction.DetailContainers, Signals: []eviction.Signal{eviction.MemoryAvailable},
 		Pods: []eviction.Pod{{UID: uid, QoSClass: eviction.Burstable, Containers: []eviction.Container{{Name: "ended", ID: "c0"}, {Name: "main", ID: "c1"}}}},
 	}
 	if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) { out = m }); err != nil {

@@ -80,7 +80,7 @@ func (n *site) compareNode(t *testing.T, p sdk.Plugin) {
 		eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.ImageFsAvailable,
 		eviction.ImageFsInodesFree, eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree,
 	}
-	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{Pass: 1, View: eviction.ViewBefore, Signals: signals})
+	reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: signals})
 	must(t, err)
 	info, err := cadvisor.NewFsInfo(cadvisor.Context{})
 	must(t, err)
@@ -115,7 +115,7 @@ func (n *site) comparePod(t *testing.T, p sdk.Plugin, pod *stack.Pod) {
 		Containers: []eviction.Container{{Name: "main", ID: pod.ContainerIDs["main"]}},
 	}
 	must(t, p.Measurer.Measure(t.Context(), eviction.MeasureRequest{
-		Pass: 1, View: eviction.ViewBefore, Detail: eviction.DetailContainers,
+		PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailContainers,
 		Signals: []eviction.Signal{eviction.NodeFsAvailable, eviction.NodeFsInodesFree}, Pods: []eviction.Pod{row},
 	}, func(got eviction.Measurement) { once.Do(func() { m = got }) }))
 	if m.State != eviction.Measured || len(m.Containers) != 1 || len(m.Volumes) != 2 {

@@ -101,7 +101,7 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 }
 
 // storageUse lists and measures pods.
-func (l *Loop) storageUse(ctx context.Context, roster Roster, at sight) storageUse {
+func (l *Loop) storageUse(ctx context.Context, roster Roster, at eviction.PassView) storageUse {
 	snapshot, err := l.listNow(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -112,7 +112,7 @@ func (l *Loop) storageUse(ctx context.Context, roster Roster, at sight) storageU
 	return l.measureStorage(ctx, roster, at, l.limited(snapshot))
 }
 
-func (l *Loop) measureStorage(ctx context.Context, roster Roster, at sight, limited []pods.Pod) storageUse {
+func (l *Loop) measureStorage(ctx context.Context, roster Roster, at eviction.PassView, limited []pods.Pod) storageUse {
 	if len(limited) == 0 {
 		return storageUse{}
 	}

@@ -14,7 +14,7 @@ import (
 
 // measure has the pods measured by who is in charge, the first of measurers, and
 // those that it could not measure by the others.
-func (l *Loop) measure(ctx context.Context, measurers []supervisor.Provider, at sight, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
+func (l *Loop) measure(ctx context.Context, measurers []supervisor.Provider, at eviction.PassView, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
 	m := &measuring{loop: l, at: at, signal: s, detail: detail, got: make(map[string]eviction.Measurement, len(candidates))}
 	m.run(ctx, measurers, candidates, nil, eviction.RankRequest{})
 	return m.got
@@ -23,7 +23,7 @@ func (l *Loop) measure(ctx context.Context, measurers []supervisor.Provider, at 
 // measuring is pods being measured.
 type measuring struct {
 	loop   *Loop
-	at     sight
+	at     eviction.PassView
 	signal eviction.Signal
 	detail eviction.Detail
 
@@ -46,7 +46,7 @@ func (m *measuring) run(ctx context.Context, measurers []supervisor.Provider, ca
 			break
 		}
 		req := eviction.MeasureRequest{
-			Pass: m.at.pass, View: m.at.view, Detail: m.detail,
+			PassView: m.at, Detail: m.detail,
 			Signals: []eviction.Signal{p.As}, Pods: rowsOf(missing, m.detail),
 		}
 		if m.loop.silence.hung(p.Instance) {

@@ -23,7 +23,7 @@ const leftOut = "left out of the plugin's reply"
 // observe asks who is in charge of each signal, all plugins in parallel, and
 // goes on with the next one for signals that are still unknown. With layout it also asks
 // for that of the filesystems.
-func (l *Loop) observe(ctx context.Context, roster Roster, at sight, signals []eviction.Signal, layout bool) observed {
+func (l *Loop) observe(ctx context.Context, roster Roster, at eviction.PassView, signals []eviction.Signal, layout bool) observed {
 	began := time.Now()
 	q := l.newInquiry(roster, signals)
 	owners := roster.Layouts()
@@ -82,7 +82,7 @@ func (a answer) says(o eviction.Observation) bool {
 
 // ask calls Observe of several plugins at once. Every asked signal has exactly
 // one observation in the result.
-func (l *Loop) ask(ctx context.Context, at sight, asks map[*supervisor.Instance][]eviction.Signal) []answer {
+func (l *Loop) ask(ctx context.Context, at eviction.PassView, asks map[*supervisor.Instance][]eviction.Signal) []answer {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex
@@ -90,7 +90,7 @@ func (l *Loop) ask(ctx context.Context, at sight, asks map[*supervisor.Instance]
 	)
 	for p, signals := range asks {
 		wg.Go(func() {
-			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{Pass: at.pass, View: at.view, Signals: signals})
+			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
 			l.silence.observed(p, err)
 			if err != nil {
 				l.Metrics.CallFailed(p.Name, "observe", err)

@@ -140,7 +140,7 @@ type Options struct {
 	BootNanos func() int64
 	// Begin, if not nil, is told of each view of the node before plugins are asked
 	// for it, and whether they will be asked for the layout.
-	Begin func(ctx context.Context, pass uint64, view eviction.View, layout bool)
+	Begin func(ctx context.Context, at eviction.PassView, layout bool)
 	// Reclaim has functions that stand in for steps of node-level reclaim, by name.
 	Reclaim map[string]ReclaimFunc
 	// TellConditions sends an event about the node when a condition changes. A

@@ -104,7 +104,7 @@ type EvictedPod struct {
 // outcome is what came of p.
 func (l *Loop) outcome(p *pass) Outcome {
 	o := Outcome{
-		Pass: p.at.pass, Time: p.now, Signals: signalStatus(nil, p.observed), Conditions: l.snapshot.Load().Conditions, Chosen: -1,
+		Pass: p.at.Pass, Time: p.now, Signals: signalStatus(nil, p.observed), Conditions: l.snapshot.Load().Conditions, Chosen: -1,
 		Reclaim: p.did.reclaim, ReclaimSufficed: p.did.sufficed, Ranker: p.did.ranking.by, Evicted: p.did.evicted,
 		MeasuringSeconds: p.did.ranking.measuring.Seconds(),
 	}

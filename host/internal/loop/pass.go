@@ -10,12 +10,6 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A sight is one view of the node in one pass: what calls to plugins are about.
-type sight struct {
-	pass uint64
-	view eviction.View
-}
-
 // A pass is one pass while it runs.
 type pass struct {
 	look   look
@@ -24,7 +18,7 @@ type pass struct {
 	waits   bool
 	started time.Time
 	// at is where pods are measured for a ranking.
-	at sight
+	at eviction.PassView
 	// now is the time that policy sees, thresholds what it looks at.
 	now        time.Time
 	thresholds []policy.Threshold
@@ -55,7 +49,7 @@ func (l *Loop) newPass(k look) *pass {
 	l.passes++
 	roster := l.Pin()
 	l.define(roster)
-	return &pass{look: k, roster: roster, started: time.Now(), at: sight{l.passes, eviction.ViewBefore}}
+	return &pass{look: k, roster: roster, started: time.Now(), at: eviction.PassView{Pass: l.passes, View: eviction.ViewBefore}}
 }
 
 // end gives up what the pass holds.
@@ -69,7 +63,7 @@ func (l *Loop) pass(ctx context.Context, k look) {
 	p := l.newPass(k)
 	defer p.end()
 	if err := l.run(ctx, p); err != nil && ctx.Err() == nil {
-		l.Log.Error("pass ended early, nothing is concluded from it", "pass", p.at.pass, "error", err)
+		l.Log.Error("pass ended early, nothing is concluded from it", "pass", p.at.Pass, "error", err)
 		p.incomplete = true
 	}
 	if ctx.Err() == nil {
@@ -139,9 +133,9 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 }
 
 // begin tells the source of summaries what plugins are about to be asked for.
-func (l *Loop) begin(ctx context.Context, at sight, layout bool) {
+func (l *Loop) begin(ctx context.Context, at eviction.PassView, layout bool) {
 	if l.Begin != nil {
-		l.Begin(ctx, at.pass, at.view, layout)
+		l.Begin(ctx, at, layout)
 	}
 }
 
@@ -165,7 +159,7 @@ func (l *Loop) finish(p *pass) {
 		}
 	}
 	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
-	l.Log.Debug("pass", "pass", p.at.pass, "trigger", p.trigger(), "cause", p.look.causes(), "tookSeconds", ended.Sub(p.started).Seconds())
+	l.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.look.causes(), "tookSeconds", ended.Sub(p.started).Seconds())
 }
 
 func (p *pass) trigger() string {

@@ -32,7 +32,7 @@ type chooser struct {
 	*Loop
 	roster      Roster
 	layout      eviction.Layout
-	at          sight
+	at          eviction.PassView
 	threshold   policy.Threshold
 	observation eviction.Observation
 	dying       func(uid string) bool
@@ -93,7 +93,7 @@ func (c *chooser) candidates(s pods.Snapshot) []pods.Pod {
 func (c *chooser) rank(ctx context.Context, candidates []pods.Pod) ranking {
 	t, o := c.threshold, c.observation
 	req := eviction.RankRequest{
-		Pass: c.at.pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
+		Pass: c.at.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
 		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
 	}
 	rankers := c.roster.Serving(c.layout, t.Signal, eviction.CanRank)

@@ -52,7 +52,7 @@ func (l *Loop) newCleaning(p *pass, t policy.Threshold) *cleaning {
 	if len(groups) == 0 {
 		return nil
 	}
-	c := &cleaning{threshold: t, before: p.observed, actionable: p.assessment.Actionable, groups: groups, pass: p.at.pass}
+	c := &cleaning{threshold: t, before: p.observed, actionable: p.assessment.Actionable, groups: groups, pass: p.at.Pass}
 	if t.Hard() {
 		c.customUntil = time.Now().Add(hardReclaim)
 	}
@@ -143,9 +143,9 @@ func (l *Loop) inForce(t policy.Threshold) bool {
 // now, unless it is still the pass that began.
 func (l *Loop) reclaimed(ctx context.Context, p *pass, c *cleaning) bool {
 	concerned := policy.Concerned(c.threshold, l.served(p.roster, l.filesystems.inForce))
-	after := sight{p.at.pass, eviction.ViewAfterReclaim}
+	after := eviction.PassView{Pass: p.at.Pass, View: eviction.ViewAfterReclaim}
 	l.begin(ctx, after, false)
-	if p.at.pass != c.pass {
+	if p.at.Pass != c.pass {
 		p.at = after
 	}
 	observed := l.observe(ctx, p.roster, after, l.signals(look{full: true}, concerned), false).signals

@@ -16,20 +16,10 @@ const keptPasses = 2
 
 var (
 	errClosed = errors.New("the host stops")
-	// errNotRun is the refusal of a question that the host has not begun, or begun
+	// errNotRun is the refusal of a pass and view that the host has not begun, or begun
 	// too long ago.
 	errNotRun = errors.New("the host does not run it now")
 )
-
-// A question has one answer.
-type question struct {
-	pass uint64
-	view eviction.View
-}
-
-func (q question) String() string {
-	return fmt.Sprintf("pass %d view %s", q.pass, viewName(q.view))
-}
 
 // An answer is on its way until done is closed. Its summary and err are there
 // then, and nobody changes them.
@@ -40,7 +30,7 @@ type answer struct {
 	err     error
 }
 
-// answers fetches once for each question.
+// answers fetches once for each pass and view.
 type answers struct {
 	source  Source
 	fetches sync.WaitGroup
@@ -57,30 +47,30 @@ type answeredPass struct {
 	views  map[eviction.View]*answer
 }
 
-// begin allows q to be asked.
-func (a *answers) begin(q question) {
+// begin allows at to be asked.
+func (a *answers) begin(at eviction.PassView) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	running := len(a.passes) - 1
-	if running < 0 || a.passes[running].number != q.pass {
-		a.passes = append(a.passes, answeredPass{number: q.pass, views: make(map[eviction.View]*answer, 2)})
+	if running < 0 || a.passes[running].number != at.Pass {
+		a.passes = append(a.passes, answeredPass{number: at.Pass, views: make(map[eviction.View]*answer, 2)})
 		if len(a.passes) > keptPasses {
 			a.passes[0].stop(errNotRun)
 			a.passes = slices.Delete(a.passes, 0, 1)
 		}
 		running = len(a.passes) - 1
 	}
-	if views := a.passes[running].views; views[q.view] == nil {
-		views[q.view] = nil
+	if views := a.passes[running].views; views[at.View] == nil {
+		views[at.View] = nil
 	}
 }
 
-// get returns the answer of q, or ctx's error when the caller gives up, which is
+// get returns the answer for at, or ctx's error when the caller gives up, which is
 // nothing to the others that wait.
-func (a *answers) get(ctx context.Context, q question) ([]byte, error) {
-	found, err := a.find(ctx, q)
+func (a *answers) get(ctx context.Context, at eviction.PassView) ([]byte, error) {
+	found, err := a.find(ctx, at)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", q, err)
+		return nil, fmt.Errorf("pass %d view %s: %w", at.Pass, viewName(at.View), err)
 	}
 	select {
 	case <-found.done:
@@ -90,19 +80,19 @@ func (a *answers) get(ctx context.Context, q question) ([]byte, error) {
 	}
 }
 
-// find returns the answer of q, which may be on its way. Only the running pass
+// find returns the answer for at, which may be on its way. Only the running pass
 // fetches: what comes now is not what a former one would have had.
-func (a *answers) find(ctx context.Context, q question) (*answer, error) {
+func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return nil, errClosed
 	}
-	i := slices.IndexFunc(a.passes, func(p answeredPass) bool { return p.number == q.pass })
+	i := slices.IndexFunc(a.passes, func(p answeredPass) bool { return p.number == at.Pass })
 	if i < 0 {
 		return nil, errNotRun
 	}
-	found, begun := a.passes[i].views[q.view]
+	found, begun := a.passes[i].views[at.View]
 	switch {
 	case found != nil:
 		return found, nil
@@ -110,7 +100,7 @@ func (a *answers) find(ctx context.Context, q question) (*answer, error) {
 		return nil, errNotRun
 	}
 	found = a.fetch(ctx)
-	a.passes[i].views[q.view] = found
+	a.passes[i].views[at.View] = found
 	return found, nil
 }
 

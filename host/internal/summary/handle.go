@@ -46,12 +46,12 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want GET", http.StatusMethodNotAllowed)
 		return
 	}
-	q, err := parseQuestion(r.URL.RawQuery)
+	at, err := parsePassView(r.URL.RawQuery)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	summary, err := s.answers.get(r.Context(), q)
+	summary, err := s.answers.get(r.Context(), at)
 	// The time that the fetch took is not the client's.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	switch {
@@ -70,22 +70,22 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parseQuestion reads the query of a request. What it does not know it ignores.
-func parseQuestion(query string) (question, error) {
+// parsePassView reads the query of a request. What it does not know it ignores.
+func parsePassView(query string) (eviction.PassView, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return question{}, errors.New("query is malformed, want pass=N&view=" + viewBefore)
+		return eviction.PassView{}, errors.New("query is malformed, want pass=N&view=" + viewBefore)
 	}
 	pass, err := strconv.ParseUint(values.Get("pass"), 10, 64)
 	if err != nil {
-		return question{}, fmt.Errorf("pass is %.32q, want a number", values.Get("pass"))
+		return eviction.PassView{}, fmt.Errorf("pass is %.32q, want a number", values.Get("pass"))
 	}
 	switch view := values.Get("view"); view {
 	case viewBefore:
-		return question{pass, eviction.ViewBefore}, nil
+		return eviction.PassView{Pass: pass, View: eviction.ViewBefore}, nil
 	case viewAfterReclaim:
-		return question{pass, eviction.ViewAfterReclaim}, nil
+		return eviction.PassView{Pass: pass, View: eviction.ViewAfterReclaim}, nil
 	default:
-		return question{}, fmt.Errorf("view is %.32q, want %s or %s", view, viewBefore, viewAfterReclaim)
+		return eviction.PassView{}, fmt.Errorf("view is %.32q, want %s or %s", view, viewBefore, viewAfterReclaim)
 	}
 }

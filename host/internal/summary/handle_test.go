@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// What is read as a question is that question when it is asked again.
-func FuzzParseQuestion(f *testing.F) {
+// What is read as a pass and view is that pass and view when it is asked for again.
+func FuzzParsePassView(f *testing.F) {
 	for _, seed := range []string{
 		"pass=7&view=before", "pass=18446744073709551615&view=after-reclaim", "pass=7", "pass=%37&view=before&x", "view=;&&=", "",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		q, err := parseQuestion(query)
+		q, err := parsePassView(query)
 		if err != nil {
 			if text := err.Error(); len(text) > 300 || strings.ContainsAny(text, "\r\n") {
 				t.Errorf("error %q does not fit into an answer", text)
 			}
 			return
 		}
-		same := url.Values{"pass": {strconv.FormatUint(q.pass, 10)}, "view": {viewName(q.view)}}
-		if again, err := parseQuestion(same.Encode()); err != nil || again != q {
+		same := url.Values{"pass": {strconv.FormatUint(q.Pass, 10)}, "view": {viewName(q.View)}}
+		if again, err := parsePassView(same.Encode()); err != nil || again != q {
 			t.Errorf("%q is %v, and again %v, %v", query, q, again, err)
 		}
 	})

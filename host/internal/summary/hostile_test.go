@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 func dial(t *testing.T, s *Server) net.Conn {
@@ -30,7 +32,7 @@ func dial(t *testing.T, s *Server) net.Conn {
 func TestAProcessHasFewConnections(t *testing.T) {
 	noLeak(t)
 	s := serve(t, counting())
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	held := make([]net.Conn, 3*maxPerProcess)
 	for i := range held {
 		held[i] = dial(t, s)
@@ -106,7 +108,7 @@ func TestCloseDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	noLeak(t)
 	large := []byte("{" + strings.Repeat(" ", 8<<20) + "}")
 	s := serve(t, func(context.Context) ([]byte, error) { return large, nil })
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	stuck := dial(t, s)
 	if _, err := io.WriteString(stuck, "GET /summary?pass=1&view=before HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -142,10 +144,10 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 	for pass := range uint64(6) {
 		all.Go(func() {
-			s.Begin(pass, before)
+			s.Begin(eviction.PassView{Pass: pass, View: before})
 			s.SetLayout(Layout{ImageFsErr: "not yet"})
-			_, _ = s.Bytes(t.Context(), pass, before)
-			s.Begin(pass, after)
+			_, _ = s.Bytes(t.Context(), eviction.PassView{Pass: pass, View: before})
+			s.Begin(eviction.PassView{Pass: pass, View: after})
 		})
 	}
 	all.Wait()

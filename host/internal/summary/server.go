@@ -122,12 +122,12 @@ func (s *Server) Socket() string { return s.path }
 // refused, so that no plugin can fix what came after a reclaim before there was
 // one. Beginning another pass keeps the answers of the one before it, and no
 // others. To begin the same again changes nothing.
-func (s *Server) Begin(pass uint64, view eviction.View) { s.answers.begin(question{pass, view}) }
+func (s *Server) Begin(at eviction.PassView) { s.answers.begin(at) }
 
 // Bytes returns what plugins get for a pass and view that has begun, and fetches
 // it if nobody has asked yet. The caller must not change it.
-func (s *Server) Bytes(ctx context.Context, pass uint64, view eviction.View) ([]byte, error) {
-	return s.answers.get(ctx, question{pass, view})
+func (s *Server) Bytes(ctx context.Context, at eviction.PassView) ([]byte, error) {
+	return s.answers.get(ctx, at)
 }
 
 // SetLayout sets what answers say from now on about the node's filesystems.

@@ -114,7 +114,7 @@ func TestTenPluginsShareOneFetch(t *testing.T) {
 				<-release
 				return []byte(c.summary), c.err
 			})
-			s.Begin(7, before)
+			s.Begin(eviction.PassView{Pass: 7, View: before})
 			replies := make(chan reply, 10)
 			var plugins sync.WaitGroup
 			for range cap(replies) {
@@ -133,7 +133,7 @@ func TestTenPluginsShareOneFetch(t *testing.T) {
 			for range cap(replies) {
 				wantReply(t, <-replies, c.want)
 			}
-			if _, err := s.Bytes(t.Context(), 7, before); !errors.Is(err, c.err) {
+			if _, err := s.Bytes(t.Context(), eviction.PassView{Pass: 7, View: before}); !errors.Is(err, c.err) {
 				t.Errorf("the host gets %v, want %v", err, c.err)
 			}
 			if n := fetches.Load(); n != 1 {
@@ -148,23 +148,23 @@ func TestAnswersAreKeptForTwoPasses(t *testing.T) {
 	s := serve(t, counting())
 	c := plugin(t, s)
 	wantReply(t, ask(t, c, "pass=1&view=before"), "404 pass 1 view before: the host does not run it now")
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	wantReply(t, ask(t, c, "pass=1&view=before"), `200 {"fetch":1}`)
 	wantReply(t, ask(t, c, "pass=1&view=after-reclaim"), "404 pass 1 view after-reclaim: the host does not run it now")
-	s.Begin(1, after)
-	s.Begin(1, before) // changes nothing
+	s.Begin(eviction.PassView{Pass: 1, View: after})
+	s.Begin(eviction.PassView{Pass: 1, View: before}) // changes nothing
 	wantReply(t, ask(t, c, "pass=1&view=after-reclaim"), `200 {"fetch":2}`)
 	wantReply(t, ask(t, c, "pass=1&view=before"), `200 {"fetch":1}`)
 
-	s.Begin(2, before)
-	s.Begin(2, after)
+	s.Begin(eviction.PassView{Pass: 2, View: before})
+	s.Begin(eviction.PassView{Pass: 2, View: after})
 	wantReply(t, ask(t, c, "pass=1&view=before"), `200 {"fetch":1}`)
-	if got, err := s.Bytes(t.Context(), 2, before); err != nil || string(got) != `{"fetch":3}` {
+	if got, err := s.Bytes(t.Context(), eviction.PassView{Pass: 2, View: before}); err != nil || string(got) != `{"fetch":3}` {
 		t.Errorf("the host gets %q, %v, want the third fetch", got, err)
 	}
 	wantReply(t, ask(t, c, "pass=2&view=before"), `200 {"fetch":3}`)
 
-	s.Begin(3, before)
+	s.Begin(eviction.PassView{Pass: 3, View: before})
 	wantReply(t, ask(t, c, "pass=1&view=before"), "404 pass 1 view before: the host does not run it now")
 	wantReply(t, ask(t, c, "pass=2&view=after-reclaim"), "404 pass 2 view after-reclaim: the host does not run it now")
 	wantReply(t, ask(t, c, "pass=2&view=before"), `200 {"fetch":3}`)
@@ -174,7 +174,7 @@ func TestAnswersAreKeptForTwoPasses(t *testing.T) {
 func TestARequestThatIsNotInTheProtocolIsRefused(t *testing.T) {
 	noLeak(t)
 	s := serve(t, counting())
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	c := plugin(t, s)
 	for query, want := range map[string]string{
 		"":                        `400 pass is "", want a number`,
@@ -229,7 +229,7 @@ func TestAnswersCarryTheLayout(t *testing.T) {
 	} {
 		broken = step.broken
 		s.SetLayout(step.layout)
-		s.Begin(uint64(i), before)
+		s.Begin(eviction.PassView{Pass: uint64(i), View: before})
 		r := ask(t, c, fmt.Sprintf("pass=%d&view=before", i))
 		got := [3]string{r.header.Get(headerLayout), r.header.Get(headerImageFsError), r.header.Get(headerContainerFsError)}
 		if got != step.want {
@@ -253,7 +253,7 @@ func TestAPluginThatGivesUpCancelsNothing(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() {
@@ -265,7 +265,7 @@ func TestAPluginThatGivesUpCancelsNothing(t *testing.T) {
 	if err := receive(t, gone, "end of the request"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
-	if _, err := s.Bytes(ctx, 1, before); !errors.Is(err, context.Canceled) {
+	if _, err := s.Bytes(ctx, eviction.PassView{Pass: 1, View: before}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 	close(release)
@@ -280,15 +280,15 @@ func TestAFetchForAPassThatIsLongOverEnds(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	got := make(chan reply)
 	go func() {
 		r, _ := try(t.Context(), plugin(t, s), "pass=1&view=before")
 		got <- r
 	}()
 	receive(t, fetching, "fetch")
-	s.Begin(2, before)
-	s.Begin(3, before)
+	s.Begin(eviction.PassView{Pass: 2, View: before})
+	s.Begin(eviction.PassView{Pass: 3, View: before})
 	wantReply(t, receive(t, got, "answer"), "404 the host does not run it now")
 }
 
@@ -300,7 +300,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	replies := make(chan reply, 5)
 	for range cap(replies) {
 		go func() {
@@ -326,7 +326,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("answer %q, want 500 or none", r)
 		}
 	}
-	if _, err := s.Bytes(t.Context(), 1, before); !errors.Is(err, errClosed) {
+	if _, err := s.Bytes(t.Context(), eviction.PassView{Pass: 1, View: before}); !errors.Is(err, errClosed) {
 		t.Errorf("error %v after Close, want %v", err, errClosed)
 	}
 	if _, err := os.Lstat(s.Socket()); !errors.Is(err, os.ErrNotExist) {
@@ -371,6 +371,6 @@ func TestTheSocketOfAKilledPredecessorIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeLater(t, s)
-	s.Begin(1, before)
+	s.Begin(eviction.PassView{Pass: 1, View: before})
 	wantReply(t, ask(t, plugin(t, s), "pass=1&view=before"), `200 {"fetch":1}`)
 }

@@ -80,7 +80,7 @@ func (g guard) settle(c call, err error, took, limit time.Duration) error {
 
 // Observe asks for figures and keeps those that can be.
 func (g guard) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	g.supervisor.asked.Store(&asking{req.Pass, req.View})
+	g.supervisor.asked.Store(&req.PassView)
 	var reply eviction.ObserveReply
 	err := g.do(ctx, callObserve, g.supervisor.timeouts.Observe, func(ctx context.Context) (err error) {
 		reply, err = g.remote.Observer.Observe(ctx, req)

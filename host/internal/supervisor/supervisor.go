@@ -47,7 +47,7 @@ type Supervisor struct {
 	// inside are the plugins of this process; nil if there is a directory.
 	inside map[string]*direct
 	// asked is what plugins were last asked to observe for.
-	asked atomic.Pointer[asking]
+	asked atomic.Pointer[eviction.PassView]
 
 	// mu guards everything below, and the fields of members and instances that say
 	// so. It is never held across a call to a plugin.

@@ -155,7 +155,7 @@ func (m *member) ask(ctx context.Context, i *Instance, signals []eviction.Signal
 	for range probeTries {
 		at := s.lastAsked()
 		err = i.ask(ctx, "observe", s.timeouts.Observe, func(ctx context.Context) (err error) {
-			reply, err = i.remote.Observer.Observe(ctx, eviction.ObserveRequest{Pass: at.pass, View: at.view, Signals: signals})
+			reply, err = i.remote.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
 			return err
 		})
 		if err == nil && len(unknown(signals, reply)) == 0 || ctx.Err() != nil || s.lastAsked() == at {
@@ -180,17 +180,11 @@ func unknown(signals []eviction.Signal, reply eviction.ObserveReply) []eviction.
 	return none
 }
 
-// An asking is the pass and the view of an observation.
-type asking struct {
-	pass uint64
-	view eviction.View
-}
-
 // lastAsked is what plugins were last asked for, the view before reclaim of no pass
 // if nothing yet.
-func (s *Supervisor) lastAsked() asking {
+func (s *Supervisor) lastAsked() eviction.PassView {
 	if a := s.asked.Load(); a != nil {
 		return *a
 	}
-	return asking{view: eviction.ViewBefore}
+	return eviction.PassView{View: eviction.ViewBefore}
 }

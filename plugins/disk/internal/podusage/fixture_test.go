@@ -137,7 +137,7 @@ func request(detail eviction.Detail, s eviction.Signal, pods ...eviction.Pod) ev
 	pass.Lock()
 	defer pass.Unlock()
 	pass.last++
-	return eviction.MeasureRequest{Pass: pass.last, View: eviction.ViewBefore, Detail: detail, Signals: []eviction.Signal{s}, Pods: pods}
+	return eviction.MeasureRequest{PassView: eviction.PassView{Pass: pass.last, View: eviction.ViewBefore}, Detail: detail, Signals: []eviction.Signal{s}, Pods: pods}
 }
 
 // measure returns the answers, by uid.

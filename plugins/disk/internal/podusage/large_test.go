@@ -211,7 +211,7 @@ func TestAPassAndViewIsWalkedForOnce(t *testing.T) {
 			{func() { req.Detail = eviction.DetailContainers }, 1}, // the victim of the pass
 			{func() { req.View = eviction.ViewAfterReclaim }, 2},
 			{func() { req.Pass++ }, 3},
-			{func() { time.Sleep(sightLasts) }, 4},
+			{func() { time.Sleep(sameViewLasts) }, 4},
 			{func() { req.Pass = 0 }, 5},
 			{func() {}, 6},
 		} {

@@ -148,7 +148,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 type call struct {
 	meter    *Meter
 	began    time.Time
-	sight    sight
+	at       eviction.PassView
 	detailed bool
 	layout   eviction.Layout
 	signals  []eviction.Signal
@@ -163,7 +163,7 @@ type call struct {
 
 func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 	c := &call{
-		meter: m, began: time.Now(), sight: sight{req.Pass, req.View},
+		meter: m, began: time.Now(), at: req.PassView,
 		detailed: req.Detail == eviction.DetailContainers, layout: m.layout(),
 	}
 	for _, s := range req.Signals {

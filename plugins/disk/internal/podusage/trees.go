@@ -23,18 +23,12 @@ const (
 	// mostWaiting is how many unfinished walks are kept, each with its descriptors
 	// and its memory of hard links.
 	mostWaiting = 32
-	// sightLasts is how long a figure is good for its pass and view. A pass asks
+	// sameViewLasts is how long a figure is good for its pass and view. A pass asks
 	// twice: for the ranking and for the victim.
-	sightLasts = 2 * time.Second
+	sameViewLasts = 2 * time.Second
 )
 
 var walkOptions = walk.Options{MaxEntries: chunkEntries, MaxOpen: 8, MaxLinks: 1 << 17}
-
-// A sight is one view of the node in one pass.
-type sight struct {
-	pass uint64
-	view eviction.View
-}
 
 // A figure is what a directory takes, and since when that is known.
 type figure struct {
@@ -78,8 +72,8 @@ type tree struct {
 	// complete is what the last completed walk has found, partial what one has that
 	// was begun since and is not finished. Without a time there is none.
 	complete, partial figure
-	// sight is what the last walk was completed for.
-	sight sight
+	// at is what the last walk was completed for.
+	at eviction.PassView
 	// asked is when somebody last wanted to know, begun when the walk began that is
 	// not finished, zero for none.
 	asked time.Time
@@ -161,7 +155,7 @@ func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Optio
 	// With done an error is about directories that cannot be read: the figure of
 	// the others is what there is.
 	t.drop()
-	t.set(func() { t.complete, t.partial, t.sight = figure{used, now}, figure{}, c.sight })
+	t.set(func() { t.complete, t.partial, t.at = figure{used, now}, figure{}, c.at })
 	return answer{look: look{figure: figure{used, now}, ok: true}, ok: true, spent: used.Inodes - before + 1}
 }
 
@@ -170,7 +164,7 @@ func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Optio
 func (t *tree) fresh(c *call) (look, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	same := t.sight == c.sight && c.sight.pass != 0 && c.began.Sub(t.complete.at) < sightLasts
+	same := t.at == c.at && c.at.Pass != 0 && c.began.Sub(t.complete.at) < sameViewLasts
 	if !t.complete.at.IsZero() && (same || t.complete.at.After(c.began)) {
 		return look{figure: t.complete, ok: true}, true
 	}
