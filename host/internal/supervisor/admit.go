@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // triedFirst ends the member's first attempt; i is nil if it failed. The last
@@ -55,7 +57,7 @@ func (m *member) settled(err error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && !errors.Is(err, errAgain) && !errors.Is(err, errUnsettled) && !m.leaving {
+	if err != nil && !errors.Is(err, errAgain) && !errors.Is(err, plugindir.ErrIncomplete) && !m.leaving {
 		m.enter(stateOf(err), err)
 	}
 	if !m.first {

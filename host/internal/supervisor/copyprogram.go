@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // shebangBytes is how much of a script the kernel looks at (BINPRM_BUF_SIZE).
@@ -85,7 +87,7 @@ func (p *program) copyBinary(path string) (string, error) {
 // copyScript has the interpreter read a copy that only the host could change, and
 // returns its hash.
 func (p *program) copyScript(path string, line shebang) (string, error) {
-	if _, _, err := trusted(line[0], uint32(os.Geteuid())); err != nil {
+	if _, _, err := plugindir.Trusted(line[0]); err != nil {
 		return "", fmt.Errorf("its interpreter: %w", err)
 	}
 	dir, err := os.MkdirTemp(p.copies, scriptPrefix)

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -29,7 +30,7 @@ type Instance struct {
 	// doublings is how often the limits of its start were doubled.
 	doublings int
 	// file is what it was started from, looks the member's count of those.
-	file  fileID
+	file  plugindir.ID
 	looks int
 	// out is closed when it is condemned, doom when its process is to be ended:
 	// condemned, and not pinned.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -56,7 +57,7 @@ var (
 
 // harmless reports whether why is no fault of the plugin.
 func harmless(why error) bool {
-	return why == nil || errors.Is(why, errAgain) || errors.Is(why, errLeaves) || errors.Is(why, errReplaced) || errors.Is(why, errUnsettled)
+	return why == nil || errors.Is(why, errAgain) || errors.Is(why, errLeaves) || errors.Is(why, errReplaced) || errors.Is(why, plugindir.ErrIncomplete)
 }
 
 // A member is one plugin of the directory, whether it runs or not.
@@ -77,7 +78,7 @@ type member struct {
 	running bool // its goroutine is
 	leaving bool
 	// file is what the directory has, looks counts how often it was another one.
-	file  fileID
+	file  plugindir.ID
 	looks int
 	// dangling: the file is a link to nothing.
 	dangling bool
@@ -127,7 +128,7 @@ func (m *member) enter(state State, why error) {
 
 // changed takes note of another file in the place of the one that there was. It
 // counts fresh. The mutex is held.
-func (m *member) changed(file fileID) {
+func (m *member) changed(file plugindir.ID) {
 	m.file = file
 	m.looks++
 	if m.slowness.standby() {

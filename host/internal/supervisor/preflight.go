@@ -9,17 +9,17 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/slip"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // Check looks at the plugin directory and the settings of o as Run will, and starts
 // nothing. The errors are what New or the start of a plugin would be refused for,
 // the warnings what has no effect or may be refused later.
 func Check(o Options) (errs []error, warnings []string) {
-	self := uint32(os.Geteuid())
-	if err := checkDir(o.Dir, self); err != nil {
+	if err := plugindir.Check(o.Dir); err != nil {
 		return []error{err}, nil
 	}
-	names, err := discover(o.Dir)
+	names, err := plugindir.Names(o.Dir)
 	if err != nil {
 		return []error{err}, nil
 	}
@@ -27,10 +27,10 @@ func Check(o Options) (errs []error, warnings []string) {
 		if o.Settings[name].Disabled {
 			continue
 		}
-		err := checkPlugin(o, name, self)
+		err := checkPlugin(o, name)
 		switch {
 		case err == nil:
-		case errors.Is(err, errUnsettled), errors.Is(err, errNoPlugin):
+		case errors.Is(err, plugindir.ErrIncomplete), errors.Is(err, errNoPlugin):
 			warnings = append(warnings, fmt.Sprintf("plugin %s: %v", name, err))
 		default:
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
@@ -43,13 +43,13 @@ func Check(o Options) (errs []error, warnings []string) {
 var errNoPlugin = errors.New("is refused")
 
 // checkPlugin does what is done before the plugin's process is started.
-func checkPlugin(o Options, name string, self uint32) error {
-	path := pathOf(o.Dir, name)
-	looked, err := identify(path)
+func checkPlugin(o Options, name string) error {
+	path := filepath.Join(o.Dir, name)
+	looked, err := plugindir.Identify(path)
 	if err != nil {
 		return err
 	}
-	resolved, err := executable(path, self)
+	resolved, err := plugindir.Executable(path)
 	if err != nil {
 		if _, named := o.Settings[name]; !named && !builtin(name) && resolved != "" {
 			return fmt.Errorf("%w: %w", errNoPlugin, err)
@@ -64,7 +64,7 @@ func checkPlugin(o Options, name string, self uint32) error {
 	if err != nil {
 		return err
 	}
-	program, err := openProgram(resolved, "", copies, self, looked, t.sha256)
+	program, err := openProgram(resolved, "", copies, looked, t.sha256)
 	if err == nil {
 		program.close()
 		program.discard()

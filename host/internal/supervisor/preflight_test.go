@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // Check says of a directory what New says.
@@ -19,7 +21,7 @@ func TestCheckOfAPluginDirectory(t *testing.T) {
 		if err := prepare(); err != nil {
 			t.Fatal(err)
 		}
-		want := checkDir(dir, uint32(os.Geteuid()))
+		want := plugindir.Check(dir)
 		errs, warnings := Check(Options{Dir: dir})
 		if len(warnings) > 0 || (want == nil) != (len(errs) == 0) || want != nil && errs[0].Error() != want.Error() {
 			t.Errorf("got %v and %q, want %v", errs, warnings, want)

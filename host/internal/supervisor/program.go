@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // programFD is the descriptor of the program in its process. A script's
@@ -36,14 +38,14 @@ type program struct {
 // openProgram opens the file at path, which has no links in it and is to be the one
 // that was looked at, checks it once more and, if there is a pin, that it has that
 // hash. link is where its process finds its descriptor.
-func openProgram(path, link, copies string, self uint32, looked fileID, pin string) (*program, error) {
+func openProgram(path, link, copies string, looked plugindir.ID, pin string) (*program, error) {
 	// Without O_NONBLOCK it would wait for the writer of a pipe.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	p := &program{file: file, copies: copies, path: link}
-	if err := p.check(path, self, looked, pin); err != nil {
+	if err := p.check(path, looked, pin); err != nil {
 		p.close()
 		p.discard()
 		return nil, err
@@ -51,27 +53,27 @@ func openProgram(path, link, copies string, self uint32, looked fileID, pin stri
 	return p, nil
 }
 
-func (p *program) check(path string, self uint32, looked fileID, pin string) error {
+func (p *program) check(path string, looked plugindir.ID, pin string) error {
 	info, err := p.file.Stat()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(checkOwner(path, info, self, true), checkExecutable(path, info)); err != nil {
+	if err := plugindir.CheckProgram(path, info); err != nil {
 		return refusal{err}
 	}
 	// A read lease is refused while somebody writes, and makes who wants to write
 	// wait. Not every filesystem has them.
 	_, err = unix.FcntlInt(p.file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if errors.Is(err, unix.EAGAIN) {
-		return fmt.Errorf("%w: somebody has %s open for writing", errUnsettled, path)
+		return fmt.Errorf("%w: somebody has %s open for writing", plugindir.ErrIncomplete, path)
 	}
 	p.leased = err == nil
 	// The time of the last change is that of the lease or before.
 	if info, err = p.file.Stat(); err != nil {
 		return err
 	}
-	if fileIDOf(info) != looked {
-		return fmt.Errorf("%w: %s changes", errUnsettled, path)
+	if plugindir.IDOf(info) != looked {
+		return fmt.Errorf("%w: %s changes", plugindir.ErrIncomplete, path)
 	}
 	if pin == "" {
 		return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -162,7 +163,7 @@ func TestSwappedProgramIsNeverExecuted(t *testing.T) {
 		switch err := runOnce(t, path, dir, pin); {
 		case err == nil:
 			ran++
-		case errors.Is(err, errUnsettled), errors.Is(err, unix.ETXTBSY), strings.Contains(err.Error(), "has sha256"):
+		case errors.Is(err, plugindir.ErrIncomplete), errors.Is(err, unix.ETXTBSY), strings.Contains(err.Error(), "has sha256"):
 			refused++
 		default:
 			t.Error(err)
@@ -200,11 +201,11 @@ func exchange(t *testing.T, path, other string, n int) {
 // runOnce starts the program as a member does and waits for its end.
 func runOnce(t *testing.T, path, copies, pin string) error {
 	t.Helper()
-	id, err := identify(path)
+	id, err := plugindir.Identify(path)
 	if err != nil {
 		return err
 	}
-	p, err := openProgram(path, programPath, copies, uint32(os.Geteuid()), id, pin)
+	p, err := openProgram(path, programPath, copies, id, pin)
 	if err != nil {
 		return err
 	}

@@ -3,16 +3,17 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"maps"
 	"slices"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // reconcile makes members of the files in the directory, starts those that
 // should run, has those replaced whose files are other ones, and ends those that
 // should not run. Only Run calls it.
 func (s *Supervisor) reconcile(ctx context.Context) error {
-	files, err := s.look()
+	files, err := plugindir.Look(s.dir)
 	if err != nil {
 		return err
 	}
@@ -20,29 +21,29 @@ func (s *Supervisor) reconcile(ctx context.Context) error {
 	defer s.mu.Unlock()
 	for name, f := range files {
 		// One that is put back counts fresh.
-		if m := s.members[name]; m == nil || m.state == Removed && !m.running && !f.dangling {
+		if m := s.members[name]; m == nil || m.state == Removed && !m.running && !f.Dangling {
 			s.members[name] = newMember(s, name)
-			s.members[name].file = f.id
+			s.members[name].file = f.ID
 		}
 	}
 	var begin []*member
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
 		m := s.members[name]
 		f, there := files[name]
-		if there && f.id != m.file && !m.leaving {
-			m.changed(f.id)
+		if there && f.ID != m.file && !m.leaving {
+			m.changed(f.ID)
 		}
-		m.dangling = f.dangling
-		if _, was := errors.AsType[unfit](m.reason); was && f.fit && m.state == Refused {
+		m.dangling = f.Dangling
+		if _, was := errors.AsType[unfit](m.reason); was && f.Fit && m.state == Refused {
 			m.looks++
 			signal(m.kick)
 		}
 		// A link to nothing is refused, and says so, when nothing runs.
-		removed := !there || f.dangling && m.instance != nil
+		removed := !there || f.Dangling && m.instance != nil
 		wanted := !removed && !s.settings[name].Disabled
 		switch {
 		case wanted && !m.running:
-			m.running, m.leaving, m.file = true, false, f.id
+			m.running, m.leaving, m.file = true, false, f.ID
 			begin = append(begin, m)
 		case wanted, m.running && m.leaving:
 			// It runs, or its end brings us here again.
@@ -61,33 +62,6 @@ func (s *Supervisor) reconcile(ctx context.Context) error {
 	}
 	s.begin(ctx, begin)
 	return nil
-}
-
-// A found is a file of the plugin directory.
-type found struct {
-	id fileID
-	// dangling is a link to nothing: the plugin itself was removed.
-	dangling bool
-	// fit to be run, as far as its rights go.
-	fit bool
-}
-
-// look returns what is in the plugin directory, by name.
-func (s *Supervisor) look() (map[string]found, error) {
-	if err := checkDir(s.dir, s.self); err != nil {
-		return nil, err
-	}
-	names, err := discover(s.dir)
-	if err != nil {
-		return nil, err
-	}
-	files := make(map[string]found, len(names))
-	for _, name := range names {
-		id, err := identify(pathOf(s.dir, name))
-		_, bad := executable(pathOf(s.dir, name), s.self)
-		files[name] = found{id, errors.Is(err, fs.ErrNotExist), bad == nil}
-	}
-	return files, nil
 }
 
 // begin starts members. At the first call each is given a part in Started.

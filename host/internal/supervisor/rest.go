@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // A sight is what a member had seen when it made an attempt.
@@ -27,7 +29,7 @@ func (m *member) sees() sight {
 
 // stateOf is the state of a plugin that could not be started.
 func stateOf(why error) State {
-	if errors.Is(why, errUnsettled) {
+	if errors.Is(why, plugindir.ErrIncomplete) {
 		return Waiting
 	}
 	if _, ok := errors.AsType[refusal](why); ok {
@@ -52,7 +54,7 @@ func (m *member) rest(ctx context.Context, c *crashes, seen sight, why error, ra
 	state, wait := stateOf(why), time.Duration(0)
 	switch state {
 	case Waiting:
-		wait = settlePoll
+		wait = plugindir.Poll
 	case Refused:
 		wait = s.patience.window // What was in the way may have gone without a trace.
 	default:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // serve returns when the instance serves no more: next is who does in its place,
@@ -77,8 +79,8 @@ func (m *member) whileServing(ctx context.Context, i *Instance) *swap {
 			}
 			switch {
 			case again:
-			case errors.Is(w.err, errUnsettled):
-				retry = time.After(settlePoll)
+			case errors.Is(w.err, plugindir.ErrIncomplete):
+				retry = time.After(plugindir.Poll)
 			case strained(w.err):
 				retry = time.After(pause)
 				pause = min(2*pause, mostSwapPause)

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"syscall"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -14,8 +17,8 @@ import (
 // serve. On an error nothing is left of it.
 func (m *member) start(ctx context.Context) (*Instance, error) {
 	s := m.supervisor
-	path := pathOf(s.dir, m.name)
-	file, err := settled(ctx, path)
+	path := filepath.Join(s.dir, m.name)
+	file, err := plugindir.Complete(ctx, path)
 	slot := m.startSlot()
 	defer slot.release()
 	if err != nil {
@@ -24,7 +27,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	if err := slot.wait(ctx); err != nil {
 		return nil, err
 	}
-	resolved, err := executable(path, s.self)
+	resolved, err := plugindir.Executable(path)
 	if err != nil {
 		return nil, refusal{unfit{err}}
 	}
@@ -76,7 +79,7 @@ func (m *member) startSlot() *startSlot {
 
 // process opens and checks the file and makes ready what the process of i is
 // started with. Its program is to be closed.
-func (m *member) process(resolved string, file fileID, i *Instance) (*process, error) {
+func (m *member) process(resolved string, file plugindir.ID, i *Instance) (*process, error) {
 	s := m.supervisor
 	how, err := i.terms.admitted(m.name)
 	if err != nil {
@@ -86,7 +89,7 @@ func (m *member) process(resolved string, file fileID, i *Instance) (*process, e
 	if err != nil {
 		return nil, err
 	}
-	program, err := openProgram(resolved, link, s.socketRoot, s.self, file, i.terms.sha256)
+	program, err := openProgram(resolved, link, s.socketRoot, file, i.terms.sha256)
 	if err != nil {
 		return nil, err
 	}
@@ -173,4 +176,13 @@ func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f 
 		return fmt.Errorf("%s: the plugin crashed (%s)", what, i.conn.proc.ending())
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// busy makes ErrIncomplete of what the kernel says about executing a file that
+// somebody has open for writing.
+func busy(err error) error {
+	if errors.Is(err, syscall.ETXTBSY) {
+		return fmt.Errorf("%w: %w", plugindir.ErrIncomplete, err)
+	}
+	return err
 }

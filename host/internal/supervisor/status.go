@@ -3,6 +3,7 @@ package supervisor
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -88,7 +89,7 @@ func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) 
 func (s *Supervisor) status(m *member, in layouts) Status {
 	st := Status{Name: m.name, State: m.state, Since: m.since, Restarts: max(0, m.starts-1), Swaps: m.swaps}
 	if s.inside == nil {
-		st.Path = pathOf(s.dir, m.name)
+		st.Path = filepath.Join(s.dir, m.name)
 	}
 	if !m.until.IsZero() {
 		until := m.until

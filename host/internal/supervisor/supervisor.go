@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/evictd/evictd/host/internal/dirtree"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -23,7 +24,6 @@ const maxSocketRoot = 65
 // one with New or InProcess.
 type Supervisor struct {
 	dir, socketRoot string
-	self            uint32
 	host            eviction.Host
 	timeouts        Timeouts
 	patience        patience
@@ -77,12 +77,12 @@ type Supervisor struct {
 // an error if the directory is missing or others could put plugins into it.
 func New(o Options) (*Supervisor, error) {
 	s := newSupervisor(o)
-	return s, errors.Join(checkDir(o.Dir, s.self), s.checkSocketRoot())
+	return s, errors.Join(plugindir.Check(o.Dir), s.checkSocketRoot())
 }
 
 func newSupervisor(o Options) *Supervisor {
 	s := &Supervisor{
-		dir: o.Dir, socketRoot: o.SocketRoot, self: uint32(os.Geteuid()),
+		dir: o.Dir, socketRoot: o.SocketRoot,
 		host: o.Host, node: o.Node, settings: o.Settings, assignment: o.Assign,
 		timeouts: o.Timeouts.withDefaults(), patience: defaultPatience(),
 		log: o.Log, metrics: o.Metrics, expectBuiltins: o.ExpectBuiltins,
@@ -105,12 +105,8 @@ func (s *Supervisor) checkSocketRoot() error {
 	if len(abs) > maxSocketRoot {
 		return fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107", abs, len(abs), maxSocketRoot)
 	}
-	_, info, err := trusted(abs, s.self)
-	if err != nil {
-		return fmt.Errorf("socket directory: %w", err)
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("socket directory %s: is a %s, want a directory", abs, kind(info.Mode()))
+	if err := plugindir.TrustedDir(abs); err != nil {
+		return fmt.Errorf("socket directory %s: %w", abs, err)
 	}
 	return nil
 }
@@ -142,16 +138,18 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	watch := s.watchDir()
-	s.wg.Go(func() { watch.run(watching) })
+	watch := plugindir.NewWatch(s.dir, s.log)
+	s.wg.Go(func() { watch.Run(watching) })
 	err := s.reconcile(ctx)
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
+			continue
+		case <-watch.Changes():
 		case <-s.rescan:
-			if err := s.reconcile(ctx); err != nil {
-				s.log.Error("plugin directory cannot be used, plugins stay as they are", "error", err)
-			}
+		}
+		if err := s.reconcile(ctx); err != nil {
+			s.log.Error("plugin directory cannot be used, plugins stay as they are", "error", err)
 		}
 	}
 	stop()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -76,7 +77,7 @@ func (m *member) failed(w *swap) {
 	switch {
 	case errors.Is(w.err, context.Canceled), errors.Is(w.err, errAgain):
 		m.replacing("", nil)
-	case errors.Is(w.err, errUnsettled):
+	case errors.Is(w.err, plugindir.ErrIncomplete):
 		m.replacing(Waiting, w.err)
 	default:
 		m.replacing(Refused, w.err)

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // Try starts the plugins that have a configuration of their own as Run would,
@@ -16,7 +18,7 @@ import (
 // no SocketRoot.
 func Try(ctx context.Context, o Options) []error {
 	o.Settings = maps.Clone(o.Settings)
-	names, err := discover(o.Dir)
+	names, err := plugindir.Names(o.Dir)
 	if err != nil {
 		return []error{err}
 	}

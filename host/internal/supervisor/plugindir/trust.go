@@ -1,4 +1,4 @@
-package supervisor
+package plugindir
 
 import (
 	"errors"
@@ -13,10 +13,11 @@ import (
 // maxLinks is the kernel's limit of symbolic links in one path.
 const maxLinks = 40
 
-// trusted resolves the symbolic links in path and checks, for everything on the
+// Trusted resolves the symbolic links in path and checks, for everything on the
 // way, that nobody but root and the host's user could have put it there or can
 // change it. It returns the path without links and what was found at its end.
-func trusted(path string, self uint32) (string, fs.FileInfo, error) {
+func Trusted(path string) (string, fs.FileInfo, error) {
+	self := uint32(os.Geteuid())
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", nil, fmt.Errorf("find %s: %w", path, err)
@@ -56,6 +57,56 @@ func trusted(path string, self uint32) (string, fs.FileInfo, error) {
 		return "", nil, err
 	}
 	return at, info, errors.Join(errs...)
+}
+
+// TrustedDir checks a directory as Trusted does.
+func TrustedDir(path string) error {
+	_, info, err := Trusted(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("is a %s, want a directory", kind(info.Mode()))
+	}
+	return err
+}
+
+// Executable checks that path may be run as a plugin and returns it without
+// symbolic links. It is asked before every start: the file may have changed.
+func Executable(path string) (string, error) {
+	resolved, info, err := Trusted(path)
+	if err != nil {
+		return "", err
+	}
+	return resolved, checkExecutable(resolved, info)
+}
+
+// CheckProgram checks what is found at path, which has no links in it, as
+// Executable does, but for the directories above it.
+func CheckProgram(path string, info fs.FileInfo) error {
+	return errors.Join(checkOwner(path, info, uint32(os.Geteuid()), true), checkExecutable(path, info))
+}
+
+func checkExecutable(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: is a %s, want an executable regular file", path, kind(info.Mode()))
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("%s: mode %04o is not executable, want for example 0755 (chmod +x), or remove the file", path, info.Mode().Perm())
+	}
+	return nil
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "regular file"
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	default:
+		return "special file"
+	}
 }
 
 func split(path string) []string {

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,29 +79,4 @@ func TestHalfAFileIsNotStarted(t *testing.T) {
 	if s := h.plugin("fresh"); s.LastError != "" || s.Restarts != 0 {
 		t.Errorf("%+v, want nothing wrong with it", s)
 	}
-}
-
-func TestWhatAFileNeeds(t *testing.T) {
-	whole := faultyBytes(t, "good")
-	size := uint64(len(whole))
-	need := elfSize(bytes.NewReader(whole), int64(size))
-	if need == 0 || need > size {
-		t.Fatalf("a program of %d bytes needs %d", size, need)
-	}
-	for _, n := range []uint64{1, 3, 4, 6, 20, 64, 500, size / 2, need - 1} {
-		if got := elfSize(bytes.NewReader(whole[:n]), int64(n)); got <= n {
-			t.Errorf("the first %d bytes need %d, want more", n, got)
-		}
-	}
-	if got := elfSize(strings.NewReader("#!/bin/sh\n"), 10); got != 0 {
-		t.Errorf("a script needs %d bytes, want nothing known", got)
-	}
-}
-
-func FuzzWhatAFileNeeds(f *testing.F) {
-	f.Add([]byte("\x7fELF\x02\x01"))
-	f.Add(append([]byte("\x7fELF\x01\x02"), bytes.Repeat([]byte{0xff}, 200)...))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		elfSize(bytes.NewReader(content), int64(len(content)))
-	})
 }

@@ -1,9 +1,9 @@
-package supervisor
+package plugindir
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -21,59 +21,71 @@ const (
 	blindRescan = time.Second
 )
 
-// A dirWatch tells when something may have changed in the plugin directory. It
+// A Watch tells when something may have changed in the plugin directory. It
 // also watches the directory above it, since another one may be put in its place.
-type dirWatch struct {
-	supervisor *Supervisor
-	dir        string
+type Watch struct {
+	dir     string
+	log     *slog.Logger
+	changes chan struct{}
 	// events is nil if the kernel gives none.
 	events *fsnotify.Watcher
 	// watched is the directory whose events come.
-	watched fileID
+	watched ID
 }
 
-// watchDir begins to watch, so that no change after it is missed.
-func (s *Supervisor) watchDir() *dirWatch {
-	w := &dirWatch{supervisor: s, dir: filepath.Clean(s.dir)}
+// NewWatch begins to watch, so that no change after it is missed. Run must follow.
+func NewWatch(dir string, log *slog.Logger) *Watch {
+	w := &Watch{dir: filepath.Clean(dir), log: log, changes: make(chan struct{}, 1)}
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
-		s.log.Warn("plugin directory cannot be watched, it is looked at each second instead", "pluginDir", s.dir, "error", err)
+		log.Warn("plugin directory cannot be watched, it is looked at each second instead", "pluginDir", w.dir, "error", err)
 		return w
 	}
 	w.events = events
 	if err := events.Add(filepath.Dir(w.dir)); err != nil {
-		s.log.Warn("directory above the plugin directory cannot be watched, a new plugin directory is found within seconds only",
-			"pluginDir", s.dir, "error", err)
+		log.Warn("directory above the plugin directory cannot be watched, a new plugin directory is found within seconds only",
+			"pluginDir", dir, "error", err)
 	}
 	w.follow()
 	return w
 }
 
 // follow watches the directory that is there now.
-func (w *dirWatch) follow() {
+func (w *Watch) follow() {
 	if w.events == nil {
 		return
 	}
-	now, err := identify(w.dir)
+	now, err := Identify(w.dir)
 	if err == nil && now.sameFile(w.watched) {
 		_ = w.events.Add(w.dir) // It may be a new one with the number of the old.
 		return
 	}
 	_ = w.events.Remove(w.dir) // most likely gone with the directory
-	w.watched = fileID{}
+	w.watched = ID{}
 	if err != nil {
 		return // The next look at it says so.
 	}
 	if err := w.events.Add(w.dir); err != nil {
-		w.supervisor.log.Warn("plugin directory cannot be watched, it is looked at each 10 seconds", "pluginDir", w.dir, "error", err)
+		w.log.Warn("plugin directory cannot be watched, it is looked at each 10 seconds", "pluginDir", w.dir, "error", err)
 		return
 	}
 	w.watched = now
 }
 
-// run asks for a look at the directory after each change and now and then, until
+// Changes delivers a value when the directory is to be looked at, one for several
+// changes.
+func (w *Watch) Changes() <-chan struct{} { return w.changes }
+
+func (w *Watch) changed() {
+	select {
+	case w.changes <- struct{}{}:
+	default:
+	}
+}
+
+// Run asks for a look at the directory after each change and now and then, until
 // ctx ends.
-func (w *dirWatch) run(ctx context.Context) {
+func (w *Watch) Run(ctx context.Context) {
 	var (
 		events <-chan fsnotify.Event
 		errs   <-chan error
@@ -113,26 +125,21 @@ func (w *dirWatch) run(ctx context.Context) {
 				errs = nil
 				continue
 			}
-			w.supervisor.log.Warn("events of the plugin directory were lost, it is looked at now", "pluginDir", w.dir, "error", err)
+			w.log.Warn("events of the plugin directory were lost, it is looked at now", "pluginDir", w.dir, "error", err)
 			soon()
 		case <-quiet.C:
 			latest = time.Time{}
 			w.follow()
-			signal(w.supervisor.rescan)
+			w.changed()
 		case <-slow.C:
 			w.follow()
-			signal(w.supervisor.rescan)
+			w.changed()
 		}
 	}
 }
 
 // concerns reports whether an event is about the plugin directory itself or a
 // plugin in it.
-func (w *dirWatch) concerns(name string) bool {
+func (w *Watch) concerns(name string) bool {
 	return name == w.dir || filepath.Dir(name) == w.dir && pluginName(filepath.Base(name))
-}
-
-// pluginName reports whether a file of that name may be a plugin.
-func pluginName(name string) bool {
-	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp")
 }

@@ -1,4 +1,4 @@
-package supervisor
+package plugindir
 
 import (
 	"context"
@@ -15,20 +15,20 @@ const (
 	// stillFor is for how long a file must not have changed to be started, where
 	// nobody can be asked whether it is complete.
 	stillFor = 100 * time.Millisecond
-	// settlePoll is between two looks at a file that is being written.
-	settlePoll = 100 * time.Millisecond
+	// Poll is between two looks at a file that is being written.
+	Poll = 100 * time.Millisecond
 )
 
-// errUnsettled is about a file that must not be started yet.
-var errUnsettled = errors.New("still being written")
+// ErrIncomplete is about a file that must not be started yet.
+var ErrIncomplete = errors.New("still being written")
 
-// settled returns what is at path when nobody writes it, and errUnsettled if
+// Complete returns what is at path when nobody writes it, and ErrIncomplete if
 // somebody does. What it cannot look at, or is no regular file, it leaves to
-// executable to refuse.
-func settled(ctx context.Context, path string) (fileID, error) {
-	id, err := identify(path)
+// Executable to refuse.
+func Complete(ctx context.Context, path string) (ID, error) {
+	id, err := Identify(path)
 	if err != nil {
-		return fileID{}, nil // executable says it better
+		return ID{}, nil // Executable says it better
 	}
 	// By the time of the change, and not by a second look, so that files that have
 	// been there for long start at once. A clock that was set back waits for nothing.
@@ -38,55 +38,46 @@ func settled(ctx context.Context, path string) (fileID, error) {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return fileID{}, ctx.Err()
+			return ID{}, ctx.Err()
 		}
 	}
 	// Not blocking: it may have become a pipe.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return id, nil // executable says it better
+		return id, nil // Executable says it better
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return id, nil // executable says it better
+		return id, nil // Executable says it better
 	}
-	if now := fileIDOf(info); now != id {
-		return fileID{}, fmt.Errorf("%w: it changes", errUnsettled)
+	if now := IDOf(info); now != id {
+		return ID{}, fmt.Errorf("%w: it changes", ErrIncomplete)
 	}
-	return id, settledFile(f)
+	return id, completeFile(f)
 }
 
-// settledFile returns errUnsettled if somebody has the open file open for
+// completeFile returns ErrIncomplete if somebody has the open file open for
 // writing, or if it obviously lacks its end.
-func settledFile(f *os.File) error {
+func completeFile(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	if info.Size() == 0 {
-		return fmt.Errorf("%w: it is empty", errUnsettled)
+		return fmt.Errorf("%w: it is empty", ErrIncomplete)
 	}
 	// The kernel grants a read lease only as long as nobody can write. Where there
 	// are no leases, or they are not for us, executing it fails (ETXTBSY) instead.
 	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
-		return fmt.Errorf("%w: somebody has it open for writing", errUnsettled)
+		return fmt.Errorf("%w: somebody has it open for writing", ErrIncomplete)
 	case err == nil:
 		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 	}
 	if need := elfSize(f, info.Size()); need > uint64(info.Size()) {
-		return fmt.Errorf("%w: it has %d bytes, and its headers speak of %d", errUnsettled, info.Size(), need)
+		return fmt.Errorf("%w: it has %d bytes, and its headers speak of %d", ErrIncomplete, info.Size(), need)
 	}
 	return nil
-}
-
-// busy makes errUnsettled of what the kernel says about executing a file that
-// somebody has open for writing.
-func busy(err error) error {
-	if errors.Is(err, syscall.ETXTBSY) {
-		return fmt.Errorf("%w: %w", errUnsettled, err)
-	}
-	return err
 }

@@ -1,0 +1,70 @@
+package plugindir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Check checks the plugin directory itself.
+func Check(dir string) error {
+	err := TrustedDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("plugin directory %s: does not exist, want a directory with the plugins' executables (pluginDir)", dir)
+	case err != nil:
+		return fmt.Errorf("plugin directory %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Names returns the names of the plugins in dir, sorted.
+func Names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list plugins: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if name := e.Name(); pluginName(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// pluginName reports whether a file of that name may be a plugin.
+func pluginName(name string) bool {
+	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp")
+}
+
+// A File is a file of the plugin directory.
+type File struct {
+	ID ID
+	// Dangling is a link to nothing: the plugin itself was removed.
+	Dangling bool
+	// Fit to be run, as far as its rights go.
+	Fit bool
+}
+
+// Look returns what is in the plugin directory, by name.
+func Look(dir string) (map[string]File, error) {
+	if err := Check(dir); err != nil {
+		return nil, err
+	}
+	names, err := Names(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]File, len(names))
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		id, err := Identify(path)
+		_, unfit := Executable(path)
+		files[name] = File{id, errors.Is(err, fs.ErrNotExist), unfit == nil}
+	}
+	return files, nil
+}
