@@ -76,8 +76,8 @@ func completeFile(f *os.File) error {
 	case err == nil:
 		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 	}
-	if need := elfSize(f, info.Size()); need > uint64(info.Size()) {
-		return fmt.Errorf("%w: it has %d bytes, and its headers speak of %d", ErrIncomplete, info.Size(), need)
+	if truncated(f, info.Size()) {
+		return fmt.Errorf("%w: it has %d bytes, and its headers speak of more", ErrIncomplete, info.Size())
 	}
 	return nil
 }

@@ -3,34 +3,36 @@ package plugindir
 import (
 	"bytes"
 	"os"
-	"strings"
+	"slices"
 	"testing"
 )
 
-func TestWhatAFileNeeds(t *testing.T) {
+func TestATruncatedProgram(t *testing.T) {
 	whole, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := uint64(len(whole))
-	need := elfSize(bytes.NewReader(whole), int64(size))
-	if need == 0 || need > size {
-		t.Fatalf("a program of %d bytes needs %d", size, need)
-	}
-	for _, n := range []uint64{1, 3, 4, 6, 20, 64, 500, size / 2, need - 1} {
-		if got := elfSize(bytes.NewReader(whole[:n]), int64(n)); got <= n {
-			t.Errorf("the first %d bytes need %d, want more", n, got)
+	isTruncated := func(content []byte) bool { return truncated(bytes.NewReader(content), int64(len(content))) }
+	for _, n := range []int{1, 3, 4, 6, 20, 64, 500, len(whole) / 2, len(whole) - 1} {
+		if !isTruncated(whole[:n]) {
+			t.Errorf("the first %d of %d bytes of a program are not truncated", n, len(whole))
 		}
 	}
-	if got := elfSize(strings.NewReader("#!/bin/sh\n"), 10); got != 0 {
-		t.Errorf("a script needs %d bytes, want nothing known", got)
+	for name, content := range map[string][]byte{
+		"a program": whole, "a program and more": append(slices.Clip(whole), 0),
+		"a script": []byte("#!/bin/sh\n"), "one letter": []byte("x"),
+		"rubbish after the magic": append([]byte("\x7fELF\x09\x09"), make([]byte, 60)...),
+	} {
+		if isTruncated(content) {
+			t.Errorf("%s is truncated", name)
+		}
 	}
 }
 
-func FuzzWhatAFileNeeds(f *testing.F) {
+func FuzzATruncatedProgram(f *testing.F) {
 	f.Add([]byte("\x7fELF\x02\x01"))
 	f.Add(append([]byte("\x7fELF\x01\x02"), bytes.Repeat([]byte{0xff}, 200)...))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		elfSize(bytes.NewReader(content), int64(len(content)))
+	f.Fuzz(func(_ *testing.T, content []byte) {
+		truncated(bytes.NewReader(content), int64(len(content)))
 	})
 }
