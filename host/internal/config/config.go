@@ -1,76 +1,85 @@
 package config
 
 import (
+	"encoding/json"
 	"log/slog"
+	"maps"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/capability"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/summary"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // Config is the configuration of evictd as it is in force: defaults filled in,
-// flags applied. The json tags are the keys of the file; the keys named
-// eviction*, enforceNodeAllocatable, kernelMemcgNotification,
-// localStorageCapacityIsolation, featureGates and mergeDefaultEvictionSettings
-// are those of KubeletConfiguration.
+// flags applied. It is the table that all of this package reads: what the tags
+// of a field say is in field.go. The keys named eviction*, enforceNodeAllocatable,
+// kernelMemcgNotification, localStorageCapacityIsolation, featureGates and
+// mergeDefaultEvictionSettings are those of KubeletConfiguration.
 type Config struct {
 	// NodeName is the node's name in logs, events and facts for plugins. The
 	// host name in lower case by default.
-	NodeName string `json:"nodeName"`
+	NodeName string `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
 	// Mode is how pods are found and killed; see ModeCRI.
-	Mode string `json:"mode"`
+	Mode string `json:"mode" oneof:"cri" default:"cri" reload:"no" flag:"how pods are found and killed: cri"`
 	// PluginDir holds the plugin executables, RunDir what survives a restart.
-	PluginDir string `json:"pluginDir"`
-	RunDir    string `json:"runDir"`
+	PluginDir string `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
+	RunDir    string `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
 	// PodManifestDir holds the v1.Pod manifests of mode cri.
-	PodManifestDir string `json:"podManifestDir"`
-	// RuntimeEndpoint and ImageEndpoint are CRI sockets, with unix://.
-	RuntimeEndpoint string `json:"runtimeEndpoint"`
-	ImageEndpoint   string `json:"imageEndpoint"`
+	PodManifestDir string `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
 	// RootDir is where the node's root filesystem is seen.
-	RootDir string `json:"rootDir"`
-	// CgroupRoot is the parent of "kubepods" inside each cgroup hierarchy,
-	// CgroupDriver how pod cgroups are named, "" to have it found out.
-	CgroupRoot     string `json:"cgroupRoot"`
-	CgroupDriver   string `json:"cgroupDriver"`
-	KubeletRootDir string `json:"kubeletRootDir"`
-	PodLogsDir     string `json:"podLogsDir"`
+	RootDir string `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
+	// CgroupRoot is the parent of "kubepods" inside each cgroup hierarchy.
+	CgroupRoot     string `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
+	KubeletRootDir string `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`
+	PodLogsDir     string `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`
+	// RuntimeEndpoint and ImageEndpoint are CRI sockets, with unix://.
+	RuntimeEndpoint string `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
+	ImageEndpoint   string `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`
+	// CgroupDriver is how pod cgroups are named, "" to have it found out.
+	CgroupDriver string `json:"cgroupDriver" kubelet:"cgroupDriver" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
 	// ListenAddress serves /healthz, /metrics and /status.
-	ListenAddress string `json:"listenAddress"`
-	LogLevel      string `json:"logLevel"`
+	ListenAddress string `json:"listenAddress" is:"address" default:"127.0.0.1:10269" reload:"no" flag:"IP:port of /healthz, /metrics and /status"`
+	LogLevel      string `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
 	// DryRun decides and logs, and kills nobody.
-	DryRun bool   `json:"dryRun"`
-	Pacing string `json:"pacing"`
+	DryRun bool   `json:"dryRun" flag:"decide and log, kill nobody"`
+	Pacing string `json:"pacing" oneof:"evictd kubelet" default:"evictd" flag:"evictd: one victim at a time; kubelet: as the kubelet does"`
 	// MonitoringInterval is the time between passes that nothing woke.
-	MonitoringInterval metav1.Duration `json:"monitoringInterval"`
+	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s" flag:"time between passes that nothing woke"`
 	// RequiredSignals are those without which evictd must not run.
-	RequiredSignals []string `json:"requiredSignals"`
+	RequiredSignals []string `json:"requiredSignals" is:"signals" flag:"signals without which evictd must not run, comma-separated"`
 	// RankVeto says when a pod that a custom ranker left out is safe.
-	RankVeto string `json:"rankVeto"`
+	RankVeto string `json:"rankVeto" oneof:"soft always never" default:"soft" flag:"under which thresholds a custom ranker may spare pods: soft, always or never"`
 	// Layout says how often the node's filesystems are looked for.
-	Layout string `json:"layout"`
+	Layout string `json:"layout" oneof:"recheck kubelet" default:"recheck" reload:"no" flag:"how often the node's filesystems are looked for: recheck, or kubelet for once"`
 	// Source is where plugins take their figures from; Summary says where a
 	// summary is.
-	Source  string  `json:"source"`
-	Summary Summary `json:"summary"`
+	Source  string  `json:"source" oneof:"native summary" default:"native" reload:"no" flag:"where figures come from: native, or summary for the kubelet's"`
+	Summary Summary `json:"summary" is:"summary" reload:"no"`
 
-	EvictionHard                     map[string]string `json:"evictionHard"`
-	EvictionSoft                     map[string]string `json:"evictionSoft"`
-	EvictionSoftGracePeriod          map[string]string `json:"evictionSoftGracePeriod"`
-	EvictionMinimumReclaim           map[string]string `json:"evictionMinimumReclaim"`
-	EvictionMaxPodGracePeriod        int32             `json:"evictionMaxPodGracePeriod"`
-	EvictionPressureTransitionPeriod metav1.Duration   `json:"evictionPressureTransitionPeriod"`
-	MergeDefaultEvictionSettings     bool              `json:"mergeDefaultEvictionSettings"`
-	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable"`
-	KernelMemcgNotification          bool              `json:"kernelMemcgNotification"`
-	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation"`
+	EvictionHard                     map[string]string `json:"evictionHard" kubelet:"evictionHard" is:"hard" pairs:"<" flag:"hard thresholds, such as memory.available<1Gi,nodefs.available<10%"`
+	EvictionSoft                     map[string]string `json:"evictionSoft" kubelet:"evictionSoft" is:"soft" pairs:"<" flag:"soft thresholds, such as memory.available<1.5Gi"`
+	EvictionSoftGracePeriod          map[string]string `json:"evictionSoftGracePeriod" kubelet:"evictionSoftGracePeriod" is:"graces" flag:"grace periods of soft thresholds, such as memory.available=1m30s"`
+	EvictionMinimumReclaim           map[string]string `json:"evictionMinimumReclaim" kubelet:"evictionMinimumReclaim" is:"reclaim" flag:"what to free beyond a threshold, such as memory.available=0Mi"`
+	EvictionMaxPodGracePeriod        int32             `json:"evictionMaxPodGracePeriod" kubelet:"evictionMaxPodGracePeriod" is:"seconds" flag:"longest grace period of pods under soft thresholds, in seconds"`
+	EvictionPressureTransitionPeriod metav1.Duration   `json:"evictionPressureTransitionPeriod" kubelet:"evictionPressureTransitionPeriod" is:"period" default:"5m0s" flag:"how long a node condition outlasts its pressure"`
+	MergeDefaultEvictionSettings     bool              `json:"mergeDefaultEvictionSettings" kubelet:"mergeDefaultEvictionSettings"`
+	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable" kubelet:"enforceNodeAllocatable" is:"allocatables" default:"pods" flag:"with pods in it, hard memory thresholds hold for all pods together too"`
+	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" default:"true" flag:"let the kernel wake evictd when memory runs short"`
+	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
 	// FeatureGates are the kubelet's, as given; see Feature.
-	FeatureGates map[string]bool `json:"featureGates"`
+	FeatureGates map[string]bool `json:"featureGates" kubelet:"featureGates" is:"gates" reload:"no" flag:"the kubelet's feature gates, such as PodLevelResources=false"`
 
 	// Plugins are settings by plugin name, which is the executable's file name.
 	// A plugin needs no entry to run.
-	Plugins map[string]Plugin `json:"plugins"`
+	Plugins map[string]Plugin `json:"plugins" is:"plugins"`
 	// Assign names the plugin in charge by signal and capability, for what more
 	// than one offers.
-	Assign map[string]map[string]string `json:"assign"`
+	Assign map[string]map[string]string `json:"assign" is:"assignment"`
 	// RequirePins keeps custom plugins without Plugin.SHA256 from running.
 	RequirePins bool `json:"requirePins"`
 }
@@ -78,17 +87,48 @@ type Config struct {
 // Summary says where the kubelet's stats summary is, as Options of
 // host/internal/summary do, and what it does not tell.
 type Summary struct {
-	Address            string `json:"address"`
-	TokenFile          string `json:"tokenFile"`
-	CertFile           string `json:"certFile"`
-	KeyFile            string `json:"keyFile"`
-	CAFile             string `json:"caFile"`
-	ServerName         string `json:"serverName"`
+	Address            string `json:"address" is:"url"`
+	TokenFile          string `json:"tokenFile" is:"file"`
+	CertFile           string `json:"certFile" is:"file"`
+	KeyFile            string `json:"keyFile" is:"file"`
+	CAFile             string `json:"caFile" is:"file"`
+	ServerName         string `json:"serverName" is:"host"`
 	InsecureSkipVerify bool   `json:"insecureSkipVerify"`
-	// Timeout is how long a fetch may take in all.
-	Timeout metav1.Duration `json:"timeout"`
+	// Timeout is how long a fetch may take in all. The default leaves a plugin
+	// some of the second that it has for an observation.
+	Timeout metav1.Duration `json:"timeout" is:"timeout" default:"800ms"`
 	// Layout says which filesystems the node has, "" if nobody said so.
-	Layout string `json:"layout"`
+	Layout string `json:"layout" oneof:"shared imagefs containerfs"`
+}
+
+// Plugin is what the configuration says of one plugin. A pointer that is nil is a
+// field that was not given: its text may be wrong, but never empty by mistake.
+type Plugin struct {
+	// Config goes to the plugin as it is, as JSON; nil when there is none.
+	Config json.RawMessage `json:"config,omitempty" is:"any"`
+	// AutoMTLS encrypts the calls to the plugin; nil means yes.
+	AutoMTLS *bool `json:"autoMTLS,omitempty"`
+	// Disabled keeps the plugin from being started.
+	Disabled bool `json:"disabled,omitempty"`
+	// SHA256 is the hash of its file, in hexadecimal digits.
+	SHA256 *string `json:"sha256,omitempty" is:"sha256"`
+	// User and Group are who it runs as, by name or number.
+	User  *string `json:"user,omitempty" is:"user"`
+	Group *string `json:"group,omitempty" is:"group"`
+	// Capabilities are what it keeps of the host's; nil means what is usual for it.
+	Capabilities []string `json:"capabilities,omitempty" is:"capabilities"`
+	// MemoryLimit and CPULimit are of the plugin with its children; 0 is no limit.
+	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty" is:"memory"`
+	CPULimit    *resource.Quantity `json:"cpuLimit,omitempty" is:"cpu"`
+}
+
+// kubeletFlags are flags of the kubelet that are fields of no file. Those but the
+// first are for their users to find accepted. Their defaults are the kubelet's
+// (pkg/kubelet/apis/config/v1beta1/defaults.go, pkg/kubelet/cadvisor/cadvisor_linux.go).
+type kubeletFlags struct {
+	IgnoreEviction bool            `json:"experimentalAllocatableIgnoreEviction" flag:"leave out what enforce-node-allocatable makes of hard memory thresholds"`
+	Housekeeping   metav1.Duration `json:"housekeepingInterval" is:"frequency" default:"10s" flag:"of the kubelet's cAdvisor; without effect, as evictd keeps no figures that could be old"`
+	StatusUpdate   metav1.Duration `json:"nodeStatusUpdateFrequency" is:"frequency" default:"10s" flag:"of the kubelet; without effect, as conditions are told when they change"`
 }
 
 // The values of the fields that have few.
@@ -96,23 +136,12 @@ const (
 	// ModeCRI takes pods from the container runtime and kills through it.
 	ModeCRI = "cri"
 
-	// DriverCgroupfs and DriverSystemd are the kubelet's cgroup drivers.
-	DriverCgroupfs = "cgroupfs"
-	DriverSystemd  = "systemd"
-
-	// PacingEvictd has one victim at a time; PacingKubelet lets each pass act.
-	PacingEvictd  = "evictd"
+	// PacingKubelet lets each pass act; else there is one victim at a time.
 	PacingKubelet = "kubelet"
 
-	// VetoSoft lets a custom ranker spare pods under soft thresholds only.
-	VetoSoft   = "soft"
-	VetoAlways = "always"
-	VetoNever  = "never"
-
 	// LayoutKubelet asks once which filesystems the node has, and reads an error
-	// about the one of containers as not split; LayoutRecheck asks again.
+	// about the one of containers as not split; else it is asked again.
 	LayoutKubelet = "kubelet"
-	LayoutRecheck = "recheck"
 
 	// SourceNative has plugins read the machine, SourceSummary the kubelet's stats
 	// summary.
@@ -127,12 +156,103 @@ const (
 	LayoutContainerFs = "containerfs"
 )
 
-var levels = map[string]slog.Level{
-	"debug": slog.LevelDebug,
-	"info":  slog.LevelInfo,
-	"warn":  slog.LevelWarn,
-	"error": slog.LevelError,
+// Level is LogLevel as log/slog has it.
+func (c *Config) Level() slog.Level {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(c.LogLevel)) // what is none was reported
+	return l
 }
 
-// Level is LogLevel as log/slog has it.
-func (c *Config) Level() slog.Level { return levels[c.LogLevel] }
+// Thresholds returns what is configured, by the kubelet's grammar. Thresholds of
+// vendors' own signals are there too: which plugin brings them and what they are is
+// known when evictd runs, and may change.
+func (c *Config) Thresholds() ([]policy.Threshold, error) {
+	return policy.ParseThresholds(policy.ThresholdConfig{
+		Hard:                   c.EvictionHard,
+		Soft:                   c.EvictionSoft,
+		SoftGracePeriod:        c.EvictionSoftGracePeriod,
+		MinReclaim:             c.EvictionMinimumReclaim,
+		EnforceNodeAllocatable: c.EnforceNodeAllocatable,
+	}, c.OwnSignals()...)
+}
+
+// OwnSignals lists the signals that are configured, are not the kubelet's and could
+// be a vendor's, by name.
+func (c *Config) OwnSignals() []eviction.Signal {
+	own := map[eviction.Signal]bool{}
+	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {
+		for name := range m {
+			if s := eviction.Signal(name); s.ValidOwn() == nil {
+				own[s] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(own))
+}
+
+// Assigned returns the plugin that is assigned a capability of a signal, "" if none is.
+func (c *Config) Assigned(s eviction.Signal, capability string) string {
+	return c.Assign[string(s)][capability]
+}
+
+// PossibleLayouts are those that the node's filesystems may have.
+func (c *Config) PossibleLayouts() []eviction.Layout {
+	if c.Source == SourceSummary {
+		if l := eviction.LayoutNamed(c.Summary.Layout); l != 0 {
+			return []eviction.Layout{l}
+		}
+	}
+	return eviction.Layouts()
+}
+
+// Feature reports whether one of the features of feature.go is on: as its gate
+// says, else as AllBeta does, else yes, as all that are asked for are beta and on in
+// the kubelet.
+func (c *Config) Feature(name string) bool {
+	if on, ok := c.FeatureGates[name]; ok {
+		return on
+	}
+	on, ok := c.FeatureGates[allBeta]
+	return on || !ok
+}
+
+// Options are s as host/internal/summary takes them.
+func (s *Summary) Options() summary.Options {
+	return summary.Options{
+		Address:            s.Address,
+		TokenFile:          s.TokenFile,
+		CertFile:           s.CertFile,
+		KeyFile:            s.KeyFile,
+		CAFile:             s.CAFile,
+		ServerName:         s.ServerName,
+		InsecureSkipVerify: s.InsecureSkipVerify,
+		Timeout:            s.Timeout.Duration,
+	}
+}
+
+// Allowed is Capabilities as a set, nil if there are none in the configuration.
+func (p Plugin) Allowed() *capability.Set {
+	if p.Capabilities == nil {
+		return nil
+	}
+	set, _ := capability.Parse(p.Capabilities) // Names that are none were reported.
+	return &set
+}
+
+// MemoryBytes is MemoryLimit, nil if it is not in the configuration.
+func (p Plugin) MemoryBytes() *int64 {
+	if p.MemoryLimit == nil {
+		return nil
+	}
+	bytes := p.MemoryLimit.Value()
+	return &bytes
+}
+
+// MilliCPU is CPULimit in thousandths, nil if it is not in the configuration.
+func (p Plugin) MilliCPU() *int64 {
+	if p.CPULimit == nil {
+		return nil
+	}
+	milli := p.CPULimit.MilliValue()
+	return &milli
+}

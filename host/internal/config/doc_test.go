@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"regexp"
@@ -41,12 +42,22 @@ func TestDocumentation(t *testing.T) {
 	for _, m := range flagRow.FindAllStringSubmatch(string(text), -1) {
 		flags = append(flags, m[1])
 	}
-	want := keysOf(reflect.TypeFor[Config]())
-	for _, key := range keysOf(reflect.TypeFor[Plugin]()) {
-		want = append(want, "plugins.<name>."+key)
-	}
-	for _, key := range keysOf(reflect.TypeFor[Summary]()) {
-		want = append(want, "summary."+key)
+	var want, restart []string
+	for prefix, table := range map[string][]field{
+		"": tables[reflect.TypeFor[Config]()], "plugins.<name>.": tables[reflect.TypeFor[Plugin]()], "summary.": tables[reflect.TypeFor[Summary]()],
+	} {
+		for _, f := range table {
+			want = append(want, prefix+f.name)
+			if f.fixed || prefix == "summary." {
+				restart = append(restart, prefix+f.name)
+			}
+			if !slices.Contains(fields, prefix+f.name) {
+				t.Errorf("%s is not documented, the line begins with\n%s", f.name, line(prefix, f))
+			}
+			if got := given[prefix+f.name]; f.def != "" && got != f.def {
+				t.Errorf("%s: the documented default is %q, want %q", f.name, got, f.def)
+			}
+		}
 	}
 	if diff := cmp.Diff(sorted(want), sorted(fields)); diff != "" {
 		t.Errorf("documented fields (-struct +documented):\n%s", diff)
@@ -61,14 +72,6 @@ func TestDocumentation(t *testing.T) {
 	if diff := cmp.Diff(sorted(defined), sorted(flags)); diff != "" {
 		t.Errorf("documented flags (-defined +documented):\n%s", diff)
 	}
-	var c Config
-	restart := []string{"featureGates", "summary"}
-	for _, key := range keysOf(reflect.TypeFor[Summary]()) {
-		restart = append(restart, "summary."+key)
-	}
-	for _, f := range c.fixed() {
-		restart = append(restart, f.name)
-	}
 	if diff := cmp.Diff(sorted(restart), sorted(fixed)); diff != "" {
 		t.Errorf("documented as needing a restart (-code +documented):\n%s", diff)
 	}
@@ -81,6 +84,21 @@ func TestDocumentation(t *testing.T) {
 	})
 }
 
+// line is how the line of a field begins.
+func line(prefix string, f field) string {
+	flag, def, change := "none", "none", "reload"
+	if f.usage != "" {
+		flag = "`--" + f.flag() + "`"
+	}
+	if f.def != "" {
+		def = "`" + f.def + "`"
+	}
+	if f.fixed {
+		change = "restart"
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s |", prefix+f.name, flag, def, change)
+}
+
 func TestEveryKeyOfTheKubeletIsDocumented(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
@@ -88,10 +106,17 @@ func TestEveryKeyOfTheKubeletIsDocumented(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(text), "\n## The kubelet's file\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	for key := range kubeletFields {
-		if !strings.Contains(section, "`"+key+"`") {
-			t.Errorf("%s is not documented", key)
+	keys := 0
+	for _, f := range tables[reflect.TypeFor[Config]()] {
+		if f.kubelet == "" {
+			continue
 		}
+		if keys++; !strings.Contains(section, "`"+f.kubelet+"`") {
+			t.Errorf("%s is not documented", f.kubelet)
+		}
+	}
+	if keys < 16 {
+		t.Errorf("%d fields have a key of the kubelet, want 16 or more", keys)
 	}
 }
 
@@ -115,22 +140,26 @@ func TestTheExampleIsRight(t *testing.T) {
 }
 
 func TestEveryFieldSaysWhatItWants(t *testing.T) {
-	for _, key := range keysOf(reflect.TypeFor[Config]()) {
-		if forms[key] == "" {
-			t.Errorf("forms[%q] is missing: an error of this field would not say what is right", key)
-		}
-		if depths[key] > 1 && entryForms[key] == "" && key != "summary" {
-			t.Errorf("entryForms[%q] is missing", key)
-		}
-	}
-	for _, key := range keysOf(reflect.TypeFor[Plugin]()) {
-		if pluginForms[key] == "" && key != "config" {
-			t.Errorf("pluginForms[%q] is missing", key)
-		}
-	}
-	for _, key := range keysOf(reflect.TypeFor[Summary]()) {
-		if summaryForms[key] == "" {
-			t.Errorf("summaryForms[%q] is missing", key)
+	for typ, table := range tables {
+		for _, f := range table {
+			levels := 1
+			for of := f.typ; of.Kind() == reflect.Map; of = of.Elem() {
+				levels++
+			}
+			if f.typ == reflect.TypeFor[[]string]() {
+				levels = 2
+			}
+			if len(f.kind.wants) < levels || slices.Contains(f.kind.wants, "") {
+				t.Errorf("%s.%s: its kind says %q of what is right, want %d texts", typ.Name(), f.name, f.kind.wants, levels)
+				continue
+			}
+			if f.name == "" || strings.Contains(f.want(), "%!") || strings.HasSuffix(f.want(), `""`) {
+				t.Errorf("%s.%s wants %q", typ.Name(), f.name, f.want())
+			}
+			at := reflect.New(f.typ).Elem()
+			if want, ok := f.parse(at, f.def); f.def != "" && (!ok || f.check([]string{f.name}, at) != nil) {
+				t.Errorf("%s.%s: the default %q is none, want %s", typ.Name(), f.name, f.def, want)
+			}
 		}
 	}
 }

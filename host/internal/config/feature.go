@@ -35,18 +35,8 @@ var features = []string{
 	"TaintTolerationComparisonOperators",
 }
 
-// Feature reports whether one of the features above is on: as its gate says, else
-// as AllBeta does, else yes, as both are beta and on in the kubelet.
-func (c *Config) Feature(name string) bool {
-	if on, ok := c.FeatureGates[name]; ok {
-		return on
-	}
-	on, ok := c.FeatureGates[allBeta]
-	return on || !ok
-}
-
 // featureWarnings finds gates that do not do what their giver may think.
-func (c *Config) featureWarnings() []string {
+func featureWarnings(c *Config) []string {
 	var warnings []string
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		if !slices.Contains(features, name) {

@@ -3,201 +3,193 @@ package config
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Flags are the command line's part of the configuration. Every field but
-// plugins, requirePins, summary and mergeDefaultEvictionSettings has a flag, its name in kebab case;
-// those of the kubelet have the kubelet's names and syntax.
+// Flags are the command line's part of the configuration. Those of the kubelet
+// have the kubelet's names and syntax.
 type Flags struct {
 	// file is --config, kubeletFile --kubelet-config.
 	file, kubeletFile string
-	// ignoreEviction is the kubelet's --experimental-allocatable-ignore-eviction,
-	// which has no field in any file; housekeeping and statusUpdate are for their
-	// users to find accepted.
-	ignoreEviction bool
-	housekeeping   metav1.Duration
-	statusUpdate   metav1.Duration
-	// values is where flags leave what they parsed, bound how it gets from there
-	// into a Config, by field.
+	// values and only are where flags leave what they parsed, given says which did.
 	values Config
-	bound  map[string]*bound
-	order  []string
+	only   kubeletFlags
+	given  layer
 	errs   []error
-}
-
-type bound struct {
-	flag string
-	set  bool
-	bad  bool
-	copy func(to, from *Config)
 }
 
 // AddFlags defines the flags on fs.
 func AddFlags(fs *pflag.FlagSet) *Flags {
-	f := &Flags{values: blank(), bound: map[string]*bound{}}
+	f := &Flags{values: blank(), given: layer{keys: map[string]string{}}}
+	setDefaults(&f.only)
 	fs.StringVar(&f.file, "config", "", "configuration file (YAML); flags beat it")
 	fs.StringVar(&f.kubeletFile, "kubelet-config", "", "the kubelet's configuration file; --config beats it")
-	f.addNode(fs)
-	f.addHost(fs)
-	f.addEviction(fs)
-	f.addKubelet(fs)
-	f.respell(fs, "kernel-memcg-notification", "experimental-kernel-memcg-notification")
+	for _, s := range []reflect.Value{reflect.ValueOf(&f.values).Elem(), reflect.ValueOf(&f.only).Elem()} {
+		for _, row := range tables[s.Type()] {
+			if row.usage == "" {
+				continue
+			}
+			defined := fs.VarPF(&flagValue{flags: f, field: row, at: row.in(s)}, row.flag(), "", row.usage)
+			if row.typ == reflect.TypeFor[bool]() {
+				defined.NoOptDefVal = "true"
+			}
+		}
+	}
+	respell(fs, "kernel-memcg-notification", "experimental-kernel-memcg-notification")
 	return f
-}
-
-func (f *Flags) addNode(fs *pflag.FlagSet) {
-	add(f, fs, "nodeName", "name of this node (default the host name)", text, func(c *Config) *string { return &c.NodeName })
-	add(f, fs, "mode", "how pods are found and killed: cri", text, func(c *Config) *string { return &c.Mode })
-	add(f, fs, "podManifestDir", "directory of v1.Pod manifests", text, func(c *Config) *string { return &c.PodManifestDir })
-	add(f, fs, "runtimeEndpoint", "CRI socket of the container runtime", text, func(c *Config) *string { return &c.RuntimeEndpoint })
-	add(f, fs, "imageEndpoint", "CRI socket of the image service (default the runtime's)", text, func(c *Config) *string { return &c.ImageEndpoint })
-	add(f, fs, "rootDir", "where the node's root filesystem is seen", text, func(c *Config) *string { return &c.RootDir })
-	add(f, fs, "cgroupRoot", "parent of kubepods in each cgroup hierarchy", text, func(c *Config) *string { return &c.CgroupRoot })
-	add(f, fs, "cgroupDriver", "how pod cgroups are named: cgroupfs or systemd; found out if not given", text, func(c *Config) *string { return &c.CgroupDriver })
-	add(f, fs, "kubeletRootDir", "directory of the kubelet's pod directories", text, func(c *Config) *string { return &c.KubeletRootDir })
-	add(f, fs, "podLogsDir", "directory of pod logs", text, func(c *Config) *string { return &c.PodLogsDir })
-}
-
-func (f *Flags) addHost(fs *pflag.FlagSet) {
-	add(f, fs, "pluginDir", "directory of plugin executables", text, func(c *Config) *string { return &c.PluginDir })
-	add(f, fs, "runDir", "directory for what survives a restart", text, func(c *Config) *string { return &c.RunDir })
-	add(f, fs, "listenAddress", "IP:port of /healthz, /metrics and /status", text, func(c *Config) *string { return &c.ListenAddress })
-	add(f, fs, "logLevel", "debug, info, warn or error", text, func(c *Config) *string { return &c.LogLevel })
-	add(f, fs, "dryRun", "decide and log, kill nobody", boolean, func(c *Config) *bool { return &c.DryRun })
-	add(f, fs, "pacing", "evictd: one victim at a time; kubelet: as the kubelet does", text, func(c *Config) *string { return &c.Pacing })
-	add(f, fs, "monitoringInterval", "time between passes that nothing woke", duration, func(c *Config) *metav1.Duration { return &c.MonitoringInterval })
-	add(f, fs, "requiredSignals", "signals without which evictd must not run, comma-separated", list, func(c *Config) *[]string { return &c.RequiredSignals })
-	add(f, fs, "rankVeto", "under which thresholds a custom ranker may spare pods: soft, always or never", text, func(c *Config) *string { return &c.RankVeto })
-	add(f, fs, "layout", "how often the node's filesystems are looked for: recheck, or kubelet for once", text, func(c *Config) *string { return &c.Layout })
-	add(f, fs, "source", "where figures come from: native, or summary for the kubelet's", text, func(c *Config) *string { return &c.Source })
-}
-
-func (f *Flags) addEviction(fs *pflag.FlagSet) {
-	add(f, fs, "evictionHard", "hard thresholds, such as memory.available<1Gi,nodefs.available<10%", pairs("<"),
-		func(c *Config) *map[string]string { return &c.EvictionHard })
-	add(f, fs, "evictionSoft", "soft thresholds, such as memory.available<1.5Gi", pairs("<"),
-		func(c *Config) *map[string]string { return &c.EvictionSoft })
-	add(f, fs, "evictionSoftGracePeriod", "grace periods of soft thresholds, such as memory.available=1m30s", pairs("="),
-		func(c *Config) *map[string]string { return &c.EvictionSoftGracePeriod })
-	add(f, fs, "evictionMinimumReclaim", "what to free beyond a threshold, such as memory.available=0Mi", pairs("="),
-		func(c *Config) *map[string]string { return &c.EvictionMinimumReclaim })
-	add(f, fs, "evictionMaxPodGracePeriod", "longest grace period of pods under soft thresholds, in seconds", seconds,
-		func(c *Config) *int32 { return &c.EvictionMaxPodGracePeriod })
-	add(f, fs, "evictionPressureTransitionPeriod", "how long a node condition outlasts its pressure", duration,
-		func(c *Config) *metav1.Duration { return &c.EvictionPressureTransitionPeriod })
-	add(f, fs, "enforceNodeAllocatable", "with pods in it, hard memory thresholds hold for all pods together too", list,
-		func(c *Config) *[]string { return &c.EnforceNodeAllocatable })
-	add(f, fs, "kernelMemcgNotification", "let the kernel wake evictd when memory runs short", boolean,
-		func(c *Config) *bool { return &c.KernelMemcgNotification })
-	add(f, fs, "localStorageCapacityIsolation", "evict pods that exceed their limits of local storage", boolean,
-		func(c *Config) *bool { return &c.LocalStorageCapacityIsolation })
-	add(f, fs, "featureGates", "the kubelet's feature gates, such as PodLevelResources=false", gates,
-		func(c *Config) *map[string]bool { return &c.FeatureGates })
-}
-
-// addKubelet defines flags of the kubelet that are fields of no file.
-func (f *Flags) addKubelet(fs *pflag.FlagSet) {
-	add(f, fs, "experimentalAllocatableIgnoreEviction", "leave out what enforce-node-allocatable makes of hard memory thresholds", boolean,
-		func(*Config) *bool { return &f.ignoreEviction })
-	add(f, fs, "nodeStatusUpdateFrequency", "of the kubelet; without effect, as conditions are told when they change", duration,
-		func(*Config) *metav1.Duration { return &f.statusUpdate })
-	f.statusUpdate.Duration = defaultStatusUpdate
-	f.housekeeping.Duration = defaultHousekeeping
-	add(f, fs, "housekeepingInterval", "of the kubelet's cAdvisor; without effect, as evictd keeps no figures that could be old", duration,
-		func(*Config) *metav1.Duration { return &f.housekeeping })
 }
 
 // respell defines a flag that is another one by the name that it had in former
 // kubelets. What is wrong with it is told by the name that it has.
-func (f *Flags) respell(fs *pflag.FlagSet, name, former string) {
+func respell(fs *pflag.FlagSet, name, former string) {
 	now := fs.Lookup(name)
 	defined := fs.VarPF(now.Value, former, "", "former spelling of --"+name)
 	defined.NoOptDefVal = now.NoOptDefVal
 }
 
-// Load reads the files that --kubelet-config and --config name, if they do, and
-// lays the flags over them.
-func (f *Flags) Load() (Config, error) {
-	return sources{own: f.file, kubelet: f.kubeletFile}.load(f)
-}
-
-// LoadDaemon is Load with what CheckDaemon finds.
-func (f *Flags) LoadDaemon() (Config, error) {
-	return sources{own: f.file, kubelet: f.kubeletFile, also: (*Config).daemonProblems}.load(f)
-}
-
 // File returns what --config names, "" if it was not given.
 func (f *Flags) File() string { return f.file }
 
-func (f *Flags) problems() []error {
-	if f == nil {
-		return nil
-	}
-	errs := slices.Clone(f.errs)
-	above0 := func(field string, d time.Duration) {
-		if d <= 0 {
-			errs = append(errs, fmt.Errorf("--%s: %q: want %s", kebab(field), d, forms[field]))
-		}
-	}
-	above0("housekeepingInterval", f.housekeeping.Duration)
-	above0("nodeStatusUpdateFrequency", f.statusUpdate.Duration)
-	return errs
-}
-
+// apply lays the flags over what the files say.
 func (f *Flags) apply(c *Config) {
-	if f == nil {
-		return
-	}
-	files := c.FeatureGates
-	for _, field := range f.order {
-		if b := f.bound[field]; b.set {
-			b.copy(c, &f.values)
+	to, from := reflect.ValueOf(c).Elem(), reflect.ValueOf(f.values)
+	for _, row := range tables[to.Type()] {
+		if f.given.keys[row.name] != "" {
+			row.lay(to, row.in(from))
 		}
 	}
-	if f.bound["featureGates"].set {
-		// One by one, as in the kubelet (kubeletConfigFlagPrecedence).
-		c.FeatureGates = make(map[string]bool, len(files)+len(f.values.FeatureGates))
-		maps.Copy(c.FeatureGates, files)
-		maps.Copy(c.FeatureGates, f.values.FeatureGates)
-	}
-	if f.ignoreEviction {
+	if f.only.IgnoreEviction {
 		c.EnforceNodeAllocatable = []string{}
 	}
-	if f.bound["evictionSoftGracePeriod"].bad {
-		// What is wrong was reported; that periods are missing is its echo.
-		c.EvictionSoft = nil
+}
+
+// flagValue implements pflag.Value. A bad value is noted rather than returned:
+// pflag would stop at the first.
+type flagValue struct {
+	flags *Flags
+	field field
+	at    reflect.Value
+}
+
+// Type implements pflag.Value.
+func (v *flagValue) Type() string {
+	switch v.at.Interface().(type) {
+	case metav1.Duration:
+		return "duration"
+	case []string:
+		return "strings"
+	case map[string]string, map[string]bool:
+		return "mapping"
+	default:
+		return v.at.Kind().String()
 	}
 }
 
-// blame says where the value came from that err is about.
-func (f *Flags) blame(err error, files layers) error {
-	field := topField(err)
-	missed := field == "evictionSoftGracePeriod" && files.giver(field) == nil && f.gives("evictionSoft")
-	if f.gives(field) || missed {
-		return fmt.Errorf("--%s%s", f.bound[field].flag, err.Error()[len(field):])
+// Set implements pflag.Value.
+func (v *flagValue) Set(s string) error {
+	given := &v.flags.given
+	if given.keys[v.field.name] == "" {
+		v.at.SetZero()
 	}
-	return files.blame(err)
+	want, ok := v.field.parse(v.at, s)
+	if ok {
+		given.keys[v.field.name] = v.field.flag()
+		return nil
+	}
+	v.flags.errs = append(v.flags.errs, wrong("--"+v.field.flag(), strconv.Quote(s), want))
+	given.noteGrace([]string{v.field.name})
+	return nil
 }
 
-func (f *Flags) gives(field string) bool {
-	return f != nil && f.bound[field] != nil && f.bound[field].set
+// String implements pflag.Value.
+func (v *flagValue) String() string {
+	switch value := v.at.Interface().(type) {
+	case bool:
+		return strconv.FormatBool(value)
+	case int32:
+		return strconv.Itoa(int(value))
+	case []string:
+		return strings.Join(value, ",")
+	case map[string]string:
+		return pairs(value, v.field.separator)
+	case map[string]bool:
+		return pairs(value, v.field.separator)
+	default:
+		return text(value)
+	}
 }
 
-// kebab turns a field's name into its flag's.
-func kebab(field string) string {
-	var b strings.Builder
-	for _, r := range field {
-		if unicode.IsUpper(r) {
-			b.WriteByte('-')
+// parse adds to what is at what s says, as on the command line; at is zero before
+// the first. Of what it cannot read it returns what it wants.
+func (f field) parse(at reflect.Value, s string) (want string, ok bool) {
+	var err error
+	switch value := at.Addr().Interface().(type) {
+	case *string:
+		*value = s
+	case *bool:
+		*value, err = strconv.ParseBool(s)
+	case *int32:
+		var n int64
+		n, err = strconv.ParseInt(s, 0, 32)
+		*value = int32(n)
+	case *metav1.Duration:
+		value.Duration, err = time.ParseDuration(s)
+	case *[]string:
+		*value = addItems(*value, s)
+	case *map[string]string:
+		return "signal" + f.separator + "value, comma-separated",
+			addPairs(value, s, f.separator, func(s string) (string, error) { return s, nil })
+	case *map[string]bool:
+		return "Name=true or Name=false, comma-separated", addPairs(value, s, f.separator, strconv.ParseBool)
+	}
+	return f.want(), err == nil
+}
+
+// addItems adds those of a comma-separated list. The empty text makes an empty one.
+func addItems(to []string, s string) []string {
+	all := append([]string{}, to...)
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			all = append(all, item)
 		}
-		b.WriteRune(unicode.ToLower(r))
 	}
-	return b.String()
+	return all
+}
+
+// addPairs adds to a mapping what s says in the kubelet's way: comma-separated,
+// spaces and empty parts ignored, the last one of a key wins
+// (component-base/cli/flag). The empty text makes an empty mapping. If it reports
+// false nothing was added.
+func addPairs[V any](to *map[string]V, s, separator string, read func(string) (V, error)) bool {
+	m := make(map[string]V, len(*to))
+	maps.Copy(m, *to)
+	for part := range strings.SplitSeq(s, ",") {
+		if part == "" {
+			continue
+		}
+		key, text, ok := strings.Cut(part, separator)
+		value, err := read(strings.TrimSpace(text))
+		if !ok || err != nil {
+			return false
+		}
+		m[strings.TrimSpace(key)] = value
+	}
+	*to = m
+	return true
+}
+
+// pairs writes a mapping as addPairs reads it.
+func pairs[V any](m map[string]V, separator string) string {
+	parts := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprint(k, separator, m[k]))
+	}
+	return strings.Join(parts, ",")
 }

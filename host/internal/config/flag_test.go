@@ -198,8 +198,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("reload of what may change: %v", err)
 	}
 	b.PluginDir, b.ListenAddress, b.RunDir = "/p", "127.0.0.1:1", "/r"
-	if diff := cmp.Diff([]string{"pluginDir", "runDir", "listenAddress"}, Changed(a, b)); diff != "" {
-		t.Errorf("Changed (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"pluginDir", "runDir", "listenAddress"}, changed(a, b)); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	const want = "pluginDir, runDir, listenAddress changed, which needs a restart; nothing was applied"
 	if err := CheckReload(a, b); err == nil || err.Error() != want {
@@ -211,35 +211,29 @@ func FuzzPairs(f *testing.F) {
 	for _, seed := range []string{"", ",", "<", "memory.available<1Gi", " a < b ,c<d<e,a<f", "a=b"} {
 		f.Add(seed)
 	}
-	as := pairs("<")
-	f.Fuzz(func(t *testing.T, s string) {
-		m, want, ok := as.parse(nil, s)
-		if !ok {
-			if want == "" || m != nil {
-				t.Errorf("parse(%q) = %v, %q: want a reason and nothing else", s, m, want)
-			}
-			return
-		}
-		// What help would print reads as the same.
-		if again, _, ok := as.parse(nil, as.write(m)); !ok || !cmp.Equal(m, again) {
-			t.Errorf("parse(%q) = %v, written and parsed again %v", s, m, again)
-		}
-	})
+	hard, _ := whole.below("evictionHard")
+	fuzzMapping[string](f, hard)
 }
 
 func FuzzGates(f *testing.F) {
 	for _, seed := range []string{"", ",", "=", "A=true", " A = false ,B=1,A=t", "A=", "A"} {
 		f.Add(seed)
 	}
+	gates, _ := whole.below("featureGates")
+	fuzzMapping[bool](f, gates)
+}
+
+func fuzzMapping[V comparable](f *testing.F, of field) {
 	f.Fuzz(func(t *testing.T, s string) {
-		m, want, ok := gates.parse(nil, s)
-		if !ok {
+		var m, again map[string]V
+		if want, ok := of.parse(reflect.ValueOf(&m).Elem(), s); !ok {
 			if want == "" || m != nil {
 				t.Errorf("parse(%q) = %v, %q: want a reason and nothing else", s, m, want)
 			}
 			return
 		}
-		if again, _, ok := gates.parse(nil, gates.write(m)); !ok || !cmp.Equal(m, again) {
+		// What help would print reads as the same.
+		if _, ok := of.parse(reflect.ValueOf(&again).Elem(), pairs(m, of.separator)); !ok || !cmp.Equal(m, again) {
 			t.Errorf("parse(%q) = %v, written and parsed again %v", s, m, again)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,83 +17,53 @@ const (
 	kubeletKind    = "KubeletConfiguration"
 )
 
-// kubeletFields are the keys of KubeletConfiguration that decisions on evictions
-// depend on, with the fields that they are here. The rest of the file is for the
-// kubelet alone.
-var kubeletFields = map[string]string{
-	"evictionHard":                     "evictionHard",
-	"evictionSoft":                     "evictionSoft",
-	"evictionSoftGracePeriod":          "evictionSoftGracePeriod",
-	"evictionMinimumReclaim":           "evictionMinimumReclaim",
-	"evictionMaxPodGracePeriod":        "evictionMaxPodGracePeriod",
-	"evictionPressureTransitionPeriod": "evictionPressureTransitionPeriod",
-	"mergeDefaultEvictionSettings":     "mergeDefaultEvictionSettings",
-	"enforceNodeAllocatable":           "enforceNodeAllocatable",
-	"kernelMemcgNotification":          "kernelMemcgNotification",
-	"localStorageCapacityIsolation":    "localStorageCapacityIsolation",
-	"featureGates":                     "featureGates",
-	"cgroupRoot":                       "cgroupRoot",
-	"cgroupDriver":                     "cgroupDriver",
-	"podLogsDir":                       "podLogsDir",
-	"containerRuntimeEndpoint":         "runtimeEndpoint",
-	"imageServiceEndpoint":             "imageEndpoint",
-}
-
-// kubeletDefaulted are the fields for which the kubelet takes the empty text as
-// none.
-var kubeletDefaulted = []string{"cgroupRoot", "cgroupDriver", "podLogsDir", "runtimeEndpoint", "imageEndpoint"}
-
-// decodeKubelet lays what the kubelet's file has of interest over c.
-func (c *Config) decodeKubelet(l *layer, data []byte) []error {
-	doc, errs := fieldsOf(data)
-	errs = slices.DeleteFunc(errs, func(err error) bool {
-		_, ours := kubeletFields[topField(err)]
-		return doc != nil && !ours
-	})
+// decodeKubelet lays what the kubelet's file has of interest over c: the keys of
+// which a field's tag has the name. The rest of the file is for the kubelet alone.
+func decodeKubelet(c *Config, l *layer, data []byte) []error {
+	ours := map[string]field{}
+	for _, f := range tables[reflect.TypeFor[Config]()] {
+		if f.kubelet != "" {
+			ours[f.kubelet] = f
+		}
+	}
+	doc, errs := fieldsIn(data)
+	errs = slices.DeleteFunc(errs, func(err error) bool { return doc != nil && ours[topField(err)].name == "" })
 	if doc == nil {
 		return wantKubelet(errs)
 	}
 	errs = append(errs, checkKind(doc)...)
-	fields := make(object, len(kubeletFields))
-	for key, field := range kubeletFields {
-		if value, ok := kubeletValue(field, doc[key]); ok {
-			fields[field], l.keys[field] = value, key
+	fields := make(object, len(ours))
+	for key, f := range ours {
+		if value := doc[key]; len(value) > 0 && string(value) != "null" {
+			if value = kubeletValue(f, value); value != nil {
+				fields[f.name], l.keys[f.name] = value, key
+			}
 		}
 	}
-	return append(errs, c.lay(l, fields)...)
+	return append(errs, lay(c, l, fields)...)
 }
 
-// kubeletValue returns the value of a field as evictd has it, and whether there
-// is one.
-func kubeletValue(field string, value json.RawMessage) (json.RawMessage, bool) {
-	if len(value) == 0 || string(value) == "null" {
-		return nil, false
-	}
-	if slices.Contains(kubeletDefaulted, field) {
-		var text string
-		if json.Unmarshal(value, &text) != nil {
-			return value, true
-		}
-		full, err := json.Marshal(inFull(field, text))
-		return full, err == nil && text != ""
-	}
-	if field == "featureGates" {
-		return knownGates(value), true
-	}
-	return value, true
-}
-
-// inFull adds to a kubelet's value what the kubelet takes for granted: a path is
-// that of a socket, and cgroups are named from the root.
-func inFull(field, text string) string {
+// kubeletValue returns the value of a field as evictd has it: with what the kubelet
+// takes for granted, and nil for the empty text, which is none to the kubelet.
+func kubeletValue(f field, value json.RawMessage) json.RawMessage {
+	var text string
 	switch {
-	case (field == "runtimeEndpoint" || field == "imageEndpoint") && strings.HasPrefix(text, "/"):
-		return "unix://" + text
-	case field == "cgroupRoot" && !strings.HasPrefix(text, "/"):
-		return "/" + text
-	default:
-		return text
+	case f.name == "featureGates":
+		return knownGates(value)
+	case f.typ.Kind() != reflect.String || json.Unmarshal(value, &text) != nil:
+		return value
+	case text == "":
+		return nil
+	case strings.HasSuffix(f.name, "Endpoint") && strings.HasPrefix(text, "/"): // a path is that of a socket
+		text = "unix://" + text
+	case f.name == "cgroupRoot" && !strings.HasPrefix(text, "/"): // cgroups are named from the root
+		text = "/" + text
 	}
+	full, err := json.Marshal(text)
+	if err != nil {
+		return value
+	}
+	return full
 }
 
 // knownGates leaves out the many gates that are none of evictd's business, so that

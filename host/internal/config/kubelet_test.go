@@ -27,6 +27,11 @@ func writeKubelet(t testing.TB, content string) string {
 	return file
 }
 
+// loadBoth reads evictd's own file and the kubelet's; either name may be empty.
+func loadBoth(file, kubeletFile string) (Config, error) {
+	return (&Flags{file: file, kubeletFile: kubeletFile}).Load()
+}
+
 // As kubeadm writes it: much that is not evictd's, zeros that mean defaults.
 const kubeadm = `
 authentication: {anonymous: {enabled: false}, x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}
@@ -86,7 +91,7 @@ func TestWhatAKubeletsFileSays(t *testing.T) {
 		"twice and odd where it is the kubelet's": {"port: 1\nport: 2\nEvictionHard: 5\nauthentication: {x: 1, x: 2}", func(*Config) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := LoadWithKubelet("", writeKubelet(t, c.file))
+			got, err := loadBoth("", writeKubelet(t, c.file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +106,7 @@ func TestWhatAKubeletsFileSays(t *testing.T) {
 
 func TestAKubeletsFileAsJSON(t *testing.T) {
 	file := write(t, "{\n\t\"kind\": \"KubeletConfiguration\",\n\t\"apiVersion\": \"kubelet.config.k8s.io/v1beta1\",\n\t\"evictionMaxPodGracePeriod\": 7\n}\n")
-	c, err := LoadWithKubelet("", file)
+	c, err := loadBoth("", file)
 	if err != nil || c.EvictionMaxPodGracePeriod != 7 {
 		t.Errorf("evictionMaxPodGracePeriod %d, want 7 (%v)", c.EvictionMaxPodGracePeriod, err)
 	}
@@ -152,15 +157,15 @@ address: 5
 				`podLogsDir: "logs": want an absolute path such as "/var/log/pods"`,
 				`containerRuntimeEndpoint: "tcp://127.0.0.1:1": want a socket such as "unix:///run/containerd/containerd.sock"`,
 				`cgroupDriver: "cgroups": want "cgroupfs" or "systemd"`,
+				`enforceNodeAllocatable[0]: "podz": want a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`,
 				`evictionHard["memory.free"]: unsupported eviction signal memory.free; want one of memory.available, allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree, pid.available`,
 				`evictionHard["pid.available"]: "-1": eviction threshold pid.available must be positive: -1; want a quantity such as "1Gi" or a percentage such as "10%"`,
-				`enforceNodeAllocatable[0]: "podz": want a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`,
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := write(t, c.file)
-			_, err := LoadWithKubelet("", file)
+			_, err := loadBoth("", file)
 			if diff := cmp.Diff(c.want, lines(err, file)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
@@ -202,7 +207,7 @@ featureGates: {PodLevelResources: true, AllBeta: true}
 
 	// What the own file does not name is the kubelet's, its merge with the defaults
 	// included.
-	got, err = LoadWithKubelet(write(t, "mergeDefaultEvictionSettings: true\n"), writeKubelet(t, "evictionHard: {memory.available: 1Gi}\n"))
+	got, err = loadBoth(write(t, "mergeDefaultEvictionSettings: true\n"), writeKubelet(t, "evictionHard: {memory.available: 1Gi}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,13 +321,13 @@ func FuzzKubelet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, l := blank(), &layer{file: "kubelet", keys: map[string]string{}}
 		var errs []error
-		cost.Within(t, len(data), func() { errs = c.decodeKubelet(l, data) })
+		cost.Within(t, len(data), func() { errs = decodeKubelet(&c, l, data) })
 		layers{l}.dropUnpaired(&c)
-		c.mergeHard()
-		if err := c.complete(func() (string, error) { return "node-1", nil }); err != nil {
+		mergeHard(&c)
+		if err := complete(&c, func() (string, error) { return "node-1", nil }); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range c.problems() {
+		for _, err := range problems(&c) {
 			errs = append(errs, layers{l}.blame(err))
 		}
 		if len(errs) > 0 {
@@ -337,7 +342,7 @@ func FuzzKubelet(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := blank()
-		if errs := d.decode(&layer{keys: map[string]string{}}, asOwn); len(errs) > 0 {
+		if errs := decode(&d, &layer{keys: map[string]string{}}, asOwn); len(errs) > 0 {
 			t.Fatalf("%s: %v", asOwn, errs)
 		}
 		if _, err := c.Thresholds(); err != nil {

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/input"
@@ -14,60 +17,63 @@ const maxFileBytes = 1 << 20
 
 // Load reads evictd's own file, without flags. An empty name gives the defaults.
 // The error joins all that is wrong, one line each.
-func Load(file string) (Config, error) { return sources{own: file}.load(nil) }
+func Load(file string) (Config, error) { return (&Flags{file: file}).Load() }
 
-// LoadWithKubelet reads the kubelet's file, too, which the own one beats field by
-// field. Either name may be empty.
-func LoadWithKubelet(file, kubeletFile string) (Config, error) {
-	return sources{own: file, kubelet: kubeletFile}.load(nil)
-}
+// Load reads the files that --kubelet-config and --config name, if they do, and
+// lays the flags over them. What a flag gave is reported by the name of the flag, the
+// rest by that of the file.
+func (f *Flags) Load() (Config, error) { return f.load(nil) }
 
-// sources are what a configuration is made of, files by name.
-type sources struct {
-	own, kubelet string
-	// also are checks that not every user of a Config needs to pass.
-	also func(*Config) []error
-}
+// LoadDaemon is Load with what CheckDaemon finds.
+func (f *Flags) LoadDaemon() (Config, error) { return f.load(daemonProblems) }
 
-// load lays flags, which may be nil, over the files. What a flag gave is reported
-// by the name of the flag, the rest by that of the file.
-func (s sources) load(flags *Flags) (Config, error) {
+// load makes also checks that not every user of a Config needs to pass.
+func (f *Flags) load(also func(*Config) []error) (Config, error) {
 	c := blank()
-	errs := flags.problems()
-	ls, readable := layers(nil), true
+	errs := slices.Clone(f.errs)
+	each(nil, reflect.ValueOf(&f.only).Elem(), func(path []string, row field, at reflect.Value) {
+		if f.given.keys[row.name] != "" {
+			for _, err := range row.check(path, at) {
+				errs = append(errs, f.given.named(err))
+			}
+		}
+	})
+	var ls layers
+	unread := false
 	for _, source := range []struct {
 		flag, file string
-		decode     func(*layer, []byte) []error
+		decode     func(*Config, *layer, []byte) []error
 	}{
-		{"--kubelet-config", s.kubelet, c.decodeKubelet},
-		{"--config", s.own, c.decode},
+		{"--kubelet-config", f.kubeletFile, decodeKubelet},
+		{"--config", f.file, decode},
 	} {
 		if source.file == "" {
 			continue
 		}
-		data, err := read(source.flag, source.file)
+		data, err := input.ReadFileSoon(source.file, maxFileBytes)
 		if err != nil {
-			errs, readable = append(errs, err), false
+			errs, unread = append(errs, fmt.Errorf("%s: %s: %w", source.flag, source.file, err)), true
 			continue
 		}
 		l := &layer{file: source.file, keys: map[string]string{}}
-		for _, err := range source.decode(l, data) {
-			errs = append(errs, l.named(topField(err), err))
+		for _, err := range source.decode(&c, l, data) {
+			errs = append(errs, l.named(err))
 		}
 		ls = append(ls, l)
 	}
-	if !readable {
+	if unread {
 		return Config{}, report(errs)
 	}
+	mergeHard(&c)
+	f.apply(&c)
+	ls = append(ls, &f.given)
 	ls.dropUnpaired(&c)
-	c.mergeHard()
-	flags.apply(&c)
-	found := append(split(c.complete(os.Hostname)), c.problems()...)
-	if s.also != nil {
-		found = append(found, s.also(&c)...)
+	found := append(split(complete(&c, os.Hostname)), problems(&c)...)
+	if also != nil {
+		found = append(found, also(&c)...)
 	}
 	for _, err := range found {
-		errs = append(errs, flags.blame(err, ls))
+		errs = append(errs, ls.blame(err))
 	}
 	if len(errs) > 0 {
 		return Config{}, report(errs)
@@ -75,17 +81,85 @@ func (s sources) load(flags *Flags) (Config, error) {
 	return c, nil
 }
 
+// A layer is one of what a configuration is made of: a file, or the flags.
+type layer struct {
+	// file is its name, "" for the flags.
+	file string
+	// keys are the fields that it gives, with the keys by which it does.
+	keys map[string]string
+	// badGrace are the signals whose grace period was reported and taken out, or
+	// all are.
+	badGrace    []string
+	badAllGrace bool
+}
+
+// noteGrace notes that what is at path was reported, if that is a grace period.
+func (l *layer) noteGrace(path []string) {
+	switch {
+	case path[0] != "evictionSoftGracePeriod":
+	case len(path) == 1:
+		l.badAllGrace = true
+	default:
+		l.badGrace = append(l.badGrace, path[1])
+	}
+}
+
+// named is err with what the layer calls the field that it is about.
+func (l *layer) named(err error) error {
+	field := topField(err)
+	rest := strings.TrimPrefix(err.Error(), field)
+	switch key := cmp.Or(l.keys[field], field); {
+	case l.file == "":
+		return fmt.Errorf("--%s%s", kebab(field), rest)
+	case key != field:
+		return fmt.Errorf("%s: %s%s", l.file, key, rest)
+	default:
+		return fmt.Errorf("%s: %w", l.file, err)
+	}
+}
+
+// layers are beaten each by the next.
+type layers []*layer
+
+// dropUnpaired forgets soft thresholds whose grace period was reported already:
+// to say that it is missing would send the reader the wrong way.
+func (ls layers) dropUnpaired(c *Config) {
+	for _, l := range ls {
+		if l.badAllGrace {
+			c.EvictionSoft = nil
+		}
+		for _, signal := range l.badGrace {
+			delete(c.EvictionSoft, signal)
+		}
+	}
+}
+
+// blame is err as it is named by who gave the field that it is about; a grace
+// period that nobody gave is missed by who gave the threshold. What nobody gave is
+// looked for in the last file.
+func (ls layers) blame(err error) error {
+	fields := []string{topField(err)}
+	if fields[0] == "evictionSoftGracePeriod" {
+		fields = append(fields, "evictionSoft")
+	}
+	for _, field := range fields {
+		for _, l := range slices.Backward(ls) {
+			if l.keys[field] != "" {
+				return l.named(err)
+			}
+		}
+	}
+	for _, l := range slices.Backward(ls) {
+		if l.file != "" {
+			return fmt.Errorf("%s: %w", l.file, err)
+		}
+	}
+	return err
+}
+
 // report joins errs, as many and as much of each as someone can read. What the
 // file holds shall not reach a terminal as it is.
 func report(errs []error) error { return input.ClipAll(errs, maxErrors) }
-
-func read(flag, file string) ([]byte, error) {
-	data, err := input.ReadFileSoon(file, maxFileBytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", flag, file, err)
-	}
-	return data, nil
-}
 
 // split returns the single errors of a joined one. An error that wraps several
 // and has words of its own stays whole.

@@ -121,18 +121,6 @@ func TestWhatAFileSays(t *testing.T) {
 	}
 }
 
-func TestMTLSIsOnUnlessSwitchedOff(t *testing.T) {
-	yes, no := true, false
-	for _, c := range []struct {
-		set  *bool
-		want bool
-	}{{nil, true}, {&yes, true}, {&no, false}} {
-		if got := (Plugin{AutoMTLS: c.set}).MTLS(); got != c.want {
-			t.Errorf("MTLS() with %v = %t, want %t", c.set, got, c.want)
-		}
-	}
-}
-
 func TestThresholds(t *testing.T) {
 	c, err := Load(write(t, `
 evictionHard: {memory.available: 1Gi, acme.example/nvme.spare: 5%}
@@ -200,13 +188,13 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, l := blank(), &layer{keys: map[string]string{}}
 		var errs []error
-		cost.Within(t, len(data), func() { errs = c.decode(l, data) })
+		cost.Within(t, len(data), func() { errs = decode(&c, l, data) })
 		layers{l}.dropUnpaired(&c)
-		c.mergeHard()
-		if err := c.complete(func() (string, error) { return "node-1", nil }); err != nil {
+		mergeHard(&c)
+		if err := complete(&c, func() (string, error) { return "node-1", nil }); err != nil {
 			t.Fatal(err)
 		}
-		errs = append(errs, c.problems()...)
+		errs = append(errs, problems(&c)...)
 		if len(errs) > 0 {
 			if text := report(errs).Error(); len(text) > 100_000 || strings.ContainsAny(text, "\x00\x1b\r") {
 				t.Errorf("%d bytes of error text, want few and printable ones: %.200q", len(text), text)
@@ -222,11 +210,11 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := blank()
-		if errs := d.decode(&layer{keys: map[string]string{}}, again); len(errs) > 0 {
+		if errs := decode(&d, &layer{keys: map[string]string{}}, again); len(errs) > 0 {
 			t.Fatalf("%s: %v", again, errs)
 		}
-		d.mergeHard()
-		if err := d.complete(nil); err != nil {
+		mergeHard(&d)
+		if err := complete(&d, nil); err != nil {
 			t.Fatal(err)
 		}
 		third, err := json.Marshal(d)

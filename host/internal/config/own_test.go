@@ -23,7 +23,7 @@ evictionMinimumReclaim: {acme.example/nvme.spare: 5%}
 	}
 	for name, load := range map[string]func() (Config, error){
 		"own file":     func() (Config, error) { return Load(write(t, maps)) },
-		"kubelet file": func() (Config, error) { return LoadWithKubelet("", writeKubelet(t, maps)) },
+		"kubelet file": func() (Config, error) { return loadBoth("", writeKubelet(t, maps)) },
 		"flags": func() (Config, error) {
 			return parse(t, "--eviction-hard", "acme.example/nvme.spare<10%",
 				"--eviction-soft", "acme.example/nvme.spare<2k,memory.available<1Gi",

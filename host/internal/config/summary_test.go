@@ -108,7 +108,7 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 			if diff := cmp.Diff(c.want, lines(cfg.CheckDaemon(), "")); diff != "" {
 				t.Errorf("CheckDaemon (-want +got):\n%s", diff)
 			}
-			_, err = sources{own: file, also: (*Config).daemonProblems}.load(nil)
+			_, err = (&Flags{file: file}).LoadDaemon()
 			if diff := cmp.Diff(c.want, lines(err, file)); diff != "" {
 				t.Errorf("as a daemon loads it (-want +got):\n%s", diff)
 			}
@@ -156,13 +156,13 @@ summary: {address: "https://127.0.0.1:10250", insecureSkipVerify: true}
 func TestASummaryDoesNotChangeWithoutARestart(t *testing.T) {
 	a, b := Default(), Default()
 	b.FeatureGates = map[string]bool{}
-	if got := Changed(a, b); len(got) != 0 {
-		t.Errorf("Changed = %q with the same said in other words, want none", got)
+	if got := changed(a, b); len(got) != 0 {
+		t.Errorf("changed = %q with the same said in other words, want none", got)
 	}
 	b.Layout, b.Source, b.Summary.Address = LayoutKubelet, SourceSummary, "file:///s"
 	b.FeatureGates = map[string]bool{"PodLevelResources": false}
 	b.LocalStorageCapacityIsolation = false
-	if diff := cmp.Diff([]string{"layout", "source", "summary", "featureGates"}, Changed(a, b)); diff != "" {
-		t.Errorf("Changed (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"layout", "source", "summary", "featureGates"}, changed(a, b)); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 }

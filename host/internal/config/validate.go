@@ -3,113 +3,122 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
-	"path/filepath"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/shared/eviction"
-)
-
-const (
-	// minInterval keeps a slip of the unit from making the host busy for ever.
-	minInterval = 10 * time.Millisecond
-	// maxSocketPath is sun_path of unix(7) without its final NUL.
-	maxSocketPath = 107
-	maxFileName   = 255
 )
 
 // Validate reports all that is wrong with c, each line with the field, its value
 // and what would be right.
-func (c *Config) Validate() error { return errors.Join(c.problems()...) }
+func (c *Config) Validate() error { return errors.Join(problems(c)...) }
 
-func (c *Config) problems() []error {
+// CheckDaemon reports what a program needs that has no pods, summary or knowledge
+// of filesystems of its own: what Validate lets pass for the sake of others.
+func (c *Config) CheckDaemon() error { return errors.Join(daemonProblems(c)...) }
+
+func problems(c *Config) []error {
 	var errs []error
-	check := func(ok bool, field, value string) {
-		if !ok {
-			errs = append(errs, wrong(field, value))
+	each(nil, reflect.ValueOf(c).Elem(), func(path []string, f field, at reflect.Value) {
+		// Without one of its own the image endpoint repeats the other, which was reported.
+		if f.name != "imageEndpoint" || c.ImageEndpoint != c.RuntimeEndpoint {
+			errs = append(errs, f.check(path, at)...)
 		}
-	}
-	check(!strings.ContainsFunc(c.NodeName, control), "nodeName", c.NodeName)
-	check(c.Mode == ModeCRI, "mode", c.Mode)
-	for _, p := range c.paths() {
-		check(filepath.IsAbs(*p.value) && !strings.ContainsFunc(*p.value, control), p.name, *p.value)
-	}
-	check(validEndpoint(c.RuntimeEndpoint), "runtimeEndpoint", c.RuntimeEndpoint)
-	// Without one of its own it repeats the other, which was reported.
-	check(c.ImageEndpoint == c.RuntimeEndpoint || validEndpoint(c.ImageEndpoint), "imageEndpoint", c.ImageEndpoint)
-	check(slices.Contains([]string{"", DriverCgroupfs, DriverSystemd}, c.CgroupDriver), "cgroupDriver", c.CgroupDriver)
-	check(validListen(c.ListenAddress), "listenAddress", c.ListenAddress)
-	_, known := levels[c.LogLevel]
-	check(known, "logLevel", c.LogLevel)
-	check(c.Pacing == PacingEvictd || c.Pacing == PacingKubelet, "pacing", c.Pacing)
-	check(c.MonitoringInterval.Duration >= minInterval, "monitoringInterval", c.MonitoringInterval.Duration.String())
-	check(slices.Contains([]string{VetoSoft, VetoAlways, VetoNever}, c.RankVeto), "rankVeto", c.RankVeto)
-	check(c.EvictionPressureTransitionPeriod.Duration >= 0, "evictionPressureTransitionPeriod", c.EvictionPressureTransitionPeriod.Duration.String())
-
-	check(c.Layout == LayoutKubelet || c.Layout == LayoutRecheck, "layout", c.Layout)
-	check(c.Source == SourceNative || c.Source == SourceSummary, "source", c.Source)
-
-	errs = append(errs, c.signalProblems()...)
+	})
 	_, err := c.Thresholds()
 	errs = append(errs, split(err)...)
-	errs = append(errs, c.allocatableProblems()...)
-	errs = append(errs, c.summaryProblems()...)
-	errs = append(errs, c.assignProblems()...)
+	errs = append(errs, summaryProblems(&c.Summary)...)
+	errs = append(errs, assignProblems(c.Assign)...)
 	errs = append(errs, split(policy.Split(c.Assigned, c.PossibleLayouts()...))...)
-	return append(errs, c.pluginProblems()...)
+	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
+		if !validPluginName(name) {
+			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, shown(name)))
+		}
+		each([]string{"plugins", name}, reflect.ValueOf(c.Plugins[name]), func(path []string, f field, at reflect.Value) {
+			errs = append(errs, f.check(path, at)...)
+		})
+	}
+	return errs
 }
 
-func control(r rune) bool { return r < ' ' || r == 0x7f }
+// capabilityWords are what a plugin may do for a signal.
+var capabilityWords = []string{"observe", "measure", "watch", "rank", "reclaim"}
 
-func validEndpoint(endpoint string) bool {
-	path, ok := strings.CutPrefix(endpoint, "unix://")
-	return ok && filepath.IsAbs(path) && path != "/" && len(path) <= maxSocketPath && !strings.ContainsFunc(path, control)
+// assignProblems finds what cannot be a signal, a capability or a plugin. Whether
+// the plugin is there and offers it is known only while evictd runs.
+func assignProblems(assign map[string]map[string]string) []error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(assign)) {
+		if !validSignal(name) {
+			errs = append(errs, fmt.Errorf("%s: want %s", pathString([]string{"assign", name}), wantSignal))
+		}
+		for _, word := range slices.Sorted(maps.Keys(assign[name])) {
+			at := pathString([]string{"assign", name, word})
+			if !slices.Contains(capabilityWords, word) {
+				errs = append(errs, fmt.Errorf("%s: unknown capability, want one of %s", at, strings.Join(capabilityWords, ", ")))
+			} else if plugin := assign[name][word]; !validPluginName(plugin) {
+				errs = append(errs, wrong(at, strconv.Quote(plugin), kinds["assignment"].wants[2]))
+			}
+		}
+	}
+	return errs
 }
 
-// validListen takes addresses but no names: to look one up at start could fail
-// or give another address than meant.
-func validListen(address string) bool {
-	host, port, err := net.SplitHostPort(address)
+// summaryProblems looks at a summary that nobody uses, too: source may be what is
+// forgotten. Without an address there is nothing to hold the rest against, and an
+// embedding program needs none.
+func summaryProblems(s *Summary) []error {
+	if s.Address == "" {
+		return nil
+	}
+	o := s.Options()
+	o.Timeout = 0 // was reported
+	// Open begins nothing, so that there is nothing to close.
+	_, err := summary.Open(o)
+	var errs []error
+	for _, err := range split(err) {
+		errs = append(errs, fmt.Errorf("summary.%w", err))
+	}
+	return errs
+}
+
+func daemonProblems(c *Config) []error {
+	if c.Source != SourceSummary {
+		return nil
+	}
+	summary := map[string]field{}
+	for _, f := range tables[reflect.TypeFor[Summary]()] {
+		summary[f.name] = f
+	}
+	var errs []error
+	if c.Summary.Address == "" {
+		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as source is %q", summary["address"].want(), c.Source))
+	}
+	if disk := diskSignal(c); disk != "" && c.Summary.Layout == "" {
+		errs = append(errs, fmt.Errorf("summary.layout: not given, want %s, as there is a threshold of %s and a summary does not tell", summary["layout"].want(), disk))
+	}
+	return errs
+}
+
+// diskSignal returns a signal with a threshold that depends on the layout, "" if
+// there is none.
+func diskSignal(c *Config) eviction.Signal {
+	thresholds, err := c.Thresholds()
 	if err != nil {
-		return false
+		return "" // was reported
 	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return false
-	}
-	if host == "" || host == "localhost" {
-		return true
-	}
-	_, err = netip.ParseAddr(host)
-	return err == nil
-}
-
-func (c *Config) signalProblems() []error {
-	var errs []error
-	for i, name := range c.RequiredSignals {
-		s := eviction.Signal(name)
-		if _, builtin := eviction.Builtin(s); !builtin && s.ValidOwn() != nil {
-			errs = append(errs, fmt.Errorf(`requiredSignals[%d]: %s: want one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`,
-				i, shown(strconv.Quote(name))))
+	for _, t := range thresholds {
+		switch t.Signal {
+		case eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.ImageFsAvailable, eviction.ImageFsInodesFree,
+			eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree:
+			return t.Signal
+		default:
 		}
 	}
-	return errs
-}
-
-// The kubelet knows these (pkg/kubelet/types/constants.go); only pods means
-// something here.
-var allocatables = []string{"pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", "none"}
-
-func (c *Config) allocatableProblems() []error {
-	var errs []error
-	for i, name := range c.EnforceNodeAllocatable {
-		if !slices.Contains(allocatables, name) || name == "none" && len(c.EnforceNodeAllocatable) > 1 {
-			errs = append(errs, fmt.Errorf("enforceNodeAllocatable[%d]: %s: want %s", i, shown(strconv.Quote(name)), forms["enforceNodeAllocatable"]))
-		}
-	}
-	return errs
+	return ""
 }

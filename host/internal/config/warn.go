@@ -31,7 +31,7 @@ func (c *Config) Warnings() []string {
 	if c.EvictionMaxPodGracePeriod < 0 {
 		warn("evictionMaxPodGracePeriod is %d: under soft thresholds the grace period is negative, which counts as the shortest", c.EvictionMaxPodGracePeriod)
 	}
-	warnings = append(warnings, c.featureWarnings()...)
+	warnings = append(warnings, featureWarnings(c)...)
 	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
 		for _, word := range slices.Sorted(maps.Keys(c.Assign[s])) {
 			if plugin := c.Assign[s][word]; c.Plugins[plugin].Disabled {

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/evictd/evictd/host/internal/slip"
+)
+
+// A field is one row of the table that the tags of Config, Summary and Plugin are:
+//
+//	json     its name in the file
+//	is       its kind, see kinds; for true or false and texts with oneof there is none
+//	oneof    the texts that it may be, "" too if that is the default
+//	default  its value if nobody gives one, as on the command line
+//	flag     what the help says of its flag; without there is none. Its name is the
+//	         field's in kebab case
+//	pairs    what stands between key and value on the command line, "=" if not given
+//	reload   "no" if it cannot change while evictd runs
+//	kubelet  its name in a KubeletConfiguration
+type field struct {
+	name, usage, def, separator, kubelet string
+	kind                                 kind
+	fixed                                bool
+	typ                                  reflect.Type
+	index                                int
+}
+
+// tables has the fields of all structs that a configuration is made of.
+var tables = map[reflect.Type][]field{
+	reflect.TypeFor[Config]():       fieldsOf(reflect.TypeFor[Config]()),
+	reflect.TypeFor[Summary]():      fieldsOf(reflect.TypeFor[Summary]()),
+	reflect.TypeFor[Plugin]():       fieldsOf(reflect.TypeFor[Plugin]()),
+	reflect.TypeFor[kubeletFlags](): fieldsOf(reflect.TypeFor[kubeletFlags]()),
+}
+
+func fieldsOf(t reflect.Type) []field {
+	fields := make([]field, 0, t.NumField())
+	for f := range t.Fields() {
+		row := field{
+			usage: f.Tag.Get("flag"), def: f.Tag.Get("default"), separator: cmp.Or(f.Tag.Get("pairs"), "="), kubelet: f.Tag.Get("kubelet"),
+			fixed: f.Tag.Get("reload") == "no", typ: f.Type, index: f.Index[0],
+		}
+		row.name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
+		switch texts := f.Tag.Get("oneof"); {
+		case texts != "":
+			row.kind = oneOf(strings.Fields(texts), row.def == "")
+		case f.Type == reflect.TypeFor[bool]() || f.Type == reflect.TypeFor[*bool]():
+			row.kind = kind{wants: []string{"true or false"}}
+		default:
+			row.kind = kinds[f.Tag.Get("is")]
+		}
+		fields = append(fields, row)
+	}
+	return fields
+}
+
+// in is where the field is in a struct.
+func (f field) in(s reflect.Value) reflect.Value { return s.Field(f.index) }
+
+// want is what a right value looks like, for the end of an error.
+func (f field) want() string {
+	if want := f.kind.wants[0]; strings.Contains(want, "%q") {
+		return fmt.Sprintf(want, f.def)
+	}
+	return f.kind.wants[0]
+}
+
+// flag is the name of the field's flag.
+func (f field) flag() string { return kebab(f.name) }
+
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// each calls do for the fields of the struct at path and of those in it.
+func each(path []string, s reflect.Value, do func(path []string, f field, at reflect.Value)) {
+	for _, f := range tables[s.Type()] {
+		here, at := append(slices.Clip(path), f.name), f.in(s)
+		do(here, f, at)
+		if tables[f.typ] != nil {
+			each(here, at, do)
+		}
+	}
+}
+
+// below returns what key is in f, which may be an entry of a mapping, and whether it
+// is anything.
+func (f field) below(key string) (field, bool) {
+	fields, isStruct := tables[f.typ]
+	if i := slices.IndexFunc(fields, func(f field) bool { return f.name == key }); i >= 0 {
+		return fields[i], true
+	}
+	if isStruct || f.typ == nil || f.typ.Kind() != reflect.Map {
+		return field{}, false
+	}
+	entry := field{name: key, typ: f.typ.Elem()}
+	if len(f.kind.wants) > 1 {
+		entry.kind.wants = f.kind.wants[1:]
+	}
+	return entry, true
+}
+
+// whole is the configuration as a field.
+var whole = field{typ: reflect.TypeFor[Config]()}
+
+// pathString writes a path as the kubelet's errors do: fields with dots, keys of
+// mappings, which have dots themselves, in brackets.
+func pathString(path []string) string {
+	var b strings.Builder
+	for i, f := 0, whole; i < len(path); i++ {
+		p := shown(path[i])
+		// The capabilities of an assignment are as good as fields.
+		dots := tables[f.typ] != nil || i == 2 && path[0] == "assign"
+		switch {
+		case i == 0 && plain(p):
+			b.WriteString(p)
+		case i == 0:
+			fmt.Fprintf(&b, "%q", p)
+		case dots && plain(p):
+			b.WriteString("." + p)
+		default:
+			fmt.Fprintf(&b, "[%q]", p)
+		}
+		f, _ = f.below(path[i])
+	}
+	return b.String()
+}
+
+func plain(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	})
+}
+
+// wrong is the error of a place whose value, as it is to be shown, cannot be.
+func wrong(at, value, want string) error {
+	return fmt.Errorf("%s: %s: want %s", at, shown(value), want)
+}
+
+// unknown is the error of a name that none of fields has.
+func unknown(path []string, fields []field) error {
+	known := names(fields)
+	if k := slip.Nearest(path[len(path)-1], known); k != "" {
+		return fmt.Errorf("%s: unknown field, want %q", pathString(path), k)
+	}
+	slices.Sort(known)
+	return fmt.Errorf("%s: unknown field, want one of %s", pathString(path), strings.Join(known, ", "))
+}
+
+func names(fields []field) []string {
+	all := make([]string, 0, len(fields))
+	for _, f := range fields {
+		all = append(all, f.name)
+	}
+	return all
+}
+
+// maxShown is how much of a wrong value an error repeats, in bytes.
+const maxShown = 80
+
+func shown(value string) string {
+	if len(value) > maxShown {
+		return strings.ToValidUTF8(value[:maxShown], "") + "..."
+	}
+	return value
+}

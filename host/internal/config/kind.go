@@ -1,0 +1,195 @@
+package config
+
+import (
+	"encoding/hex"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/capability"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A kind is what fields may be that are alike.
+type kind struct {
+	// wants say what a right value looks like: that of the field, of an entry of it,
+	// of an entry of that. %q stands for the field's default.
+	wants []string
+	// ok reports whether a value can be, of which the type is right; nil for what
+	// validate.go looks at. one does for the i-th entry of a list.
+	ok  func(value any) bool
+	one func(list []string, i int) bool
+	// zeroIsDefault has 0 stand for the default.
+	zeroIsDefault bool
+}
+
+const (
+	// minInterval keeps a slip of the unit from making the host busy for ever.
+	minInterval = 10 * time.Millisecond
+	// maxSummaryTimeout is the deadline of an observation: a fetch that may last as
+	// long would make it late without saying why.
+	maxSummaryTimeout = time.Second
+	// maxSocketPath is sun_path of unix(7) without its final NUL.
+	maxSocketPath = 107
+	maxFileName   = 255
+	// MinMemoryLimit is what a plugin written in Go needs to start at all, and
+	// keeps a forgotten unit from being a limit of 256 bytes.
+	MinMemoryLimit = 16 << 20
+	// minMilliCPU is the least that the kernel takes: 1 ms of 100.
+	minMilliCPU = 10
+
+	wantSignal = `one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`
+)
+
+// kinds are those that the tags name.
+var kinds = map[string]kind{
+	"any":     {wants: []string{"anything"}},
+	"name":    {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},
+	"path":    {wants: []string{`an absolute path such as %q`}, ok: is(func(s string) bool { return filepath.IsAbs(s) && !strings.ContainsFunc(s, control) })},
+	"socket":  {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},
+	"address": {wants: []string{`an IP address and a port such as "127.0.0.1:10269"`}, ok: is(validListen)},
+
+	"interval":  {wants: []string{`a duration of at least 10ms such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= minInterval })},
+	"frequency": {wants: []string{`a duration above 0 such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration > 0 })},
+	// With 0 a condition would never be reported: the kubelet's defaulting
+	// (pkg/kubelet/apis/config/v1beta1/defaults.go).
+	"period":  {wants: []string{`a duration such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= 0 }), zeroIsDefault: true},
+	"timeout": {wants: []string{`a duration below 1s such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration > 0 && d.Duration < maxSummaryTimeout }), zeroIsDefault: true},
+	"seconds": {wants: []string{`a whole number of seconds, at most 2147483647`}},
+
+	"hard":    {wants: []string{`quantities or percentages by signal, such as {"memory.available": "100Mi"}`, `a quantity in quotes such as "100Mi" or a percentage such as "10%"`}},
+	"soft":    {wants: []string{`quantities or percentages by signal, such as {"memory.available": "300Mi"}`, `a quantity in quotes such as "300Mi" or a percentage such as "10%"`}},
+	"graces":  {wants: []string{`durations by signal, such as {"memory.available": "1m30s"}`, `a duration such as "1m30s"`}},
+	"reclaim": {wants: []string{`quantities or percentages by signal, such as {"memory.available": "0Mi"}`, `a quantity in quotes such as "0Mi" or a percentage such as "5%"`}},
+	"gates":   {wants: []string{`true or false by feature gate, such as {"PodLevelResources": false}`, `true or false`}},
+	"signals": {wants: []string{`a list of signals such as ["memory.available"]`, wantSignal}, one: func(list []string, i int) bool { return validSignal(list[i]) }},
+	// The kubelet knows these (pkg/kubelet/types/constants.go); only pods means
+	// something here.
+	"allocatables": {
+		wants: slices.Repeat([]string{`a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`}, 2),
+		one: func(list []string, i int) bool {
+			known := []string{"pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible"}
+			return slices.Contains(known, list[i]) || list[i] == "none" && len(list) == 1
+		},
+	},
+
+	"summary": {wants: []string{`a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`}},
+	"url":     {wants: []string{`https://HOST:PORT, unix:///PATH or file:///PATH`}},
+	"file":    {wants: []string{`an absolute path`}},
+	"host":    {wants: []string{`a host name`}},
+
+	"plugins":    {wants: []string{`settings by plugin name, such as {"memory": {"autoMTLS": true}}`, `a mapping such as {"autoMTLS": false, "user": "nobody"}`}},
+	"assignment": {wants: []string{`plugins by signal and capability, such as {"memory.available": {"rank": "oldest"}}`, `plugins by capability, such as {"rank": "oldest"}`, `the file name of a plugin such as "memory"`}},
+	"sha256": {wants: []string{`the 64 hexadecimal digits that sha256sum prints, in quotes`}, ok: is(func(s string) bool {
+		hash, err := hex.DecodeString(s)
+		return err == nil && len(hash) == 32
+	})},
+	"user":  {wants: []string{`the name or number of a user, in quotes`}, ok: is(validAccount)},
+	"group": {wants: []string{`the name or number of a group, in quotes`}, ok: is(validAccount)},
+	"capabilities": {wants: []string{`a list of capabilities such as ["CAP_DAC_READ_SEARCH"], or [] for none`, `one of capabilities(7) such as "CAP_SYS_ADMIN"`}, one: func(list []string, i int) bool {
+		_, err := capability.Parse(list[i : i+1])
+		return err == nil
+	}},
+	"memory": {wants: []string{`a quantity of at least 16Mi such as "256Mi", or 0 for no limit`}, ok: is(func(q resource.Quantity) bool { return q.IsZero() || q.Value() >= MinMemoryLimit })},
+	"cpu":    {wants: []string{`a quantity of at least 10m such as "500m", or 0 for no limit`}, ok: is(func(q resource.Quantity) bool { return q.IsZero() || q.MilliValue() >= minMilliCPU })},
+}
+
+func is[T any](ok func(T) bool) func(any) bool { return func(value any) bool { return ok(value.(T)) } }
+
+// oneOf is the kind of a field that is one of a few texts.
+func oneOf(texts []string, orNothing bool) kind {
+	quoted := make([]string, 0, len(texts))
+	for _, t := range texts {
+		quoted = append(quoted, strconv.Quote(t))
+	}
+	want := quoted[0]
+	if last := len(quoted) - 1; last > 0 {
+		want = strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+	}
+	return kind{wants: []string{want}, ok: is(func(s string) bool { return slices.Contains(texts, s) || orNothing && s == "" })}
+}
+
+// check reports what is wrong with a value of the field.
+func (f field) check(path []string, at reflect.Value) []error {
+	if at.Kind() == reflect.Pointer {
+		if at.IsNil() {
+			return nil
+		}
+		at = at.Elem()
+	}
+	value := at.Interface()
+	if f.kind.ok != nil && !f.kind.ok(value) {
+		return []error{wrong(pathString(path), strconv.Quote(text(value)), f.want())}
+	}
+	var errs []error
+	if list, ok := value.([]string); ok && f.kind.one != nil {
+		for i := range list {
+			if !f.kind.one(list, i) {
+				errs = append(errs, wrong(pathString(path)+"["+strconv.Itoa(i)+"]", strconv.Quote(list[i]), f.kind.wants[1]))
+			}
+		}
+	}
+	return errs
+}
+
+func text(value any) string {
+	switch value := value.(type) {
+	case string:
+		return value
+	case metav1.Duration:
+		return value.Duration.String()
+	case resource.Quantity:
+		return value.String()
+	default:
+		return ""
+	}
+}
+
+func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+func validEndpoint(endpoint string) bool {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	return ok && filepath.IsAbs(path) && path != "/" && len(path) <= maxSocketPath && !strings.ContainsFunc(path, control)
+}
+
+// validListen takes addresses but no names: to look one up at start could fail
+// or give another address than meant.
+func validListen(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return false
+	}
+	if host == "" || host == "localhost" {
+		return true
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil
+}
+
+func validSignal(name string) bool {
+	s := eviction.Signal(name)
+	_, builtin := eviction.Builtin(s)
+	return builtin || s.ValidOwn() == nil
+}
+
+// validPluginName reports whether a plugin can have the name, which is a file
+// name.
+func validPluginName(name string) bool {
+	return name != "" && len(name) <= maxFileName && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") &&
+		!strings.Contains(name, "/") && !strings.ContainsFunc(name, control)
+}
+
+func validAccount(who string) bool {
+	return who != "" && !strings.ContainsFunc(who, func(r rune) bool { return control(r) || r == ':' || r == ' ' })
+}
