@@ -14,10 +14,10 @@ import (
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started, a daemon's is run")
@@ -127,7 +127,7 @@ func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active Acti
 	e.active, e.cleanedUp = active, cleanedUp
 	m.preemption.pods.Store(&active)
 	if disks != nil && m.figures != nil {
-		m.figures.layout = func(ctx context.Context) summary.Layout { return askLayout(ctx, disks) }
+		m.figures.layout = func(ctx context.Context) summaryapi.Layout { return askLayout(ctx, disks) }
 	}
 	c := *m.config()
 	c.MonitoringInterval.Duration = monitoringInterval

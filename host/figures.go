@@ -9,6 +9,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // layoutDeadline bounds the question which filesystems the node has.
@@ -18,7 +19,7 @@ const layoutDeadline = 5 * time.Second
 // pointer serves none: plugins then read sources of their own.
 type figures struct {
 	server *summary.Server
-	layout func(context.Context) summary.Layout
+	layout func(context.Context) summaryapi.Layout
 }
 
 // openFigures serves the summaries that the embedding program has, or those that
@@ -41,7 +42,9 @@ func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error), patie
 	if err != nil {
 		return err
 	}
-	m.figures = &figures{server: server, layout: func(context.Context) summary.Layout { return configuredLayout(m.config()) }}
+	m.figures = &figures{server: server, layout: func(context.Context) summaryapi.Layout {
+		return summaryapi.Layout{InForce: eviction.LayoutNamed(m.config().Summary.Layout)}
+	}}
 	return nil
 }
 
@@ -83,27 +86,13 @@ func (f *figures) close() error {
 	return f.server.Close(context.Background())
 }
 
-// configuredLayout is the layout that the configuration says the node has.
-func configuredLayout(c *Config) summary.Layout {
-	switch c.Summary.Layout {
-	case config.LayoutShared:
-		return summary.Layout{InForce: eviction.LayoutShared}
-	case config.LayoutImageFs:
-		return summary.Layout{InForce: eviction.LayoutImageFs}
-	case config.LayoutContainerFs:
-		return summary.Layout{InForce: eviction.LayoutContainerFs}
-	default:
-		return summary.Layout{}
-	}
-}
-
 // askLayout asks the embedding program, as the kubelet's manager asks the kubelet.
-func askLayout(ctx context.Context, disks DiskInfoProvider) summary.Layout {
+func askLayout(ctx context.Context, disks DiskInfoProvider) summaryapi.Layout {
 	dedicated, err := disks.HasDedicatedImageFs(ctx)
 	if err != nil {
-		return summary.Layout{ImageFsErr: textOf(err)}
+		return summaryapi.Layout{ImageFsErr: textOf(err)}
 	}
-	l := summary.Layout{InForce: eviction.LayoutShared}
+	l := summaryapi.Layout{InForce: eviction.LayoutShared}
 	split, err := disks.HasDedicatedContainerFs(ctx)
 	if err != nil {
 		split, l.ContainerFsErr = false, textOf(err)

@@ -7,10 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 const (
@@ -22,19 +22,6 @@ const (
 	// answer.
 	keptBufferBytes = 8 << 20
 )
-
-// ViewName returns how the protocol calls a view: "before" or "after-reclaim",
-// and "" for one that it does not have.
-func ViewName(v eviction.View) string {
-	switch v {
-	case eviction.ViewBefore:
-		return "before"
-	case eviction.ViewAfterReclaim:
-		return "after-reclaim"
-	default:
-		return ""
-	}
-}
 
 // client is the plugin's side of the protocol.
 type client struct {
@@ -63,12 +50,11 @@ func newClient(socket string) *client {
 
 // fetch asks the host.
 func (c *client) fetch(ctx context.Context, at eviction.PassView) answered {
-	view := ViewName(at.View)
-	if view == "" {
-		return answered{failed: fmt.Errorf("get summary: view %d is not in the protocol", at.View)}
+	query, err := summaryapi.Query(at)
+	if err != nil {
+		return answered{failed: fmt.Errorf("get summary: %w", err)}
 	}
-	url := "http://evictd/summary?pass=" + strconv.FormatUint(at.Pass, 10) + "&view=" + view
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://evictd"+summaryapi.Path+"?"+query, http.NoBody)
 	if err != nil {
 		return answered{failed: fmt.Errorf("get summary: %w", err)}
 	}
@@ -82,11 +68,11 @@ func (c *client) fetch(ctx context.Context, at eviction.PassView) answered {
 	default:
 		return answered{failed: fmt.Errorf("get summary: host answered %s: %s", resp.Status, errorText(resp.Body))}
 	}
-	layout, err := layoutOf(resp.Header)
+	layout, err := summaryapi.ReadLayout(resp.Header)
 	if err != nil {
 		return answered{failed: fmt.Errorf("get summary: %w", err)}
 	}
-	a := answered{layout: layout}
+	a := answered{layout: Layout{InForce: layout.InForce, Report: layout.Report()}}
 	if resp.StatusCode == http.StatusOK {
 		a.summary, a.err, a.failed = c.decode(ctx, resp)
 	} else {
@@ -117,7 +103,7 @@ func (c *client) decode(ctx context.Context, resp *http.Response) (_ *Summary, e
 
 func errorText(body io.Reader) string {
 	text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes)) // what there is of it
-	return line(string(text))
+	return summaryapi.Line(string(text))
 }
 
 // failure is the context's own error when the caller gave up.

@@ -3,11 +3,13 @@ package summary
 import (
 	"errors"
 	"fmt"
+
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 const (
 	// MaxBytes is how large a summary may be. That of 500 pods has 1 MB.
-	MaxBytes = 64 << 20
+	MaxBytes = summaryapi.MaxBytes
 	// maxEntries is how many pods, containers and volumes a summary may have in
 	// all. An empty one takes three bytes to write and a hundred to keep.
 	maxEntries = 1 << 18

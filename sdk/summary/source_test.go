@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/sdk/summary/summarytest"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 func pidNode(running uint64) string {
@@ -30,7 +31,7 @@ func TestEachPassAndViewIsFetchedOnce(t *testing.T) {
 	socket := summarytest.Serve(t, func(pass uint64, view eviction.View) summarytest.Answer {
 		mu.Lock()
 		defer mu.Unlock()
-		fetched[fmt.Sprintf("%d %s", pass, summary.ViewName(view))]++
+		fetched[fmt.Sprintf("%d %s", pass, summaryapi.ViewName(view))]++
 		return summarytest.Answer{Summary: pidNode(pass)}
 	})
 	s := &summary.Source{Socket: socket}
@@ -103,7 +104,7 @@ func TestTheHostsErrorIsAnAnswer(t *testing.T) {
 	var fetches atomic.Int32
 	socket := summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer {
 		fetches.Add(1)
-		return summarytest.Answer{Err: "kubelet: connection refused\n", Layout: summary.LayoutImageFs, ContainerFsErr: "no label"}
+		return summarytest.Answer{Err: "kubelet: connection refused\n", Layout: "imagefs", ContainerFsErr: "no label"}
 	})
 	s := &summary.Source{Socket: socket}
 	defer s.Close()
@@ -127,7 +128,7 @@ func TestABadSummaryIsAnAnswerToo(t *testing.T) {
 	var fetches atomic.Int32
 	socket := summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer {
 		fetches.Add(1)
-		return summarytest.Answer{Summary: `{"node":{"fs":{"inodes":-1}}}`, Layout: summary.LayoutShared}
+		return summarytest.Answer{Summary: `{"node":{"fs":{"inodes":-1}}}`, Layout: "shared"}
 	})
 	s := &summary.Source{Socket: socket}
 	defer s.Close()
@@ -151,7 +152,7 @@ func TestTheHostsFailureIsAskedAgain(t *testing.T) {
 		case 1:
 			http.Error(w, "pass not known", http.StatusNotFound)
 		case 2:
-			w.Header().Set(summary.HeaderLayout, "round")
+			w.Header().Set(summaryapi.HeaderLayout, "round")
 		case 3:
 			w.Header().Set("Content-Length", "100") // and ends before
 			fmt.Fprint(w, `{"node":`)

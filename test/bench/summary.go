@@ -14,6 +14,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // manyPods is more than a node has; there it is the growth that counts.
@@ -159,7 +160,7 @@ func serveSummary(socket string) (*summaryHost, error) {
 	h.server = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		w.Header().Set("X-Evictd-Layout", "shared")
+		w.Header().Set(summaryapi.HeaderLayout, "shared")
 		w.Header().Set("Content-Length", fmt.Sprint(len(h.json)))
 		_, _ = w.Write(h.json) // a plugin that went away is its own affair
 	})}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // keptPasses is for how many passes answers are kept, the running one included:
@@ -70,7 +71,7 @@ func (a *answers) begin(at eviction.PassView) {
 func (a *answers) get(ctx context.Context, at eviction.PassView) ([]byte, error) {
 	found, err := a.find(ctx, at)
 	if err != nil {
-		return nil, fmt.Errorf("pass %d view %s: %w", at.Pass, viewName(at.View), err)
+		return nil, fmt.Errorf("pass %d view %s: %w", at.Pass, summaryapi.ViewName(at.View), err)
 	}
 	select {
 	case <-found.done:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // file reads the summary from a file. Whoever writes it renames a whole one into
@@ -17,7 +18,7 @@ type file struct {
 
 func newFile(path string, timeout time.Duration) *file {
 	return &file{path: path, call: newCall(timeout, func(context.Context) ([]byte, error) {
-		return readRegular(path, MaxBytes)
+		return readRegular(path, summaryapi.MaxBytes)
 	})}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 func dial(t *testing.T, s *Server) net.Conn {
@@ -145,7 +146,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	for pass := range uint64(6) {
 		all.Go(func() {
 			s.Begin(eviction.PassView{Pass: pass, View: before})
-			s.SetLayout(Layout{ImageFsErr: "not yet"})
+			s.SetLayout(summaryapi.Layout{ImageFsErr: "not yet"})
 			_, _ = s.Bytes(t.Context(), eviction.PassView{Pass: pass, View: before})
 			s.Begin(eviction.PassView{Pass: pass, View: after})
 		})

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 const (
@@ -82,7 +84,7 @@ func (g get) do(ctx context.Context, client *http.Client) ([]byte, error) {
 
 // refused is the error of an answer without a summary.
 func (g get) refused(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2*maxTextBytes)) // what there is of it
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2*summaryapi.MaxTextBytes)) // what there is of it
 	// The beginning of an answer that repeats the token may have a part of it.
 	text := string(body)
 	if g.token != "" && strings.Contains(text, g.token[:min(len(g.token), 8)]) {
@@ -97,7 +99,7 @@ func (g get) refused(resp *http.Response) error {
 	case http.StatusNotFound:
 		want = "want the kubelet's " + summaryPath + " there"
 	}
-	return fmt.Errorf("answered %d %s (%s), %s", resp.StatusCode, http.StatusText(resp.StatusCode), line(text), want)
+	return fmt.Errorf("answered %d %s (%s), %s", resp.StatusCode, http.StatusText(resp.StatusCode), summaryapi.Line(text), want)
 }
 
 // explain says what would be right where the cause is known.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 const (
@@ -39,7 +40,7 @@ const (
 // sdk/summary defines it. Its methods may be called concurrently.
 type Server struct {
 	answers     answers
-	layout      atomic.Pointer[Layout]
+	layout      atomic.Pointer[summaryapi.Layout]
 	http        http.Server
 	connections *httpserver.Connections
 	log         *slog.Logger
@@ -60,7 +61,7 @@ func Listen(dir string, source Source, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for plugins that want summaries: %w", err)
 	}
-	s.layout.Store(&Layout{})
+	s.layout.Store(&summaryapi.Layout{})
 	s.connections = httpserver.NewConnections(l, httpserver.Limits{Total: maxConnections, PerPeer: maxPerProcess, Peer: process}, log)
 	s.http = http.Server{
 		Handler:           http.HandlerFunc(s.handle),
@@ -131,7 +132,7 @@ func (s *Server) Bytes(ctx context.Context, at eviction.PassView) ([]byte, error
 }
 
 // SetLayout sets what answers say from now on about the node's filesystems.
-func (s *Server) SetLayout(l Layout) { s.layout.Store(&l) }
+func (s *Server) SetLayout(l summaryapi.Layout) { s.layout.Store(&l) }
 
 // Close ends the fetches under way, tells those who wait for them, and returns
 // when nothing is left of the server and its source, or ctx ends. It waits a

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 const (
@@ -217,26 +218,26 @@ func TestAnswersCarryTheLayout(t *testing.T) {
 	s := serve(t, func(context.Context) ([]byte, error) { return []byte("{}"), broken })
 	c := plugin(t, s)
 	for i, step := range []struct {
-		layout Layout
+		layout summaryapi.Layout
 		broken error
 		want   [3]string
 	}{
-		{layout: Layout{}},
-		{layout: Layout{InForce: eviction.LayoutShared}, want: [3]string{"shared"}},
-		{layout: Layout{InForce: eviction.LayoutContainerFs}, broken: errors.New("no stats"), want: [3]string{"containerfs"}},
-		{layout: Layout{InForce: eviction.LayoutImageFs, ContainerFsErr: "two\nlines\x00"}, want: [3]string{"imagefs", "", "two lines?"}},
-		{layout: Layout{ImageFsErr: "nö"}, want: [3]string{"", "nö", ""}},
+		{layout: summaryapi.Layout{}},
+		{layout: summaryapi.Layout{InForce: eviction.LayoutShared}, want: [3]string{"shared"}},
+		{layout: summaryapi.Layout{InForce: eviction.LayoutContainerFs}, broken: errors.New("no stats"), want: [3]string{"containerfs"}},
+		{layout: summaryapi.Layout{InForce: eviction.LayoutImageFs, ContainerFsErr: "two\nlines\x00"}, want: [3]string{"imagefs", "", "two lines?"}},
+		{layout: summaryapi.Layout{ImageFsErr: "nö"}, want: [3]string{"", "nö", ""}},
 	} {
 		broken = step.broken
 		s.SetLayout(step.layout)
 		s.Begin(eviction.PassView{Pass: uint64(i), View: before})
 		r := ask(t, c, fmt.Sprintf("pass=%d&view=before", i))
-		got := [3]string{r.header.Get(headerLayout), r.header.Get(headerImageFsError), r.header.Get(headerContainerFsError)}
+		got := [3]string{r.header.Get(summaryapi.HeaderLayout), r.header.Get(summaryapi.HeaderImageFsError), r.header.Get(summaryapi.HeaderContainerFsError)}
 		if got != step.want {
 			t.Errorf("%+v: headers %q, want %q", step.layout, got, step.want)
 		}
 	}
-	if r := ask(t, c, "pass=0&view=before"); r.header.Get(headerImageFsError) != "" {
+	if r := ask(t, c, "pass=0&view=before"); r.header.Get(summaryapi.HeaderImageFsError) != "" {
 		t.Error("a refusal has a layout")
 	}
 }

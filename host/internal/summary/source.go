@@ -6,18 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
+
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-const (
-	// MaxBytes is the largest summary. A kubelet with 5000 pods has 10 MB.
-	MaxBytes = 64 << 20
-	// DefaultTimeout is how long a fetch may take in all.
-	DefaultTimeout = 10 * time.Second
-	// maxTextBytes is how much of a foreign text an error or a header has.
-	maxTextBytes = 512
-)
+// DefaultTimeout is how long a fetch may take in all.
+const DefaultTimeout = 10 * time.Second
 
 // A Source has the kubelet's summary of now. Its methods may be called
 // concurrently.
@@ -38,8 +33,8 @@ func deadline(ctx context.Context, timeout time.Duration) (context.Context, cont
 // readSummary reads r to its end. The hint is how large the last one was.
 func readSummary(r io.Reader, hint int64) ([]byte, error) {
 	var b bytes.Buffer
-	b.Grow(int(min(max(hint, 0), MaxBytes)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(r, MaxBytes+1)); err != nil {
+	b.Grow(int(min(max(hint, 0), summaryapi.MaxBytes)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r, summaryapi.MaxBytes+1)); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
@@ -48,8 +43,8 @@ func readSummary(r io.Reader, hint int64) ([]byte, error) {
 // check refuses what cannot be a summary, so that the error names the source and
 // not a decoder. It does not look inside.
 func check(summary []byte) error {
-	if len(summary) > MaxBytes {
-		return fmt.Errorf("more than %d bytes, want a summary", MaxBytes)
+	if len(summary) > summaryapi.MaxBytes {
+		return fmt.Errorf("more than %d bytes, want a summary", summaryapi.MaxBytes)
 	}
 	text := bytes.TrimSpace(summary)
 	switch {
@@ -61,19 +56,4 @@ func check(summary []byte) error {
 		return errors.New("it ends early, want a whole JSON object")
 	}
 	return nil
-}
-
-// line makes a foreign text fit for an error, a log and a header.
-func line(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, text)
-	if len(text) > maxTextBytes {
-		text = strings.ToValidUTF8(text[:maxTextBytes], "") + "..."
-	}
-	return text
 }

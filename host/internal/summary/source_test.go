@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 func TestOptionsAreRefusedAllAtOnce(t *testing.T) {
@@ -84,7 +86,7 @@ func TestFileSource(t *testing.T) {
 	wantSummary(t, source, `{"node":{}}`)
 	write(t, path, `{"node":`)
 	wantError(t, fetch(), "file://"+path, "ends early")
-	if err := os.Truncate(path, MaxBytes+1); err != nil { // sparse
+	if err := os.Truncate(path, summaryapi.MaxBytes+1); err != nil { // sparse
 		t.Fatal(err)
 	}
 	wantError(t, fetch(), path+": is larger than 64 MiB")
@@ -108,7 +110,7 @@ func TestFunctionSource(t *testing.T) {
 	}
 	_, err = FromFunc(func(context.Context) ([]byte, error) { return []byte("null"), nil }, 0).Fetch(t.Context())
 	wantError(t, err, "embedding program", "want a JSON object")
-	_, err = FromFunc(func(context.Context) ([]byte, error) { return make([]byte, MaxBytes+1), nil }, 0).Fetch(t.Context())
+	_, err = FromFunc(func(context.Context) ([]byte, error) { return make([]byte, summaryapi.MaxBytes+1), nil }, 0).Fetch(t.Context())
 	wantError(t, err, "more than 67108864 bytes")
 }
 

@@ -10,11 +10,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // An Answer is what the host answers for one pass and view.
@@ -34,13 +33,12 @@ type Answer struct {
 func Serve(t testing.TB, answer func(pass uint64, view eviction.View) Answer) (socket string) {
 	t.Helper()
 	return ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pass, err := strconv.ParseUint(r.URL.Query().Get("pass"), 10, 64)
-		view, ok := viewOf(r.URL.Query().Get("view"))
-		if r.Method != http.MethodGet || r.URL.Path != "/summary" || err != nil || !ok {
+		at, err := summaryapi.ParseQuery(r.URL.RawQuery)
+		if r.Method != http.MethodGet || r.URL.Path != summaryapi.Path || err != nil {
 			http.Error(w, "not in the protocol: "+r.Method+" "+r.URL.String(), http.StatusNotFound)
 			return
 		}
-		write(w, answer(pass, view))
+		write(w, answer(at.Pass, at.View))
 	}))
 }
 
@@ -66,9 +64,9 @@ func ServeHTTP(t testing.TB, h http.Handler) (socket string) {
 
 func write(w http.ResponseWriter, a Answer) {
 	for header, value := range map[string]string{
-		summary.HeaderLayout:           a.Layout,
-		summary.HeaderImageFsError:     a.ImageFsErr,
-		summary.HeaderContainerFsError: a.ContainerFsErr,
+		summaryapi.HeaderLayout:           a.Layout,
+		summaryapi.HeaderImageFsError:     a.ImageFsErr,
+		summaryapi.HeaderContainerFsError: a.ContainerFsErr,
 	} {
 		if value != "" {
 			w.Header().Set(header, value)
@@ -80,13 +78,4 @@ func write(w http.ResponseWriter, a Answer) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, a.Summary) // a client that went away is its own affair
-}
-
-func viewOf(name string) (eviction.View, bool) {
-	for _, v := range []eviction.View{eviction.ViewBefore, eviction.ViewAfterReclaim} {
-		if summary.ViewName(v) == name {
-			return v, true
-		}
-	}
-	return 0, false
 }
