@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	helpers "k8s.io/component-helpers/resource"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -112,7 +113,7 @@ func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasu
 	limits := make(map[string]*resource.Quantity, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if limit := storageLimit(c); limit != nil && !limit.IsZero() {
+		if limit := limitOf(c.Resources.Limits); limit != nil && !limit.IsZero() {
 			limits[c.Name] = limit
 		}
 	}
@@ -127,6 +128,21 @@ func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasu
 		}
 	}
 	return LocalViolation{}, false
+}
+
+// podStorageLimit returns how much ephemeral storage the containers of pod may
+// use together, overhead included, or nil if none has a limit. Limits at pod level do
+// not exist for storage.
+func podStorageLimit(pod *v1.Pod) *resource.Quantity {
+	return limitOf(helpers.PodLimits(pod, helpers.PodResourcesOptions{}))
+}
+
+// limitOf returns nil if there is no limit. There may be one of 0.
+func limitOf(limits v1.ResourceList) *resource.Quantity {
+	if limit, ok := limits[v1.ResourceEphemeralStorage]; ok {
+		return &limit
+	}
+	return nil
 }
 
 func storageUsed(f eviction.Figure) resource.Quantity {
