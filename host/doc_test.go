@@ -50,6 +50,9 @@ func jsonFields(s reflect.Type) []jsonField {
 			continue
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "-" {
+			continue
+		}
 		all = append(all, jsonField{name, f.Type})
 	}
 	return all

@@ -191,22 +191,22 @@ func (e *surroundings) Active(context.Context) (pods.Snapshot, error) {
 	return s, nil
 }
 
-// Kill implements loop.Killer.
-func (e *surroundings) Kill(_ context.Context, k loop.Kill) error {
-	pod, grace := k.Pod.API, k.GraceOverrideSeconds
+// Kill implements victim.Killer.
+func (e *surroundings) Kill(_ context.Context, v victim.Victim) error {
+	pod, grace := v.Pod.API, v.GraceOverrideSeconds
 	return e.KillPod(pod, true, &grace, func(status *v1.PodStatus) {
-		victim.SetEvicted(status, pod.Generation, k.Message, k.Pressure, e.Clock.Now())
+		victim.SetEvicted(status, pod.Generation, v.Message, v.Pressure, e.Clock.Now())
 	})
 }
 
-// Finished implements loop.Killer.
-func (e *surroundings) Finished(_ context.Context, k loop.Kill) (bool, error) {
-	return e.cleanedUp(k.Pod.API), nil
+// Finished implements victim.Killer.
+func (e *surroundings) Finished(_ context.Context, v victim.Victim) (bool, error) {
+	return e.cleanedUp(v.Pod.API), nil
 }
 
-// CleanedUp implements loop.Killer: the program's function is about volumes too.
-func (e *surroundings) CleanedUp(ctx context.Context, k loop.Kill) (bool, error) {
-	return e.Finished(ctx, k)
+// CleanedUp implements victim.Killer: the program's function is about volumes too.
+func (e *surroundings) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
+	return e.Finished(ctx, v)
 }
 
 // realClock is the machine's.
@@ -221,10 +221,10 @@ func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 // noJournal keeps nothing: an embedding program has a memory of its own.
 type noJournal struct{}
 
-// SaveKill implements loop.Journal.
+// SaveKill implements victim.Journal.
 func (noJournal) SaveKill(rundir.Kill) error { return nil }
 
-// RemoveKill implements loop.Journal.
+// RemoveKill implements victim.Journal.
 func (noJournal) RemoveKill(string) error { return nil }
 
 // SaveConditions implements loop.Journal.

@@ -119,7 +119,7 @@ func (m *Manager) open() error {
 	manifests.Rules = rules(c)
 	o := m.loopOptions(settings(c, thresholds))
 	o.Pods, o.Manifests = pods.NewCRI(client, manifests), manifests.Problems
-	o.Killer, o.Journal, o.Restored = criKiller{cri.New(client), filepath.Join(c.RootDir, c.KubeletRootDir, "pods")}, m.dir, restored
+	o.Killer, o.Journal, o.Restored = cri.New(client, filepath.Join(c.RootDir, c.KubeletRootDir, "pods")), m.dir, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	o.LastResort, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)

@@ -108,7 +108,7 @@ func TestAnOwnSignalInAnEmbeddedManager(t *testing.T) {
 	}
 	d.available = 999
 	pass, err := manager.Synchronize(t.Context())
-	if err != nil || len(pass.Evicted) != 1 || pass.Evicted[0].Label != string(spare) {
+	if err != nil || len(pass.Evicted) != 1 || pass.Evicted[0].Signal != spare {
 		t.Fatalf("pass %+v, %v, want one eviction", pass, err)
 	}
 	if own := pass.Own[spare]; own == nil || own.Unit != "blocks" || len(pass.Own) != 1 {

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -67,13 +66,13 @@ func (l *Loop) goesOn(t policy.Threshold) bool {
 // meanwhile, and memory does not wait for it.
 func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, actionable []policy.Threshold) {
 	f := familyOf(t)
-	c := chooser{Loop: l, roster: p.roster, layout: l.filesystems.layout, at: p.at, threshold: t, observation: observed[t.Signal], dying: l.dying, veto: l.Settings.RankVeto}
+	c := chooser{Loop: l, roster: p.roster, layout: l.filesystems.layout, at: p.at, threshold: t, observation: observed[t.Signal], dying: l.victims.IsEnding, veto: l.Settings.RankVeto}
 	if p.waits || cheapToMeasure(f) {
 		l.settleOn(ctx, p, t, observed, actionable, c.choose(ctx, func() (pods.Snapshot, error) { return l.active(ctx, p) }))
 		return
 	}
-	flying := maps.Clone(l.flights)
-	c.dying = func(uid string) bool { return flying[uid] != nil }
+	ending := l.victims.Ending()
+	c.dying = func(uid string) bool { return ending[uid] != nil }
 	l.occupied[f] = true
 	began := time.Now()
 	l.beside(ctx, func() func() {
@@ -89,9 +88,8 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 				l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
 			case !l.mayTake(ctx, later, t): // for another threshold's victim
 			default:
-				chosen.ranking.order = slices.DeleteFunc(chosen.ranking.order, func(r eviction.Ranked) bool { return !l.landed[r.UID].Before(began) })
+				chosen.ranking.order = slices.DeleteFunc(chosen.ranking.order, func(r eviction.Ranked) bool { return l.victims.EndedSince(r.UID, began) })
 				l.settleOn(ctx, later, t, observed, actionable, chosen)
-				l.publishEvictions()
 				if later.incomplete {
 					l.plan(false, true, 0)
 				}
@@ -112,13 +110,13 @@ func (l *Loop) settleOn(ctx context.Context, p *pass, t policy.Threshold, observ
 		return
 	}
 	l.notePods(c.snapshot)
-	l.forgetEvicted(c.snapshot)
+	l.victims.Listed(c.snapshot)
 	if c.tooSoon {
 		l.Log.Info("no pod is chosen before its plugin has started, which would be by priority alone", "signal", t.Signal, "candidates", len(c.candidates))
 		p.incomplete = true
 		return
 	}
-	c.ranking.order = slices.DeleteFunc(c.ranking.order, func(r eviction.Ranked) bool { return l.dying(r.UID) })
+	c.ranking.order = slices.DeleteFunc(c.ranking.order, func(r eviction.Ranked) bool { return l.victims.IsEnding(r.UID) })
 	o := observed[t.Signal]
 	p.did.ranking, p.did.candidates = c.ranking, c.candidates
 	l.statsAge(actionable, observed)
@@ -138,12 +136,6 @@ func (l *Loop) nodeEvent(eventType, reason, message string) {
 	}
 }
 
-// dying reports whether a pod is a victim in flight, and so no candidate.
-func (l *Loop) dying(uid string) bool {
-	_, dying := l.flights[uid]
-	return dying
-}
-
 // statsAge observes how old the figures of every actionable threshold are, as
 // the kubelet does after ranking.
 func (l *Loop) statsAge(actionable []policy.Threshold, observed map[eviction.Signal]eviction.Observation) {
@@ -159,46 +151,33 @@ func (l *Loop) statsAge(actionable []policy.Threshold, observed map[eviction.Sig
 func (l *Loop) evict(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, c choice) {
 	candidates, r, o := c.candidates, c.ranking, observed[t.Signal]
 	first := r.order[0]
-	victim := podByUID(candidates, first.UID)
+	pod := podByUID(candidates, first.UID)
 	measured := c.measured(first.UID)
 	gates := policy.Gates{PodLevelResources: l.Settings.PodLevelResources}
-	message, annotations := gates.Message(victim.API, t, o, measured)
-	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, victim.API.Spec.TerminationGracePeriodSeconds)
-	k := newKill(victim, t.Signal, override, message, annotations)
-	k.Pressure = true
-	f := &flight{kill: k, hard: t.Hard()}
-	l.board(f, first.Reason, r.by)
-	l.promise(f, t, l.use(p.roster, measured, t.Signal), observed)
-	l.Log.Info("evicting pod", "pod", victim.String(), "uid", first.UID, "signal", t.Signal, "threshold", t.Value.String(),
-		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", k.GraceSeconds,
+	message, annotations := gates.Message(pod.API, t, o, measured)
+	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
+	chosen := victim.New(pod, t.Signal, override, message, annotations)
+	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.Settings.DryRun, r.by, first.Reason
+	v := l.victims.Start(chosen)
+	l.victims.Relief.Expect(v, t, l.filesystems.layout, l.use(p.roster, measured, t.Signal), observed)
+	l.Log.Info("evicting pod", "pod", v.Name, "uid", first.UID, "signal", t.Signal, "threshold", t.Value.String(),
+		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", r.by, "rankReason", first.Reason, "candidates", len(candidates), "ranking", r.shown(candidates),
 		"message", message, "dryRun", l.Settings.DryRun)
-	l.depart(ctx, p, f)
+	l.kill(ctx, p, v)
 }
 
-// newKill is the kill of pod with a grace period of so many seconds at most.
-func newKill(pod pods.Pod, label eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Kill {
-	grace := victim.Grace{Override: &graceOverrideSeconds, Spec: pod.API.Spec.TerminationGracePeriodSeconds, Deletion: pod.API.DeletionGracePeriodSeconds}
-	return Kill{
-		Pod: pod, Signal: label, GraceSeconds: grace.Effective(), GraceOverrideSeconds: graceOverrideSeconds,
-		Message: message, Annotations: annotations,
+// kill has a victim killed, in the background unless p waits.
+func (l *Loop) kill(ctx context.Context, p *pass, v *victim.Victim) {
+	if !v.DryRun {
+		l.Metrics.Evicted(v.Signal)
 	}
-}
-
-// depart has a victim that has boarded killed, beside the loop unless p waits.
-func (l *Loop) depart(ctx context.Context, p *pass, f *flight) {
-	if !l.Settings.DryRun {
-		l.Metrics.Evicted(f.kill.Signal)
-	}
-	done := EvictedPod{Pod: f.kill.Pod, Label: string(f.kill.Signal), GraceSeconds: f.kill.GraceOverrideSeconds, Message: f.kill.Message}
 	if p.waits {
-		if err := l.killNow(ctx, f); err != nil {
-			done.Err = err.Error()
-		}
+		l.victims.KillNow(ctx, v)
 	} else {
-		l.dispatch(f) //nolint:contextcheck // a kill outlives ctx, see killCtx
+		l.victims.Kill(v)
 	}
-	p.did.evicted = append(p.did.evicted, done)
+	p.did.evicted = append(p.did.evicted, *v)
 }
 
 // shown is the head of the ranking for people.

@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -223,7 +224,7 @@ func TestADryRunReclaimsNothing(t *testing.T) {
 		d.set(5 * gi)
 		n.after(time.Minute)
 		wantStory(t, n)
-		if got := n.loop.Snapshot().Evictions; len(got) == 0 || got[0].State != StateDryRun {
+		if got := n.loop.Snapshot().Evictions; len(got) == 0 || got[0].State != victim.StateDryRun {
 			t.Errorf("evictions = %+v, want one that was not made", got)
 		}
 	})

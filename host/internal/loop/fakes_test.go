@@ -252,21 +252,21 @@ func (n *node) Active(context.Context) (pods.Snapshot, error) {
 }
 
 // Kill implements Killer.
-func (n *node) Kill(ctx context.Context, k Kill) error {
+func (n *node) Kill(ctx context.Context, v victim.Victim) error {
 	n.mu.Lock()
-	uid := k.Pod.Row.UID
-	n.note("kill %s grace %d", k.Pod.Row.Name, k.GraceSeconds)
+	uid := v.UID
+	n.note("kill %s grace %d", v.Pod.Row.Name, v.GraceSeconds)
 	wait, err := n.dies[uid], n.killErr
 	n.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	if !n.stuck {
-		wait = min(wait, time.Duration(k.GraceSeconds)*time.Second)
+		wait = min(wait, time.Duration(v.GraceSeconds)*time.Second)
 	}
 	select {
 	case <-time.After(wait):
-	case <-time.After(victim.Timeout(k.GraceSeconds)):
+	case <-time.After(victim.Timeout(v.GraceSeconds)):
 		return victim.ErrTimeout
 	case <-ctx.Done():
 		return ctx.Err()
@@ -277,23 +277,23 @@ func (n *node) Kill(ctx context.Context, k Kill) error {
 		n.running[uid] = false
 		n.gone[uid] = time.Now()
 		n.available += n.usage[uid]
-		n.note("gone %s", k.Pod.Row.Name)
+		n.note("gone %s", v.Pod.Row.Name)
 	}
 	return nil
 }
 
 // Finished implements Killer.
-func (n *node) Finished(_ context.Context, k Kill) (bool, error) {
+func (n *node) Finished(_ context.Context, v victim.Victim) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.running[k.Pod.Row.UID], nil
+	return !n.running[v.UID], nil
 }
 
 // CleanedUp implements Killer.
-func (n *node) CleanedUp(_ context.Context, k Kill) (bool, error) {
+func (n *node) CleanedUp(_ context.Context, v victim.Victim) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.volumes[k.Pod.Row.UID], nil
+	return !n.volumes[v.UID], nil
 }
 
 // NodeEvent implements Recorder.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -91,7 +92,7 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 			if !l.Settings.LocalStorageLimits {
 				return // a reload has switched them off
 			}
-			use.pods = slices.DeleteFunc(use.pods, func(p pods.Pod) bool { return !l.landed[p.Row.UID].Before(began) })
+			use.pods = slices.DeleteFunc(use.pods, func(p pods.Pod) bool { return l.victims.EndedSince(p.Row.UID, began) })
 			later := l.newPass(look{})
 			defer later.end()
 			l.enforceLimits(ctx, later, use)
@@ -149,19 +150,19 @@ func (l *Loop) limited(s pods.Snapshot) []pods.Pod {
 func (l *Loop) enforceLimits(ctx context.Context, p *pass, use storageUse) bool {
 	before := len(p.did.evicted)
 	for _, pod := range use.pods {
-		if l.dying(pod.Row.UID) {
+		if l.victims.IsEnding(pod.Row.UID) {
 			continue
 		}
-		v, over := policy.CheckLocalLimits(pod.API, use.measured[pod.Row.UID], l.filesystems.layout)
+		limit, over := policy.CheckLocalLimits(pod.API, use.measured[pod.Row.UID], l.filesystems.layout)
 		if !over {
 			continue
 		}
-		k := newKill(pod, eviction.Signal(v.Label), policy.LocalGraceSeconds, v.Message, nil)
-		f := &flight{kill: k, hard: true}
-		l.board(f, "", "")
-		l.Log.Info("evicting pod", "pod", pod.String(), "uid", pod.Row.UID, "signal", v.Label,
-			"graceSeconds", k.GraceSeconds, "message", v.Message, "dryRun", l.Settings.DryRun)
-		l.depart(ctx, p, f)
+		found := victim.New(pod, eviction.Signal(limit.Label), policy.LocalGraceSeconds, limit.Message, nil)
+		found.Hard, found.DryRun = true, l.Settings.DryRun
+		v := l.victims.Start(found)
+		l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
+			"graceSeconds", v.GraceSeconds, "message", v.Message, "dryRun", v.DryRun)
+		l.kill(ctx, p, v)
 	}
 	return len(p.did.evicted) > before
 }

@@ -10,19 +10,14 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-const (
-	// firstRetry is the wait before a look that follows one with figures missing;
-	// it doubles up to the monitoring interval.
-	firstRetry = 100 * time.Millisecond
-	// endOfKills is what kills in flight get when the host is told to end. The
-	// journal has the rest finished by the next host.
-	endOfKills = 5 * time.Second
-)
+// firstRetry is the wait before a look that follows one with figures missing;
+// it doubles up to the monitoring interval.
+const firstRetry = 100 * time.Millisecond
 
 // A Loop is the eviction manager's loop. Run it once.
 type Loop struct {
@@ -30,7 +25,6 @@ type Loop struct {
 
 	box      *wakeBox
 	reloads  chan reload
-	reports  chan report
 	requests chan request
 	// done has what is to be done in the loop when work beside it has ended.
 	done     chan func()
@@ -46,11 +40,8 @@ type Loop struct {
 	filesystems filesystems
 	limits      limits
 	occupied    map[family]bool // a reclaim, or the choice of a victim, is under way beside the loop
-	leaving     map[string]bool // by uid: finished victims whose volumes are still being removed
-	ledger      policy.Ledger
+	victims     *victim.Set
 	latest      map[eviction.Signal]eviction.Observation // what was last observed
-	waiting     map[eviction.Signal]policy.Wait          // why the next victim does not go yet, by signal
-	intents     []rundir.Kill                            // kills of a former host that are still to be judged
 	watches     *watches
 	pacers      map[family]*pacer
 	pending     map[family]string
@@ -68,13 +59,7 @@ type Loop struct {
 	contradict  contradictions
 	saved       savedConditions
 	reading     manifestReading
-	flights     map[string]*flight
-	landed      map[string]time.Time // when flights ended, by uid, the last hour's
-	evicted     map[string]bool      // victims that are gone, by uid, as long as they have left something behind
-	history     []*Eviction
 	working     sync.WaitGroup
-	killing     sync.WaitGroup
-	killCtx     context.Context //nolint:containedctx // outlives Run's ctx by endOfKills, so that a kill is not cut off
 }
 
 type reload struct {
@@ -88,15 +73,11 @@ func New(o Options) *Loop {
 		Options:    o,
 		box:        newWakeBox(),
 		reloads:    make(chan reload),
-		reports:    make(chan report),
 		requests:   make(chan request),
 		done:       make(chan func()),
 		ended:      make(chan struct{}),
 		occupied:   map[family]bool{},
-		leaving:    map[string]bool{},
 		latest:     map[eviction.Signal]eviction.Observation{},
-		waiting:    map[eviction.Signal]policy.Wait{},
-		intents:    o.Restored.Kills,
 		pacers:     map[family]*pacer{},
 		pending:    map[family]string{},
 		lastUsage:  lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
@@ -107,10 +88,12 @@ func New(o Options) *Loop {
 		silence:    silence{calls: map[*supervisor.Instance]int{}},
 		observers:  map[eviction.Signal]string{},
 		contradict: contradictions{bySignal: map[eviction.Signal]contradiction{}, log: o.Log, metrics: o.Metrics},
-		flights:    map[string]*flight{},
-		landed:     map[string]time.Time{},
-		evicted:    map[string]bool{},
 	}
+	l.victims = victim.NewSet(victim.Options{
+		Killer: o.Killer, Recorder: o.Recorder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
+		Moment: l.moment, Restored: o.Restored.Kills,
+	})
+	l.victims.AsKubelet(o.Settings.Pacing == PacingKubelet)
 	l.state = policy.Restore(o.Restored.Conditions)
 	l.definitions.Store(&definitions{})
 	l.derive()
@@ -122,9 +105,7 @@ func New(o Options) *Loop {
 // Run makes passes until ctx ends, when they are due or asked for. Kills in flight
 // then get a few seconds more.
 func (l *Loop) Run(ctx context.Context) {
-	killCtx, cancelKills := context.WithCancel(context.WithoutCancel(ctx))
-	l.killCtx = killCtx
-	defer cancelKills()
+	l.victims.Begin(ctx)
 	l.began = time.Now()
 	l.runsIn.Store(goroutine())
 	select { // The change that brought the first plugins is no news.
@@ -157,8 +138,10 @@ func (l *Loop) Run(ctx context.Context) {
 		case r := <-l.reloads:
 			l.apply(ctx, r.settings)
 			close(r.applied)
-		case r := <-l.reports:
-			l.onReport(r)
+		case r := <-l.victims.Reports():
+			if l.victims.Handle(r) {
+				l.nextFull = time.Now()
+			}
 		case done := <-l.done:
 			done()
 		case r := <-l.asked():
@@ -168,14 +151,14 @@ func (l *Loop) Run(ctx context.Context) {
 	close(l.ended)
 	l.watches.stop()
 	l.working.Wait()
-	l.drain(cancelKills)
+	l.victims.Drain()
 }
 
 // synchronizing reports whether what a pass decided on is still being done and the
 // kubelet's pacing has the next pass wait for it, as its synchronize and the wait for
 // clean-up after it do.
 func (l *Loop) synchronizing() bool {
-	return l.Settings.Pacing == PacingKubelet && len(l.flights)+len(l.occupied)+len(l.leaving) > 0
+	return l.Settings.Pacing == PacingKubelet && (len(l.occupied) > 0 || l.victims.Busy())
 }
 
 // asked are the requests for passes, none as long as another one is under way.
@@ -215,6 +198,7 @@ func (l *Loop) apply(ctx context.Context, s Settings) {
 	former := l.Settings.Thresholds
 	s.Thresholds = policy.Define(s.Thresholds, *l.definitions.Load())
 	l.Settings = s
+	l.victims.AsKubelet(s.Pacing == PacingKubelet)
 	l.derive()
 	for _, t := range former {
 		if !slices.ContainsFunc(s.Thresholds, func(u policy.Threshold) bool { return u.Signal == t.Signal }) {

@@ -239,7 +239,7 @@ func TestDryRunDecidesAndKillsNobody(t *testing.T) {
 			t.Errorf("a dry run acted, sent events or wrote its journal: %q", got)
 		}
 		evictions := n.loop.Snapshot().Evictions
-		if len(evictions) != 1 || evictions[0].Pod != "default/big" || evictions[0].State != StateDryRun {
+		if len(evictions) != 1 || evictions[0].Name != "default/big" || evictions[0].State != victim.StateDryRun {
 			t.Errorf("evictions = %+v, want one dry one of default/big", evictions)
 		}
 	})
@@ -295,8 +295,8 @@ func TestTheEndLeavesALongKillToTheNextHost(t *testing.T) {
 		n.after(2 * time.Second)
 		before := time.Now()
 		n.stop()
-		if took := time.Since(before); took > endOfKills {
-			t.Errorf("ending took %v, want at most %v", took, endOfKills)
+		if took := time.Since(before); took > victim.EndOfKills {
+			t.Errorf("ending took %v, want at most %v", took, victim.EndOfKills)
 		}
 		if _, ok := n.journal["uid-big"]; !ok {
 			t.Error("the kill is not in the journal any more")

@@ -9,6 +9,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -17,42 +18,15 @@ type PodSource interface {
 	Active(ctx context.Context) (pods.Snapshot, error)
 }
 
-// A Kill is a decision to end a pod.
-type Kill struct {
-	Pod    pods.Pod
-	Signal eviction.Signal
-	// GraceSeconds is the grace period to end the pod with. GraceOverrideSeconds is
-	// what the eviction asked for, which the pod's own can only shorten.
-	GraceSeconds         int64
-	GraceOverrideSeconds int64
-	// Message and Annotations are the eviction's, as the kubelet words them.
-	Message     string
-	Annotations map[string]string
-	// Pressure: the node is why the pod must go, not a limit of its own.
-	Pressure bool
-}
-
-// A Killer ends pods. Its methods are called from goroutines beside the loop.
-type Killer interface {
-	// Kill returns when the pod's containers were stopped. It gives up after
-	// victim.Timeout with an error that wraps victim.ErrTimeout.
-	Kill(ctx context.Context, k Kill) error
-	// Finished reports whether nothing of the pod runs any more.
-	Finished(ctx context.Context, k Kill) (bool, error)
-	// CleanedUp reports whether the volumes of a pod that is finished are gone too.
-	CleanedUp(ctx context.Context, k Kill) (bool, error)
-}
-
 // A Recorder takes the events of the eviction manager, worded as the kubelet's.
 type Recorder interface {
+	victim.Recorder
 	NodeEvent(eventType, reason, message string)
-	PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string)
 }
 
 // A Journal keeps across restarts what a new host must know.
 type Journal interface {
-	SaveKill(k rundir.Kill) error
-	RemoveKill(uid string) error
+	victim.Journal
 	SaveConditions(lastSeen map[eviction.Condition]time.Time) error
 }
 
@@ -127,7 +101,7 @@ type Options struct {
 	// Manifests, if not nil, tells at the start what is wrong with pod manifests,
 	// which Pods would tell when pods are needed for the first time.
 	Manifests func() []pods.Problem
-	Killer    Killer
+	Killer    victim.Killer
 	Recorder  Recorder
 	Journal   Journal
 	Metrics   *metrics.Metrics

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -33,9 +34,10 @@ type Outcome struct {
 	ReclaimSufficed bool             `json:"reclaimSufficed,omitempty"`
 	// Ranker made the Ranking, which has the candidates, first to go first. It is
 	// there if the manager is to explain its passes.
-	Ranker  string       `json:"ranker,omitempty"`
-	Ranking []RankedPod  `json:"ranking,omitempty"`
-	Evicted []EvictedPod `json:"evicted,omitempty"`
+	Ranker  string      `json:"ranker,omitempty"`
+	Ranking []RankedPod `json:"ranking,omitempty"`
+	// Evicted are those that the pass decided on, as they were when it ended.
+	Evicted []victim.Victim `json:"evicted,omitempty"`
 	// MeasuringSeconds is how long pods were measured for the ranking.
 	MeasuringSeconds float64 `json:"measuringSeconds,omitempty"`
 }
@@ -86,19 +88,6 @@ type RankedPod struct {
 	LessBytes int64 `json:"lessBytes,omitempty"`
 	// Reason is the ranker's, if it gave one.
 	Reason string `json:"reason,omitempty"`
-}
-
-// EvictedPod is an eviction that a pass decided on.
-type EvictedPod struct {
-	Pod pods.Pod `json:"-"`
-	// Label is what the eviction counts as in kubelet_evictions: a signal or a
-	// local-storage limit.
-	Label string `json:"label"`
-	// GraceSeconds is the override that the kill got.
-	GraceSeconds int64  `json:"graceSeconds"`
-	Message      string `json:"message"`
-	// Err is what the kill returned. The eviction counts all the same.
-	Err string `json:"error,omitempty"`
 }
 
 // outcome is what came of p.

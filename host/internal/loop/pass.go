@@ -7,6 +7,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -42,7 +43,7 @@ type deeds struct {
 	ranking  ranking
 	// candidates are what was ranked.
 	candidates []pods.Pod
-	evicted    []EvictedPod
+	evicted    []victim.Victim
 }
 
 func (l *Loop) newPass(k look) *pass {
@@ -80,7 +81,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		l.resume(ctx, p)
 		return nil
 	}
-	if p.look.crossing() && p.look.ranksAtOnce() && len(l.flights) == 0 {
+	if p.look.crossing() && p.look.ranksAtOnce() && len(l.victims.Ending()) == 0 {
 		l.list(ctx, p)
 	}
 	signals := l.signals(p.look, l.filesystems.inForce)
@@ -153,7 +154,7 @@ func (l *Loop) finish(p *pass) {
 	} else if wait > 0 && ended.Add(wait).Before(l.nextFull) {
 		l.nextFull = ended.Add(wait)
 	}
-	for _, at := range []time.Time{l.blindLook(ended), l.reliefLook()} {
+	for _, at := range []time.Time{l.blindLook(ended), l.victims.Relief.LookAt()} {
 		if !at.IsZero() && at.Before(l.nextFull) {
 			l.nextFull = at
 		}

@@ -22,7 +22,7 @@ func victimOf(t *testing.T, n *node, s Settings) (pod, by string) {
 	if len(e) == 0 {
 		return "", ""
 	}
-	return e[0].Pod, e[0].Ranker
+	return e[0].Name, e[0].Ranker
 }
 
 func TestACustomRankerDecides(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
@@ -130,7 +129,6 @@ func (l *Loop) afterGroup(ctx context.Context, c *cleaning) {
 	case !l.mayTake(ctx, p, c.threshold): // for another threshold's victim
 	default:
 		l.take(ctx, p, c.threshold, c.before, c.actionable)
-		l.publishEvictions()
 	}
 }
 
@@ -219,31 +217,6 @@ func (l *Loop) reclaimRequest(ctx context.Context, p *pass, c *cleaning) evictio
 		return req
 	}
 	req.AllSourcesReady = snapshot.Complete
-	for _, pod := range snapshot.Pods {
-		state := eviction.PodActive
-		if _, dying := l.flights[pod.Row.UID]; dying {
-			state = eviction.PodEvicted
-		}
-		req.Pods = append(req.Pods, eviction.PodPhase{UID: pod.Row.UID, State: state})
-	}
-	for _, pod := range snapshot.Ended {
-		if l.evicted[pod.UID] && pod.State != eviction.PodDeleted {
-			pod.State = eviction.PodEvicted
-		}
-		req.Pods = append(req.Pods, eviction.PodPhase{UID: pod.UID, State: pod.State})
-	}
-	l.forgetEvicted(snapshot)
+	req.Pods = l.victims.Phases(snapshot)
 	return req
-}
-
-// forgetEvicted forgets victims of which nothing is left. One that runs again is
-// its owner's decision, and what ends next is no victim any more.
-func (l *Loop) forgetEvicted(s pods.Snapshot) {
-	left := make(map[string]bool, len(l.evicted))
-	for _, pod := range s.Ended {
-		if l.evicted[pod.UID] {
-			left[pod.UID] = true
-		}
-	}
-	l.evicted = left
 }

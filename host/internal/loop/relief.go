@@ -2,9 +2,7 @@ package loop
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -21,18 +19,6 @@ func (l *Loop) moment() policy.Moment {
 	return m
 }
 
-// promise enters in the ledger what the victim of t is expected to free.
-func (l *Loop) promise(f *flight, t policy.Threshold, use eviction.Figure, observed map[eviction.Signal]eviction.Observation) {
-	if f.record.DryRun {
-		return
-	}
-	p := policy.Promise{
-		UID: f.kill.Pod.Row.UID, Pod: f.kill.Pod.String(), Grace: time.Duration(f.kill.GraceSeconds) * time.Second,
-		Frees: policy.Relieved(t, l.filesystems.layout, use),
-	}
-	l.ledger = l.ledger.Promised(p, t, observed, l.moment())
-}
-
 // use is what a pod was measured to use of s, as far as one can rely on it: a
 // vendor's figure may be a score that is good for an order only.
 func (l *Loop) use(roster Roster, m eviction.Measurement, s eviction.Signal) eviction.Figure {
@@ -44,39 +30,17 @@ func (l *Loop) use(roster Roster, m eviction.Measurement, s eviction.Signal) evi
 	return eviction.Some(m.Usage[i].Value)
 }
 
-// noteRelief enters in the ledger what p has observed, and works out which thresholds
-// wait for the relief of a former victim.
+// noteRelief enters what p has observed, and works out which thresholds wait for the
+// relief of a former victim.
 func (l *Loop) noteRelief(p *pass) {
-	before := maps.Clone(l.waiting)
 	for _, s := range p.asked {
 		l.latest[s] = p.observed[s]
-		delete(l.waiting, s)
 	}
-	l.ledger = l.ledger.Observed(p.observed, p.assessment.Observed, l.moment())
+	met := p.assessment.Met
 	if l.Settings.Pacing == PacingKubelet {
-		return
+		met = nil
 	}
-	for _, t := range p.assessment.Met {
-		if o := l.latest[t.Signal]; o.State == eviction.Observed {
-			l.judge(t, o)
-		}
-	}
-	for s, w := range l.waiting {
-		if before[s].For != w.For {
-			l.Log.Debug("next victim waits", "signal", s, "for", w.For, "victims", w.Victims, "until", w.Until)
-		}
-	}
-}
-
-// judge asks the ledger about t, and shows what t waits for.
-func (l *Loop) judge(t policy.Threshold, o eviction.Observation) policy.Verdict {
-	v := l.ledger.Judge(t, o, l.moment())
-	if v.Go {
-		delete(l.waiting, t.Signal)
-		return v
-	}
-	l.waiting[t.Signal] = v.Wait
-	return v
+	l.victims.Relief.Observed(p.asked, p.observed, p.assessment.Observed, met, l.latest)
 }
 
 // mayTake reports whether a pod may go for t now. If none may while a victim of a
@@ -85,56 +49,74 @@ func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
 	if l.Settings.Pacing == PacingKubelet {
 		return true
 	}
-	if l.pretending() {
+	if l.victims.Pretending() {
 		return false
 	}
 	o := l.latest[t.Signal]
-	v := l.judge(t, o)
+	v := l.victims.Relief.Judge(t, o)
 	if len(v.Measure) > 0 && cheapToMeasure(familyOf(t)) {
 		l.measureAgain(ctx, p, t, v.Measure)
-		v = l.judge(t, o)
+		v = l.victims.Relief.Judge(t, o)
 	}
 	if !v.Go {
-		l.shorten(t)
+		l.victims.Shorten(t)
 	}
 	return v.Go
-}
-
-// pretending reports whether a victim of a dry run holds up the next one, as it would
-// if it were ending. It frees nothing, so nothing is expected of it.
-func (l *Loop) pretending() bool {
-	for _, f := range l.flights {
-		if f.kill.Pressure && f.record.DryRun {
-			return true
-		}
-	}
-	return false
 }
 
 // measureAgain reads what victims of t that are still ending use now.
 func (l *Loop) measureAgain(ctx context.Context, p *pass, t policy.Threshold, uids []string) {
 	var ending []pods.Pod
-	for _, uid := range uids {
-		if f, ok := l.flights[uid]; ok {
-			ending = append(ending, f.kill.Pod)
+	for _, v := range l.victims.Ending() {
+		if slices.Contains(uids, v.UID) {
+			ending = append(ending, v.Pod)
 		}
 	}
 	at := l.moment()
 	measurers := p.roster.Serving(l.filesystems.layout, t.Signal, eviction.CanMeasure)
 	measured := l.measure(ctx, measurers, p.at, t.Signal, eviction.DetailPod, ending)
 	for _, uid := range uids {
-		l.ledger = l.ledger.Measured(uid, policy.Relieved(t, l.filesystems.layout, l.use(p.roster, measured[uid], t.Signal)), at)
+		l.victims.Relief.Measured(uid, t, l.filesystems.layout, l.use(p.roster, measured[uid], t.Signal), at)
 	}
 }
 
-// reliefLook is when to look again for the relief that is waited for; zero if there
-// is none.
-func (l *Loop) reliefLook() time.Time {
-	var soonest time.Time
-	for _, w := range l.waiting {
-		if !w.LookAt.IsZero() && (soonest.IsZero() || w.LookAt.Before(soonest)) {
-			soonest = w.LookAt
-		}
+// resume judges the kills that a former host decided on, as far as they can be judged
+// by what p has observed, and finishes those that still hold. It is tried again in the
+// next pass if the pods are not known.
+func (l *Loop) resume(ctx context.Context, p *pass) {
+	if len(l.victims.Restored) == 0 {
+		return
 	}
-	return soonest
+	snapshot, err := l.active(ctx, p)
+	if err != nil {
+		l.Log.Warn("kills of a former evictd are not judged yet, the pods are not known", "kills", len(l.victims.Restored), "error", err)
+		p.incomplete = true
+		return
+	}
+	for _, v := range l.victims.Resume(snapshot, l.Settings.DryRun, l.shortOf) {
+		if t, ok := l.thresholdOf(v.Signal); ok {
+			l.victims.Relief.Expect(v, t, l.filesystems.layout, eviction.Figure{}, l.latest)
+		}
+		l.victims.Kill(v)
+	}
+}
+
+// shortOf reports whether s is known now, and whether a threshold of it is met for its
+// whole grace period.
+func (l *Loop) shortOf(s eviction.Signal) (known, short bool) {
+	t, configured := l.thresholdOf(s)
+	if !configured {
+		return true, false
+	}
+	return l.latest[t.Signal].State != eviction.Unknown, slices.ContainsFunc(l.filesystems.inForce, func(t policy.Threshold) bool {
+		return t.Signal == s && l.standing[t.Key()]
+	})
+}
+
+func (l *Loop) thresholdOf(s eviction.Signal) (policy.Threshold, bool) {
+	i := slices.IndexFunc(l.filesystems.inForce, func(t policy.Threshold) bool { return t.Signal == s })
+	if i < 0 {
+		return policy.Threshold{}, false
+	}
+	return l.filesystems.inForce[i], true
 }

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// maxHistory is how many evictions the status shows.
-const maxHistory = 50
 
 // A Snapshot is what the loop knew after its last pass. It is never changed
 // after it is published.
@@ -23,9 +21,9 @@ type Snapshot struct {
 	Conditions []eviction.Condition `json:"conditions"`
 	Thresholds []ThresholdStatus    `json:"thresholds"`
 	Signals    []SignalStatus       `json:"signals"`
-	Evictions  []Eviction           `json:"evictions"`
+	Evictions  []victim.Victim      `json:"evictions"`
 	// Waiting says why no further pod goes for thresholds that are met, by signal.
-	Waiting []Waiting `json:"waiting,omitempty"`
+	Waiting []policy.Wait `json:"waiting,omitempty"`
 	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
 	// empty while it is not known.
 	Layout string `json:"layout,omitempty"`
@@ -90,21 +88,6 @@ type SignalStatus struct {
 	Contradiction *Contradiction `json:"contradiction,omitempty"`
 }
 
-// Waiting is why no further pod goes for a signal's thresholds.
-type Waiting struct {
-	Signal eviction.Signal `json:"signal"`
-	// For is what is waited for: the victims' end, a figure of after it, or their
-	// relief.
-	For     string   `json:"for"`
-	Victims []string `json:"victims"`
-	// Expected is what the victims are to free, 0 if that is not known, and CameBack
-	// what of it has come back, in the signal's base unit.
-	Expected int64 `json:"expected,omitempty"`
-	CameBack int64 `json:"cameBack,omitempty"`
-	// Until is when the wait is over at the latest, as far as is known.
-	Until time.Time `json:"until"`
-}
-
 // The states of a signal.
 const (
 	StateObserved = "observed"
@@ -112,35 +95,13 @@ const (
 	StateUnknown  = "unknown"
 )
 
-// The states of an eviction.
-const (
-	StateKilling    = "killing"
-	StateCleaningUp = "cleaning-up"
-	StateFinished   = "finished"
-	StateGivenUp    = "given-up"
-	StateDryRun     = "dry-run"
-)
-
-// Eviction is one decision and what came of it.
-type Eviction struct {
-	Time         time.Time       `json:"time"`
-	Pod          string          `json:"pod"`
-	UID          string          `json:"uid"`
-	Signal       eviction.Signal `json:"signal"`
-	GraceSeconds int64           `json:"graceSeconds"`
-	Message      string          `json:"message"`
-	Ranker       string          `json:"ranker,omitempty"`
-	RankReason   string          `json:"rankReason,omitempty"`
-	State        string          `json:"state"`
-	DryRun       bool            `json:"dryRun,omitempty"`
-	// Resumed: decided by a former evictd and finished by this one.
-	Resumed bool   `json:"resumed,omitempty"`
-	Err     string `json:"error,omitempty"`
-}
-
 // Snapshot returns what the loop knew after its last pass. It may be called from
 // anywhere.
-func (l *Loop) Snapshot() *Snapshot { return l.snapshot.Load() }
+func (l *Loop) Snapshot() *Snapshot {
+	s := *l.snapshot.Load()
+	s.Evictions = l.victims.History()
+	return &s
+}
 
 // Under reports whether c is in force. It may be called from anywhere.
 func (l *Loop) Under(c eviction.Condition) bool {
@@ -154,7 +115,7 @@ func (l *Loop) publish(p *pass) {
 		next.Time = time.Now()
 		next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 		next.Thresholds = l.thresholdStatus(p.assessment)
-		next.Waiting = l.waits()
+		next.Waiting = l.victims.Relief.Waiting()
 		next.Signals = l.showObservers(signalStatus(next.Signals, p.observed), p)
 	}
 	next.Layout = ""
@@ -162,18 +123,7 @@ func (l *Loop) publish(p *pass) {
 		next.Layout = l.filesystems.layout.String()
 	}
 	next.AssignProblems = l.filesystems.split
-	next.Evictions = l.evictions()
 	l.snapshot.Store(&next)
-}
-
-// waits are the thresholds that wait for the relief of former victims.
-func (l *Loop) waits() []Waiting {
-	var all []Waiting
-	for _, s := range slices.Sorted(maps.Keys(l.waiting)) {
-		w := l.waiting[s]
-		all = append(all, Waiting{Signal: s, For: w.For, Victims: w.Victims, Expected: w.Expected, CameBack: w.CameBack, Until: w.Until})
-	}
-	return all
 }
 
 // forget drops a signal that no threshold names any more.
@@ -185,23 +135,8 @@ func (l *Loop) forget(gone eviction.Signal) {
 	delete(l.observers, gone)
 	delete(l.blind, gone)
 	delete(l.latest, gone)
-	delete(l.waiting, gone)
+	l.victims.Relief.Forget(gone)
 	delete(l.contradict.bySignal, gone)
-}
-
-// publishEvictions shows what became of a kill without waiting for a pass.
-func (l *Loop) publishEvictions() {
-	next := *l.snapshot.Load()
-	next.Evictions = l.evictions()
-	l.snapshot.Store(&next)
-}
-
-func (l *Loop) evictions() []Eviction {
-	out := make([]Eviction, len(l.history))
-	for i, e := range l.history {
-		out[i] = *e
-	}
-	return out
 }
 
 func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {

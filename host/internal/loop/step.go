@@ -72,7 +72,7 @@ func (l *Loop) AwaitCleanup(ctx context.Context, o Outcome) error {
 
 func (l *Loop) allCleanedUp(ctx context.Context, o Outcome) bool {
 	for _, e := range o.Evicted {
-		finished, err := l.Killer.Finished(ctx, Kill{Pod: e.Pod})
+		finished, err := l.Killer.Finished(ctx, e)
 		if err != nil || !finished {
 			return false
 		}

@@ -19,7 +19,7 @@ const (
 )
 
 // LocalGraceSeconds is the grace period of a pod that is over a limit of its own.
-const LocalGraceSeconds = hardGraceSeconds
+const LocalGraceSeconds = HardGraceSeconds
 
 // LocalViolation says which of its own limits on local storage a pod is over.
 type LocalViolation struct {

@@ -30,7 +30,8 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	restart
 //	    a new host that knows the old one's conditions only
 //	victim NAME of SIGNAL uses AMOUNT|? GRACE
-//	    a pod that went for a threshold of the last pass, at its time
+//	    a pod that went for a threshold of the last pass, at its time; what shortens its
+//	    grace is told
 //	measured NAME SIGNAL AMOUNT TIME | ended NAME TIME | dropped NAME
 //	    what becomes of it
 //	at TIME
@@ -81,6 +82,8 @@ type story struct {
 	state      State
 	ledger     Ledger
 	last       Input
+	// soft are victims of soft thresholds that may have their grace shortened.
+	soft map[string]time.Duration
 	// brought are the own signals that there are.
 	brought map[eviction.Signal]eviction.Definition
 	// pending is the pass that is being read.
@@ -89,7 +92,7 @@ type story struct {
 }
 
 func newStory(t *testing.T) *story {
-	return &story{t: t, brought: map[eviction.Signal]eviction.Definition{}, config: ThresholdConfig{
+	return &story{t: t, brought: map[eviction.Signal]eviction.Definition{}, soft: map[string]time.Duration{}, config: ThresholdConfig{
 		Hard: map[string]string{}, Soft: map[string]string{},
 		SoftGracePeriod: map[string]string{}, MinReclaim: map[string]string{},
 	}}
@@ -140,6 +143,7 @@ func (s *story) directive(f []string) {
 		use := map[eviction.Signal]eviction.Figure{eviction.Signal(f[2]): eviction.Some(s.amount(f[3]))}
 		s.ledger = s.ledger.Measured(f[1], use, s.moment(f[4]))
 	case "ended":
+		delete(s.soft, f[1])
 		s.ledger = s.ledger.Ended(f[1], s.moment(f[2]))
 	case "dropped":
 		s.ledger = s.ledger.Dropped(f[1])
@@ -173,6 +177,9 @@ func (s *story) victim(f []string) {
 	}
 	p := Promise{UID: f[1], Pod: f[1], Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
 	s.ledger = s.ledger.Promised(p, t, s.last.Observations, Moment{Time: s.last.Now})
+	if !t.Hard() {
+		s.soft[p.UID] = p.Grace
+	}
 }
 
 // observation takes a line of a pass; false if it is none.
@@ -284,6 +291,13 @@ func (s *story) judge(line func(string, ...any), a Assessment, in Input) {
 		}
 		line("%s waits for the %s of %s, %d of %d are back, until %s", t, v.Wait.For, strings.Join(v.Wait.Victims, ", "),
 			v.Wait.CameBack, v.Wait.Expected, v.Wait.Until.Sub(storyStart))
+		for _, name := range slices.Sorted(maps.Keys(s.soft)) {
+			if Shortens(t, false, int64(s.soft[name]/time.Second)) {
+				line("the grace of %s is cut to %ds", name, HardGraceSeconds)
+				s.ledger = s.ledger.Shortened(name, HardGraceSeconds*time.Second, now)
+				delete(s.soft, name)
+			}
+		}
 	}
 }
 

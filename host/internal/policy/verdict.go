@@ -24,18 +24,20 @@ type Verdict struct {
 	Wait Wait
 }
 
-// A Wait is why no other pod goes yet.
+// A Wait is why no other pod goes yet for a signal's thresholds.
 type Wait struct {
-	For string
+	Signal eviction.Signal `json:"signal"`
+	For    string          `json:"for"`
 	// Victims are the pods whose end or relief is waited for.
-	Victims []string
+	Victims []string `json:"victims"`
 	// Expected is what they are to free, 0 if that is not known, and CameBack what
-	// of it has come back.
-	Expected, CameBack int64
+	// of it has come back, in the signal's base unit.
+	Expected int64 `json:"expected,omitempty"`
+	CameBack int64 `json:"cameBack,omitempty"`
 	// Until is when the wait is over at the latest as far as is known.
-	Until time.Time
+	Until time.Time `json:"until"`
 	// LookAt is when to look again: often at first, since relief mostly comes at once.
-	LookAt time.Time
+	LookAt time.Time `json:"-"`
 }
 
 // Judge says whether another pod may go for t, which o meets: if nothing is
@@ -106,13 +108,13 @@ func (l Ledger) others(t Threshold, now Moment) (w Wait, ok bool) {
 			w.Until = later(w.Until, now.Time.Add(due-now.since(p.decided)))
 		}
 	}
-	w.LookAt = w.Until
+	w.Signal, w.LookAt = t.Signal, w.Until
 	return w, len(w.Victims) > 0
 }
 
 func (l Ledger) wait(s eviction.Signal, open []*promise, now Moment) Wait {
 	a := l.accounts[s]
-	w := Wait{For: WaitForRelief, CameBack: a.cameBack}
+	w := Wait{Signal: s, For: WaitForRelief, CameBack: a.cameBack}
 	if expected, known := l.expected(s); known {
 		w.Expected = expected
 	}

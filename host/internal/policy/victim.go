@@ -5,8 +5,8 @@ import (
 )
 
 const (
-	// hardGraceSeconds is what the victim of a hard threshold gets.
-	hardGraceSeconds = 1
+	// HardGraceSeconds is what the victim of a hard threshold gets.
+	HardGraceSeconds = 1
 	// systemCriticalPriority is the lowest priority that protects a pod
 	// (scheduling.SystemCriticalPriority).
 	systemCriticalPriority = 2_000_000_000
@@ -25,7 +25,7 @@ func GraceOverride(t Threshold, maxPodGracePeriodSeconds int32, podTermination *
 	grace := int64(maxPodGracePeriodSeconds)
 	switch {
 	case t.Hard():
-		return hardGraceSeconds
+		return HardGraceSeconds
 	case grace < 0 && podTermination == nil:
 		return v1.DefaultTerminationGracePeriodSeconds
 	case grace < 0:
@@ -35,6 +35,13 @@ func GraceOverride(t Threshold, maxPodGracePeriodSeconds int32, podTermination *
 	default:
 		return min(grace, *podTermination)
 	}
+}
+
+// Shortens reports whether a victim that is ending has its grace period cut to
+// HardGraceSeconds because t is met and no other pod may go yet. hard: it went for a hard
+// threshold itself.
+func Shortens(t Threshold, hard bool, graceSeconds int64) bool {
+	return t.Hard() && !hard && graceSeconds > HardGraceSeconds
 }
 
 // IsCritical reports whether pod must never be evicted: it is static (from a

@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -40,7 +41,7 @@ func (f *fake) Synchronize(context.Context) (loop.Outcome, error) {
 func (f *fake) AwaitCleanup(_ context.Context, o loop.Outcome) error {
 	for range 30 {
 		<-f.Clock.After(time.Second)
-		if !slices.ContainsFunc(o.Evicted, func(e loop.EvictedPod) bool { return !f.CleanedUp(e.Pod.API) }) {
+		if !slices.ContainsFunc(o.Evicted, func(e victim.Victim) bool { return !f.CleanedUp(e.Pod.API) }) {
 			return nil
 		}
 	}
@@ -60,7 +61,7 @@ func (f *fake) Admit(p *v1.Pod) policy.Admission {
 }
 
 // evict evicts the active pod with this uid.
-func (f *fake) evict(uid string) loop.EvictedPod {
+func (f *fake) evict(uid string) victim.Victim {
 	all := f.ActivePods()
 	p := all[slices.IndexFunc(all, func(p *v1.Pod) bool { return string(p.UID) == uid })]
 	f.Recorder.NodeEvent("Warning", "EvictionThresholdMet", "Attempting to reclaim memory")
@@ -70,7 +71,7 @@ func (f *fake) evict(uid string) loop.EvictedPod {
 		s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "too large"
 		s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue})
 	})
-	e := loop.EvictedPod{Pod: pods.Pod{API: p, Row: eviction.Pod{UID: uid}}, Label: "memory.available", GraceSeconds: grace, Message: "too large"}
+	e := victim.Victim{Pod: pods.Pod{API: p, Row: eviction.Pod{UID: uid}}, UID: uid, Signal: eviction.MemoryAvailable, GraceOverrideSeconds: grace, Message: "too large"}
 	if err != nil {
 		e.Err = err.Error()
 	}

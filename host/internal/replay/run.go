@@ -182,7 +182,7 @@ func urgency(t loop.MetThreshold) int {
 func labels(pass loop.Outcome) []string {
 	var out []string
 	for _, e := range pass.Evicted {
-		out = append(out, e.Label)
+		out = append(out, string(e.Signal))
 	}
 	return out
 }
@@ -190,7 +190,7 @@ func labels(pass loop.Outcome) []string {
 func returned(pass loop.Outcome) []string {
 	var out []string
 	for _, e := range pass.Evicted {
-		out = append(out, e.Pod.Row.UID)
+		out = append(out, e.UID)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/victim"
 )
 
 func nothing(*fake) (loop.Outcome, error) { return loop.Outcome{Chosen: -1}, nil }
@@ -130,7 +131,7 @@ steps:
 `)
 	evict := func(uid string) func(f *fake) (loop.Outcome, error) {
 		return func(f *fake) (loop.Outcome, error) {
-			return loop.Outcome{Chosen: -1, Evicted: []loop.EvictedPod{f.evict(uid)}}, nil
+			return loop.Outcome{Chosen: -1, Evicted: []victim.Victim{f.evict(uid)}}, nil
 		}
 	}
 	r, _ := run(t, s, evict("u-big"), evict("u-other"), evict("u-big"))

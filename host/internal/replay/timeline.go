@@ -209,9 +209,9 @@ func (w *timeline) evictions(d *StepDecision, pass *loop.Outcome) {
 		w.line("evicted", "none: no pod may go")
 	}
 	for i, e := range out.Evictions {
-		label := ""
+		var label eviction.Signal
 		if i < len(pass.Evicted) {
-			label = pass.Evicted[i].Label
+			label = pass.Evicted[i].Signal
 		}
 		w.line("evicted", "%s/%s for %s, grace period %ds", e.Namespace, e.Name, label, e.GracePeriodSeconds)
 		w.line("evicted", "  %s", e.Message)

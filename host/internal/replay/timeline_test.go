@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -83,7 +84,7 @@ func badPasses() []func(*fake) (loop.Outcome, error) {
 					{UID: "u-big", Pod: "x/big", State: "measured", Usage: 3 * gi, Request: gi, Reason: "exceeds request by 2Gi, priority 0"},
 					{UID: "u-small", Pod: "x/small", State: "measured", Usage: gi, Request: 2 * gi},
 				},
-				Evicted: []loop.EvictedPod{f.evict("u-big")},
+				Evicted: []victim.Victim{f.evict("u-big")},
 			}, nil
 		},
 		func(f *fake) (loop.Outcome, error) {

@@ -1,7 +1,8 @@
-// Package victim ends pods, with the kubelet's rules for grace periods, time-outs
-// and the status that an eviction leaves behind. Its package cri does so through the
-// container runtime.
+// Package victim ends pods and keeps what there is to know of them: from the decision
+// that a pod goes, by way of its kill and its clean-up, until what it has freed has come
+// back. It has the kubelet's rules for grace periods, time-outs and the status that an
+// eviction leaves behind; its package cri ends pods through the container runtime.
 //
-// It does not choose pods (host/internal/policy) and does not wait beside the
-// loop for them to be gone (host/internal/loop).
+// It does not choose pods (host/internal/loop) and does not decide whether one may
+// go (host/internal/policy).
 package victim

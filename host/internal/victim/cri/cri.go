@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -25,55 +28,52 @@ const (
 	maxRetry   = 500 * time.Millisecond
 )
 
-// A Target is the pod to kill.
-type Target struct {
-	UID, Namespace, Name string
-	// SandboxIDs and ContainerIDs are what the runtime calls its parts. When
-	// both are empty the runtime is asked for them by uid.
-	SandboxIDs   []string
-	ContainerIDs []string
-}
-
 // A Killer kills pods through the container runtime. It is safe for concurrent use.
 type Killer struct {
 	client runtimeapi.RuntimeServiceClient
+	// podsDir has a directory for each pod, by uid.
+	podsDir string
 
 	// unfinished are the pods, by uid, whose kill ended before their sandboxes were
 	// stopped.
 	unfinished sync.Map
 }
 
-// New returns a killer that uses client.
-func New(client runtimeapi.RuntimeServiceClient) *Killer { return &Killer{client: client} }
+// New returns a killer that uses client, for pods that have their directories in
+// podsDir.
+func New(client runtimeapi.RuntimeServiceClient, podsDir string) *Killer {
+	return &Killer{client: client, podsDir: podsDir}
+}
 
-// Kill stops all containers of the pod in parallel, each with the grace period,
+// Kill implements victim.Killer: it stops all containers of the pod in parallel, each with the grace period,
 // and then its sandboxes. It returns when the runtime has stopped them: nil also
 // if they were gone before. While ctx lives, a runtime that cannot be reached is
 // tried again, with what is left of the grace period. It gives up with victim.ErrTimeout
-// after victim.Timeout(graceSeconds), and Finished does the rest.
-func (k *Killer) Kill(ctx context.Context, t Target, graceSeconds int64) error {
-	stopped, err := k.kill(ctx, t, graceSeconds)
+// after victim.Timeout, and Finished does the rest.
+func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
+	stopped, err := k.kill(ctx, v)
 	if stopped {
-		k.unfinished.Delete(t.UID)
+		k.unfinished.Delete(v.UID)
 	} else {
-		k.unfinished.Store(t.UID, true)
+		k.unfinished.Store(v.UID, true)
 	}
 	return err
 }
 
 // kill reports whether it has stopped the sandboxes, whatever the containers said.
-func (k *Killer) kill(ctx context.Context, t Target, graceSeconds int64) (stopped bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(graceSeconds), victim.ErrTimeout)
+func (k *Killer) kill(ctx context.Context, v victim.Victim) (stopped bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
 	started := time.Now()
-	if len(t.SandboxIDs) == 0 && len(t.ContainerIDs) == 0 {
-		if err := k.resolve(ctx, &t); err != nil {
+	pod := &v.Pod
+	if len(pod.SandboxIDs) == 0 && len(pod.ContainerIDs) == 0 { // only the uid is known
+		if err := k.resolve(ctx, v.UID, pod); err != nil {
 			return false, err
 		}
 	}
-	stopContainers := k.each(t.ContainerIDs, func(id string) error {
+	stopContainers := k.each(pod.ContainerIDs, func(id string) error {
 		return k.retry(ctx, "stop container "+id, func() error {
-			left := graceSeconds - int64(time.Since(started)/time.Second)
+			left := v.GraceSeconds - int64(time.Since(started)/time.Second)
 			_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(left, 0)})
 			if err != nil && k.exited(ctx, id) {
 				return nil
@@ -86,7 +86,7 @@ func (k *Killer) kill(ctx context.Context, t Target, graceSeconds int64) (stoppe
 	}
 	// The sandboxes also when a container could not be stopped: stopping a
 	// sandbox ends all that is in it.
-	stopSandboxes := k.stopSandboxes(ctx, t.SandboxIDs)
+	stopSandboxes := k.stopSandboxes(ctx, pod.SandboxIDs)
 	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
 }
 
@@ -99,11 +99,12 @@ func (k *Killer) stopSandboxes(ctx context.Context, ids []string) error {
 	})
 }
 
-// Finished reports whether nothing of the pod runs any more: no ready sandbox,
-// no running container. When the containers of a pod whose kill took too long have
+// Finished implements victim.Killer: nothing of the pod runs any more, no ready
+// sandbox, no running container. When the containers of a pod whose kill took too long have
 // ended, it stops the sandboxes, which nobody else would do. Of a pod that was not
 // to be killed it changes nothing.
-func (k *Killer) Finished(ctx context.Context, uid string) (bool, error) {
+func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
+	uid := v.UID
 	sandboxes, containers, err := k.parts(ctx, uid)
 	if err != nil {
 		return false, err
@@ -127,6 +128,26 @@ func (k *Killer) Finished(ctx context.Context, uid string) (bool, error) {
 	return len(ready) == 0, nil
 }
 
+// CleanedUp implements victim.Killer: whoever made the pod's volumes has removed
+// them. A look at a disk may hang, and is then left behind.
+func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
+	type answer struct {
+		is  bool
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		is, err := noVolumes(filepath.Join(k.podsDir, v.UID, "volumes"))
+		answered <- answer{is, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.is, a.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
 // exited reports whether a container is known to run no more. A container that
 // ends by itself while it is being stopped makes containerd 1.6 answer an error
 // (Unknown: "failed to kill container ... ttrpc: closed").
@@ -136,21 +157,21 @@ func (k *Killer) exited(ctx context.Context, id string) bool {
 }
 
 // resolve finds what is left of a pod of which only the uid is known.
-func (k *Killer) resolve(ctx context.Context, t *Target) error {
-	return k.retry(ctx, "find pod "+t.UID, func() error {
-		sandboxes, containers, err := k.parts(ctx, t.UID)
+func (k *Killer) resolve(ctx context.Context, uid string, pod *pods.Pod) error {
+	return k.retry(ctx, "find pod "+uid, func() error {
+		sandboxes, containers, err := k.parts(ctx, uid)
 		if err != nil {
 			return err
 		}
-		t.SandboxIDs, t.ContainerIDs = nil, nil
+		pod.SandboxIDs, pod.ContainerIDs = nil, nil
 		for _, s := range sandboxes {
 			if pods.Ready(s) {
-				t.SandboxIDs = append(t.SandboxIDs, s.GetId())
+				pod.SandboxIDs = append(pod.SandboxIDs, s.GetId())
 			}
 		}
 		for _, c := range containers {
 			if !pods.Exited(c) {
-				t.ContainerIDs = append(t.ContainerIDs, c.GetId())
+				pod.ContainerIDs = append(pod.ContainerIDs, c.GetId())
 			}
 		}
 		return nil
@@ -233,4 +254,26 @@ func code(err error) codes.Code {
 		return s.GRPCStatus().Code()
 	}
 	return codes.Unknown
+}
+
+// noVolumes reports whether there is nothing in dir/PLUGIN/. The directories above
+// may outlive the volumes.
+func noVolumes(dir string) (bool, error) {
+	plugins, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, p := range plugins {
+		volumes, err := os.ReadDir(filepath.Join(dir, p.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		if len(volumes) > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }

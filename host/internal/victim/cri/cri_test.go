@@ -3,6 +3,8 @@ package cri
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,16 +21,25 @@ import (
 )
 
 // twoContainers is a pod whose containers take 1 s and 3 s to end.
-func twoContainers(s *fakecri.Server) Target {
+func twoContainers(s *fakecri.Server) pods.Pod {
 	added := s.Add(fakecri.Pod{UID: "u", Namespace: "ns", Name: "pod", Containers: []fakecri.Container{
 		{Name: "fast", DiesAfter: time.Second}, {Name: "slow", DiesAfter: 3 * time.Second},
 	}})
-	return Target{UID: "u", Namespace: "ns", Name: "pod", SandboxIDs: []string{added.SandboxID}, ContainerIDs: added.ContainerIDs}
+	return parts([]string{added.SandboxID}, added.ContainerIDs)
+}
+
+func parts(sandboxes, containers []string) pods.Pod {
+	return pods.Pod{SandboxIDs: sandboxes, ContainerIDs: containers}
+}
+
+// with is the pod "u" as a victim with so long a grace period.
+func with(pod pods.Pod, graceSeconds int64) victim.Victim {
+	return victim.Victim{UID: "u", Pod: pod, GraceSeconds: graceSeconds}
 }
 
 func finished(t *testing.T, k *Killer, uid string) bool {
 	t.Helper()
-	done, err := k.Finished(t.Context(), uid)
+	done, err := k.Finished(t.Context(), victim.Victim{UID: uid})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +60,12 @@ func TestKillStopsContainersTogetherAndThenTheSandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
-				target, k := twoContainers(s), New(s.Client())
+				target, k := twoContainers(s), New(s.Client(), "")
 				if finished(t, k, "u") {
 					t.Error("finished before the kill")
 				}
 				started := time.Now()
-				if err := k.Kill(t.Context(), target, grace.seconds); err != nil {
+				if err := k.Kill(t.Context(), with(target, grace.seconds)); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(started); took != grace.took {
@@ -67,7 +78,7 @@ func TestKillStopsContainersTogetherAndThenTheSandbox(t *testing.T) {
 				if len(s.Calls(fakecri.StopPodSandbox)) != 1 || !finished(t, k, "u") {
 					t.Error("sandbox was not stopped")
 				}
-				if err := k.Kill(t.Context(), target, grace.seconds); err != nil {
+				if err := k.Kill(t.Context(), with(target, grace.seconds)); err != nil {
 					t.Errorf("killing what is dead: %v", err)
 				}
 			})
@@ -81,8 +92,8 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 			s := fakecri.New()
 			s.Add(fakecri.Pod{UID: "u", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}, {Name: "b", Created: true}, {Name: "c", Exited: true}, {Name: "d", Lost: true}}})
 			s.Add(fakecri.Pod{UID: "other", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}}})
-			k := New(s.Client())
-			if err := k.Kill(t.Context(), Target{UID: "u"}, 0); err != nil {
+			k := New(s.Client(), "")
+			if err := k.Kill(t.Context(), with(pods.Pod{}, 0)); err != nil {
 				t.Fatal(err)
 			}
 			var stopped []string
@@ -102,11 +113,11 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 
 func TestWhatIsNotFoundIsGone(t *testing.T) {
 	s := fakecri.New()
-	k := New(s.Client())
-	if err := k.Kill(t.Context(), Target{UID: "u", SandboxIDs: []string{"s"}, ContainerIDs: []string{"c"}}, 1); err != nil {
+	k := New(s.Client(), "")
+	if err := k.Kill(t.Context(), with(parts([]string{"s"}, []string{"c"}), 1)); err != nil {
 		t.Errorf("kill: %v", err)
 	}
-	if err := k.Kill(t.Context(), Target{UID: "u"}, 1); err != nil {
+	if err := k.Kill(t.Context(), with(pods.Pod{}, 1)); err != nil {
 		t.Errorf("kill by uid: %v", err)
 	}
 	if !finished(t, k, "u") {
@@ -118,8 +129,8 @@ func TestAFailedCallIsNamedAndTheSandboxStillGoes(t *testing.T) {
 	s := fakecri.New()
 	target := twoContainers(s)
 	s.Inject(fakecri.StopContainer, fakecri.Fault{ID: target.ContainerIDs[1], Err: status.Error(codes.Internal, "shim is stuck")})
-	k := New(s.Client())
-	err := k.Kill(t.Context(), Target{UID: "u", SandboxIDs: target.SandboxIDs, ContainerIDs: target.ContainerIDs[1:]}, 1)
+	k := New(s.Client(), "")
+	err := k.Kill(t.Context(), with(parts(target.SandboxIDs, target.ContainerIDs[1:]), 1))
 	if err == nil || !strings.Contains(err.Error(), "stop container "+target.ContainerIDs[1]) || !strings.Contains(err.Error(), "shim is stuck") {
 		t.Errorf("error %v, want the call, the container and the cause", err)
 	}
@@ -134,7 +145,7 @@ func TestAContainerThatEndsByItselfMeanwhileIsKilled(t *testing.T) {
 	s := fakecri.New()
 	gone := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", Exited: true}}})
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Err: status.Error(codes.Unknown, "failed to kill container: ttrpc: closed")})
-	err := New(s.Client()).Kill(t.Context(), Target{UID: "u", SandboxIDs: []string{gone.SandboxID}, ContainerIDs: gone.ContainerIDs}, 1)
+	err := New(s.Client(), "").Kill(t.Context(), with(parts([]string{gone.SandboxID}, gone.ContainerIDs), 1))
 	if err != nil {
 		t.Errorf("error %v, want none", err)
 	}
@@ -146,8 +157,8 @@ func TestARuntimeThatIsAwayIsAskedAgainWithWhatIsLeftOfTheGrace(t *testing.T) {
 		target := twoContainers(s)
 		away := fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")}
 		s.Inject(fakecri.StopContainer, away)
-		k, result := New(s.Client()), make(chan error, 1)
-		go func() { result <- k.Kill(t.Context(), target, 30) }()
+		k, result := New(s.Client(), ""), make(chan error, 1)
+		go func() { result <- k.Kill(t.Context(), with(target, 30)) }()
 		<-time.After(5500 * time.Millisecond)
 		s.Heal()
 		if err := <-result; err != nil {
@@ -177,7 +188,7 @@ func TestAKillThatTakesTooLong(t *testing.T) {
 				target := twoContainers(s)
 				s.Inject(fakecri.StopContainer, c.fault)
 				started := time.Now()
-				err := New(s.Client()).Kill(t.Context(), target, 20)
+				err := New(s.Client(), "").Kill(t.Context(), with(target, 20))
 				if !errors.Is(err, victim.ErrTimeout) || time.Since(started) != 30*time.Second {
 					t.Errorf("error %v after %v, want ErrTimeout after 30s", err, time.Since(started))
 				}
@@ -204,9 +215,9 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
 				added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Second}}})
-				k := New(s.Client())
+				k := New(s.Client(), "")
 				s.Inject(hangs, hang)
-				if err := k.Kill(t.Context(), Target{UID: "u"}, 1); !errors.Is(err, victim.ErrTimeout) {
+				if err := k.Kill(t.Context(), with(pods.Pod{}, 1)); !errors.Is(err, victim.ErrTimeout) {
 					t.Fatalf("kill: %v, want ErrTimeout", err)
 				}
 				s.Heal()
@@ -222,7 +233,7 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 				if !finished(t, k, "u") {
 					t.Error("not finished although nothing of it runs")
 				}
-				if !finished(t, New(s.Client()), "u") {
+				if !finished(t, New(s.Client(), ""), "u") {
 					t.Error("the sandbox is still ready")
 				}
 			})
@@ -233,12 +244,12 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main"}}})
-	k := New(s.Client())
+	k := New(s.Client(), "")
 	s.Inject(fakecri.StopPodSandbox, fakecri.Fault{Err: status.Error(codes.Internal, "network is stuck"), Times: 2})
-	if err := k.Kill(t.Context(), Target{UID: "u"}, 0); err == nil || !strings.Contains(err.Error(), "network is stuck") {
+	if err := k.Kill(t.Context(), with(pods.Pod{}, 0)); err == nil || !strings.Contains(err.Error(), "network is stuck") {
 		t.Errorf("kill: %v, want the runtime's words", err)
 	}
-	if done, err := k.Finished(t.Context(), "u"); done || err == nil || !strings.Contains(err.Error(), "stop pod sandbox") {
+	if done, err := k.Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "stop pod sandbox") {
 		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
 	}
 	if !finished(t, k, "u") {
@@ -250,7 +261,7 @@ func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 func TestFinishedDoesNotStopWhatWasNotKilled(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "done", Exited: true}}})
-	if finished(t, New(s.Client()), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
+	if finished(t, New(s.Client(), ""), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
 		t.Error("the sandbox of a pod that was not killed was stopped")
 	}
 }
@@ -263,7 +274,7 @@ func TestTheCallerMayGiveUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		started := time.Now()
-		err := New(s.Client()).Kill(ctx, target, 20)
+		err := New(s.Client(), "").Kill(ctx, with(target, 20))
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, victim.ErrTimeout) || time.Since(started) != time.Second {
 			t.Errorf("error %v after %v, want the caller's after 1s", err, time.Since(started))
 		}
@@ -278,13 +289,13 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	k := New(runtimeapi.NewRuntimeServiceClient(conn))
+	k := New(runtimeapi.NewRuntimeServiceClient(conn), "")
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Die: true, Times: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	result := make(chan error, 1)
 	go func() {
-		result <- k.Kill(ctx, Target{UID: "u", SandboxIDs: []string{added.SandboxID}, ContainerIDs: added.ContainerIDs}, 10)
+		result <- k.Kill(ctx, with(parts([]string{added.SandboxID}, added.ContainerIDs), 10))
 	}()
 	if err := s.Await(ctx, fakecri.StopContainer, 1); err != nil {
 		t.Fatal(err)
@@ -303,7 +314,36 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 func TestFinishedDoesNotGuess(t *testing.T) {
 	s := fakecri.New()
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")})
-	if done, err := New(s.Client()).Finished(t.Context(), "u"); done || err == nil || !strings.Contains(err.Error(), "list containers") {
+	if done, err := New(s.Client(), "").Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "list containers") {
 		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
+	}
+}
+
+// The directories of a pod may outlive its volumes, as they do in a kubelet.
+func TestAVictimIsCleanedUpWhenItsVolumesAreGone(t *testing.T) {
+	dir := t.TempDir()
+	v := victim.Victim{UID: "uid-1"}
+	volume := filepath.Join(dir, "uid-1", "volumes", "kubernetes.io~empty-dir", "data")
+	k := New(nil, dir)
+	want := func(is bool) {
+		t.Helper()
+		if got, err := k.CleanedUp(t.Context(), v); got != is || err != nil {
+			t.Errorf("cleaned up: %v, %v, want %v", got, err, is)
+		}
+	}
+	want(true) // it never had any
+	if err := os.MkdirAll(volume, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want(false)
+	if err := os.Remove(volume); err != nil {
+		t.Fatal(err)
+	}
+	want(true)
+
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got, err := k.CleanedUp(ended, v); got && err != nil {
+		t.Errorf("cleaned up with an error: %v", err)
 	}
 }

@@ -1,0 +1,90 @@
+package victim
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Relief is what is expected of victims of node pressure, and why no other pod goes
+// before it has come.
+type Relief struct {
+	ledger  policy.Ledger
+	waiting map[eviction.Signal]policy.Wait
+	moment  func() policy.Moment
+	log     *slog.Logger
+}
+
+// Expect enters what v is expected to free, a victim of t that uses so much of t's
+// signal.
+func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, use eviction.Figure, observed map[eviction.Signal]eviction.Observation) {
+	if v.DryRun {
+		return
+	}
+	r.ledger = r.ledger.Promised(policy.Promise{
+		UID: v.UID, Pod: v.Name, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use),
+	}, t, observed, r.moment())
+}
+
+// Measured enters what victims of t that are still ending use now.
+func (r *Relief) Measured(uid string, t policy.Threshold, layout eviction.Layout, use eviction.Figure, at policy.Moment) {
+	r.ledger = r.ledger.Measured(uid, policy.Relieved(t, layout, use), at)
+}
+
+// Observed enters what a pass has observed of the asked signals and which thresholds it
+// has found to be met, and works out what those of must wait for.
+func (r *Relief) Observed(asked []eviction.Signal, observed map[eviction.Signal]eviction.Observation, met []policy.Observed, must []policy.Threshold, latest map[eviction.Signal]eviction.Observation) {
+	before := maps.Clone(r.waiting)
+	r.Forget(asked...)
+	r.ledger = r.ledger.Observed(observed, met, r.moment())
+	for _, t := range must {
+		if o := latest[t.Signal]; o.State == eviction.Observed {
+			r.Judge(t, o)
+		}
+	}
+	for s, w := range r.waiting {
+		if before[s].For != w.For {
+			r.log.Debug("next victim waits", "signal", s, "for", w.For, "victims", w.Victims, "until", w.Until)
+		}
+	}
+}
+
+// Judge asks the ledger whether another pod may go for t, and keeps what t waits for.
+func (r *Relief) Judge(t policy.Threshold, o eviction.Observation) policy.Verdict {
+	v := r.ledger.Judge(t, o, r.moment())
+	if v.Go {
+		delete(r.waiting, t.Signal)
+	} else {
+		r.waiting[t.Signal] = v.Wait
+	}
+	return v
+}
+
+// Waiting is what thresholds wait for, by signal.
+func (r *Relief) Waiting() []policy.Wait {
+	return slices.SortedFunc(maps.Values(r.waiting), func(a, b policy.Wait) int { return cmp.Compare(a.Signal, b.Signal) })
+}
+
+// LookAt is when to look again for the relief that is waited for; zero if there is
+// none.
+func (r *Relief) LookAt() time.Time {
+	var soonest time.Time
+	for _, w := range r.waiting {
+		if !w.LookAt.IsZero() && (soonest.IsZero() || w.LookAt.Before(soonest)) {
+			soonest = w.LookAt
+		}
+	}
+	return soonest
+}
+
+// Forget drops what is said of signals.
+func (r *Relief) Forget(signals ...eviction.Signal) {
+	for _, s := range signals {
+		delete(r.waiting, s)
+	}
+}

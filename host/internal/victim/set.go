@@ -1,0 +1,395 @@
+package victim
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// maxHistory is how many victims the status shows.
+	maxHistory = 50
+	// endedFor is longer than any check of limits takes, which must not find a pod
+	// over its limit that was a victim meanwhile.
+	endedFor = time.Hour
+	// EndOfKills is what kills under way get when the host is told to end. The
+	// journal has the rest finished by the next host.
+	EndOfKills = 5 * time.Second
+)
+
+// A Killer ends pods. Its methods are called from several goroutines.
+type Killer interface {
+	// Kill returns when the pod's containers were stopped. It gives up after
+	// Timeout with an error that wraps ErrTimeout.
+	Kill(ctx context.Context, v Victim) error
+	// Finished reports whether nothing of the pod runs any more.
+	Finished(ctx context.Context, v Victim) (bool, error)
+	// CleanedUp reports whether the volumes of a pod that is finished are gone too.
+	CleanedUp(ctx context.Context, v Victim) (bool, error)
+}
+
+// A Recorder takes the events of pods, worded as the kubelet's.
+type Recorder interface {
+	PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string)
+}
+
+// A Journal keeps across restarts which pods are ending.
+type Journal interface {
+	SaveKill(k rundir.Kill) error
+	RemoveKill(uid string) error
+}
+
+// Options is what a Set is made of.
+type Options struct {
+	Killer   Killer
+	Recorder Recorder
+	Journal  Journal
+	Metrics  *metrics.Metrics
+	Log      *slog.Logger
+	// Moment is now on the clocks of samples.
+	Moment func() policy.Moment
+	// Restored are kills of a former host that are still to be judged.
+	Restored []rundir.Kill
+}
+
+// A Set has all victims, from the decision to the end and as long as they matter
+// afterwards. One goroutine uses it; only History may be called from anywhere.
+type Set struct {
+	Options
+	// Relief is what is expected of the victims.
+	Relief Relief
+
+	asKubelet bool
+	ending    map[string]*Victim   // by uid, as all maps here
+	cleaning  map[string]bool      // finished victims whose volumes are still being removed
+	endedAt   map[string]time.Time // the last hour's
+	leftover  map[string]bool      // victims that are gone and may have left something behind
+	history   []*Victim
+	shown     atomic.Pointer[[]Victim]
+	reports   chan Report
+	running   sync.WaitGroup
+	ctx       context.Context //nolint:containedctx // of kills, which outlive the loop by EndOfKills
+	cancel    context.CancelFunc
+}
+
+// NewSet returns a set without victims. Begin it before the first one.
+func NewSet(o Options) *Set {
+	s := &Set{
+		Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, moment: o.Moment, log: o.Log},
+		ending: map[string]*Victim{}, cleaning: map[string]bool{}, endedAt: map[string]time.Time{}, leftover: map[string]bool{},
+		reports: make(chan Report),
+	}
+	s.show()
+	return s
+}
+
+// Begin has kills end a while after ctx does: see Drain.
+func (s *Set) Begin(ctx context.Context) {
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+}
+
+// AsKubelet says whether every victim is waited for as the kubelet does it: each
+// second, volumes included.
+func (s *Set) AsKubelet(yes bool) { s.asKubelet = yes }
+
+// Start puts a victim among those that are ending and into the journal, so that a
+// host that dies before the kill is followed by one that finishes it and takes no
+// second victim.
+func (s *Set) Start(v Victim) *Victim {
+	if v.DryRun {
+		v.State = StateDryRun
+	} else if err := s.Journal.SaveKill(v.journaled()); err != nil {
+		s.Log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
+	}
+	return s.add(&v)
+}
+
+func (s *Set) add(v *Victim) *Victim {
+	v.shorten = make(chan struct{})
+	s.ending[v.UID] = v
+	s.Metrics.KillsInFlight(len(s.ending))
+	if len(s.history) == maxHistory {
+		s.history = slices.Delete(s.history, 0, 1)
+	}
+	s.history = append(s.history, v)
+	s.show()
+	return v
+}
+
+// Kill sends the event and kills v in the background. What becomes of it comes by
+// Reports.
+func (s *Set) Kill(v *Victim) {
+	if !v.DryRun && !v.Resumed {
+		s.evicted(v)
+	}
+	e := ending{
+		victim: *v, volumes: s.asKubelet || v.leavesSpace(), looks: cleanupLooks(s.asKubelet),
+		killer: s.Killer, log: s.Log, reports: s.reports, running: &s.running,
+	}
+	s.running.Go(func() { e.run(s.ctx) })
+}
+
+// KillNow kills v and waits for it. What is left of the pod afterwards is the
+// caller's to wait for.
+func (s *Set) KillNow(ctx context.Context, v *Victim) {
+	if !v.DryRun {
+		s.evicted(v)
+		started := time.Now()
+		err := s.Killer.Kill(ctx, *v)
+		s.killed(v, Report{err: err, took: time.Since(started)})
+	}
+	s.remove(v.UID)
+	s.cleanedUp(v.UID, true)
+}
+
+func (s *Set) evicted(v *Victim) {
+	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, v.Annotations)
+}
+
+// Reports delivers what is to be handled.
+func (s *Set) Reports() <-chan Report { return s.reports }
+
+// Handle takes a report, and says whether the node is worth a look now.
+func (s *Set) Handle(r Report) (look bool) {
+	v, ending := s.ending[r.uid]
+	switch {
+	case r.stage == cleanedUp:
+		s.cleanedUp(r.uid, r.ok)
+		return true
+	case !ending:
+		return false
+	case r.stage == killed:
+		s.killed(v, r)
+		return false
+	}
+	s.remove(r.uid)
+	switch {
+	case v.DryRun:
+	case r.ok:
+		v.State = StateFinished
+		s.leftover[r.uid] = true
+		s.show() // before the log says so
+		s.Log.Info("pod finished", "pod", v.Name, "uid", r.uid, "tookSeconds", r.took.Seconds())
+	default:
+		v.State = StateGivenUp
+		s.show()
+		s.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", v.Name, "uid", r.uid, "waitedSeconds", r.took.Seconds())
+	}
+	if r.volumes {
+		s.cleaning[r.uid] = true
+	} else {
+		s.cleanedUp(r.uid, r.ok)
+	}
+	return true
+}
+
+// killed takes note of how a kill went. The pod's end is another matter.
+func (s *Set) killed(v *Victim, r Report) {
+	s.Metrics.Killed(r.took, r.err)
+	v.State = StateCleaningUp
+	if r.err != nil {
+		v.Err = r.err.Error()
+	}
+	s.show()
+	if r.err != nil {
+		s.Log.Error("pod not killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Seconds(), "error", r.err)
+	} else {
+		s.Log.Info("pod killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Seconds())
+	}
+	if errors.Is(r.err, ErrTimeout) {
+		s.Recorder.PodEvent(v.Pod, "Warning", ReasonExceededGracePeriod, MessageExceededGracePeriod, nil)
+	}
+}
+
+// remove takes a victim from those that are ending.
+func (s *Set) remove(uid string) {
+	delete(s.ending, uid)
+	s.Metrics.KillsInFlight(len(s.ending))
+	now := time.Now()
+	maps.DeleteFunc(s.endedAt, func(_ string, at time.Time) bool { return now.Sub(at) > endedFor })
+	s.endedAt[uid] = now
+}
+
+// cleanedUp ends what there is to know of a victim: what it has freed is on its way,
+// or nothing more is to be expected of it.
+func (s *Set) cleanedUp(uid string, all bool) {
+	delete(s.cleaning, uid)
+	if all {
+		s.Relief.ledger = s.Relief.ledger.Ended(uid, s.Moment())
+	} else {
+		s.Relief.ledger = s.Relief.ledger.Dropped(uid)
+	}
+	s.forgetKill(uid)
+}
+
+// forgetKill takes a kill out of the journal: a next host has nothing to do or to
+// wait for any more.
+func (s *Set) forgetKill(uid string) {
+	if err := s.Journal.RemoveKill(uid); err != nil {
+		s.Log.Error("kill stays in the journal", "uid", uid, "error", err)
+	}
+}
+
+// Shorten has victims that are dying of a soft threshold end at once when t is met,
+// if that is a hard one: grace may be shortened, never lengthened.
+func (s *Set) Shorten(t policy.Threshold) {
+	for uid, v := range s.ending {
+		if v.DryRun || v.shorten == nil || !policy.Shortens(t, v.Hard, v.GraceSeconds) {
+			continue
+		}
+		s.Log.Warn("hard threshold met while the victim of a soft one is dying, shortening its grace period", "pod", v.Name, "uid", uid,
+			"signal", t.Signal, "from", v.GraceSeconds, "to", policy.HardGraceSeconds)
+		shortest := v.shortest()
+		if err := s.Journal.SaveKill(shortest.journaled()); err != nil {
+			s.Log.Error("shortened grace period is not in the journal", "pod", v.Name, "uid", uid, "error", err)
+		}
+		s.Relief.ledger = s.Relief.ledger.Shortened(uid, policy.HardGraceSeconds*time.Second, s.Moment())
+		close(v.shorten)
+		v.shorten = nil
+	}
+}
+
+// Resume judges the kills of a former host. Those that still hold are returned, to be
+// killed. short says of a signal whether it is known if the node is short of it now,
+// and whether it is.
+func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Signal) (known, is bool)) (hold []*Victim) {
+	s.Restored = slices.DeleteFunc(s.Restored, func(j rundir.Kill) bool {
+		i := policy.Intent{Overdue: time.Since(j.GraceEnds), DryRun: dryRun}
+		i.Looked, i.Short = short(j.Signal)
+		pod := pods.Pod{Row: eviction.Pod{UID: j.UID, Namespace: j.Namespace, Name: j.Name}, SandboxIDs: j.SandboxIDs, ContainerIDs: j.ContainerIDs}
+		if at := slices.IndexFunc(active.Pods, func(p pods.Pod) bool { return p.Row.UID == j.UID }); at >= 0 {
+			pod = active.Pods[at]
+			i.There, i.Pod = true, pod.API
+		}
+		verdict, reason := policy.JudgeIntent(i)
+		attrs := []any{"pod", pod.String(), "uid", j.UID, "signal", j.Signal, "decidedAt", j.DecidedAt}
+		switch verdict {
+		case policy.PostponeKill:
+			return false
+		case policy.DropKill:
+			s.Log.Warn("kill that a former evictd decided on is dropped", append(attrs, "reason", reason)...)
+			s.forgetKill(j.UID)
+			return true
+		case policy.FinishKill:
+			s.Log.Warn("finishing a kill that a former evictd decided on", append(attrs, "graceSeconds", j.GraceSeconds)...)
+		}
+		v := resumed(j, pod)
+		v.ended = verdict == policy.AwaitLeavings
+		hold = append(hold, s.add(v))
+		return true
+	})
+	return hold
+}
+
+// Ending returns the victims that are ending.
+func (s *Set) Ending() map[string]*Victim { return maps.Clone(s.ending) }
+
+// IsEnding reports whether a pod is a victim that is ending, and so no candidate.
+func (s *Set) IsEnding(uid string) bool { return s.ending[uid] != nil }
+
+// Busy reports whether a victim is ending, or being cleaned up as far as that is
+// waited for.
+func (s *Set) Busy() bool { return len(s.ending)+len(s.cleaning) > 0 }
+
+// EndedSince reports whether a pod was a victim that has ended since then.
+func (s *Set) EndedSince(uid string, then time.Time) bool {
+	at, ended := s.endedAt[uid]
+	return ended && !at.Before(then)
+}
+
+// Pretending reports whether a victim of a dry run holds up the next one, as it would
+// if it were ending. It frees nothing, so nothing is expected of it.
+func (s *Set) Pretending() bool {
+	for _, v := range s.ending {
+		if v.Pressure && v.DryRun {
+			return true
+		}
+	}
+	return false
+}
+
+// Phases says of all pods how they stand, and which of them were victims.
+func (s *Set) Phases(listed pods.Snapshot) []eviction.PodPhase {
+	var phases []eviction.PodPhase
+	for _, pod := range listed.Pods {
+		state := eviction.PodActive
+		if s.IsEnding(pod.Row.UID) {
+			state = eviction.PodEvicted
+		}
+		phases = append(phases, eviction.PodPhase{UID: pod.Row.UID, State: state})
+	}
+	for _, pod := range listed.Ended {
+		if s.leftover[pod.UID] && pod.State != eviction.PodDeleted {
+			pod.State = eviction.PodEvicted
+		}
+		phases = append(phases, eviction.PodPhase{UID: pod.UID, State: pod.State})
+	}
+	s.Listed(listed)
+	return phases
+}
+
+// Listed forgets victims of which nothing is left. One that runs again is its owner's
+// decision, and what ends next is no victim any more.
+func (s *Set) Listed(listed pods.Snapshot) {
+	left := make(map[string]bool, len(s.leftover))
+	for _, pod := range listed.Ended {
+		if s.leftover[pod.UID] {
+			left[pod.UID] = true
+		}
+	}
+	s.leftover = left
+}
+
+// show publishes what became of the victims without waiting for a pass.
+func (s *Set) show() {
+	out := make([]Victim, len(s.history))
+	for i, v := range s.history {
+		out[i] = *v
+	}
+	s.shown.Store(&out)
+}
+
+// History returns the last victims. It may be called from anywhere.
+func (s *Set) History() []Victim { return *s.shown.Load() }
+
+// Drain gives kills under way a last chance to end. What is left stays in the
+// journal.
+func (s *Set) Drain() {
+	defer s.cancel()
+	timeout := time.NewTimer(EndOfKills)
+	defer timeout.Stop()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	for waiting := true; waiting; {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(s.ending)), func(v *Victim) bool { return !v.DryRun }) {
+			s.cancel()
+		}
+		select {
+		case r := <-s.reports:
+			s.Handle(r)
+		case <-timeout.C:
+			s.cancel()
+		case <-done:
+			waiting = false
+		}
+	}
+	for uid, v := range s.ending {
+		if !v.DryRun {
+			s.Log.Warn("kill in flight is left to the next evictd", "pod", v.Name, "uid", uid)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package victim
+
+import (
+	"time"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// The states of a victim.
+const (
+	StateKilling    = "killing"
+	StateCleaningUp = "cleaning-up"
+	StateFinished   = "finished"
+	StateGivenUp    = "given-up"
+	StateDryRun     = "dry-run"
+)
+
+// A Victim is a pod from the decision that it goes until it has ended. As JSON it is
+// an eviction of the status.
+type Victim struct {
+	Time time.Time `json:"time"` // of the decision
+	Pod  pods.Pod  `json:"-"`
+	Name string    `json:"pod"`
+	UID  string    `json:"uid"`
+	// Signal is what the eviction counts as in kubelet_evictions: a signal or a
+	// local-storage limit.
+	Signal eviction.Signal `json:"signal"`
+	// GraceSeconds is the grace period to end the pod with. GraceOverrideSeconds is
+	// what the eviction asked for, which the pod's own can only shorten.
+	GraceSeconds         int64 `json:"graceSeconds"`
+	GraceOverrideSeconds int64 `json:"-"`
+	// Message and Annotations are the eviction's, as the kubelet words them.
+	Message     string            `json:"message"`
+	Annotations map[string]string `json:"-"`
+	Ranker      string            `json:"ranker,omitempty"`
+	RankReason  string            `json:"rankReason,omitempty"`
+	State       string            `json:"state"`
+	DryRun      bool              `json:"dryRun,omitempty"`
+	// Resumed: decided by a former evictd and finished by this one.
+	Resumed bool `json:"resumed,omitempty"`
+	// Err is what the kill returned. The eviction counts all the same.
+	Err string `json:"error,omitempty"`
+
+	// Pressure: the node is why the pod must go, not a limit of its own.
+	Pressure bool `json:"-"`
+	// Hard: for a hard threshold or a limit of its own, so nothing is left to be
+	// shortened.
+	Hard bool `json:"-"`
+	// ended: there is nothing to kill any more, only the clean-up is waited for.
+	ended bool
+	// shorten is closed to have the pod killed with the shortest grace, and is nil
+	// when it was.
+	shorten chan struct{}
+}
+
+// New returns a pod as the victim of s, with a grace period of so many seconds at
+// most.
+func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Victim {
+	grace := Grace{Override: &graceOverrideSeconds, Spec: pod.API.Spec.TerminationGracePeriodSeconds, Deletion: pod.API.DeletionGracePeriodSeconds}
+	return Victim{
+		Time: time.Now(), Pod: pod, Name: pod.String(), UID: pod.Row.UID, Signal: s, State: StateKilling,
+		GraceSeconds: grace.Effective(), GraceOverrideSeconds: graceOverrideSeconds, Message: message, Annotations: annotations,
+	}
+}
+
+// resumed returns the victim of a former host.
+func resumed(j rundir.Kill, pod pods.Pod) *Victim {
+	return &Victim{
+		Time: time.Now(), Pod: pod, Name: pod.String(), UID: j.UID, Signal: j.Signal, State: StateKilling, Resumed: true,
+		GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message, Pressure: true,
+	}
+}
+
+// shortest is v with the shortest grace period.
+func (v Victim) shortest() Victim {
+	v.GraceSeconds, v.GraceOverrideSeconds = policy.HardGraceSeconds, policy.HardGraceSeconds
+	return v
+}
+
+// journaled is what a next host must know of v.
+func (v *Victim) journaled() rundir.Kill {
+	return rundir.Kill{
+		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
+		GraceSeconds: v.GraceSeconds, Message: v.Message, SandboxIDs: v.Pod.SandboxIDs, ContainerIDs: v.Pod.ContainerIDs,
+	}
+}
+
+// leavesSpace reports whether the node has its answer to the kill only when the
+// pod's volumes are gone, as the kubelet waits for (PodIsFinished): their owner
+// removes them after the containers have ended. Memory and processes are back by
+// then, and do not wait.
+func (v *Victim) leavesSpace() bool {
+	d, _ := eviction.Builtin(v.Signal)
+	return v.Pressure && d.Condition == eviction.DiskPressure
+}
