@@ -71,10 +71,10 @@ var processFaults = map[string]struct {
 }{
 	"exits":                   {text: "exit status 3); the end of its log:\nno reason to live", fails: []string{"start"}},
 	"hello":                   {text: "hello", fails: []string{"handshake-line"}},
-	"major-9":                 {text: `major "9"`, fails: []string{"handshake-major"}},
+	"major-9":                 {text: "protocol major 9", fails: []string{"handshake-major"}},
 	"net-rpc":                 {text: "netrpc", fails: []string{"handshake-protocol", "handshake-certificate"}},
 	"tcp":                     {text: "tcp", fails: []string{"handshake-socket", "handshake-certificate"}},
-	"other-dir":               {text: "not in", fails: []string{"handshake-socket", "handshake-certificate"}},
+	"other-dir":               {text: "want a unix socket directly in", fails: []string{"handshake-socket", "handshake-certificate"}},
 	"bad-identity":            {text: "certificate is not DER", fails: []string{"handshake-certificate"}},
 	"no-client-check":         {text: "no certificate", fails: []string{"handshake-certificate"}},
 	"no-health":               {text: "Unimplemented", fails: []string{"health"}},

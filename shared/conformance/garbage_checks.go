@@ -125,7 +125,7 @@ func (s *subject) pokeInTime(ctx context.Context, rpc string, in message) error 
 // lost reports whether err is worse than an answer or a refusal.
 func (s *subject) lost(err error) bool {
 	_, hangs := errors.AsType[slow](err)
-	return hangs || s.proc != nil && s.proc.ended(0)
+	return hangs || s.proc != nil && s.proc.ended()
 }
 
 // textField is the number of a text in the request of a call.
@@ -186,7 +186,7 @@ func oversizedMessage(ctx context.Context, s *subject) error {
 		if err == nil {
 			return noted(rpc + " took it")
 		}
-		if s.proc != nil && s.proc.ended(0) || status.Code(err) == codes.Unavailable {
+		if s.proc != nil && s.proc.ended() || status.Code(err) == codes.Unavailable {
 			return fmt.Errorf("%s: %w", rpc, err)
 		}
 	}

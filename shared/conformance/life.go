@@ -14,20 +14,21 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 func byHand(_ context.Context, s *subject) error {
-	p, _, err := s.from.process(false, false)
+	p, err := s.from.process(true, false)
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	if !p.ended(s.options.patient(graceTime)) {
+	if !p.WaitFor(s.options.patient(graceTime)) {
 		return slow{errors.New("it runs on" + p.quote())}
 	}
-	line := <-p.first
+	line := p.FirstLine()
 	switch {
-	case p.cmd.ProcessState.Success():
+	case p.Succeeded():
 		return errors.New("exit status 0")
 	case strings.Count(line, "|") >= 4:
 		return fmt.Errorf("a handshake on standard output: %.100q", line)
@@ -66,32 +67,28 @@ func stranger(ctx context.Context, s *subject) error {
 	if s.options.NoTLS {
 		return notApplicable("TLS is off by option")
 	}
-	p, st, err := s.from.process(true, true)
+	p, err := s.from.process(false, true)
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	line, err := p.ready(ctx)
+	h, err := p.ready(ctx)
 	if err != nil {
 		return err
 	}
-	h := readHandshake(line, st.dir, true)
-	if h.broken() {
-		return errors.Join(h.line, h.major, h.address, h.protocol, h.certificate)
-	}
-	other, err := newIdentity()
+	other, err := launch.NewIdentity()
 	if err != nil {
 		return err
 	}
 	for who, certificate := range map[string]func() credentials.TransportCredentials{
-		"another certificate": func() credentials.TransportCredentials { return credentials.NewTLS(other.trusting(h.cert)) },
+		"another certificate": func() credentials.TransportCredentials { return credentials.NewTLS(other.Trusting(h.Certificate)) },
 		"no certificate": func() credentials.TransportCredentials {
-			config := other.trusting(h.cert)
+			config := other.Trusting(h.Certificate)
 			config.Certificates = nil
 			return credentials.NewTLS(config)
 		},
 	} {
-		cc, err := dial(h.socket, certificate())
+		cc, err := launch.Dial(h.Socket, certificate())
 		if err != nil {
 			return err
 		}
@@ -122,9 +119,9 @@ func interrupted(ctx context.Context, s *subject) error {
 		return err
 	}
 	defer stop()
-	other.proc.signal(unix.SIGINT)
-	if other.proc.ended(200 * time.Millisecond) {
-		return noted("it ends (" + other.proc.ending() + ")")
+	other.proc.Signal(unix.SIGINT)
+	if other.proc.WaitFor(200 * time.Millisecond) {
+		return noted("it ends (" + other.proc.Ending() + ")")
 	}
 	return other.describe(ctx)
 }
@@ -135,12 +132,12 @@ func terminated(ctx context.Context, s *subject) error {
 		return err
 	}
 	defer stop()
-	other.proc.signal(unix.SIGTERM)
-	if !other.proc.ended(s.options.patient(graceTime)) {
+	other.proc.Signal(unix.SIGTERM)
+	if !other.proc.WaitFor(s.options.patient(graceTime)) {
 		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
 	}
-	if !other.proc.cmd.ProcessState.Success() {
-		return errors.New(other.proc.ending() + other.proc.quote())
+	if !other.proc.Succeeded() {
+		return errors.New(other.proc.Ending() + other.proc.quote())
 	}
 	return nil
 }
@@ -155,7 +152,7 @@ func shutdown(ctx context.Context, s *subject) error {
 	if code := status.Code(err); code == codes.Unimplemented {
 		return errors.New("UNIMPLEMENTED")
 	}
-	if !other.proc.ended(s.options.patient(graceTime)) {
+	if !other.proc.WaitFor(s.options.patient(graceTime)) {
 		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
 	}
 	return nil
@@ -167,8 +164,8 @@ func orphaned(ctx context.Context, s *subject) error {
 		return err
 	}
 	defer stop()
-	_ = other.proc.parent.Close()
-	if !other.proc.ended(s.options.patient(orphanTime)) {
+	other.proc.Orphan()
+	if !other.proc.WaitFor(s.options.patient(orphanTime)) {
 		return slow{errors.New("it runs on without a host" + other.proc.quote())}
 	}
 	return nil

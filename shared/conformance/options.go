@@ -3,12 +3,12 @@ package conformance
 import (
 	"cmp"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 // DefaultTimeout is what a whole run may take.
@@ -44,11 +44,11 @@ type Options struct {
 	patience time.Duration
 }
 
-// A Sandbox starts processes with less than our rights.
+// A Sandbox has processes run with less than our rights.
 type Sandbox interface {
-	// Start starts cmd and makes dir, where its socket is to be, its own. starved tells
-	// of a process that has ended whether it had no memory left.
-	Start(cmd *exec.Cmd, dir string) (starved func() bool, err error)
+	// Confine makes ready the confinement of a process of the file at path, and makes
+	// dir, where its socket is to be, its own.
+	Confine(path, dir string) (launch.Confinement, error)
 }
 
 // DescribeGroup is the group of checks that always runs: all others depend on it.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -61,7 +62,7 @@ func proxy(t *testing.T, dir string, f serverFault) *value {
 		t.Fatal(err)
 	}
 	t.Cleanup(behind.stop)
-	cc, err := dial(behind.socket, insecure.NewCredentials())
+	cc, err := launch.Dial(behind.socket, insecure.NewCredentials())
 	if err != nil {
 		t.Fatal(err)
 	}

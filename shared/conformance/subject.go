@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -97,29 +97,31 @@ type origin struct {
 }
 
 // process starts the executable with a new socket directory.
-func (o *origin) process(cookie, tls bool) (*process, *start, error) {
+func (o *origin) process(byHand, tls bool) (*process, error) {
 	o.mu.Lock()
 	o.starts++
-	dir := filepath.Join(o.dir, fmt.Sprint(o.starts))
+	p := &process{dir: filepath.Join(o.dir, fmt.Sprint(o.starts))}
 	o.mu.Unlock()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, nil, err
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		return nil, err
 	}
-	s := &start{path: o.path, dir: dir, cookie: cookie, environment: o.options.Environment, sandbox: o.options.Sandbox}
+	c := launch.Command{Path: o.path, ByHand: byHand, Environment: o.options.Environment}
+	if byHand {
+		c.Environment = append(slices.Clone(c.Environment), "PATH="+os.Getenv("PATH"))
+	}
 	if tls {
 		var err error
-		if s.identity, err = newIdentity(); err != nil {
-			return nil, nil, fmt.Errorf("make certificate: %w", err)
+		if p.identity, err = launch.NewIdentity(); err != nil {
+			return nil, fmt.Errorf("make certificate: %w", err)
 		}
 	}
-	p, err := s.run()
-	if err != nil {
-		return nil, nil, err
+	if err := p.start(c, o.options.Sandbox); err != nil {
+		return nil, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, p)
-	return p, s, nil
+	return p, nil
 }
 
 // killAll ends whatever was started.
@@ -129,54 +131,20 @@ func (o *origin) killAll() {
 	}
 }
 
-// ready waits for the first line of a process.
-func (p *process) ready(ctx context.Context) (string, error) {
-	timer := time.NewTimer(readyTime)
-	defer timer.Stop()
-	select {
-	case line, ok := <-p.first:
-		switch {
-		case ok:
-			return line, nil
-		case p.ended(2 * drainTime):
-			return "", fmt.Errorf("it exited before the handshake (%s)%s", p.ending(), p.quote())
-		default:
-			return "", errors.New("it closed its standard output before the handshake" + p.quote())
-		}
-	case <-timer.C:
-		return "", fmt.Errorf("no line on standard output within %s%s", readyTime, p.quote())
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-}
-
-// quote returns the last lines of the log as the end of a sentence.
-func (p *process) quote() string {
-	if log := p.log(); log != "" {
-		return "; the end of its log:\n" + log
-	}
-	return ""
-}
-
 // open starts the executable and connects with it, as far as possible: an error
 // says what was in the way.
 func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
 	since := time.Now()
-	p, st, err := o.process(true, tls)
+	p, err := o.process(false, tls)
 	if err != nil {
 		return nil, err
 	}
-	line, err := p.ready(ctx)
+	h, err := p.ready(ctx)
 	if err != nil {
 		p.kill()
 		return nil, err
 	}
-	h := readHandshake(line, st.dir, tls)
-	if h.broken() {
-		p.kill()
-		return nil, errors.Join(h.line, h.major, h.address, h.protocol, h.certificate)
-	}
-	s, err := o.connect(ctx, p, st, h)
+	s, err := o.connect(ctx, p, h)
 	if err != nil {
 		p.kill()
 		return nil, err
@@ -193,37 +161,24 @@ func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
 }
 
 // connect makes a connection to a process that has shaken hands.
-func (o *origin) connect(ctx context.Context, p *process, st *start, h handshake) (*subject, error) {
-	security := insecure.NewCredentials()
-	if st.identity != nil {
-		security = credentials.NewTLS(st.identity.trusting(h.cert))
-	}
-	cc, err := dial(h.socket, security)
+func (o *origin) connect(ctx context.Context, p *process, h launch.Handshake) (*subject, error) {
+	security := h.Credentials(p.identity)
+	var conn *launch.Conn
+	err := o.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
+		conn, err = p.Connect(ctx, h.Socket, security)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	listening, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends with the subject
-	var following sync.WaitGroup
-	// The host takes what go-plugin diverts; a plugin need not have the call.
-	following.Go(func() { _ = stream(listening, cc, "/plugin.GRPCStdio/StreamStdio", nil, p.diverted) })
 	return &subject{
-		options: o.options, node: o.node, cc: cc, client: wire.NewClient(cc), proc: p, from: o,
-		redial: func() (*grpc.ClientConn, error) { return dial(h.socket, security.Clone()) },
+		options: o.options, node: o.node, cc: conn.ClientConn, client: wire.NewClient(conn), proc: p, from: o,
+		redial: func() (*grpc.ClientConn, error) { return launch.Dial(h.Socket, security.Clone()) },
 		end: func() {
-			stop()
 			p.kill()
-			_ = cc.Close()
-			following.Wait()
+			conn.Close()
 		},
 	}, nil
-}
-
-func dial(socket string, security credentials.TransportCredentials) (*grpc.ClientConn, error) {
-	return grpc.NewClient("unix:"+socket, append(wire.DialOptions(),
-		grpc.WithTransportCredentials(security),
-		grpc.WithAuthority("localhost"),
-		grpc.WithDisableServiceConfig(),
-	)...)
 }
 
 // crash says how the process ended if it did, "" while it lives. A connection
@@ -234,10 +189,10 @@ func (s *subject) crash(err error) string {
 	}
 	wait := time.Duration(0)
 	if errors.Is(err, eviction.ErrUnavailable) {
-		wait = drainTime * 2
+		wait = endingTime
 	}
-	if !s.proc.ended(wait) {
+	if !s.proc.WaitFor(wait) {
 		return ""
 	}
-	return fmt.Sprintf("the process ended (%s)%s", s.proc.ending(), s.proc.quote())
+	return fmt.Sprintf("the process ended (%s)%s", s.proc.Ending(), s.proc.quote())
 }

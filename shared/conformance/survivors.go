@@ -72,7 +72,7 @@ func (o *origin) endedDirs() map[string]bool {
 	defer o.mu.Unlock()
 	dirs := map[string]bool{}
 	for _, p := range o.all {
-		if p.ended(0) {
+		if p.ended() {
 			dirs[p.dir] = true
 		}
 	}

@@ -45,7 +45,7 @@ func (s *subject) usage() usage {
 
 // usage reads it from /proc; the zero usage is that it cannot be read.
 func (p *process) usage() usage {
-	dir := fmt.Sprintf("/proc/%d", p.cmd.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d", p.PID())
 	entries, err := os.ReadDir(dir + "/fd")
 	if err != nil {
 		return usage{}
@@ -58,7 +58,7 @@ func (p *process) usage() usage {
 	stat := statOf(dir)
 	u.threads = int(number(stat, 17))
 	u.cpu = wantedOf(dir)
-	u.children = childrenOf(p.cmd.Process.Pid)
+	u.children = childrenOf(p.PID())
 	return u
 }
 
@@ -128,7 +128,7 @@ type growth struct {
 // descriptors that are being closed, and for a garbage collector to do so: large
 // messages give it a reason.
 func (s *subject) grown(ctx context.Context, lane string) (growth, bool) {
-	if s.proc == nil || s.before.descriptors == 0 || s.proc.ended(0) {
+	if s.proc == nil || s.before.descriptors == 0 || s.proc.ended() {
 		return growth{}, false
 	}
 	var now usage

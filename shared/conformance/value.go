@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -51,7 +52,7 @@ func (v *value) stop() {
 
 // subject connects with the value anew.
 func (v *value) subject(ctx context.Context, r *run) (*subject, error) {
-	cc, err := dial(v.socket, insecure.NewCredentials())
+	cc, err := launch.Dial(v.socket, insecure.NewCredentials())
 	if err != nil {
 		return nil, err
 	}

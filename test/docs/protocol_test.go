@@ -73,16 +73,16 @@ var pins = []struct{ file, code, text string }{
 	{"host/internal/supervisor/verdict.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
 	{"host/internal/supervisor/slowness.go", "mostDelay  = slowWindow / 20", "more than 3 s within a minute beyond a tenth"},
 	{"host/internal/supervisor/slowness.go", "standbyFor = 10 * time.Minute", "offer the same, for 10 min |"},
-	{"host/internal/supervisor/linelog.go", "maxLineBytes = 64 << 10", "Records end at 64 KiB"},
+	{"shared/launch/lines.go", "maxLineBytes = 64 << 10", "Records end at 64 KiB"},
 	{"host/internal/supervisor/linelog.go", "maxTextBytes = 2 << 10", "of which 2 KiB"},
 	{"host/internal/supervisor/linelog.go", "maxLinesPerSecond = 200", "At most 200 lines and"},
-	{"host/internal/supervisor/linelog.go", "keptLines = 100", "the last 100 lines"},
+	{"shared/launch/log.go", "KeptLines = 100", "the last 100 lines"},
 	{"host/internal/supervisor/linelog.go", "maxBytesPerSecond = 256 << 10", "and 256 KiB a second are logged"},
-	{"host/internal/supervisor/pacer.go", "pacerBytes = 4 << 20", "More than 4 MiB a second are not read"},
+	{"shared/launch/lines.go", "ReadRate = 4 << 20", "More than 4 MiB a second are not read"},
 	{"host/internal/supervisor/flood.go", "mostWakes = 500", "and more than 500 end the call"},
 	{"host/internal/supervisor/flood.go", "mostProgress = 10_000", "| messages of progress | 10 000 a second |"},
 	{"host/internal/supervisor/check.go", "maxReasonBytes = 1 << 10", "1 KiB is kept"},
-	{"host/internal/supervisor/process.go", `parentFDEnv = "EVICTD_PARENT_FD=3"`, "| `EVICTD_PARENT_FD` | the number of the inherited pipe, `3`."},
+	{"shared/launch/command.go", `parentFDEnv = "EVICTD_PARENT_FD=3"`, "| `EVICTD_PARENT_FD` | the number of the inherited pipe, `3`."},
 	{"host/internal/supervisor/program.go", "programFD = 4", "`/proc/self/fd/4`"},
 	{"host/internal/loop/reclaim.go", "hardReclaim = 30 * time.Second", "of a pass have 30 s together"},
 	{"host/internal/loop/pace.go", "wakesPerSecond = 20", "more than 20 a second come to nothing"},
@@ -128,7 +128,7 @@ func TestProtocolFigures(t *testing.T) {
 func TestProtocolNamesEveryVariable(t *testing.T) {
 	text := read(t, protocol)
 	want := map[string]bool{wire.Handshake.MagicCookieKey: true, wire.Handshake.MagicCookieValue: true, plugin.EnvUnixSocketDir: true}
-	for _, dir := range []string{"host/internal/supervisor", "shared/wire", "sdk", "sdk/internal/stdout"} {
+	for _, dir := range []string{"host/internal/supervisor", "shared/launch", "shared/wire", "sdk", "sdk/internal/stdout"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no code in %s: %v", dir, err)

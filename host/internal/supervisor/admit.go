@@ -144,8 +144,8 @@ func (m *member) await(ctx context.Context, i *Instance) error {
 	select {
 	case <-m.supervisor.tried:
 		return nil
-	case <-i.conn.proc.exited:
-		return errors.New("exited by itself (" + i.conn.proc.ending() + ")")
+	case <-i.conn.proc.Exited():
+		return errors.New("exited by itself (" + i.conn.proc.Ending() + ")")
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -211,7 +211,7 @@ func (m *member) run(ctx, host context.Context) {
 
 // attempt starts the plugin and puts it into service.
 func (m *member) attempt(ctx context.Context) (*Instance, error) {
-	mark := m.log.mark()
+	mark := m.log.kept.Mark()
 	i, err := m.start(ctx)
 	m.triedFirst(i)
 	if err == nil {

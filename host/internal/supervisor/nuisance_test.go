@@ -3,8 +3,11 @@ package supervisor
 import (
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/shared/launch"
 )
 
 // neighborLimit is how long a call of a good plugin may take beside a bad one, half
@@ -82,12 +85,37 @@ func TestFloodIsPaced(t *testing.T) {
 	p.Release()
 	eventually(t, "lines are dropped", func() bool { return h.plugin("floods-stderr").Log != nil })
 	log := h.member("floods-stderr").log
-	begin, mark := time.Now(), log.mark()
+	begin, mark := time.Now(), log.kept.Mark()
 	<-time.After(2 * time.Second)
-	lines := log.mark() - mark
+	lines := log.kept.Mark() - mark
 	rate := float64(lines) * 4100 / time.Since(begin).Seconds()
-	if rate > 1.6*pacerBytes {
-		t.Errorf("read %.0f bytes a second, want at most %d", rate, pacerBytes)
+	if rate > 1.6*launch.ReadRate {
+		t.Errorf("read %.0f bytes a second, want at most %d", rate, launch.ReadRate)
+	}
+}
+
+// A plugin that floods the connection with pings took 72 % of a core from the host
+// for as long as it liked.
+func TestAPluginThatFloodsItsConnectionIsEnded(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"floods-pings", "pings"} { // the other one sends as many as it may
+		off := false
+		h := startHost(t, install(t, name), func(o *Options) {
+			o.Settings = map[string]Settings{name: {AutoMTLS: &off}}
+		})
+		p, i := h.pinned(name)
+		_, _ = observe(t.Context(), i)
+		p.Release()
+		if name == "pings" {
+			if _, err := observe(t.Context(), i); err != nil || h.plugin(name).LastError != "" {
+				t.Errorf("a plugin that pings: %v, %+v", err, h.plugin(name))
+			}
+			continue
+		}
+		eventually(t, "it is told", func() bool {
+			return strings.Contains(h.plugin(name).LastError, "it had sent more than 5000 control frames of HTTP/2 within a second")
+		})
+		eventually(t, "it is started again", func() bool { return h.plugin(name).Restarts > 0 })
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 // posing is a copy of the faulty program that behaves as under another name.
@@ -211,15 +211,22 @@ func runOnce(t *testing.T, path, copies, pin string) error {
 	}
 	defer p.close()
 	log := slog.New(slog.DiscardHandler)
-	proc := newProcess(newSpawner(copies, log), newLineLog(log, "pinned"), p, confinement{})
-	cmd := &exec.Cmd{Path: p.path, Args: p.arguments(path)}
-	if err := proc.start(cmd); err != nil {
+	proc, err := startProgram(newLineLog(log, "pinned"), copies, path, p)
+	if err != nil {
 		return err
 	}
-	if !proc.waitFor(patient) {
+	if !proc.WaitFor(patient) {
 		t.Fatal("it does not end")
 	}
 	return nil
+}
+
+// startProgram starts an open program as a connection does.
+func startProgram(log *lineLog, dir, path string, p *program) (*launch.Process, error) {
+	return launch.Start(launch.Command{
+		Path: p.path, Args: p.arguments(path), Dir: dir, Stdout: log.text, Stderr: log.line,
+		Confinement: newSpawner(dir, log.log).confined(log, confinement{}, p),
+	})
 }
 
 // Where the filesystem has no leases, or the interpreter of a script opens it again,
@@ -243,14 +250,14 @@ func TestPinnedCopies(t *testing.T) {
 		}
 		out := &syncBuffer{}
 		log := newLineLog(slog.New(slog.NewTextHandler(out, nil)), "pinned")
-		proc := newProcess(newSpawner(dir, log.log), log, p, confinement{})
 		if err := os.WriteFile(file, []byte("#!/bin/false\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := proc.start(&exec.Cmd{Path: p.path, Args: p.arguments(file)}); err != nil {
+		proc, err := startProgram(log, dir, file, p)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if !proc.waitFor(patient) {
+		if !proc.WaitFor(patient) {
 			t.Fatal("it does not end")
 		}
 		want(t, out.String(), says)

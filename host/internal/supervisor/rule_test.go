@@ -92,37 +92,6 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-func TestHandshakeLine(t *testing.T) {
-	for name, c := range map[string]struct {
-		line string
-		mtls bool
-		want string
-	}{
-		"good":                    {"1|1|unix|/s/x|grpc|", false, ""},
-		"good, with certificate":  {"1|1|unix|/s/x|grpc|QUJD", true, ""},
-		"socket of somebody else": {"1|1|unix|/run/containerd.sock|grpc|", false, "want a unix socket directly in /s"},
-		"dots":                    {"1|1|unix|/s/../run/x|grpc|", false, "want a unix socket directly in /s"},
-		"core version":            {"2|1|unix|/s/x|grpc|", false, "want go-plugin's handshake first"},
-		"all at once":             {"1|7|tcp|h:1|netrpc|", true, "protocol major 7"},
-	} {
-		err := checkHandshake(c.line, "/s", c.mtls)
-		if (err == nil) != (c.want == "") {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		} else if err != nil {
-			want(t, err.Error(), c.want)
-		}
-	}
-}
-
-func FuzzHandshakeLine(f *testing.F) {
-	f.Add("1|1|unix|/s/x|grpc|QUJD")
-	f.Fuzz(func(t *testing.T, line string) {
-		if checkHandshake(line, "/s", false) == nil && checkHandshake(line, "/s", true) == nil {
-			t.Errorf("%q is good with a certificate and without", line)
-		}
-	})
-}
-
 func TestConflict(t *testing.T) {
 	plugin := func(c eviction.Capability, signals ...eviction.SignalSpec) *eviction.Plugin {
 		p := eviction.Plugin{Signals: signals}

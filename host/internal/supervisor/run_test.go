@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 func TestKilledPluginIsBackWithinASecond(t *testing.T) {
@@ -180,8 +181,8 @@ func TestOutput(t *testing.T) {
 		cut := slices.DeleteFunc(h.plugin("megabytes").Log, func(line string) bool { return !strings.HasPrefix(line, "xxx") })
 		return len(cut) == 1 && len(cut[0]) < maxTextBytes+20 && strings.HasSuffix(cut[0], "... (cut)")
 	})
-	if got := len(h.plugin("megabytes").Log); got > keptLines {
-		t.Errorf("%d lines kept, want at most %d", got, keptLines)
+	if got := len(h.plugin("megabytes").Log); got > launch.KeptLines {
+		t.Errorf("%d lines kept, want at most %d", got, launch.KeptLines)
 	}
 	if got := len(h.log.String()); got > 1<<20 {
 		t.Errorf("%d bytes were logged, want much less than the megabytes that were written", got)

@@ -58,7 +58,7 @@ func (m *member) whileServing(ctx context.Context, i *Instance) *swap {
 			return w
 		case <-i.out:
 			return w
-		case <-i.conn.proc.exited:
+		case <-i.conn.proc.Exited():
 			return w
 		case <-m.renew:
 			if w != nil { // What it tries is not what is there.
@@ -103,7 +103,7 @@ func (m *member) withdrawn(i *Instance) (hung bool, why error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ending := i.conn.proc.ending(); ending != "" {
+	if ending := i.conn.proc.Ending(); ending != "" {
 		why = fmt.Errorf("exited by itself (%s)", ending)
 	}
 	if i.condemned != nil && (why == nil || harmless(i.condemned.why)) {
@@ -127,7 +127,7 @@ func (m *member) retire(ctx context.Context, i *Instance, hung bool, why error) 
 	select {
 	case <-ctx.Done():
 	case <-i.doom:
-	case <-proc.exited:
+	case <-proc.Exited():
 	}
 	grace := s.timeouts.Stop
 	if hung {
@@ -135,9 +135,9 @@ func (m *member) retire(ctx context.Context, i *Instance, hung bool, why error) 
 	}
 	m.end(i.conn, grace)
 	if harmless(why) || ctx.Err() != nil {
-		s.log.Info("plugin exited", "plugin", m.name, "pid", i.PID, "status", proc.ending())
+		s.log.Info("plugin exited", "plugin", m.name, "pid", i.PID, "status", proc.Ending())
 	} else {
-		s.log.Error("plugin exited", "plugin", m.name, "pid", i.PID, "error", why, "status", proc.ending())
+		s.log.Error("plugin exited", "plugin", m.name, "pid", i.PID, "error", why, "status", proc.Ending())
 	}
 }
 

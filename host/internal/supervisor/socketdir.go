@@ -4,16 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 )
 
-const (
-	// mostSocketFiles is what a plugin may have in the directory of its socket: the
-	// socket, and whatever it was made from.
-	mostSocketFiles = 16
-	// sizeInterval is how often that is looked at while the plugin may make more.
-	sizeInterval = 20 * time.Millisecond
-)
+// mostSocketFiles is what a plugin may have in the directory of its socket: the
+// socket, and whatever it was made from.
+const mostSocketFiles = 16
 
 // checkSize refuses a directory with more in it than a plugin needs there: files
 // cost memory of the node that is nobody's limit. With no directory below there is

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 // A spawner has what the starts of a host's plugins share.
@@ -84,27 +84,61 @@ func (s *spawner) close() {
 	}
 }
 
-// onOwnThread runs f on a thread that ends with f, in a goroutine that the caller
-// waits for. What f changes of the thread, nobody else has; and since Pdeathsig is
-// sent when the thread dies that started a process, f must not return before its
-// process has ended.
-func onOwnThread(f func()) {
-	go func() {
-		// Never unlocked: the runtime ends a thread whose goroutine ends so.
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		// The runtime would keep the main thread for ever, and its rights are what
-		// /proc shows as the host's. As long as it is locked, others get others.
-		elsewhere := make(chan struct{})
-		go func() {
-			runtime.LockOSThread()
-			close(elsewhere)
-			f()
-		}()
-		<-elsewhere
-		runtime.UnlockOSThread()
-	}()
+// A confinedStart confines one process. It is what package launch asks of it.
+type confinedStart struct {
+	how     confinement
+	program *program
+	// tell is told what the process is not limited in, if anything, left what could not
+	// be removed of it.
+	tell, left func(error)
+	// strict: without its cgroup it is not started.
+	strict bool
+}
+
+var _ launch.Confinement = (*confinedStart)(nil)
+
+// Start implements launch.Confinement.
+func (c *confinedStart) Start(cmd *exec.Cmd) error {
+	defer c.program.close()
+	cmd.Path = c.program.path
+	cmd.ExtraFiles = append(cmd.ExtraFiles, c.program.file) // programFD
+	if err := c.how.group.open(); err != nil {
+		return err
+	}
+	c.how.prepare(cmd)
+	if err := c.how.enter(); err != nil {
+		return err
+	}
+	err := c.how.group.join()
+	c.tell(err)
+	if !c.strict || err == nil {
+		err = cmd.Start()
+	}
+	c.tell(c.how.group.leave())
+	if err != nil {
+		return err
+	}
+	c.tell(c.how.limit(cmd.Process.Pid))
+	return nil
+}
+
+// OutOfMemory implements launch.Confinement.
+func (c *confinedStart) OutOfMemory() bool { return c.how.group.outOfMemory() }
+
+// Close implements launch.Confinement.
+func (c *confinedStart) Close() {
+	c.program.close()
+	c.program.discard()
+	if err := c.how.group.end(); err != nil {
+		c.left(err)
+	}
+}
+
+// confined is the confinement of a start of the plugin whose log that is.
+func (s *spawner) confined(log *lineLog, how confinement, p *program) *confinedStart {
+	return &confinedStart{
+		how: how, program: p,
+		tell: func(err error) { s.tell(log.name, err) },
+		left: func(err error) { log.log.Error("something of a plugin is left", "plugin", log.name, "error", err) },
+	}
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 // start starts the plugin's process and gets it to the point where it can
@@ -44,18 +44,14 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	if again {
 		s.metrics.PluginRestarted(m.name)
 	}
-	proc, err := m.process(resolved, file, i)
+	l, err := m.launching(resolved, file, i)
 	if err != nil {
 		return nil, err
 	}
-	defer proc.program.close()
-	i.conn, err = connect(ctx, proc, launch{
-		name: m.name, path: path, socketRoot: s.socketRoot, mtls: t.mtls, timeout: i.extended(s.timeouts.Handshake),
-	})
-	if err != nil {
-		return nil, busy(err)
+	if i.conn, err = s.spawn.connect(ctx, m.log, l); err != nil {
+		return nil, kindOf(err)
 	}
-	i.PID = proc.id()
+	i.PID = i.conn.proc.PID()
 	if err = m.introduce(ctx, i); err == nil {
 		return i, nil
 	}
@@ -77,24 +73,37 @@ func (m *member) startSlot() *startSlot {
 	return m.supervisor.starts.join(builtin(m.name))
 }
 
-// process opens and checks the file and makes ready what the process of i is
-// started with. Its program is to be closed.
-func (m *member) process(resolved string, file plugindir.ID, i *Instance) (*process, error) {
+// launching opens and checks the file and makes ready what the process of i is
+// started with.
+func (m *member) launching(resolved string, file plugindir.ID, i *Instance) (launching, error) {
 	s := m.supervisor
-	how, err := i.terms.admitted(m.name)
-	if err != nil {
-		return nil, refusal{err}
+	l := launching{path: filepath.Join(s.dir, m.name), socketRoot: s.socketRoot, mtls: i.terms.mtls, timeout: i.extended(s.timeouts.Handshake)}
+	var err error
+	if l.how, err = i.terms.admitted(m.name); err != nil {
+		return l, refusal{err}
 	}
 	link, err := s.spawn.link(m.name)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	program, err := openProgram(resolved, link, s.socketRoot, file, i.terms.sha256)
+	l.program, err = openProgram(resolved, link, s.socketRoot, file, i.terms.sha256)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	how.group, how.unlimited = s.spawn.group(m.name, i.Generation, i.terms)
-	return newProcess(s.spawn, m.log, program, how), nil
+	l.how.group, l.how.unlimited = s.spawn.group(m.name, i.Generation, i.terms)
+	return l, nil
+}
+
+// kindOf says what an error of a start means for the next one: where the file itself
+// is wrong it would end alike.
+func kindOf(err error) error {
+	switch {
+	case errors.Is(err, launch.ErrNotProgram):
+		return refusal{err}
+	case errors.Is(err, launch.ErrBusy):
+		return fmt.Errorf("%w: %w", plugindir.ErrIncomplete, err)
+	}
+	return err
 }
 
 // introduce asks the plugin what it is and configures it.
@@ -172,17 +181,8 @@ func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f 
 		return nil
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return late{fmt.Sprintf("%s: no answer within %s", what, limit)}
-	case errors.Is(err, eviction.ErrUnavailable) && i.conn != nil && i.conn.proc.waitFor(farewell):
-		return fmt.Errorf("%s: the plugin crashed (%s)", what, i.conn.proc.ending())
+	case errors.Is(err, eviction.ErrUnavailable) && i.conn != nil && i.conn.proc.WaitFor(launch.Farewell):
+		return fmt.Errorf("%s: the plugin crashed (%s)", what, i.conn.proc.Ending())
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// busy makes ErrIncomplete of what the kernel says about executing a file that
-// somebody has open for writing.
-func busy(err error) error {
-	if errors.Is(err, syscall.ETXTBSY) {
-		return fmt.Errorf("%w: %w", plugindir.ErrIncomplete, err)
-	}
-	return err
 }

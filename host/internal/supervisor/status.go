@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 // Status is what is known of one plugin, whether it runs or not.
@@ -80,7 +81,7 @@ func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) 
 	}
 	s.mu.Unlock()
 	for n := range all {
-		all[n].Log = logs[all[n].Name].last(keptLines)
+		all[n].Log = logs[all[n].Name].kept.Last(launch.KeptLines)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return all

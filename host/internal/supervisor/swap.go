@@ -46,7 +46,7 @@ func (m *member) outgrown(i *Instance) bool {
 func (m *member) trySwap(ctx context.Context, old *Instance) *swap {
 	m.replacing(Starting, nil)
 	ctx, cancel := context.WithCancel(ctx)
-	w := &swap{cancel: cancel, done: make(chan struct{}), mark: m.log.mark()}
+	w := &swap{cancel: cancel, done: make(chan struct{}), mark: m.log.kept.Mark()}
 	m.supervisor.wg.Go(func() {
 		defer close(w.done)
 		defer cancel()

@@ -129,7 +129,7 @@ func (i *Instance) confined() *Confined {
 	if i.conn == nil {
 		return nil
 	}
-	t, how := i.terms, i.conn.proc.how
+	t, how := i.terms, i.conn.how
 	c := &Confined{
 		Pinned: t.sha256 != "", User: t.user, Group: t.group, Capabilities: how.keep.String(),
 		MemoryBytes: t.memoryBytes, MilliCPU: t.milliCPU,

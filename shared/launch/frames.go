@@ -1,4 +1,4 @@
-package supervisor
+package launch
 
 import (
 	"context"
@@ -7,9 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 const (
@@ -85,40 +83,30 @@ func (c *countedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// counted are the credentials that go-plugin's client would have, over connections
-// whose frames are counted: with TLS they can be seen nowhere else.
+// counted are credentials over connections whose frames are counted: with TLS they
+// can be seen nowhere else.
 type counted struct {
 	credentials.TransportCredentials
 
-	// config is go-plugin's, which has the certificates after the handshake.
-	config  *plugin.ClientConfig
 	tooMany func(error)
 }
 
-func newCounted(config *plugin.ClientConfig, tooMany func(error)) *counted {
-	return &counted{TransportCredentials: insecure.NewCredentials(), config: config, tooMany: tooMany}
+// LimitFrames ends connections by security over which more frames come than gRPC has
+// use for, and calls tooMany.
+func LimitFrames(security credentials.TransportCredentials, tooMany func(error)) credentials.TransportCredentials {
+	return &counted{TransportCredentials: security, tooMany: tooMany}
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
 func (c *counted) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	inner := c.TransportCredentials
-	if c.config.TLSConfig != nil {
-		inner = credentials.NewTLS(c.config.TLSConfig)
-	}
-	conn, info, err := inner.ClientHandshake(ctx, authority, raw)
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		return nil, nil, err
 	}
 	return &countedConn{Conn: conn, tooMany: c.tooMany}, info, nil
 }
 
-// Info implements credentials.TransportCredentials.
-func (c *counted) Info() credentials.ProtocolInfo {
-	if c.config.TLSConfig != nil {
-		return credentials.NewTLS(c.config.TLSConfig).Info()
-	}
-	return c.TransportCredentials.Info()
-}
-
 // Clone implements credentials.TransportCredentials.
-func (c *counted) Clone() credentials.TransportCredentials { return newCounted(c.config, c.tooMany) }
+func (c *counted) Clone() credentials.TransportCredentials {
+	return LimitFrames(c.TransportCredentials.Clone(), c.tooMany)
+}

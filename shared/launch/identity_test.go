@@ -1,4 +1,4 @@
-package conformance
+package launch
 
 import (
 	"crypto/ecdsa"
@@ -64,11 +64,11 @@ func TestPluginsAreShownTheDaemonsKindOfCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := newIdentity()
+	own, err := NewIdentity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(likenessOf(t, daemons), likenessOf(t, []byte(own.pem))); diff != "" {
+	if diff := cmp.Diff(likenessOf(t, daemons), likenessOf(t, []byte(own.PEM))); diff != "" {
 		t.Errorf("verify's certificate is not like the daemon's (-daemon +verify):\n%s", diff)
 	}
 }

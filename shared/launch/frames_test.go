@@ -1,4 +1,4 @@
-package supervisor
+package launch
 
 import (
 	"encoding/binary"
@@ -28,7 +28,7 @@ func TestTooManyFrames(t *testing.T) {
 		"a kind nobody knows":      {200, 3, mostControlFrames + 1, "more than 5000 control frames"},
 		"data without any":         {frameData, 0, mostControlFrames + 1, "more than 5000 control frames"},
 		"a byte at a time":         {frameData, 1, mostFrames + 1, "more than 50000 frames"},
-		"many progress messages":   {frameData, 20, 2 * mostProgress, ""},
+		"many progress messages":   {frameData, 20, 20_000, ""},
 		"the largest answers":      {frameData, 16 << 10, 4 * 512, ""},
 		"answers without anything": {frameHeaders, 10, mostControlFrames + 1, ""},
 	} {
@@ -57,30 +57,5 @@ func TestTooManyFrames(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A plugin that floods the connection with pings took 72 % of a core from the host
-// for as long as it liked.
-func TestAPluginThatFloodsItsConnectionIsEnded(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"floods-pings", "pings"} { // the other one sends as many as it may
-		off := false
-		h := startHost(t, install(t, name), func(o *Options) {
-			o.Settings = map[string]Settings{name: {AutoMTLS: &off}}
-		})
-		p, i := h.pinned(name)
-		_, _ = observe(t.Context(), i)
-		p.Release()
-		if name == "pings" {
-			if _, err := observe(t.Context(), i); err != nil || h.plugin(name).LastError != "" {
-				t.Errorf("a plugin that pings: %v, %+v", err, h.plugin(name))
-			}
-			continue
-		}
-		eventually(t, "it is told", func() bool {
-			return strings.Contains(h.plugin(name).LastError, "it had sent more than 5000 control frames of HTTP/2 within a second")
-		})
-		eventually(t, "it is started again", func() bool { return h.plugin(name).Restarts > 0 })
 	}
 }

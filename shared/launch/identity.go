@@ -1,4 +1,4 @@
-package conformance
+package launch
 
 import (
 	"crypto/ecdsa"
@@ -14,15 +14,16 @@ import (
 	"time"
 )
 
-// An identity is a certificate as go-plugin makes one for each start of the host:
-// on the same curve and with the same fields, so that a TLS library that cannot
-// take it shows here and not on a node.
-type identity struct {
+// An Identity is what the host shows to one start of a plugin: a certificate as other
+// hosts of go-plugin make them, on the same curve and with the same fields.
+type Identity struct {
+	// PEM is the certificate as the plugin is told of it beforehand.
+	PEM  string
 	pair tls.Certificate
-	pem  string
 }
 
-func newIdentity() (*identity, error) {
+// NewIdentity makes a key and a certificate.
+func NewIdentity() (*Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -44,15 +45,15 @@ func newIdentity() (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &identity{
+	return &Identity{
+		PEM:  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		pair: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		pem:  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 	}, nil
 }
 
-// trusting is the TLS configuration of the host's side, which believes in the
+// Trusting is the TLS configuration of the host's side, which believes in the
 // certificate that the plugin sent and in no other.
-func (i *identity) trusting(plugin *x509.Certificate) *tls.Config {
+func (i *Identity) Trusting(plugin *x509.Certificate) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(plugin)
 	return &tls.Config{Certificates: []tls.Certificate{i.pair}, RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}

@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"bytes"
+	"io"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// maxLineBytes is the longest line that an hclog plugin may write (facts of
+	// go-plugin's own reader).
+	maxLineBytes = 64 << 10
+	// ReadRate is how many bytes of one output of a plugin are read in a second. More
+	// costs the host time, and the plugin has to wait until it is read. A plugin that
+	// tells everything it does does not come near.
+	ReadRate = 4 << 20
+	// readBurst is how much of it at once.
+	readBurst = 1 << 20
+)
+
+// follow tells the lines of r until its end.
+func (p *Process) follow(r io.Reader, tell func(line []byte, cut bool)) {
+	lines := p.lines(tell)
+	_, _ = io.Copy(lines, r)
+	lines.flush()
+}
+
+// lines returns a writer whose lines are told, no faster than they must be as long
+// as the process runs. It is for one goroutine.
+func (p *Process) lines(tell func(line []byte, cut bool)) *splitter {
+	pace := rate.NewLimiter(ReadRate, readBurst)
+	return &splitter{max: maxLineBytes, emit: tell, wait: func(bytes int) {
+		delay := pace.ReserveN(time.Now(), bytes).Delay()
+		if delay == 0 {
+			return
+		}
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-p.over:
+		}
+	}}
+}
+
+// A splitter cuts what is written to it into lines. A line that is longer than
+// max is emitted once, cut; the rest of it is dropped. The line is the callee's
+// only during the call.
+type splitter struct {
+	max  int
+	emit func(line []byte, cut bool)
+	// wait is called before so many bytes are taken, readBurst at most; it may be nil.
+	wait func(bytes int)
+
+	held []byte
+	skip bool // up to the next end of line
+}
+
+// Write never fails.
+func (s *splitter) Write(b []byte) (int, error) {
+	n := len(b)
+	for len(b) > 0 {
+		part := b[:min(len(b), readBurst)]
+		b = b[len(part):]
+		if s.wait != nil {
+			s.wait(len(part))
+		}
+		s.split(part)
+	}
+	return n, nil
+}
+
+func (s *splitter) split(b []byte) {
+	for len(b) > 0 {
+		line, rest, whole := bytes.Cut(b, []byte{'\n'})
+		b = rest
+		if !s.skip {
+			room := s.max - len(s.held)
+			s.held = append(s.held, line[:min(len(line), room)]...)
+			if len(line) > room {
+				s.emit(s.held, true)
+				s.held, s.skip = s.held[:0], true
+			}
+		}
+		if whole {
+			if !s.skip {
+				s.emit(bytes.TrimSuffix(s.held, []byte{'\r'}), false)
+			}
+			s.held, s.skip = s.held[:0], false
+		}
+	}
+}
+
+// flush emits a last line that has no end.
+func (s *splitter) flush() {
+	if len(s.held) > 0 {
+		s.emit(s.held, false)
+	}
+	s.held, s.skip = nil, false
+}
