@@ -67,9 +67,9 @@ func (c *check) missing(s *subject) string {
 	if c.configurable && s.plugin.Configurer == nil {
 		return "it takes no configuration"
 	}
-	for _, one := range capabilities {
-		if c.needs.Has(one.is) && len(s.offering(one.is)) == 0 {
-			return "it does not offer to " + one.name
+	for one := range c.needs.Each() {
+		if len(s.offering(one)) == 0 {
+			return "it does not offer to " + one.String()
 		}
 	}
 	return ""

@@ -97,27 +97,10 @@ func (r *Report) Count(result Result) int {
 // OK reports whether no check failed.
 func (r *Report) OK() bool { return r.Count(Failed) == 0 }
 
-var capabilities = []struct {
-	is   eviction.Capability
-	name string
-}{
-	{eviction.CanObserve, "observe"},
-	{eviction.CanMeasure, "measure"},
-	{eviction.CanWatch, "watch"},
-	{eviction.CanRank, "rank"},
-	{eviction.CanReclaim, "reclaim"},
-}
-
 func describe(p *eviction.Plugin) *Description {
 	d := &Description{Name: p.Name, Version: p.Version, Configurable: p.Configurer != nil, OwnsLayout: p.OwnsLayout}
 	for _, s := range p.Signals {
-		one := SignalDescription{Signal: s.Signal}
-		offers := p.For(s.Signal)
-		for _, c := range capabilities {
-			if offers.Has(c.is) {
-				one.Offers = append(one.Offers, c.name)
-			}
-		}
+		one := SignalDescription{Signal: s.Signal, Offers: p.For(s.Signal).Names()}
 		for _, step := range s.ReclaimSteps {
 			one.Steps = append(one.Steps, step.Name)
 		}

@@ -45,21 +45,6 @@ type SignalSpec struct {
 	ReclaimSteps []ReclaimStep
 }
 
-// Capability is a set of things that a plugin can do for a signal.
-type Capability uint8
-
-// The capabilities.
-const (
-	CanObserve Capability = 1 << iota
-	CanMeasure
-	CanWatch
-	CanRank
-	CanReclaim
-)
-
-// Has reports whether c includes all of d.
-func (c Capability) Has(d Capability) bool { return c&d == d }
-
 // Host describes the host to a plugin that is asked to describe itself.
 type Host struct {
 	// Version is the host's version, for messages.

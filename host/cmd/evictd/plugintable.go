@@ -77,9 +77,6 @@ func whyOf(p supervisor.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// capabilityOrder is that of the columns.
-var capabilityOrder = []string{"observe", "measure", "watch", "rank", "reclaim"}
-
 // compareSignals has the kubelet's signals first, in their order, and others by
 // name.
 func compareSignals(a, b eviction.Signal) int {

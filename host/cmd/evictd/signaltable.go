@@ -38,7 +38,7 @@ func partsOf(plugins []supervisor.Status, unobserved []eviction.Signal) []*part 
 		return parts[n]
 	}
 	for _, s := range unobserved {
-		find(s, capabilityOrder[0])
+		find(s, eviction.CanObserve.String())
 	}
 	for _, p := range plugins {
 		for _, s := range p.Signals {
@@ -49,7 +49,7 @@ func partsOf(plugins []supervisor.Status, unobserved []eviction.Signal) []*part 
 	}
 	slices.SortStableFunc(parts, func(a, b *part) int {
 		return cmp.Or(compareSignals(a.signal, b.signal),
-			cmp.Compare(slices.Index(capabilityOrder, a.capability), slices.Index(capabilityOrder, b.capability)))
+			cmp.Compare(eviction.CapabilityNamed(a.capability), eviction.CapabilityNamed(b.capability)))
 	})
 	return parts
 }

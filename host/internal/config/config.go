@@ -191,8 +191,8 @@ func (c *Config) OwnSignals() []eviction.Signal {
 }
 
 // Assigned returns the plugin that is assigned a capability of a signal, "" if none is.
-func (c *Config) Assigned(s eviction.Signal, capability string) string {
-	return c.Assign[string(s)][capability]
+func (c *Config) Assigned(s eviction.Signal, capability eviction.Capability) string {
+	return c.Assign[string(s)][capability.String()]
 }
 
 // PossibleLayouts are those that the node's filesystems may have.

@@ -46,9 +46,6 @@ func problems(c *Config) []error {
 	return errs
 }
 
-// capabilityWords are what a plugin may do for a signal.
-var capabilityWords = []string{"observe", "measure", "watch", "rank", "reclaim"}
-
 // assignProblems finds what cannot be a signal, a capability or a plugin. Whether
 // the plugin is there and offers it is known only while evictd runs.
 func assignProblems(assign map[string]map[string]string) []error {
@@ -59,8 +56,8 @@ func assignProblems(assign map[string]map[string]string) []error {
 		}
 		for _, word := range slices.Sorted(maps.Keys(assign[name])) {
 			at := pathString([]string{"assign", name, word})
-			if !slices.Contains(capabilityWords, word) {
-				errs = append(errs, fmt.Errorf("%s: unknown capability, want one of %s", at, strings.Join(capabilityWords, ", ")))
+			if eviction.CapabilityNamed(word) == 0 {
+				errs = append(errs, fmt.Errorf("%s: unknown capability, want one of %s", at, strings.Join(eviction.AllCapabilities().Names(), ", ")))
 			} else if plugin := assign[name][word]; !validPluginName(plugin) {
 				errs = append(errs, wrong(at, strconv.Quote(plugin), kinds["assignment"].wants[2]))
 			}

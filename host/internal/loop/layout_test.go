@@ -38,7 +38,7 @@ func TestASplitFilesystemIsToldWhenTheLayoutIsKnown(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
 				n.forDisks(layoutReports[name])
 				s := diskSettings(t, kubeletDisks())
-				s.Assigned = func(s eviction.Signal, capability string) string {
+				s.Assigned = func(s eviction.Signal, _ eviction.Capability) string {
 					return map[eviction.Signal]string{eviction.NodeFsAvailable: "disk", eviction.ImageFsAvailable: "acme-images"}[s]
 				}
 				n.run(s, rundir.State{})

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // The values of the labels that are not names.
 var (
 	triggers = []string{"interval", "wake", "request"}
-	calls    = []string{"describe", "configure", "observe", "measure", "watch", "rank", "reclaim"}
+	calls    = append([]string{"describe", "configure"}, eviction.AllCapabilities().Names()...)
 )
 
 func oneOf(value string, known []string) string {

@@ -7,20 +7,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// shared are the capabilities that signals of one filesystem may have in common.
-var shared = []struct {
-	word       string
-	capability eviction.Capability
-}{
-	{"observe", eviction.CanObserve},
-	{"measure", eviction.CanMeasure},
-	{"rank", eviction.CanRank},
-	{"reclaim", eviction.CanReclaim},
-}
-
-// An Assigned returns the plugin that is in charge of a capability ("rank") of a
-// signal, "" if none is assigned.
-type Assigned func(s eviction.Signal, capability string) string
+// An Assigned returns the plugin that is in charge of one capability of a signal, ""
+// if none is assigned.
+type Assigned func(s eviction.Signal, c eviction.Capability) string
 
 // Split returns what of the assignments gives one filesystem to two plugins, nil if
 // nothing does in one of the layouts.
@@ -39,15 +28,15 @@ func Split(assigned Assigned, layouts ...eviction.Layout) error {
 func split(assigned Assigned, layout eviction.Layout) error {
 	var errs []error
 	for _, s := range eviction.BuiltinSignals() {
-		for _, c := range shared {
-			for _, other := range layout.ServedWith(s, c.capability) {
+		for c := range eviction.AllCapabilities().Each() {
+			for _, other := range layout.ServedWith(s, c) {
 				if other == s {
 					break // what comes after it is compared with it in its turn
 				}
-				plugin, rival := assigned(s, c.word), assigned(other, c.word)
+				plugin, rival := assigned(s, c), assigned(other, c)
 				if plugin != "" && rival != "" && rival != plugin {
 					errs = append(errs, fmt.Errorf("assign[%q].%s is %q and assign[%q].%s is %q: with the layout %s they are one filesystem, want one plugin for both",
-						other, c.word, rival, s, c.word, plugin, layout))
+						other, c, rival, s, c, plugin, layout))
 					break
 				}
 			}

@@ -28,9 +28,9 @@ func TestAnAssignmentMustNotSplitAFilesystem(t *testing.T) {
 		"inodes of images and layers, too": {map[eviction.Signal]string{eviction.ImageFsInodesFree: "rank a", eviction.ContainerFsInodesFree: "rank b"}, "shared imagefs"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assigned := func(s eviction.Signal, capability string) string {
+			assigned := func(s eviction.Signal, capability eviction.Capability) string {
 				word, plugin, _ := strings.Cut(c.assigned[s], " ")
-				if word != capability {
+				if word != capability.String() {
 					return ""
 				}
 				return plugin

@@ -19,26 +19,12 @@ type offer struct {
 	capability eviction.Capability
 }
 
-var capabilities = []struct {
-	bit  eviction.Capability
-	name string
-}{
-	{eviction.CanObserve, "observe"},
-	{eviction.CanMeasure, "measure"},
-	{eviction.CanWatch, "watch"},
-	{eviction.CanRank, "rank"},
-	{eviction.CanReclaim, "reclaim"},
-}
-
 // offers lists what p offers, in the order of its signals.
 func offers(p *eviction.Plugin) []offer {
 	var all []offer
 	for _, s := range p.Signals {
-		has := p.For(s.Signal)
-		for _, c := range capabilities {
-			if has.Has(c.bit) {
-				all = append(all, offer{s.Signal, c.bit})
-			}
+		for c := range p.For(s.Signal).Each() {
+			all = append(all, offer{s.Signal, c})
 		}
 	}
 	return all
@@ -46,14 +32,7 @@ func offers(p *eviction.Plugin) []offer {
 
 func (o offer) String() string { return o.verb() + " " + string(o.signal) }
 
-func (o offer) verb() string {
-	for _, c := range capabilities {
-		if c.bit == o.capability {
-			return c.name
-		}
-	}
-	return ""
-}
+func (o offer) verb() string { return o.capability.String() }
 
 func offerNames(p *eviction.Plugin) []string {
 	var names []string

@@ -74,18 +74,18 @@ func (s *Supervisor) warnUnassigned() {
 	former := s.ineffective
 	s.ineffective = map[offer]string{}
 	for _, sig := range slices.Sorted(maps.Keys(s.assignment)) {
-		for _, c := range capabilities {
-			name := s.assignment[sig][c.name]
+		for c := range eviction.AllCapabilities().Each() {
+			name := s.assignment[sig][c.String()]
 			if name == "" {
 				continue
 			}
-			o := offer{sig, c.bit}
+			o := offer{sig, c}
 			why := s.absent(name, o)
 			if why == "" {
 				continue
 			}
 			if s.ineffective[o] = name + why; former[o] != name+why {
-				s.log.Warn("assignment to a plugin has no effect", "signal", sig, "capability", c.name, "plugin", name, "because", "it "+why)
+				s.log.Warn("assignment to a plugin has no effect", "signal", sig, "capability", c.String(), "plugin", name, "because", "it "+why)
 			}
 		}
 	}

@@ -86,11 +86,11 @@ func (s *Supervisor) serves(m *member) bool {
 func (in layouts) reached(p *eviction.Plugin) []offer {
 	all := offers(p)
 	for _, sig := range eviction.BuiltinSignals() {
-		for _, c := range capabilities {
-			offered := func(name eviction.Signal) bool { return p.For(name).Has(c.bit) }
-			served := func(l eviction.Layout) bool { return slices.ContainsFunc(l.ServedWith(sig, c.bit), offered) }
+		for c := range eviction.AllCapabilities().Each() {
+			offered := func(name eviction.Signal) bool { return p.For(name).Has(c) }
+			served := func(l eviction.Layout) bool { return slices.ContainsFunc(l.ServedWith(sig, c), offered) }
 			if !offered(sig) && (served(in.now) || slices.ContainsFunc(in.possible, served)) {
-				all = append(all, offer{sig, c.bit})
+				all = append(all, offer{sig, c})
 			}
 		}
 	}
