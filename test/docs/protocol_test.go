@@ -85,7 +85,7 @@ var pins = []struct{ file, code, text string }{
 	{"shared/launch/command.go", `parentFDEnv = "EVICTD_PARENT_FD=3"`, "| `EVICTD_PARENT_FD` | the number of the inherited pipe, `3`."},
 	{"host/internal/supervisor/program.go", "programFD = 4", "`/proc/self/fd/4`"},
 	{"host/internal/loop/reclaim.go", "hardReclaim = 30 * time.Second", "of a pass have 30 s together"},
-	{"host/internal/loop/pace.go", "wakesPerSecond = 20", "more than 20 a second come to nothing"},
+	{"host/internal/wake/limiter.go", "wakesPerSecond = 20", "more than 20 a second come to nothing"},
 	{"host/internal/config/config.go", `is:"interval" default:"10s"`, "until the next interval (10 s)"},
 	{"shared/wire/goplugin.go", "MaxMessageBytes = 8 << 20", "limits of 8 MiB for a message"},
 	{"shared/wire/send.go", "chunk = 100", "messages of at most 100 pods"},

@@ -9,6 +9,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -81,7 +82,7 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 		chosen := c.choose(ctx, func() (pods.Snapshot, error) { return l.listNow(ctx) })
 		return func() {
 			delete(l.occupied, f)
-			later := l.newPass(look{})
+			later := l.newPass(wake.Scope{})
 			defer later.end()
 			switch {
 			case !l.inForce(t) || !l.standing[t.Key()]: // time has gone by
@@ -91,7 +92,7 @@ func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed m
 				chosen.ranking.order = slices.DeleteFunc(chosen.ranking.order, func(r eviction.Ranked) bool { return l.victims.EndedSince(r.UID, began) })
 				l.settleOn(ctx, later, t, observed, actionable, chosen)
 				if later.incomplete {
-					l.plan(false, true, 0)
+					l.schedule.Ended(time.Now(), l.Settings.MonitoringInterval, wake.Result{Incomplete: true})
 				}
 			}
 		}
@@ -123,7 +124,7 @@ func (l *Loop) settleOn(ctx context.Context, p *pass, t policy.Threshold, observ
 	if len(c.ranking.order) == 0 {
 		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", o.Available,
 			"active", len(c.snapshot.Pods), "candidates", len(c.candidates), "ranker", c.ranking.by)
-		l.pacer(familyOf(t)).hold(time.Now())
+		l.schedule.Hold(familyOf(t), time.Now())
 		return
 	}
 	l.evict(ctx, p, t, observed, c)

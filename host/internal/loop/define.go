@@ -43,7 +43,7 @@ func (l *Loop) define(roster Roster) {
 	for s, d := range former {
 		if now[s] != d { // What was counted in its unit means nothing any more.
 			l.lastUsage.forget(s)
-			delete(l.pacers, d.Condition)
+			l.schedule.Forget(d.Condition)
 		}
 	}
 }

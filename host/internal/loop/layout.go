@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -25,8 +26,8 @@ type filesystems struct {
 }
 
 // wantsLayout reports whether a pass for k asks how the filesystems are laid out.
-func (l *Loop) wantsLayout(k look) bool {
-	return k.full && (!l.Settings.LayoutOnce || !l.filesystems.asked)
+func (l *Loop) wantsLayout(k wake.Scope) bool {
+	return k.Full && (!l.Settings.LayoutOnce || !l.filesystems.asked)
 }
 
 // settleLayout takes what the layout's owner says, nil for nothing, and returns

@@ -9,6 +9,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -62,7 +63,7 @@ func (u storageUse) pause(took, interval time.Duration) time.Duration {
 // wait, pods are measured beside the loop and it never is, and passes are left out
 // if that takes long.
 func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
-	if !l.Settings.LocalStorageLimits || !p.look.full || l.filesystems.layout == 0 || len(p.roster.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
+	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.filesystems.layout == 0 || len(p.roster.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
 	}
 	if p.waits {
@@ -93,7 +94,7 @@ func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
 				return // a reload has switched them off
 			}
 			use.pods = slices.DeleteFunc(use.pods, func(p pods.Pod) bool { return l.victims.EndedSince(p.Row.UID, began) })
-			later := l.newPass(look{})
+			later := l.newPass(wake.Scope{})
 			defer later.end()
 			l.enforceLimits(ctx, later, use)
 		}

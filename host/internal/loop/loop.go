@@ -2,9 +2,7 @@ package loop
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,18 +10,19 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// firstRetry is the wait before a look that follows one with figures missing;
-// it doubles up to the monitoring interval.
-const firstRetry = 100 * time.Millisecond
+// A family is the set of signals that a wake asks to look at: those that raise
+// the same condition.
+type family = eviction.Condition
 
 // A Loop is the eviction manager's loop. Run it once.
 type Loop struct {
 	Options
 
-	box      *wakeBox
+	box      *wake.Box
 	reloads  chan reload
 	requests chan request
 	// done has what is to be done in the loop when work beside it has ended.
@@ -42,11 +41,8 @@ type Loop struct {
 	occupied    map[family]bool // a reclaim, or the choice of a victim, is under way beside the loop
 	victims     *victim.Set
 	latest      map[eviction.Signal]eviction.Observation // what was last observed
-	watches     *watches
-	pacers      map[family]*pacer
-	pending     map[family]string
-	nextFull    time.Time
-	retry       time.Duration
+	streams     wake.Streams
+	schedule    wake.Schedule
 	passes      uint64 // begun, numbers them
 	finished    uint64
 	lastUsage   lastUsage
@@ -71,15 +67,13 @@ type reload struct {
 func New(o Options) *Loop {
 	l := &Loop{
 		Options:    o,
-		box:        newWakeBox(),
+		box:        wake.NewBox(),
 		reloads:    make(chan reload),
 		requests:   make(chan request),
 		done:       make(chan func()),
 		ended:      make(chan struct{}),
 		occupied:   map[family]bool{},
 		latest:     map[eviction.Signal]eviction.Observation{},
-		pacers:     map[family]*pacer{},
-		pending:    map[family]string{},
 		lastUsage:  lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
 		met:        map[policy.Key]bool{},
 		unobserved: map[eviction.Signal]string{},
@@ -97,7 +91,7 @@ func New(o Options) *Loop {
 	l.state = policy.Restore(o.Restored.Conditions)
 	l.definitions.Store(&definitions{})
 	l.derive()
-	l.watches = &watches{box: l.box, family: l.family, log: o.Log, failed: o.Metrics.CallFailed, streams: map[watchKey]watch{}}
+	l.streams = wake.Streams{Box: l.box, Condition: l.family, Log: o.Log, Failed: o.Metrics.CallFailed}
 	l.snapshot.Store(&Snapshot{})
 	return l
 }
@@ -113,34 +107,33 @@ func (l *Loop) Run(ctx context.Context) {
 	default:
 	}
 	l.followPlugins(ctx)
-	l.nextFull = time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := time.Now()
-		if look, ok := l.due(now); ok {
-			if look.full {
+		if scope, ok := l.due(now); ok {
+			if scope.Full {
 				l.readManifests(ctx)
 			}
-			l.pass(ctx, look)
+			l.pass(ctx, scope)
 			continue
 		}
 		timer.Reset(l.next(now).Sub(now))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-l.box.notify:
-			maps.Copy(l.pending, l.box.take())
+		case <-l.box.Notify():
+			l.schedule.Wake(l.box.Take())
 		case <-l.Changed:
 			l.followPlugins(ctx)
-			l.nextFull = time.Now()
+			l.schedule.Look(time.Now())
 			l.limits.next = time.Time{}
 		case r := <-l.reloads:
 			l.apply(ctx, r.settings)
 			close(r.applied)
 		case r := <-l.victims.Reports():
 			if l.victims.Handle(r) {
-				l.nextFull = time.Now()
+				l.schedule.Look(time.Now())
 			}
 		case done := <-l.done:
 			done()
@@ -149,7 +142,7 @@ func (l *Loop) Run(ctx context.Context) {
 		}
 	}
 	close(l.ended)
-	l.watches.stop()
+	l.streams.Stop()
 	l.working.Wait()
 	l.victims.Drain()
 }
@@ -207,36 +200,8 @@ func (l *Loop) apply(ctx context.Context, s Settings) {
 		}
 	}
 	l.followPlugins(ctx)
-	l.nextFull = time.Now()
+	l.schedule.Look(time.Now())
 	l.limits.next = time.Time{}
-}
-
-// A look is what a pass looks at and why.
-type look struct {
-	// full passes look at every family, others at those in families.
-	full     bool
-	families map[family]string
-}
-
-func (k look) trigger() string {
-	if k.full {
-		return "interval"
-	}
-	return "wake"
-}
-
-func (k look) causes() string {
-	return strings.Join(slices.Sorted(maps.Values(k.families)), ",")
-}
-
-// crossing reports whether a plugin says that a threshold was crossed.
-func (k look) crossing() bool {
-	for _, cause := range k.families {
-		if cause != causeWatchStarted {
-			return true
-		}
-	}
-	return false
 }
 
 // cheapToMeasure reports whether what pods use of f's resource is read in the pass
@@ -244,30 +209,12 @@ func (k look) crossing() bool {
 // it may.
 func cheapToMeasure(f family) bool { return f == eviction.MemoryPressure || f == eviction.PIDPressure }
 
-// ranksAtOnce reports whether a family was woken whose victim is chosen in the pass
-// itself, from its own list of pods.
-func (k look) ranksAtOnce() bool {
-	for f := range k.families {
-		if cheapToMeasure(f) {
-			return true
-		}
-	}
-	return false
-}
-
-// due returns the pass that should run now, if one should.
-func (l *Loop) due(now time.Time) (look, bool) {
+// due returns what the pass looks at that should run now, if one should.
+func (l *Loop) due(now time.Time) (wake.Scope, bool) {
 	if l.OnRequest || l.synchronizing() {
-		return look{}, false
+		return wake.Scope{}, false
 	}
-	k := look{full: !l.nextFull.After(now), families: map[family]string{}}
-	for f, cause := range l.pending {
-		if k.full || !l.pacer(f).earliest(now).After(now) {
-			k.families[f] = cause
-			delete(l.pending, f)
-		}
-	}
-	return k, k.full || len(k.families) > 0
+	return l.schedule.Due(now)
 }
 
 // next returns when something becomes due.
@@ -275,42 +222,7 @@ func (l *Loop) next(now time.Time) time.Time {
 	if l.OnRequest || l.synchronizing() {
 		return now.Add(time.Hour)
 	}
-	at := l.nextFull
-	for f := range l.pending {
-		if t := l.pacer(f).earliest(now); t.Before(at) {
-			at = t
-		}
-	}
-	return at
-}
-
-func (l *Loop) pacer(f family) *pacer {
-	p, ok := l.pacers[f]
-	if !ok {
-		p = &pacer{}
-		l.pacers[f] = p
-	}
-	return p
-}
-
-// plan sets when the next full pass runs: after the interval, at the end of a
-// grace period that is running, or soon when figures were missing. After a pass that
-// was not full itself it is never put off: whoever keeps waking one family must not
-// keep the host from looking at the others.
-func (l *Loop) plan(full, incomplete bool, graceEnds time.Duration) {
-	now, wait := time.Now(), l.Settings.MonitoringInterval
-	if incomplete {
-		l.retry = min(max(2*l.retry, firstRetry), wait)
-		wait = l.retry
-	} else {
-		l.retry = 0
-	}
-	if graceEnds > 0 {
-		wait = min(wait, graceEnds)
-	}
-	if at := now.Add(wait); full || at.Before(l.nextFull) {
-		l.nextFull = at
-	}
+	return l.schedule.Next(now)
 }
 
 // followPlugins opens the wake streams that the present plugins and thresholds
@@ -329,5 +241,5 @@ func (l *Loop) followPlugins(ctx context.Context) {
 		}
 		watched = append(watched, eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()})
 	}
-	l.watches.update(ctx, roster, watched)
+	l.streams.Update(ctx, func(s eviction.Signal) []*supervisor.Instance { return roster.Providers(s, eviction.CanWatch) }, watched)
 }

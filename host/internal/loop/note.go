@@ -54,7 +54,7 @@ func (l *Loop) noteMet(p *pass) {
 		met[t.Key()] = true
 		if !l.met[t.Key()] {
 			l.Log.Info("threshold met", "signal", t.Signal, "threshold", t.Value.String(), "available", p.observed[t.Signal].Available,
-				"capacity", p.observed[t.Signal].Capacity, "hard", t.Hard(), "gracePeriod", t.GracePeriod.String(), "trigger", p.trigger(), "cause", p.look.causes())
+				"capacity", p.observed[t.Signal].Capacity, "hard", t.Hard(), "gracePeriod", t.GracePeriod.String(), "trigger", p.trigger(), "cause", p.scope.Causes())
 		}
 	}
 	for _, t := range p.thresholds {

@@ -2,18 +2,20 @@ package loop
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // A pass is one pass while it runs.
 type pass struct {
-	look   look
+	scope  wake.Scope
 	roster Roster
 	// waits: slow work and kills are waited for, and nothing is put off.
 	waits   bool
@@ -46,11 +48,11 @@ type deeds struct {
 	evicted    []victim.Victim
 }
 
-func (l *Loop) newPass(k look) *pass {
+func (l *Loop) newPass(k wake.Scope) *pass {
 	l.passes++
 	roster := l.Pin()
 	l.define(roster)
-	return &pass{look: k, roster: roster, started: time.Now(), at: eviction.PassView{Pass: l.passes, View: eviction.ViewBefore}}
+	return &pass{scope: k, roster: roster, started: time.Now(), at: eviction.PassView{Pass: l.passes, View: eviction.ViewBefore}}
 }
 
 // end gives up what the pass holds.
@@ -60,7 +62,7 @@ func (p *pass) end() {
 }
 
 // pass makes the pass that k asks for.
-func (l *Loop) pass(ctx context.Context, k look) {
+func (l *Loop) pass(ctx context.Context, k wake.Scope) {
 	p := l.newPass(k)
 	defer p.end()
 	if err := l.run(ctx, p); err != nil && ctx.Err() == nil {
@@ -81,11 +83,11 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		l.resume(ctx, p)
 		return nil
 	}
-	if p.look.crossing() && p.look.ranksAtOnce() && len(l.victims.Ending()) == 0 {
+	if p.scope.Crossing() && slices.ContainsFunc(slices.Collect(maps.Keys(p.scope.Woken)), cheapToMeasure) && len(l.victims.Ending()) == 0 {
 		l.list(ctx, p)
 	}
-	signals := l.signals(p.look, l.filesystems.inForce)
-	layout := l.wantsLayout(p.look)
+	signals := l.signals(p.scope, l.filesystems.inForce)
+	layout := l.wantsLayout(p.scope)
 	l.begin(ctx, p.at, layout)
 	asked := signals
 	if layout {
@@ -145,38 +147,28 @@ func (l *Loop) finish(p *pass) {
 	l.finished++
 	l.publish(p)
 	ended := time.Now()
-	for f := range p.look.families {
-		l.pacer(f).ran(ended, len(p.assessment.Observed) > 0)
-	}
-	wait := policy.UntilGraceEnds(p.assessment, p.now)
-	if p.look.full || p.incomplete {
-		l.plan(p.look.full, p.incomplete, wait)
-	} else if wait > 0 && ended.Add(wait).Before(l.nextFull) {
-		l.nextFull = ended.Add(wait)
-	}
-	for _, at := range []time.Time{l.blindLook(ended), l.victims.Relief.LookAt()} {
-		if !at.IsZero() && at.Before(l.nextFull) {
-			l.nextFull = at
-		}
-	}
+	l.schedule.Ended(ended, l.Settings.MonitoringInterval, wake.Result{
+		Scope: p.scope, Met: len(p.assessment.Observed) > 0, Incomplete: p.incomplete,
+		GraceLeft: policy.UntilGraceEnds(p.assessment, p.now), LookAt: []time.Time{l.blindLook(ended), l.victims.Relief.LookAt()},
+	})
 	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
-	l.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.look.causes(), "tookSeconds", ended.Sub(p.started).Seconds())
+	l.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.scope.Causes(), "tookSeconds", ended.Sub(p.started).Seconds())
 }
 
 func (p *pass) trigger() string {
 	if p.waits {
 		return "request"
 	}
-	return p.look.trigger()
+	return p.scope.Trigger()
 }
 
 // signals lists the signals of thresholds that k looks at, each once, in their
 // order.
-func (l *Loop) signals(k look, thresholds []policy.Threshold) []eviction.Signal {
+func (l *Loop) signals(k wake.Scope, thresholds []policy.Threshold) []eviction.Signal {
 	var signals []eviction.Signal
 	for _, t := range thresholds {
-		_, woken := k.families[familyOf(t)]
-		if (k.full || woken) && !slices.Contains(signals, t.Signal) {
+		_, woken := k.Woken[familyOf(t)]
+		if (k.Full || woken) && !slices.Contains(signals, t.Signal) {
 			signals = append(signals, t.Signal)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -119,7 +120,7 @@ func (l *Loop) reclaim(ctx context.Context, p *pass, c *cleaning) {
 // afterGroup goes on in the loop when a group has run beside it. It does not hurry
 // the next pass: where nobody can be evicted that would reclaim without a pause.
 func (l *Loop) afterGroup(ctx context.Context, c *cleaning) {
-	p := l.newPass(look{})
+	p := l.newPass(wake.Scope{})
 	defer p.end()
 	switch {
 	case !l.inForce(c.threshold): // a reload has done away with it
@@ -146,7 +147,7 @@ func (l *Loop) reclaimed(ctx context.Context, p *pass, c *cleaning) bool {
 	if p.at.Pass != c.pass {
 		p.at = after
 	}
-	observed := l.observe(ctx, p.roster, after, l.signals(look{full: true}, concerned), false).signals
+	observed := l.observe(ctx, p.roster, after, l.signals(wake.Scope{Full: true}, concerned), false).signals
 	p.did.reclaim = c.did
 	p.did.sufficed = policy.Satisfied(concerned, observed)
 	if p.did.sufficed {

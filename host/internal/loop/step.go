@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/evictd/evictd/host/internal/wake"
 )
 
 // errEnded is what a pass is asked for in vain when the loop has ended.
@@ -47,7 +49,7 @@ func (l *Loop) Synchronize(ctx context.Context) (Outcome, error) {
 }
 
 func (l *Loop) serve(r request) {
-	p := l.newPass(look{full: true})
+	p := l.newPass(wake.Scope{Full: true})
 	p.waits = true
 	defer p.end()
 	err := l.run(r.ctx, p)

@@ -1,6 +1,10 @@
-package loop
+package wake
 
-import "time"
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
 
 // Limits on passes that wakes cause (the timer's passes are not limited).
 const (
@@ -13,26 +17,27 @@ const (
 	calm = time.Second
 )
 
-// A pacer spaces the passes that one family's wakes cause: 5 ms apart, twice as
+// A limiter spaces the passes that one condition's wakes cause: 5 ms apart, twice as
 // long after each pass that found nothing met, up to 100 ms, and never more
-// than 20 a second for long. The zero pacer is ready.
-type pacer struct {
-	gap    time.Duration
-	last   time.Time
-	tokens float64
-	held   time.Time
+// than 20 a second for long.
+type limiter struct {
+	rate       *rate.Limiter
+	gap        time.Duration
+	last, held time.Time
 }
 
+func newLimiter() *limiter { return &limiter{rate: rate.NewLimiter(wakesPerSecond, wakesPerSecond)} }
+
 // earliest returns when the next pass for a wake may start, at or after now.
-func (p *pacer) earliest(now time.Time) time.Time {
-	if p.held.After(now) {
-		return p.held
+func (l *limiter) earliest(now time.Time) time.Time {
+	if l.held.After(now) {
+		return l.held
 	}
-	if p.last.IsZero() || now.Sub(p.last) >= calm {
+	if l.last.IsZero() || now.Sub(l.last) >= calm {
 		return now
 	}
-	at := p.last.Add(p.gap)
-	if have := p.refilled(now); have < 1 {
+	at := l.last.Add(l.gap)
+	if have := l.rate.TokensAt(now); have < 1 {
 		missing := time.Duration((1 - have) / wakesPerSecond * float64(time.Second))
 		if full := now.Add(missing); full.After(at) {
 			at = full
@@ -46,23 +51,16 @@ func (p *pacer) earliest(now time.Time) time.Time {
 
 // hold puts the next pass for a wake off by a calm time: this one found pressure
 // and nobody to evict, and looking again at once would find the same.
-func (p *pacer) hold(now time.Time) { p.held = now.Add(calm) }
+func (l *limiter) hold(now time.Time) { l.held = now.Add(calm) }
 
 // ran records a pass for a wake that ended at now.
-func (p *pacer) ran(now time.Time, foundMet bool) {
-	p.tokens = max(p.refilled(now)-1, 0)
+func (l *limiter) ran(now time.Time, foundMet bool) {
+	l.rate.AllowN(now, 1)
 	switch {
-	case foundMet, p.last.IsZero(), now.Sub(p.last) >= calm:
-		p.gap = minWakeGap
+	case foundMet, l.last.IsZero(), now.Sub(l.last) >= calm:
+		l.gap = minWakeGap
 	default:
-		p.gap = min(2*p.gap, maxWakeGap)
+		l.gap = min(2*l.gap, maxWakeGap)
 	}
-	p.last = now
-}
-
-func (p *pacer) refilled(now time.Time) float64 {
-	if p.last.IsZero() {
-		return wakesPerSecond
-	}
-	return min(p.tokens+now.Sub(p.last).Seconds()*wakesPerSecond, wakesPerSecond)
+	l.last = now
 }
