@@ -7,7 +7,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -34,7 +34,7 @@ func cgroupsOf(c *Config) cgroups.Node {
 }
 
 func askDriver(client runtimeapi.RuntimeServiceClient) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) { return pods.CgroupDriver(ctx, client) }
+	return func(ctx context.Context) (string, error) { return criclient.CgroupDriver(ctx, client) }
 }
 
 // tellPlugins configures the plugins anew, after what is known of the node has
@@ -72,7 +72,7 @@ func CheckCgroups(ctx context.Context, c *Config) error {
 		return nil
 	}
 	node := cgroupsOf(c)
-	if conn, err := pods.Dial(c.RuntimeEndpoint); err == nil { // else it was reported
+	if conn, err := criclient.Dial(c.RuntimeEndpoint); err == nil { // else it was reported
 		defer func() { _ = conn.Close() }() // nothing is lost
 		node.Ask = askDriver(runtimeapi.NewRuntimeServiceClient(conn))
 	}

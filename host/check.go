@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -42,10 +41,8 @@ func checkManifests(c *Config) []string {
 	if err := isDir(c.PodManifestDir); err != nil {
 		return []string{fmt.Sprintf("podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", c.PodManifestDir, err)}
 	}
-	manifests := pods.NewManifests(c.PodManifestDir)
-	manifests.Rules = rules(c)
 	var warnings []string
-	for _, p := range manifests.Problems() {
+	for _, p := range modes[c.Mode].pods(c, nil).Problems() {
 		warnings = append(warnings, "pod manifest "+p.Error())
 	}
 	return warnings

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,14 +16,13 @@ import (
 
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
-	"github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -92,7 +90,7 @@ func (m *Manager) open() error {
 		return err
 	}
 	var errs []error
-	if m.runtime, err = pods.Dial(c.RuntimeEndpoint); err != nil {
+	if m.runtime, err = criclient.Dial(c.RuntimeEndpoint); err != nil {
 		errs = append(errs, err)
 	}
 	if m.listener, err = net.Listen("tcp", c.ListenAddress); err != nil {
@@ -114,12 +112,11 @@ func (m *Manager) open() error {
 	if err != nil {
 		m.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
-	client := runtimeapi.NewRuntimeServiceClient(m.runtime)
-	manifests := pods.NewManifests(c.PodManifestDir)
-	manifests.Rules = rules(c)
+	mode, client := modes[c.Mode], runtimeapi.NewRuntimeServiceClient(m.runtime)
+	source := mode.pods(c, client)
 	o := m.loopOptions(settings(c, thresholds))
-	o.Pods, o.Manifests = pods.NewCRI(client, manifests), manifests.Problems
-	o.Killer, o.Journal, o.Restored = cri.New(client, filepath.Join(c.RootDir, c.KubeletRootDir, "pods")), m.dir, restored
+	o.Pods, o.Manifests = source, source.Problems
+	o.Killer, o.Journal, o.Restored = mode.killer(c, client), m.dir, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	o.LastResort, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)
@@ -198,7 +195,7 @@ func (m *Manager) tellReady(ctx context.Context) {
 // tellRuntime says at the start what an absent runtime would otherwise tell at
 // the first eviction only.
 func (m *Manager) tellRuntime(ctx context.Context) {
-	version, err := pods.Probe(ctx, runtimeapi.NewRuntimeServiceClient(m.runtime))
+	version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(m.runtime))
 	if err != nil {
 		m.log.Error("container runtime does not answer, no pod can be evicted until it does", "runtimeEndpoint", m.config().RuntimeEndpoint, "error", err)
 		return

@@ -1,7 +1,6 @@
-// Package pods knows which pods run on the node: what the container runtime
-// says over CRI, joined by uid with v1.Pod manifests from a directory, and the
-// compact row that policy and plugins see of each.
+// Package pods has what a pod source says of the pods of the node, and what the
+// kubelet's rules make of a v1.Pod: requests, class, volumes, the compact row that
+// policy and plugins see.
 //
-// It does not say which pod may be evicted (host/internal/policy) and ends none
-// (host/internal/victim/cri).
+// It finds no pods: that is the packages below host/internal/podsource.
 package pods

@@ -39,6 +39,16 @@ type Snapshot struct {
 	Complete bool
 }
 
+// An Ended is a pod that does not run and of which something may be left: dead
+// containers, a dead sandbox, logs.
+type Ended struct {
+	UID string
+	// State is PodDeleted when its manifest is gone, PodTerminated when it never
+	// runs again, and PodActive when somebody may start it, anew or for the first
+	// time since the runtime has forgotten it.
+	State eviction.PodState
+}
+
 // A Problem is what is wrong with a manifest. Others are not affected.
 type Problem struct {
 	// File is the manifest's path, or the directory's.

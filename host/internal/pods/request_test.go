@@ -32,7 +32,7 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &v1.Pod{Spec: c.spec}
 			before := pod.DeepCopy()
-			if diff := cmp.Diff(c.want, defaultRules.Requests(pod)); diff != "" {
+			if diff := cmp.Diff(c.want, kubelets.Requests(pod)); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, pod); diff != "" {

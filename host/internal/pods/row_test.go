@@ -34,6 +34,9 @@ func sidecar(c v1.Container) v1.Container {
 	return c
 }
 
+// kubelets are the rules of a kubelet whose gates nobody has touched.
+var kubelets = Rules{PodLevelResources: true}
+
 func TestEffectiveRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec                v1.PodSpec
@@ -103,7 +106,7 @@ func TestEffectiveRequests(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			row := defaultRules.Row(&v1.Pod{Spec: c.spec}, nil)
+			row := kubelets.Row(&v1.Pod{Spec: c.spec}, nil)
 			if row.MemoryRequestBytes != c.memory || row.EphemeralStorageRequestBytes != c.diskStorage {
 				t.Errorf("memory %d, ephemeral storage %d, want %d and %d", row.MemoryRequestBytes, row.EphemeralStorageRequestBytes, c.memory, c.diskStorage)
 			}
@@ -137,7 +140,7 @@ func TestQoSClass(t *testing.T) {
 		"what the status says beats what it seems": {pod: v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSGuaranteed}}, want: eviction.Guaranteed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := defaultRules.Row(&c.pod, nil).QoSClass; got != c.want {
+			if got := kubelets.Row(&c.pod, nil).QoSClass; got != c.want {
 				t.Errorf("class %s, want %s", got, c.want)
 			}
 		})
@@ -181,7 +184,7 @@ func TestRow(t *testing.T) {
 			{Name: "token", Kind: "projected"},
 		},
 	}
-	row := defaultRules.Row(pod, containers)
+	row := kubelets.Row(pod, containers)
 	if diff := cmp.Diff(want, row); diff != "" {
 		t.Error(diff)
 	}

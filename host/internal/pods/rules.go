@@ -9,6 +9,3 @@ type Rules struct {
 	// on its own, and no longer for the class.
 	PodLevelResources bool
 }
-
-// defaultRules are those of a kubelet whose gates nobody has touched.
-var defaultRules = Rules{PodLevelResources: true}

@@ -28,7 +28,7 @@ func TestWithoutPodLevelResources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{guaranteed}, Resources: c.podLevel}}
-			with, without := defaultRules.Row(pod, nil), Rules{}.Row(pod, nil)
+			with, without := kubelets.Row(pod, nil), Rules{}.Row(pod, nil)
 			if with.MemoryRequestBytes != c.on || without.MemoryRequestBytes != c.off {
 				t.Errorf("memory request %d, without the gate %d, want %d and %d", with.MemoryRequestBytes, without.MemoryRequestBytes, c.on, c.off)
 			}
@@ -54,7 +54,7 @@ func TestTheStatusDoesNotChangeRequests(t *testing.T) {
 			Name: "c", AllocatedResources: list("memory", "50Mi"), Resources: &v1.ResourceRequirements{Requests: list("memory", "90Mi")},
 		}}},
 	}
-	if got := defaultRules.Row(pod, nil).MemoryRequestBytes; got != 10*mi {
+	if got := kubelets.Row(pod, nil).MemoryRequestBytes; got != 10*mi {
 		t.Errorf("memory request %d, want that of the spec", got)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
 )
@@ -109,12 +110,12 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(containers, pods.Running) {
+	if slices.ContainsFunc(containers, criclient.Running) {
 		return false, nil
 	}
 	var ready []string
 	for _, s := range sandboxes {
-		if pods.Ready(s) {
+		if criclient.Ready(s) {
 			ready = append(ready, s.GetId())
 		}
 	}
@@ -153,7 +154,7 @@ func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 // (Unknown: "failed to kill container ... ttrpc: closed").
 func (k *Killer) exited(ctx context.Context, id string) bool {
 	list, err := k.client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
-	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !pods.Exited(c) })
+	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
 }
 
 // resolve finds what is left of a pod of which only the uid is known.
@@ -165,12 +166,12 @@ func (k *Killer) resolve(ctx context.Context, uid string, pod *pods.Pod) error {
 		}
 		pod.SandboxIDs, pod.ContainerIDs = nil, nil
 		for _, s := range sandboxes {
-			if pods.Ready(s) {
+			if criclient.Ready(s) {
 				pod.SandboxIDs = append(pod.SandboxIDs, s.GetId())
 			}
 		}
 		for _, c := range containers {
-			if !pods.Exited(c) {
+			if !criclient.Exited(c) {
 				pod.ContainerIDs = append(pod.ContainerIDs, c.GetId())
 			}
 		}
@@ -181,7 +182,7 @@ func (k *Killer) resolve(ctx context.Context, uid string, pod *pods.Pod) error {
 // parts lists all sandboxes and containers and picks the pod's own. The runtime
 // could pick by label, but then a sandbox made without labels would look gone.
 func (k *Killer) parts(ctx context.Context, uid string) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
-	listed, err := pods.List(ctx, k.client)
+	listed, err := criclient.List(ctx, k.client)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -191,13 +192,13 @@ func (k *Killer) parts(ctx context.Context, uid string) ([]*runtimeapi.PodSandbo
 		uidOfSandbox = make(map[string]string, len(listed.Sandboxes))
 	)
 	for _, s := range listed.Sandboxes {
-		uidOfSandbox[s.GetId()] = pods.SandboxUID(s)
-		if pods.SandboxUID(s) == uid {
+		uidOfSandbox[s.GetId()] = criclient.SandboxUID(s)
+		if criclient.SandboxUID(s) == uid {
 			sandboxes = append(sandboxes, s)
 		}
 	}
 	for _, c := range listed.Containers {
-		if pods.ContainerUID(c, uidOfSandbox) == uid {
+		if criclient.ContainerUID(c, uidOfSandbox) == uid {
 			containers = append(containers, c)
 		}
 	}

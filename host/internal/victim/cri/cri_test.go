@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/test/fakecri"
@@ -284,7 +285,7 @@ func TestTheCallerMayGiveUp(t *testing.T) {
 func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 	s := fakecri.Start(t)
 	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c", DiesAfter: time.Millisecond}}})
-	conn, err := pods.Dial(s.Endpoint())
+	conn, err := criclient.Dial(s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}

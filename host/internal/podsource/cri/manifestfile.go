@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/pods"
 )
 
 const (
@@ -29,7 +30,7 @@ type manifestFile struct {
 	settled bool
 	// manifest is what counts, also of a former content if the present one cannot.
 	manifest *manifest
-	problems []Problem
+	problems []pods.Problem
 }
 
 // fileIdentity changes when the file's content does.
@@ -83,9 +84,9 @@ func (m *Manifests) parse(path string, data []byte, former *manifestFile) *manif
 	if err != nil {
 		return failed(path, former, err)
 	}
-	f := &manifestFile{manifest: &manifest{file: path, api: pod, row: m.Rules.Row(pod, nil)}}
+	f := &manifestFile{manifest: &manifest{file: path, api: pod, row: m.rules.Row(pod, nil)}}
 	if warning != nil {
-		f.problems = []Problem{{File: path, Err: input.Clip(warning), Used: true}}
+		f.problems = []pods.Problem{{File: path, Err: input.Clip(warning), Used: true}}
 	}
 	return f
 }
@@ -98,6 +99,6 @@ func failed(path string, former *manifestFile, err error) *manifestFile {
 		f.manifest = former.manifest
 		err = fmt.Errorf("%w; what was read of it before is still used", input.Clip(err))
 	}
-	f.problems = []Problem{{File: path, Err: input.Clip(err)}}
+	f.problems = []pods.Problem{{File: path, Err: input.Clip(err)}}
 	return f
 }

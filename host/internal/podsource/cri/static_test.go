@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"maps"
@@ -40,7 +40,7 @@ func TestTheAuthorOfAPodCannotMakeItStatic(t *testing.T) {
 			put(t, dir, "p.json", content+"}}}")
 			want := says{"x": "y"}
 			maps.Copy(want, c.want)
-			source := NewCRI(s.Client(), NewManifests(dir))
+			source := New(s.Client(), NewManifests(dir, defaultRules))
 			for range 2 { // the manifest is as it was
 				got, err := source.Active(t.Context())
 				if err != nil || len(got.Pods) != 1 || !got.Pods[0].HasManifest {

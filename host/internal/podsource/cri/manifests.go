@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -31,20 +32,18 @@ const (
 // is away, or a file of it cannot be read or makes no sense. It is safe for
 // concurrent use.
 type Manifests struct {
-	// Rules say what a manifest requests. They must not change after the first use.
-	Rules Rules
-
 	dir        string
+	rules      pods.Rules
 	operations input.Operations
 
 	mu    sync.Mutex
 	files map[string]*manifestFile
 }
 
-// NewManifests returns the manifests in dir, which need not exist yet, with the
-// kubelet's default gates as rules.
-func NewManifests(dir string) *Manifests {
-	return &Manifests{Rules: defaultRules, dir: dir, files: map[string]*manifestFile{}}
+// NewManifests returns the manifests in dir, which need not exist yet. The rules say
+// what they request.
+func NewManifests(dir string, rules pods.Rules) *Manifests {
+	return &Manifests{dir: dir, rules: rules, files: map[string]*manifestFile{}}
 }
 
 // A manifest is a pod that a file describes and the row made of it once.
@@ -56,31 +55,31 @@ type manifest struct {
 
 // Problems reads what changed since the last time and returns what is wrong with
 // any of the files, or with the directory. It asks no container runtime.
-func (m *Manifests) Problems() []Problem {
+func (m *Manifests) Problems() []pods.Problem {
 	_, problems := m.list()
 	return m.told(problems)
 }
 
 // told is as many of the problems as somebody reads.
-func (m *Manifests) told(problems []Problem) []Problem {
+func (m *Manifests) told(problems []pods.Problem) []pods.Problem {
 	if len(problems) <= maxProblems {
 		return problems
 	}
-	more := Problem{File: m.dir, Err: fmt.Errorf("%d more problems with manifests", len(problems)-maxProblems), Used: allUsed(problems[maxProblems:])}
+	more := pods.Problem{File: m.dir, Err: fmt.Errorf("%d more problems with manifests", len(problems)-maxProblems), Used: allUsed(problems[maxProblems:])}
 	return append(slices.Clip(problems[:maxProblems]), more)
 }
 
 // list returns the manifests by uid and all problems, in the order of file
 // names. It parses only what changed since the last time.
-func (m *Manifests) list() (map[string]*manifest, []Problem) {
+func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	late := make(chan struct{})
 	timer := time.AfterFunc(lookTimeout, func() { close(late) })
 	defer timer.Stop()
-	var problems []Problem
+	var problems []pods.Problem
 	if err := m.look(late); err != nil {
-		problems = append(problems, Problem{File: m.dir, Err: input.Clip(err)})
+		problems = append(problems, pods.Problem{File: m.dir, Err: input.Clip(err)})
 	}
 	byUID := make(map[string]*manifest, len(m.files))
 	for _, name := range slices.Sorted(maps.Keys(m.files)) {
@@ -91,7 +90,7 @@ func (m *Manifests) list() (map[string]*manifest, []Problem) {
 		}
 		uid := f.manifest.row.UID
 		if first, ok := byUID[uid]; ok {
-			problems = append(problems, Problem{
+			problems = append(problems, pods.Problem{
 				File: f.manifest.file,
 				Err:  fmt.Errorf("metadata.uid %q is also in %s, which is used; want one file for each pod", uid, first.file),
 			})

@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +21,7 @@ func setDefaults(pod *v1.Pod) {
 	}
 	defaultPodRequests(pod)
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; volumeKind(&v.VolumeSource) == "" {
+		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {
 			v.EmptyDir = &v1.EmptyDirVolumeSource{}
 		}
 	}

@@ -1,12 +1,50 @@
-package pods
+package criclient
 
-import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// A Listing is all sandboxes and containers that the runtime knows.
+type Listing struct {
+	Sandboxes  []*runtimeapi.PodSandbox
+	Containers []*runtimeapi.Container
+}
+
+// List asks for sandboxes and containers at the same time.
+func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) (Listing, error) {
+	var (
+		wg            sync.WaitGroup
+		sandboxes     *runtimeapi.ListPodSandboxResponse
+		errSandboxes  error
+		errContainers error
+	)
+	wg.Go(func() {
+		sandboxes, errSandboxes = client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+		if errSandboxes != nil {
+			errSandboxes = fmt.Errorf("list pod sandboxes: %w", errSandboxes)
+		}
+	})
+	containers, errContainers := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if errContainers != nil {
+		errContainers = fmt.Errorf("list containers: %w", errContainers)
+	}
+	wg.Wait()
+	if err := errors.Join(errSandboxes, errContainers); err != nil {
+		return Listing{}, err
+	}
+	return Listing{Sandboxes: sandboxes.GetItems(), Containers: containers.GetContainers()}, nil
+}
 
 // The labels that Kubernetes puts on sandboxes and containers.
 const (
 	labelUID       = "io.kubernetes.pod.uid"
-	labelNamespace = "io.kubernetes.pod.namespace"
-	labelName      = "io.kubernetes.pod.name"
+	LabelNamespace = "io.kubernetes.pod.namespace"
+	LabelName      = "io.kubernetes.pod.name"
 )
 
 // SandboxUID is the uid of the pod that s belongs to, "" if it is nobody's.

@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/cost"
 )
@@ -35,6 +36,11 @@ func uids(m map[string]*manifest) []string {
 	slices.Sort(out)
 	return out
 }
+
+const mi = 1 << 20
+
+// defaultRules are those of a kubelet whose gates nobody has touched.
+var defaultRules = pods.Rules{PodLevelResources: true}
 
 func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -68,7 +74,7 @@ func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 			put(t, dir, c.file, c.content)
 			put(t, dir, ".hidden.yaml", "rubbish")
 			put(t, dir, "README.md", "rubbish")
-			got, problems := NewManifests(dir).list()
+			got, problems := NewManifests(dir, defaultRules).list()
 			if got["good"] == nil {
 				t.Errorf("the good manifest is gone, have %v", uids(got))
 			}
@@ -87,7 +93,7 @@ func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 
 func TestADirectoryThatIsNotThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
-	m := NewManifests(dir)
+	m := NewManifests(dir, defaultRules)
 	got, problems := m.list()
 	if len(got) != 0 || len(problems) != 1 || problems[0].File != dir || !strings.Contains(problems[0].Error(), "manifest directory does not exist") {
 		t.Errorf("manifests %v, problems %v", uids(got), problems)
@@ -106,14 +112,14 @@ func TestAFifoDoesNotStopTheListing(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, problems := NewManifests(dir).list(); len(problems) != 1 || !strings.Contains(problems[0].Error(), "want a regular file") {
+	if _, problems := NewManifests(dir, defaultRules).list(); len(problems) != 1 || !strings.Contains(problems[0].Error(), "want a regular file") {
 		t.Errorf("problems %v", problems)
 	}
 }
 
 func TestOnlyWhatChangedIsParsedAgain(t *testing.T) {
 	dir := t.TempDir()
-	m := NewManifests(dir)
+	m := NewManifests(dir, defaultRules)
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	put(t, dir, "b.yaml", podYAML("b", "b"))
 	// A file that was written just now may change once more within one tick of
@@ -158,7 +164,7 @@ spec:
 	put(t, dir, "b.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"b","name":"b"},"spec":{"terminationGracePeriodSeconds":5,
 		"resources":{"limits":{"cpu":"1","memory":"1Gi"}},
 		"containers":[{"name":"c","resources":{"requests":{"memory":"16Mi"}}}]}}`)
-	got, problems := NewManifests(dir).list()
+	got, problems := NewManifests(dir, defaultRules).list()
 	if len(problems) != 0 {
 		t.Fatal(problems)
 	}
@@ -196,7 +202,7 @@ func FuzzDecode(f *testing.F) {
 				_ = defaultRules.Requests(pod)
 			}
 		})
-		if text := (Problem{Err: errors.Join(err, warning, errors.ErrUnsupported)}).Error(); len(text) > 2000 || strings.ContainsAny(text, "\x00\x1b\n") {
+		if text := (pods.Problem{Err: errors.Join(err, warning, errors.ErrUnsupported)}).Error(); len(text) > 2000 || strings.ContainsAny(text, "\x00\x1b\n") {
 			t.Errorf("%d bytes of error text, want few and printable ones: %.200q", len(text), text)
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"maps"
@@ -6,24 +6,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// An Ended is a pod that does not run and of which something may be left: dead
-// containers, a dead sandbox, logs.
-type Ended struct {
-	UID string
-	// State is PodDeleted when its manifest is gone, PodTerminated when it never
-	// runs again, and PodActive when somebody may start it, anew or for the first
-	// time since the runtime has forgotten it.
-	State eviction.PodState
-}
 
 // ended returns the pods that have a manifest, or had one and have something left
 // in the runtime, and are not active; also whether some pod has never had one: it
 // may be somebody else's. A manifest that is not used as it should be may be that
 // of any pod.
-func (c *CRI) ended(l Listing, active []*podGroup, manifests map[string]*manifest, allUsed bool) (out []Ended, strangers bool) {
+func (c *Source) ended(l criclient.Listing, active []*podGroup, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, strangers bool) {
 	runs := make(map[string]bool, len(active))
 	for _, g := range active {
 		runs[g.uid] = true
@@ -43,23 +35,23 @@ func (c *CRI) ended(l Listing, active []*podGroup, manifests map[string]*manifes
 		}
 		seen[uid] = true
 		if !runs[uid] {
-			out = append(out, Ended{uid, stateOf(m, allUsed)})
+			out = append(out, pods.Ended{UID: uid, State: stateOf(m, allUsed)})
 		}
 	}
 	uidOfSandbox := make(map[string]string, len(l.Sandboxes))
 	for _, s := range l.Sandboxes {
-		uidOfSandbox[s.GetId()] = SandboxUID(s)
-		note(SandboxUID(s))
+		uidOfSandbox[s.GetId()] = criclient.SandboxUID(s)
+		note(criclient.SandboxUID(s))
 	}
 	for _, container := range l.Containers {
-		note(ContainerUID(container, uidOfSandbox))
+		note(criclient.ContainerUID(container, uidOfSandbox))
 	}
 	// A runtime that wipes its containers at boot has nothing of a pod until it is
 	// started again, however often it may run.
 	for _, uid := range slices.Sorted(maps.Keys(manifests)) {
 		seen[uid] = true
 		if uid != "" && !left[uid] {
-			out = append(out, Ended{uid, eviction.PodActive})
+			out = append(out, pods.Ended{UID: uid, State: eviction.PodActive})
 		}
 	}
 	c.seen = seen
@@ -78,13 +70,13 @@ func stateOf(m *manifest, allUsed bool) eviction.PodState {
 }
 
 // allUsed reports whether each manifest counts.
-func allUsed(problems []Problem) bool {
-	return !slices.ContainsFunc(problems, func(p Problem) bool { return !p.Used })
+func allUsed(problems []pods.Problem) bool {
+	return !slices.ContainsFunc(problems, func(p pods.Problem) bool { return !p.Used })
 }
 
 // allKnown reports whether there are pods and each has its manifest. A node on
 // which something runs that has none is shared with somebody whose pods are not
 // known here.
-func allKnown(active []Pod) bool {
-	return len(active) > 0 && !slices.ContainsFunc(active, func(p Pod) bool { return !p.HasManifest })
+func allKnown(active []pods.Pod) bool {
+	return len(active) > 0 && !slices.ContainsFunc(active, func(p pods.Pod) bool { return !p.HasManifest })
 }

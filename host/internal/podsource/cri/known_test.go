@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakecri"
 )
@@ -44,7 +45,7 @@ func TestADirectoryThatIsAwayForAWhileCostsNoCandidate(t *testing.T) {
 	}
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	put(t, dir, "b.yaml", podYAML("b", "b"))
-	m := NewManifests(dir)
+	m := NewManifests(dir, defaultRules)
 	all := []string{"a", "b"}
 	wantKnown(t, "there", m, all)
 	if err := os.Rename(dir, dir+".away"); err != nil {
@@ -73,7 +74,7 @@ func TestADirectoryThatIsAwayDeletesNoPod(t *testing.T) {
 	s.Add(fakecri.Pod{UID: "q", Namespace: "default", Name: "q", NotReady: true})
 	put(t, dir, "p.yaml", podYAML("p", "p"))
 	put(t, dir, "q.yaml", podYAML("q", "q"))
-	source := NewCRI(s.Client(), NewManifests(dir))
+	source := New(s.Client(), NewManifests(dir, defaultRules))
 	for _, away := range []bool{false, true} {
 		if away {
 			if err := os.Rename(dir, dir+".away"); err != nil {
@@ -87,7 +88,7 @@ func TestADirectoryThatIsAwayDeletesNoPod(t *testing.T) {
 		if len(got.Pods) != 1 || !got.Pods[0].HasManifest {
 			t.Errorf("away %v: pods %+v, want p with its manifest", away, got.Pods)
 		}
-		if want := []Ended{{"q", eviction.PodActive}}; !slices.Equal(got.Ended, want) || got.Complete == away {
+		if want := []pods.Ended{{UID: "q", State: eviction.PodActive}}; !slices.Equal(got.Ended, want) || got.Complete == away {
 			t.Errorf("away %v: ended %v, complete %v, want %v and %v", away, got.Ended, got.Complete, want, !away)
 		}
 	}
@@ -98,7 +99,7 @@ func TestADirectoryThatIsAwayDeletesNoPod(t *testing.T) {
 func TestWithoutDescriptorsWhatWasKnownStays(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a.yaml", podYAML("a", "a"))
-	m := NewManifests(dir)
+	m := NewManifests(dir, defaultRules)
 	for wantKnown(t, "before", m, []string{"a"}); !m.files["a.yaml"].settled; {
 		m.list()
 	}
@@ -136,7 +137,7 @@ func TestAFileThatBreaksCountsAsItWas(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.yaml")
 	put(t, dir, "a.yaml", podYAML("a", "a"))
-	m := NewManifests(dir)
+	m := NewManifests(dir, defaultRules)
 	wantKnown(t, "whole", m, []string{"a"})
 	replace := func(with func() error) {
 		t.Helper()
@@ -166,7 +167,7 @@ func TestAFileThatHangsHoldsUpNobody(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	put(t, dir, "b.yaml", podYAML("b", "b"))
-	m := NewManifests(dir)
+	m := NewManifests(dir, defaultRules)
 	wantKnown(t, "before", m, []string{"a", "b"})
 	hang := func(name string) (answer func()) {
 		hangs, begun, late, over := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -213,7 +214,7 @@ func TestWhatIsSaidOfRubbishIsShort(t *testing.T) {
 	for i := range 2 * maxProblems {
 		put(t, dir, "n\x1b"+strings.Repeat("n", 200)+string(rune('a'+i%26))+strings.Repeat("o", i)[:i%40]+".yaml", "x")
 	}
-	m := NewManifests(dir)
+	m := NewManifests(dir, defaultRules)
 	problems := m.Problems()
 	for strings.Contains(fmt.Sprint(problems), lookTimeout.String()) { // a busy machine
 		problems = m.Problems()

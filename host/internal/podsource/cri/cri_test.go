@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"context"
@@ -11,26 +11,25 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakecri"
 )
 
-func active(t *testing.T, s *fakecri.Server, dir string) Snapshot {
+func active(t *testing.T, s *fakecri.Server, dir string) pods.Snapshot {
 	t.Helper()
-	got, err := NewCRI(s.Client(), NewManifests(dir)).Active(t.Context())
+	got, err := New(s.Client(), NewManifests(dir, defaultRules)).Active(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-func names(s Snapshot) []string {
+func names(s pods.Snapshot) []string {
 	out := []string{}
 	for _, p := range s.Pods {
 		out = append(out, p.String())
@@ -111,7 +110,7 @@ func TestBothListsAreAskedForAtTheSameTimeAndNotForEver(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
-		source := NewCRI(s.Client(), NewManifests(dir))
+		source := New(s.Client(), NewManifests(dir, defaultRules))
 		s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Delay: time.Second})
 		s.Inject(fakecri.ListContainers, fakecri.Fault{Delay: time.Second})
 		started := time.Now()
@@ -128,27 +127,14 @@ func TestBothListsAreAskedForAtTheSameTimeAndNotForEver(t *testing.T) {
 	})
 }
 
-func TestEndpoints(t *testing.T) {
-	for endpoint, want := range map[string]string{
-		"/run/containerd/containerd.sock": `has no scheme, want "unix:///run/containerd/containerd.sock"`,
-		"tcp://localhost:1234":            "is not a unix socket, want unix:// and an absolute path",
-		"unix://run/x.sock":               "has no absolute path, want three slashes",
-		"":                                "is not a unix socket",
-	} {
-		if _, err := Dial(endpoint); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"`+endpoint+`"`) {
-			t.Errorf("Dial(%q) = %v, want %q", endpoint, err, want)
-		}
-	}
-}
-
 func TestARuntimeThatIsAwaySaysWhatToDoAndMayComeBack(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "c.sock")
-	conn, err := Dial("unix://" + socket)
+	conn, err := criclient.Dial("unix://" + socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	source := NewCRI(runtimeapi.NewRuntimeServiceClient(conn), NewManifests(t.TempDir()))
+	source := New(runtimeapi.NewRuntimeServiceClient(conn), NewManifests(t.TempDir(), defaultRules))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 
@@ -176,7 +162,7 @@ func TestARuntimeThatIsAwaySaysWhatToDoAndMayComeBack(t *testing.T) {
 	}
 }
 
-func untilActive(ctx context.Context, t *testing.T, source *CRI) Snapshot {
+func untilActive(ctx context.Context, t *testing.T, source *Source) pods.Snapshot {
 	t.Helper()
 	for {
 		got, err := source.Active(ctx)
@@ -189,20 +175,6 @@ func untilActive(ctx context.Context, t *testing.T, source *CRI) Snapshot {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-func TestProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := fakecri.New()
-		if got, err := Probe(t.Context(), s.Client()); err != nil || got != "fakecri 1.0.0" {
-			t.Errorf("Probe: %q, %v", got, err)
-		}
-		s.Inject(fakecri.Version, fakecri.Fault{Hang: true})
-		started := time.Now()
-		if _, err := Probe(t.Context(), s.Client()); err == nil || time.Since(started) != probeTimeout {
-			t.Errorf("a runtime that hangs: %v after %v, want an error after %v", err, time.Since(started), probeTimeout)
-		}
-	})
 }
 
 func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
@@ -220,8 +192,8 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 	put(t, dir, "again.yaml", podYAML("again", "again"))
 	put(t, dir, "deleted.yaml", podYAML("deleted", "deleted"))
 	put(t, dir, "not-yet.yaml", podYAML("not-yet", "not-yet"))
-	source := NewCRI(s.Client(), NewManifests(dir))
-	look := func() Snapshot {
+	source := New(s.Client(), NewManifests(dir, defaultRules))
+	look := func() pods.Snapshot {
 		t.Helper()
 		got, err := source.Active(t.Context())
 		if err != nil {
@@ -233,7 +205,7 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "deleted.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	want := []Ended{{"once", eviction.PodTerminated}, {"again", eviction.PodActive}, {"deleted", eviction.PodDeleted}, {"not-yet", eviction.PodActive}}
+	want := []pods.Ended{{UID: "once", State: eviction.PodTerminated}, {UID: "again", State: eviction.PodActive}, {UID: "deleted", State: eviction.PodDeleted}, {UID: "not-yet", State: eviction.PodActive}}
 	for range 2 { // what is left of a deleted pod may take several steps to go
 		if diff := cmp.Diff(want, look().Ended); diff != "" {
 			t.Errorf("a pod whose manifest was never seen is somebody else's (-want +got):\n%s", diff)
@@ -255,7 +227,7 @@ func TestAPodOfWhichTheRuntimeHasNothingIsNotGone(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "back", Namespace: "default", Name: "back"})
 	got := active(t, s, dir)
-	want := []Ended{{"again", eviction.PodActive}, {"once", eviction.PodActive}}
+	want := []pods.Ended{{UID: "again", State: eviction.PodActive}, {UID: "once", State: eviction.PodActive}}
 	if diff := cmp.Diff(want, got.Ended); diff != "" || !got.Complete {
 		t.Errorf("complete is %v, (-want +got):\n%s", got.Complete, diff)
 	}
@@ -267,14 +239,14 @@ func TestAManifestThatCannotBeReadDeletesNoPod(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "p", Namespace: "default", Name: "p", NotReady: true})
 	put(t, dir, "p.yaml", podYAML("p", "p"))
-	source := NewCRI(s.Client(), NewManifests(dir))
+	source := New(s.Client(), NewManifests(dir, defaultRules))
 	look := func(when string, want eviction.PodState) {
 		t.Helper()
 		got, err := source.Active(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]Ended{{"p", want}}, got.Ended); diff != "" {
+		if diff := cmp.Diff([]pods.Ended{{UID: "p", State: want}}, got.Ended); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
@@ -313,39 +285,6 @@ func TestManifestsAreCompleteWhenEverythingThatRunsHasOne(t *testing.T) {
 	check("with what is left of it", false)
 }
 
-// oldRuntime is one that does not tell its driver, or tells another's.
-type oldRuntime struct {
-	runtimeapi.RuntimeServiceClient
-	reply *runtimeapi.RuntimeConfigResponse
-	err   error
-}
-
-func (r oldRuntime) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest, ...grpc.CallOption) (*runtimeapi.RuntimeConfigResponse, error) {
-	return r.reply, r.err
-}
-
-func TestCgroupDriver(t *testing.T) {
-	of := func(d runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
-		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}
-	}
-	for name, c := range map[string]struct {
-		runtime oldRuntime
-		want    string
-		err     bool
-	}{
-		"systemd":               {oldRuntime{reply: of(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", false},
-		"cgroupfs":              {oldRuntime{reply: of(runtimeapi.CgroupDriver_CGROUPFS)}, "cgroupfs", false},
-		"one of the future":     {oldRuntime{reply: of(7)}, "", true},
-		"no Linux":              {oldRuntime{reply: &runtimeapi.RuntimeConfigResponse{}}, "", false},
-		"containerd before 2.0": {oldRuntime{err: status.Error(codes.Unimplemented, "unknown method RuntimeConfig")}, "", false},
-		"out of order":          {oldRuntime{err: status.Error(codes.Unavailable, "starting")}, "", true},
-	} {
-		if got, err := CgroupDriver(t.Context(), c.runtime); got != c.want || (err != nil) != c.err {
-			t.Errorf("%s: %q, %v, want %q and error %v", name, got, err, c.want, c.err)
-		}
-	}
-}
-
 // Of a pod that runs a figure that is not found is unknown, of one that has ended it
 // is none.
 func TestWhichPodsRun(t *testing.T) {
@@ -365,10 +304,10 @@ func TestWhichPodsRun(t *testing.T) {
 	if diff := cmp.Diff([]string{"lost", "runs"}, running); diff != "" {
 		t.Errorf("running pods (-want +got):\n%s", diff)
 	}
-	row := Rules{}.Row(&v1.Pod{Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+	row := pods.Rules{}.Row(&v1.Pod{Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
 		{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}, {State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
 	}}}, nil)
-	if !row.Running || (Rules{}).Row(&v1.Pod{}, nil).Running {
+	if !row.Running || (pods.Rules{}).Row(&v1.Pod{}, nil).Running {
 		t.Error("a v1.Pod runs if one of its containers does")
 	}
 }

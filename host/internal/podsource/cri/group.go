@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -24,7 +26,7 @@ type podGroup struct {
 }
 
 // group returns the active pods in order.
-func group(l Listing) []*podGroup {
+func group(l criclient.Listing) []*podGroup {
 	byUID := make(map[string]*podGroup, len(l.Sandboxes))
 	uidOfSandbox := make(map[string]string, len(l.Sandboxes))
 	of := func(uid, namespace, name string) *podGroup {
@@ -36,7 +38,7 @@ func group(l Listing) []*podGroup {
 		return g
 	}
 	for _, s := range l.Sandboxes {
-		uid := SandboxUID(s)
+		uid := criclient.SandboxUID(s)
 		if uid == "" {
 			continue
 		}
@@ -45,11 +47,11 @@ func group(l Listing) []*podGroup {
 		g.sandboxes = append(g.sandboxes, s)
 	}
 	for _, c := range l.Containers {
-		uid := ContainerUID(c, uidOfSandbox)
-		if uid == "" || Exited(c) {
+		uid := criclient.ContainerUID(c, uidOfSandbox)
+		if uid == "" || criclient.Exited(c) {
 			continue
 		}
-		g := of(uid, c.GetLabels()[labelNamespace], c.GetLabels()[labelName])
+		g := of(uid, c.GetLabels()[criclient.LabelNamespace], c.GetLabels()[criclient.LabelName])
 		g.containers = append(g.containers, c)
 	}
 	active := make([]*podGroup, 0, len(byUID))
@@ -69,7 +71,7 @@ func group(l Listing) []*podGroup {
 // active: a container that was created and not started counts only with a ready
 // sandbox, since without one it never starts and holds nothing to reclaim.
 func (g *podGroup) active() bool {
-	return slices.ContainsFunc(g.sandboxes, Ready) || slices.ContainsFunc(g.containers, Running)
+	return slices.ContainsFunc(g.sandboxes, criclient.Ready) || slices.ContainsFunc(g.containers, criclient.Running)
 }
 
 func (g *podGroup) sort() {
@@ -95,20 +97,20 @@ func (g *podGroup) newest() *runtimeapi.PodSandbox {
 }
 
 // pod joins what runs with what it is.
-func (g *podGroup) pod(m *manifest) (Pod, *Problem) {
-	p := Pod{ContainerIDs: make([]string, 0, len(g.containers))}
+func (g *podGroup) pod(m *manifest) (pods.Pod, *pods.Problem) {
+	p := pods.Pod{ContainerIDs: make([]string, 0, len(g.containers))}
 	for _, s := range g.sandboxes {
-		if Ready(s) {
+		if criclient.Ready(s) {
 			p.SandboxIDs = append(p.SandboxIDs, s.GetId())
 		}
 	}
 	for _, c := range g.containers {
 		p.ContainerIDs = append(p.ContainerIDs, c.GetId())
 	}
-	var problem *Problem
+	var problem *pods.Problem
 	if m != nil {
 		if err := g.contradicts(m.api); err != nil {
-			problem, m = &Problem{File: m.file, Err: err}, nil
+			problem, m = &pods.Problem{File: m.file, Err: err}, nil
 		}
 	}
 	if m != nil {
@@ -127,7 +129,7 @@ func (g *podGroup) pod(m *manifest) (Pod, *Problem) {
 		p.Row.StartTime = time.Unix(0, g.createdNanos)
 	}
 	p.Row.Containers = g.rowContainers()
-	p.Row.Running = slices.ContainsFunc(g.containers, Running)
+	p.Row.Running = slices.ContainsFunc(g.containers, criclient.Running)
 	return p, problem
 }
 
@@ -160,8 +162,8 @@ func (g *podGroup) rowContainers() []eviction.Container {
 }
 
 func newer(a, b *runtimeapi.Container) bool {
-	if Running(a) != Running(b) {
-		return Running(a)
+	if criclient.Running(a) != criclient.Running(b) {
+		return criclient.Running(a)
 	}
 	return cmp.Or(cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt()), cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt())) > 0
 }

@@ -1,4 +1,4 @@
-package pods
+package cri
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/test/fakecri"
 )
 
@@ -20,13 +21,13 @@ func BenchmarkActive(b *testing.B) {
 				s.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: uid, Containers: []fakecri.Container{{Name: "c"}}})
 				put(b, dir, uid+".yaml", podYAML(uid, uid, "spec: {containers: [{name: c, resources: {requests: {memory: 1Gi}}}]}"))
 			}
-			conn, err := Dial(s.Endpoint())
+			conn, err := criclient.Dial(s.Endpoint())
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer conn.Close()
-			manifests := NewManifests(dir)
-			source := NewCRI(runtimeapi.NewRuntimeServiceClient(conn), manifests)
+			manifests := NewManifests(dir, defaultRules)
+			source := New(runtimeapi.NewRuntimeServiceClient(conn), manifests)
 			for settled := false; !settled; {
 				manifests.list()
 				settled = true

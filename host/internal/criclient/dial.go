@@ -1,4 +1,9 @@
-package pods
+// Package criclient asks the container runtime over CRI: what it is, and which
+// sandboxes and containers it has.
+//
+// It does not know which pods may be evicted, has no manifests (podsource/cri) and
+// ends nothing (victim/cri).
+package criclient
 
 import (
 	"context"

@@ -1,0 +1,39 @@
+package host
+
+import (
+	"path/filepath"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/pods"
+	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
+	"github.com/evictd/evictd/host/internal/victim"
+	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
+)
+
+// A podSource knows the pods of the node, and what is wrong with what it knows them
+// from.
+type podSource interface {
+	loop.PodSource
+	Problems() []pods.Problem
+}
+
+// A mode is how a daemon finds the pods of the node and ends them.
+type mode struct {
+	pods   func(*Config, runtimeapi.RuntimeServiceClient) podSource
+	killer func(*Config, runtimeapi.RuntimeServiceClient) victim.Killer
+}
+
+// modes are those of Config.Mode.
+var modes = map[string]mode{
+	config.ModeCRI: {
+		pods: func(c *Config, runtime runtimeapi.RuntimeServiceClient) podSource {
+			return podcri.New(runtime, podcri.NewManifests(c.PodManifestDir, rules(c)))
+		},
+		killer: func(c *Config, runtime runtimeapi.RuntimeServiceClient) victim.Killer {
+			return victimcri.New(runtime, filepath.Join(c.RootDir, c.KubeletRootDir, "pods"))
+		},
+	},
+}
