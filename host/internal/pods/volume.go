@@ -1,6 +1,9 @@
 package pods
 
 import (
+	"reflect"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -31,43 +34,11 @@ func countsForRanking(v *v1.Volume) bool {
 
 // volumeKind is the JSON name of the source that is set, "" when none is known.
 func volumeKind(s *v1.VolumeSource) string {
-	for _, kind := range []struct {
-		name string
-		set  bool
-	}{
-		{"emptyDir", s.EmptyDir != nil},
-		{"hostPath", s.HostPath != nil},
-		{"configMap", s.ConfigMap != nil},
-		{"secret", s.Secret != nil},
-		{"projected", s.Projected != nil},
-		{"downwardAPI", s.DownwardAPI != nil},
-		{"persistentVolumeClaim", s.PersistentVolumeClaim != nil},
-		{"ephemeral", s.Ephemeral != nil},
-		{"csi", s.CSI != nil},
-		{"image", s.Image != nil},
-		{"gitRepo", s.GitRepo != nil},
-		{"nfs", s.NFS != nil},
-		{"iscsi", s.ISCSI != nil},
-		{"fc", s.FC != nil},
-		{"rbd", s.RBD != nil},
-		{"cephfs", s.CephFS != nil},
-		{"cinder", s.Cinder != nil},
-		{"glusterfs", s.Glusterfs != nil},
-		{"flexVolume", s.FlexVolume != nil},
-		{"flocker", s.Flocker != nil},
-		{"gcePersistentDisk", s.GCEPersistentDisk != nil},
-		{"awsElasticBlockStore", s.AWSElasticBlockStore != nil},
-		{"azureFile", s.AzureFile != nil},
-		{"azureDisk", s.AzureDisk != nil},
-		{"vsphereVolume", s.VsphereVolume != nil},
-		{"quobyte", s.Quobyte != nil},
-		{"photonPersistentDisk", s.PhotonPersistentDisk != nil},
-		{"portworxVolume", s.PortworxVolume != nil},
-		{"scaleIO", s.ScaleIO != nil},
-		{"storageos", s.StorageOS != nil},
-	} {
-		if kind.set {
-			return kind.name
+	source := reflect.ValueOf(s).Elem()
+	for f := range source.Type().Fields() {
+		if !source.FieldByIndex(f.Index).IsNil() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return name
 		}
 	}
 	return ""
