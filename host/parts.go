@@ -6,6 +6,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -31,12 +32,12 @@ func nodeFacts(c *Config, cgroupDriver, summarySocket string) eviction.NodeFacts
 func pluginSettings(c *Config) map[string]supervisor.Settings {
 	all := make(map[string]supervisor.Settings, len(c.Plugins)+1)
 	if c.RequirePins {
-		all[""] = supervisor.Settings{Confinement: supervisor.Confinement{RequirePin: true}}
+		all[""] = supervisor.Settings{Sandbox: sandbox.Config{RequirePin: true}}
 	}
 	for name, p := range c.Plugins {
 		all[name] = supervisor.Settings{
 			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled,
-			Confinement: supervisor.Confinement{
+			Sandbox: sandbox.Config{
 				SHA256: text(p.SHA256), RequirePin: c.RequirePins, User: text(p.User), Group: text(p.Group),
 				Capabilities: p.Allowed(), MemoryBytes: p.MemoryBytes(), MilliCPU: p.MilliCPU(),
 			},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/quantity"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/conformance"
 )
 
@@ -27,7 +27,7 @@ func (f *sandboxFlags) into(o *conformance.Options, warnings io.Writer) (closeAl
 	if f.user == "" && f.memoryLimit == "" {
 		return func() {}, nil
 	}
-	c := supervisor.Confinement{User: f.user}
+	c := sandbox.Config{User: f.user}
 	if f.memoryLimit != "" {
 		limit, err := quantity.Parse(f.memoryLimit)
 		if err != nil {
@@ -41,7 +41,7 @@ func (f *sandboxFlags) into(o *conformance.Options, warnings io.Writer) (closeAl
 	}
 	var mu sync.Mutex
 	told := map[string]bool{}
-	s, err := supervisor.NewSandbox(c, func(lacking error) {
+	s, err := sandbox.NewStandalone(c, func(lacking error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if text := oneLineOf(lacking); !told[text] {

@@ -166,7 +166,7 @@ func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *In
 		m.described = i.Plugin // What is refused is shown, too.
 	}
 	if err := s.conflicts(m, mine); err != nil {
-		return false, nil, refusal{err}
+		return false, nil, plugindir.Refusal{Err: err}
 	}
 	if i.revision != s.revision {
 		return false, nil, nil
@@ -176,7 +176,7 @@ func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *In
 	former = m.instance
 	m.instance, m.described, m.observes = i, i.Plugin, observed(i.Plugin)
 	m.replacement = nil
-	if _, refused := errors.AsType[refusal](m.lastError); refused {
+	if _, refused := errors.AsType[plugindir.Refusal](m.lastError); refused {
 		m.lastError = nil // What it was refused for is no more.
 	}
 	m.enter(Running, nil)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -109,7 +110,7 @@ func (s *Supervisor) oust() {
 			if former.before(b, a) && !former.before(a, b) {
 				loser = a
 			}
-			s.condemn(loser, sentence{why: refusal{err}})
+			s.condemn(loser, sentence{why: plugindir.Refusal{Err: err}})
 		}
 	}
 }

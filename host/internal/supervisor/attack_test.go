@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 )
 
 // attacked returns which attacks of a plugin were done, and of all what became.
@@ -34,7 +36,7 @@ func TestPluginWithAUserCannotAttack(t *testing.T) {
 	requireRoot(t)
 	h := startHost(t, install(t, "attacks", "good"), func(o *Options) {
 		through(t, o.SocketRoot)
-		o.Settings = map[string]Settings{"attacks": {Confinement: Confinement{User: "nobody"}}}
+		o.Settings = map[string]Settings{"attacks": {Sandbox: sandbox.Config{User: "nobody"}}}
 	})
 	done, all := h.attacked(t, "attacks")
 	if len(done) < 12 {
@@ -77,7 +79,7 @@ func TestAPluginCannotFillTheDirectoryOfItsSocket(t *testing.T) {
 		through(t, o.SocketRoot)
 		o.Settings = map[string]Settings{}
 		for _, name := range []string{"nests-directories", "makes-files", "makes-files-later", "good"} {
-			o.Settings[name] = Settings{Confinement: Confinement{User: "nobody"}}
+			o.Settings[name] = Settings{Sandbox: sandbox.Config{User: "nobody"}}
 		}
 	})
 	for name, says := range map[string]string{
@@ -111,7 +113,7 @@ func TestAProcessOfRootOutlivesTheHost(t *testing.T) {
 	for user, outlives := range map[string]bool{"": true, "nobody": false} {
 		h := startHost(t, install(t, "escapes"), func(o *Options) {
 			through(t, o.SocketRoot)
-			o.Settings = map[string]Settings{"escapes": {Confinement: Confinement{User: user}}}
+			o.Settings = map[string]Settings{"escapes": {Sandbox: sandbox.Config{User: user}}}
 		})
 		pid := 0
 		eventually(t, "its child runs", func() bool {

@@ -11,9 +11,10 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/hashicorp/go-plugin"
 
 	"github.com/evictd/evictd/host/internal/capability"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -62,8 +63,8 @@ func capabilitiesOf(t *testing.T, pid int) map[string]capability.Set {
 	return sets
 }
 
-func confined(name string, c Confinement) func(*Options) {
-	return func(o *Options) { o.Settings = map[string]Settings{name: {Confinement: c}} }
+func confined(name string, c sandbox.Config) func(*Options) {
+	return func(o *Options) { o.Settings = map[string]Settings{name: {Sandbox: c}} }
 }
 
 func TestPluginsCannotGainRights(t *testing.T) {
@@ -94,8 +95,8 @@ func TestPluginInheritsNothingElse(t *testing.T) {
 		case strings.HasPrefix(line, "Max core file size") && f[5] != "0":
 			t.Errorf("%s, want 0", line)
 		case strings.HasPrefix(line, "Max open files"):
-			if n, err := strconv.Atoi(f[4]); err != nil || n > usualFiles {
-				t.Errorf("%s, want at most %d", line, usualFiles)
+			if n, err := strconv.Atoi(f[4]); err != nil || n > 4096 {
+				t.Errorf("%s, want at most %d", line, 4096)
 			}
 		}
 	}
@@ -116,12 +117,9 @@ func TestPluginInheritsNothingElse(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	own, err := ownCapabilities()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := capabilitiesOf(t, os.Getpid())["Prm"]
 	asked := capability.Of("SYS_PTRACE", "DAC_READ_SEARCH")
-	h := startHost(t, install(t, "custom", "asks", "memory", "disk", "pid"), confined("asks", Confinement{Capabilities: &asked}))
+	h := startHost(t, install(t, "custom", "asks", "memory", "disk", "pid"), confined("asks", sandbox.Config{Capabilities: &asked}))
 	for name, keep := range map[string]capability.Set{
 		"custom": 0, "asks": asked,
 		"memory": capability.Of("IPC_LOCK"), "pid": capability.Of("IPC_LOCK"),
@@ -152,24 +150,6 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-func TestCapabilityThatTheHostLacks(t *testing.T) {
-	t.Parallel()
-	requireRoot(t)
-	own, err := ownCapabilities()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if own.Has(unix.CAP_SYS_RESOURCE) {
-		own &^= 1 << unix.CAP_SYS_RESOURCE // Then there may be none that it lacks.
-	}
-	asked := ^own & capability.Of("SYS_RESOURCE", "KILL")
-	_, err = confine(terms{allowed: asked | 1<<63, asked: true})
-	if err == nil {
-		t.Fatal("no error")
-	}
-	want(t, err.Error(), "capabilities: evictd does not have")
-}
-
 func TestPluginWithAUser(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
@@ -178,9 +158,9 @@ func TestPluginWithAUser(t *testing.T) {
 	h := startHost(t, install(t, "named", "numbered", "clear"), func(o *Options) {
 		through(t, o.SocketRoot)
 		o.Settings = map[string]Settings{
-			"named":    {Confinement: Confinement{User: "nobody"}},
-			"numbered": {Confinement: Confinement{User: "4242", Group: "4343", Capabilities: &asked}},
-			"clear":    {AutoMTLS: &off, Confinement: Confinement{User: "nobody", Group: "daemon"}},
+			"named":    {Sandbox: sandbox.Config{User: "nobody"}},
+			"numbered": {Sandbox: sandbox.Config{User: "4242", Group: "4343", Capabilities: &asked}},
+			"clear":    {AutoMTLS: &off, Sandbox: sandbox.Config{User: "nobody", Group: "daemon"}},
 		}
 	})
 	for name, c := range map[string]struct {
@@ -203,7 +183,10 @@ func TestPluginWithAUser(t *testing.T) {
 			t.Errorf("%s keeps %v, want %s", name, sets, c.keep)
 		}
 		var stat syscall.Stat_t
-		if err := syscall.Stat(i.conn.dir, &stat); err != nil || stat.Uid != 0 || stat.Mode&0o777 != 0o700 {
+		environ, _ := os.ReadFile(procFile(i.PID, "environ"))
+		_, dir, _ := strings.Cut(string(environ), plugin.EnvUnixSocketDir+"=")
+		dir, _, _ = strings.Cut(dir, "\x00")
+		if err := syscall.Stat(dir, &stat); err != nil || stat.Uid != 0 || stat.Mode&0o777 != 0o700 {
 			t.Errorf("%s: its directory belongs to %d with mode %o (%v), want it taken back: 0 and 700", name, stat.Uid, stat.Mode&0o777, err)
 		}
 	}
@@ -222,10 +205,10 @@ func TestUserThatCannotBe(t *testing.T) {
 	requireRoot(t)
 	h := startHost(t, install(t, "unknown", "groupless", "unknown-group", "shut-out"), func(o *Options) {
 		o.Settings = map[string]Settings{
-			"unknown":       {Confinement: Confinement{User: "no-such-user"}},
-			"groupless":     {Confinement: Confinement{User: "4242"}},
-			"unknown-group": {Confinement: Confinement{Group: "no-such-group"}},
-			"shut-out":      {Confinement: Confinement{User: "nobody"}},
+			"unknown":       {Sandbox: sandbox.Config{User: "no-such-user"}},
+			"groupless":     {Sandbox: sandbox.Config{User: "4242"}},
+			"unknown-group": {Sandbox: sandbox.Config{Group: "no-such-group"}},
+			"shut-out":      {Sandbox: sandbox.Config{User: "nobody"}},
 		}
 	})
 	for name, says := range map[string]string{
@@ -248,32 +231,12 @@ func TestUserThatCannotBeIsNotReloaded(t *testing.T) {
 	requireRoot(t)
 	h := startHost(t, install(t, "good"))
 	pid := h.plugin("good").PID
-	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"good": {Confinement: Confinement{User: "no-such-user"}}})
+	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"good": {Sandbox: sandbox.Config{User: "no-such-user"}}})
 	if err == nil {
 		t.Fatal("reloaded")
 	}
 	want(t, err.Error(), `plugin good: user: "no-such-user": user: unknown user no-such-user`)
 	if s := h.plugin("good"); s.PID != pid || s.Replacement != nil {
 		t.Errorf("%+v, want it to go on as it was", s)
-	}
-}
-
-// Who may be killed last is the host, not what it runs.
-func TestPluginIsNotSparedWithTheHost(t *testing.T) {
-	t.Parallel()
-	requireRoot(t)
-	h := startHost(t, install(t, "good"))
-	file := procFile(h.plugin("good").PID, "oom_score_adj")
-	for was, want := range map[string]string{"7": "7", "-500": "0"} {
-		if err := os.WriteFile(file, []byte(was), 0); err != nil && was == "-500" {
-			t.Logf("this root may not lower it: %v", err) // without CAP_SYS_RESOURCE
-			continue
-		}
-		if err := unspare(h.plugin("good").PID); err != nil {
-			t.Fatal(err)
-		}
-		if now, _ := os.ReadFile(file); strings.TrimSpace(string(now)) != want {
-			t.Errorf("it was %s and is %s, want %s", was, now, want)
-		}
 	}
 }

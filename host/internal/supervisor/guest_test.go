@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/test/uml"
 )
 
@@ -32,15 +33,15 @@ func moveTo(t *testing.T, cgroup string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := cgroupDir(guestCgroups).write("cgroup.subtree_control", "+memory +cpu +pids"); err != nil {
+	if err := os.WriteFile(filepath.Join(guestCgroups, "cgroup.subtree_control"), []byte("+memory +cpu +pids"), 0); err != nil {
 		t.Fatal(err)
 	}
 	self := strconv.Itoa(os.Getpid())
-	if err := cgroupDir(dir).write("cgroup.procs", self); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(self), 0); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := cgroupDir(guestCgroups).write("cgroup.procs", self); err != nil {
+		if err := os.WriteFile(filepath.Join(guestCgroups, "cgroup.procs"), []byte(self), 0); err != nil {
 			t.Error(err)
 		}
 	})
@@ -52,7 +53,7 @@ func TestGuestPluginsAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			moveTo(t, cgroup)
 			limit := int64(64 << 20)
-			h := startHost(t, install(t, "eats-memory", "forks-twice"), confined("eats-memory", Confinement{MemoryBytes: &limit}))
+			h := startHost(t, install(t, "eats-memory", "forks-twice"), confined("eats-memory", sandbox.Config{MemoryBytes: &limit}))
 			dirs := h.cgroupsOf("eats-memory")
 			if len(dirs) != 1 {
 				t.Fatalf("cgroups %v, want one", dirs)

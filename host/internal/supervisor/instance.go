@@ -25,8 +25,8 @@ type Instance struct {
 	conn *connection
 	// remote is the plugin without guards.
 	remote eviction.Plugin
-	// terms are what its process was started on.
-	terms terms
+	// policy is what its process was started with.
+	policy startPolicy
 	// doublings is how often the limits of its start were doubled.
 	doublings int
 	// file is what it was started from, looks the member's count of those.
@@ -69,7 +69,7 @@ func (i *Instance) relays() bool {
 
 // outdated reports whether the settings of all plugins need a new process.
 func (i *Instance) outdated(all map[string]Settings) bool {
-	return i.conn != nil && i.terms != termsOf(all, i.Name)
+	return i.conn != nil && i.policy != startPolicyFor(all, i.Name)
 }
 
 // A sentence is why the host takes an instance out of service and ends its

@@ -35,11 +35,6 @@ const (
 	Stopped  State = "stopped"
 )
 
-// A refusal is a reason not to run a plugin that trying again does not remove.
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error { return r.error }
-
 // unfit is a reason not to run a file that may go away with the file as it is: the
 // rights of a directory above it, or its absence for a while.
 type unfit struct{ error }
@@ -223,7 +218,7 @@ func (m *member) attempt(ctx context.Context) (*Instance, error) {
 	}
 	m.noteLate(err)
 	if errors.Is(err, eviction.ErrRefused) {
-		err = refusal{err}
+		err = plugindir.Refusal{Err: err}
 	}
 	if ctx.Err() == nil && !harmless(err) {
 		m.supervisor.log.Error("plugin did not start", "plugin", m.name, "error", err, "output", m.log.since(mark))

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -41,10 +42,30 @@ type Settings struct {
 	AutoMTLS *bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
-	Confinement
+	// Sandbox is how far it is trusted.
+	Sandbox sandbox.Config
 }
 
-func (s Settings) autoMTLS() bool { return s.AutoMTLS == nil || *s.AutoMTLS }
+// everybody is where settings are that hold for plugins without settings of their
+// own. No plugin can have that name.
+const everybody = ""
+
+// A startPolicy is what a process is started with, all of it: if that changes the plugin
+// needs another one.
+type startPolicy struct {
+	sandbox.Policy
+
+	mtls bool
+}
+
+// startPolicyFor returns the policy for the plugin of that name.
+func startPolicyFor(all map[string]Settings, name string) startPolicy {
+	s, ok := all[name]
+	if !ok {
+		s = Settings{Sandbox: all[everybody].Sandbox}
+	}
+	return startPolicy{sandbox.PolicyFor(name, s.Sandbox), s.AutoMTLS == nil || *s.AutoMTLS}
+}
 
 // Metrics counts what happens to plugins. host/internal/metrics has one.
 type Metrics interface {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -56,20 +55,7 @@ func checkPlugin(o Options, name string) error {
 		}
 		return err
 	}
-	t := termsOf(o.Settings, name)
-	if _, err := t.admitted(name); err != nil {
-		return err
-	}
-	copies, err := os.MkdirTemp("", "evictd-check-")
-	if err != nil {
-		return err
-	}
-	program, err := openProgram(resolved, "", copies, looked, t.sha256)
-	if err == nil {
-		program.close()
-		program.discard()
-	}
-	return errors.Join(err, os.RemoveAll(copies))
+	return startPolicyFor(o.Settings, name).Check(name, resolved, looked)
 }
 
 // strangers tells of settings and assignments for plugins that are not in the

@@ -1,39 +1,17 @@
 package supervisor
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/launch"
 )
-
-// posing is a copy of the faulty program that behaves as under another name.
-func posing(t *testing.T, file, as string) {
-	t.Helper()
-	content, err := os.ReadFile(faultyProgram)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, append(content, "\x00posing as "+as...), 0o700); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func pinOf(t *testing.T, file string) string {
 	t.Helper()
@@ -47,7 +25,7 @@ func pinOf(t *testing.T, file string) string {
 
 func pins(name, pin string) func(*Options) {
 	return func(o *Options) {
-		o.Settings = map[string]Settings{name: {Confinement: Confinement{SHA256: pin}}}
+		o.Settings = map[string]Settings{name: {Sandbox: sandbox.Config{SHA256: pin}}}
 	}
 }
 
@@ -60,7 +38,7 @@ func TestPinnedPlugin(t *testing.T) {
 		t.Errorf("good is %s, want it refused", s.State)
 	}
 	want(t, s.Reason, "has sha256 "+right+", want "+wrong)
-	settings := map[string]Settings{"good": {Confinement: Confinement{SHA256: strings.ToUpper(right)}}}
+	settings := map[string]Settings{"good": {Sandbox: sandbox.Config{SHA256: strings.ToUpper(right)}}}
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +53,7 @@ func TestChangedConfinementNeedsANewProcess(t *testing.T) {
 	before := h.plugin("good")
 	reconfigure := func(pin string) {
 		t.Helper()
-		settings := map[string]Settings{"good": {Confinement: Confinement{SHA256: pin}}}
+		settings := map[string]Settings{"good": {Sandbox: sandbox.Config{SHA256: pin}}}
 		if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
 			t.Fatal(err)
 		}
@@ -99,10 +77,10 @@ func TestChangedConfinementNeedsANewProcess(t *testing.T) {
 func TestPinsMayBeRequired(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "good", "other", "memory"), func(o *Options) {
-		require := Confinement{RequirePin: true}
+		require := sandbox.Config{RequirePin: true}
 		pinned := require
 		pinned.SHA256 = pinOf(t, faultyProgram)
-		o.Settings = map[string]Settings{"": {Confinement: require}, "good": {Confinement: pinned}, "memory": {Confinement: require}}
+		o.Settings = map[string]Settings{"": {Sandbox: require}, "good": {Sandbox: pinned}, "memory": {Sandbox: require}}
 	})
 	if s := h.plugin("other"); s.State != Refused {
 		t.Errorf("other is %s, want it refused", s.State)
@@ -124,7 +102,7 @@ func TestPinsMayBeRequired(t *testing.T) {
 func TestPinsMayComeToBeRequired(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "good", "memory"))
-	require := map[string]Settings{"": {Confinement: Confinement{RequirePin: true}}}
+	require := map[string]Settings{"": {Sandbox: sandbox.Config{RequirePin: true}}}
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, require); err != nil {
 		t.Fatal(err)
 	}
@@ -138,133 +116,6 @@ func TestPinsMayComeToBeRequired(t *testing.T) {
 	eventually(t, "it runs again", func() bool { return h.plugin("good").State == Running })
 	if s := h.plugin("good"); s.LastError != "" {
 		t.Errorf("last error %q, want none", s.LastError)
-	}
-}
-
-// A pinned program is swapped by name and in place, again and again, between check
-// and start. What runs is always the one that was verified.
-func TestSwappedProgramIsNeverExecuted(t *testing.T) {
-	t.Parallel()
-	dir := privateDir(t)
-	path, other := filepath.Join(dir, "pinned"), filepath.Join(dir, "other")
-	posing(t, path, "exits")
-	posing(t, other, "exits")
-	pin := pinOf(t, path)
-	ctx, cancel := context.WithCancel(t.Context())
-	swapped := make(chan struct{})
-	go func() {
-		defer close(swapped)
-		for n := 0; ctx.Err() == nil; n++ {
-			exchange(t, path, other, n)
-		}
-	}()
-	ran, refused := 0, 0
-	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
-		switch err := runOnce(t, path, dir, pin); {
-		case err == nil:
-			ran++
-		case errors.Is(err, plugindir.ErrIncomplete), errors.Is(err, unix.ETXTBSY), strings.Contains(err.Error(), "has sha256"):
-			refused++
-		default:
-			t.Error(err)
-		}
-		if _, err := os.Stat(filepath.Join(dir, ".mark")); err == nil {
-			t.Fatalf("the wrong program ran, after %d right ones and %d refusals", ran, refused)
-		}
-	}
-	cancel()
-	<-swapped
-	t.Logf("ran %d times, refused %d times", ran, refused)
-	if ran == 0 || refused == 0 {
-		t.Errorf("ran %d times and was refused %d times, want both", ran, refused)
-	}
-}
-
-// exchange makes the program another one, in one of two ways.
-func exchange(t *testing.T, path, other string, n int) {
-	if n%2 == 0 {
-		if err := unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
-			t.Error(err)
-		}
-		return
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return // It runs, or is about to: the kernel keeps it from being written.
-	}
-	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.WriteAt([]byte([]string{"marks", "exits", "exits"}[n%3]), size-int64(len("exits")))
-	}
-	_ = f.Close()
-}
-
-// runOnce starts the program as a member does and waits for its end.
-func runOnce(t *testing.T, path, copies, pin string) error {
-	t.Helper()
-	id, err := plugindir.Identify(path)
-	if err != nil {
-		return err
-	}
-	p, err := openProgram(path, programPath, copies, id, pin)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	log := slog.New(slog.DiscardHandler)
-	proc, err := startProgram(newLineLog(log, "pinned"), copies, path, p)
-	if err != nil {
-		return err
-	}
-	if !proc.WaitFor(patient) {
-		t.Fatal("it does not end")
-	}
-	return nil
-}
-
-// startProgram starts an open program as a connection does.
-func startProgram(log *lineLog, dir, path string, p *program) (*launch.Process, error) {
-	return launch.Start(launch.Command{
-		Path: p.path, Args: p.arguments(path), Dir: dir, Stdout: log.text, Stderr: log.line,
-		Confinement: newSpawner(dir, log.log).confined(log, confinement{}, p),
-	})
-}
-
-// Where the filesystem has no leases, or the interpreter of a script opens it again,
-// what was verified is a copy that nobody can change.
-func TestPinnedCopies(t *testing.T) {
-	t.Parallel()
-	dir := privateDir(t)
-	binary, script := filepath.Join(dir, "binary"), filepath.Join(dir, "script")
-	posing(t, binary, "exits")
-	if err := os.WriteFile(script, []byte("#!/bin/sh -e\necho \"from $0\" >&2\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for file, says := range map[string]string{binary: "no reason to live", script: "from " + dir + "/plugin-dir-script"} {
-		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &program{file: f, copies: dir, path: programPath}
-		if err := p.verify(file, pinOf(t, file)); err != nil {
-			t.Fatal(err)
-		}
-		out := &syncBuffer{}
-		log := newLineLog(slog.New(slog.NewTextHandler(out, nil)), "pinned")
-		if err := os.WriteFile(file, []byte("#!/bin/false\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		proc, err := startProgram(log, dir, file, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !proc.WaitFor(patient) {
-			t.Fatal("it does not end")
-		}
-		want(t, out.String(), says)
-		p.close()
-	}
-	if left, _ := filepath.Glob(dir + "/plugin-dir*"); len(left) > 0 {
-		t.Errorf("copies are left: %v", left)
 	}
 }
 
@@ -305,7 +156,7 @@ func TestScriptWithAUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := startHost(t, dir, func(o *Options) {
 				through(t, o.SocketRoot)
-				o.Settings = map[string]Settings{"script": {Confinement: Confinement{User: "nobody", SHA256: pin}}}
+				o.Settings = map[string]Settings{"script": {Sandbox: sandbox.Config{User: "nobody", SHA256: pin}}}
 			})
 			eventually(t, "it says who it is", func() bool { return slices.Contains(h.plugin("script").Log, "I am 65534") })
 		})
@@ -319,38 +170,4 @@ func installedScript(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-func TestShebang(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		start string
-		want  shebang
-		bad   bool
-	}{
-		"a binary":             {start: "\x7fELF"},
-		"plain":                {start: "#!/bin/sh\necho\n", want: shebang{"/bin/sh"}},
-		"blanks":               {start: "#! \t/bin/sh \t\n", want: shebang{"/bin/sh"}},
-		"one argument":         {start: "#!/usr/bin/env  node --x\n", want: shebang{"/usr/bin/env", "node --x"}},
-		"without a second":     {start: "#!/bin/sh", want: shebang{"/bin/sh"}},
-		"nothing":              {start: "#!\n", bad: true},
-		"a relative path":      {start: "#!node\n", bad: true},
-		"longer than the rest": {start: "#!/" + strings.Repeat("x", shebangBytes-3), bad: true},
-	} {
-		got, err := parseShebang([]byte(c.start))
-		if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != c.bad {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
-	}
-}
-
-func FuzzShebang(f *testing.F) {
-	f.Add([]byte("#!/bin/sh -e\n"))
-	f.Add([]byte("#! /usr/bin/env node"))
-	f.Fuzz(func(t *testing.T, start []byte) {
-		got, err := parseShebang(start)
-		if err == nil && got != nil && (len(got) > 2 || !filepath.IsAbs(got[0])) {
-			t.Errorf("%q: %q", start, got)
-		}
-	})
 }

@@ -56,7 +56,7 @@ func checkTerms(all map[string]Settings) error {
 		if all[name].Disabled {
 			continue
 		}
-		if _, err := confine(termsOf(all, name)); err != nil {
+		if err := startPolicyFor(all, name).Possible(); err != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
 		}
 	}
@@ -81,7 +81,7 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 		i.revision = s.revision
 	}
 	for name, m := range s.members {
-		if i, t := m.instance, termsOf(settings, name); i != nil && i.conn != nil && t.unpinned() {
+		if i, t := m.instance, startPolicyFor(settings, name); i != nil && i.conn != nil && t.Unpinned() {
 			s.condemn(i, sentence{why: errAgain}) // It must not serve, and no other process may.
 		}
 		signal(m.renew) // It may need a new process, or another attempt at one.

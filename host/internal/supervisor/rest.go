@@ -32,7 +32,7 @@ func stateOf(why error) State {
 	if errors.Is(why, plugindir.ErrIncomplete) {
 		return Waiting
 	}
-	if _, ok := errors.AsType[refusal](why); ok {
+	if _, ok := errors.AsType[plugindir.Refusal](why); ok {
 		return Refused
 	}
 	return Backoff

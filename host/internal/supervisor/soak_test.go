@@ -55,9 +55,7 @@ func (h *testHost) leftovers() leftovers {
 		processes: children(h.t), descriptors: openFiles(h.t), goroutines: runtime.NumGoroutine(),
 		socketFiles: entries(h.t, h.sockets), pluginFiles: entries(h.t, h.dir), plugins: len(h.Status()),
 	}
-	for _, tree := range h.spawn.groups.trees {
-		l.cgroups += len(leaves(tree.base))
-	}
+	l.cgroups = len(h.spawn.Cgroups())
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

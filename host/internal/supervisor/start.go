@@ -29,7 +29,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	}
 	resolved, err := plugindir.Executable(path)
 	if err != nil {
-		return nil, refusal{unfit{err}}
+		return nil, plugindir.Refusal{Err: unfit{err}}
 	}
 	s.mu.Lock()
 	again := false
@@ -37,18 +37,18 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 		m.starts++
 		again = m.starts > 1
 	}
-	t := termsOf(s.settings, m.name)
+	t := startPolicyFor(s.settings, m.name)
 	i := s.newInstance(m)
-	i.terms, i.file, i.doublings = t, file, m.late
+	i.policy, i.file, i.doublings = t, file, m.late
 	s.mu.Unlock()
 	if again {
 		s.metrics.PluginRestarted(m.name)
 	}
-	l, err := m.launching(resolved, file, i)
+	box, err := s.spawn.Prepare(m.name, i.Generation, resolved, file, t.Policy)
 	if err != nil {
 		return nil, err
 	}
-	if i.conn, err = s.spawn.connect(ctx, m.log, l); err != nil {
+	if i.conn, err = connect(ctx, m.log, box, path, t.mtls, i.extended(s.timeouts.Handshake)); err != nil {
 		return nil, kindOf(err)
 	}
 	i.PID = i.conn.proc.PID()
@@ -73,33 +73,12 @@ func (m *member) startSlot() *startSlot {
 	return m.supervisor.starts.join(builtin(m.name))
 }
 
-// launching opens and checks the file and makes ready what the process of i is
-// started with.
-func (m *member) launching(resolved string, file plugindir.ID, i *Instance) (launching, error) {
-	s := m.supervisor
-	l := launching{path: filepath.Join(s.dir, m.name), socketRoot: s.socketRoot, mtls: i.terms.mtls, timeout: i.extended(s.timeouts.Handshake)}
-	var err error
-	if l.how, err = i.terms.admitted(m.name); err != nil {
-		return l, refusal{err}
-	}
-	link, err := s.spawn.link(m.name)
-	if err != nil {
-		return l, err
-	}
-	l.program, err = openProgram(resolved, link, s.socketRoot, file, i.terms.sha256)
-	if err != nil {
-		return l, err
-	}
-	l.how.group, l.how.unlimited = s.spawn.group(m.name, i.Generation, i.terms)
-	return l, nil
-}
-
 // kindOf says what an error of a start means for the next one: where the file itself
 // is wrong it would end alike.
 func kindOf(err error) error {
 	switch {
 	case errors.Is(err, launch.ErrNotProgram):
-		return refusal{err}
+		return plugindir.Refusal{Err: err}
 	case errors.Is(err, launch.ErrBusy):
 		return fmt.Errorf("%w: %w", plugindir.ErrIncomplete, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
 )
@@ -37,7 +38,7 @@ type Status struct {
 	PID        int    `json:"pid,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
 	// Confinement is what its process is confined to.
-	Confinement *Confined `json:"confinement,omitempty"`
+	Confinement *sandbox.Status `json:"confinement,omitempty"`
 
 	// These are what the plugin last said of itself, also if it does not run.
 	Version string   `json:"version,omitempty"`
@@ -112,7 +113,9 @@ func (s *Supervisor) status(m *member, in layouts) Status {
 	said := m.described
 	if i := m.instance; i != nil {
 		st.PID, st.Generation, said = i.PID, i.Generation, i.Plugin
-		st.Confinement = i.confined()
+		if i.conn != nil {
+			st.Confinement = i.conn.sandbox.Status()
+		}
 	}
 	if said == nil {
 		return st

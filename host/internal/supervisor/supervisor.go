@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/evictd/evictd/host/internal/dirtree"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -32,7 +30,7 @@ type Supervisor struct {
 	expectBuiltins  bool
 
 	ran     atomic.Bool
-	spawn   *spawner
+	spawn   *sandbox.Root
 	started chan struct{}
 	changed chan struct{}
 	// rescan asks Run to compare members with directory and settings.
@@ -130,12 +128,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if s.inside != nil {
 		return s.runInside(ctx)
 	}
-	old := s.oldSockets()
-	s.wg.Go(func() { s.sweep(ctx, old) })
-	s.spawn = newSpawner(s.socketRoot, s.log)
-	if err := s.spawn.groups.sweep(); err != nil {
-		s.log.Error("something of former plugins is left", "error", err)
-	}
+	s.spawn = sandbox.NewRoot(s.socketRoot, s.log)
+	removeDirs := s.spawn.Sweep()
+	s.wg.Go(func() { removeDirs(ctx) })
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	watch := plugindir.NewWatch(s.dir, s.log)
@@ -154,30 +149,6 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 	stop()
 	s.wg.Wait()
-	s.spawn.close()
+	s.spawn.Close()
 	return errors.Join(append(s.undead, err)...)
-}
-
-// oldSockets lists the socket directories that a killed host left behind.
-func (s *Supervisor) oldSockets() []string {
-	left, err := os.ReadDir(s.socketRoot)
-	if err != nil {
-		s.log.Error("socket directories of former plugins are not found", "error", err)
-	}
-	var old []string
-	for _, dir := range left {
-		if strings.HasPrefix(dir.Name(), socketPrefix) {
-			old = append(old, dir.Name())
-		}
-	}
-	return old
-}
-
-// sweep removes them, beside the start: a plugin may have filled them.
-func (s *Supervisor) sweep(ctx context.Context, old []string) {
-	for _, name := range old {
-		if err := dirtree.Remove(s.socketRoot, name, func() bool { return ctx.Err() == nil }); err != nil {
-			s.log.Error("something of former plugins is left", "error", err)
-		}
-	}
 }

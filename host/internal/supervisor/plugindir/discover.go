@@ -9,6 +9,14 @@ import (
 	"strings"
 )
 
+// A Refusal is a reason not to run a plugin that trying again does not remove.
+type Refusal struct{ Err error }
+
+func (r Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap returns the reason.
+func (r Refusal) Unwrap() error { return r.Err }
+
 // Check checks the plugin directory itself.
 func Check(dir string) error {
 	err := TrustedDir(dir)

@@ -1,4 +1,4 @@
-package supervisor
+package sandbox
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/evictd/evictd/host/internal/capability"
 )
 
-// Confinement is what the host's configuration says of how far a plugin is
-// trusted. The zero value is what is usual for the plugin.
-type Confinement struct {
+// Config is what the host's configuration says of how far a plugin is trusted. The
+// zero value is what is usual for the plugin.
+type Config struct {
 	// SHA256 is the hash that its file must have, in hexadecimal digits; "" for any.
 	SHA256 string
 	// RequirePin refuses it without SHA256, unless it is built-in.
@@ -46,10 +46,9 @@ var builtinNeeds = map[string]capability.Set{
 	"disk": capability.Of("IPC_LOCK", "DAC_READ_SEARCH", "DAC_OVERRIDE", "SYS_PTRACE", "SYS_ADMIN"),
 }
 
-// terms are what a process is started on, all of it: if they change it needs
+// A Policy is what a process is confined to, all of it: if that changes it needs
 // another one.
-type terms struct {
-	mtls        bool
+type Policy struct {
 	sha256      string
 	pinned      bool // it must be
 	user, group string
@@ -64,52 +63,49 @@ type terms struct {
 	expendable  bool
 }
 
-// everybody is where settings are that hold for plugins without settings of their
-// own. No plugin can have that name.
-const everybody = ""
-
-// termsOf returns the terms of the plugin of that name.
-func termsOf(all map[string]Settings, name string) terms {
-	s, ok := all[name]
-	if !ok {
-		s = Settings{Confinement: all[everybody].Confinement}
+// PolicyFor returns the policy for the plugin of that name. Those that come with the
+// host have other defaults than custom ones.
+func PolicyFor(name string, c Config) Policy {
+	needs, builtin := builtinNeeds[name]
+	p := Policy{sha256: strings.ToLower(c.SHA256), user: c.User, group: c.Group, allowed: needs}
+	if !builtin {
+		p.pinned, p.expendable = c.RequirePin, true
+		p.memoryBytes, p.milliCPU, p.tasks, p.files = usualMemoryBytes, usualMilliCPU, usualTasks, usualFiles
 	}
-	t := terms{
-		mtls: s.autoMTLS(), sha256: strings.ToLower(s.SHA256), user: s.User, group: s.Group,
-		allowed: builtinNeeds[name],
+	if c.Capabilities != nil {
+		p.allowed, p.asked = *c.Capabilities, true
 	}
-	if !builtin(name) {
-		t.pinned, t.expendable = s.RequirePin, true
-		t.memoryBytes, t.milliCPU, t.tasks, t.files = usualMemoryBytes, usualMilliCPU, usualTasks, usualFiles
+	if c.MemoryBytes != nil {
+		p.memoryBytes = *c.MemoryBytes
 	}
-	if s.Capabilities != nil {
-		t.allowed, t.asked = *s.Capabilities, true
+	if c.MilliCPU != nil {
+		p.milliCPU = *c.MilliCPU
 	}
-	if s.MemoryBytes != nil {
-		t.memoryBytes = *s.MemoryBytes
-	}
-	if s.MilliCPU != nil {
-		t.milliCPU = *s.MilliCPU
-	}
-	return t
+	return p
 }
 
-// unpinned reports whether a pin is missing that there must be.
-func (t terms) unpinned() bool { return t.pinned && t.sha256 == "" }
+// Unpinned reports whether a pin is missing that there must be.
+func (p Policy) Unpinned() bool { return p.pinned && p.sha256 == "" }
 
-// admitted works out the confinement of a plugin that may run on these terms.
-func (t terms) admitted(name string) (confinement, error) {
-	if t.unpinned() {
+// Possible returns why no process can be confined so, nil if one can.
+func (p Policy) Possible() error {
+	_, err := confine(p)
+	return err
+}
+
+// admit works out the confinement of the plugin of that name, if it may run.
+func (p Policy) admit(name string) (confinement, error) {
+	if p.Unpinned() {
 		return confinement{}, fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)
 	}
-	return confine(t)
+	return confine(p)
 }
 
 // limited reports whether the process needs a cgroup of its own.
-func (t terms) limited() bool { return t.memoryBytes > 0 || t.milliCPU > 0 || t.tasks > 0 }
+func (p Policy) limited() bool { return p.memoryBytes > 0 || p.milliCPU > 0 || p.tasks > 0 }
 
-// Confined is what a process is confined to, for the status.
-type Confined struct {
+// Status is what a process is confined to.
+type Status struct {
 	// Pinned: its file had the hash that it must have.
 	Pinned bool `json:"pinned"`
 	// User and Group are who it runs as, if not as the host.
@@ -124,18 +120,15 @@ type Confined struct {
 	Unlimited string `json:"unlimited,omitempty"`
 }
 
-// confined returns what the process of i is confined to, nil if it has none.
-func (i *Instance) confined() *Confined {
-	if i.conn == nil {
-		return nil
+// Status returns what the process is confined to.
+func (s *Sandbox) Status() *Status {
+	p := s.policy
+	c := &Status{
+		Pinned: p.sha256 != "", User: p.user, Group: p.group, Capabilities: s.keep.String(),
+		MemoryBytes: p.memoryBytes, MilliCPU: p.milliCPU,
 	}
-	t, how := i.terms, i.conn.how
-	c := &Confined{
-		Pinned: t.sha256 != "", User: t.user, Group: t.group, Capabilities: how.keep.String(),
-		MemoryBytes: t.memoryBytes, MilliCPU: t.milliCPU,
-	}
-	if how.unlimited != nil {
-		c.Unlimited = how.unlimited.Error()
+	if s.unlimited != nil {
+		c.Unlimited = s.unlimited.Error()
 	}
 	return c
 }

@@ -1,4 +1,4 @@
-package supervisor
+package sandbox
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ const shebangBytes = 256
 
 // scriptPrefix begins like the names of socket directories, so that what a killed
 // host left behind is swept with them.
-const scriptPrefix = socketPrefix + "-script"
+const scriptPrefix = prefix + "-script"
 
 // shebang is the first line of a script: its interpreter and perhaps one argument.
 type shebang []string

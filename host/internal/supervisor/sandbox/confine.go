@@ -1,4 +1,4 @@
-package supervisor
+package sandbox
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/capability"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // A confinement is how one process is started: what is left to it of the host's
@@ -30,7 +31,7 @@ type confinement struct {
 }
 
 // confine works out the confinement for t, without its group.
-func confine(t terms) (confinement, error) {
+func confine(t Policy) (confinement, error) {
 	c := confinement{keep: t.allowed, files: t.files, expendable: t.expendable}
 	var err error
 	if c.credential, err = credential(t.user, t.group); err != nil {
@@ -195,7 +196,7 @@ func (c *confinement) give(dir string) error {
 			return err
 		}
 		if info.Mode().Perm()&0o001 == 0 && c.credential.Uid != uint32(os.Geteuid()) {
-			return refusal{fmt.Errorf("user: %s has mode %04o, and the plugin could not reach its socket: want 0711 (chmod o+x)", parent, info.Mode().Perm())}
+			return plugindir.Refusal{Err: fmt.Errorf("user: %s has mode %04o, and the plugin could not reach its socket: want 0711 (chmod o+x)", parent, info.Mode().Perm())}
 		}
 		if parent == "/" {
 			break

@@ -1,4 +1,4 @@
-package supervisor
+package sandbox
 
 import (
 	"crypto/sha256"
@@ -53,13 +53,31 @@ func openProgram(path, link, copies string, looked plugindir.ID, pin string) (*p
 	return p, nil
 }
 
+// Check does what is done before the process of the plugin of that name is started,
+// whose program is found at path and is to be the one that was looked at.
+func (p Policy) Check(name, path string, looked plugindir.ID) error {
+	if _, err := p.admit(name); err != nil {
+		return err
+	}
+	copies, err := os.MkdirTemp("", "evictd-check-")
+	if err != nil {
+		return err
+	}
+	program, err := openProgram(path, "", copies, looked, p.sha256)
+	if err == nil {
+		program.close()
+		program.discard()
+	}
+	return errors.Join(err, os.RemoveAll(copies))
+}
+
 func (p *program) check(path string, looked plugindir.ID, pin string) error {
 	info, err := p.file.Stat()
 	if err != nil {
 		return err
 	}
 	if err := plugindir.CheckProgram(path, info); err != nil {
-		return refusal{err}
+		return plugindir.Refusal{Err: err}
 	}
 	// A read lease is refused while somebody writes, and makes who wants to write
 	// wait. Not every filesystem has them.
@@ -102,7 +120,7 @@ func (p *program) verify(path, pin string) error {
 		return fmt.Errorf("verify %s: %w", path, err)
 	}
 	if found != pin {
-		return refusal{fmt.Errorf("%s: has sha256 %s, want %s", path, found, pin)}
+		return plugindir.Refusal{Err: fmt.Errorf("%s: has sha256 %s, want %s", path, found, pin)}
 	}
 	return nil
 }

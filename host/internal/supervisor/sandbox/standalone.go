@@ -1,4 +1,4 @@
-package supervisor
+package sandbox
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/evictd/evictd/shared/launch"
 )
 
-// A Sandbox starts processes as confined as a supervisor starts a custom plugin's,
-// for who checks a plugin without a supervisor.
-type Sandbox struct {
-	terms  terms
+// A Standalone confines processes as a host confines a custom plugin's, for who
+// checks a plugin without a host.
+type Standalone struct {
+	policy Policy
 	how    confinement
 	groups *groups
 	dir    string
@@ -21,18 +21,18 @@ type Sandbox struct {
 	starts atomic.Uint64
 }
 
-// NewSandbox tries whether processes can be confined so, with what is usual for a
+// NewStandalone tries whether processes can be confined so, with what is usual for a
 // custom plugin where c does not say otherwise. tell is told what a process was not
-// limited in nevertheless, from any goroutine: as in a supervisor it runs all the same.
-func NewSandbox(c Confinement, tell func(error)) (*Sandbox, error) {
+// limited in nevertheless, from any goroutine: as in a host it runs all the same.
+func NewStandalone(c Config, tell func(error)) (*Standalone, error) {
 	dir, err := os.MkdirTemp("", "evictd-sandbox-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{terms: termsOf(map[string]Settings{everybody: {Confinement: c}}, everybody), groups: findGroups(dir), dir: dir, tell: tell}
-	if s.how, err = confine(s.terms); err == nil {
+	s := &Standalone{policy: PolicyFor("", c), groups: findGroups(dir), dir: dir, tell: tell}
+	if s.how, err = confine(s.policy); err == nil {
 		var g *group
-		g, err = s.groups.make("sandbox", 0, s.terms)
+		g, err = s.groups.make("sandbox", 0, s.policy)
 		err = errors.Join(err, g.end())
 	}
 	if err != nil {
@@ -44,7 +44,7 @@ func NewSandbox(c Confinement, tell func(error)) (*Sandbox, error) {
 
 // Confine makes ready the confinement of a process of the file at path, and makes
 // dir, of its socket, its own.
-func (s *Sandbox) Confine(path, dir string) (launch.Confinement, error) {
+func (s *Standalone) Confine(path, dir string) (launch.Confinement, error) {
 	how := s.how
 	if err := how.give(dir); err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func (s *Sandbox) Confine(path, dir string) (launch.Confinement, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &confinedStart{
-		how: how, program: &program{file: file, path: programPath}, strict: true,
+	c := &Sandbox{
+		confinement: how, policy: s.policy, program: &program{file: file, path: programPath}, strict: true,
 		tell: func(err error) {
 			if err != nil {
 				s.tell(fmt.Errorf("the plugin runs without some of its limits: %w", err))
@@ -63,7 +63,7 @@ func (s *Sandbox) Confine(path, dir string) (launch.Confinement, error) {
 		},
 		left: func(err error) { s.tell(fmt.Errorf("something of a plugin is left: %w", err)) },
 	}
-	if c.how.group, err = s.groups.make("sandbox", s.starts.Add(1), s.terms); err != nil {
+	if c.group, err = s.groups.make("sandbox", s.starts.Add(1), s.policy); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Sandbox) Confine(path, dir string) (launch.Confinement, error) {
 }
 
 // Close removes what was made for the processes, which must have ended.
-func (s *Sandbox) Close() {
+func (s *Standalone) Close() {
 	s.groups.remove()
 	_ = os.Remove(s.dir) // it only has a name
 }

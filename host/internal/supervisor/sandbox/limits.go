@@ -1,4 +1,4 @@
-package supervisor
+package sandbox
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ type setting struct {
 
 // limitsOf returns what limits a cgroup to t, in the order in which the kernel
 // takes it.
-func limitsOf(t terms) []setting {
+func limitsOf(t Policy) []setting {
 	number := func(n int64) func(bool) string { return func(bool) string { return strconv.FormatInt(n, 10) } }
 	var all []setting
 	if t.memoryBytes > 0 {

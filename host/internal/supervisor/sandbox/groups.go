@@ -1,4 +1,4 @@
-package supervisor
+package sandbox
 
 import (
 	"cmp"
@@ -106,10 +106,10 @@ func treesOf(mounts []mount, in map[string]string, name string) ([]tree, error) 
 // what hosts with other directories did.
 func (g *groups) sweep() error {
 	var errs []error
+	for _, leaf := range g.all() {
+		errs = append(errs, cgroupDir(leaf).remove())
+	}
 	for _, t := range g.trees {
-		for _, leaf := range leaves(t.base) {
-			errs = append(errs, cgroupDir(leaf).remove())
-		}
 		others, _ := filepath.Glob(filepath.Join(filepath.Dir(t.base), groupPrefix+"*"))
 		for _, base := range others {
 			for _, leaf := range leaves(base) {
@@ -119,6 +119,15 @@ func (g *groups) sweep() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// all returns the cgroups of this host's plugins that exist.
+func (g *groups) all() []string {
+	var all []string
+	for _, t := range g.trees {
+		all = append(all, leaves(t.base)...)
+	}
+	return all
 }
 
 // leaves returns the cgroups in a directory, which may be missing.
@@ -170,7 +179,7 @@ func (g *group) lacking() error {
 
 // make makes the cgroup of one start. What could not be limited is the error; what
 // could is in the group, which is nil if there is none at all.
-func (g *groups) make(name string, generation uint64, t terms) (*group, error) {
+func (g *groups) make(name string, generation uint64, t Policy) (*group, error) {
 	if g.none != nil {
 		return nil, g.none
 	}

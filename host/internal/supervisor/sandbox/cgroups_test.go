@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	key := t.TempDir()
+	g := findGroups(key)
+	left, err := g.make("left", 1, PolicyFor("left", Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeper := exec.Command("/bin/sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range left.dirs {
+		if err := d.write("cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
+			t.Error(err)
+		}
+	}
+	root := NewRoot(key, slog.New(slog.DiscardHandler))
+	defer root.Close()
+	root.Sweep()
+	if err := sleeper.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the process that was left: %v, want it killed", err)
+	}
+	if dirs := root.Cgroups(); len(dirs) > 0 {
+		t.Errorf("left: %v", dirs)
+	}
+}
+
+// A host with another directory never comes back to what it left.
+func TestStaleCgroupsOfOthersAreSwept(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	other := findGroups(t.TempDir())
+	left, err := other.make("left", 1, PolicyFor("left", Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := findGroups(t.TempDir())
+	if err := g.sweep(); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range left.dirs {
+		if _, err := os.Stat(string(d)); err != nil {
+			t.Errorf("a young one is gone: %v", err)
+		}
+		old := time.Now().Add(-2 * staleAfter)
+		if err := errors.Join(os.Chtimes(string(d), old, old), os.Chtimes(other.trees[i].base, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.sweep(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range left.dirs {
+		if _, err := os.Stat(string(d)); err == nil {
+			t.Errorf("%s is left", d)
+		}
+	}
+	// Removing what was in the directories has made them young again.
+	other.remove()
+}
+
+func TestNoPlaceForCgroups(t *testing.T) {
+	t.Parallel()
+	out := &bytes.Buffer{}
+	s := NewRoot("", slog.New(slog.NewTextHandler(out, nil)))
+	s.groups = &groups{none: errors.New("no cgroups here")}
+	for range 3 {
+		if g, err := s.group("a", 1, PolicyFor("a", Config{})); g != nil || err == nil {
+			t.Error("a group from nowhere")
+		}
+	}
+	if n := strings.Count(out.String(), "no cgroups here"); n != 1 {
+		t.Errorf("told %d times, want once:\n%s", n, out)
+	}
+}
+
+const (
+	hybrid = `30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+31 30 0:27 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw
+33 30 0:29 / /sys/fs/cgroup/pids rw shared:9 - cgroup cgroup rw,pids
+34 30 0:30 /box /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+35 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+36 30 0:32 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices
+37 30 0:30 /box /somewhere/else rw - cgroup cgroup rw,memory
+`
+	unified = `31 30 0:27 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw` + "\n"
+)
+
+func TestTrees(t *testing.T) {
+	for name, c := range map[string]struct {
+		mounts, in string
+		own        []string
+		err        string
+	}{
+		"hybrid": {
+			hybrid, "4:memory:/box/in\n3:cpu,cpuacct:/\n2:pids:/a b\n0::/\n",
+			[]string{"/sys/fs/cgroup/memory/in", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/pids/a b"},
+			"",
+		},
+		"unified":                    {unified, "0::/system.slice/evictd.service\n", []string{"/sys/fs/cgroup/system.slice/evictd.service"}, ""},
+		"a delegated unit":           {unified, "0::/system.slice/evictd.service/host\n", []string{"/sys/fs/cgroup/system.slice/evictd.service/host"}, ""},
+		"outside of the namespace":   {unified, "0::/../../x\n", nil, "cgroup /../../x is outside of what is mounted at /sys/fs/cgroup"},
+		"not below what is mounted":  {hybrid, "4:memory:/boxes\n", nil, "cgroup /boxes is not below /box, which is what is mounted at /sys/fs/cgroup/memory"},
+		"nothing":                    {"", "", nil, "no cgroup hierarchy is mounted"},
+		"only hierarchies of others": {"36 30 0:32 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n", "1:devices:/\n", nil, "no cgroup hierarchy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trees, err := treesOf(parseMounts(c.mounts, limiters), parseMembership(c.in), "base")
+			var own []string
+			for _, tree := range trees {
+				own = append(own, tree.own)
+				if tree.base != strings.TrimSuffix(tree.own, "/host")+"/base" {
+					t.Errorf("base %s", tree.base)
+				}
+			}
+			if diff := cmp.Diff(c.own, own); diff != "" {
+				t.Error(diff)
+			}
+			if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+func FuzzMounts(f *testing.F) {
+	f.Add(hybrid, "4:memory:/box/in\n")
+	f.Add(unified, "0::/a\n")
+	f.Fuzz(func(t *testing.T, mountinfo, membership string) {
+		trees, err := treesOf(parseMounts(mountinfo, limiters), parseMembership(membership), "base")
+		if (len(trees) == 0) != (err != nil) {
+			t.Errorf("%d trees and %v", len(trees), err)
+		}
+	})
+}

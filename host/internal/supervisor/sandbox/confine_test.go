@@ -1,0 +1,58 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/capability"
+)
+
+func TestCapabilityThatTheHostLacks(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	own, err := ownCapabilities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own.Has(unix.CAP_SYS_RESOURCE) {
+		own &^= 1 << unix.CAP_SYS_RESOURCE // Then there may be none that it lacks.
+	}
+	asked := ^own & capability.Of("SYS_RESOURCE", "KILL")
+	_, err = confine(Policy{allowed: asked | 1<<63, asked: true})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if !strings.Contains(err.Error(), "capabilities: evictd does not have") {
+		t.Error(err)
+	}
+}
+
+// Who may be killed last is the host, not what it runs.
+func TestPluginIsNotSparedWithTheHost(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	cmd := exec.Command("/bin/sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }()
+	file := fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid)
+	for was, want := range map[string]string{"7": "7", "-500": "0"} {
+		if err := os.WriteFile(file, []byte(was), 0); err != nil && was == "-500" {
+			t.Logf("this root may not lower it: %v", err) // without CAP_SYS_RESOURCE
+			continue
+		}
+		if err := unspare(cmd.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		if now, _ := os.ReadFile(file); strings.TrimSpace(string(now)) != want {
+			t.Errorf("it was %s and is %s, want %s", was, now, want)
+		}
+	}
+}
