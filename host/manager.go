@@ -51,7 +51,7 @@ type Manager struct {
 	metrics    *metrics.Metrics
 	recorder   *recorder
 	dir        *rundir.Dir
-	figures    *figures
+	stats      *statsServer
 	listener   net.Listener
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
@@ -60,7 +60,7 @@ type Manager struct {
 	// reloading is held by whoever tells the plugins something else.
 	reloading chan struct{}
 	// embedded and preemption are nil in a daemon.
-	embedded   *surroundings
+	embedded   *embedding
 	preemption *preemption
 }
 
@@ -104,7 +104,7 @@ func (m *Manager) open() error {
 	if err := m.dir.Leftovers(); err != nil {
 		m.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
 	}
-	errs = append(errs, m.openFigures(nil, 0), m.openPlugins(nil))
+	errs = append(errs, m.openStats(nil, 0), m.openPlugins(nil))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (m *Manager) loopOptions(s loop.Settings) loop.Options {
 		Changed:  m.supervisor.Changed(),
 		Recorder: podRecorder{m.recorder}, Metrics: m.metrics, Log: m.log,
 	}
-	if m.figures != nil {
-		o.Begin = m.figures.begin
+	if m.stats != nil {
+		o.Begin = m.stats.begin
 	}
 	return o
 }
@@ -285,7 +285,7 @@ func (m *Manager) close() error {
 	if m.runtime != nil {
 		errs = append(errs, m.runtime.Close())
 	}
-	errs = append(errs, m.figures.close())
+	errs = append(errs, m.stats.close())
 	if m.dir != nil {
 		errs = append(errs, m.dir.Close())
 	}

@@ -15,16 +15,16 @@ import (
 // layoutDeadline bounds the question which filesystems the node has.
 const layoutDeadline = 5 * time.Second
 
-// figures serves the plugins the kubelet's stats summary of each pass. A nil
+// A statsServer serves the plugins the kubelet's stats summary of each pass. A nil
 // pointer serves none: plugins then read sources of their own.
-type figures struct {
+type statsServer struct {
 	server *summary.Server
 	layout func(context.Context) summaryapi.Layout
 }
 
-// openFigures serves the summaries that the embedding program has, or those that
+// openStats serves the summaries that the embedding program has, or those that
 // the configuration names, if there are any.
-func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error), patience time.Duration) error {
+func (m *Manager) openStats(fetch func(context.Context) ([]byte, error), patience time.Duration) error {
 	c := m.config()
 	var source summary.Source
 	switch {
@@ -42,7 +42,7 @@ func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error), patie
 	if err != nil {
 		return err
 	}
-	m.figures = &figures{server: server, layout: func(context.Context) summaryapi.Layout {
+	m.stats = &statsServer{server: server, layout: func(context.Context) summaryapi.Layout {
 		return summaryapi.Layout{InForce: eviction.LayoutNamed(m.config().Summary.Layout)}
 	}}
 	return nil
@@ -50,7 +50,7 @@ func (m *Manager) openFigures(fetch func(context.Context) ([]byte, error), patie
 
 // begin tells the server of a view of a pass, and of the layout if plugins will
 // be asked for it.
-func (f *figures) begin(ctx context.Context, at eviction.PassView, layout bool) {
+func (f *statsServer) begin(ctx context.Context, at eviction.PassView, layout bool) {
 	if layout {
 		ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
 		f.server.SetLayout(f.layout(ctx))
@@ -59,7 +59,7 @@ func (f *figures) begin(ctx context.Context, at eviction.PassView, layout bool) 
 	f.server.Begin(at)
 }
 
-func (f *figures) socket() string {
+func (f *statsServer) socket() string {
 	if f == nil {
 		return ""
 	}
@@ -68,7 +68,7 @@ func (f *figures) socket() string {
 
 // reachable reports that plugins do not find the socket any more. One cannot be put
 // in its place, since it is in use by those who found it.
-func (f *figures) reachable() error {
+func (f *statsServer) reachable() error {
 	if f == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (f *figures) reachable() error {
 	return nil
 }
 
-func (f *figures) close() error {
+func (f *statsServer) close() error {
 	if f == nil {
 		return nil
 	}

@@ -22,8 +22,8 @@ import (
 
 var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started, a daemon's is run")
 
-// surroundings are what a Manager has around it inside another program.
-type surroundings struct {
+// embedding are what a Manager has around it inside another program.
+type embedding struct {
 	Embedding
 
 	active    ActivePodsFunc
@@ -57,7 +57,7 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 		version: e.Version, log: e.Log, started: time.Now(),
 		metrics:  metrics.New(e.Version, e.Commit),
 		recorder: &recorder{nodeName: e.Config.NodeName, log: e.Log, next: e.Recorder}, reloading: make(chan struct{}, 1),
-		embedded: &surroundings{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)},
+		embedded: &embedding{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)},
 	}
 	m.current.Store(&e.Config)
 	if err := m.openEmbedded(); err != nil {
@@ -83,7 +83,7 @@ func (m *Manager) openEmbedded() (err error) {
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return err
 	}
-	if err := m.openFigures(e.Summary, e.Patience); err != nil {
+	if err := m.openStats(e.Summary, e.Patience); err != nil {
 		return err
 	}
 	if err := m.openPlugins(e.Plugins); err != nil {
@@ -103,7 +103,7 @@ func (m *Manager) openEmbedded() (err error) {
 		}
 	}
 	if e.Patience == 0 { // else time and figures are not this machine's
-		o.LastResort, o.SourceStands = fallback.New(m.facts(c)), m.figures != nil
+		o.LastResort, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
 	}
 	m.loop = loop.New(o)
 	return nil
@@ -126,8 +126,8 @@ func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active Acti
 	}
 	e.active, e.cleanedUp = active, cleanedUp
 	m.preemption.pods.Store(&active)
-	if disks != nil && m.figures != nil {
-		m.figures.layout = func(ctx context.Context) summaryapi.Layout { return askLayout(ctx, disks) }
+	if disks != nil && m.stats != nil {
+		m.stats.layout = func(ctx context.Context) summaryapi.Layout { return askLayout(ctx, disks) }
 	}
 	c := *m.config()
 	c.MonitoringInterval.Duration = monitoringInterval
@@ -168,7 +168,7 @@ func (m *Manager) Synchronize(ctx context.Context) (Pass, error) { return m.loop
 func (m *Manager) AwaitCleanup(ctx context.Context, p Pass) error { return m.loop.AwaitCleanup(ctx, p) }
 
 // Active implements loop.PodSource.
-func (e *surroundings) Active(context.Context) (pods.Snapshot, error) {
+func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	active := e.active()
@@ -192,7 +192,7 @@ func (e *surroundings) Active(context.Context) (pods.Snapshot, error) {
 }
 
 // Kill implements victim.Killer.
-func (e *surroundings) Kill(_ context.Context, v victim.Victim) error {
+func (e *embedding) Kill(_ context.Context, v victim.Victim) error {
 	pod, grace := v.Pod.API, v.GraceOverrideSeconds
 	return e.KillPod(pod, true, &grace, func(status *v1.PodStatus) {
 		victim.SetEvicted(status, pod.Generation, v.Message, v.Pressure, e.Clock.Now())
@@ -200,12 +200,12 @@ func (e *surroundings) Kill(_ context.Context, v victim.Victim) error {
 }
 
 // Finished implements victim.Killer.
-func (e *surroundings) Finished(_ context.Context, v victim.Victim) (bool, error) {
+func (e *embedding) Finished(_ context.Context, v victim.Victim) (bool, error) {
 	return e.cleanedUp(v.Pod.API), nil
 }
 
 // CleanedUp implements victim.Killer: the program's function is about volumes too.
-func (e *surroundings) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
+func (e *embedding) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 	return e.Finished(ctx, v)
 }
 

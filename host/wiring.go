@@ -12,7 +12,7 @@ import (
 
 // facts is what plugins are told of the node.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
-	return nodeFacts(c, m.cgroups.Driver(), m.figures.socket())
+	return nodeFacts(c, m.cgroups.Driver(), m.stats.socket())
 }
 
 func nodeFacts(c *Config, cgroupDriver, summarySocket string) eviction.NodeFacts {
