@@ -19,16 +19,6 @@ import (
 // kubelet's reason and message if it may not.
 type Admission = policy.Admission
 
-// Admit decides whether pod may start under the conditions that the last pass
-// reported. While none is reported every pod may. Otherwise critical pods may,
-// and under memory pressure alone all that are not BestEffort or that tolerate
-// it. A condition of an own signal is like disk pressure: critical pods only. It
-// reads a snapshot, so that it may be called at any time and never waits for a
-// pass.
-func (m *Manager) Admit(pod *v1.Pod) Admission {
-	return policy.Admit(pod, rules(m.config()).QoSClass(pod), m.loop.Snapshot().Conditions)
-}
-
 // A FailureReason says why a pod cannot be admitted. A PredicateFailureReason of
 // the kubelet is one.
 type FailureReason interface {
@@ -56,23 +46,23 @@ var (
 	errNotStarted  = errors.New("preemption: the manager was not started, it does not know the pods of the node")
 )
 
-// HandleAdmissionFailure tries to make room for a pod that was not admitted for
-// reasons, as the kubelet's CriticalPodAdmissionHandler does, and returns the
-// reasons that are left: with none and no error the pod can be admitted. It does
-// something only for a critical pod that lacks nothing but resources, and then
-// kills other pods, one after the other, with their own grace periods; a kill
-// that fails is logged, and the pod counts as gone all the same. In a dry run
-// nobody is killed, and the reasons stay. It is an error if all pods that may go
-// are not enough, if ctx ends between two kills, and if the Manager is not an
-// embedded one.
-//
-// Calls must not overlap, as admissions in the kubelet do not: each would count
-// on the same pods. A call may overlap with passes. A pod that is just being
-// evicted still holds what it requests and is a candidate here, and a pod that
-// is being preempted is one for eviction. Either is then killed a second time,
-// as KillPodFunc says; the second status stands. Waiting for the first kill to
-// end would let a slow preemption hold up a hard eviction.
-func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
+// A preemption makes room for critical pods. All fields are required.
+type preemption struct {
+	// pods is nil until the manager is started.
+	pods     atomic.Pointer[ActivePodsFunc]
+	rules    pods.Rules
+	kill     KillPodFunc
+	recorder Recorder
+	log      *slog.Logger
+	// counted takes the first resource that was lacking, for each victim.
+	counted func(resource string)
+	dryRun  func() bool
+	now     func() time.Time
+}
+
+// handle is HandleAdmissionFailure of an embedded Manager; a nil preemption is that of
+// another.
+func (p *preemption) handle(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
 	if !policy.IsCritical(pod) {
 		return reasons, nil
 	}
@@ -89,28 +79,14 @@ func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reaso
 		// No room would help. A critical pod is not rejected for want of resources.
 		return others, nil
 	}
-	if m.preemption == nil {
+	if p == nil {
 		return nil, errNotEmbedded
 	}
-	made, err := m.preemption.makeRoom(ctx, pod, lacks)
+	made, err := p.makeRoom(ctx, pod, lacks)
 	if err != nil || made {
 		return nil, err
 	}
 	return reasons, nil
-}
-
-// A preemption makes room for critical pods. All fields are required.
-type preemption struct {
-	// pods is nil until the manager is started.
-	pods     atomic.Pointer[ActivePodsFunc]
-	rules    pods.Rules
-	kill     KillPodFunc
-	recorder Recorder
-	log      *slog.Logger
-	// counted takes the first resource that was lacking, for each victim.
-	counted func(resource string)
-	dryRun  func() bool
-	now     func() time.Time
 }
 
 // makeRoom reports false if there is no room, because it only pretended to make

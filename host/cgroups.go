@@ -3,30 +3,28 @@ package host
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// openCgroups looks at the node's cgroups, so that plugins are told of the driver
-// that it has.
-func (m *Manager) openCgroups() {
-	c := m.config()
-	node := cgroupsOf(c)
-	if m.runtime != nil {
-		node.Ask = askDriver(runtimeapi.NewRuntimeServiceClient(m.runtime))
-	}
-	o := cgroups.Options{
-		Node: node, Configured: c.CgroupDriver, Tell: m.tellPlugins, Tally: m.metrics.PodsMisplaced, Log: m.log,
+// watchCgroups looks at the node's cgroups, so that plugins are told of the driver
+// that it has. A runtime and the embedding program are there or not.
+func watchCgroups(c *Config, runtime *grpc.ClientConn, e *embedding, o cgroups.Options) *cgroups.Watch {
+	o.Node, o.Configured = cgroupsOf(c), c.CgroupDriver
+	if runtime != nil {
+		o.Node.Ask = askDriver(runtimeapi.NewRuntimeServiceClient(runtime))
 	}
 	// A summary has the figures of pods from elsewhere.
-	if c.Source != config.SourceSummary && (m.embedded == nil || m.embedded.Summary == nil) {
-		o.Running = m.running
+	if c.Source == config.SourceSummary || e != nil && e.Summary != nil {
+		o.Running = nil
 	}
-	m.cgroups = cgroups.NewWatch(o)
+	return cgroups.NewWatch(o)
 }
 
 func cgroupsOf(c *Config) cgroups.Node {
@@ -37,22 +35,9 @@ func askDriver(client runtimeapi.RuntimeServiceClient) func(context.Context) (st
 	return func(ctx context.Context) (string, error) { return criclient.CgroupDriver(ctx, client) }
 }
 
-// tellPlugins configures the plugins anew, after what is known of the node has
-// changed.
-func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
-	select {
-	case m.reloading <- struct{}{}:
-		defer func() { <-m.reloading }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	c := m.config()
-	return m.supervisor.Reconfigure(ctx, m.facts(c), pluginSettings(c))
-}
-
 // running lists the pods that run.
-func (m *Manager) running(ctx context.Context) ([]cgroups.Pod, error) {
-	active, err := m.loop.Pods.Active(ctx)
+func running(ctx context.Context, source loop.PodSource) ([]cgroups.Pod, error) {
+	active, err := source.Active(ctx)
 	if err != nil {
 		return nil, err
 	}

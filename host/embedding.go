@@ -10,11 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
@@ -53,13 +52,9 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 	if e.Clock == nil {
 		e.Clock = realClock{}
 	}
-	m := &Manager{
-		version: e.Version, log: e.Log, started: time.Now(),
-		metrics:  metrics.New(e.Version, e.Commit),
-		recorder: &recorder{nodeName: e.Config.NodeName, log: e.Log, next: e.Recorder}, reloading: make(chan struct{}, 1),
-		embedded: &embedding{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)},
-	}
-	m.current.Store(&e.Config)
+	m := newManager(&e.Config, e.Version, e.Commit, e.Log)
+	m.recorder.next = e.Recorder
+	m.embedded = &embedding{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)}
 	if err := m.openEmbedded(); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -73,27 +68,16 @@ func required(field string, given bool) error {
 	return nil
 }
 
-func (m *Manager) openEmbedded() (err error) {
+func (m *Manager) openEmbedded() error {
 	c, e := m.config(), m.embedded
-	thresholds, err := c.Thresholds()
+	o, err := m.open()
 	if err != nil {
-		return err
-	}
-	m.openCgroups()
-	if m.dir, err = rundir.Open(c.RunDir); err != nil {
-		return err
-	}
-	if err := m.openStats(e.Summary, e.Patience); err != nil {
-		return err
-	}
-	if err := m.openPlugins(e.Plugins); err != nil {
 		return err
 	}
 	m.preemption = &preemption{
 		rules: e.rules, kill: e.KillPod, recorder: m.recorder, log: m.log, counted: m.metrics.Preempted,
 		dryRun: func() bool { return m.config().DryRun }, now: e.Clock.Now,
 	}
-	o := m.loopOptions(settings(c, thresholds))
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
 	o.Now, o.After, o.Explain, o.Patience = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
 	if len(e.Reclaim) > 0 {
@@ -167,6 +151,36 @@ func (m *Manager) Synchronize(ctx context.Context) (Pass, error) { return m.loop
 // returns an error only if ctx ends.
 func (m *Manager) AwaitCleanup(ctx context.Context, p Pass) error { return m.loop.AwaitCleanup(ctx, p) }
 
+// Admit decides whether pod may start under the conditions that the last pass
+// reported. While none is reported every pod may. Otherwise critical pods may,
+// and under memory pressure alone all that are not BestEffort or that tolerate
+// it. A condition of an own signal is like disk pressure: critical pods only. It
+// reads a snapshot, so that it may be called at any time and never waits for a
+// pass.
+func (m *Manager) Admit(pod *v1.Pod) Admission {
+	return policy.Admit(pod, rules(m.config()).QoSClass(pod), m.loop.Snapshot().Conditions)
+}
+
+// HandleAdmissionFailure tries to make room for a pod that was not admitted for
+// reasons, as the kubelet's CriticalPodAdmissionHandler does, and returns the
+// reasons that are left: with none and no error the pod can be admitted. It does
+// something only for a critical pod that lacks nothing but resources, and then
+// kills other pods, one after the other, with their own grace periods; a kill
+// that fails is logged, and the pod counts as gone all the same. In a dry run
+// nobody is killed, and the reasons stay. It is an error if all pods that may go
+// are not enough, if ctx ends between two kills, and if the Manager is not an
+// embedded one.
+//
+// Calls must not overlap, as admissions in the kubelet do not: each would count
+// on the same pods. A call may overlap with passes. A pod that is just being
+// evicted still holds what it requests and is a candidate here, and a pod that
+// is being preempted is one for eviction. Either is then killed a second time,
+// as KillPodFunc says; the second status stands. Waiting for the first kill to
+// end would let a slow preemption hold up a hard eviction.
+func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
+	return m.preemption.handle(ctx, pod, reasons)
+}
+
 // Active implements loop.PodSource.
 func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 	e.mu.Lock()
@@ -229,24 +243,3 @@ func (noJournal) RemoveKill(string) error { return nil }
 
 // SaveConditions implements loop.Journal.
 func (noJournal) SaveConditions(map[eviction.Condition]time.Time) error { return nil }
-
-// openPlugins prepares the plugins of the configuration's directory, or those
-// that run in this process.
-func (m *Manager) openPlugins(inside map[string]eviction.Plugin) (err error) {
-	c := m.config()
-	o := supervisor.Options{
-		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
-		Node: m.facts(c), Settings: pluginSettings(c), Assign: assignment(c), Log: m.log, Metrics: m.metrics,
-	}
-	if m.embedded != nil {
-		o.Timeouts = supervisor.Timeouts{}.AtLeast(m.embedded.Patience)
-		// Nobody switches off a signal of another program by removing a file.
-		o.ExpectBuiltins = m.embedded.Patience == 0 && len(inside) == 0
-	}
-	if len(inside) > 0 {
-		m.supervisor, err = supervisor.InProcess(inside, o)
-	} else {
-		m.supervisor, err = supervisor.New(o)
-	}
-	return err
-}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -110,9 +109,12 @@ func (m *Manager) Handler() http.Handler {
 	return mux
 }
 
-// serve answers on l until ctx ends.
-func (m *Manager) serve(ctx context.Context, l net.Listener) {
-	if err := httpserver.Serve(ctx, l, m.Handler(), m.log); err != nil {
+// serve answers until ctx ends, if anybody can ask.
+func (m *Manager) serve(ctx context.Context) {
+	if m.listener == nil {
+		return
+	}
+	if err := httpserver.Serve(ctx, m.listener, m.Handler(), m.log); err != nil {
 		m.log.Error("status and metrics are not served any more", "error", err)
 	}
 }

@@ -68,45 +68,39 @@ type Manager struct {
 // them. What it cannot have is an error, all of it at once. A Manager that was
 // made must be run.
 func New(o Options) (*Manager, error) {
-	m := &Manager{
-		version: o.Version, log: o.Log, started: time.Now(),
-		metrics:  metrics.New(o.Version, o.Commit),
-		recorder: &recorder{nodeName: o.Config.NodeName, log: o.Log}, reloading: make(chan struct{}, 1),
-	}
-	m.current.Store(&o.Config)
+	m := newManager(&o.Config, o.Version, o.Commit, o.Log)
 	if o.DroppedLogLines != nil {
 		m.metrics.CountDroppedLogLines(o.DroppedLogLines)
 	}
-	if err := m.open(); err != nil {
+	if err := m.openDaemon(); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
 }
 
-func (m *Manager) open() error {
+func newManager(c *Config, version, commit string, log *slog.Logger) *Manager {
+	m := &Manager{
+		version: version, log: log, started: time.Now(), metrics: metrics.New(version, commit),
+		recorder: &recorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1),
+	}
+	m.current.Store(c)
+	return m
+}
+
+func (m *Manager) openDaemon() error {
 	c := m.config()
-	thresholds, err := c.Thresholds()
-	if err != nil {
+	runtime, errRuntime := criclient.Dial(c.RuntimeEndpoint)
+	listener, errListener := net.Listen("tcp", c.ListenAddress)
+	if errListener != nil {
+		errListener = fmt.Errorf("listenAddress %q: %w", c.ListenAddress, errListener)
+	}
+	m.runtime, m.listener = runtime, listener
+	o, err := m.open()
+	if err := errors.Join(errRuntime, errListener, err); err != nil {
 		return err
-	}
-	var errs []error
-	if m.runtime, err = criclient.Dial(c.RuntimeEndpoint); err != nil {
-		errs = append(errs, err)
-	}
-	if m.listener, err = net.Listen("tcp", c.ListenAddress); err != nil {
-		errs = append(errs, fmt.Errorf("listenAddress %q: %w", c.ListenAddress, err))
-	}
-	m.openCgroups()
-	// Last, because it removes what a former host left behind.
-	if m.dir, err = rundir.Open(c.RunDir); err != nil {
-		return errors.Join(append(errs, err)...)
 	}
 	if err := m.dir.Leftovers(); err != nil {
 		m.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
-	}
-	errs = append(errs, m.openStats(nil, 0), m.openPlugins(nil))
-	if err := errors.Join(errs...); err != nil {
-		return err
 	}
 	restored, err := m.dir.Load()
 	if err != nil {
@@ -114,7 +108,6 @@ func (m *Manager) open() error {
 	}
 	mode, client := modes[c.Mode], runtimeapi.NewRuntimeServiceClient(m.runtime)
 	source := mode.pods(c, client)
-	o := m.loopOptions(settings(c, thresholds))
 	o.Pods, o.Manifests = source, source.Problems
 	o.Killer, o.Journal, o.Restored = mode.killer(c, client), m.dir, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
@@ -123,10 +116,33 @@ func (m *Manager) open() error {
 	return nil
 }
 
-// loopOptions are what a loop has in a daemon and in another program alike.
-func (m *Manager) loopOptions(s loop.Settings) loop.Options {
+// open opens what a daemon has and another program alike, the run directory last of
+// what others can hold, because that removes what a former host left behind. It
+// returns what a loop has in both.
+func (m *Manager) open() (loop.Options, error) {
+	c := m.config()
+	thresholds, err := c.Thresholds()
+	if err != nil {
+		return loop.Options{}, err
+	}
+	m.cgroups = watchCgroups(c, m.runtime, m.embedded, cgroups.Options{
+		Tell: m.tellPlugins, Tally: m.metrics.PodsMisplaced, Log: m.log,
+		Running: func(ctx context.Context) ([]cgroups.Pod, error) { return running(ctx, m.loop.Pods) },
+	})
+	if m.dir, err = rundir.Open(c.RunDir); err != nil {
+		return loop.Options{}, err
+	}
+	var errStats, errPlugins error
+	m.stats, errStats = openStats(m.config, m.dir.Path(), m.embedded, m.log)
+	m.supervisor, errPlugins = openPlugins(supervisor.Options{
+		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
+		Node: m.facts(c), Settings: pluginSettings(c), Assign: assignment(c), Log: m.log, Metrics: m.metrics,
+	}, m.embedded)
+	if err := errors.Join(errStats, errPlugins); err != nil {
+		return loop.Options{}, err
+	}
 	o := loop.Options{
-		Settings: s,
+		Settings: settings(c, thresholds),
 		Pin:      func() loop.Roster { return m.supervisor.Pin() },
 		Changed:  m.supervisor.Changed(),
 		Recorder: podRecorder{m.recorder}, Metrics: m.metrics, Log: m.log,
@@ -134,10 +150,15 @@ func (m *Manager) loopOptions(s loop.Settings) loop.Options {
 	if m.stats != nil {
 		o.Begin = m.stats.begin
 	}
-	return o
+	return o, nil
 }
 
 func (m *Manager) config() *Config { return m.current.Load() }
+
+// facts is what plugins are told of the node.
+func (m *Manager) facts(c *Config) eviction.NodeFacts {
+	return nodeFacts(c, m.cgroups.Driver(), m.stats.socket())
+}
 
 // Run starts the plugins, makes passes and serves until ctx ends. Then it takes
 // no more decisions, gives kills in flight a few seconds, ends the plugins and
@@ -147,28 +168,19 @@ func (m *Manager) Run(ctx context.Context) error {
 	around, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var failed error
-	supervised, served := make(chan struct{}), make(chan struct{})
+	supervised := make(chan struct{})
 	m.cgroups.Begin(ctx)
-	var watching sync.WaitGroup
+	var watching, serving sync.WaitGroup
 	defer watching.Wait()
 	go func() {
 		defer close(supervised)
 		failed = m.supervisor.Run(around)
 	}()
-	go func() {
-		defer close(served)
-		if m.listener != nil {
-			m.serve(around, m.listener)
-		}
-	}()
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		m.keepRunDir(around)
-	}()
+	serving.Go(func() { m.serve(around) })
+	serving.Go(func() { m.dir.KeepUp(around, m.log) })
 	select {
 	case <-m.supervisor.Started():
-		m.tellReady(ctx)
+		m.logReady(ctx)
 		if !m.loop.OnRequest {
 			watching.Go(func() { m.cgroups.Run(ctx) })
 		}
@@ -177,40 +189,42 @@ func (m *Manager) Run(ctx context.Context) error {
 	case <-supervised:
 	}
 	end()
-	<-kept
-	<-served
+	serving.Wait()
 	<-supervised
 	return errors.Join(failed, m.close()) //nolint:contextcheck // ctx has ended
 }
 
-func (m *Manager) tellReady(ctx context.Context) {
-	address := ""
+// logReady says also at the start what an absent runtime would otherwise tell at the
+// first eviction only.
+func (m *Manager) logReady(ctx context.Context) {
+	c, address := m.config(), ""
 	if m.listener != nil {
-		m.tellRuntime(ctx)
 		address = m.listener.Addr().String()
-	}
-	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", m.runningPlugins(), "dryRun", m.config().DryRun)
-}
-
-// tellRuntime says at the start what an absent runtime would otherwise tell at
-// the first eviction only.
-func (m *Manager) tellRuntime(ctx context.Context) {
-	version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(m.runtime))
-	if err != nil {
-		m.log.Error("container runtime does not answer, no pod can be evicted until it does", "runtimeEndpoint", m.config().RuntimeEndpoint, "error", err)
-		return
-	}
-	m.log.Info("container runtime answers", "runtimeEndpoint", m.config().RuntimeEndpoint, "runtime", version)
-}
-
-func (m *Manager) runningPlugins() []string {
-	var names []string
-	for _, s := range m.supervisor.Status() {
-		if s.State == supervisor.Running {
-			names = append(names, s.Name)
+		version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(m.runtime))
+		if err != nil {
+			m.log.Error("container runtime does not answer, no pod can be evicted until it does", "runtimeEndpoint", c.RuntimeEndpoint, "error", err)
+		} else {
+			m.log.Info("container runtime answers", "runtimeEndpoint", c.RuntimeEndpoint, "runtime", version)
 		}
 	}
-	return names
+	var plugins []string
+	for _, s := range m.supervisor.Status() {
+		if s.State == supervisor.Running {
+			plugins = append(plugins, s.Name)
+		}
+	}
+	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "dryRun", c.DryRun)
+}
+
+// ReloadFrom is Reload with what load returns. A configuration that cannot be
+// loaded is one that is refused, and counts as such.
+func (m *Manager) ReloadFrom(ctx context.Context, load func() (Config, error)) (Config, error) {
+	c, err := load()
+	if err != nil {
+		m.metrics.Reloaded(err)
+		return Config{}, err
+	}
+	return c, m.Reload(ctx, c)
 }
 
 // Reload puts a new configuration in force, whole or not at all. Timers of
@@ -224,12 +238,10 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	if err := m.loop.Reentered(); err != nil {
 		return err
 	}
-	select {
-	case m.reloading <- struct{}{}:
-		defer func() { <-m.reloading }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := m.beginReload(ctx); err != nil {
+		return err
 	}
+	defer m.endReload()
 	if m.embedded != nil { // the program's, not the configuration's
 		c.MonitoringInterval = m.config().MonitoringInterval
 	}
@@ -255,6 +267,29 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	m.current.Store(&c)
 	return nil
 }
+
+// tellPlugins configures the plugins anew, after what is known of the node has
+// changed.
+func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
+	if err := m.beginReload(ctx); err != nil {
+		return err
+	}
+	defer m.endReload()
+	c := m.config()
+	return m.supervisor.Reconfigure(ctx, m.facts(c), pluginSettings(c))
+}
+
+// beginReload waits for whoever tells the plugins something else.
+func (m *Manager) beginReload(ctx context.Context) error {
+	select {
+	case m.reloading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *Manager) endReload() { <-m.reloading }
 
 // IsUnderMemoryPressure reports whether the node is under memory pressure, as
 // far as the last pass knew. It may be called at any time, like its siblings. What

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -22,30 +23,31 @@ type statsServer struct {
 	layout func(context.Context) summaryapi.Layout
 }
 
-// openStats serves the summaries that the embedding program has, or those that
-// the configuration names, if there are any.
-func (m *Manager) openStats(fetch func(context.Context) ([]byte, error), patience time.Duration) error {
-	c := m.config()
-	var source summary.Source
-	switch {
-	case fetch != nil:
-		source = summary.FromFunc(fetch, max(c.Summary.Timeout.Duration, patience))
-	case c.Source == config.SourceSummary:
-		var err error
-		if source, err = summary.Open(c.Summary.Options()); err != nil {
-			return err
-		}
-	default:
-		return nil
+// openStats serves, in dir, the summaries that the embedding program has, or those
+// that the configuration names, if there are any.
+func openStats(config func() *Config, dir string, e *embedding, log *slog.Logger) (*statsServer, error) {
+	source, err := statsSource(config(), e)
+	if source == nil || err != nil {
+		return nil, err
 	}
-	server, err := summary.Listen(m.dir.Path(), source, m.log)
+	server, err := summary.Listen(dir, source, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.stats = &statsServer{server: server, layout: func(context.Context) summaryapi.Layout {
-		return summaryapi.Layout{InForce: eviction.LayoutNamed(m.config().Summary.Layout)}
-	}}
-	return nil
+	return &statsServer{server: server, layout: func(context.Context) summaryapi.Layout {
+		return summaryapi.Layout{InForce: eviction.LayoutNamed(config().Summary.Layout)}
+	}}, nil
+}
+
+func statsSource(c *Config, e *embedding) (summary.Source, error) {
+	switch {
+	case e != nil && e.Summary != nil:
+		return summary.FromFunc(e.Summary, max(c.Summary.Timeout.Duration, e.Patience)), nil
+	case c.Source == config.SourceSummary:
+		return summary.Open(c.Summary.Options())
+	default:
+		return nil, nil //nolint:nilnil // plugins then read sources of their own
+	}
 }
 
 // begin tells the server of a view of a pass, and of the layout if plugins will

@@ -10,11 +10,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// facts is what plugins are told of the node.
-func (m *Manager) facts(c *Config) eviction.NodeFacts {
-	return nodeFacts(c, m.cgroups.Driver(), m.stats.socket())
-}
-
+// nodeFacts is what plugins are told of the node.
 func nodeFacts(c *Config, cgroupDriver, summarySocket string) eviction.NodeFacts {
 	return eviction.NodeFacts{
 		NodeName:        c.NodeName,
@@ -82,4 +78,19 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 // rules say what pods request.
 func rules(c *Config) pods.Rules {
 	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources)}
+}
+
+// openPlugins prepares the plugins of the configuration's directory, or those of the
+// embedding program that run in this process.
+func openPlugins(o supervisor.Options, e *embedding) (*supervisor.Supervisor, error) {
+	if e == nil {
+		return supervisor.New(o)
+	}
+	o.Timeouts = supervisor.Timeouts{}.AtLeast(e.Patience)
+	// Nobody switches off a signal of another program by removing a file.
+	o.ExpectBuiltins = e.Patience == 0 && len(e.Plugins) == 0
+	if len(e.Plugins) > 0 {
+		return supervisor.InProcess(e.Plugins, o)
+	}
+	return supervisor.New(o)
 }

@@ -1,11 +1,14 @@
 package rundir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +47,36 @@ func same(f *os.File, name string) bool {
 	return err == nil && os.SameFile(open, there)
 }
 
+// keepInterval is how often the directory is looked at: plugins cannot start
+// without it.
+const keepInterval = time.Second
+
+// KeepUp makes the directory again when somebody has removed it, until ctx ends.
+func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger) {
+	look := time.NewTicker(keepInterval)
+	defer look.Stop()
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		remade, err := d.keep()
+		if err != nil {
+			if err.Error() != told {
+				log.Error("run directory is gone and cannot be made again: plugins cannot start, kills are not noted", "error", err)
+			}
+			told = err.Error()
+			continue
+		}
+		told = ""
+		if remade {
+			log.Error("run directory was removed and made again: kills in flight are not noted there", "runDir", d.path)
+		}
+	}
+}
+
 // Check reports that the directory is not the one that was opened any more: plugins
 // have no place for their sockets then, and kills none to be noted.
 func (d *Dir) Check() error {
@@ -64,9 +97,9 @@ func (d *Dir) check() error {
 	return nil
 }
 
-// Keep makes a directory that was removed again, empty, and takes it. It reports
+// keep makes a directory that was removed again, empty, and takes it. It reports
 // whether there was need to; one that another evictd holds by now stays its own.
-func (d *Dir) Keep() (remade bool, err error) {
+func (d *Dir) keep() (remade bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	why := d.check()

@@ -19,7 +19,7 @@ func TestARunDirectoryThatWasRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := newPath(t)
 			d := mustOpen(t, path, newClock())
-			if remade, err := d.Keep(); remade || err != nil || d.Check() != nil {
+			if remade, err := d.keep(); remade || err != nil || d.Check() != nil {
 				t.Fatalf("remade %t, %v, %v of one that is there", remade, err, d.Check())
 			}
 			if err := remove(path); err != nil {
@@ -31,7 +31,7 @@ func TestARunDirectoryThatWasRemoved(t *testing.T) {
 			if _, err := open(path, newClock()); err == nil || !strings.Contains(err.Error(), "in use by another evictd, pid ") {
 				t.Errorf("a second evictd: %v, want it refused", err)
 			}
-			if remade, err := d.Keep(); !remade || err != nil || d.Check() != nil {
+			if remade, err := d.keep(); !remade || err != nil || d.Check() != nil {
 				t.Errorf("remade %t, %v, %v", remade, err, d.Check())
 			}
 			if err := d.SaveKill(aKill); err != nil {
