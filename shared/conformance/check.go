@@ -11,11 +11,11 @@ import (
 
 // The deadlines that the host has for its calls.
 const (
-	describeTime  = 2 * time.Second
-	configureTime = 2 * time.Second
-	observeTime   = time.Second
-	measureTime   = 5 * time.Second
-	rankTime      = time.Second
+	describeTime  = eviction.DescribeDeadline
+	configureTime = eviction.ConfigureDeadline
+	observeTime   = eviction.ObserveDeadline
+	measureTime   = eviction.MeasureDeadline
+	rankTime      = eviction.RankDeadline
 )
 
 // A check is one thing to find out about a plugin.

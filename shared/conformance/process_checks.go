@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
 	// graceTime is what the host gives a plugin after SIGTERM.
-	graceTime = 2 * time.Second
+	graceTime = eviction.StopDeadline
 	// orphanTime is what a plugin has after the death of its host.
 	orphanTime = time.Second
 )

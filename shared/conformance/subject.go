@@ -18,7 +18,7 @@ import (
 )
 
 // readyTime is what a plugin has from its start to its handshake.
-const readyTime = 10 * time.Second
+const readyTime = eviction.HandshakeDeadline
 
 // A subject is a plugin that can be called: a process with a connection, or a
 // value that is served here.

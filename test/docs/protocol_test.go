@@ -57,15 +57,15 @@ func TestProtocolDeadlines(t *testing.T) {
 // A pin is a figure in the code and where the document says it: who changes the
 // one is told of the other.
 var pins = []struct{ file, code, text string }{
-	{"host/internal/supervisor/options.go", "t.Handshake, 10*time.Second", "together have 10 s from the start"},
-	{"host/internal/supervisor/options.go", "t.Describe, 2*time.Second", "configuration | 2 s |"},
-	{"host/internal/supervisor/options.go", "t.Configure, 2*time.Second", "capabilities | 2 s |"},
-	{"host/internal/supervisor/options.go", "t.Observe, time.Second", "the node's figures | 1 s |"},
-	{"host/internal/supervisor/options.go", "t.Measure, 5*time.Second", "a stream of answers | 5 s |"},
-	{"host/internal/supervisor/options.go", "t.Rank, time.Second", "who goes first | 1 s |"},
-	{"host/internal/supervisor/options.go", "t.ReclaimIdle, 30*time.Second", "and 30 s without a message |"},
-	{"host/internal/supervisor/options.go", "t.Reclaim, 10*time.Minute", "a stream of progress | 10 min,"},
-	{"host/internal/supervisor/options.go", "t.Stop, 2*time.Second", "After 2 s SIGKILL to the"},
+	{"shared/eviction/deadline.go", "HandshakeDeadline = 10 * time.Second", "together have 10 s from the start"},
+	{"shared/eviction/deadline.go", "DescribeDeadline  = 2 * time.Second", "configuration | 2 s |"},
+	{"shared/eviction/deadline.go", "ConfigureDeadline = 2 * time.Second", "capabilities | 2 s |"},
+	{"shared/eviction/deadline.go", "ObserveDeadline   = time.Second", "the node's figures | 1 s |"},
+	{"shared/eviction/deadline.go", "MeasureDeadline   = 5 * time.Second", "a stream of answers | 5 s |"},
+	{"shared/eviction/deadline.go", "RankDeadline      = time.Second", "who goes first | 1 s |"},
+	{"shared/eviction/deadline.go", "ReclaimIdleDeadline = 30 * time.Second", "and 30 s without a message |"},
+	{"shared/eviction/deadline.go", "ReclaimDeadline     = 10 * time.Minute", "a stream of progress | 10 min,"},
+	{"shared/eviction/deadline.go", "StopDeadline = 2 * time.Second", "After 2 s SIGKILL to the"},
 	{
 		"host/internal/supervisor/crash.go", "first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute",
 		"after 0.2 s, doubling up to 30 s; after 5 times in 10 min it is left alone for 10 min",

@@ -83,9 +83,9 @@ func (noMetrics) PluginRestarted(string)     {}
 func (noMetrics) PluginStandby(string, bool) {}
 
 // Timeouts are the deadlines of calls. A caller's earlier deadline wins. Zero
-// fields have the defaults that stand beside them.
+// fields have the defaults of package eviction.
 type Timeouts struct {
-	// Handshake is from the start of the process until it can be called: 10 s. It
+	// Handshake is from the start of the process until it can be called. It
 	// doubles, and so do Describe and Configure, with each start in a row that was
 	// late, three times at most.
 	Handshake time.Duration
@@ -93,16 +93,16 @@ type Timeouts struct {
 	// and custom ones for each other: 3 s. One that hangs is not to hold up the rest
 	// until its handshake is overdue.
 	Start     time.Duration
-	Describe  time.Duration // 2 s
-	Configure time.Duration // 2 s
-	Observe   time.Duration // 1 s
-	Measure   time.Duration // 5 s
-	Rank      time.Duration // 1 s
-	// ReclaimIdle is how long a reclaim step may make no progress, 30 s; Reclaim
-	// how long it may take in all, 10 min.
+	Describe  time.Duration
+	Configure time.Duration
+	Observe   time.Duration
+	Measure   time.Duration
+	Rank      time.Duration
+	// ReclaimIdle is how long a reclaim step may make no progress, Reclaim how long
+	// it may take in all.
 	ReclaimIdle time.Duration
 	Reclaim     time.Duration
-	// Stop is from SIGTERM to SIGKILL: 2 s.
+	// Stop is from SIGTERM to SIGKILL.
 	Stop time.Duration
 }
 
@@ -117,15 +117,15 @@ func (t Timeouts) AtLeast(d time.Duration) Timeouts {
 
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
-		Handshake:   cmp.Or(t.Handshake, 10*time.Second),
+		Handshake:   cmp.Or(t.Handshake, eviction.HandshakeDeadline),
 		Start:       cmp.Or(t.Start, 3*time.Second),
-		Describe:    cmp.Or(t.Describe, 2*time.Second),
-		Configure:   cmp.Or(t.Configure, 2*time.Second),
-		Observe:     cmp.Or(t.Observe, time.Second),
-		Measure:     cmp.Or(t.Measure, 5*time.Second),
-		Rank:        cmp.Or(t.Rank, time.Second),
-		ReclaimIdle: cmp.Or(t.ReclaimIdle, 30*time.Second),
-		Reclaim:     cmp.Or(t.Reclaim, 10*time.Minute),
-		Stop:        cmp.Or(t.Stop, 2*time.Second),
+		Describe:    cmp.Or(t.Describe, eviction.DescribeDeadline),
+		Configure:   cmp.Or(t.Configure, eviction.ConfigureDeadline),
+		Observe:     cmp.Or(t.Observe, eviction.ObserveDeadline),
+		Measure:     cmp.Or(t.Measure, eviction.MeasureDeadline),
+		Rank:        cmp.Or(t.Rank, eviction.RankDeadline),
+		ReclaimIdle: cmp.Or(t.ReclaimIdle, eviction.ReclaimIdleDeadline),
+		Reclaim:     cmp.Or(t.Reclaim, eviction.ReclaimDeadline),
+		Stop:        cmp.Or(t.Stop, eviction.StopDeadline),
 	}
 }
