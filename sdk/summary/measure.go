@@ -47,17 +47,18 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 // Usage returns the figure that the ranking of a built-in signal uses
 // (memoryUsage, processUsage, podDiskUsage). volumes are those of the pod's row.
 func (p *Pod) Usage(signal eviction.Signal, layout eviction.Layout, volumes []eviction.Volume) int64 {
-	switch signal {
-	case eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable:
+	b, _ := eviction.Builtin(signal)
+	switch {
+	case signal == eviction.MemoryAvailable, signal == eviction.AllocatableMemoryAvailable:
 		return p.Memory.WorkingSetBytes.Value
-	case eviction.PIDAvailable:
+	case signal == eviction.PIDAvailable:
 		return p.Processes.Value
-	case eviction.NodeFsAvailable, eviction.ImageFsAvailable, eviction.ContainerFsAvailable:
-		return p.disk(PartsOf(signal, layout), volumes, func(u *Use) int64 { return u.UsedBytes.Value })
-	case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree, eviction.ContainerFsInodesFree:
+	case b.Filesystem == "":
+		return 0
+	case b.Unit == eviction.UnitInodes:
 		return p.disk(PartsOf(signal, layout), volumes, func(u *Use) int64 { return u.InodesUsed.Value })
 	default:
-		return 0
+		return p.disk(PartsOf(signal, layout), volumes, func(u *Use) int64 { return u.UsedBytes.Value })
 	}
 }
 
@@ -82,12 +83,11 @@ type Parts struct {
 // PartsOf returns what counts for a signal of a filesystem. Nothing does for
 // images of their own: the kubelet has no figure of the images that a pod uses.
 func PartsOf(signal eviction.Signal, layout eviction.Layout) Parts {
-	nodeFs := signal == eviction.NodeFsAvailable || signal == eviction.NodeFsInodesFree
-	imageFs := signal == eviction.ImageFsAvailable || signal == eviction.ImageFsInodesFree
+	b, _ := eviction.Builtin(signal)
 	switch {
-	case layout == eviction.LayoutShared, layout == eviction.LayoutContainerFs && !imageFs:
+	case layout == eviction.LayoutShared, layout == eviction.LayoutContainerFs && b.Filesystem != eviction.ImageFs:
 		return Parts{Rootfs: true, Logs: true, Volumes: true}
-	case layout == eviction.LayoutImageFs && nodeFs:
+	case layout == eviction.LayoutImageFs && b.Filesystem == eviction.NodeFs:
 		return Parts{Logs: true, Volumes: true}
 	case layout == eviction.LayoutImageFs:
 		return Parts{Rootfs: true}

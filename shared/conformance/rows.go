@@ -58,7 +58,8 @@ func (s *subject) candidates(n int) []eviction.Candidate {
 
 // rankRequest is a request as in a pass under pressure.
 func (s *subject) rankRequest(signal eviction.Signal, candidates []eviction.Candidate) eviction.RankRequest {
-	definition, _ := eviction.Builtin(signal)
+	builtin, _ := eviction.Builtin(signal)
+	definition := builtin.Definition
 	for _, spec := range s.plugin.Signals {
 		if spec.Signal == signal && spec.Definition != nil {
 			definition = *spec.Definition

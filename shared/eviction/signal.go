@@ -72,50 +72,16 @@ type Definition struct {
 	// Condition is the node condition that the signal's thresholds raise.
 	Condition Condition
 	// ReliefTime is how long after a pod's end what it has freed may take to show in
-	// an own signal's figures: no further pod goes for the signal before it is over or
+	// the signal's figures: no further pod goes for the signal before it is over or
 	// all has come back. Zero is DefaultReliefTime, MaxReliefTime the most.
 	ReliefTime time.Duration
 }
 
-// The relief time of an own signal that does not say one, and the longest one.
+// The relief time of a signal that does not say one, and the longest one.
 const (
 	DefaultReliefTime = 10 * time.Second
 	MaxReliefTime     = time.Minute
 )
-
-var (
-	memorySignal = Definition{Unit: UnitBytes, Format: FormatBinarySI, Resource: "memory", Condition: MemoryPressure}
-	diskSignal   = Definition{Unit: UnitBytes, Format: FormatBinarySI, Resource: "ephemeral-storage", Condition: DiskPressure}
-	inodeSignal  = Definition{Unit: UnitInodes, Format: FormatDecimalSI, Resource: "inodes", Condition: DiskPressure}
-	pidSignal    = Definition{Unit: UnitProcesses, Format: FormatDecimalSI, Resource: "pids", Condition: PIDPressure}
-)
-
-// Builtin returns the definition of a kubelet signal, and whether s is one.
-func Builtin(s Signal) (Definition, bool) {
-	switch s {
-	case MemoryAvailable, AllocatableMemoryAvailable:
-		return memorySignal, true
-	case NodeFsAvailable, ImageFsAvailable, ContainerFsAvailable:
-		return diskSignal, true
-	case NodeFsInodesFree, ImageFsInodesFree, ContainerFsInodesFree:
-		return inodeSignal, true
-	case PIDAvailable:
-		return pidSignal, true
-	default:
-		return Definition{}, false
-	}
-}
-
-// BuiltinSignals lists the kubelet's signals in a fixed order.
-func BuiltinSignals() []Signal {
-	return []Signal{
-		MemoryAvailable, AllocatableMemoryAvailable,
-		NodeFsAvailable, NodeFsInodesFree,
-		ImageFsAvailable, ImageFsInodesFree,
-		ContainerFsAvailable, ContainerFsInodesFree,
-		PIDAvailable,
-	}
-}
 
 // ValidOwn reports whether s may name a vendor's own signal: domain/name of
 // letters, digits, '.', '-' and '_', the domain with a dot in it and not one of

@@ -76,7 +76,7 @@ func TestEveryBuiltinSignalHasADefinitionAndNoOwnName(t *testing.T) {
 			t.Errorf("%s is accepted as an own signal", s)
 		}
 	}
-	if d, ok := eviction.Builtin("acme.example/nvme"); ok || d != (eviction.Definition{}) {
+	if d, ok := eviction.Builtin("acme.example/nvme"); ok || d != (eviction.BuiltinSignal{}) {
 		t.Errorf("an own signal is built-in: %+v", d)
 	}
 }

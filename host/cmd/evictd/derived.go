@@ -74,5 +74,6 @@ func (g *layoutGroup) possible(cfg *config.Config) []string {
 }
 
 func ofContainerFs(s eviction.Signal) bool {
-	return s == eviction.ContainerFsAvailable || s == eviction.ContainerFsInodesFree
+	b, _ := eviction.Builtin(s)
+	return b.Filesystem == eviction.ContainerFs
 }

@@ -110,11 +110,8 @@ func diskSignal(c *Config) eviction.Signal {
 		return "" // was reported
 	}
 	for _, t := range thresholds {
-		switch t.Signal {
-		case eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.ImageFsAvailable, eviction.ImageFsInodesFree,
-			eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree:
+		if b, _ := eviction.Builtin(t.Signal); b.Filesystem != "" {
 			return t.Signal
-		default:
 		}
 	}
 	return ""

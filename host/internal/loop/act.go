@@ -68,7 +68,7 @@ func (l *Loop) goesOn(t policy.Threshold) bool {
 func (l *Loop) take(ctx context.Context, p *pass, t policy.Threshold, observed map[eviction.Signal]eviction.Observation, actionable []policy.Threshold) {
 	f := familyOf(t)
 	c := chooser{Loop: l, roster: p.roster, layout: l.filesystems.layout, at: p.at, threshold: t, observation: observed[t.Signal], dying: l.victims.IsEnding, veto: l.Settings.RankVeto}
-	if p.waits || cheapToMeasure(f) {
+	if p.waits || f.CheapToMeasure() {
 		l.settleOn(ctx, p, t, observed, actionable, c.choose(ctx, func() (pods.Snapshot, error) { return l.active(ctx, p) }))
 		return
 	}

@@ -204,11 +204,6 @@ func (l *Loop) apply(ctx context.Context, s Settings) {
 	l.limits.next = time.Time{}
 }
 
-// cheapToMeasure reports whether what pods use of f's resource is read in the pass
-// itself. Of a disk it takes seconds to find out, and of what a vendor's plugin knows
-// it may.
-func cheapToMeasure(f family) bool { return f == eviction.MemoryPressure || f == eviction.PIDPressure }
-
 // due returns what the pass looks at that should run now, if one should.
 func (l *Loop) due(now time.Time) (wake.Scope, bool) {
 	if l.OnRequest || l.synchronizing() {

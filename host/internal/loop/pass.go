@@ -83,7 +83,7 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 		l.resume(ctx, p)
 		return nil
 	}
-	if p.scope.Crossing() && slices.ContainsFunc(slices.Collect(maps.Keys(p.scope.Woken)), cheapToMeasure) && len(l.victims.Ending()) == 0 {
+	if p.scope.Crossing() && slices.ContainsFunc(slices.Collect(maps.Keys(p.scope.Woken)), eviction.Condition.CheapToMeasure) && len(l.victims.Ending()) == 0 {
 		l.list(ctx, p)
 	}
 	signals := l.signals(p.scope, l.filesystems.inForce)

@@ -54,7 +54,7 @@ func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
 	}
 	o := l.latest[t.Signal]
 	v := l.victims.Relief.Judge(t, o)
-	if len(v.Measure) > 0 && cheapToMeasure(familyOf(t)) {
+	if len(v.Measure) > 0 && familyOf(t).CheapToMeasure() {
 		l.measureAgain(ctx, p, t, v.Measure)
 		v = l.victims.Relief.Judge(t, o)
 	}

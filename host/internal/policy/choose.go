@@ -30,7 +30,8 @@ func Choose(actionable []Threshold) (Threshold, bool) {
 }
 
 func isMemory(s eviction.Signal) bool {
-	return s == eviction.MemoryAvailable || s == eviction.AllocatableMemoryAvailable
+	b, _ := eviction.Builtin(s)
+	return b.Condition == eviction.MemoryPressure
 }
 
 // first orders true before false.

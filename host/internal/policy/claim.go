@@ -2,11 +2,10 @@ package policy
 
 import "github.com/evictd/evictd/shared/eviction"
 
-// WantsSecondLook reports whether the kernel itself tells the figure of s, so that a
-// custom observer of it adds to the built-in one: both are asked and the worse figure
-// counts. What a vendor's filesystems have only the vendor may know.
+// WantsSecondLook reports whether a custom observer of s adds to the built-in one.
 func WantsSecondLook(s eviction.Signal) bool {
-	return s == eviction.MemoryAvailable || s == eviction.AllocatableMemoryAvailable || s == eviction.PIDAvailable
+	b, _ := eviction.Builtin(s)
+	return b.FromKernel
 }
 
 // A Claim is what one of several observers of a signal says.

@@ -14,17 +14,9 @@ import (
 const mostRelief = time.Minute
 
 // ReliefTime is how long what a victim of s leaves behind may take to show in the
-// figures, from its end on: memory is returned while processes exit, filesystems
-// free what was deleted when they come to it.
+// figures, from its end on.
 func ReliefTime(d eviction.Definition) time.Duration {
-	switch d.Condition {
-	case eviction.MemoryPressure:
-		return 2 * time.Second
-	case eviction.PIDPressure:
-		return time.Second
-	default:
-		return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
-	}
+	return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
 }
 
 // A Ledger has what victims of node pressure are expected to free and what has
@@ -100,7 +92,7 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 
 func definitionOf(s eviction.Signal, t Threshold) eviction.Definition {
 	if d, builtin := eviction.Builtin(s); builtin {
-		return d
+		return d.Definition
 	}
 	return t.Definition()
 }

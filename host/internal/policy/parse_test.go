@@ -251,7 +251,7 @@ func TestDefine(t *testing.T) {
 	if d := first[0].Definition(); d != spareDefinition() || plain[0].Defined() {
 		t.Errorf("defined as %+v; the original is defined: %v", d, plain[0].Defined())
 	}
-	if d, _ := eviction.Builtin(eviction.MemoryAvailable); first[1].Definition() != d {
+	if d, _ := eviction.Builtin(eviction.MemoryAvailable); first[1].Definition() != d.Definition {
 		t.Errorf("memory.available was defined anew, as %+v", first[1].Definition())
 	}
 	if first[0].Key() == Define(plain, map[eviction.Signal]eviction.Definition{spare: other})[0].Key() {

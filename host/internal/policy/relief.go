@@ -10,23 +10,18 @@ import (
 // known.
 func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[eviction.Signal]eviction.Figure {
 	frees := map[eviction.Signal]eviction.Figure{}
-	switch {
-	case isMemory(t.Signal):
-		frees[eviction.MemoryAvailable], frees[eviction.AllocatableMemoryAvailable] = use, use
-	default:
-		for _, s := range layout.SameFilesystem(t.Signal) {
+	if b, _ := eviction.Builtin(t.Signal); b.Filesystem == "" {
+		for _, s := range eviction.SameResource(t.Signal) {
 			frees[s] = use
-			if other, ok := otherKind[s]; ok {
-				frees[other] = eviction.Figure{}
-			}
 		}
+		return frees
+	}
+	for _, s := range layout.SameFilesystem(t.Signal) {
+		b, _ := eviction.Builtin(s)
+		for _, figure := range eviction.SignalsOn(b.Filesystem) {
+			frees[figure] = eviction.Figure{}
+		}
+		frees[s] = use
 	}
 	return frees
-}
-
-// otherKind has the inodes of a filesystem for its room, and the other way round.
-var otherKind = map[eviction.Signal]eviction.Signal{
-	eviction.NodeFsAvailable: eviction.NodeFsInodesFree, eviction.NodeFsInodesFree: eviction.NodeFsAvailable,
-	eviction.ImageFsAvailable: eviction.ImageFsInodesFree, eviction.ImageFsInodesFree: eviction.ImageFsAvailable,
-	eviction.ContainerFsAvailable: eviction.ContainerFsInodesFree, eviction.ContainerFsInodesFree: eviction.ContainerFsAvailable,
 }

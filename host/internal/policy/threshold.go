@@ -59,7 +59,7 @@ func (t Threshold) Definition() eviction.Definition {
 		return *t.Own
 	}
 	d, _ := eviction.Builtin(t.Signal)
-	return d
+	return d.Definition
 }
 
 // Amount returns the amount below which t is met, for an observed capacity. A

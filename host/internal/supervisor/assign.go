@@ -11,7 +11,7 @@ import (
 
 // builtin reports whether a plugin of that name comes with the host. All others
 // are custom and go before them.
-func builtin(name string) bool { return builtinObserves[name] != nil }
+func builtin(name string) bool { return len(eviction.SignalsOf(name)) > 0 }
 
 // An offer is one thing that a plugin can do for a signal.
 type offer struct {

@@ -8,18 +8,6 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// builtinObserves is what the plugins that come with the host observe, also if
-// none of them has ever come up to say so.
-var builtinObserves = map[string][]eviction.Signal{
-	"memory": {eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable},
-	"disk": {
-		eviction.NodeFsAvailable, eviction.NodeFsInodesFree,
-		eviction.ImageFsAvailable, eviction.ImageFsInodesFree,
-		eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree,
-	},
-	"pid": {eviction.PIDAvailable},
-}
-
 // Awaited returns why nobody observes sig although somebody should: a plugin
 // whose file is there, and that observed sig when it last ran, does not run. It
 // is nil if there is no such plugin: nobody has come, or whoever did was removed or
@@ -44,11 +32,10 @@ func (s *Supervisor) missing(sig eviction.Signal) error {
 	if !s.expectBuiltins {
 		return nil
 	}
-	for name, signals := range builtinObserves {
-		m := s.members[name]
-		if slices.Contains(signals, sig) && !s.settings[name].Disabled && (m == nil || m.leaving || m.dangling) {
-			return fmt.Errorf("plugin %s is not there", name)
-		}
+	b, builtin := eviction.Builtin(sig)
+	m := s.members[b.Plugin]
+	if builtin && !s.settings[b.Plugin].Disabled && (m == nil || m.leaving || m.dangling) {
+		return fmt.Errorf("plugin %s is not there", b.Plugin)
 	}
 	return nil
 }
@@ -63,10 +50,11 @@ func (m *member) serves(r *roster) bool {
 	return m.instance != nil && m.instance.condemned == nil && slices.Contains(r.instances, m.instance)
 }
 
-// usuallyObserves is what the plugin observed when it last served.
+// usuallyObserves is what the plugin observed when it last served. What comes with the
+// host has its signals also if it has never come up to say so.
 func (m *member) usuallyObserves() []eviction.Signal {
 	if m.observes == nil {
-		return builtinObserves[m.name]
+		return eviction.SignalsOf(m.name)
 	}
 	return m.observes
 }

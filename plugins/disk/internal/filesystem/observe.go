@@ -12,13 +12,15 @@ type samples struct {
 // of returns the sample of the filesystem that a signal is of, nil for another
 // signal, and whether the signal counts inodes.
 func (s *samples) of(signal eviction.Signal) (of *sample, inodes bool) {
-	switch signal {
-	case eviction.NodeFsAvailable, eviction.NodeFsInodesFree:
-		return &s.node, signal == eviction.NodeFsInodesFree
-	case eviction.ImageFsAvailable, eviction.ImageFsInodesFree:
-		return &s.image, signal == eviction.ImageFsInodesFree
-	case eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree:
-		return &s.container, signal == eviction.ContainerFsInodesFree
+	b, _ := eviction.Builtin(signal)
+	inodes = b.Unit == eviction.UnitInodes
+	switch b.Filesystem {
+	case eviction.NodeFs:
+		return &s.node, inodes
+	case eviction.ImageFs:
+		return &s.image, inodes
+	case eviction.ContainerFs:
+		return &s.container, inodes
 	default:
 		return nil, false
 	}
