@@ -7,28 +7,6 @@ import (
 	"time"
 )
 
-// FromFunc returns the source that asks a function of the embedding program. The
-// function is called by one goroutine at a time, must return soon after its ctx
-// ends, and must not change what it returned. A timeout of 0 is DefaultTimeout.
-func FromFunc(summary func(ctx context.Context) ([]byte, error), timeout time.Duration) Source {
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
-	return &function{call: newCall(timeout, summary)}
-}
-
-type function struct{ call call }
-
-func (f *function) Fetch(ctx context.Context) ([]byte, error) {
-	summary, err := f.call.do(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("get summary from the embedding program: %w", err)
-	}
-	return summary, nil
-}
-
-func (f *function) Close(ctx context.Context) error { return f.call.close(ctx) }
-
 // A call gives a deadline to what may not keep one: a file on a filesystem that
 // hangs, a function that ignores its context. A call that is late is left
 // behind, but never more than one.

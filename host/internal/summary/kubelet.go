@@ -2,7 +2,6 @@ package summary
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"sync"
@@ -20,19 +19,14 @@ type kubelet struct {
 	client *http.Client
 }
 
-func newKubelet(u *url.URL, o Options) *kubelet { return &kubelet{options: o, url: u.String()} }
-
-func (k *kubelet) Fetch(ctx context.Context) ([]byte, error) {
-	ctx, cancel := deadline(ctx, k.options.Timeout)
-	defer cancel()
-	summary, err := k.fetch(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("get summary from %s: %w", k.url, err)
-	}
-	return summary, nil
+func newKubelet(u *url.URL, o Options) Source {
+	k := &kubelet{options: o, url: u.String()}
+	return &source{name: k.url, fetch: k.fetch, close: k.close}
 }
 
 func (k *kubelet) fetch(ctx context.Context) ([]byte, error) {
+	ctx, cancel := deadline(ctx, k.options.Timeout)
+	defer cancel()
 	token, err := readToken(k.options.TokenFile)
 	if err != nil {
 		return nil, err
@@ -68,7 +62,7 @@ func (k *kubelet) current() (*http.Client, error) {
 	return k.client, nil
 }
 
-func (k *kubelet) Close(context.Context) error {
+func (k *kubelet) close(context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.client != nil {

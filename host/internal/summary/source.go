@@ -2,12 +2,17 @@ package summary
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
@@ -23,6 +28,75 @@ type Source interface {
 	// Close gives up what the source holds, when no Fetch runs any more. It waits
 	// until ctx ends for what cannot be interrupted.
 	Close(ctx context.Context) error
+}
+
+// source is a Source by its name in errors.
+type source struct {
+	name  string
+	fetch func(context.Context) ([]byte, error)
+	close func(context.Context) error
+}
+
+// Fetch implements Source.
+func (s *source) Fetch(ctx context.Context) ([]byte, error) {
+	summary, err := s.fetch(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get summary from %s: %w", s.name, err)
+	}
+	return summary, nil
+}
+
+// Close implements Source.
+func (s *source) Close(ctx context.Context) error { return s.close(ctx) }
+
+// newSource is a source that may not keep a deadline, or a context.
+func newSource(name string, timeout time.Duration, f func(context.Context) ([]byte, error)) *source {
+	c := newCall(timeout, f)
+	return &source{name: name, fetch: c.do, close: c.close}
+}
+
+// FromFunc returns the source that asks a function of the embedding program. The
+// function is called by one goroutine at a time, must return soon after its ctx
+// ends, and must not change what it returned. A timeout of 0 is DefaultTimeout.
+func FromFunc(summary func(ctx context.Context) ([]byte, error), timeout time.Duration) Source {
+	return newSource("the embedding program", cmp.Or(max(timeout, 0), DefaultTimeout), summary)
+}
+
+// newFile reads the summary from a file. Whoever writes it renames a whole one into
+// place.
+func newFile(path string, timeout time.Duration) Source {
+	return newSource("file://"+path, timeout, func(context.Context) ([]byte, error) {
+		return readRegular(path, summaryapi.MaxBytes)
+	})
+}
+
+// newSocket gets the summary from an HTTP server on a unix socket.
+func newSocket(path string, timeout time.Duration) Source {
+	var dialer net.Dialer
+	client := newClient(&http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		},
+	})
+	ask := get{url: "http://kubelet" + summaryPath, size: new(atomic.Int64)}
+	return &source{
+		name: "unix://" + path,
+		fetch: func(ctx context.Context) ([]byte, error) {
+			ctx, cancel := deadline(ctx, timeout)
+			defer cancel()
+			return ask.do(ctx, client)
+		},
+		close: func(context.Context) error { client.CloseIdleConnections(); return nil },
+	}
+}
+
+// readRegular reads a whole file and names it in errors.
+func readRegular(path string, maxBytes int64) ([]byte, error) {
+	data, err := input.ReadFile(path, maxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
 }
 
 // deadline limits ctx. When the limit ends it, its cause says so.
