@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // What a pass takes spans from a quiet one of 50 us to one that waits for a
 // plugin's whole deadline.
@@ -11,65 +14,65 @@ var killBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30
 
 // The names, labels and buckets of these are the kubelet's, as what watches
 // a kubelet must work here (pkg/kubelet/metrics/metrics.go).
-func (m *Metrics) describeEvictions() {
-	m.evictions = counters("kubelet_evictions",
+func (m *Metrics) describeEvictions(r registrar) {
+	m.evictions = r.counters("kubelet_evictions",
 		"Pods evicted, by the signal whose threshold was acted on. Counts evictions whose kill failed too, as the kubelet does.",
 		"eviction_signal")
-	m.statsAge = histograms("kubelet_eviction_stats_age_seconds",
+	m.statsAge = r.histograms("kubelet_eviction_stats_age_seconds",
 		"Age in seconds of the figure of a signal when it was acted on.",
 		prometheus.DefBuckets, "eviction_signal")
-	m.preemptions = counters("kubelet_preemptions",
+	m.preemptions = r.counters("kubelet_preemptions",
 		"Pods killed to make room for a critical one, by the first resource that this one lacked.",
 		"preemption_signal")
 }
 
-func (m *Metrics) describePasses() {
-	m.passDuration = histograms("evictd_pass_duration_seconds",
+func (m *Metrics) describePasses(r registrar) {
+	m.passDuration = r.histograms("evictd_pass_duration_seconds",
 		"Duration in seconds of a pass from observation to decision, by what made it run.", passBuckets, "trigger")
-	m.passes = prometheus.NewCounter(prometheus.CounterOpts{
+	m.passes = r.NewCounter(prometheus.CounterOpts{
 		Name: "evictd_passes_total", Help: "Passes since the start.",
 	})
-	m.available = gauges("evictd_signal_available",
+	m.available = r.gauges("evictd_signal_available",
 		"What was left of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.", "signal")
-	m.capacity = gauges("evictd_signal_capacity",
+	m.capacity = r.gauges("evictd_signal_capacity",
 		"The capacity of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.", "signal")
-	m.unobserved = newFlags(gauges("evictd_signal_unobserved",
+	m.unobserved = newFlags(r.gauges("evictd_signal_unobserved",
 		"1 if a threshold is configured for the signal that could not be observed, so that it has no effect; else 0.", "signal"), m.signals, true)
-	m.byHost = newFlags(gauges("evictd_signal_read_by_host",
+	m.byHost = newFlags(r.gauges("evictd_signal_read_by_host",
 		"1 while the host reads the signal by itself, because no plugin has observed it for a second; else 0.", "signal"), m.signals, true)
-	m.contradicted = newFlags(gauges("evictd_signal_contradicted",
+	m.contradicted = newFlags(r.gauges("evictd_signal_contradicted",
 		"1 while a custom observer of the signal and the one that is asked beside it contradict each other, and have for a minute; else 0.", "signal"), m.signals, true)
-	m.condition = newFlags(gauges("evictd_node_condition",
+	m.condition = newFlags(r.gauges("evictd_node_condition",
 		"1 while the node condition is in force, else 0.", "condition"), m.conditions, true)
-	m.misplaced = prometheus.NewGauge(prometheus.GaugeOpts{
+	m.misplaced = r.NewGauge(prometheus.GaugeOpts{
 		Name: "evictd_pods_misplaced", Help: "Running pods without a cgroup where it should be, so that what they use is not known.",
 	})
 }
 
-func (m *Metrics) describePlugins() {
-	m.pluginUp = newFlags(gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin"), m.plugins, false)
-	m.standby = newFlags(gauges("evictd_plugin_standby",
+func (m *Metrics) describePlugins(r registrar) {
+	m.pluginUp = newFlags(r.gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin"), m.plugins, false)
+	m.standby = newFlags(r.gauges("evictd_plugin_standby",
 		"1 while the plugin is asked after all others that offer the same, because its answers were too slow; else 0.", "plugin"), m.plugins, true)
-	m.restarts = counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
-	m.callFailures = counters("evictd_plugin_call_failures_total",
+	m.restarts = r.counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
+	m.callFailures = r.counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")
 }
 
-func (m *Metrics) describeKills() {
-	m.killDuration = histograms("evictd_kill_duration_seconds",
+func (m *Metrics) describeKills(r registrar) {
+	m.killDuration = r.histograms("evictd_kill_duration_seconds",
 		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")
-	m.killsInFlight = prometheus.NewGauge(prometheus.GaugeOpts{
+	m.killsInFlight = r.NewGauge(prometheus.GaugeOpts{
 		Name: "evictd_kills_in_flight", Help: "Victims that are not yet finished.",
 	})
-	m.reloads = counters("evictd_config_reloads_total",
+	m.reloads = r.counters("evictd_config_reloads_total",
 		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")
 	// Both exist from the start, so that an alert on an increase sees the first.
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("error")
 }
 
-func (m *Metrics) describeLog() prometheus.Collector {
-	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+func (m *Metrics) describeLog(r registrar) {
+	r.NewCounterFunc(prometheus.CounterOpts{
 		Name: "evictd_log_lines_dropped_total", Help: "Lines of the log that were dropped, since it could not be written for too long.",
 	}, func() float64 {
 		if f := m.droppedLogLines.Load(); f != nil {
@@ -79,14 +82,17 @@ func (m *Metrics) describeLog() prometheus.Collector {
 	})
 }
 
-func counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+// A registrar makes metrics that are registered.
+type registrar struct{ promauto.Factory }
+
+func (r registrar) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return r.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+func (r registrar) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return r.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 }
 
-func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+func (r registrar) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return r.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }

@@ -26,33 +26,30 @@ func newFlags(vec *prometheus.GaugeVec, names *names, alarm bool) *flags {
 }
 
 func (f *flags) set(name string, yes bool) {
-	label := f.names.of(name)
-	if label == name && name != other {
+	if label := f.names.of(name); label != other {
 		f.vec.WithLabelValues(label).Set(flag(yes))
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.folded[name]; known || len(f.folded) < maxFolded {
-		f.folded[name] = yes
-	}
-	f.show()
+	f.fold(func(folded map[string]bool) {
+		if _, known := folded[name]; known || len(folded) < maxFolded {
+			folded[name] = yes
+		}
+	})
 }
 
 func (f *flags) forget(name string) {
-	label := f.names.of(name)
-	if label == name && name != other {
+	if label := f.names.of(name); label != other {
 		f.vec.DeleteLabelValues(label)
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.folded, name)
-	f.show()
+	f.fold(func(folded map[string]bool) { delete(folded, name) })
 }
 
-// show sets the series of the rest. The mutex is held.
-func (f *flags) show() {
+// fold changes what is known of the rest, and sets its series.
+func (f *flags) fold(change func(map[string]bool)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f.folded)
 	if len(f.folded) == 0 {
 		f.vec.DeleteLabelValues(other)
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -56,23 +57,18 @@ func New(version, commit string) *Metrics {
 		registry: prometheus.NewRegistry(),
 		plugins:  bounded(), signals: bounded(), conditions: bounded(), resources: bounded(),
 	}
-	m.describeEvictions()
-	m.describePasses()
-	m.describePlugins()
-	m.describeKills()
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r := registrar{promauto.With(m.registry)}
+	m.describeEvictions(r)
+	m.describePasses(r)
+	m.describePlugins(r)
+	m.describeKills(r)
+	m.describeLog(r)
+	r.NewGauge(prometheus.GaugeOpts{
 		Name:        "evictd_build_info",
 		Help:        "Always 1; the labels say which build runs.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
-	})
-	build.Set(1)
-	m.registry.MustRegister(build, m.describeLog(),
-		m.evictions, m.statsAge, m.preemptions,
-		m.passDuration, m.passes, m.available, m.capacity, m.unobserved.vec, m.byHost.vec, m.contradicted.vec, m.condition.vec,
-		m.pluginUp.vec, m.standby.vec, m.restarts, m.callFailures,
-		m.killDuration, m.killsInFlight, m.reloads, m.misplaced,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+	}).Set(1)
 	return m
 }
 
