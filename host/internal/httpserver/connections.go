@@ -71,7 +71,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 	c.served.Add(1)
 	c.mu.Lock()
-	goes := c.displaced(peer)
+	goes := c.limits.displaced(c.open, peer)
 	delete(c.open, goes)
 	c.open[conn] = &connection{peer: peer, state: http.StateNew, since: now}
 	told := 0
@@ -91,17 +91,17 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 	}
 }
 
-// displaced returns the connection that another one of peer takes the place of,
-// nil if there is room. The mutex is held.
-func (c *Connections) displaced(peer string) net.Conn {
+// displaced returns the connection of open that another one of peer takes the place
+// of, nil if there is room.
+func (l Limits) displaced(open map[net.Conn]*connection, peer string) net.Conn {
 	count := map[string]int{}
-	for _, o := range c.open {
+	for _, o := range open {
 		count[o.peer]++
 	}
 	from := peer
 	switch {
-	case c.limits.PerPeer > 0 && count[peer] >= c.limits.PerPeer:
-	case len(c.open) >= c.limits.Total:
+	case l.PerPeer > 0 && count[peer] >= l.PerPeer:
+	case len(open) >= l.Total:
 		for p, n := range count {
 			if n > count[from] {
 				from = p
@@ -114,7 +114,7 @@ func (c *Connections) displaced(peer string) net.Conn {
 		goes net.Conn
 		is   *connection
 	)
-	for conn, o := range c.open {
+	for conn, o := range open {
 		if o.peer == from && (is == nil || before(o, is) < 0) {
 			goes, is = conn, o
 		}

@@ -106,7 +106,7 @@ func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, erro
 }
 
 // fetch starts a fetch that is nobody's own: it goes on when who asked first
-// gives up. The caller holds mu.
+// gives up. It returns at once.
 func (a *answers) fetch(ctx context.Context) *answer {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	started := &answer{done: make(chan struct{}), stop: stop}
