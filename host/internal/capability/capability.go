@@ -8,17 +8,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
-)
 
-// names are the capabilities in the kernel's order (include/uapi/linux/capability.h).
-var names = [...]string{
-	"CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-	"LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
-	"SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
-	"SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
-	"MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
-	"CHECKPOINT_RESTORE",
-}
+	"github.com/moby/sys/capability"
+)
 
 const prefix = "CAP_"
 
@@ -31,9 +23,10 @@ func Parse(list []string) (Set, error) {
 	var set Set
 	var errs []error
 	for i, given := range list {
-		n := slices.Index(names[:], strings.TrimPrefix(strings.ToUpper(given), prefix))
+		name := strings.TrimPrefix(strings.ToLower(given), strings.ToLower(prefix))
+		n := slices.IndexFunc(capability.ListKnown(), func(c capability.Cap) bool { return c.String() == name })
 		if n < 0 {
-			errs = append(errs, Unknown{Index: i, Name: given})
+			errs = append(errs, fmt.Errorf("[%d]: %q is no capability, want one of capabilities(7) such as %q", i, given, prefix+"SYS_ADMIN"))
 			continue
 		}
 		set |= 1 << n
@@ -48,16 +41,6 @@ func Of(list ...string) Set {
 		panic(err)
 	}
 	return set
-}
-
-// Unknown is the error of a name that is none.
-type Unknown struct {
-	Index int
-	Name  string
-}
-
-func (u Unknown) Error() string {
-	return fmt.Sprintf("[%d]: %q is no capability, want one of capabilities(7) such as %q", u.Index, u.Name, prefix+"SYS_ADMIN")
 }
 
 // Has reports whether the capability of that number is in s.
@@ -81,8 +64,8 @@ func (s Set) String() string {
 	}
 	var all []string
 	for n := range s.Numbers() {
-		if n < len(names) {
-			all = append(all, prefix+names[n])
+		if n < len(capability.ListKnown()) {
+			all = append(all, prefix+strings.ToUpper(capability.Cap(n).String()))
 		} else {
 			all = append(all, fmt.Sprint(n))
 		}
