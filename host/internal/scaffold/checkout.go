@@ -6,7 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"golang.org/x/mod/modfile"
 )
 
 // goVersion is what the SDK asks for at least. A module that says less does not
@@ -39,39 +40,22 @@ func readCheckout(dir string) (checkout, error) {
 	case err != nil:
 		return checkout{}, fmt.Errorf("%w, %s", err, want)
 	}
+	f, err := modfile.ParseLax(filepath.Join(abs, "go.mod"), mod, nil)
+	if err != nil {
+		return checkout{}, fmt.Errorf("%w, %s", err, want)
+	}
+	if f.Module == nil || f.Module.Mod.Path != SDK {
+		return checkout{}, fmt.Errorf("%s is the module %.100q and not %s, %s", abs, modfile.ModulePath(mod), SDK, want)
+	}
 	c := checkout{Dir: abs}
-	module := ""
-	module, c.Go, c.Requires = parseMod(string(mod))
-	if module != SDK {
-		return checkout{}, fmt.Errorf("%s is the module %.100q and not %s, %s", abs, module, SDK, want)
+	if f.Go != nil {
+		c.Go = f.Go.Version
+	}
+	for _, r := range f.Require {
+		c.Requires = append(c.Requires, r.Mod.Path+" "+r.Mod.Version)
 	}
 	if c.Sum, err = os.ReadFile(filepath.Join(abs, "go.sum")); err != nil {
 		return checkout{}, fmt.Errorf("%w, %s", err, want)
 	}
 	return c, nil
-}
-
-// parseMod takes what is needed from a go.mod, as go mod tidy writes it.
-func parseMod(text string) (module, goVersion string, requires []string) {
-	inBlock := false
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "//")
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0:
-		case inBlock && words[0] == ")":
-			inBlock = false
-		case inBlock && len(words) == 2:
-			requires = append(requires, words[0]+" "+words[1])
-		case words[0] == "require" && len(words) == 2 && words[1] == "(":
-			inBlock = true
-		case words[0] == "require" && len(words) == 3:
-			requires = append(requires, words[1]+" "+words[2])
-		case words[0] == "module" && len(words) == 2:
-			module = strings.Trim(words[1], `"`)
-		case words[0] == "go" && len(words) == 2:
-			goVersion = words[1]
-		}
-	}
-	return module, goVersion, requires
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/module"
 )
 
 // SDK is the module that a plugin is written with.
@@ -45,8 +47,7 @@ type Options struct {
 const maxName = 63
 
 var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	moduleForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~-]*(/[A-Za-z0-9_][A-Za-z0-9._~-]*)*$`)
+	nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	// What git describe makes of a commit after a release ("v1.2.3-4-g0123abc") is
 	// none, nor is a pseudo-version: nobody may have pushed it.
 	releaseForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)[.0-9]*)?$`)
@@ -78,13 +79,7 @@ func (o Options) Validate() error {
 }
 
 func validModule(path string) bool {
-	if !moduleForm.MatchString(path) || len(path) > 200 {
-		return false
-	}
-	for element := range strings.SplitSeq(path, "/") {
-		if strings.HasSuffix(element, ".") {
-			return false
-		}
-	}
-	return path != SDK && !strings.HasPrefix(path, SDK+"/")
+	const most = 200
+	hidden := strings.Contains("/"+path, "/.")
+	return module.CheckImportPath(path) == nil && !hidden && len(path) <= most && path != SDK && !strings.HasPrefix(path, SDK+"/")
 }

@@ -128,7 +128,10 @@ func TestGoVersionIsTheSDKs(t *testing.T) {
 }
 
 func TestWhatCannotBeWritten(t *testing.T) {
-	empty, other := t.TempDir(), t.TempDir()
+	empty, other, broken := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, "go.mod"), []byte("require (\n(\n)\n//"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(other, "go.mod"), []byte("module other.example\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +157,9 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"no release":                {func(o *Options) { o.Version = "v1.2.3-4-g0123abc" }, "want --sdk"},
 		"no checkout":               {func(o *Options) { o.SDKDir = filepath.Join(empty, "absent") }, "has no go.mod, want the directory of an evictd checkout"},
 		"a file":                    {func(o *Options) { o.SDKDir = file }, "want the directory of an evictd checkout"},
+		"a go.mod that is none":     {func(o *Options) { o.SDKDir = broken }, "want the directory of an evictd checkout"},
+		"a hidden module":           {func(o *Options) { o.Module = "example.com/.x" }, "of your own"},
+		"a long module":             {func(o *Options) { o.Module = "example.com/" + strings.Repeat("x", 200) }, "of your own"},
 		"another module":            {func(o *Options) { o.SDKDir = other }, `is the module "other.example"`},
 		"a directory that is there": {func(o *Options) { o.Dir = empty }, "exists already"},
 		"a file that is there":      {func(o *Options) { o.Dir = file }, "exists already"},
@@ -186,17 +192,4 @@ func TestHalfWrittenModulesAreRemoved(t *testing.T) {
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 		t.Errorf("%s is left (%v)", dir, err)
 	}
-}
-
-func FuzzParseMod(f *testing.F) {
-	f.Add("module a\ngo 1.26.0\nrequire (\n\ta.b/c v1.0.0 // indirect\n)\nrequire d v2\n")
-	f.Add("require (\n(\n)\n//")
-	f.Fuzz(func(t *testing.T, text string) {
-		_, _, requires := parseMod(text)
-		for _, r := range requires {
-			if len(strings.Fields(r)) != 2 {
-				t.Errorf("%q, want a module and a version", r)
-			}
-		}
-	})
 }

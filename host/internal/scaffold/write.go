@@ -12,9 +12,10 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template"
+
+	"golang.org/x/mod/modfile"
 )
 
 // The templates of all kinds, and those of one. Their names are those of the files,
@@ -85,12 +86,7 @@ func (v values) Domain() string { return domain(v.Module) }
 func (v values) Placeholder() string { return placeholder }
 
 // Quoted is the checkout's directory as go.mod has it.
-func (v values) Quoted() string {
-	if strings.ContainsFunc(v.Checkout.Dir, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`(),;[]{}", r) }) {
-		return strconv.Quote(v.Checkout.Dir)
-	}
-	return v.Checkout.Dir
-}
+func (v values) Quoted() string { return modfile.AutoQuote(v.Checkout.Dir) }
 
 // expand returns the files of a module by their names.
 func expand(o Options) (map[string][]byte, error) {
