@@ -6,6 +6,8 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -50,8 +52,8 @@ func text(s *string) string {
 	return *s
 }
 
-func assignment(c *Config) supervisor.Assignment {
-	all := make(supervisor.Assignment, len(c.Assign))
+func assignment(c *Config) registry.Assignment {
+	all := make(registry.Assignment, len(c.Assign))
 	for s, plugins := range c.Assign {
 		all[eviction.Signal(s)] = plugins
 	}
@@ -86,7 +88,7 @@ func openPlugins(o supervisor.Options, e *embedding) (*supervisor.Supervisor, er
 	if e == nil {
 		return supervisor.New(o)
 	}
-	o.Timeouts = supervisor.Timeouts{}.AtLeast(e.Patience)
+	o.Timeouts = client.Timeouts{}.AtLeast(e.Patience)
 	// Nobody switches off a signal of another program by removing a file.
 	o.ExpectBuiltins = e.Patience == 0 && len(e.Plugins) == 0
 	if len(e.Plugins) > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -32,7 +33,7 @@ func pluginTable(plugins []supervisor.Status) []byte {
 	rows := [][]string{{"PLUGIN", "STATE", "PID", "VERSION", "RESTARTS", "SIGNAL", "OFFERS", "IN CHARGE OF", "WHY"}}
 	for _, p := range plugins {
 		if len(p.Signals) == 0 {
-			p.Signals = []supervisor.Served{{}}
+			p.Signals = []registry.Served{{}}
 		}
 		pid := ""
 		if p.PID != 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -55,13 +56,13 @@ func partsOf(plugins []supervisor.Status, unobserved []eviction.Signal) []*part 
 }
 
 // add takes what a plugin is to p.
-func (p *part) add(plugin supervisor.Status, r supervisor.Role) {
+func (p *part) add(plugin supervisor.Status, r registry.Role) {
 	switch r.Role {
-	case supervisor.RoleInCharge:
+	case registry.RoleInCharge:
 		p.inCharge, p.why = plugin.Name, r.Why
-	case supervisor.RoleShadowed:
+	case registry.RoleShadowed:
 		p.others = append(p.others, plugin.Name+" (shadowed)")
-	case supervisor.RoleNone:
+	case registry.RoleNone:
 	default:
 		p.others = append(p.others, plugin.Name+" ("+string(plugin.State)+")")
 	}

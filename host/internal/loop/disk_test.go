@@ -14,7 +14,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -46,7 +46,7 @@ type disk struct {
 func (n *node) addDisk() *disk {
 	d := &disk{n: n, available: 50 * gi, layout: &eviction.LayoutReport{}, volumes: map[string]int64{}, frees: map[string]int64{}}
 	steps := []eviction.ReclaimStep{{Name: "container-gc"}, {Name: "image-gc", Layouts: []eviction.Layout{eviction.LayoutShared}}}
-	n.providers = append(n.providers, &supervisor.Instance{Name: "disk", Generation: 2, Plugin: &eviction.Plugin{
+	n.providers = append(n.providers, &registry.Instance{Name: "disk", Generation: 2, Plugin: &eviction.Plugin{
 		Name: "disk", OwnsLayout: true, Observer: d, Measurer: d, Reclaimer: d,
 		Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: steps}, {Signal: eviction.ContainerFsAvailable, ReclaimSteps: steps}, {Signal: eviction.ImageFsAvailable, ReclaimSteps: steps}},
 	}})
@@ -258,7 +258,7 @@ func TestMemoryIsActedOnWhileTheDiskIsCleaned(t *testing.T) {
 func TestACustomStepThatIsEnoughSparesTheBuiltInOnes(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()
-		n.rankers = append(n.rankers, &supervisor.Instance{Name: "vendor", Generation: 3, Plugin: &eviction.Plugin{
+		n.rankers = append(n.rankers, &registry.Instance{Name: "vendor", Generation: 3, Plugin: &eviction.Plugin{
 			Name: "vendor", Reclaimer: reclaimer(func(r eviction.ReclaimRequest) (eviction.Reclaimed, error) {
 				n.locked("reclaim %s", r.Step)
 				d.set(30 * gi)

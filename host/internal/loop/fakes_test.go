@@ -22,7 +22,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -78,8 +78,8 @@ type node struct {
 	// manifests are what is wrong with manifests at the start, nil if nobody asks.
 	manifests func() []pods.Problem
 	log       lockedBuffer
-	rankers   []*supervisor.Instance
-	providers []*supervisor.Instance
+	rankers   []*registry.Instance
+	providers []*registry.Instance
 }
 
 // A lockedBuffer is read by a test while the loop writes.
@@ -114,7 +114,7 @@ func newNode(t *testing.T) *node {
 		}),
 		Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}},
 	}
-	n.providers = []*supervisor.Instance{{Name: "memory", Generation: 1, Plugin: memory}}
+	n.providers = []*registry.Instance{{Name: "memory", Generation: 1, Plugin: memory}}
 	return n
 }
 
@@ -132,7 +132,7 @@ func (f ranker) Rank(_ context.Context, r eviction.RankRequest) ([]eviction.Rank
 // addRanker puts a custom ranker before the built-in one.
 func (n *node) addRanker(name string, f ranker) {
 	p := &eviction.Plugin{Name: name, Ranker: f, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}}}
-	n.rankers = append(n.rankers, &supervisor.Instance{Name: name, Generation: 1, Plugin: p})
+	n.rankers = append(n.rankers, &registry.Instance{Name: name, Generation: 1, Plugin: p})
 }
 
 // addPod starts a pod that uses so much memory and requests none.
@@ -185,8 +185,8 @@ func (n *node) Watch(ctx context.Context, r eviction.WatchRequest, wake func(evi
 }
 
 // Layouts implements Roster.
-func (n *node) Layouts() []*supervisor.Instance {
-	return slices.DeleteFunc(slices.Clone(n.providers), func(p *supervisor.Instance) bool { return !p.Plugin.OwnsLayout })
+func (n *node) Layouts() []*registry.Instance {
+	return slices.DeleteFunc(slices.Clone(n.providers), func(p *registry.Instance) bool { return !p.Plugin.OwnsLayout })
 }
 
 // Assigned implements Roster.
@@ -222,8 +222,8 @@ func (n *node) Definition(s eviction.Signal) (eviction.Definition, bool) {
 func (n *node) Release() {}
 
 // Providers implements Roster.
-func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*supervisor.Instance {
-	var out []*supervisor.Instance
+func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*registry.Instance {
+	var out []*registry.Instance
 	for _, p := range slices.Concat(n.rankers, n.providers) {
 		if p.Plugin.For(s).Has(c) {
 			out = append(out, p)
@@ -233,8 +233,8 @@ func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*supervisor
 }
 
 // Serving implements Roster.
-func (n *node) Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []supervisor.Provider {
-	return supervisor.Serving(layout, s, c, func(s eviction.Signal) ([]*supervisor.Instance, string) { return n.Providers(s, c), "" })
+func (n *node) Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider {
+	return registry.Serving(layout, s, c, func(s eviction.Signal) ([]*registry.Instance, string) { return n.Providers(s, c), "" })
 }
 
 // Active implements PodSource.

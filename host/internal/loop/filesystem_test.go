@@ -8,7 +8,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -30,7 +30,7 @@ type arrayVendor struct {
 // addArray gives the node a plugin that offers everything for one signal.
 func (n *node) addArray(d *disk, serves eviction.Signal) *arrayVendor {
 	v := &arrayVendor{t: n.t, n: n, d: d, serves: serves}
-	n.rankers = append(n.rankers, &supervisor.Instance{Name: "acme-images", Generation: 7, Plugin: &eviction.Plugin{
+	n.rankers = append(n.rankers, &registry.Instance{Name: "acme-images", Generation: 7, Plugin: &eviction.Plugin{
 		Name: "acme-images", Observer: v, Measurer: v, Ranker: v, Reclaimer: v,
 		Signals: []eviction.SignalSpec{{Signal: serves, ReclaimSteps: []eviction.ReclaimStep{{Name: "acme.example/empty-cache"}}}},
 	}})

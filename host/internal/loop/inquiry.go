@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -30,12 +30,12 @@ type inquiry struct {
 	// layoutKnown is that of the filesystems as of former passes: several signals may be
 	// one filesystem, and who is asked for one of its names is meant to tell of all.
 	layoutKnown eviction.Layout
-	meant       map[supervisor.Provider][]eviction.Signal
+	meant       map[registry.Provider][]eviction.Signal
 	state       policy.State
 	inForce     []policy.Threshold
 	// second is who is asked beside the custom observer that is in charge: nil if only
 	// the host is left.
-	second map[eviction.Signal]*supervisor.Instance
+	second map[eviction.Signal]*registry.Instance
 	// by is who said what counts, said that a signal cannot be known, by its source.
 	by   map[eviction.Signal]string
 	said map[eviction.Signal]bool
@@ -53,10 +53,10 @@ func (l *Loop) newInquiry(roster Roster, signals []eviction.Signal) *inquiry {
 			continue
 		}
 		if q.second == nil {
-			q.second, q.claims = map[eviction.Signal]*supervisor.Instance{}, map[eviction.Signal][]policy.Claim{}
+			q.second, q.claims = map[eviction.Signal]*registry.Instance{}, map[eviction.Signal][]policy.Claim{}
 		}
 		q.second[s] = nil
-		if n := slices.IndexFunc(ps, (*supervisor.Instance).Builtin); n > 0 {
+		if n := slices.IndexFunc(ps, (*registry.Instance).Builtin); n > 0 {
 			q.second[s] = ps[n]
 		}
 	}
@@ -64,18 +64,18 @@ func (l *Loop) newInquiry(roster Roster, signals []eviction.Signal) *inquiry {
 }
 
 // turn is whom to ask for what in turn n, counted from 0.
-func (q *inquiry) turn(n int) map[*supervisor.Instance][]eviction.Signal {
-	asks := map[*supervisor.Instance][]eviction.Signal{}
-	q.meant = map[supervisor.Provider][]eviction.Signal{}
+func (q *inquiry) turn(n int) map[*registry.Instance][]eviction.Signal {
+	asks := map[*registry.Instance][]eviction.Signal{}
+	q.meant = map[registry.Provider][]eviction.Signal{}
 	for _, s := range q.asked {
 		if o, ok := q.signals[s]; ok && o.State != eviction.Unknown {
 			continue
 		}
 		ps := q.roster.Serving(q.layoutKnown, s, eviction.CanObserve)
 		if second := q.second[s]; second != nil {
-			ps = slices.DeleteFunc(slices.Clone(ps), func(p supervisor.Provider) bool { return p.Instance == second })
+			ps = slices.DeleteFunc(slices.Clone(ps), func(p registry.Provider) bool { return p.Instance == second })
 			if n == 0 {
-				q.ask(asks, supervisor.Provider{Instance: second, As: s}, s)
+				q.ask(asks, registry.Provider{Instance: second, As: s}, s)
 			}
 		}
 		if n < len(ps) {
@@ -85,7 +85,7 @@ func (q *inquiry) turn(n int) map[*supervisor.Instance][]eviction.Signal {
 	return asks
 }
 
-func (q *inquiry) ask(asks map[*supervisor.Instance][]eviction.Signal, p supervisor.Provider, s eviction.Signal) {
+func (q *inquiry) ask(asks map[*registry.Instance][]eviction.Signal, p registry.Provider, s eviction.Signal) {
 	if len(q.meant[p]) == 0 {
 		asks[p.Instance] = append(asks[p.Instance], p.As)
 	}
@@ -96,7 +96,7 @@ func (q *inquiry) ask(asks map[*supervisor.Instance][]eviction.Signal, p supervi
 func (q *inquiry) take(a answer) {
 	for _, o := range a.observations {
 		says := a.says(o)
-		for _, s := range q.meant[supervisor.Provider{Instance: a.by, As: o.Signal}] {
+		for _, s := range q.meant[registry.Provider{Instance: a.by, As: o.Signal}] {
 			o.Signal = s
 			if _, ok := q.second[s]; ok {
 				q.add(policy.Claim{Observation: o, By: a.by.Name, Custom: !a.by.Builtin()})

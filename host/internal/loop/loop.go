@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
@@ -79,7 +79,7 @@ func New(o Options) *Loop {
 		unobserved: map[eviction.Signal]string{},
 		standing:   map[policy.Key]bool{},
 		blind:      map[eviction.Signal]*blindness{},
-		silence:    silence{calls: map[*supervisor.Instance]int{}},
+		silence:    silence{calls: map[*registry.Instance]int{}},
 		observers:  map[eviction.Signal]string{},
 		contradict: contradictions{bySignal: map[eviction.Signal]contradiction{}, log: o.Log, metrics: o.Metrics},
 	}
@@ -236,5 +236,5 @@ func (l *Loop) followPlugins(ctx context.Context) {
 		}
 		watched = append(watched, eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()})
 	}
-	l.streams.Update(ctx, func(s eviction.Signal) []*supervisor.Instance { return roster.Providers(s, eviction.CanWatch) }, watched)
+	l.streams.Update(ctx, func(s eviction.Signal) []*registry.Instance { return roster.Providers(s, eviction.CanWatch) }, watched)
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // measure has the pods measured by who is in charge, the first of measurers, and
 // those that it could not measure by the others.
-func (l *Loop) measure(ctx context.Context, measurers []supervisor.Provider, at eviction.PassView, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
+func (l *Loop) measure(ctx context.Context, measurers []registry.Provider, at eviction.PassView, s eviction.Signal, detail eviction.Detail, candidates []pods.Pod) map[string]eviction.Measurement {
 	m := &measuring{loop: l, at: at, signal: s, detail: detail, got: make(map[string]eviction.Measurement, len(candidates))}
 	m.run(ctx, measurers, candidates, nil, eviction.RankRequest{})
 	return m.got
@@ -38,7 +38,7 @@ type measuring struct {
 
 // run asks one measurer after the other until all pods are measured. If the first
 // of them is the ranker in charge too, it may rank in the same call.
-func (m *measuring) run(ctx context.Context, measurers []supervisor.Provider, candidates []pods.Pod, rankers []supervisor.Provider, rank eviction.RankRequest) (ranked eviction.Ranking) {
+func (m *measuring) run(ctx context.Context, measurers []registry.Provider, candidates []pods.Pod, rankers []registry.Provider, rank eviction.RankRequest) (ranked eviction.Ranking) {
 	m.asked = len(candidates)
 	missing := candidates
 	for i, p := range measurers {

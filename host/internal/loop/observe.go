@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -27,10 +27,10 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at eviction.PassView,
 	began := time.Now()
 	q := l.newInquiry(roster, signals)
 	owners := roster.Layouts()
-	heard := map[*supervisor.Instance]bool{}
+	heard := map[*registry.Instance]bool{}
 	for turn := 0; ; turn++ {
 		asks := q.turn(turn)
-		var owner *supervisor.Instance // of the layout; others are not asked once it is known
+		var owner *registry.Instance // of the layout; others are not asked once it is known
 		if layout && q.layout == nil && turn < len(owners) && (turn == 0 || l.filesystems.layout == 0) {
 			owner = owners[turn]
 			asks[owner] = append(asks[owner], nil...) // also without a signal
@@ -67,7 +67,7 @@ func (l *Loop) observe(ctx context.Context, roster Roster, at eviction.PassView,
 
 // An answer is what one plugin observed.
 type answer struct {
-	by           *supervisor.Instance
+	by           *registry.Instance
 	observations []eviction.Observation
 	layout       *eviction.LayoutReport
 	err          error
@@ -82,7 +82,7 @@ func (a answer) says(o eviction.Observation) bool {
 
 // ask calls Observe of several plugins at once. Every asked signal has exactly
 // one observation in the result.
-func (l *Loop) ask(ctx context.Context, at eviction.PassView, asks map[*supervisor.Instance][]eviction.Signal) []answer {
+func (l *Loop) ask(ctx context.Context, at eviction.PassView, asks map[*registry.Instance][]eviction.Signal) []answer {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex

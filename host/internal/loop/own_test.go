@@ -11,7 +11,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -25,7 +25,7 @@ const (
 // A vendor is a plugin in this process that brings signals of its own.
 type vendor struct {
 	n        *node
-	instance *supervisor.Instance
+	instance *registry.Instance
 
 	mu        sync.Mutex
 	available map[eviction.Signal]int64
@@ -48,7 +48,7 @@ func (n *node) newVendor(generation uint64, c eviction.Condition, signals ...evi
 		v.available[s] = 5000
 		p.Signals = append(p.Signals, eviction.SignalSpec{Signal: s, Definition: definition(c), ReclaimSteps: []eviction.ReclaimStep{{Name: "trim"}}})
 	}
-	v.instance = &supervisor.Instance{Name: "nvme", Generation: generation, Plugin: p}
+	v.instance = &registry.Instance{Name: "nvme", Generation: generation, Plugin: p}
 	return v
 }
 
@@ -62,7 +62,7 @@ func (v *vendor) comes() {
 
 // goes removes it.
 func (v *vendor) goes() {
-	v.n.providers = slices.DeleteFunc(v.n.providers, func(i *supervisor.Instance) bool { return i.Name == "nvme" })
+	v.n.providers = slices.DeleteFunc(v.n.providers, func(i *registry.Instance) bool { return i.Name == "nvme" })
 	select {
 	case v.n.changed <- struct{}{}:
 	default:

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -25,7 +25,7 @@ const (
 // A step is a step of node-level reclaim and who runs it.
 type step struct {
 	name string
-	by   *supervisor.Instance // nil: the embedding program
+	by   *registry.Instance // nil: the embedding program
 	// as is the signal that it is listed for.
 	as eviction.Signal
 }

@@ -1,7 +1,7 @@
 package loop
 
 import (
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -11,16 +11,16 @@ type Roster interface {
 	// Providers returns who offers c for s, the one in charge first and the
 	// fallbacks after it. Their calls have deadlines, and their replies were
 	// checked.
-	Providers(s eviction.Signal, c eviction.Capability) []*supervisor.Instance
+	Providers(s eviction.Signal, c eviction.Capability) []*registry.Instance
 	// Serving returns who does c for s where the filesystems are laid out as layout
 	// says, in the same order: who offers it for another name of the filesystem, too,
 	// and is asked under that name.
-	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []supervisor.Provider
+	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider
 	// Assigned reports whether the configuration names who is in charge of c for s.
 	Assigned(s eviction.Signal, c eviction.Capability) bool
 	// Layouts are those that report the layout of the filesystems, the one in
 	// charge first.
-	Layouts() []*supervisor.Instance
+	Layouts() []*registry.Instance
 	// Awaited is why nobody observes s although somebody should: a plugin that is
 	// there does not run. It is nil if nobody is to come.
 	Awaited(s eviction.Signal) error

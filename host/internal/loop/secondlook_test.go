@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -25,7 +25,7 @@ func (f memoryObserver) Observe(context.Context, eviction.ObserveRequest) (evict
 // addObserver puts a custom observer of memory before the built-in one.
 func (n *node) addObserver(f memoryObserver) {
 	p := &eviction.Plugin{Name: "acme", Observer: f, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}}}
-	n.rankers = append(n.rankers, &supervisor.Instance{Name: "acme", Generation: 9, Plugin: p})
+	n.rankers = append(n.rankers, &registry.Instance{Name: "acme", Generation: 9, Plugin: p})
 }
 
 func says(o eviction.Observation) memoryObserver {

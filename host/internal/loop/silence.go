@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
 // silentPatience is what a plugin gets to measure pods that has not answered
@@ -18,11 +18,11 @@ const silentPatience = time.Second
 // Observe, 2 for Measure too. It is safe for concurrent use.
 type silence struct {
 	mu    sync.Mutex
-	calls map[*supervisor.Instance]int
+	calls map[*registry.Instance]int
 }
 
 // observed takes note of how an Observe ended.
-func (s *silence) observed(i *supervisor.Instance, err error) {
+func (s *silence) observed(i *registry.Instance, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -36,7 +36,7 @@ func (s *silence) observed(i *supervisor.Instance, err error) {
 }
 
 // measured takes note of how a Measure ended.
-func (s *silence) measured(i *supervisor.Instance, err error) {
+func (s *silence) measured(i *registry.Instance, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if errors.Is(err, context.DeadlineExceeded) && s.calls[i] > 0 {
@@ -44,14 +44,14 @@ func (s *silence) measured(i *supervisor.Instance, err error) {
 	}
 }
 
-func (s *silence) of(i *supervisor.Instance) int {
+func (s *silence) of(i *registry.Instance) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[i]
 }
 
 // patience limits a Measure of i.
-func (s *silence) patience(ctx context.Context, i *supervisor.Instance, least time.Duration) (context.Context, context.CancelFunc) {
+func (s *silence) patience(ctx context.Context, i *registry.Instance, least time.Duration) (context.Context, context.CancelFunc) {
 	if s.of(i) == 0 {
 		return context.WithCancel(ctx)
 	}
@@ -59,12 +59,12 @@ func (s *silence) patience(ctx context.Context, i *supervisor.Instance, least ti
 }
 
 // hung reports whether i is not to be asked any more until it observes again.
-func (s *silence) hung(i *supervisor.Instance) bool { return s.of(i) == 2 }
+func (s *silence) hung(i *registry.Instance) bool { return s.of(i) == 2 }
 
 // keep forgets all but those that were asked to observe just now: of the others
 // nothing new is heard.
-func (s *silence) keep(asked map[*supervisor.Instance]bool) {
+func (s *silence) keep(asked map[*registry.Instance]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.calls, func(i *supervisor.Instance, _ int) bool { return !asked[i] })
+	maps.DeleteFunc(s.calls, func(i *registry.Instance, _ int) bool { return !asked[i] })
 }

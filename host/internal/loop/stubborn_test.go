@@ -9,7 +9,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -34,7 +34,7 @@ func TestWakesOfOneFamilyDoNotStarveTheOthers(t *testing.T) {
 		n.addPod("big", 2*gi)
 		n.providers[0].Plugin.Watcher = nil // as disk and pid
 		b := &blindWaker{}
-		n.providers = append(n.providers, &supervisor.Instance{Name: "nvme", Generation: 1, Plugin: &eviction.Plugin{
+		n.providers = append(n.providers, &registry.Instance{Name: "nvme", Generation: 1, Plugin: &eviction.Plugin{
 			Name: "nvme", Watcher: b,
 			Observer: observer(func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) {
 				return eviction.ObserveReply{}, eviction.ErrRefused
@@ -68,7 +68,7 @@ func TestOneLateAnswerIsNotHeldAgainstAPluginForEver(t *testing.T) {
 		n.addPod("second", gi)
 		n.dies["uid-first"] = time.Second
 		var well atomic.Bool
-		custom := &supervisor.Instance{Name: "acme", Generation: 1, Plugin: &eviction.Plugin{
+		custom := &registry.Instance{Name: "acme", Generation: 1, Plugin: &eviction.Plugin{
 			Name: "acme",
 			Observer: observer(func(ctx context.Context, r eviction.ObserveRequest) (eviction.ObserveReply, error) {
 				if !well.Load() {
@@ -111,8 +111,8 @@ func TestOneLateAnswerIsNotHeldAgainstAPluginForEver(t *testing.T) {
 func TestTheLayoutIsThatOfItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		layouts := func(name string, s eviction.Signal, split bool, took time.Duration) *supervisor.Instance {
-			return &supervisor.Instance{Name: name, Generation: 1, Plugin: &eviction.Plugin{
+		layouts := func(name string, s eviction.Signal, split bool, took time.Duration) *registry.Instance {
+			return &registry.Instance{Name: name, Generation: 1, Plugin: &eviction.Plugin{
 				Name: name, OwnsLayout: true,
 				Observer: observer(func(ctx context.Context, r eviction.ObserveRequest) (eviction.ObserveReply, error) {
 					time.Sleep(took)
@@ -140,8 +140,8 @@ func TestTheLayoutStaysWhenItsOwnerIsLateOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		var late atomic.Bool
-		layouts := func(name string, split bool, late *atomic.Bool) *supervisor.Instance {
-			return &supervisor.Instance{Name: name, Generation: 1, Plugin: &eviction.Plugin{
+		layouts := func(name string, split bool, late *atomic.Bool) *registry.Instance {
+			return &registry.Instance{Name: name, Generation: 1, Plugin: &eviction.Plugin{
 				Name: name, OwnsLayout: true,
 				Observer: observer(func(ctx context.Context, r eviction.ObserveRequest) (eviction.ObserveReply, error) {
 					if late.Load() {
@@ -199,8 +199,8 @@ func TestOneFigureFromTheFutureEvictsOnceAtMost(t *testing.T) {
 func TestTheLayoutOfAFallbackDoesNotReplaceItsOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		layouts := func(name string, split, knows bool) *supervisor.Instance {
-			return &supervisor.Instance{Name: name, Generation: 1, Plugin: &eviction.Plugin{
+		layouts := func(name string, split, knows bool) *registry.Instance {
+			return &registry.Instance{Name: name, Generation: 1, Plugin: &eviction.Plugin{
 				Name: name, OwnsLayout: true,
 				Observer: observer(func(ctx context.Context, r eviction.ObserveRequest) (eviction.ObserveReply, error) {
 					out := eviction.ObserveReply{Layout: &eviction.LayoutReport{ImageFs: split}}

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
 // triedFirst ends the member's first attempt; i is nil if it failed. The last
 // one to come decides which custom plugins exclude each other: at the host's
 // start none of them was there first.
-func (m *member) triedFirst(i *Instance) {
+func (m *member) triedFirst(i *process) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,13 +38,13 @@ func (s *Supervisor) endTrial() {
 	}
 	var custom []*member
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
-		if c := s.members[name]; c.candidate != nil && !builtin(name) {
+		if c := s.members[name]; c.candidate != nil && !registry.Builtin(name) {
 			custom = append(custom, c)
 		}
 	}
 	for n, a := range custom {
 		for _, b := range custom[n+1:] {
-			if s.conflict(claim{a.name, a.candidate.Plugin}, claim{b.name, b.candidate.Plugin}) != nil {
+			if s.newRegistry().Conflict(registry.Registration{Name: a.name, Plugin: a.candidate.Plugin}, registry.Registration{Name: b.name, Plugin: b.candidate.Plugin}) != nil {
 				a.rivals[b.name], b.rivals[a.name] = true, true
 			}
 		}
@@ -108,19 +109,19 @@ func (s *Supervisor) limitStart(ctx context.Context, limit time.Duration, starte
 
 // admit puts an instance into service, in the place of the one that serves if
 // there is one, or ends it.
-func (m *member) admit(ctx context.Context, i *Instance) error {
+func (m *member) admit(ctx context.Context, i *process) error {
 	s := m.supervisor
 	err := m.await(ctx, i)
 	for err == nil {
 		var (
 			done   bool
-			former *Instance
+			former *process
 		)
 		if done, former, err = m.enroll(ctx, i); done {
 			if former == nil {
-				s.log.Info("plugin started", "plugin", m.name, "pid", i.PID, "version", i.Plugin.Version, "offers", offerNames(i.Plugin))
+				s.log.Info("plugin started", "plugin", m.name, "pid", i.PID, "version", i.Plugin.Version, "offers", registry.Offers(i.Plugin))
 			} else {
-				s.log.Info("plugin replaced", "plugin", m.name, "pid", i.PID, "version", i.Plugin.Version, "offers", offerNames(i.Plugin),
+				s.log.Info("plugin replaced", "plugin", m.name, "pid", i.PID, "version", i.Plugin.Version, "offers", registry.Offers(i.Plugin),
 					"formerPID", former.PID, "formerVersion", former.Plugin.Version)
 			}
 			s.metrics.PluginUp(m.name, true)
@@ -137,8 +138,8 @@ func (m *member) admit(ctx context.Context, i *Instance) error {
 // await lets custom plugins wait for each other at the host's start, for a while. The
 // built-in ones serve at once: a node is better off without a ranker than
 // without its memory signal.
-func (m *member) await(ctx context.Context, i *Instance) error {
-	if builtin(m.name) || i.conn == nil {
+func (m *member) await(ctx context.Context, i *process) error {
+	if registry.Builtin(m.name) || i.conn == nil {
 		return nil
 	}
 	select {
@@ -154,14 +155,14 @@ func (m *member) await(ctx context.Context, i *Instance) error {
 // enroll puts an instance into service if it may serve, and returns the one that
 // served until now, if one did. It reports false without an error if the settings
 // have changed since it was configured.
-func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *Instance, err error) {
+func (m *member) enroll(ctx context.Context, i *process) (done bool, former *process, err error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.leaving || ctx.Err() != nil || i.outdated(s.settings) {
 		return false, nil, errAgain
 	}
-	mine := claim{m.name, i.Plugin}
+	mine := registry.Registration{Name: m.name, Plugin: i.Plugin}
 	if m.instance == nil {
 		m.described = i.Plugin // What is refused is shown, too.
 	}
@@ -171,10 +172,10 @@ func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *In
 	if i.revision != s.revision {
 		return false, nil, nil
 	}
-	less := s.claims[m.name].name != "" && !slices.Equal(offers(s.claims[m.name].plugin), offers(i.Plugin))
+	less := s.claims[m.name].Name != "" && !registry.SameOffers(s.claims[m.name].Plugin, i.Plugin)
 	s.claims[m.name] = mine
 	former = m.instance
-	m.instance, m.described, m.observes = i, i.Plugin, observed(i.Plugin)
+	m.instance, m.described, m.observes = i, i.Plugin, registry.Observed(i.Plugin)
 	m.replacement = nil
 	if _, refused := errors.AsType[plugindir.Refusal](m.lastError); refused {
 		m.lastError = nil // What it was refused for is no more.
@@ -194,7 +195,7 @@ func (m *member) enroll(ctx context.Context, i *Instance) (done bool, former *In
 
 // conflicts returns what keeps m from serving: whoever serves already, and rivals
 // as long as they are there. The mutex is held.
-func (s *Supervisor) conflicts(m *member, mine claim) error {
+func (s *Supervisor) conflicts(m *member, mine registry.Registration) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
 		if name == m.name || s.settings[name].Disabled {
@@ -202,10 +203,10 @@ func (s *Supervisor) conflicts(m *member, mine claim) error {
 		}
 		theirs, ok := s.claims[name]
 		if other := s.members[name]; !ok && m.rivals[name] && other.described != nil {
-			theirs, ok = claim{name, other.described}, true
+			theirs, ok = registry.Registration{Name: name, Plugin: other.described}, true
 		}
 		if ok {
-			errs = append(errs, s.conflict(theirs, mine))
+			errs = append(errs, s.newRegistry().Conflict(theirs, mine))
 		}
 	}
 	return errors.Join(errs...)

@@ -5,14 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func ranks(plugin string) Assignment {
-	return Assignment{eviction.MemoryAvailable: {"rank": plugin}}
+func ranks(plugin string) registry.Assignment {
+	return registry.Assignment{eviction.MemoryAvailable: {"rank": plugin}}
 }
 
-func assigning(a Assignment) func(*Options) { return func(o *Options) { o.Assign = a } }
+func assigning(a registry.Assignment) func(*Options) { return func(o *Options) { o.Assign = a } }
 
 // rankers are who ranks by memory.available, the one in charge first.
 func (h *testHost) rankers() string {
@@ -112,20 +113,5 @@ func TestARefusedPluginServesWhenTheOtherGivesWay(t *testing.T) {
 	})
 	if s := h.plugin("rival-a"); s.State != Running {
 		t.Errorf("rival-a is %s, want its former version to run", s.State)
-	}
-}
-
-// Who observes by assignment is trusted with it; who is in charge because it is custom, or
-// because the assigned one does not run, is not.
-func TestOnlyWhoIsInChargeByTheConfigurationIsAssigned(t *testing.T) {
-	instance := func(name string) *Instance {
-		return &Instance{Name: name, Plugin: &eviction.Plugin{Name: name, Observer: guard{}, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}}}}
-	}
-	for to, want := range map[string]bool{"": false, "acme": true, "memory": true, "down": false} {
-		r := newRoster([]*Instance{instance("acme"), instance("memory")}, func(offer) string { return to }, func(*Instance) bool { return false })
-		p := Pass{roster: r}
-		if got := p.Assigned(eviction.MemoryAvailable, eviction.CanObserve); got != want {
-			t.Errorf("assigned to %q: %v, want %v", to, got, want)
-		}
 	}
 }

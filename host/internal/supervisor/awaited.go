@@ -1,79 +1,100 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Awaited returns why nobody observes sig although somebody should: a plugin
-// whose file is there, and that observed sig when it last ran, does not run. It
-// is nil if there is no such plugin: nobody has come, or whoever did was removed or
-// disabled, which is how signals are switched off. One that has come up since the
-// pass began does not serve in it, and is awaited as well.
-func (p *Pass) Awaited(sig eviction.Signal) error {
-	s := p.supervisor
+// newRegistry decides who serves what by what is known now. The mutex is held.
+func (s *Supervisor) newRegistry() *registry.Registry {
+	var all []registry.Plugin
+	for _, name := range slices.Sorted(maps.Keys(s.members)) {
+		all = append(all, s.members[name].registered())
+	}
+	for _, sig := range eviction.BuiltinSignals() {
+		b, _ := eviction.Builtin(sig)
+		m := s.members[b.Plugin]
+		if !s.expectBuiltins || s.settings[b.Plugin].Disabled || m != nil && !m.leaving && !m.dangling {
+			continue
+		}
+		// It has to be there.
+		all = slices.DeleteFunc(all, func(p registry.Plugin) bool { return p.Name == b.Plugin })
+		all = append(all, registry.Plugin{
+			Name: b.Plugin, Unassignable: "is not there", Observes: eviction.SignalsOf(b.Plugin), Missing: fmt.Errorf("plugin %s is not there", b.Plugin),
+		})
+	}
+	return registry.New(all, s.assignment)
+}
+
+// registered is what the registry knows of m.
+func (m *member) registered() registry.Plugin {
+	s := m.supervisor
+	p := registry.Plugin{
+		Name: m.name, State: string(m.state), Said: m.described, Slow: m.slowness.Standby(), Observes: m.observes,
+		FirstStart: m.observes == nil && (m.first || m.late > 0),
+	}
+	if m.instance != nil && m.instance.condemned == nil {
+		p.Instance = m.instance.Instance
+	}
+	if m.observes == nil {
+		p.Observes = eviction.SignalsOf(m.name)
+	}
+	switch {
+	case m.leaving && m.state == Removed:
+		p.Unassignable = "is not there"
+	case m.leaving || s.settings[m.name].Disabled:
+		p.Unassignable = "is disabled"
+	}
+	if !m.leaving && m.state != Disabled && m.state != Stopped && !m.dangling {
+		p.Missing = errors.New("plugin " + m.name + " does not run (" + string(m.state) + ")")
+		if m.lastError != nil {
+			p.Missing = fmt.Errorf("%w: %w", p.Missing, m.lastError)
+		}
+	}
+	return p
+}
+
+// Reassign puts another assignment in force.
+func (s *Supervisor) Reassign(a registry.Assignment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(s.members)) {
-		m := s.members[name]
-		if m.wanted() && !m.serves(p.roster) && slices.Contains(m.usuallyObserves(), sig) {
-			return m.away()
+	if maps.EqualFunc(s.assignment, a, maps.Equal) {
+		return
+	}
+	s.assignment = a
+	s.reassigned()
+	signal(s.rescan) // Plugins of this process have nobody else to ask.
+}
+
+// unassigned looks at the assignment again after plugins have come or gone. The
+// mutex is held.
+func (s *Supervisor) unassigned() {
+	if !slices.Equal(s.newRegistry().Ineffective(), s.ineffective) {
+		s.reassigned()
+	}
+}
+
+// reassigned tells once of each assignment that has no effect, and takes plugins out
+// of service that another assignment had let serve beside each other. The mutex is
+// held.
+func (s *Supervisor) reassigned() {
+	r := s.newRegistry()
+	former := s.ineffective
+	s.ineffective = r.Ineffective()
+	for _, a := range s.ineffective {
+		if !slices.Contains(former, a) {
+			s.log.Warn("assignment to a plugin has no effect", "signal", a.Signal, "capability", a.Capability, "plugin", a.Plugin, "because", a.Because)
 		}
 	}
-	return s.missing(sig)
-}
-
-// missing returns why nobody observes sig where the plugins that come with the host
-// have to be there, unless they are disabled. The mutex is held.
-func (s *Supervisor) missing(sig eviction.Signal) error {
-	if !s.expectBuiltins {
-		return nil
+	for loser, why := range r.Conflicting(s.current.Registry()) {
+		s.condemn(s.members[loser.Name].instance, sentence{why: plugindir.Refusal{Err: why}})
 	}
-	b, builtin := eviction.Builtin(sig)
-	m := s.members[b.Plugin]
-	if builtin && !s.settings[b.Plugin].Disabled && (m == nil || m.leaving || m.dangling) {
-		return fmt.Errorf("plugin %s is not there", b.Plugin)
-	}
-	return nil
-}
-
-// wanted reports whether the plugin is to run. The mutex is held.
-func (m *member) wanted() bool {
-	return !m.leaving && m.state != Disabled && m.state != Stopped && !m.dangling
-}
-
-// serves reports whether the plugin does, in a pass with r. The mutex is held.
-func (m *member) serves(r *roster) bool {
-	return m.instance != nil && m.instance.condemned == nil && slices.Contains(r.instances, m.instance)
-}
-
-// usuallyObserves is what the plugin observed when it last served. What comes with the
-// host has its signals also if it has never come up to say so.
-func (m *member) usuallyObserves() []eviction.Signal {
-	if m.observes == nil {
-		return eviction.SignalsOf(m.name)
-	}
-	return m.observes
-}
-
-func (m *member) away() error {
-	err := fmt.Errorf("plugin %s does not run (%s)", m.name, m.state)
-	if why := m.lastError; why != nil {
-		err = fmt.Errorf("%w: %w", err, why)
-	}
-	return err
-}
-
-// observed lists what p observes; it is never nil.
-func observed(p *eviction.Plugin) []eviction.Signal {
-	signals := []eviction.Signal{}
-	for _, s := range p.Signals {
-		if p.For(s.Signal).Has(eviction.CanObserve) {
-			signals = append(signals, s.Signal)
-		}
-	}
-	return signals
+	s.publish()
+	s.kickRefused()
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -15,7 +16,7 @@ import (
 // they accept their configuration is only known to Run.
 func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, error) {
 	s := newSupervisor(o)
-	s.inside = make(map[string]*direct, len(plugins))
+	s.inside = make(map[string]eviction.Plugin, len(plugins))
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(plugins)) {
 		p := plugins[name]
@@ -26,7 +27,7 @@ func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, erro
 		if err != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
 		}
-		s.inside[name] = &direct{plugin: p}
+		s.inside[name] = client.Direct(p)
 		s.members[name] = newMember(s, name)
 	}
 	return s, errors.Join(errs...)
@@ -88,11 +89,13 @@ func (m *member) enterInside(ctx context.Context) error {
 	m.withdraw(Starting)
 	s.mu.Lock()
 	m.starts++
-	i := s.newInstance(m)
-	i.remote = s.inside[m.name].calls()
+	i := s.newProcess(m)
 	s.mu.Unlock()
-	i.Plugin = i.guarded(i.remote)
-	err := m.configure(ctx, i)
+	err := i.client.Describe(ctx, func(context.Context) (eviction.Plugin, error) { return s.inside[m.name], nil })
+	if err == nil {
+		i.Plugin = i.client.Plugin()
+		err = m.configure(ctx, i)
+	}
 	if err == nil {
 		err = m.admit(ctx, i)
 	}

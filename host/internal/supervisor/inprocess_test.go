@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -172,10 +173,10 @@ func TestInsidePluginThatHangs(t *testing.T) {
 		<-hang
 		return eviction.ObserveReply{Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed}}}, nil
 	}}
-	h := insideHost(t, Options{Timeouts: Timeouts{Observe: 50 * time.Millisecond}}, map[string]eviction.Plugin{"a": hung.plugin()})
+	h := insideHost(t, Options{Timeouts: client.Timeouts{Observe: 50 * time.Millisecond}}, map[string]eviction.Plugin{"a": hung.plugin()})
 	p, i := h.pinned("a")
 	defer p.Release()
-	for range missesToKill {
+	for range 3 {
 		_, err := observe(t.Context(), i)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v, want a timeout", err)
@@ -289,7 +290,7 @@ func TestInsideReclaimThatIsLate(t *testing.T) {
 		progress(eviction.Reclaimed{Bytes: 2})
 		return eviction.Reclaimed{Bytes: 3}, nil
 	}}
-	h := insideHost(t, Options{Timeouts: Timeouts{ReclaimIdle: 50 * time.Millisecond}}, map[string]eviction.Plugin{"slow": slow.plugin()})
+	h := insideHost(t, Options{Timeouts: client.Timeouts{ReclaimIdle: 50 * time.Millisecond}}, map[string]eviction.Plugin{"slow": slow.plugin()})
 	p, i := h.pinned("slow")
 	defer p.Release()
 	var progress []int64

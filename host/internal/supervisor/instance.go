@@ -3,72 +3,55 @@ package supervisor
 import (
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
-// An Instance is one running process of a plugin, or one of the host's own.
-type Instance struct {
-	// Name is the plugin's name, that of its file or of its place in a map.
-	Name string
-	// Generation is different for each start of any plugin and grows.
-	Generation uint64
-	// PID is 0 for a plugin of the host's own process.
-	PID int
-	// Plugin is what the plugin said of itself, its capabilities being calls that
-	// have deadlines of their own and whose replies are checked. They may be used
-	// as long as the instance is pinned, and fail afterwards at the latest.
-	Plugin *eviction.Plugin
+// A process is one running process of a plugin, or one of the host's own.
+type process struct {
+	*registry.Instance
 
-	supervisor *Supervisor
+	client *client.Client
 	// conn is nil for a plugin of the host's own process.
 	conn *connection
-	// remote is the plugin without guards.
-	remote eviction.Plugin
 	// policy is what its process was started with.
 	policy startPolicy
-	// doublings is how often the limits of its start were doubled.
-	doublings int
 	// file is what it was started from, looks the member's count of those.
 	file  plugindir.ID
 	looks int
-	// out is closed when it is condemned, doom when its process is to be ended:
-	// condemned, and not pinned.
-	out, doom chan struct{}
+	// out is closed when it is condemned.
+	out chan struct{}
 
 	// Below is guarded by the supervisor's mutex.
-	pins      int
 	condemned *sentence
-	misses    misses
-	blamed    string
-	// revision is that of the settings that it was configured with, told is what it
-	// was configured with last.
+	// revision is that of the settings that it was configured with.
 	revision uint64
-	told     *eviction.ConfigureRequest
 }
 
-// newInstance makes another instance of m. The mutex is held.
-func (s *Supervisor) newInstance(m *member) *Instance {
+// newProcess makes another process of m. The mutex is held.
+func (s *Supervisor) newProcess(m *member) *process {
 	s.generation++
-	return &Instance{
-		Name: m.name, Generation: s.generation, supervisor: s, looks: m.looks,
-		out: make(chan struct{}), doom: make(chan struct{}),
-	}
+	i := &process{Instance: registry.NewInstance(m.name, s.generation, 0, nil), looks: m.looks, out: make(chan struct{})}
+	i.client = client.New(client.Config{
+		Name: m.name, Timeouts: s.timeouts, Doublings: m.late, Builtin: i.Builtin(), Ending: i.crashed,
+		Owner: reports{s, i}, Asked: &s.asked, Log: s.log,
+	})
+	return i
 }
 
-// Builtin reports whether the plugin is one of those that come with the host, by
-// its name. All others are custom and go before them.
-func (i *Instance) Builtin() bool { return builtin(i.Name) }
-
-// relays reports whether the plugin's figures are those of the kubelet's summary.
-func (i *Instance) relays() bool {
-	i.supervisor.mu.Lock()
-	defer i.supervisor.mu.Unlock()
-	return i.Builtin() && i.supervisor.node.SummarySocket != ""
+// crashed returns how its process has ended, after a moment for it to do so.
+func (i *process) crashed() string {
+	if i.conn == nil || !i.conn.proc.WaitFor(launch.Farewell) {
+		return ""
+	}
+	return i.conn.proc.Ending()
 }
 
 // outdated reports whether the settings of all plugins need a new process.
-func (i *Instance) outdated(all map[string]Settings) bool {
+func (i *process) outdated(all map[string]Settings) bool {
 	return i.conn != nil && i.policy != startPolicyFor(all, i.Name)
 }
 
@@ -80,11 +63,55 @@ type sentence struct {
 	hung bool
 }
 
+// reports are what the calls of a process say about it.
+type reports struct {
+	supervisor *Supervisor
+	of         *process
+}
+
+// Failed implements client.Owner.
+func (r reports) Failed(err error) {
+	s := r.supervisor
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.members[r.of.Name]; m != nil {
+		m.lastError = err
+	}
+}
+
+// Unresponsive implements client.Owner. Ending a plugin of this process would end
+// nothing: what hangs in it goes on, and the plugin is left alone as long as it does
+// (client.Direct).
+func (r reports) Unresponsive(err error) {
+	s := r.supervisor
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.of.conn != nil {
+		s.condemn(r.of, sentence{why: err, hung: true})
+	}
+}
+
+// Delayed implements client.Owner: it puts the plugin behind all others that offer
+// the same when that is too much. What a pass has pinned stays.
+func (r reports) Delayed(cost time.Duration) {
+	s := r.supervisor
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.members[r.of.Name]
+	if m == nil || m.instance != r.of || !m.slowness.Add(time.Now(), cost) {
+		return
+	}
+	s.log.Warn("plugin answers too slowly and is asked after all others", "plugin", m.name, "cost", m.slowness.Cost.String(), "within", client.SlowWindow.String(), "for", client.StandbyFor.String())
+	s.metrics.PluginStandby(m.name, true)
+	s.publish()
+}
+
 // A Pass keeps the instances of one moment alive: none of them is ended for its
 // timeouts or replaced until Release. It cannot keep one from crashing.
 type Pass struct {
+	*registry.Pin
+
 	supervisor *Supervisor
-	roster     *roster
 }
 
 // Pin starts a pass. It must be released.
@@ -92,53 +119,40 @@ func (s *Supervisor) Pin() *Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endStandbys(time.Now())
-	for _, i := range s.roster.instances {
-		i.pins++
-	}
-	return &Pass{supervisor: s, roster: s.roster}
+	return &Pass{s.current.Pin(), s}
 }
 
-// Providers returns who offers c for sig: the one in charge first, its fallbacks
-// after it. The slice must not be changed.
-func (p *Pass) Providers(sig eviction.Signal, c eviction.Capability) []*Instance {
-	return p.roster.providers[offer{sig, c}]
+// Awaited is registry.Pin's with what is known now.
+func (p *Pass) Awaited(sig eviction.Signal) error {
+	p.supervisor.refresh()
+	return p.Pin.Awaited(sig)
 }
 
-// Assigned reports whether who is in charge of c for sig is so by the configuration.
-func (p *Pass) Assigned(sig eviction.Signal, c eviction.Capability) bool {
-	return p.roster.assigned[offer{sig, c}] != ""
+// FirstStart is registry.Pin's with what is known now.
+func (p *Pass) FirstStart(sig eviction.Signal) bool {
+	p.supervisor.refresh()
+	return p.Pin.FirstStart(sig)
 }
 
-// Layouts returns who reports the node's filesystem layout: the one in charge
-// first, as for signals. Their Observe reports the layout whatever signals it is
-// asked for. The slice must not be changed.
-func (p *Pass) Layouts() []*Instance { return p.roster.layouts }
-
-// Instances returns all running instances, custom ones first. The slice must not
-// be changed.
-func (p *Pass) Instances() []*Instance { return p.roster.instances }
-
-// Release ends the pass. Releasing twice is harmless.
-func (p *Pass) Release() {
-	s := p.supervisor
+// refresh publishes what is known of all plugins.
+func (s *Supervisor) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, i := range p.roster.instances {
-		i.pins--
-		i.execute()
-	}
-	p.roster = &roster{}
+	s.current.Publish(s.newRegistry())
 }
 
-// execute lets the end of a condemned instance begin when no pass needs it. The
-// supervisor's mutex is held.
-func (i *Instance) execute() {
-	if i.condemned == nil || i.pins > 0 {
-		return
+// endStandbys lets plugins have their place again whose time on standby is over. The
+// mutex is held.
+func (s *Supervisor) endStandbys(now time.Time) {
+	ended := false
+	for _, m := range s.members {
+		if m.slowness.Over(now) {
+			s.log.Info("plugin has its place again", "plugin", m.name)
+			s.metrics.PluginStandby(m.name, false)
+			ended = true
+		}
 	}
-	select {
-	case <-i.doom:
-	default:
-		close(i.doom)
+	if ended {
+		s.publish()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -35,15 +36,14 @@ func TestLimitsOfAStartDoubleAndGoBack(t *testing.T) {
 		want time.Duration
 	}{{late, 20}, {late, 40}, {late, 80}, {late, 80}, {errors.New("exit status 3"), 10}, {late, 20}, {nil, 10}} {
 		m.noteLate(c.err)
-		i := Instance{doublings: m.late}
-		if got := i.extended(10 * time.Second); got != c.want*time.Second {
+		if got := 10 * time.Second << m.late; got != c.want*time.Second {
 			t.Errorf("after attempt %d, %v: %v, want %v", n, c.err, got, c.want*time.Second)
 		}
 	}
 }
 
 func TestWhoIsInItsFirstStart(t *testing.T) {
-	up := &Instance{}
+	up := &process{Instance: registry.NewInstance("memory", 1, 1, &eviction.Plugin{})}
 	for name, c := range map[string]struct {
 		member   func(*member)
 		signal   eviction.Signal

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/uml"
 )
@@ -106,7 +108,7 @@ func install(t *testing.T, names ...string) string {
 // shortTimeouts are for plugins that are expected to hang in a call, or not to
 // end. Those of the start stay long: machines that run tests are slow at it.
 func shortTimeouts(o *Options) {
-	o.Timeouts = Timeouts{
+	o.Timeouts = client.Timeouts{
 		Observe: 200 * time.Millisecond, Rank: 200 * time.Millisecond, ReclaimIdle: 200 * time.Millisecond, Stop: 300 * time.Millisecond,
 	}
 }
@@ -235,7 +237,7 @@ func (h *testHost) plugin(name string) Status {
 }
 
 // pinned returns the running instance of that name.
-func (h *testHost) pinned(name string) (*Pass, *Instance) {
+func (h *testHost) pinned(name string) (*Pass, *registry.Instance) {
 	h.t.Helper()
 	p := h.Pin()
 	for _, i := range p.Instances() {
@@ -249,7 +251,7 @@ func (h *testHost) pinned(name string) (*Pass, *Instance) {
 }
 
 // observe asks for the only signal that the instance serves.
-func observe(ctx context.Context, i *Instance) (eviction.Observation, error) {
+func observe(ctx context.Context, i *registry.Instance) (eviction.Observation, error) {
 	r, err := i.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{Signals: []eviction.Signal{i.Plugin.Signals[0].Signal}})
 	if err != nil {
 		return eviction.Observation{}, err

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -79,13 +81,13 @@ type member struct {
 	dangling bool
 	// first is set until the first attempt at the host's start was made.
 	first     bool
-	candidate *Instance
+	candidate *process
 	// rivals are the custom plugins that were found together with this one and
 	// want the same.
 	rivals map[string]bool
 	// described is what the plugin said of itself when it was last asked.
 	described *eviction.Plugin
-	instance  *Instance
+	instance  *process
 	// replacement is how the attempt at replacing the instance goes, or went wrong.
 	replacement *Replacement
 	state       State
@@ -100,7 +102,7 @@ type member struct {
 	// observes is what it observed when it last served, nil if it never did.
 	observes []eviction.Signal
 	// slowness is that of its answers, whichever process gave them.
-	slowness slowness
+	slowness client.Slowness
 }
 
 func newMember(s *Supervisor, name string) *member {
@@ -126,10 +128,10 @@ func (m *member) enter(state State, why error) {
 func (m *member) changed(file plugindir.ID) {
 	m.file = file
 	m.looks++
-	if m.slowness.standby() {
+	if m.slowness.Standby() {
 		m.supervisor.metrics.PluginStandby(m.name, false)
 	}
-	m.slowness = slowness{}
+	m.slowness = client.Slowness{}
 	clear(m.rivals)
 	for _, other := range m.supervisor.members {
 		if other.rivals[m.name] {
@@ -166,9 +168,9 @@ func (m *member) leave(to State) {
 
 // unobserved lists what an instance observed that nobody does now. The mutex is
 // held.
-func (s *Supervisor) unobserved(i *Instance) []eviction.Signal {
-	return slices.DeleteFunc(observed(i.Plugin), func(sig eviction.Signal) bool {
-		return len(s.roster.providers[offer{sig, eviction.CanObserve}]) > 0
+func (s *Supervisor) unobserved(i *process) []eviction.Signal {
+	return slices.DeleteFunc(registry.Observed(i.Plugin), func(sig eviction.Signal) bool {
+		return len(s.current.Registry().Providers(sig, eviction.CanObserve)) > 0
 	})
 }
 
@@ -205,7 +207,7 @@ func (m *member) run(ctx, host context.Context) {
 }
 
 // attempt starts the plugin and puts it into service.
-func (m *member) attempt(ctx context.Context) (*Instance, error) {
+func (m *member) attempt(ctx context.Context) (*process, error) {
 	mark := m.log.kept.Mark()
 	i, err := m.start(ctx)
 	m.triedFirst(i)

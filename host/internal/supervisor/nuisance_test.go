@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/launch"
 )
 
@@ -60,7 +61,7 @@ func TestBadNeighbors(t *testing.T) {
 
 // callTimes calls an instance for some time and returns how long each call took,
 // sorted. A call that fails is an error.
-func (h *testHost) callTimes(t *testing.T, i *Instance, long time.Duration) []time.Duration {
+func (h *testHost) callTimes(t *testing.T, i *registry.Instance, long time.Duration) []time.Duration {
 	t.Helper()
 	var times []time.Duration
 	for end := time.Now().Add(long); time.Now().Before(end); {

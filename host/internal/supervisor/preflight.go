@@ -9,6 +9,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/slip"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
 // Check looks at the plugin directory and the settings of o as Run will, and starts
@@ -50,7 +51,7 @@ func checkPlugin(o Options, name string) error {
 	}
 	resolved, err := plugindir.Executable(path)
 	if err != nil {
-		if _, named := o.Settings[name]; !named && !builtin(name) && resolved != "" {
+		if _, named := o.Settings[name]; !named && !registry.Builtin(name) && resolved != "" {
 			return fmt.Errorf("%w: %w", errNoPlugin, err)
 		}
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
 // reconcile makes members of the files in the directory, starts those that
@@ -83,7 +84,7 @@ func (s *Supervisor) begin(ctx context.Context, members []*member) {
 	// The first that join are granted a slot at once.
 	for _, first := range []bool{true, false} {
 		for _, m := range members {
-			if builtin(m.name) == first {
+			if registry.Builtin(m.name) == first {
 				m.firstSlot = s.starts.join(first)
 			}
 		}

@@ -29,7 +29,7 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 	s.mu.Lock()
 	formerNode, former := s.node, s.settings
 	s.mu.Unlock()
-	var seen, told []*Instance
+	var seen, told []*process
 	for {
 		next := s.nextToTell(node, settings, seen)
 		if next == nil {
@@ -37,11 +37,11 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 		}
 		seen = append(seen, next)
 		req := eviction.ConfigureRequest{Node: node, Config: settings[next.Name].Config}
-		if next.knows(req) {
+		if next.client.Knows(req) {
 			continue
 		}
 		told = append(told, next)
-		err := next.configure(ctx, req)
+		err := next.client.Configure(ctx, req)
 		if err == nil {
 			continue
 		}
@@ -65,7 +65,7 @@ func checkTerms(all map[string]Settings) error {
 
 // nextToTell returns an instance that was not seen yet and has to agree to the
 // new settings. When there is none they are in force from that moment on.
-func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*Instance) *Instance {
+func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
@@ -93,7 +93,7 @@ func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Set
 }
 
 // ended reports whether an instance does not serve any more.
-func (s *Supervisor) ended(i *Instance) bool {
+func (s *Supervisor) ended(i *process) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.members[i.Name]
@@ -102,7 +102,7 @@ func (s *Supervisor) ended(i *Instance) bool {
 
 // takeBack puts the former settings into force again where new ones were
 // accepted. A plugin of which it is not certain what it has is started anew.
-func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings, told []*Instance, refused error) error {
+func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings, told []*process, refused error) error {
 	// The caller's deadline must not leave half of it undone; each call has its own.
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
@@ -113,7 +113,7 @@ func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, sett
 				continue // It has kept the former ones, or gets them when it starts.
 			}
 			err = refused
-		} else if err = i.configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[i.Name].Config}); err == nil || s.ended(i) {
+		} else if err = i.client.Configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[i.Name].Config}); err == nil || s.ended(i) {
 			continue
 		} else {
 			errs = append(errs, fmt.Errorf("plugin %s: put the former configuration back: %w", i.Name, err))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -37,7 +38,7 @@ func (h *testHost) roles(c string, of eviction.Signal, now eviction.Layout, poss
 				if said += ": " + r.Why; r.Layouts != nil {
 					said += " [" + strings.Join(r.Layouts, " ") + "]"
 				}
-				if offers, charge := strings.Contains(fmt.Sprint(s.Offers), c), strings.Contains(fmt.Sprint(s.InCharge), c); charge != (r.Role == RoleInCharge) || offers != (p.Name != "acme" || of == eviction.ImageFsAvailable) {
+				if offers, charge := strings.Contains(fmt.Sprint(s.Offers), c), strings.Contains(fmt.Sprint(s.InCharge), c); charge != (r.Role == registry.RoleInCharge) || offers != (p.Name != "acme" || of == eviction.ImageFsAvailable) {
 					said += fmt.Sprintf(", offers %v, in charge of %v", s.Offers, s.InCharge)
 				}
 				all[p.Name] = said
@@ -54,7 +55,7 @@ func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 	const node, image, container = eviction.NodeFsAvailable, eviction.ImageFsAvailable, eviction.ContainerFsAvailable
 	all := eviction.Layouts()
 	for name, c := range map[string]struct {
-		assign   Assignment
+		assign   registry.Assignment
 		of       eviction.Signal
 		does     string // "rank" if empty
 		now      eviction.Layout
@@ -99,15 +100,15 @@ func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 			"acme": "in charge: custom before built-in",
 			"disk": "shadowed: custom before built-in",
 		}},
-		"assigned by another name": {assign: Assignment{container: {"rank": "disk"}}, of: image, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
+		"assigned by another name": {assign: registry.Assignment{container: {"rank": "disk"}}, of: image, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
 			"acme": "shadowed: assigned for containerfs.available [containerfs]",
 			"disk": "in charge: assigned for containerfs.available [shared imagefs]",
 		}},
-		"assigned by another name to nobody": {assign: Assignment{container: {"rank": "zeta"}}, of: image, now: eviction.LayoutImageFs, want: map[string]string{
+		"assigned by another name to nobody": {assign: registry.Assignment{container: {"rank": "zeta"}}, of: image, now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge: custom before built-in; containerfs.available is assigned to zeta, which is not there",
 			"disk": "shadowed: custom before built-in; containerfs.available is assigned to zeta, which is not there",
 		}},
-		"assigned to two": {assign: Assignment{node: {"rank": "disk"}, image: {"rank": "acme"}}, of: image, now: eviction.LayoutShared, want: map[string]string{
+		"assigned to two": {assign: registry.Assignment{node: {"rank": "disk"}, image: {"rank": "acme"}}, of: image, now: eviction.LayoutShared, want: map[string]string{
 			"acme": "shadowed: assigned for nodefs.available; assigned to acme, which counts less",
 			"disk": "in charge: assigned for nodefs.available; assigned to acme, which counts less",
 		}},

@@ -48,7 +48,7 @@ func TestCallFailsAtOnceWhenThePluginCrashes(t *testing.T) {
 	if !errors.Is(err, eviction.ErrUnavailable) {
 		t.Errorf("got %v, want that it is unavailable", err)
 	}
-	if took := time.Since(begin); took > i.supervisor.timeouts.Observe/2 {
+	if took := time.Since(begin); took > h.timeouts.Observe/2 {
 		t.Errorf("the call took %s, want it to fail at once", took)
 	}
 	eventually(t, "it is started again", func() bool { return h.plugin(i.Name).Restarts > 0 })
@@ -71,8 +71,8 @@ func TestStoppedPluginIsKilledAfterThreeDeadlines(t *testing.T) {
 		defer next.Release()
 		return len(next.Instances()) == 0
 	})
-	if timeouts < missesToKill {
-		t.Errorf("condemned after %d timeouts, want %d", timeouts, missesToKill)
+	if timeouts < 3 {
+		t.Errorf("condemned after %d timeouts, want %d", timeouts, 3)
 	}
 	if syscall.Kill(i.PID, 0) != nil {
 		t.Error("killed while a pass had it pinned")
@@ -90,7 +90,7 @@ func TestCallersOwnDeadlineIsNotHeldAgainstThePlugin(t *testing.T) {
 	h := startHost(t, install(t, "hangs-in-rank"))
 	p, i := h.pinned("hangs-in-rank")
 	defer p.Release()
-	for range missesToKill + 1 {
+	for range 3 + 1 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		_, err := i.Plugin.Ranker.Rank(ctx, eviction.RankRequest{Signal: i.Plugin.Signals[0].Signal})
 		cancel()

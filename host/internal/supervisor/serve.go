@@ -11,7 +11,7 @@ import (
 
 // serve returns when the instance serves no more: next is who does in its place,
 // nil if nobody does, and then why says why and hung whether it had to be killed.
-func (m *member) serve(ctx, host context.Context, i *Instance) (next *Instance, hung bool, why error) {
+func (m *member) serve(ctx, host context.Context, i *process) (next *process, hung bool, why error) {
 	w := m.whileServing(ctx, i)
 	hung, why = m.withdrawn(i)
 	if w != nil {
@@ -44,7 +44,7 @@ const (
 // whileServing waits until an instance is out of service, and tries what shall
 // replace it meanwhile. It returns the attempt that has replaced it or is still
 // under way.
-func (m *member) whileServing(ctx context.Context, i *Instance) *swap {
+func (m *member) whileServing(ctx context.Context, i *process) *swap {
 	var (
 		w     *swap
 		done  <-chan struct{}
@@ -99,7 +99,7 @@ func (m *member) whileServing(ctx context.Context, i *Instance) *swap {
 
 // withdrawn takes an instance that has ended, or is to end, out of service, unless
 // another has taken its place, and returns why.
-func (m *member) withdrawn(i *Instance) (hung bool, why error) {
+func (m *member) withdrawn(i *process) (hung bool, why error) {
 	s := m.supervisor
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,11 +122,11 @@ func (m *member) withdrawn(i *Instance) (hung bool, why error) {
 }
 
 // retire ends an instance when no pass needs it any more.
-func (m *member) retire(ctx context.Context, i *Instance, hung bool, why error) {
+func (m *member) retire(ctx context.Context, i *process, hung bool, why error) {
 	s, proc := m.supervisor, i.conn.proc
 	select {
 	case <-ctx.Done():
-	case <-i.doom:
+	case <-i.Unused():
 	case <-proc.Exited():
 	}
 	grace := s.timeouts.Stop

@@ -1,16 +1,8 @@
 package supervisor
 
-import "fmt"
-
-// publish makes the roster anew. The mutex is held.
+// publish puts who serves what now in force. The mutex is held.
 func (s *Supervisor) publish() {
-	var usable []*Instance
-	for _, m := range s.members {
-		if m.instance != nil && m.instance.condemned == nil {
-			usable = append(usable, m.instance)
-		}
-	}
-	s.roster = newRoster(usable, s.assigned, s.slow)
+	s.current.Publish(s.newRegistry())
 	signal(s.changed)
 }
 
@@ -51,20 +43,9 @@ func drain(c chan struct{}) {
 	}
 }
 
-// count takes note of how a call went, and condemns a process that does not
-// answer any more. Ending a plugin of this process would end nothing: what hangs
-// in it goes on, and the plugin is left alone as long as it does (direct).
-func (s *Supervisor) count(i *Instance, c call, v verdict) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i.misses.add(c, v) && i.conn != nil {
-		s.condemn(i, sentence{why: fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, c), hung: true})
-	}
-}
-
 // condemn takes an instance out of service and has it ended as soon as no pass
 // needs it. The mutex is held.
-func (s *Supervisor) condemn(i *Instance, why sentence) {
+func (s *Supervisor) condemn(i *process, why sentence) {
 	if i.condemned != nil {
 		return
 	}
@@ -74,18 +55,4 @@ func (s *Supervisor) condemn(i *Instance, why sentence) {
 	if i.conn == nil {
 		signal(s.rescan) // There is no process whose end would bring up another one.
 	}
-	i.execute()
-}
-
-// blame records the latest thing that went wrong with an instance, and reports
-// whether it is something new.
-func (s *Supervisor) blame(i *Instance, err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.members[i.Name]; m != nil {
-		m.lastError = err
-	}
-	news := i.blamed != err.Error()
-	i.blamed = err.Error()
-	return news
 }

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +8,14 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
 )
 
 // start starts the plugin's process and gets it to the point where it can
 // serve. On an error nothing is left of it.
-func (m *member) start(ctx context.Context) (*Instance, error) {
+func (m *member) start(ctx context.Context) (*process, error) {
 	s := m.supervisor
 	path := filepath.Join(s.dir, m.name)
 	file, err := plugindir.Complete(ctx, path)
@@ -38,8 +38,8 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 		again = m.starts > 1
 	}
 	t := startPolicyFor(s.settings, m.name)
-	i := s.newInstance(m)
-	i.policy, i.file, i.doublings = t, file, m.late
+	i := s.newProcess(m)
+	i.policy, i.file = t, file
 	s.mu.Unlock()
 	if again {
 		s.metrics.PluginRestarted(m.name)
@@ -48,7 +48,7 @@ func (m *member) start(ctx context.Context) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	if i.conn, err = connect(ctx, m.log, box, path, t.mtls, i.extended(s.timeouts.Handshake)); err != nil {
+	if i.conn, err = connect(ctx, m.log, box, path, t.mtls, s.timeouts.Handshake<<i.client.Doublings); err != nil {
 		return nil, kindOf(err)
 	}
 	i.PID = i.conn.proc.PID()
@@ -70,7 +70,7 @@ func (m *member) startSlot() *startSlot {
 		m.firstSlot = nil
 		return slot
 	}
-	return m.supervisor.starts.join(builtin(m.name))
+	return m.supervisor.starts.join(registry.Builtin(m.name))
 }
 
 // kindOf says what an error of a start means for the next one: where the file itself
@@ -86,82 +86,29 @@ func kindOf(err error) error {
 }
 
 // introduce asks the plugin what it is and configures it.
-func (m *member) introduce(ctx context.Context, i *Instance) error {
-	s := m.supervisor
-	err := i.ask(ctx, "describe", s.timeouts.Describe, func(ctx context.Context) (err error) {
-		i.remote, err = i.conn.wire.Describe(ctx, s.host)
-		return err
+func (m *member) introduce(ctx context.Context, i *process) error {
+	err := i.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) {
+		return i.conn.wire.Describe(ctx, m.supervisor.host)
 	})
 	if err != nil {
 		return err
 	}
-	i.Plugin = i.guarded(i.remote)
+	i.Plugin = i.client.Plugin()
 	return m.configure(ctx, i)
 }
 
 // configure tells an instance the settings now in force.
-func (m *member) configure(ctx context.Context, i *Instance) error {
+func (m *member) configure(ctx context.Context, i *process) error {
 	s := m.supervisor
 	s.mu.Lock()
 	req := eviction.ConfigureRequest{Node: s.node, Config: s.settings[m.name].Config}
 	revision := s.revision
 	s.mu.Unlock()
-	if err := i.configure(ctx, req); err != nil {
+	if err := i.client.Configure(ctx, req); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	i.revision = revision
 	s.mu.Unlock()
 	return nil
-}
-
-// configure tells the plugin its configuration and remembers what it accepted.
-func (i *Instance) configure(ctx context.Context, req eviction.ConfigureRequest) error {
-	if i.remote.Configurer == nil {
-		if len(req.Config) > 0 {
-			return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
-		}
-		return nil
-	}
-	err := i.ask(ctx, "configure", i.supervisor.timeouts.Configure, func(ctx context.Context) error {
-		return i.remote.Configurer.Configure(ctx, req)
-	})
-	if err != nil {
-		return err
-	}
-	i.supervisor.mu.Lock()
-	defer i.supervisor.mu.Unlock()
-	i.told = &req
-	return nil
-}
-
-// knows reports whether that is what the plugin was configured with last.
-func (i *Instance) knows(req eviction.ConfigureRequest) bool {
-	i.supervisor.mu.Lock()
-	defer i.supervisor.mu.Unlock()
-	return i.told != nil && i.told.Node == req.Node && bytes.Equal(i.told.Config, req.Config)
-}
-
-// late is a call without an answer in time.
-type late struct{ text string }
-
-func (l late) Error() string { return l.text }
-
-func (late) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// ask makes one of the calls that decide on whether the plugin serves at all.
-func (i *Instance) ask(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
-	limit = i.extended(limit)
-	own, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := f(own)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return late{fmt.Sprintf("%s: no answer within %s", what, limit)}
-	case errors.Is(err, eviction.ErrUnavailable) && i.conn != nil && i.conn.proc.WaitFor(launch.Farewell):
-		return fmt.Errorf("%s: the plugin crashed (%s)", what, i.conn.proc.Ending())
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
 // On a slow machine all plugins started at once, took each other's time and missed
@@ -61,7 +63,7 @@ func TestWhoMayStartNext(t *testing.T) {
 		q, slots := newStartQueue(), map[string]*startSlot{}
 		q.free = 2
 		for _, name := range []string{"a", "b", "c", "disk", "memory"} {
-			slots[name] = q.join(builtin(name))
+			slots[name] = q.join(registry.Builtin(name))
 		}
 		want := func(names string) {
 			t.Helper()

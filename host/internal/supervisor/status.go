@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
@@ -41,8 +43,8 @@ type Status struct {
 	Confinement *sandbox.Status `json:"confinement,omitempty"`
 
 	// These are what the plugin last said of itself, also if it does not run.
-	Version string   `json:"version,omitempty"`
-	Signals []Served `json:"signals,omitempty"`
+	Version string            `json:"version,omitempty"`
+	Signals []registry.Served `json:"signals,omitempty"`
 
 	// Log has the last lines that the plugin wrote, also before its end.
 	Log []string `json:"log,omitempty"`
@@ -72,12 +74,12 @@ func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 // StatusIn is Status where the filesystems are laid out as now says, 0 if that is not
 // known, and may come to be as in one of possible.
 func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
-	in := layouts{now, possible}
+	in, r := registry.Layouts{Now: now, Possible: possible}, s.newRegistry()
 	s.mu.Lock()
 	all := make([]Status, 0, len(s.members))
 	logs := make(map[string]*lineLog, len(s.members))
 	for name, m := range s.members {
-		all = append(all, s.status(m, in))
+		all = append(all, s.status(m, r, in))
 		logs[name] = m.log
 	}
 	s.mu.Unlock()
@@ -88,7 +90,7 @@ func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) 
 	return all
 }
 
-func (s *Supervisor) status(m *member, in layouts) Status {
+func (s *Supervisor) status(m *member, r *registry.Registry, in registry.Layouts) Status {
 	st := Status{Name: m.name, State: m.state, Since: m.since, Restarts: max(0, m.starts-1), Swaps: m.swaps}
 	if s.inside == nil {
 		st.Path = filepath.Join(s.dir, m.name)
@@ -107,8 +109,8 @@ func (s *Supervisor) status(m *member, in layouts) Status {
 		r := *m.replacement
 		st.Replacement = &r
 	}
-	if slow := m.slowness; slow.standby() {
-		st.Standby = &Standby{slow.since, slow.until, fmt.Sprintf("its answers cost %v of %v", slow.cost.Round(time.Millisecond), slowWindow)}
+	if slow := m.slowness; slow.Standby() {
+		st.Standby = &Standby{slow.Since, slow.Until, fmt.Sprintf("its answers cost %v of %v", slow.Cost.Round(time.Millisecond), client.SlowWindow)}
 	}
 	said := m.described
 	if i := m.instance; i != nil {
@@ -121,6 +123,6 @@ func (s *Supervisor) status(m *member, in layouts) Status {
 		return st
 	}
 	st.Version = said.Version
-	st.Signals = s.served(m, said, in)
+	st.Signals = r.Served(m.name, in)
 	return st
 }

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -23,12 +25,14 @@ const maxSocketRoot = 65
 type Supervisor struct {
 	dir, socketRoot string
 	host            eviction.Host
-	timeouts        Timeouts
+	timeouts        client.Timeouts
 	patience        patience
 	log             *slog.Logger
 	metrics         Metrics
 	expectBuiltins  bool
 
+	// current is who serves what.
+	current *registry.Current
 	ran     atomic.Bool
 	spawn   *sandbox.Root
 	started chan struct{}
@@ -43,23 +47,22 @@ type Supervisor struct {
 	starts        *startQueue
 	wg            sync.WaitGroup
 	// inside are the plugins of this process; nil if there is a directory.
-	inside map[string]*direct
+	inside map[string]eviction.Plugin
 	// asked is what plugins were last asked to observe for.
-	asked atomic.Pointer[eviction.PassView]
+	asked client.Asked
 
 	// mu guards everything below, and the fields of members and instances that say
 	// so. It is never held across a call to a plugin.
 	mu         sync.Mutex
 	node       eviction.NodeFacts
 	settings   map[string]Settings
-	assignment Assignment
+	assignment registry.Assignment
 	// ineffective are assignments that have no effect, with why.
-	ineffective map[offer]string
+	ineffective []registry.Ineffective
 	revision    uint64
 	generation  uint64
 	members     map[string]*member
-	claims      map[string]claim
-	roster      *roster
+	claims      map[string]registry.Registration
 	// begun: the plugins found at start were begun; untried and unsettled of them
 	// have not been started once, or neither serve nor have failed.
 	begun     bool
@@ -82,11 +85,11 @@ func newSupervisor(o Options) *Supervisor {
 	s := &Supervisor{
 		dir: o.Dir, socketRoot: o.SocketRoot,
 		host: o.Host, node: o.Node, settings: o.Settings, assignment: o.Assign,
-		timeouts: o.Timeouts.withDefaults(), patience: defaultPatience(),
+		timeouts: o.Timeouts.WithDefaults(), patience: defaultPatience(),
 		log: o.Log, metrics: o.Metrics, expectBuiltins: o.ExpectBuiltins,
 		started: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
 		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1), starts: newStartQueue(),
-		members: map[string]*member{}, claims: map[string]claim{}, roster: newRoster(nil, nil, nil),
+		members: map[string]*member{}, claims: map[string]registry.Registration{}, current: registry.NewCurrent(),
 	}
 	if s.metrics == nil {
 		s.metrics = noMetrics{}

@@ -44,7 +44,7 @@ func try(ctx context.Context, o Options, names []string) []error {
 		return []error{err}
 	}
 	// Nobody waits for an eviction meanwhile.
-	t := o.Timeouts.withDefaults()
+	t := o.Timeouts.WithDefaults()
 	o.Timeouts.Start = t.Handshake + t.Describe + t.Configure
 	s, err := New(o)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -43,9 +43,9 @@ type Streams struct {
 // Update opens, keeps and closes streams so that every threshold is watched by all
 // who watch its signal. The one in charge is not enough: that it has fallen silent
 // cannot be seen.
-func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*supervisor.Instance, thresholds []eviction.WatchThreshold) {
+func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*registry.Instance, thresholds []eviction.WatchThreshold) {
 	wanted := map[key][]eviction.WatchThreshold{}
-	provider := map[key]*supervisor.Instance{}
+	provider := map[key]*registry.Instance{}
 	for _, t := range thresholds {
 		for _, p := range watchers(t.Signal) {
 			k := key{p.Name, p.Generation}
@@ -74,7 +74,7 @@ func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*
 
 // follow keeps a stream open until ctx ends. A crossing may have happened while
 // no stream was open, so each start counts as a wake of all its conditions.
-func (w *Streams) follow(ctx context.Context, p *supervisor.Instance, thresholds []eviction.WatchThreshold) {
+func (w *Streams) follow(ctx context.Context, p *registry.Instance, thresholds []eviction.WatchThreshold) {
 	conditions := map[eviction.Condition]bool{}
 	for _, t := range thresholds {
 		conditions[w.Condition(t.Signal)] = true

@@ -1,4 +1,4 @@
-package supervisor
+package client
 
 import (
 	"context"
@@ -22,10 +22,10 @@ type direct struct {
 	late atomic.Int32
 }
 
-// calls returns the plugin with calls through d for what it offers.
-func (d *direct) calls() eviction.Plugin {
-	p := d.plugin
-	p.CheckHost = nil // Asked once, by InProcess.
+// Direct returns a plugin of this process as if it came over a connection.
+func Direct(p eviction.Plugin) eviction.Plugin {
+	d := &direct{plugin: p}
+	p.CheckHost = nil // Asked when it was added.
 	if p.Configurer != nil {
 		p.Configurer = d
 	}

@@ -1,6 +1,8 @@
-package supervisor
+package client
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -161,5 +163,25 @@ func TestAFloodIsTooManyInOneSecond(t *testing.T) {
 	}
 	if err := f.add(now.Add(time.Second)); err != nil {
 		t.Errorf("in the next second: %v", err)
+	}
+}
+
+func TestCheckReplies(t *testing.T) {
+	asked := []eviction.Signal{eviction.MemoryAvailable}
+	r, err := checkObservations(asked, false, false, eviction.ObserveReply{
+		Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed, Capacity: -1}},
+		Layout:       &eviction.LayoutReport{},
+	})
+	for _, part := range []string{"capacity -1", "layout from a plugin that does not own it"} {
+		if !strings.Contains(fmt.Sprint(err), part) {
+			t.Errorf("got %v, want %q in it", err, part)
+		}
+	}
+	if r.Layout != nil || r.Observations[0].State != eviction.Unknown || r.Observations[0].Err == "" {
+		t.Errorf("got %+v, want no layout and an unknown observation with a reason", r)
+	}
+	m := eviction.Measurement{UID: "a", State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: eviction.MemoryAvailable, Value: -1}}}
+	if err := checkMeasurement(&m); !errors.Is(err, eviction.ErrInvalidReply) || m.State != eviction.MeasurementUnknown || m.UID != "a" {
+		t.Errorf("got %+v, %v, want an unknown measurement", m, err)
 	}
 }

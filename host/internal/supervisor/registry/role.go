@@ -1,4 +1,4 @@
-package supervisor
+package registry
 
 import (
 	"fmt"
@@ -41,22 +41,27 @@ type Role struct {
 	Layouts []string `json:"layouts,omitzero"`
 }
 
-// layouts is how the filesystems are laid out now, 0 if that is not known, and how they
+// Layouts is how the filesystems are laid out now, 0 if that is not known, and how they
 // may be.
-type layouts struct {
-	now      eviction.Layout
-	possible []eviction.Layout
+type Layouts struct {
+	Now      eviction.Layout
+	Possible []eviction.Layout
 }
 
-// served lists what m is asked for, or would be. The mutex is held.
-func (s *Supervisor) served(m *member, said *eviction.Plugin, in layouts) []Served {
-	if !s.serves(m) {
-		in.possible = nil
+// Served lists what the plugin of that name is asked for, or would be.
+func (r *Registry) Served(name string, in Layouts) []Served {
+	n := slices.IndexFunc(r.plugins, func(p Plugin) bool { return p.Name == name })
+	if n < 0 || r.plugins[n].Said == nil {
+		return nil
+	}
+	p := r.plugins[n]
+	if p.Instance == nil {
+		in.Possible = nil
 	}
 	var all []Served
-	for _, o := range in.reached(said) {
-		role := s.role(m, o, in)
-		byName := said.For(o.signal).Has(o.capability)
+	for _, o := range in.reached(p.Said) {
+		role := r.role(p, o, in)
+		byName := p.Said.For(o.signal).Has(o.capability)
 		if !byName && role.Role == RoleNone && len(role.Layouts) == 0 {
 			continue
 		}
@@ -67,29 +72,24 @@ func (s *Supervisor) served(m *member, said *eviction.Plugin, in layouts) []Serv
 		}
 		all[n].Roles = append(all[n].Roles, role)
 		if byName {
-			all[n].Offers = append(all[n].Offers, o.verb())
+			all[n].Offers = append(all[n].Offers, o.capability.String())
 		}
 		if role.Role == RoleInCharge {
-			all[n].InCharge = append(all[n].InCharge, o.verb())
+			all[n].InCharge = append(all[n].InCharge, o.capability.String())
 		}
 	}
 	return all
 }
 
-// serves reports whether an instance of m may be asked.
-func (s *Supervisor) serves(m *member) bool {
-	return m.instance != nil && slices.Contains(s.roster.instances, m.instance)
-}
-
 // reached lists what p offers and, after it, what that is good for under the other names
 // of a filesystem.
-func (in layouts) reached(p *eviction.Plugin) []offer {
+func (in Layouts) reached(p *eviction.Plugin) []offer {
 	all := offers(p)
 	for _, sig := range eviction.BuiltinSignals() {
 		for c := range eviction.AllCapabilities().Each() {
 			offered := func(name eviction.Signal) bool { return p.For(name).Has(c) }
 			served := func(l eviction.Layout) bool { return slices.ContainsFunc(l.ServedWith(sig, c), offered) }
-			if !offered(sig) && (served(in.now) || slices.ContainsFunc(in.possible, served)) {
+			if !offered(sig) && (served(in.Now) || slices.ContainsFunc(in.Possible, served)) {
 				all = append(all, offer{sig, c})
 			}
 		}
@@ -97,44 +97,44 @@ func (in layouts) reached(p *eviction.Plugin) []offer {
 	return all
 }
 
-// role is what m is to o. The mutex is held.
-func (s *Supervisor) role(m *member, o offer, in layouts) Role {
-	who := s.roster.serving(in.now, o)
-	r := Role{Capability: o.verb(), Layouts: s.roster.layoutsOf(m.instance, o, in)}
-	n := slices.IndexFunc(who, func(p Provider) bool { return p.Instance == m.instance })
+// role is what p is to o.
+func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
+	who := r.serving(in.Now, o)
+	role := Role{Capability: o.capability.String(), Layouts: r.layoutsOf(p.Instance, o, in)}
+	n := slices.IndexFunc(who, func(w Provider) bool { return w.Instance == p.Instance })
 	switch {
-	case !s.serves(m):
-		r.Role, r.Why = RoleOut, string(m.state)
-		return r
+	case p.Instance == nil:
+		role.Role, role.Why = RoleOut, p.State
+		return role
 	case n < 0:
-		r.Role, r.Why = RoleNone, "another filesystem with this layout"
-		if in.now == 0 {
-			r.Why = "the layout is not known"
+		role.Role, role.Why = RoleNone, "another filesystem with this layout"
+		if in.Now == 0 {
+			role.Why = "the layout is not known"
 		}
-		return r
+		return role
 	case n == 0:
-		r.Role = RoleInCharge
+		role.Role = RoleInCharge
 	default:
-		r.Role = RoleShadowed
+		role.Role = RoleShadowed
 	}
 	if who[n].As != o.signal {
-		r.As = who[n].As
+		role.As = who[n].As
 	}
-	r.Why = s.why(o, who, in.now)
-	return r
+	role.Why = r.why(o, who, in.Now)
+	return role
 }
 
 // layoutsOf are those with which i is in charge of o, nil if it does not depend on the
 // layout who is.
-func (r *roster) layoutsOf(i *Instance, o offer, in layouts) []string {
+func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	first := func(l eviction.Layout) *Instance {
 		if who := r.serving(l, o); len(who) > 0 {
 			return who[0].Instance
 		}
 		return nil
 	}
-	now, mine, depends := first(in.now), []string{}, false
-	for _, l := range in.possible {
+	now, mine, depends := first(in.Now), []string{}, false
+	for _, l := range in.Possible {
 		at := first(l)
 		depends = depends || at != now
 		if at == i {
@@ -148,21 +148,21 @@ func (r *roster) layoutsOf(i *Instance, o offer, in layouts) []string {
 }
 
 // why is the reason for the first of who to be in charge of o.
-func (s *Supervisor) why(o offer, who []Provider, layout eviction.Layout) string {
-	why, others := s.precedence(o, who), ""
+func (r *Registry) why(o offer, who []Provider, layout eviction.Layout) string {
+	why, others := r.precedence(o, who), ""
 	for _, name := range slices.Backward(layout.ServedWith(o.signal, o.capability)) {
 		of := offer{name, o.capability}
-		to := s.assignment[name][o.verb()]
+		to := r.assignment[name][o.capability.String()]
 		switch {
 		case to == "":
-		case s.roster.assigned[of] == who[0].Name && name == o.signal:
+		case r.assigned[of] == who[0].Name && name == o.signal:
 			why = "assigned"
-		case s.roster.assigned[of] == who[0].Name:
+		case r.assigned[of] == who[0].Name:
 			why = "assigned for " + string(name)
 		case name == o.signal:
-			others = fmt.Sprintf("; assigned to %s, which %s", to, s.ineffectual(to, of, who)) + others
+			others = fmt.Sprintf("; assigned to %s, which %s", to, r.unassignedWhy(to, of, who)) + others
 		default:
-			others = fmt.Sprintf("; %s is assigned to %s, which %s", name, to, s.ineffectual(to, of, who)) + others
+			others = fmt.Sprintf("; %s is assigned to %s, which %s", name, to, r.unassignedWhy(to, of, who)) + others
 		}
 	}
 	if as := who[0].As; as != o.signal {
@@ -171,15 +171,15 @@ func (s *Supervisor) why(o offer, who []Provider, layout eviction.Layout) string
 	return why + others
 }
 
-// ineffectual is why an assignment of o to a plugin does not put it first of who.
-func (s *Supervisor) ineffectual(name string, o offer, who []Provider) string {
+// unassignedWhy is why an assignment of o to a plugin does not put it first of who.
+func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 	n := slices.IndexFunc(who, func(p Provider) bool { return p.Name == name })
-	switch why := s.absent(name, o); {
+	switch why := r.ineffective(name, o); {
 	case why != "":
 		return why
 	case n < 0:
 		return "does not run"
-	case waitedFor(o.capability) && s.slow(who[n].Instance):
+	case waitedFor(o.capability) && r.slow[who[n].Instance]:
 		return "answers too slowly"
 	default:
 		return "counts less"
@@ -188,8 +188,8 @@ func (s *Supervisor) ineffectual(name string, o offer, who []Provider) string {
 
 // precedence is the reason for the first of who to be in charge of o if none of them is
 // assigned.
-func (s *Supervisor) precedence(o offer, who []Provider) string {
-	slow := func(p Provider) bool { return s.slow(p.Instance) }
+func (r *Registry) precedence(o offer, who []Provider) string {
+	slow := func(p Provider) bool { return r.slow[p.Instance] }
 	switch {
 	case len(who) == 1:
 		return "only provider"

@@ -1,4 +1,4 @@
-package supervisor
+package registry
 
 import (
 	"cmp"
@@ -19,11 +19,11 @@ type Provider struct {
 // says: the one in charge first, its fallbacks after it. Several signals may be one
 // filesystem then, and who offers c for any of them serves them all, so that one
 // plugin is in charge.
-func (p *Pass) Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability) []Provider {
-	return p.roster.serving(layout, offer{sig, c})
+func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability) []Provider {
+	return r.serving(layout, offer{sig, c})
 }
 
-func (r *roster) serving(layout eviction.Layout, o offer) []Provider {
+func (r *Registry) serving(layout eviction.Layout, o offer) []Provider {
 	all := Serving(layout, o.signal, o.capability, func(s eviction.Signal) ([]*Instance, string) {
 		o := offer{s, o.capability}
 		return r.providers[o], r.assigned[o]
@@ -34,7 +34,7 @@ func (r *roster) serving(layout eviction.Layout, o offer) []Provider {
 	return all
 }
 
-// Serving is Pass.Serving by what is said of each signal: who offers c for it, in
+// Serving is Registry.Serving by what is said of each signal: who offers c for it, in
 // order, and which of them it is assigned to. Of several assignments for one
 // filesystem that of nodefs counts, else that of imagefs.
 func Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability, by func(eviction.Signal) (who []*Instance, assigned string)) []Provider {

@@ -1,0 +1,337 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A call is a kind of call to a plugin.
+type call uint8
+
+const (
+	callObserve call = iota
+	callMeasure
+	callRank
+	callReclaim
+	numCalls
+)
+
+func (c call) String() string { return [...]string{"observe", "measure", "rank", "reclaim"}[c] }
+
+var errNoProgress = fmt.Errorf("no progress: %w", context.DeadlineExceeded)
+
+// An Owner is told what the calls of a plugin say about it, from the goroutines of
+// those who call.
+type Owner interface {
+	// Failed tells of the latest thing that went wrong.
+	Failed(err error)
+	// Unresponsive tells that too many calls in a row had no answer.
+	Unresponsive(err error)
+	// Delayed tells what the host has waited for an answer beyond what is usual.
+	Delayed(cost time.Duration)
+}
+
+// Config is what a Client is made of.
+type Config struct {
+	Name     string
+	Timeouts Timeouts
+	// Doublings is how often the limits of the calls at its start are doubled.
+	Doublings int
+	// Builtin plugins may relay the kubelet's figures.
+	Builtin bool
+	// Ending returns how the plugin's process has ended, after a moment for it to
+	// do so; "" if it has not. It is nil for a plugin of the host's own process.
+	Ending func() string
+	Owner  Owner
+	// Asked is shared by all clients.
+	Asked *Asked
+	Log   *slog.Logger
+}
+
+// A Client calls one process of a plugin, or one of the host's own. It has the
+// methods of all capabilities.
+type Client struct {
+	Config
+
+	remote eviction.Plugin
+	// relays: the plugin's figures are those of the kubelet's summary.
+	relays atomic.Bool
+	// told is what the plugin was configured with last.
+	told atomic.Pointer[eviction.ConfigureRequest]
+
+	mu     sync.Mutex
+	misses misses
+	// failure is the last one, for each to be told of once.
+	failure string
+}
+
+// New returns a client. Its plugin is not known before Describe.
+func New(c Config) *Client { return &Client{Config: c} }
+
+// Plugin returns the plugin with calls through the client for what it offers.
+func (c *Client) Plugin() *eviction.Plugin {
+	p := c.remote
+	// Configuring belongs to the supervisor.
+	p.Configurer = nil
+	if p.Observer != nil {
+		p.Observer = c
+	}
+	if p.Measurer != nil {
+		p.Measurer = c
+	}
+	if p.Watcher != nil {
+		p.Watcher = c
+	}
+	if p.Ranker != nil {
+		p.Ranker = c
+	}
+	if p.Reclaimer != nil {
+		p.Reclaimer = c
+	}
+	return &p
+}
+
+// do makes one call with a deadline and takes note of how it went.
+func (c *Client) do(ctx context.Context, kind call, limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	watch := startWatch(limit)
+	err := f(ctx)
+	c.delayed(watch, limit, err)
+	return c.conclude(kind, err, time.Since(watch.start), limit)
+}
+
+// conclude counts a call for or against the plugin and names both in its error.
+func (c *Client) conclude(kind call, err error, took, limit time.Duration) error {
+	v := judge(err, took, limit)
+	c.count(kind, v)
+	if err == nil {
+		return nil
+	}
+	if v == missed && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %s: %w", limit, err)
+	}
+	err = fmt.Errorf("plugin %s: %s: %w", c.Name, kind, err)
+	if v != excused {
+		c.failed(err)
+	}
+	return err
+}
+
+// count takes note of whether a call was answered.
+func (c *Client) count(kind call, v verdict) {
+	c.mu.Lock()
+	tooMany := c.misses.add(kind, v)
+	c.mu.Unlock()
+	if tooMany {
+		c.Owner.Unresponsive(fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, kind))
+	}
+}
+
+// failed takes note of what went wrong, and reports whether it is something new.
+func (c *Client) failed(err error) bool {
+	c.Owner.Failed(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news := c.failure != err.Error()
+	c.failure = err.Error()
+	return news
+}
+
+// delayed takes note of how long the host has waited for an answer.
+func (c *Client) delayed(w *stopwatch, limit time.Duration, err error) {
+	took, late := w.stop(limit)
+	if late || errors.Is(err, context.Canceled) {
+		return
+	}
+	if cost := delayCost(took, limit); cost > 0 {
+		c.Owner.Delayed(cost)
+	}
+}
+
+// Observe asks for figures and keeps those that can be.
+func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	c.Asked.note(req.PassView)
+	var reply eviction.ObserveReply
+	err := c.do(ctx, callObserve, c.Timeouts.Observe, func(ctx context.Context) (err error) {
+		reply, err = c.remote.Observer.Observe(ctx, req)
+		return err
+	})
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	reply, wrong := checkObservations(req.Signals, c.remote.OwnsLayout, c.relays.Load(), reply)
+	if wrong != nil {
+		wrong = fmt.Errorf("observe: %w: %w", eviction.ErrInvalidReply, wrong)
+		if c.failed(wrong) {
+			c.Log.Warn("plugin broke the contract", "plugin", c.Name, "error", wrong)
+		}
+	}
+	return reply, nil
+}
+
+// Measure passes answers on as they come. Those that came before the deadline
+// count, and one of them is enough of a sign of life.
+func (c *Client) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	return c.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) error {
+		return c.remote.Measurer.Measure(ctx, req, emit)
+	})
+}
+
+// measure makes one call that measures.
+func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
+	var wrong error
+	alive := false
+	limit := c.Timeouts.Measure
+	watch := startWatch(limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := call(ctx, func(m eviction.Measurement) {
+		alive = true
+		if bad := checkMeasurement(&m); bad != nil && wrong == nil {
+			wrong = bad
+		}
+		emit(m)
+	})
+	c.delayed(watch, limit, err)
+	if alive && errors.Is(err, context.DeadlineExceeded) {
+		c.count(callMeasure, answered)
+		return fmt.Errorf("plugin %s: measure: incomplete: %w", c.Name, err)
+	}
+	return c.conclude(callMeasure, errors.Join(err, wrong), time.Since(watch.start), limit)
+}
+
+// MeasureAndRank is Measure and Rank in one call, each with its own checks. Once
+// all pods are answered the ranking has the time of Rank, as long as Measure's own
+// lasts. A ranking that did not come for another reason is left to Rank. A plugin
+// in this process only measures, as there is no way that rows could be spared.
+func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
+	remote, ok := c.remote.Measurer.(eviction.MeasureRanker)
+	if !ok {
+		return eviction.Ranking{}, c.Measure(ctx, req, emit)
+	}
+	var (
+		ranking  eviction.Ranking
+		left     = len(req.Pods)
+		measured time.Time // when left came to be 0
+		limit    = c.Timeouts.Rank
+		hangs    bool
+	)
+	err := c.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) (err error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var late *time.Timer
+		ranking, err = remote.MeasureAndRank(ctx, req, rank, func(m eviction.Measurement) {
+			emit(m)
+			if left--; left == 0 {
+				measured = time.Now()
+				late = time.AfterFunc(limit, cancel)
+			}
+		})
+		hangs = late != nil && !late.Stop() && ranking.Order == nil
+		if hangs { // The measurements are all there.
+			return nil
+		}
+		return err
+	})
+	took := time.Since(measured)
+	switch {
+	case hangs:
+		ranking.Err = c.conclude(callRank, context.DeadlineExceeded, took, limit)
+	case ranking.Order != nil:
+		ranking.Err = c.conclude(callRank, checkRanking(len(req.Pods), func(i int) string { return req.Pods[i].UID }, ranking.Order), took, limit)
+	}
+	return ranking, err
+}
+
+// Watch passes on wakes for signals that were asked for until ctx ends, or the
+// plugin sends too many. It has no deadline: silence is what a quiet node sounds
+// like.
+func (c *Client) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	asked := make(map[eviction.Signal]bool, len(req.Thresholds))
+	for _, t := range req.Thresholds {
+		asked[t.Signal] = true
+	}
+	ctx, hangUp := context.WithCancelCause(ctx)
+	defer hangUp(nil)
+	wakes := flood{of: "wakes", most: mostWakes}
+	err := c.remote.Watcher.Watch(ctx, req, func(w eviction.Wake) {
+		if tooMany := wakes.add(time.Now()); tooMany != nil {
+			hangUp(tooMany)
+			return
+		}
+		if asked[w.Signal] {
+			w.Cause = shorten(w.Cause, maxNameBytes)
+			wake(w)
+		}
+	})
+	if tooMany := context.Cause(ctx); errors.Is(tooMany, eviction.ErrInvalidReply) {
+		err = tooMany
+	}
+	if err != nil {
+		err = fmt.Errorf("plugin %s: watch: %w", c.Name, err)
+		if ctx.Err() == nil || errors.Is(err, eviction.ErrInvalidReply) { // not the host's own wish
+			c.failed(err)
+		}
+		return err
+	}
+	return nil
+}
+
+// Rank asks for an order and refuses one that names a pod that is no candidate,
+// or one twice.
+func (c *Client) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	var ranked []eviction.Ranked
+	err := c.do(ctx, callRank, c.Timeouts.Rank, func(ctx context.Context) (err error) {
+		if ranked, err = c.remote.Ranker.Rank(ctx, req); err != nil {
+			return err
+		}
+		return checkRanking(len(req.Candidates), func(i int) string { return req.Candidates[i].Pod.UID }, ranked)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ranked, nil
+}
+
+// Reclaim runs a step for as long as it makes progress.
+func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	idle, limit := c.Timeouts.ReclaimIdle, c.Timeouts.Reclaim
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(idle, func() { cancel(errNoProgress) })
+	defer timer.Stop()
+
+	begin := time.Now()
+	last := begin
+	told := flood{of: "messages of progress", most: mostProgress}
+	freed, err := c.remote.Reclaimer.Reclaim(ctx, req, func(r eviction.Reclaimed) {
+		last = time.Now()
+		if tooMany := told.add(last); tooMany != nil {
+			cancel(tooMany)
+			return
+		}
+		timer.Reset(idle)
+		progress(checkReclaimed(r))
+	})
+	took, deadline := time.Since(begin), limit
+	if err != nil {
+		switch why := context.Cause(ctx); {
+		case errors.Is(why, errNoProgress):
+			err = errNoProgress
+			took, deadline = time.Since(last), idle
+		case errors.Is(why, eviction.ErrInvalidReply):
+			err = why
+		}
+	}
+	return checkReclaimed(freed), c.conclude(callReclaim, err, took, deadline)
+}

@@ -1,0 +1,162 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Describe asks the plugin what it is.
+func (c *Client) Describe(ctx context.Context, describe func(context.Context) (eviction.Plugin, error)) error {
+	return c.ask(ctx, "describe", c.Timeouts.Describe, func(ctx context.Context) (err error) {
+		c.remote, err = describe(ctx)
+		return err
+	})
+}
+
+// Configure tells the plugin its configuration and remembers what it accepted.
+func (c *Client) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
+	if c.remote.Configurer == nil && len(req.Config) > 0 {
+		return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
+	}
+	if c.remote.Configurer != nil {
+		err := c.ask(ctx, "configure", c.Timeouts.Configure, func(ctx context.Context) error {
+			return c.remote.Configurer.Configure(ctx, req)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.relays.Store(c.Builtin && req.Node.SummarySocket != "")
+	c.told.Store(&req)
+	return nil
+}
+
+// Knows reports whether that is what the plugin was configured with last.
+func (c *Client) Knows(req eviction.ConfigureRequest) bool {
+	told := c.told.Load()
+	return told != nil && told.Node == req.Node && bytes.Equal(told.Config, req.Config)
+}
+
+// late is a call without an answer in time.
+type late struct{ text string }
+
+func (l late) Error() string { return l.text }
+
+func (late) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// ask makes one of the calls that decide on whether the plugin serves at all.
+func (c *Client) ask(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
+	limit <<= c.Doublings
+	own, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := f(own)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return late{fmt.Sprintf("%s: no answer within %s", what, limit)}
+	case errors.Is(err, eviction.ErrUnavailable) && c.Ending != nil:
+		if how := c.Ending(); how != "" {
+			return fmt.Errorf("%s: the plugin crashed (%s)", what, how)
+		}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Asked is the pass and the view that plugins were last asked to observe for.
+type Asked struct {
+	last atomic.Pointer[eviction.PassView]
+}
+
+func (a *Asked) note(at eviction.PassView) { a.last.Store(&at) }
+
+// latest is the view before reclaim of no pass if nothing was asked yet.
+func (a *Asked) latest() eviction.PassView {
+	if at := a.last.Load(); at != nil {
+		return *at
+	}
+	return eviction.PassView{View: eviction.ViewBefore}
+}
+
+// probeTries is how often a new process is asked: with the summary as the source, a
+// pass may end while it answers.
+const probeTries = 3
+
+// Probe lets a new process observe once what it would observe. What it does not
+// know must not be known to the one that serves.
+func (c *Client) Probe(ctx context.Context, serves *Client) error {
+	var signals []eviction.Signal
+	for _, s := range c.remote.Signals {
+		if c.remote.For(s.Signal).Has(eviction.CanObserve) {
+			signals = append(signals, s.Signal)
+		}
+	}
+	if len(signals) == 0 {
+		return nil
+	}
+	reply, err := c.probe(ctx, signals)
+	if err != nil {
+		return err
+	}
+	reply, err = checkObservations(signals, c.remote.OwnsLayout, c.relays.Load(), reply)
+	if err != nil {
+		return fmt.Errorf("observe: %w: %w", eviction.ErrInvalidReply, err)
+	}
+	missing := unknown(signals, reply)
+	missing = slices.DeleteFunc(missing, func(o eviction.Observation) bool { return !serves.remote.For(o.Signal).Has(eviction.CanObserve) })
+	if len(missing) == 0 {
+		return nil
+	}
+	asked := make([]eviction.Signal, len(missing))
+	for n, o := range missing {
+		asked[n] = o.Signal
+	}
+	known, err := serves.probe(ctx, asked)
+	if err != nil {
+		return ctx.Err() // The former one is worse.
+	}
+	var errs []error
+	for _, o := range missing {
+		if !slices.ContainsFunc(unknown(asked, known), func(u eviction.Observation) bool { return u.Signal == o.Signal }) {
+			errs = append(errs, fmt.Errorf("observe: does not know %s, which the former process does: %s", o.Signal, o.Err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// probe asks for signals as in the latest pass.
+func (c *Client) probe(ctx context.Context, signals []eviction.Signal) (reply eviction.ObserveReply, err error) {
+	for range probeTries {
+		at := c.Asked.latest()
+		err = c.ask(ctx, "observe", c.Timeouts.Observe, func(ctx context.Context) (err error) {
+			reply, err = c.remote.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
+			return err
+		})
+		if err == nil && len(unknown(signals, reply)) == 0 || ctx.Err() != nil || c.Asked.latest() == at {
+			break
+		}
+	}
+	return reply, err
+}
+
+// unknown returns the signals that a reply has no figure for.
+func unknown(signals []eviction.Signal, reply eviction.ObserveReply) []eviction.Observation {
+	var none []eviction.Observation
+	for _, s := range signals {
+		n := slices.IndexFunc(reply.Observations, func(o eviction.Observation) bool { return o.Signal == s })
+		switch {
+		case n < 0:
+			none = append(none, eviction.Observation{Signal: s, Err: "left out of the reply"})
+		case reply.Observations[n].State == eviction.Unknown:
+			none = append(none, reply.Observations[n])
+		}
+	}
+	return none
+}

@@ -1,0 +1,86 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Registration is a plugin that wants to serve and what it comes with.
+type Registration struct {
+	Name   string
+	Plugin *eviction.Plugin
+}
+
+// Conflict returns why a and b cannot both serve, nil if they can: what is assigned
+// is not fought for. Both are named.
+func (r *Registry) Conflict(a, b Registration) error {
+	return conflict(a, b, func(o offer) bool { return r.assignee(o) != "" })
+}
+
+// conflict is Conflict where offers that are settled may be the same.
+func conflict(a, b Registration, settled func(offer) bool) error {
+	if a.Name > b.Name {
+		a, b = b, a
+	}
+	var errs []error
+	both := func(what string, o offer) {
+		errs = append(errs, fmt.Errorf("plugins %q and %q both %s, want one of them: remove or disable the other, or assign[%q].%s to one",
+			a.Name, b.Name, what, o.signal, o.capability))
+	}
+	if Builtin(a.Name) == Builtin(b.Name) {
+		theirs := offers(b.Plugin)
+		for _, o := range offers(a.Plugin) {
+			if slices.Contains(theirs, o) && !settled(o) {
+				both("offer "+o.String(), o)
+			}
+		}
+		if a.Plugin.OwnsLayout && b.Plugin.OwnsLayout && !settled(layoutOffer) {
+			both("own the filesystem layout", layoutOffer)
+		}
+	}
+	for _, s := range a.Plugin.Signals {
+		for _, t := range b.Plugin.Signals {
+			if s.Signal == t.Signal && s.Definition != nil && t.Definition != nil && *s.Definition != *t.Definition {
+				errs = append(errs, fmt.Errorf("plugins %q and %q define %s differently, want the same unit, format, resource and condition", a.Name, b.Name, s.Signal))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SameOffers reports whether two plugins offer the same.
+func SameOffers(a, b *eviction.Plugin) bool { return slices.Equal(offers(a), offers(b)) }
+
+// Conflicting returns the instances that an assignment had let serve beside others in
+// the former registry and that conflict without it, with why: whoever was in charge
+// stays.
+func (r *Registry) Conflicting(former *Registry) map[*Instance]error {
+	losers := map[*Instance]error{}
+	for n, a := range r.instances {
+		for _, b := range r.instances[n+1:] {
+			if losers[a] != nil || losers[b] != nil {
+				continue
+			}
+			err := r.Conflict(Registration{a.Name, a.Plugin}, Registration{b.Name, b.Plugin})
+			switch {
+			case err == nil:
+			case former.before(b, a) && !former.before(a, b):
+				losers[a] = err
+			default:
+				losers[b] = err
+			}
+		}
+	}
+	return losers
+}
+
+// before reports whether a is in charge of something that b offers, too.
+func (r *Registry) before(a, b *Instance) bool {
+	return slices.ContainsFunc(offers(b.Plugin), func(o offer) bool {
+		who := r.providers[o]
+		return len(who) > 0 && who[0] == a
+	})
+}

@@ -1,0 +1,268 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// An Assignment says by signal and capability ("observe", "measure", "watch",
+// "rank", "reclaim") which plugin is in charge, whatever else offers the same. The
+// node's filesystem layout comes with observe of nodefs.available.
+type Assignment map[eviction.Signal]map[string]string
+
+// A Plugin is what is known of one plugin at one moment.
+type Plugin struct {
+	Name string
+	// State is what it is doing, for people.
+	State string
+	// Said is what it said of itself when it was last asked, nil if it never was.
+	Said *eviction.Plugin
+	// Instance is what of it serves, nil if nothing does.
+	Instance *Instance
+	// Slow plugins are asked after all others for what the host waits for.
+	Slow bool
+	// Unassignable is why it cannot be in charge by an assignment, such as "is
+	// disabled"; "" if it can.
+	Unassignable string
+	// Missing is why it does not serve although it should, nil if it does or need not.
+	// One that has come up serves from the next pass on.
+	Missing error
+	// Observes is what is missed without it.
+	Observes []eviction.Signal
+	// FirstStart: it has neither served nor failed by itself.
+	FirstStart bool
+}
+
+// A Registry is who serves what. It never changes.
+type Registry struct {
+	plugins    []Plugin
+	assignment Assignment
+	instances  []*Instance
+	providers  map[offer][]*Instance
+	// assigned are those that the configuration has in charge, of providers.
+	assigned map[offer]string
+	// slow are those that are asked after all others.
+	slow map[*Instance]bool
+	// layouts are those that report the layout of the filesystems.
+	layouts []*Instance
+}
+
+// New decides who serves what: who is assigned first, then custom before built-in,
+// then by name. Who is slow is asked last for what the host waits for.
+func New(plugins []Plugin, a Assignment) *Registry {
+	r := &Registry{
+		plugins: plugins, assignment: a,
+		providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{},
+	}
+	for _, p := range plugins {
+		if p.Instance != nil {
+			r.instances = append(r.instances, p.Instance)
+			r.slow[p.Instance] = p.Slow
+		}
+	}
+	slices.SortFunc(r.instances, byPrecedence)
+	for _, i := range r.instances {
+		for _, o := range offers(i.Plugin) {
+			r.providers[o] = append(r.providers[o], i)
+		}
+		if i.Plugin.OwnsLayout {
+			r.layouts = append(r.layouts, i)
+		}
+	}
+	for o, who := range r.providers {
+		name := r.assignee(o)
+		first(who, name)
+		if waitedFor(o.capability) {
+			slices.SortStableFunc(who, r.promptFirst)
+		}
+		if who[0].Name == name {
+			r.assigned[o] = name
+		}
+	}
+	if len(r.layouts) > 1 {
+		first(r.layouts, r.assignee(layoutOffer))
+		slices.SortStableFunc(r.layouts, r.promptFirst)
+	}
+	return r
+}
+
+// Instances returns all that serve, custom ones first. The slice must not be
+// changed.
+func (r *Registry) Instances() []*Instance { return r.instances }
+
+// Providers returns who offers c for sig: the one in charge first, its fallbacks
+// after it. The slice must not be changed.
+func (r *Registry) Providers(sig eviction.Signal, c eviction.Capability) []*Instance {
+	return r.providers[offer{sig, c}]
+}
+
+// Assigned reports whether who is in charge of c for sig is so by the configuration.
+func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
+	return r.assigned[offer{sig, c}] != ""
+}
+
+// Layouts returns who reports the node's filesystem layout: the one in charge
+// first, as for signals. Their Observe reports the layout whatever signals it is
+// asked for. The slice must not be changed.
+func (r *Registry) Layouts() []*Instance { return r.layouts }
+
+// Definition returns what the running plugins say that a custom signal is, and false
+// if none of them brings it. Those that say different things do not serve
+// together.
+func (r *Registry) Definition(sig eviction.Signal) (eviction.Definition, bool) {
+	for _, i := range r.instances {
+		for _, s := range i.Plugin.Signals {
+			if s.Signal == sig && s.Definition != nil {
+				return *s.Definition, true
+			}
+		}
+	}
+	return eviction.Definition{}, false
+}
+
+// awaited returns the first plugin that should observe sig, does not serve in the
+// earlier registry of a pass, and is as ok says.
+func (r *Registry) awaited(pass *Registry, sig eviction.Signal, ok func(Plugin) bool) error {
+	for _, p := range r.plugins {
+		serves := p.Instance != nil && slices.Contains(pass.instances, p.Instance)
+		if p.Missing != nil && !serves && slices.Contains(p.Observes, sig) && ok(p) {
+			return p.Missing
+		}
+	}
+	return nil
+}
+
+// assignee returns who is in charge of o by the configuration, "" if it names
+// nobody who is there and offers it.
+func (r *Registry) assignee(o offer) string {
+	name := r.assignment[o.signal][o.capability.String()]
+	if name == "" || r.ineffective(name, o) != "" {
+		return ""
+	}
+	return name
+}
+
+// ineffective returns why an assignment to a plugin has no effect, "" if it has.
+func (r *Registry) ineffective(name string, o offer) string {
+	n := slices.IndexFunc(r.plugins, func(p Plugin) bool { return p.Name == name })
+	switch {
+	case n < 0:
+		return "is not there"
+	case r.plugins[n].Unassignable != "":
+		return r.plugins[n].Unassignable
+	case r.plugins[n].Said != nil && !r.plugins[n].Said.For(o.signal).Has(o.capability):
+		return "does not offer it"
+	default:
+		return ""
+	}
+}
+
+// Ineffective is an assignment that has no effect.
+type Ineffective struct {
+	Signal     eviction.Signal
+	Capability string
+	Plugin     string
+	// Because is why, such as "it is not there".
+	Because string
+}
+
+// Ineffective lists the assignments that have no effect.
+func (r *Registry) Ineffective() []Ineffective {
+	var all []Ineffective
+	for sig, of := range r.assignment {
+		for c := range eviction.AllCapabilities().Each() {
+			name := of[c.String()]
+			if name == "" {
+				continue
+			}
+			if why := r.ineffective(name, offer{sig, c}); why != "" {
+				all = append(all, Ineffective{sig, c.String(), name, "it " + why})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Ineffective) int { return cmp.Compare(a.Signal, b.Signal) })
+	return all
+}
+
+// promptFirst has slow plugins after all others.
+func (r *Registry) promptFirst(a, b *Instance) int {
+	switch {
+	case r.slow[a] == r.slow[b]:
+		return 0
+	case r.slow[b]:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// byPrecedence has custom plugins before built-in ones, and those by name.
+func byPrecedence(a, b *Instance) int {
+	if x, y := a.Builtin(), b.Builtin(); x != y {
+		if y {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a.Name, b.Name)
+}
+
+// first moves the instance of that name to the front, if there is one.
+func first(who []*Instance, name string) {
+	n := slices.IndexFunc(who, func(i *Instance) bool { return i.Name == name })
+	if n > 0 {
+		i := who[n]
+		copy(who[1:n+1], who[:n])
+		who[0] = i
+	}
+}
+
+// waitedFor reports whether the host waits for c before it evicts.
+func waitedFor(c eviction.Capability) bool {
+	return c == eviction.CanObserve || c == eviction.CanMeasure || c == eviction.CanRank
+}
+
+// An offer is one thing that a plugin can do for a signal.
+type offer struct {
+	signal     eviction.Signal
+	capability eviction.Capability
+}
+
+func (o offer) String() string { return o.capability.String() + " " + string(o.signal) }
+
+// layoutOffer is what the layout of the filesystems comes with if it is assigned.
+var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
+
+// offers lists what p offers, in the order of its signals.
+func offers(p *eviction.Plugin) []offer {
+	var all []offer
+	for _, s := range p.Signals {
+		for c := range p.For(s.Signal).Each() {
+			all = append(all, offer{s.Signal, c})
+		}
+	}
+	return all
+}
+
+// Offers lists what p offers, such as "rank memory.available".
+func Offers(p *eviction.Plugin) []string {
+	var names []string
+	for _, o := range offers(p) {
+		names = append(names, fmt.Sprint(o))
+	}
+	return names
+}
+
+// Observed lists what p observes; it is never nil.
+func Observed(p *eviction.Plugin) []eviction.Signal {
+	signals := []eviction.Signal{}
+	for _, s := range p.Signals {
+		if p.For(s.Signal).Has(eviction.CanObserve) {
+			signals = append(signals, s.Signal)
+		}
+	}
+	return signals
+}
