@@ -152,7 +152,7 @@ func TestOptionSkips(t *testing.T) {
 		if c.Name == "rank-500" && c.Result != Skipped {
 			t.Errorf("rank-500 is %s", c.Result)
 		}
-		groups[laneOf(c.Name)]++
+		groups[groupOf(c.Name)]++
 	}
 	if groups["describe"] == 0 || groups["rank"] == 0 || groups["observe"]+groups["steady"]+groups["machine"] > 0 {
 		t.Errorf("checks of each group: %v, want those of describe and rank only", groups)

@@ -21,7 +21,7 @@ const (
 // A check is one thing to find out about a plugin.
 type check struct {
 	name, rpc, input, expect string
-	// gate: without it, what comes after in the lane says nothing.
+	// gate: without it, what comes after in the group says nothing.
 	gate bool
 	// warms: after it the process holds what it will hold.
 	warms bool
@@ -34,7 +34,7 @@ type check struct {
 	// limit is what the check may take, checkTime when zero.
 	limit time.Duration
 	// run returns what was seen instead of what was expected, nil if that was it.
-	run func(ctx context.Context, s *subject) error
+	run func(ctx context.Context, t *target) error
 }
 
 // checkTime is the usual limit of a check: calls with the longest deadline fit.
@@ -51,24 +51,24 @@ type noted string
 func (n noted) Error() string { return string(n) }
 
 // cannot is returned by a gate that the plugin refuses on this machine: a note, and
-// the rest of the lane says nothing.
+// the rest of the group says nothing.
 type cannot string
 
 func (c cannot) Error() string { return string(c) }
 
 // missing says why a check does not apply to a plugin, "" if it does.
-func (c *check) missing(s *subject) string {
-	if s == nil {
+func (c *check) missing(t *target) string {
+	if t == nil {
 		return ""
 	}
-	if c.process && s.proc == nil {
+	if c.process && t.proc == nil {
 		return "a value has no process of its own"
 	}
-	if c.configurable && s.plugin.Configurer == nil {
+	if c.configurable && t.plugin.Configurer == nil {
 		return "it takes no configuration"
 	}
 	for one := range c.needs.Each() {
-		if len(s.offering(one)) == 0 {
+		if len(t.offering(one)) == 0 {
 			return "it does not offer to " + one.String()
 		}
 	}

@@ -54,34 +54,34 @@ func configureChecks() []check {
 	return checks
 }
 
-func configured(ctx context.Context, s *subject) error {
-	err := s.configure(ctx)
-	if errors.Is(err, eviction.ErrRefused) && len(s.options.Config) == 0 {
+func configured(ctx context.Context, t *target) error {
+	err := t.configure(ctx)
+	if errors.Is(err, eviction.ErrRefused) && len(t.options.Config) == 0 {
 		return fmt.Errorf("%w (without any config; if it needs one, give it: --config FILE)", err)
 	}
 	return err
 }
 
-func configuredAgain(ctx context.Context, s *subject) error {
-	_, _ = s.behavior(ctx) // judged by other checks
-	if err := s.configure(ctx); err != nil {
+func configuredAgain(ctx context.Context, t *target) error {
+	_, _ = t.behavior(ctx) // judged by other checks
+	if err := t.configure(ctx); err != nil {
 		return err
 	}
-	_, _ = s.behavior(ctx)
+	_, _ = t.behavior(ctx)
 	return nil
 }
 
 // configureWith sends a config that is to be refused.
-func (s *subject) configureWith(ctx context.Context, config []byte) error {
-	return s.options.within(ctx, configureTime, func(ctx context.Context) error {
-		return s.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: s.node, Config: config})
+func (t *target) configureWith(ctx context.Context, config []byte) error {
+	return t.options.within(ctx, configureTime, func(ctx context.Context) error {
+		return t.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.node, Config: config})
 	})
 }
 
-func (s *subject) strangeConfig() ([]byte, error) {
+func (t *target) strangeConfig() ([]byte, error) {
 	config := map[string]json.RawMessage{}
-	if len(s.options.Config) > 0 {
-		if err := json.Unmarshal(s.options.Config, &config); err != nil {
+	if len(t.options.Config) > 0 {
+		if err := json.Unmarshal(t.options.Config, &config); err != nil {
 			return nil, fmt.Errorf("the config given: %w", err)
 		}
 	}
@@ -91,10 +91,10 @@ func (s *subject) strangeConfig() ([]byte, error) {
 
 // otherConfigs are configurations that are wrong in one field and differ from the one
 // given in the others: who takes over what is right in them shows it.
-func (s *subject) otherConfigs() ([][]byte, error) {
+func (t *target) otherConfigs() ([][]byte, error) {
 	config := map[string]any{}
-	if len(s.options.Config) > 0 {
-		if err := json.Unmarshal(s.options.Config, &config); err != nil {
+	if len(t.options.Config) > 0 {
+		if err := json.Unmarshal(t.options.Config, &config); err != nil {
 			return nil, fmt.Errorf("the config given: %w", err)
 		}
 	}
@@ -128,12 +128,12 @@ func another(value any) any {
 	}
 }
 
-func configuredWithUnknownField(ctx context.Context, s *subject) error {
-	config, err := s.strangeConfig()
+func configuredWithUnknownField(ctx context.Context, t *target) error {
+	config, err := t.strangeConfig()
 	if err != nil {
 		return err
 	}
-	err = s.configureWith(ctx, config)
+	err = t.configureWith(ctx, config)
 	if bad := refused(err); bad != nil {
 		return bad
 	}
@@ -143,36 +143,36 @@ func configuredWithUnknownField(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func configuredWithRubbish(ctx context.Context, s *subject) error {
+func configuredWithRubbish(ctx context.Context, t *target) error {
 	for _, config := range []string{`{"a":`, `[1]`, `"text"`} {
-		if err := refused(s.configureWith(ctx, []byte(config))); err != nil {
+		if err := refused(t.configureWith(ctx, []byte(config))); err != nil {
 			return fmt.Errorf("%s: %w", config, err)
 		}
 	}
 	return nil
 }
 
-func configuredKeepsFormer(ctx context.Context, s *subject) error {
-	if err := s.configure(ctx); err != nil {
+func configuredKeepsFormer(ctx context.Context, t *target) error {
+	if err := t.configure(ctx); err != nil {
 		return err
 	}
-	before, err := s.behavior(ctx)
+	before, err := t.behavior(ctx)
 	if err != nil {
 		return notApplicable("nothing to compare: " + err.Error())
 	}
 	// What follows is not to fail for it.
-	defer func() { _ = s.configure(ctx) }()
-	config, err := s.strangeConfig()
+	defer func() { _ = t.configure(ctx) }()
+	config, err := t.strangeConfig()
 	if err != nil {
 		return err
 	}
-	others, err := s.otherConfigs()
+	others, err := t.otherConfigs()
 	if err != nil {
 		return err
 	}
 	for _, bad := range append(others, config, []byte(`{"a":`)) {
-		_ = s.configureWith(ctx, bad) // judged by the checks above
-		after, err := s.behavior(ctx)
+		_ = t.configureWith(ctx, bad) // judged by the checks above
+		after, err := t.behavior(ctx)
 		if err != nil {
 			return fmt.Errorf("after %.200s it does not work any more: %w", bad, err)
 		}
@@ -184,10 +184,10 @@ func configuredKeepsFormer(ctx context.Context, s *subject) error {
 }
 
 // behavior is what calls say that should not depend on time.
-func (s *subject) behavior(ctx context.Context) (string, error) {
+func (t *target) behavior(ctx context.Context) (string, error) {
 	var b strings.Builder
-	if signals := s.offering(eviction.CanObserve); len(signals) > 0 {
-		reply, err := s.observe(ctx, eviction.ViewBefore, signals...)
+	if signals := t.offering(eviction.CanObserve); len(signals) > 0 {
+		reply, err := t.observe(ctx, eviction.ViewBefore, signals...)
 		if err != nil {
 			return "", fmt.Errorf("observe: %w", err)
 		}
@@ -195,8 +195,8 @@ func (s *subject) behavior(ctx context.Context) (string, error) {
 			fmt.Fprintf(&b, "%s state %d; ", o.Signal, o.State)
 		}
 	}
-	if signals := s.offering(eviction.CanRank); len(signals) > 0 {
-		order, err := s.rank(ctx, s.rankRequest(signals[0], s.candidates(12)))
+	if signals := t.offering(eviction.CanRank); len(signals) > 0 {
+		order, err := t.rank(ctx, t.rankRequest(signals[0], t.candidates(12)))
 		if err != nil {
 			return "", fmt.Errorf("rank: %w", err)
 		}
@@ -205,25 +205,25 @@ func (s *subject) behavior(ctx context.Context) (string, error) {
 	return b.String(), nil
 }
 
-func configuredByNewer(ctx context.Context, s *subject) error {
-	facts := message{}.text(1, s.node.NodeName).text(2, s.node.RootDir).text(3, s.node.CgroupRoot).text(4, s.node.CgroupDriver).
-		text(5, s.node.KubeletRootDir).text(6, s.node.PodLogsDir).text(7, s.node.RuntimeEndpoint).text(8, s.node.ImageEndpoint).
-		text(9, s.node.SummarySocket).newer()
-	return s.options.within(ctx, configureTime, func(ctx context.Context) error {
-		_, err := s.call(ctx, "Configure", message{}.bytes(1, facts).bytes(2, s.options.Config).newer())
+func configuredByNewer(ctx context.Context, t *target) error {
+	facts := message{}.text(1, t.node.NodeName).text(2, t.node.RootDir).text(3, t.node.CgroupRoot).text(4, t.node.CgroupDriver).
+		text(5, t.node.KubeletRootDir).text(6, t.node.PodLogsDir).text(7, t.node.RuntimeEndpoint).text(8, t.node.ImageEndpoint).
+		text(9, t.node.SummarySocket).newer()
+	return t.options.within(ctx, configureTime, func(ctx context.Context) error {
+		_, err := t.call(ctx, "Configure", message{}.bytes(1, facts).bytes(2, t.options.Config).newer())
 		return err
 	})
 }
 
-func configuredDuringCalls(ctx context.Context, s *subject) error {
-	if _, err := s.behavior(ctx); err != nil {
+func configuredDuringCalls(ctx context.Context, t *target) error {
+	if _, err := t.behavior(ctx); err != nil {
 		return notApplicable("other calls fail without it: " + err.Error())
 	}
 	return all(20, func(i int) error {
 		if i%2 == 0 {
-			return s.configure(ctx)
+			return t.configure(ctx)
 		}
-		_, err := s.behavior(ctx)
+		_, err := t.behavior(ctx)
 		return answered(err)
 	})
 }

@@ -35,10 +35,10 @@ func describeChecks() []check {
 	}
 }
 
-func described(ctx context.Context, s *subject) error {
+func described(ctx context.Context, t *target) error {
 	var reply []byte
-	err := s.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
-		reply, err = s.call(ctx, "Describe", message{}.text(1, hostVersion))
+	err := t.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
+		reply, err = t.call(ctx, "Describe", message{}.text(1, hostVersion))
 		return err
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func described(ctx context.Context, s *subject) error {
 			return errors.New("a signal's capabilities have CAPABILITY_UNSPECIFIED, which is never sent")
 		}
 	}
-	return s.describe(ctx)
+	return t.describe(ctx)
 }
 
 func unspecifiedCapability(spec []byte) bool {
@@ -69,13 +69,13 @@ func unspecifiedCapability(spec []byte) bool {
 	return false
 }
 
-func describedAgain(ctx context.Context, s *subject) error {
-	first := s.plugin
+func describedAgain(ctx context.Context, t *target) error {
+	first := t.plugin
 	for range 3 {
-		if err := s.describe(ctx); err != nil {
+		if err := t.describe(ctx); err != nil {
 			return err
 		}
-		if err := sameDescription(&first, &s.plugin); err != nil {
+		if err := sameDescription(&first, &t.plugin); err != nil {
 			return err
 		}
 	}
@@ -94,10 +94,10 @@ func sameDescription(a, b *eviction.Plugin) error {
 	return nil
 }
 
-func describedToOlder(ctx context.Context, s *subject) error {
-	was := s.plugin
-	return s.options.within(ctx, describeTime, func(ctx context.Context) error {
-		is, err := s.client.Describe(ctx, eviction.Host{})
+func describedToOlder(ctx context.Context, t *target) error {
+	was := t.plugin
+	return t.options.within(ctx, describeTime, func(ctx context.Context) error {
+		is, err := t.client.Describe(ctx, eviction.Host{})
 		if err != nil {
 			if err := refused(err); err != nil {
 				return err
@@ -108,12 +108,12 @@ func describedToOlder(ctx context.Context, s *subject) error {
 	})
 }
 
-func describedToNewer(ctx context.Context, s *subject) error {
-	was, err := s.call(ctx, "Describe", message{}.text(1, hostVersion))
+func describedToNewer(ctx context.Context, t *target) error {
+	was, err := t.call(ctx, "Describe", message{}.text(1, hostVersion))
 	if err != nil {
 		return err
 	}
-	is, err := s.call(ctx, "Describe", message{}.text(1, hostVersion).text(2, "conformance.example/feature").newer())
+	is, err := t.call(ctx, "Describe", message{}.text(1, hostVersion).text(2, "conformance.example/feature").newer())
 	if err != nil {
 		return err
 	}
@@ -124,13 +124,13 @@ func describedToNewer(ctx context.Context, s *subject) error {
 }
 
 // absentCalls makes the calls that the plugin says it does not have.
-func absentCalls(ctx context.Context, s *subject) error {
+func absentCalls(ctx context.Context, t *target) error {
 	var bad []string
-	for rpc, offered := range s.calls() {
-		if offered || s.destructive(rpc) {
+	for rpc, offered := range t.calls() {
+		if offered || t.destructive(rpc) {
 			continue
 		}
-		if err := s.poke(ctx, rpc, nil); !errors.Is(err, errUnimplemented) {
+		if err := t.poke(ctx, rpc, nil); !errors.Is(err, errUnimplemented) {
 			bad = append(bad, fmt.Sprintf("%s: %v", rpc, err))
 		}
 	}
@@ -139,8 +139,8 @@ func absentCalls(ctx context.Context, s *subject) error {
 
 // calls lists the calls of the service but Describe, and whether each is
 // offered.
-func (s *subject) calls() map[string]bool {
-	p := &s.plugin
+func (t *target) calls() map[string]bool {
+	p := &t.plugin
 	return map[string]bool{
 		"Configure": p.Configurer != nil, "Observe": p.Observer != nil, "Measure": p.Measurer != nil,
 		"Watch": p.Watcher != nil, "Rank": p.Ranker != nil, "Reclaim": p.Reclaimer != nil,

@@ -22,7 +22,7 @@ func garbageChecks() []check {
 		checks = append(checks, check{
 			name: "garbage-" + lower(rpc), rpc: rpc, input: "messages that are cut off; and bytes that some decoders take for one: a field with the number 0, text that is not UTF-8",
 			expect: "an error for what is cut off, an error or an answer for the rest, and the next call is answered",
-			run:    func(ctx context.Context, s *subject) error { return s.garbage(ctx, rpc) },
+			run:    func(ctx context.Context, t *target) error { return t.garbage(ctx, rpc) },
 		})
 	}
 	return append(checks,
@@ -44,31 +44,31 @@ func garbageChecks() []check {
 func lower(rpc string) string { return string(bytes.ToLower([]byte(rpc))) }
 
 // destructive: an answer to it may have freed something.
-func (s *subject) destructive(rpc string) bool { return rpc == "Reclaim" && !s.options.Reclaim }
+func (t *target) destructive(rpc string) bool { return rpc == "Reclaim" && !t.options.Reclaim }
 
 // poke makes any call with raw bytes. A stream that stays open is an answer.
-func (s *subject) poke(ctx context.Context, rpc string, in message) error {
+func (t *target) poke(ctx context.Context, rpc string, in message) error {
 	const patience = 200 * time.Millisecond
 	switch rpc {
 	case "Measure", "Reclaim":
-		return rpcError(ctx, stream(ctx, s.cc, service+rpc, in, func([]byte) {}))
+		return rpcError(ctx, stream(ctx, t.cc, service+rpc, in, func([]byte) {}))
 	case "Watch":
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer time.AfterFunc(patience, cancel).Stop()
-		err := rpcError(ctx, stream(ctx, s.cc, service+rpc, in, func([]byte) {}))
+		err := rpcError(ctx, stream(ctx, t.cc, service+rpc, in, func([]byte) {}))
 		if ctx.Err() != nil {
 			return nil // it was open until we ended it
 		}
 		return err
 	default:
-		_, err := s.call(ctx, rpc, in)
+		_, err := t.call(ctx, rpc, in)
 		return err
 	}
 }
 
 // offered reports whether a call applies to the plugin.
-func (s *subject) offered(rpc string) bool { return rpc == "Describe" || s.calls()[rpc] }
+func (t *target) offered(rpc string) bool { return rpc == "Describe" || t.calls()[rpc] }
 
 // broken are bytes that no decoder of messages can read.
 var broken = map[string]message{
@@ -89,43 +89,43 @@ func doubtful(rpc string) map[string]message {
 	}
 }
 
-func (s *subject) garbage(ctx context.Context, rpc string) error {
-	if !s.offered(rpc) {
+func (t *target) garbage(ctx context.Context, rpc string) error {
+	if !t.offered(rpc) {
 		return notApplicable("it does not offer the call")
 	}
-	if s.destructive(rpc) {
+	if t.destructive(rpc) {
 		return notApplicable(withoutReclaim)
 	}
 	for what, in := range broken {
-		err := s.pokeInTime(ctx, rpc, in)
+		err := t.pokeInTime(ctx, rpc, in)
 		switch {
 		case err == nil && rpc == "Watch":
 			return fmt.Errorf("%s (%x): the stream was opened", what, clipped(in))
 		case err == nil:
 			return fmt.Errorf("%s (%x): an answer as if it were a message", what, clipped(in))
-		case s.lost(err):
+		case t.lost(err):
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}
 	for what, in := range doubtful(rpc) {
-		if err := s.pokeInTime(ctx, rpc, in); s.lost(err) {
+		if err := t.pokeInTime(ctx, rpc, in); t.lost(err) {
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}
-	if err := s.describe(ctx); err != nil || rpc != "Configure" {
+	if err := t.describe(ctx); err != nil || rpc != "Configure" {
 		return err
 	}
-	return s.configure(ctx) // one of the doubtful ones may have been a configuration
+	return t.configure(ctx) // one of the doubtful ones may have been a configuration
 }
 
-func (s *subject) pokeInTime(ctx context.Context, rpc string, in message) error {
-	return s.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return s.poke(ctx, rpc, in) })
+func (t *target) pokeInTime(ctx context.Context, rpc string, in message) error {
+	return t.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return t.poke(ctx, rpc, in) })
 }
 
 // lost reports whether err is worse than an answer or a refusal.
-func (s *subject) lost(err error) bool {
+func (t *target) lost(err error) bool {
 	_, hangs := errors.AsType[slow](err)
-	return hangs || s.proc != nil && s.proc.ended()
+	return hangs || t.proc != nil && t.proc.ended()
 }
 
 // textField is the number of a text in the request of a call.
@@ -144,17 +144,17 @@ func textField(rpc string) protowire.Number {
 
 func clipped(in []byte) []byte { return in[:min(len(in), 16)] }
 
-func emptyMessages(ctx context.Context, s *subject) error {
+func emptyMessages(ctx context.Context, t *target) error {
 	for _, rpc := range []string{"Describe", "Observe", "Measure", "Watch", "Rank", "Reclaim", "Configure"} {
-		if !s.offered(rpc) || s.destructive(rpc) {
+		if !t.offered(rpc) || t.destructive(rpc) {
 			continue
 		}
-		err := s.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return s.poke(ctx, rpc, nil) })
+		err := t.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return t.poke(ctx, rpc, nil) })
 		if err := answered(err); err != nil {
 			return fmt.Errorf("%s: %w", rpc, err)
 		}
 	}
-	return s.configure(ctx)
+	return t.configure(ctx)
 }
 
 // callTime is the host's deadline for a call.
@@ -171,24 +171,24 @@ func callTime(rpc string) time.Duration {
 	}
 }
 
-func largeMessage(ctx context.Context, s *subject) error {
-	_, err := s.call(ctx, "Describe", message{}.text(1, hostVersion).bytes(1000, make([]byte, 7<<20)))
+func largeMessage(ctx context.Context, t *target) error {
+	_, err := t.call(ctx, "Describe", message{}.text(1, hostVersion).bytes(1000, make([]byte, 7<<20)))
 	return err
 }
 
-func oversizedMessage(ctx context.Context, s *subject) error {
+func oversizedMessage(ctx context.Context, t *target) error {
 	in := message{}.bytes(1000, make([]byte, wire.MaxMessageBytes+1))
 	for _, rpc := range []string{"Describe", "Observe", "Measure", "Rank"} {
-		if !s.offered(rpc) {
+		if !t.offered(rpc) {
 			continue
 		}
-		err := s.poke(ctx, rpc, in)
+		err := t.poke(ctx, rpc, in)
 		if err == nil {
 			return noted(rpc + " took it")
 		}
-		if s.proc != nil && s.proc.ended() || status.Code(err) == codes.Unavailable {
+		if t.proc != nil && t.proc.ended() || status.Code(err) == codes.Unavailable {
 			return fmt.Errorf("%s: %w", rpc, err)
 		}
 	}
-	return s.describe(ctx)
+	return t.describe(ctx)
 }

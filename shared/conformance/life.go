@@ -17,13 +17,13 @@ import (
 	"github.com/evictd/evictd/shared/launch"
 )
 
-func byHand(_ context.Context, s *subject) error {
-	p, err := s.from.process(true, false)
+func byHand(_ context.Context, t *target) error {
+	p, err := t.from.process(true, false)
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	if !p.WaitFor(s.options.patient(graceTime)) {
+	if !p.WaitFor(t.options.patient(graceTime)) {
 		return slow{errors.New("it runs on" + p.quote())}
 	}
 	line := p.FirstLine()
@@ -38,8 +38,8 @@ func byHand(_ context.Context, s *subject) error {
 	return nil
 }
 
-func healthy(ctx context.Context, s *subject) error {
-	reply, err := unary(ctx, s.cc, "/grpc.health.v1.Health/Check", message{}.text(1, "plugin"))
+func healthy(ctx context.Context, t *target) error {
+	reply, err := unary(ctx, t.cc, "/grpc.health.v1.Health/Check", message{}.text(1, "plugin"))
 	if err != nil {
 		return err
 	}
@@ -54,20 +54,20 @@ func healthy(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func unknownRPC(ctx context.Context, s *subject) error {
-	_, err := s.call(ctx, "FromTheFuture", nil)
+func unknownRPC(ctx context.Context, t *target) error {
+	_, err := t.call(ctx, "FromTheFuture", nil)
 	if !errors.Is(err, errUnimplemented) {
 		return fmt.Errorf("the call ended with %v", err) //nolint:errorlint // it may be nil
 	}
 	return nil
 }
 
-// stranger tries certificates that are not the host's.
-func stranger(ctx context.Context, s *subject) error {
-	if s.options.NoTLS {
+// unauthenticated tries certificates that are not the host's.
+func unauthenticated(ctx context.Context, t *target) error {
+	if t.options.NoTLS {
 		return notApplicable("TLS is off by option")
 	}
-	p, err := s.from.process(false, true)
+	p, err := t.from.process(false, true)
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func stranger(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func plain(ctx context.Context, s *subject) error {
-	if s.options.NoTLS {
+func plain(ctx context.Context, t *target) error {
+	if t.options.NoTLS {
 		return notApplicable("all checks were made so, by option")
 	}
-	other, err := s.from.open(ctx, false)
+	other, err := t.from.open(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -113,8 +113,8 @@ func plain(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func interrupted(ctx context.Context, s *subject) error {
-	other, stop, err := s.another(ctx)
+func interrupted(ctx context.Context, t *target) error {
+	other, stop, err := t.another(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,14 +126,14 @@ func interrupted(ctx context.Context, s *subject) error {
 	return other.describe(ctx)
 }
 
-func terminated(ctx context.Context, s *subject) error {
-	other, stop, err := s.another(ctx)
+func terminated(ctx context.Context, t *target) error {
+	other, stop, err := t.another(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	other.proc.Signal(unix.SIGTERM)
-	if !other.proc.WaitFor(s.options.patient(graceTime)) {
+	if !other.proc.WaitFor(t.options.patient(graceTime)) {
 		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
 	}
 	if !other.proc.Succeeded() {
@@ -142,8 +142,8 @@ func terminated(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func shutdown(ctx context.Context, s *subject) error {
-	other, stop, err := s.another(ctx)
+func shutdown(ctx context.Context, t *target) error {
+	other, stop, err := t.another(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,20 +152,20 @@ func shutdown(ctx context.Context, s *subject) error {
 	if code := status.Code(err); code == codes.Unimplemented {
 		return errors.New("UNIMPLEMENTED")
 	}
-	if !other.proc.WaitFor(s.options.patient(graceTime)) {
+	if !other.proc.WaitFor(t.options.patient(graceTime)) {
 		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
 	}
 	return nil
 }
 
-func orphaned(ctx context.Context, s *subject) error {
-	other, stop, err := s.another(ctx)
+func orphaned(ctx context.Context, t *target) error {
+	other, stop, err := t.another(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	other.proc.Orphan()
-	if !other.proc.WaitFor(s.options.patient(orphanTime)) {
+	if !other.proc.WaitFor(t.options.patient(orphanTime)) {
 		return slow{errors.New("it runs on without a host" + other.proc.quote())}
 	}
 	return nil
@@ -173,8 +173,8 @@ func orphaned(ctx context.Context, s *subject) error {
 
 // another starts a process to be ended, with a Watch open if there is one to
 // open.
-func (s *subject) another(ctx context.Context) (other *subject, stop func(), err error) {
-	other, err = s.from.open(ctx, !s.options.NoTLS)
+func (t *target) another(ctx context.Context) (other *target, stop func(), err error) {
+	other, err = t.from.open(ctx, !t.options.NoTLS)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -182,7 +182,7 @@ func (s *subject) another(ctx context.Context) (other *subject, stop func(), err
 	// ends it is told elsewhere.
 	if err := other.configure(ctx); other.crash(err) != "" {
 		other.end()
-		if other, err = s.from.open(ctx, !s.options.NoTLS); err != nil {
+		if other, err = t.from.open(ctx, !t.options.NoTLS); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -211,7 +211,7 @@ func (r *run) descriptors() error {
 	var bad []string
 	for _, g := range r.growth {
 		if g.descriptors > spareDescriptors {
-			bad = append(bad, fmt.Sprintf("%d more after the checks of %s", g.descriptors, g.lane))
+			bad = append(bad, fmt.Sprintf("%d more after the checks of %s", g.descriptors, g.group))
 		}
 	}
 	return asError(bad)
@@ -221,7 +221,7 @@ func (r *run) memory() error {
 	var bad []string
 	for _, g := range r.growth {
 		if g.rssBytes > spareMemory {
-			bad = append(bad, fmt.Sprintf("%d MiB more after the checks of %s", g.rssBytes>>20, g.lane))
+			bad = append(bad, fmt.Sprintf("%d MiB more after the checks of %s", g.rssBytes>>20, g.group))
 		}
 	}
 	return asError(bad)
@@ -231,7 +231,7 @@ func (r *run) busy() error {
 	var bad []string
 	for _, g := range r.growth {
 		if g.busy {
-			bad = append(bad, fmt.Sprintf("it computed on for %s after the checks of %s", settleTime, g.lane))
+			bad = append(bad, fmt.Sprintf("it computed on for %s after the checks of %s", settleTime, g.group))
 		}
 	}
 	return asError(bad)
@@ -239,8 +239,8 @@ func (r *run) busy() error {
 
 // reconnected closes the connection after the new one was used, so that the process
 // has been without any.
-func reconnected(ctx context.Context, s *subject) error {
-	other, stop, err := s.another(ctx)
+func reconnected(ctx context.Context, t *target) error {
+	other, stop, err := t.another(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,13 +261,13 @@ func reconnected(ctx context.Context, s *subject) error {
 }
 
 // describedAnew compares what another process of the same file says.
-func describedAnew(ctx context.Context, s *subject) error {
-	other, stop, err := s.another(ctx)
+func describedAnew(ctx context.Context, t *target) error {
+	other, stop, err := t.another(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	return sameDescription(&s.plugin, &other.plugin)
+	return sameDescription(&t.plugin, &other.plugin)
 }
 
 func asError(bad []string) error {

@@ -63,18 +63,18 @@ func capacities() map[eviction.Signal]int64 {
 }
 
 // elsewhere: the plugin is told of another tree than this machine.
-func (s *subject) elsewhere() error {
-	if s.node.RootDir != "/" || s.node.SummarySocket != "" {
+func (t *target) elsewhere() error {
+	if t.node.RootDir != "/" || t.node.SummarySocket != "" {
 		return notApplicable("it is told of a node that is not this machine")
 	}
 	return nil
 }
 
-func observedOfThisMachine(ctx context.Context, s *subject) error {
-	if err := s.elsewhere(); err != nil {
+func observedOfThisMachine(ctx context.Context, t *target) error {
+	if err := t.elsewhere(); err != nil {
 		return err
 	}
-	list, err := s.observeAll(ctx)
+	list, err := t.observeAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,13 +93,13 @@ func observedOfThisMachine(ctx context.Context, s *subject) error {
 	return asError(bad)
 }
 
-func observedFollows(ctx context.Context, s *subject) error {
-	if err := s.elsewhere(); err != nil {
+func observedFollows(ctx context.Context, t *target) error {
+	if err := t.elsewhere(); err != nil {
 		return err
 	}
 	seen := map[eviction.Signal]map[int64]bool{}
 	look := func() error {
-		list, err := s.observeAll(ctx)
+		list, err := t.observeAll(ctx)
 		for _, o := range list {
 			if o.State == eviction.Observed && (o.Signal == eviction.MemoryAvailable || o.Signal == eviction.PIDAvailable) {
 				if seen[o.Signal] == nil {
@@ -167,24 +167,24 @@ var errGivenBack = notApplicable("others gave back the memory that was taken")
 
 // watchWakes crosses a threshold of memory.available, again if others on the machine
 // have undone it.
-func watchWakes(ctx context.Context, s *subject) error {
+func watchWakes(ctx context.Context, t *target) error {
 	err := error(errGivenBack)
 	for range wakeAttempts {
-		if err = crossedOnce(ctx, s); !errors.Is(err, errGivenBack) {
+		if err = crossedOnce(ctx, t); !errors.Is(err, errGivenBack) {
 			break
 		}
 	}
 	return err
 }
 
-func crossedOnce(ctx context.Context, s *subject) error {
-	if err := s.elsewhere(); err != nil {
+func crossedOnce(ctx context.Context, t *target) error {
+	if err := t.elsewhere(); err != nil {
 		return err
 	}
-	if !slices.Contains(s.offering(eviction.CanWatch), eviction.MemoryAvailable) {
+	if !slices.Contains(t.offering(eviction.CanWatch), eviction.MemoryAvailable) {
 		return notApplicable("it does not watch memory.available")
 	}
-	before, err := s.memoryAvailable(ctx)
+	before, err := t.memoryAvailable(ctx)
 	if err != nil {
 		return err
 	}
@@ -199,14 +199,14 @@ func crossedOnce(ctx context.Context, s *subject) error {
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() {
-		ended <- s.plugin.Watcher.Watch(ctx, watchRequest([]eviction.Signal{eviction.MemoryAvailable}, eviction.Threshold{Amount: at}), func(eviction.Wake) {
+		ended <- t.plugin.Watcher.Watch(ctx, watchRequest([]eviction.Signal{eviction.MemoryAvailable}, eviction.Threshold{Amount: at}), func(eviction.Wake) {
 			select {
 			case woken <- struct{}{}:
 			default:
 			}
 		})
 	})
-	if err := s.passed(ctx); err != nil {
+	if err := t.passed(ctx); err != nil {
 		return err
 	}
 	select {
@@ -218,7 +218,7 @@ func crossedOnce(ctx context.Context, s *subject) error {
 		return notApplicable(err.Error())
 	}
 	defer release()
-	late := time.NewTimer(s.options.patient(wakeTime))
+	late := time.NewTimer(t.options.patient(wakeTime))
 	defer late.Stop()
 	select {
 	case <-woken:
@@ -227,7 +227,7 @@ func crossedOnce(ctx context.Context, s *subject) error {
 		return fmt.Errorf("the stream ended with %v", err) //nolint:errorlint // it may be nil
 	case <-late.C:
 	}
-	after, err := s.memoryAvailable(ctx)
+	after, err := t.memoryAvailable(ctx)
 	if err != nil {
 		return err
 	}
@@ -238,15 +238,15 @@ func crossedOnce(ctx context.Context, s *subject) error {
 }
 
 // memoryAvailable is what the plugin says, or this machine if it does not observe.
-func (s *subject) memoryAvailable(ctx context.Context) (int64, error) {
+func (t *target) memoryAvailable(ctx context.Context) (int64, error) {
 	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
 	if err != nil {
 		return 0, notApplicable("memory cannot be read here: " + err.Error())
 	}
-	if s.plugin.Observer == nil {
+	if t.plugin.Observer == nil {
 		return m.AvailableBytes, nil
 	}
-	reply, err := s.observe(ctx, eviction.ViewBefore, eviction.MemoryAvailable)
+	reply, err := t.observe(ctx, eviction.ViewBefore, eviction.MemoryAvailable)
 	if err != nil {
 		return 0, err
 	}

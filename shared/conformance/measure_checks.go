@@ -89,29 +89,29 @@ type transcript struct {
 func (t *transcript) rows() []eviction.Measurement { return slices.Concat(t.messages...) }
 
 // measure calls Measure and keeps the answers as they came.
-func (s *subject) measure(ctx context.Context, limit time.Duration, request message) *transcript {
-	t := &transcript{}
-	t.err = s.options.within(ctx, limit, func(ctx context.Context) error {
+func (t *target) measure(ctx context.Context, limit time.Duration, request message) *transcript {
+	got := &transcript{}
+	got.err = t.options.within(ctx, limit, func(ctx context.Context) error {
 		var wrong error
-		err := s.measureStream(ctx, request, func(raw []byte) {
+		err := t.measureStream(ctx, request, func(raw []byte) {
 			rows, ranked, err := parseMeasurements(raw)
 			wrong = errors.Join(wrong, err)
-			t.messages = append(t.messages, rows)
-			t.ranked = t.ranked || ranked
+			got.messages = append(got.messages, rows)
+			got.ranked = got.ranked || ranked
 		})
 		return errors.Join(rpcError(ctx, err), wrong)
 	})
-	return t
+	return got
 }
 
-func (s *subject) measureStream(ctx context.Context, request message, take func([]byte)) error {
-	return stream(ctx, s.cc, service+"Measure", request, take)
+func (t *target) measureStream(ctx context.Context, request message, take func([]byte)) error {
+	return stream(ctx, t.cc, service+"Measure", request, take)
 }
 
 // measureMessage is a request for all signals that are offered for it.
-func (s *subject) measureMessage(detail int64, pods []eviction.Pod) message {
+func (t *target) measureMessage(detail int64, pods []eviction.Pod) message {
 	m := message{}.number(1, 1).number(2, 1).number(3, detail)
-	for _, signal := range s.offering(eviction.CanMeasure) {
+	for _, signal := range t.offering(eviction.CanMeasure) {
 		m = m.text(4, string(signal))
 	}
 	for i := range pods {

@@ -11,25 +11,25 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func measured500(ctx context.Context, s *subject) error {
-	t := s.measure(ctx, measureTime, s.measureMessage(detailPod, s.pods(500)))
-	s.measured = t
-	_, unfinished := errors.AsType[slow](t.err)
-	if t.err == nil || unfinished && len(t.rows()) > 0 {
+func measured500(ctx context.Context, t *target) error {
+	got := t.measure(ctx, measureTime, t.measureMessage(detailPod, t.pods(500)))
+	t.measured = got
+	_, unfinished := errors.AsType[slow](got.err)
+	if got.err == nil || unfinished && len(got.rows()) > 0 {
 		return nil
 	}
-	if errors.Is(t.err, eviction.ErrRefused) {
-		return cannot(t.err.Error())
+	if errors.Is(got.err, eviction.ErrRefused) {
+		return cannot(got.err.Error())
 	}
-	return t.err
+	return got.err
 }
 
 // fromMeasured looks at the answer of 500 pods.
-func (s *subject) fromMeasured(look func(eviction.Measurement) string) error {
-	if s.measured == nil {
+func (t *target) fromMeasured(look func(eviction.Measurement) string) error {
+	if t.measured == nil {
 		return notApplicable("the process was started anew since")
 	}
-	for _, m := range s.measured.rows() {
+	for _, m := range t.measured.rows() {
 		if seen := look(m); seen != "" {
 			return fmt.Errorf("pod %.80q: %s", m.UID, seen)
 		}
@@ -37,12 +37,12 @@ func (s *subject) fromMeasured(look func(eviction.Measurement) string) error {
 	return nil
 }
 
-func measuredOnlyAsked(_ context.Context, s *subject) error {
+func measuredOnlyAsked(_ context.Context, t *target) error {
 	asked := map[string]bool{}
-	for _, p := range s.pods(500) {
+	for _, p := range t.pods(500) {
 		asked[p.UID] = true
 	}
-	return s.fromMeasured(func(m eviction.Measurement) string {
+	return t.fromMeasured(func(m eviction.Measurement) string {
 		if !asked[m.UID] {
 			return "it was not asked for"
 		}
@@ -50,9 +50,9 @@ func measuredOnlyAsked(_ context.Context, s *subject) error {
 	})
 }
 
-func measuredOnce(_ context.Context, s *subject) error {
+func measuredOnce(_ context.Context, t *target) error {
 	seen := map[string]bool{}
-	return s.fromMeasured(func(m eviction.Measurement) string {
+	return t.fromMeasured(func(m eviction.Measurement) string {
 		if seen[m.UID] {
 			return "answered twice"
 		}
@@ -61,11 +61,11 @@ func measuredOnce(_ context.Context, s *subject) error {
 	})
 }
 
-func measuredInChunks(_ context.Context, s *subject) error {
-	if s.measured == nil {
+func measuredInChunks(_ context.Context, t *target) error {
+	if t.measured == nil {
 		return notApplicable("the process was started anew since")
 	}
-	for _, m := range s.measured.messages {
+	for _, m := range t.measured.messages {
 		if len(m) > chunk {
 			return fmt.Errorf("%d pods in one message", len(m))
 		}
@@ -73,9 +73,9 @@ func measuredInChunks(_ context.Context, s *subject) error {
 	return nil
 }
 
-func measuredFigures(_ context.Context, s *subject) error {
-	signals := s.offering(eviction.CanMeasure)
-	return s.fromMeasured(func(m eviction.Measurement) string {
+func measuredFigures(_ context.Context, t *target) error {
+	signals := t.offering(eviction.CanMeasure)
+	return t.fromMeasured(func(m eviction.Measurement) string {
 		for _, u := range m.Usage {
 			switch {
 			case u.Value < 0:
@@ -98,11 +98,11 @@ func measuredFigures(_ context.Context, s *subject) error {
 
 // measuredAnswers looks at a call that came to its end: one that ran out of time has
 // sent what it had.
-func measuredAnswers(_ context.Context, s *subject) error {
-	if s.measured == nil || s.measured.err != nil {
+func measuredAnswers(_ context.Context, t *target) error {
+	if t.measured == nil || t.measured.err != nil {
 		return notApplicable("it did not come to its end")
 	}
-	rows := s.measured.rows()
+	rows := t.measured.rows()
 	switch {
 	case len(rows) == 0:
 		return errors.New("all of 500 pods are left out")
@@ -115,17 +115,17 @@ func measuredAnswers(_ context.Context, s *subject) error {
 // measuredNoZeros is about what no pod is without, memory and processes: of a disk or
 // of a vendor's own resource a pod may well use nothing. It accepts figures that are
 // not zero: a plugin may know of pods by other ways than this machine.
-func measuredNoZeros(_ context.Context, s *subject) error {
+func measuredNoZeros(_ context.Context, t *target) error {
 	var never []eviction.Signal
 	for _, signal := range []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable} {
-		if slices.Contains(s.offering(eviction.CanMeasure), signal) {
+		if slices.Contains(t.offering(eviction.CanMeasure), signal) {
 			never = append(never, signal)
 		}
 	}
 	if len(never) == 0 {
 		return notApplicable("of what it measures a pod may use nothing")
 	}
-	return s.fromMeasured(func(m eviction.Measurement) string {
+	return t.fromMeasured(func(m eviction.Measurement) string {
 		for _, u := range m.Usage {
 			if u.Value != 0 {
 				return ""
@@ -138,58 +138,58 @@ func measuredNoZeros(_ context.Context, s *subject) error {
 	})
 }
 
-func measuredNone(ctx context.Context, s *subject) error {
-	t := s.measure(ctx, measureTime, s.measureMessage(detailPod, nil))
-	if t.err == nil && len(t.rows()) > 0 {
-		return fmt.Errorf("%d answers", len(t.rows()))
+func measuredNone(ctx context.Context, t *target) error {
+	got := t.measure(ctx, measureTime, t.measureMessage(detailPod, nil))
+	if got.err == nil && len(got.rows()) > 0 {
+		return fmt.Errorf("%d answers", len(got.rows()))
 	}
-	return t.err
+	return got.err
 }
 
-func measuredOne(ctx context.Context, s *subject) error {
-	pod := podMessage(&s.pods(1)[0]).newer()
-	t := s.measure(ctx, measureTime, s.measureMessage(99, nil).bytes(5, pod).newer())
-	if t.err == nil && len(t.rows()) > 1 {
-		return fmt.Errorf("%d answers", len(t.rows()))
+func measuredOne(ctx context.Context, t *target) error {
+	pod := podMessage(&t.pods(1)[0]).newer()
+	got := t.measure(ctx, measureTime, t.measureMessage(99, nil).bytes(5, pod).newer())
+	if got.err == nil && len(got.rows()) > 1 {
+		return fmt.Errorf("%d answers", len(got.rows()))
 	}
-	return t.err
+	return got.err
 }
 
-func measuredDetail(ctx context.Context, s *subject) error {
-	pods := s.pods(20)
-	t := s.measure(ctx, measureTime, s.measureMessage(detailContainers, pods))
-	if t.err != nil {
-		return fmt.Errorf("DETAIL_CONTAINERS: %w", t.err)
+func measuredDetail(ctx context.Context, t *target) error {
+	pods := t.pods(20)
+	got := t.measure(ctx, measureTime, t.measureMessage(detailContainers, pods))
+	if got.err != nil {
+		return fmt.Errorf("DETAIL_CONTAINERS: %w", got.err)
 	}
-	for _, m := range t.rows() {
+	for _, m := range got.rows() {
 		for _, c := range m.Containers {
 			if c.Name != "main" {
 				return fmt.Errorf("DETAIL_CONTAINERS: pod %s has a container %q, want those of its row", m.UID, c.Name)
 			}
 		}
 	}
-	t = s.measure(ctx, measureTime, s.measureMessage(detailPod, pods))
-	for _, m := range t.rows() {
+	got = t.measure(ctx, measureTime, t.measureMessage(detailPod, pods))
+	for _, m := range got.rows() {
 		if len(m.Containers)+len(m.Volumes) > 0 {
 			return fmt.Errorf("DETAIL_POD: pod %s has %d containers and %d volumes", m.UID, len(m.Containers), len(m.Volumes))
 		}
 	}
-	return t.err
+	return got.err
 }
 
-func measuredOddUIDs(ctx context.Context, s *subject) error {
+func measuredOddUIDs(ctx context.Context, t *target) error {
 	uids := []string{"", "/", ".", "..", "../../..", "../../../../../../proc/self", strings.Repeat("x", 4096), "pod\x00", "a/b", "größe", "%s%n", "\n", "*"}
-	pods := s.pods(len(uids))
+	pods := t.pods(len(uids))
 	for i := range pods {
 		pods[i].UID = uids[i]
 		pods[i].Volumes[0].Name = uids[len(uids)-1-i]
 		pods[i].Containers[0].ID = uids[i]
 	}
-	t := s.measure(ctx, measureTime, s.measureMessage(detailContainers, pods))
-	if err := answered(t.err); err != nil {
+	got := t.measure(ctx, measureTime, t.measureMessage(detailContainers, pods))
+	if err := answered(got.err); err != nil {
 		return err
 	}
-	for _, m := range t.rows() {
+	for _, m := range got.rows() {
 		if !slices.Contains(uids, m.UID) {
 			return fmt.Errorf("pod %.80q was not asked for", m.UID)
 		}
@@ -200,22 +200,22 @@ func measuredOddUIDs(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func measuredAndRanked(ctx context.Context, s *subject) error {
-	both, ok := s.plugin.Measurer.(eviction.MeasureRanker)
-	signals := slices.DeleteFunc(s.offering(eviction.CanRank), func(signal eviction.Signal) bool {
-		return !slices.Contains(s.offering(eviction.CanMeasure), signal)
+func measuredAndRanked(ctx context.Context, t *target) error {
+	both, ok := t.plugin.Measurer.(eviction.MeasureRanker)
+	signals := slices.DeleteFunc(t.offering(eviction.CanRank), func(signal eviction.Signal) bool {
+		return !slices.Contains(t.offering(eviction.CanMeasure), signal)
 	})
 	if !ok || len(signals) == 0 {
 		return notApplicable("it does not offer to measure and rank the same signal")
 	}
-	pods := s.pods(20)
-	request := s.rankRequest(signals[0], nil)
+	pods := t.pods(20)
+	request := t.rankRequest(signals[0], nil)
 	candidates := make([]eviction.Candidate, len(pods))
 	for i := range pods {
 		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}
 	}
 	var ranking eviction.Ranking
-	err := s.options.within(ctx, measureTime, func(ctx context.Context) (err error) {
+	err := t.options.within(ctx, measureTime, func(ctx context.Context) (err error) {
 		ranking, err = both.MeasureAndRank(ctx, eviction.MeasureRequest{
 			PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
 		}, request, func(m eviction.Measurement) {
@@ -240,7 +240,7 @@ func measuredAndRanked(ctx context.Context, s *subject) error {
 		got = append(got, r.UID)
 	}
 	request.Candidates = candidates
-	want, err := s.rank(ctx, request)
+	want, err := t.rank(ctx, request)
 	if err != nil {
 		return fmt.Errorf("rank: %w", err)
 	}
@@ -250,15 +250,15 @@ func measuredAndRanked(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func measuredInParallel(ctx context.Context, s *subject) error {
-	pods := s.pods(400)
+func measuredInParallel(ctx context.Context, t *target) error {
+	pods := t.pods(400)
 	return all(8, func(i int) error {
 		mine := pods[i*50 : (i+1)*50]
-		t := s.measure(ctx, measureTime, s.measureMessage(detailPod, mine))
-		if t.err != nil {
-			return t.err
+		got := t.measure(ctx, measureTime, t.measureMessage(detailPod, mine))
+		if got.err != nil {
+			return got.err
 		}
-		for _, m := range t.rows() {
+		for _, m := range got.rows() {
 			if !slices.ContainsFunc(mine, func(p eviction.Pod) bool { return p.UID == m.UID }) {
 				return fmt.Errorf("pod %.80q is of another call", m.UID)
 			}
@@ -267,10 +267,10 @@ func measuredInParallel(ctx context.Context, s *subject) error {
 	})
 }
 
-func measuredAfterCancelled(ctx context.Context, s *subject) error {
-	request := s.measureMessage(detailPod, s.pods(100))
+func measuredAfterCancelled(ctx context.Context, t *target) error {
+	request := t.measureMessage(detailPod, t.pods(100))
 	_ = all(20, func(int) error {
-		return shortly(ctx, func(ctx context.Context) error { return s.measure(ctx, time.Second, request).err })
+		return shortly(ctx, func(ctx context.Context) error { return t.measure(ctx, time.Second, request).err })
 	})
-	return s.measure(ctx, measureTime, s.measureMessage(detailPod, s.pods(1))).err
+	return t.measure(ctx, measureTime, t.measureMessage(detailPod, t.pods(1))).err
 }

@@ -68,16 +68,16 @@ func observeChecks() []check {
 	return checks
 }
 
-func (s *subject) observe(ctx context.Context, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
+func (t *target) observe(ctx context.Context, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
 	var reply eviction.ObserveReply
-	err := s.options.within(ctx, observeTime, func(ctx context.Context) (err error) {
-		reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: view}, Signals: signals})
+	err := t.options.within(ctx, observeTime, func(ctx context.Context) (err error) {
+		reply, err = t.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: view}, Signals: signals})
 		return err
 	})
 	return reply, err
 }
 
-func (s *subject) observeAll(ctx context.Context) ([]eviction.Observation, error) {
-	reply, err := s.observe(ctx, eviction.ViewBefore, s.offering(eviction.CanObserve)...)
+func (t *target) observeAll(ctx context.Context) ([]eviction.Observation, error) {
+	reply, err := t.observe(ctx, eviction.ViewBefore, t.offering(eviction.CanObserve)...)
 	return reply.Observations, err
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-func observed(ctx context.Context, s *subject) error {
-	list, err := s.observeAll(ctx)
+func observed(ctx context.Context, t *target) error {
+	list, err := t.observeAll(ctx)
 	if err != nil {
 		return err
 	}
-	signals := s.offering(eviction.CanObserve)
+	signals := t.offering(eviction.CanObserve)
 	if err := eachOnce(signals, list); err != nil {
 		return err
 	}
@@ -63,10 +63,10 @@ func eachOnce(signals []eviction.Signal, list []eviction.Observation) error {
 	return nil
 }
 
-func observedOnlyAsked(ctx context.Context, s *subject) error {
-	signals := s.offering(eviction.CanObserve)
+func observedOnlyAsked(ctx context.Context, t *target) error {
+	signals := t.offering(eviction.CanObserve)
 	for _, asked := range append([][]eviction.Signal{{}, signals}, oneByOne(signals)...) {
-		reply, err := s.observe(ctx, eviction.ViewBefore, asked...)
+		reply, err := t.observe(ctx, eviction.ViewBefore, asked...)
 		if err := answered(err); err != nil {
 			return fmt.Errorf("asked for %q: %w", asked, err)
 		}
@@ -87,8 +87,8 @@ func oneByOne(signals []eviction.Signal) [][]eviction.Signal {
 	return out
 }
 
-func observedWithinBounds(ctx context.Context, s *subject) error {
-	list, err := s.observeAll(ctx)
+func observedWithinBounds(ctx context.Context, t *target) error {
+	list, err := t.observeAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func observedWithinBounds(ctx context.Context, s *subject) error {
 	return asError(bad)
 }
 
-func observedInTime(ctx context.Context, s *subject) error {
-	list, err := s.observeAll(ctx)
+func observedInTime(ctx context.Context, t *target) error {
+	list, err := t.observeAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,18 +123,18 @@ func observedInTime(ctx context.Context, s *subject) error {
 }
 
 // observedFresh waits for each signal to have a later time than at first.
-func observedFresh(ctx context.Context, s *subject) error {
-	first, err := s.observeAll(ctx)
+func observedFresh(ctx context.Context, t *target) error {
+	first, err := t.observeAll(ctx)
 	if err != nil {
 		return err
 	}
-	if others := s.takenByOthers(first); len(others) > 0 {
+	if others := t.takenByOthers(first); len(others) > 0 {
 		return noted(lines(others))
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; <-tick.C {
-		list, err := s.observeAll(ctx)
+		list, err := t.observeAll(ctx)
 		if err != nil {
 			return err
 		}
@@ -150,10 +150,10 @@ func observedFresh(ctx context.Context, s *subject) error {
 
 // takenByOthers tells of figures that are older than the plugin here: it cannot have
 // kept them itself, and reports when somebody else took them.
-func (s *subject) takenByOthers(list []eviction.Observation) []string {
+func (t *target) takenByOthers(list []eviction.Observation) []string {
 	var all []string
 	for _, o := range list {
-		if o.State == eviction.Observed && !o.Time.IsZero() && o.BootNanos == 0 && o.Time.Before(s.since) {
+		if o.State == eviction.Observed && !o.Time.IsZero() && o.BootNanos == 0 && o.Time.Before(t.since) {
 			all = append(all, fmt.Sprintf("%s: of %s, before the plugin was asked for the first time: whether it keeps figures cannot be seen", o.Signal, o.Time.Format(time.RFC3339Nano)))
 		}
 	}
@@ -176,9 +176,9 @@ func notLater(first, now []eviction.Observation) []string {
 	return stale
 }
 
-func observedInEachView(ctx context.Context, s *subject) error {
-	signals := s.offering(eviction.CanObserve)
-	reply, err := s.observe(ctx, eviction.ViewAfterReclaim, signals...)
+func observedInEachView(ctx context.Context, t *target) error {
+	signals := t.offering(eviction.CanObserve)
+	reply, err := t.observe(ctx, eviction.ViewAfterReclaim, signals...)
 	if err != nil {
 		return err
 	}
@@ -189,8 +189,8 @@ func observedInEachView(ctx context.Context, s *subject) error {
 	for _, signal := range signals {
 		request = request.text(3, string(signal))
 	}
-	err = s.options.within(ctx, observeTime, func(ctx context.Context) error {
-		_, err := s.call(ctx, "Observe", request)
+	err = t.options.within(ctx, observeTime, func(ctx context.Context) error {
+		_, err := t.call(ctx, "Observe", request)
 		return err
 	})
 	if err != nil {
@@ -199,33 +199,33 @@ func observedInEachView(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func observedLayout(ctx context.Context, s *subject) error {
-	reply, err := s.observe(ctx, eviction.ViewBefore, s.offering(eviction.CanObserve)...)
+func observedLayout(ctx context.Context, t *target) error {
+	reply, err := t.observe(ctx, eviction.ViewBefore, t.offering(eviction.CanObserve)...)
 	switch {
 	case err != nil:
 		return err
-	case s.plugin.OwnsLayout && reply.Layout == nil:
+	case t.plugin.OwnsLayout && reply.Layout == nil:
 		return errors.New("it owns the layout and reports none")
-	case !s.plugin.OwnsLayout && reply.Layout != nil:
+	case !t.plugin.OwnsLayout && reply.Layout != nil:
 		return errors.New("it does not own the layout and reports one")
 	}
 	return nil
 }
 
-func observedNobodys(ctx context.Context, s *subject) error {
-	return s.observeNobodys(ctx, []eviction.Signal{nobodysSignal})
+func observedNobodys(ctx context.Context, t *target) error {
+	return t.observeNobodys(ctx, []eviction.Signal{nobodysSignal})
 }
 
-func observedMany(ctx context.Context, s *subject) error {
+func observedMany(ctx context.Context, t *target) error {
 	many := make([]eviction.Signal, 20_000)
 	for i := range many {
 		many[i] = eviction.Signal(fmt.Sprintf("%s.%d", nobodysSignal, i))
 	}
-	return s.observeNobodys(ctx, many)
+	return t.observeNobodys(ctx, many)
 }
 
-func (s *subject) observeNobodys(ctx context.Context, signals []eviction.Signal) error {
-	reply, err := s.observe(ctx, eviction.ViewBefore, signals...)
+func (t *target) observeNobodys(ctx context.Context, signals []eviction.Signal) error {
+	reply, err := t.observe(ctx, eviction.ViewBefore, signals...)
 	if err := answered(err); err != nil {
 		return err
 	}
@@ -237,13 +237,13 @@ func (s *subject) observeNobodys(ctx context.Context, signals []eviction.Signal)
 	return nil
 }
 
-func observedInParallel(ctx context.Context, s *subject) error {
-	signals := s.offering(eviction.CanObserve)
+func observedInParallel(ctx context.Context, t *target) error {
+	signals := t.offering(eviction.CanObserve)
 	return all(50, func(int) error {
 		var reply eviction.ObserveReply
 		// They wait for each other, so none has to be done in its own time.
-		err := s.options.within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
-			reply, err = s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: signals})
+		err := t.options.within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
+			reply, err = t.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: signals})
 			return err
 		})
 		if err != nil {
@@ -253,18 +253,18 @@ func observedInParallel(ctx context.Context, s *subject) error {
 	})
 }
 
-func observedAfterCancelled(ctx context.Context, s *subject) error {
+func observedAfterCancelled(ctx context.Context, t *target) error {
 	_ = all(30, func(int) error {
 		return shortly(ctx, func(ctx context.Context) error {
-			_, err := s.observeAll(ctx)
+			_, err := t.observeAll(ctx)
 			return err
 		})
 	})
-	list, err := s.observeAll(ctx)
+	list, err := t.observeAll(ctx)
 	if err != nil {
 		return err
 	}
-	return eachOnce(s.offering(eviction.CanObserve), list)
+	return eachOnce(t.offering(eviction.CanObserve), list)
 }
 
 // shortly makes a call that is given up within two milliseconds: by a deadline,

@@ -33,7 +33,7 @@ func processChecks(r *run) []check {
 		},
 		{
 			name: "tls-stranger", rpc: "(connect)", input: "a client certificate that the host did not announce, and none",
-			expect: "no connection", run: stranger,
+			expect: "no connection", run: unauthenticated,
 		},
 		{
 			name: "handshake-plain", rpc: "(handshake)", input: "a host without AutoMTLS: no PLUGIN_CLIENT_CERT",
@@ -65,25 +65,25 @@ func processChecks(r *run) []check {
 		},
 		{
 			name: "survivors", rpc: "(process)", input: "the end of the processes so far",
-			expect: "nobody who was started by them lives on", run: func(ctx context.Context, _ *subject) error { return r.from.survivors(ctx) },
+			expect: "nobody who was started by them lives on", run: func(ctx context.Context, _ *target) error { return r.from.survivors(ctx) },
 		},
 		{
 			name: "idle", rpc: "(process)", input: "no calls, after all those that were cancelled",
-			expect: fmt.Sprintf("less than half of a processor within %s", settleTime), run: func(context.Context, *subject) error { return r.busy() },
+			expect: fmt.Sprintf("less than half of a processor within %s", settleTime), run: func(context.Context, *target) error { return r.busy() },
 		},
 		{
 			name: "stdout", rpc: "(process)", input: "all calls",
-			expect: "nothing on standard output after the handshake", run: func(context.Context, *subject) error { return r.stdout() },
+			expect: "nothing on standard output after the handshake", run: func(context.Context, *target) error { return r.stdout() },
 		},
 		{
 			name: "descriptors", rpc: "(process)", input: "all calls",
 			expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors),
-			run:    func(context.Context, *subject) error { return r.descriptors() },
+			run:    func(context.Context, *target) error { return r.descriptors() },
 		},
 		{
 			name: "memory", rpc: "(process)", input: "all calls",
 			expect: fmt.Sprintf("no more than %d MiB more than after the first call", spareMemory>>20),
-			run:    func(context.Context, *subject) error { return r.memory() },
+			run:    func(context.Context, *target) error { return r.memory() },
 		},
 	}
 	for i := range checks {

@@ -39,7 +39,7 @@ func rankChecks() []check {
 		},
 		{
 			name: "rank-500", rpc: "Rank", input: "500 candidates",
-			expect: fmt.Sprintf("an order within %s", rankTime), run: func(ctx context.Context, s *subject) error { return s.rankMany(ctx, 500) },
+			expect: fmt.Sprintf("an order within %s", rankTime), run: func(ctx context.Context, t *target) error { return t.rankMany(ctx, 500) },
 		},
 		{
 			name: "rank-odd-rows", rpc: "Rank", input: "rows that nodes have: no start time, no figures, no_stats, priorities of 32 bits, odd labels and annotations",
@@ -77,10 +77,10 @@ func rankChecks() []check {
 }
 
 // rank returns the order of uids as it came.
-func (s *subject) rank(ctx context.Context, req eviction.RankRequest) ([]string, error) {
+func (t *target) rank(ctx context.Context, req eviction.RankRequest) ([]string, error) {
 	var order []string
-	err := s.options.within(ctx, rankTime, func(ctx context.Context) error {
-		list, err := s.plugin.Ranker.Rank(ctx, req)
+	err := t.options.within(ctx, rankTime, func(ctx context.Context) error {
+		list, err := t.plugin.Ranker.Rank(ctx, req)
 		for _, r := range list {
 			order = append(order, r.UID)
 		}
@@ -90,6 +90,6 @@ func (s *subject) rank(ctx context.Context, req eviction.RankRequest) ([]string,
 }
 
 // rankOne ranks for the first signal that is offered for it.
-func (s *subject) rankOne(ctx context.Context, candidates []eviction.Candidate) ([]string, error) {
-	return s.rank(ctx, s.rankRequest(s.offering(eviction.CanRank)[0], candidates))
+func (t *target) rankOne(ctx context.Context, candidates []eviction.Candidate) ([]string, error) {
+	return t.rank(ctx, t.rankRequest(t.offering(eviction.CanRank)[0], candidates))
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func ranked(ctx context.Context, s *subject) error {
-	for _, signal := range s.offering(eviction.CanRank) {
+func ranked(ctx context.Context, t *target) error {
+	for _, signal := range t.offering(eviction.CanRank) {
 		for _, soft := range []bool{false, true} {
-			req := s.rankRequest(signal, s.candidates(100))
+			req := t.rankRequest(signal, t.candidates(100))
 			if soft {
 				req.Hard, req.Threshold = false, eviction.Threshold{Fraction: 0.1}
 			}
-			if _, err := s.rank(ctx, req); err != nil {
+			if _, err := t.rank(ctx, req); err != nil {
 				return fmt.Errorf("%s: %w", signal, err)
 			}
 		}
@@ -47,31 +47,31 @@ func repeated(order []string) error {
 	return nil
 }
 
-func rankedOnlyCandidates(ctx context.Context, s *subject) error {
-	candidates := s.candidates(100)
-	order, err := s.rankOne(ctx, candidates)
+func rankedOnlyCandidates(ctx context.Context, t *target) error {
+	candidates := t.candidates(100)
+	order, err := t.rankOne(ctx, candidates)
 	if err != nil {
 		return err
 	}
 	return foreign(candidates, order)
 }
 
-func rankedOnce(ctx context.Context, s *subject) error {
-	order, err := s.rankOne(ctx, s.candidates(100))
+func rankedOnce(ctx context.Context, t *target) error {
+	order, err := t.rankOne(ctx, t.candidates(100))
 	if err != nil {
 		return err
 	}
 	return repeated(order)
 }
 
-func rankedTheSame(ctx context.Context, s *subject) error {
-	first, err := s.rankOne(ctx, s.candidates(100))
+func rankedTheSame(ctx context.Context, t *target) error {
+	first, err := t.rankOne(ctx, t.candidates(100))
 	for range 4 {
 		if err != nil {
 			return err
 		}
 		var again []string
-		again, err = s.rankOne(ctx, s.candidates(100))
+		again, err = t.rankOne(ctx, t.candidates(100))
 		if err == nil && !slices.Equal(first, again) {
 			return fmt.Errorf("first %s, then %s", brief(first), brief(again))
 		}
@@ -81,12 +81,12 @@ func rankedTheSame(ctx context.Context, s *subject) error {
 
 // rankedIndependently sends, in between, pods of the same uids whose figures are
 // those of others.
-func rankedIndependently(ctx context.Context, s *subject) error {
-	first, err := s.rankOne(ctx, s.candidates(100))
+func rankedIndependently(ctx context.Context, t *target) error {
+	first, err := t.rankOne(ctx, t.candidates(100))
 	if err != nil {
 		return err
 	}
-	others := s.candidates(100)
+	others := t.candidates(100)
 	for i := range others {
 		from := &others[len(others)-1-i]
 		if i < len(others)/2 {
@@ -96,31 +96,31 @@ func rankedIndependently(ctx context.Context, s *subject) error {
 		}
 	}
 	for range 3 {
-		if _, err := s.rankOne(ctx, others); err != nil {
+		if _, err := t.rankOne(ctx, others); err != nil {
 			return err
 		}
 	}
-	again, err := s.rankOne(ctx, s.candidates(100))
+	again, err := t.rankOne(ctx, t.candidates(100))
 	if err == nil && !slices.Equal(first, again) {
 		return fmt.Errorf("first %s, then %s", brief(first), brief(again))
 	}
 	return err
 }
 
-func rankedTies(ctx context.Context, s *subject) error {
-	ties := s.candidates(30)
+func rankedTies(ctx context.Context, t *target) error {
+	ties := t.candidates(30)
 	for i := range ties {
 		c := &ties[i]
 		uid, name := c.Pod.UID, c.Pod.Name
 		*c = ties[0]
 		c.Pod.UID, c.Pod.Name, c.Measurement.UID = uid, name, uid
 	}
-	there, err := s.rankOne(ctx, ties)
+	there, err := t.rankOne(ctx, ties)
 	if err != nil {
 		return err
 	}
 	slices.Reverse(ties)
-	back, err := s.rankOne(ctx, ties)
+	back, err := t.rankOne(ctx, ties)
 	if err != nil || slices.Equal(there, back) { // by name or uid
 		return err
 	}
@@ -135,9 +135,9 @@ func rankedTies(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func rankedFew(ctx context.Context, s *subject) error {
+func rankedFew(ctx context.Context, t *target) error {
 	for n := range 2 {
-		order, err := s.rankOne(ctx, s.candidates(n))
+		order, err := t.rankOne(ctx, t.candidates(n))
 		if err != nil {
 			return fmt.Errorf("%d candidates: %w", n, err)
 		}
@@ -148,21 +148,21 @@ func rankedFew(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func (s *subject) rankMany(ctx context.Context, n int) error {
-	_, err := s.rankOne(ctx, s.candidates(n))
+func (t *target) rankMany(ctx context.Context, n int) error {
+	_, err := t.rankOne(ctx, t.candidates(n))
 	return err
 }
 
 // oddTexts are values that people give to labels and annotations.
 var oddTexts = []string{"", " ", "-1", "1e309", "NaN", "1,5", "99999999999999999999", "0x10", "größe \U0001F4A5", strings.Repeat("x", 4096), "{\"a\":", "\x00", "true", "%d"}
 
-func rankedOddRows(ctx context.Context, s *subject) error {
-	rows := s.candidates(len(oddTexts) + 8)
+func rankedOddRows(ctx context.Context, t *target) error {
+	rows := t.candidates(len(oddTexts) + 8)
 	for i, text := range oddTexts {
-		for _, key := range s.plugin.WantAnnotations {
+		for _, key := range t.plugin.WantAnnotations {
 			rows[i].Pod.Annotations[key] = text
 		}
-		for _, key := range s.plugin.WantLabels {
+		for _, key := range t.plugin.WantLabels {
 			rows[i].Pod.Labels[key] = text
 		}
 	}
@@ -175,24 +175,24 @@ func rankedOddRows(ctx context.Context, s *subject) error {
 	odd[5].Pod.Labels, odd[5].Pod.Annotations, odd[5].Pod.Volumes = nil, nil, nil
 	odd[6].Pod.QoSClass, odd[6].Pod.OwnerKind = "", ""
 	odd[7].Measurement.Usage = nil
-	return s.rankWell(ctx, rows)
+	return t.rankWell(ctx, rows)
 }
 
 // rankWell wants an order that keeps the rules.
-func (s *subject) rankWell(ctx context.Context, rows []eviction.Candidate) error {
-	for _, signal := range s.offering(eviction.CanRank) {
-		if _, err := s.rank(ctx, s.rankRequest(signal, rows)); err != nil {
+func (t *target) rankWell(ctx context.Context, rows []eviction.Candidate) error {
+	for _, signal := range t.offering(eviction.CanRank) {
+		if _, err := t.rank(ctx, t.rankRequest(signal, rows)); err != nil {
 			return fmt.Errorf("%s: %w", signal, err)
 		}
 	}
 	return nil
 }
 
-func rankedImpossibleRows(ctx context.Context, s *subject) error {
-	rows := s.candidates(12)
+func rankedImpossibleRows(ctx context.Context, t *target) error {
+	rows := t.candidates(12)
 	rows[0].Pod.UID = ""
-	rows[1].Measurement.Usage = s.usageOfAll(math.MaxInt64)
-	rows[2].Measurement.Usage = s.usageOfAll(math.MinInt64)
+	rows[1].Measurement.Usage = t.usageOfAll(math.MaxInt64)
+	rows[2].Measurement.Usage = t.usageOfAll(math.MinInt64)
 	rows[3].Pod.StartTime = time.Unix(0, math.MinInt64+1)
 	rows[4].Pod.StartTime = time.Unix(0, math.MaxInt64)
 	rows[5].Pod.MemoryRequestBytes, rows[5].Pod.EphemeralStorageRequestBytes = math.MinInt64, math.MinInt64
@@ -200,41 +200,41 @@ func rankedImpossibleRows(ctx context.Context, s *subject) error {
 	rows[7].Pod.QoSClass = "Golden"
 	rows[8].Measurement.State = eviction.MeasurementUnknown
 	rows[9].Measurement.WorkingSetBytes = eviction.Some(-1)
-	return answered(s.rankWell(ctx, rows))
+	return answered(t.rankWell(ctx, rows))
 }
 
-func (s *subject) usageOfAll(v int64) []eviction.SignalUsage {
+func (t *target) usageOfAll(v int64) []eviction.SignalUsage {
 	var out []eviction.SignalUsage
-	for _, spec := range s.plugin.Signals {
+	for _, spec := range t.plugin.Signals {
 		out = append(out, eviction.SignalUsage{Signal: spec.Signal, Value: v})
 	}
 	return out
 }
 
-func rankedByNewer(ctx context.Context, s *subject) error {
-	m := message{}.number(1, 1).text(2, string(s.offering(eviction.CanRank)[0])).text(3, "bytes").
+func rankedByNewer(ctx context.Context, t *target) error {
+	m := message{}.number(1, 1).text(2, string(t.offering(eviction.CanRank)[0])).text(3, "bytes").
 		bytes(4, message{}.number(1, 100<<20).newer()).number(5, 60<<20).number(6, 8<<30).number(7, 40<<20).number(8, 1)
-	candidates := s.candidates(10)
+	candidates := t.candidates(10)
 	for i := range candidates {
 		m = m.bytes(9, candidateMessage(&candidates[i], int64(90+i)))
 	}
-	return s.options.within(ctx, rankTime, func(ctx context.Context) error {
-		_, err := s.call(ctx, "Rank", m.newer())
+	return t.options.within(ctx, rankTime, func(ctx context.Context) error {
+		_, err := t.call(ctx, "Rank", m.newer())
 		return err
 	})
 }
 
-func rankedInParallel(ctx context.Context, s *subject) error {
-	candidates := s.candidates(20 * 30)
+func rankedInParallel(ctx context.Context, t *target) error {
+	candidates := t.candidates(20 * 30)
 	want := make([][]string, 20)
 	for i := range want {
 		var err error
-		if want[i], err = s.rankOne(ctx, candidates[i*30:(i+1)*30]); err != nil {
+		if want[i], err = t.rankOne(ctx, candidates[i*30:(i+1)*30]); err != nil {
 			return err
 		}
 	}
 	return all(len(want), func(i int) error {
-		got, err := s.rankOne(ctx, candidates[i*30:(i+1)*30])
+		got, err := t.rankOne(ctx, candidates[i*30:(i+1)*30])
 		if err == nil && !slices.Equal(got, want[i]) {
 			return fmt.Errorf("%s, one by one %s", brief(got), brief(want[i]))
 		}
@@ -242,15 +242,15 @@ func rankedInParallel(ctx context.Context, s *subject) error {
 	})
 }
 
-func rankedAfterCancelled(ctx context.Context, s *subject) error {
-	candidates := s.candidates(100)
+func rankedAfterCancelled(ctx context.Context, t *target) error {
+	candidates := t.candidates(100)
 	_ = all(30, func(int) error {
 		return shortly(ctx, func(ctx context.Context) error {
-			_, err := s.rankOne(ctx, candidates)
+			_, err := t.rankOne(ctx, candidates)
 			return err
 		})
 	})
-	_, err := s.rankOne(ctx, s.candidates(1))
+	_, err := t.rankOne(ctx, t.candidates(1))
 	return err
 }
 

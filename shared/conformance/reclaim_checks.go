@@ -45,24 +45,24 @@ func reclaimChecks() []check {
 	for i := range checks {
 		run := checks[i].run
 		checks[i].needs = eviction.CanReclaim
-		checks[i].run = func(ctx context.Context, s *subject) error {
-			if !s.options.Reclaim {
+		checks[i].run = func(ctx context.Context, t *target) error {
+			if !t.options.Reclaim {
 				return notApplicable(withoutReclaim)
 			}
-			return run(ctx, s)
+			return run(ctx, t)
 		}
 	}
 	return checks
 }
 
 // reclaim runs a step and judges all that it says on the way.
-func (s *subject) reclaim(ctx context.Context, signal eviction.Signal, step string) error {
-	_, err := s.reclaimStep(ctx, signal, step)
+func (t *target) reclaim(ctx context.Context, signal eviction.Signal, step string) error {
+	_, err := t.reclaimStep(ctx, signal, step)
 	return err
 }
 
 // reclaimStep is reclaim, with what was freed.
-func (s *subject) reclaimStep(ctx context.Context, signal eviction.Signal, step string) (freed eviction.Reclaimed, err error) {
+func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step string) (freed eviction.Reclaimed, err error) {
 	var bad error
 	check := func(r eviction.Reclaimed) {
 		switch {
@@ -74,8 +74,8 @@ func (s *subject) reclaimStep(ctx context.Context, signal eviction.Signal, step 
 		}
 		freed = r
 	}
-	err = s.options.within(ctx, reclaimTime, func(ctx context.Context) error {
-		got, err := s.plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Pass: 1, Signal: signal, Step: step}, check)
+	err = t.options.within(ctx, reclaimTime, func(ctx context.Context) error {
+		got, err := t.plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Pass: 1, Signal: signal, Step: step}, check)
 		if err == nil {
 			check(got)
 		}
@@ -85,9 +85,9 @@ func (s *subject) reclaimStep(ctx context.Context, signal eviction.Signal, step 
 }
 
 // eachStep calls do for each step of each signal.
-func (s *subject) eachStep(do func(eviction.Signal, string) error) error {
+func (t *target) eachStep(do func(eviction.Signal, string) error) error {
 	steps := 0
-	for _, spec := range s.plugin.Signals {
+	for _, spec := range t.plugin.Signals {
 		for _, step := range spec.ReclaimSteps {
 			steps++
 			if err := do(spec.Signal, step.Name); err != nil {
@@ -101,43 +101,43 @@ func (s *subject) eachStep(do func(eviction.Signal, string) error) error {
 	return nil
 }
 
-func (s *subject) reclaimAll(ctx context.Context) error {
+func (t *target) reclaimAll(ctx context.Context) error {
 	done := map[string]bool{} // the same name is the same step
-	return s.eachStep(func(signal eviction.Signal, step string) error {
+	return t.eachStep(func(signal eviction.Signal, step string) error {
 		if done[step] {
 			return nil
 		}
 		done[step] = true
-		return answered(s.reclaim(ctx, signal, step))
+		return answered(t.reclaim(ctx, signal, step))
 	})
 }
 
-func reclaimedUnknown(ctx context.Context, s *subject) error {
-	return refused(s.reclaim(ctx, s.offering(eviction.CanReclaim)[0], nobodysStep))
+func reclaimedUnknown(ctx context.Context, t *target) error {
+	return refused(t.reclaim(ctx, t.offering(eviction.CanReclaim)[0], nobodysStep))
 }
 
-func reclaimed(ctx context.Context, s *subject) error { return s.reclaimAll(ctx) }
+func reclaimed(ctx context.Context, t *target) error { return t.reclaimAll(ctx) }
 
-func reclaimedAgain(ctx context.Context, s *subject) error {
-	if err := s.reclaimAll(ctx); err != nil {
+func reclaimedAgain(ctx context.Context, t *target) error {
+	if err := t.reclaimAll(ctx); err != nil {
 		return err
 	}
-	return all(2, func(int) error { return s.reclaimAll(ctx) })
+	return all(2, func(int) error { return t.reclaimAll(ctx) })
 }
 
 // reclaimedTheSame goes by figures that are equal: in the meantime the machine may have
 // made something else to be freed.
-func reclaimedTheSame(ctx context.Context, s *subject) error {
+func reclaimedTheSame(ctx context.Context, t *target) error {
 	const times = 4
 	done := map[string]bool{}
-	return s.eachStep(func(signal eviction.Signal, step string) error {
+	return t.eachStep(func(signal eviction.Signal, step string) error {
 		if done[step] {
 			return nil
 		}
 		done[step] = true
 		var first eviction.Reclaimed
 		for i := range times {
-			got, err := s.reclaimStep(ctx, signal, step)
+			got, err := t.reclaimStep(ctx, signal, step)
 			if err != nil {
 				return answered(err)
 			}
@@ -152,15 +152,15 @@ func reclaimedTheSame(ctx context.Context, s *subject) error {
 	})
 }
 
-func reclaimedAfterCancelled(ctx context.Context, s *subject) error {
-	err := s.eachStep(func(signal eviction.Signal, step string) error {
+func reclaimedAfterCancelled(ctx context.Context, t *target) error {
+	err := t.eachStep(func(signal eviction.Signal, step string) error {
 		_ = all(4, func(int) error {
-			return shortly(ctx, func(ctx context.Context) error { return s.reclaim(ctx, signal, step) })
+			return shortly(ctx, func(ctx context.Context) error { return t.reclaim(ctx, signal, step) })
 		})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return s.reclaimAll(ctx)
+	return t.reclaimAll(ctx)
 }

@@ -12,7 +12,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // pods makes up n pods, which this machine does not have. They differ in all that
 // a ranking may look at.
-func (s *subject) pods(n int) []eviction.Pod {
+func (t *target) pods(n int) []eviction.Pod {
 	classes := [...]eviction.QoSClass{eviction.BestEffort, eviction.Burstable, eviction.Guaranteed}
 	owners := [...]string{"ReplicaSet", "", "DaemonSet", "Job"}
 	pods := make([]eviction.Pod, n)
@@ -29,10 +29,10 @@ func (s *subject) pods(n int) []eviction.Pod {
 			Containers:                   []eviction.Container{{Name: "main", ID: fmt.Sprintf("%064x", i+1)}},
 			Labels:                       map[string]string{}, Annotations: map[string]string{},
 		}
-		for k, key := range s.plugin.WantLabels {
+		for k, key := range t.plugin.WantLabels {
 			p.Labels[key] = fmt.Sprint((i*31 + k) % 17)
 		}
-		for k, key := range s.plugin.WantAnnotations {
+		for k, key := range t.plugin.WantAnnotations {
 			p.Annotations[key] = fmt.Sprint((i*37 + k) % 19)
 		}
 	}
@@ -40,15 +40,15 @@ func (s *subject) pods(n int) []eviction.Pod {
 }
 
 // candidates makes up n pods with figures for every signal.
-func (s *subject) candidates(n int) []eviction.Candidate {
+func (t *target) candidates(n int) []eviction.Candidate {
 	out := make([]eviction.Candidate, n)
-	for i, pod := range s.pods(n) {
+	for i, pod := range t.pods(n) {
 		used := int64(i*5003%211)<<20 + 1
 		m := eviction.Measurement{
 			UID: pod.UID, State: eviction.Measured, Time: epoch.Add(24 * time.Hour),
 			WorkingSetBytes: eviction.Some(used), Processes: eviction.Some(int64(i%23) + 1), EphemeralStorageUsedBytes: eviction.Some(used),
 		}
-		for _, spec := range s.plugin.Signals {
+		for _, spec := range t.plugin.Signals {
 			m.Usage = append(m.Usage, eviction.SignalUsage{Signal: spec.Signal, Value: used})
 		}
 		out[i] = eviction.Candidate{Pod: pod, Measurement: m}
@@ -57,10 +57,10 @@ func (s *subject) candidates(n int) []eviction.Candidate {
 }
 
 // rankRequest is a request as in a pass under pressure.
-func (s *subject) rankRequest(signal eviction.Signal, candidates []eviction.Candidate) eviction.RankRequest {
+func (t *target) rankRequest(signal eviction.Signal, candidates []eviction.Candidate) eviction.RankRequest {
 	builtin, _ := eviction.Builtin(signal)
 	definition := builtin.Definition
-	for _, spec := range s.plugin.Signals {
+	for _, spec := range t.plugin.Signals {
 		if spec.Signal == signal && spec.Definition != nil {
 			definition = *spec.Definition
 		}

@@ -24,12 +24,12 @@ const (
 )
 
 // rankedToScale compares the times of few and many candidates.
-func rankedToScale(ctx context.Context, s *subject) error {
-	few, err := s.rankTime(ctx, fewCandidates, 15)
+func rankedToScale(ctx context.Context, t *target) error {
+	few, err := t.rankTime(ctx, fewCandidates, 15)
 	if err != nil {
 		return err
 	}
-	many, err := s.rankTime(ctx, manyCandidates, 3)
+	many, err := t.rankTime(ctx, manyCandidates, 3)
 	if _, late := errors.AsType[slow](err); err != nil && !late {
 		return err
 	}
@@ -43,13 +43,13 @@ func rankedToScale(ctx context.Context, s *subject) error {
 // rankTime is the best of some rankings of n candidates, or what was waited for the first
 // one that was late. The shorter they are the more it takes for one that nothing else on
 // the machine has held up.
-func (s *subject) rankTime(ctx context.Context, n, rankings int) (time.Duration, error) {
-	req := s.rankRequest(s.offering(eviction.CanRank)[0], s.candidates(n))
-	best := s.options.patient(scaleTime)
+func (t *target) rankTime(ctx context.Context, n, rankings int) (time.Duration, error) {
+	req := t.rankRequest(t.offering(eviction.CanRank)[0], t.candidates(n))
+	best := t.options.patient(scaleTime)
 	for range rankings {
 		begin := time.Now()
-		err := s.options.within(ctx, scaleTime, func(ctx context.Context) error {
-			_, err := s.plugin.Ranker.Rank(ctx, req)
+		err := t.options.within(ctx, scaleTime, func(ctx context.Context) error {
+			_, err := t.plugin.Ranker.Rank(ctx, req)
 			return err
 		})
 		if err != nil {
@@ -62,15 +62,15 @@ func (s *subject) rankTime(ctx context.Context, n, rankings int) (time.Duration,
 
 // rankedSomebody wants that a ranking is one. A rule that goes by marks of the pods
 // may know none of those that are made up.
-func rankedSomebody(ctx context.Context, s *subject) error {
-	for _, signal := range s.offering(eviction.CanRank) {
-		order, err := s.rank(ctx, s.rankRequest(signal, s.candidates(100)))
+func rankedSomebody(ctx context.Context, t *target) error {
+	for _, signal := range t.offering(eviction.CanRank) {
+		order, err := t.rank(ctx, t.rankRequest(signal, t.candidates(100)))
 		if err != nil {
 			return fmt.Errorf("%s: %w", signal, err)
 		}
 		switch seen := fmt.Sprintf("%s: all of 100 pods are left out", signal); {
 		case len(order) > 0:
-		case len(s.plugin.WantLabels)+len(s.plugin.WantAnnotations) > 0:
+		case len(t.plugin.WantLabels)+len(t.plugin.WantAnnotations) > 0:
 			return noted(seen + ", which may be for their labels and annotations")
 		default:
 			return errors.New(seen)
@@ -81,16 +81,16 @@ func rankedSomebody(ctx context.Context, s *subject) error {
 
 // rankedNamesakes sends pods of the same name in many namespaces, which are told
 // apart by nothing else than the uid.
-func rankedNamesakes(ctx context.Context, s *subject) error {
-	candidates := s.candidates(40)
-	apart, err := s.rankOne(ctx, candidates)
+func rankedNamesakes(ctx context.Context, t *target) error {
+	candidates := t.candidates(40)
+	apart, err := t.rankOne(ctx, candidates)
 	if err != nil {
 		return err
 	}
 	for i := range candidates {
 		candidates[i].Pod.Namespace, candidates[i].Pod.Name = fmt.Sprintf("ns-%d", i), "web"
 	}
-	alike, err := s.rankOne(ctx, candidates)
+	alike, err := t.rankOne(ctx, candidates)
 	if err != nil {
 		return err
 	}

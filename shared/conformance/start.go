@@ -10,7 +10,7 @@ import (
 )
 
 // checkStart starts the executable once and checks its handshake, part by part.
-func (o *origin) checkStart(ctx context.Context) ([]Check, bool) {
+func (o *launcher) checkStart(ctx context.Context) ([]Check, bool) {
 	begin := time.Now()
 	tls := !o.options.NoTLS
 	p, err := o.process(false, tls)

@@ -23,7 +23,7 @@ const (
 	roundMemory = 4 << 20
 )
 
-// steadyChecks make more calls than other lanes, and larger ones.
+// steadyChecks make more calls than other groups, and larger ones.
 func steadyChecks() []check {
 	return []check{
 		{
@@ -70,8 +70,8 @@ var holdings = []holding{
 // steadily makes rounds of calls until there is nothing of which there was more
 // after all of them, but for one: what a collector gives back in between does not make
 // a leak sound. The error of a call ends it; a refusal is for the other checks.
-func (s *subject) steadily(call func(i int) error) (grown, err error) {
-	first := s.usage()
+func (t *target) steadily(call func(i int) error) (grown, err error) {
+	first := t.usage()
 	was, growing, missed := first, holdings, map[string]int{}
 	for round := range mostRounds {
 		for i := range roundCalls {
@@ -83,7 +83,7 @@ func (s *subject) steadily(call func(i int) error) (grown, err error) {
 				return nil, err
 			}
 		}
-		now := s.usage()
+		now := t.usage()
 		growing = slices.DeleteFunc(slices.Clone(growing), func(h holding) bool {
 			if h.of(now)-h.of(was) < h.least {
 				missed[h.what]++
@@ -120,51 +120,51 @@ var pressures = []struct {
 
 // rankedSteadily varies all of a request that is not a candidate, and wants the same
 // order for the same figures in whatever pass.
-func rankedSteadily(ctx context.Context, s *subject) error {
-	candidates := s.candidates(100)
+func rankedSteadily(ctx context.Context, t *target) error {
+	candidates := t.candidates(100)
 	first := map[int][]string{}
-	s.steady = &steadiness{}
-	grown, err := s.steadily(func(i int) error {
+	t.steady = &steadiness{}
+	grown, err := t.steadily(func(i int) error {
 		k := i % len(pressures)
-		req := s.rankRequest(s.offering(eviction.CanRank)[0], candidates)
+		req := t.rankRequest(t.offering(eviction.CanRank)[0], candidates)
 		req.Pass, req.Hard = uint64(i/len(pressures)+1), pressures[k].hard
 		req.Available, req.Shortfall = pressures[k].available, pressures[k].shortfall
-		order, err := s.rank(ctx, req)
+		order, err := t.rank(ctx, req)
 		if err != nil {
 			return fmt.Errorf("pass %d, available %d, shortfall %d: %w", req.Pass, req.Available, req.Shortfall, err)
 		}
 		if first[k] == nil {
 			first[k] = order
-		} else if !slices.Equal(first[k], order) && s.steady.order == nil {
-			s.steady.order = fmt.Errorf("available %d, shortfall %d: first %s, in pass %d %s",
+		} else if !slices.Equal(first[k], order) && t.steady.order == nil {
+			t.steady.order = fmt.Errorf("available %d, shortfall %d: first %s, in pass %d %s",
 				req.Available, req.Shortfall, brief(first[k]), req.Pass, brief(order))
 		}
 		return nil
 	})
-	s.steady.grown = grown
+	t.steady.grown = grown
 	if err != nil {
 		return err
 	}
-	return s.steady.order
+	return t.steady.order
 }
 
 // growth is what the check before has seen.
-func steadyGrowth(_ context.Context, s *subject) error {
-	if s.steady == nil {
+func steadyGrowth(_ context.Context, t *target) error {
+	if t.steady == nil {
 		return notApplicable("the process was started anew since")
 	}
-	return s.steady.grown
+	return t.steady.grown
 }
 
-func observedSteadily(ctx context.Context, s *subject) error {
-	signals := s.offering(eviction.CanObserve)
-	grown, err := s.steadily(func(i int) error {
-		return s.options.within(ctx, observeTime, func(ctx context.Context) error {
+func observedSteadily(ctx context.Context, t *target) error {
+	signals := t.offering(eviction.CanObserve)
+	grown, err := t.steadily(func(i int) error {
+		return t.options.within(ctx, observeTime, func(ctx context.Context) error {
 			view := eviction.ViewBefore
 			if i%3 == 2 {
 				view = eviction.ViewAfterReclaim
 			}
-			_, err := s.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: uint64(i/3) + 1, View: view}, Signals: signals})
+			_, err := t.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: uint64(i/3) + 1, View: view}, Signals: signals})
 			return err
 		})
 	})
@@ -174,11 +174,11 @@ func observedSteadily(ctx context.Context, s *subject) error {
 	return grown
 }
 
-func measuredSteadily(ctx context.Context, s *subject) error {
-	pods := s.pods(300)
-	grown, err := s.steadily(func(i int) error {
+func measuredSteadily(ctx context.Context, t *target) error {
+	pods := t.pods(300)
+	grown, err := t.steadily(func(i int) error {
 		from := i * 3 % len(pods)
-		return s.measure(ctx, measureTime, s.measureMessage(detailPod, pods[from:min(from+3, len(pods))])).err
+		return t.measure(ctx, measureTime, t.measureMessage(detailPod, pods[from:min(from+3, len(pods))])).err
 	})
 	if err != nil {
 		return err

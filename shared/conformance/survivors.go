@@ -19,7 +19,7 @@ const lastGasp = 500 * time.Millisecond
 // survivors wants nobody left of the processes that have ended, and ends who is.
 // They are known by the socket directory in their environment, which each start has
 // one of: a child that has left the process group keeps it, wherever it went.
-func (o *origin) survivors(ctx context.Context) error {
+func (o *launcher) survivors(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; <-tick.C {
@@ -40,7 +40,7 @@ func (o *origin) survivors(ctx context.Context) error {
 }
 
 // left are the processes of plugins that have ended, with their names.
-func (o *origin) left() map[int]string {
+func (o *launcher) left() map[int]string {
 	ended := o.endedDirs()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -67,7 +67,7 @@ func (o *origin) left() map[int]string {
 }
 
 // endedDirs are the socket directories of processes that have ended.
-func (o *origin) endedDirs() map[string]bool {
+func (o *launcher) endedDirs() map[string]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	dirs := map[string]bool{}

@@ -36,11 +36,11 @@ type usage struct {
 }
 
 // usage of a value is what can be told apart from the rest of this process.
-func (s *subject) usage() usage {
-	if s.proc == nil {
+func (t *target) usage() usage {
+	if t.proc == nil {
 		return usage{threads: runtime.NumGoroutine()}
 	}
-	return s.proc.usage()
+	return t.proc.usage()
 }
 
 // usage reads it from /proc; the zero usage is that it cannot be read.
@@ -116,9 +116,9 @@ func number(fields [][]byte, i int) int64 {
 	return n
 }
 
-// growth is how much more a process holds after all the checks of a lane.
+// growth is how much more a process holds after all the checks of a group.
 type growth struct {
-	lane string
+	group string
 	usage
 	// busy: with nothing to answer it works on.
 	busy bool
@@ -127,22 +127,22 @@ type growth struct {
 // grown compares the process with what it held when it was warm. It waits for
 // descriptors that are being closed, and for a garbage collector to do so: large
 // messages give it a reason.
-func (s *subject) grown(ctx context.Context, lane string) (growth, bool) {
-	if s.proc == nil || s.before.descriptors == 0 || s.proc.ended() {
+func (t *target) grown(ctx context.Context, group string) (growth, bool) {
+	if t.proc == nil || t.before.descriptors == 0 || t.proc.ended() {
 		return growth{}, false
 	}
 	var now usage
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; <-tick.C {
-		now = s.proc.usage()
-		if now.descriptors-s.before.descriptors <= spareDescriptors || time.Since(begin) > settleTime {
+		now = t.proc.usage()
+		if now.descriptors-t.before.descriptors <= spareDescriptors || time.Since(begin) > settleTime {
 			break
 		}
-		_ = largeMessage(ctx, s)
+		_ = largeMessage(ctx, t)
 	}
-	g := growth{lane: lane, busy: s.proc.busy(s.options.patient(settleTime))}
-	g.descriptors, g.rssBytes = now.descriptors-s.before.descriptors, now.rssBytes-s.before.rssBytes
+	g := growth{group: group, busy: t.proc.busy(t.options.patient(settleTime))}
+	g.descriptors, g.rssBytes = now.descriptors-t.before.descriptors, now.rssBytes-t.before.rssBytes
 	return g, true
 }
 

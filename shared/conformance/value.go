@@ -50,13 +50,13 @@ func (v *value) stop() {
 	v.serving.Wait()
 }
 
-// subject connects with the value anew.
-func (v *value) subject(ctx context.Context, r *run) (*subject, error) {
+// target connects with the value anew.
+func (v *value) target(ctx context.Context, r *run) (*target, error) {
 	cc, err := launch.Dial(v.socket, insecure.NewCredentials())
 	if err != nil {
 		return nil, err
 	}
-	s := &subject{since: v.since, options: &r.options, node: r.node, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
+	s := &target{since: v.since, options: &r.options, node: r.node, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
 	if err := s.describe(ctx); err != nil {
 		s.end()
 		return nil, err

@@ -88,8 +88,8 @@ var singleCalls = []string{"observe", "measure", "watch", "rank", "reclaim", "ga
 // all.
 func faultOptions(text string, fails []string) Options {
 	o := Options{Timeout: 2 * time.Minute} // machines that test are busy
-	// Two lanes see again what others have seen, at more cost.
-	o.Only = []string{laneOf(fails[0])}
+	// Two groups see again what others have seen, at more cost.
+	o.Only = []string{groupOf(fails[0])}
 	if whole() && !raceDetector { // make soak
 		o.Only = append(o.Only, singleCalls...)
 	}
@@ -106,8 +106,8 @@ func faultOptions(text string, fails []string) Options {
 	return o
 }
 
-// laneOf returns the lane of a check.
-func laneOf(check string) string {
+// groupOf returns the group of a check.
+func groupOf(check string) string {
 	first, _, _ := strings.Cut(check, "-")
 	if first == "empty" || first == "large" || first == "oversized" {
 		return "garbage"

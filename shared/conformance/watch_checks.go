@@ -84,13 +84,13 @@ type watched struct {
 }
 
 // watch holds a Watch open for d.
-func (s *subject) watch(ctx context.Context, req eviction.WatchRequest, d time.Duration) *watched {
+func (t *target) watch(ctx context.Context, req eviction.WatchRequest, d time.Duration) *watched {
 	w := &watched{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Not a deadline, which the plugin would know of.
 	defer time.AfterFunc(d, cancel).Stop()
-	err := s.plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) {
+	err := t.plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.wakes = append(w.wakes, wake)
@@ -111,23 +111,23 @@ func (w *watched) flood(d time.Duration) error {
 	return nil
 }
 
-func watchOpen(ctx context.Context, s *subject) error {
-	s.watched = s.watch(ctx, watchRequest(s.offering(eviction.CanWatch), never), watchTime)
-	return s.watched.err
+func watchOpen(ctx context.Context, t *target) error {
+	t.watched = t.watch(ctx, watchRequest(t.offering(eviction.CanWatch), never), watchTime)
+	return t.watched.err
 }
 
-func watchQuiet(_ context.Context, s *subject) error {
-	if s.watched == nil {
+func watchQuiet(_ context.Context, t *target) error {
+	if t.watched == nil {
 		return notApplicable("the process was started anew since")
 	}
-	return s.watched.flood(watchTime)
+	return t.watched.flood(watchTime)
 }
 
-func watchOnlyAsked(ctx context.Context, s *subject) error {
-	signals := s.offering(eviction.CanWatch)
+func watchOnlyAsked(ctx context.Context, t *target) error {
+	signals := t.offering(eviction.CanWatch)
 	const each = 400 * time.Millisecond
 	for _, asked := range [][]eviction.Signal{signals[:1], signals} {
-		w := s.watch(ctx, watchRequest(asked, always), each)
+		w := t.watch(ctx, watchRequest(asked, always), each)
 		if w.err != nil {
 			return w.err
 		}
@@ -144,8 +144,8 @@ func watchOnlyAsked(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func watchReplaced(ctx context.Context, s *subject) error {
-	req := watchRequest(s.offering(eviction.CanWatch), never)
+func watchReplaced(ctx context.Context, t *target) error {
+	req := watchRequest(t.offering(eviction.CanWatch), never)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first, second := make(chan error, 1), make(chan error, 1)
@@ -153,13 +153,13 @@ func watchReplaced(ctx context.Context, s *subject) error {
 	defer watching.Wait()
 	defer cancel()
 	for _, ended := range []chan error{first, second} {
-		watching.Go(func() { ended <- s.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
+		watching.Go(func() { ended <- t.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
 		// Of two calls at once nobody knows which one is the newer.
-		if err := s.passed(ctx); err != nil {
+		if err := t.passed(ctx); err != nil {
 			return err
 		}
 	}
-	late := time.NewTimer(s.options.patient(endTime))
+	late := time.NewTimer(t.options.patient(endTime))
 	defer late.Stop()
 	select {
 	case err := <-second:
@@ -171,7 +171,7 @@ func watchReplaced(ctx context.Context, s *subject) error {
 	case <-late.C:
 		return slow{errors.New("the first one is still open")}
 	}
-	if err := s.passed(ctx); err != nil {
+	if err := t.passed(ctx); err != nil {
 		return err
 	}
 	select {
@@ -183,20 +183,20 @@ func watchReplaced(ctx context.Context, s *subject) error {
 }
 
 // passed waits until a call that was begun before must have been taken up.
-func (s *subject) passed(ctx context.Context) error {
+func (t *target) passed(ctx context.Context) error {
 	timer := time.NewTimer(100 * time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return s.describe(ctx)
+	return t.describe(ctx)
 }
 
-func watchEmpty(ctx context.Context, s *subject) error {
+func watchEmpty(ctx context.Context, t *target) error {
 	const each = 200 * time.Millisecond
 	for _, req := range []eviction.WatchRequest{{}, watchRequest([]eviction.Signal{nobodysSignal}, never)} {
-		w := s.watch(ctx, req, each)
+		w := t.watch(ctx, req, each)
 		if err := answered(w.err); err != nil {
 			return err
 		}
@@ -207,29 +207,29 @@ func watchEmpty(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func watchAfterCancelled(ctx context.Context, s *subject) error {
-	req := watchRequest(s.offering(eviction.CanWatch), never)
+func watchAfterCancelled(ctx context.Context, t *target) error {
+	req := watchRequest(t.offering(eviction.CanWatch), never)
 	for range 30 {
-		_ = shortly(ctx, func(ctx context.Context) error { return s.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
+		_ = shortly(ctx, func(ctx context.Context) error { return t.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
 	}
 	// Of calls at the same time nobody knows which one is the newest.
-	if err := s.passed(ctx); err != nil {
+	if err := t.passed(ctx); err != nil {
 		return err
 	}
-	return s.watch(ctx, req, endTime/4).err
+	return t.watch(ctx, req, endTime/4).err
 }
 
-func watchBesideCalls(ctx context.Context, s *subject) error {
+func watchBesideCalls(ctx context.Context, t *target) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		_ = s.plugin.Watcher.Watch(ctx, watchRequest(s.offering(eviction.CanWatch), always), func(eviction.Wake) {})
+		_ = t.plugin.Watcher.Watch(ctx, watchRequest(t.offering(eviction.CanWatch), always), func(eviction.Wake) {})
 	})
 	defer watching.Wait()
 	defer cancel()
-	if err := s.passed(ctx); err != nil {
+	if err := t.passed(ctx); err != nil {
 		return err
 	}
-	_, err := s.behavior(ctx)
+	_, err := t.behavior(ctx)
 	return answered(err)
 }

@@ -30,9 +30,9 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 		return Report{}, err
 	}
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
-		r.from = &origin{path: path, options: &r.options, node: r.node, dir: r.dir}
+		r.from = &launcher{path: path, options: &r.options, node: r.node, dir: r.dir}
 		defer r.from.killAll()
-		r.open = func(ctx context.Context) (*subject, error) { return r.from.open(ctx, !r.options.NoTLS) }
+		r.open = func(ctx context.Context) (*target, error) { return r.from.open(ctx, !r.options.NoTLS) }
 		if r.start(ctx) {
 			r.calls(ctx)
 		}
@@ -57,7 +57,7 @@ func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {
 }
 
 func (r *run) value(ctx context.Context, v *value) {
-	r.open = func(ctx context.Context) (*subject, error) { return v.subject(ctx, r) }
+	r.open = func(ctx context.Context) (*target, error) { return v.target(ctx, r) }
 	r.calls(ctx)
 }
 
@@ -66,9 +66,9 @@ type run struct {
 	options Options
 	node    eviction.NodeFacts
 	dir     string
-	from    *origin
-	open    func(context.Context) (*subject, error)
-	known   *subject
+	from    *launcher
+	open    func(context.Context) (*target, error)
+	known   *target
 	plugin  *Description
 	checks  []Check
 	growth  []growth
@@ -145,51 +145,51 @@ func (r *run) start(ctx context.Context) bool {
 // calls checks the calls: what it is and how it is configured first, since all
 // others depend on it, then those in parallel.
 func (r *run) calls(ctx context.Context) {
-	first := r.track(lane{DescribeGroup, append(describeChecks(), configureChecks()...)})
+	first := r.runner(group{DescribeGroup, append(describeChecks(), configureChecks()...)})
 	first.run(ctx)
 	if first.known != nil && first.known.plugin.Name != "" {
 		r.known, r.plugin = first.known, describe(&first.known.plugin)
 	}
 	r.finish(ctx, first)
-	lanes := []lane{
+	groups := []group{
 		{"observe", observeChecks()},
 		{"measure", measureChecks()},
 		{"watch", watchChecks()},
 		{"rank", rankChecks()},
 		{"reclaim", reclaimChecks()},
 	}
-	r.together(ctx, first.blocked, lanes)
+	r.together(ctx, first.blocked, groups)
 	// Not beside the others: of a value there is only one, which has only one Watch.
-	r.together(ctx, first.blocked, []lane{{"garbage", garbageChecks()}, {"steady", steadyChecks()}, {"machine", machineChecks()}})
+	r.together(ctx, first.blocked, []group{{"garbage", garbageChecks()}, {"steady", steadyChecks()}, {"machine", machineChecks()}})
 }
 
-// together runs lanes at once, or none of them if there is a reason not to.
-func (r *run) together(ctx context.Context, blocked string, lanes []lane) {
-	var tracks []*track
+// together runs groups at once, or none of them if there is a reason not to.
+func (r *run) together(ctx context.Context, blocked string, groups []group) {
+	var runners []*runner
 	var running sync.WaitGroup
-	for _, l := range lanes {
-		if !r.options.runs(l.name) {
+	for _, g := range groups {
+		if !r.options.runs(g.name) {
 			continue
 		}
-		t := r.track(l)
+		t := r.runner(g)
 		t.blocked, t.open = blocked, r.openConfigured
-		if l.name == "measure" {
+		if g.name == "measure" {
 			t.open = r.openObserved
 		}
-		tracks = append(tracks, t)
+		runners = append(runners, t)
 		running.Go(func() {
 			t.run(ctx)
 			t.close(ctx)
 		})
 	}
 	running.Wait()
-	for _, t := range tracks {
+	for _, t := range runners {
 		r.finish(ctx, t)
 	}
 }
 
 // openConfigured is open for all that comes after Configure.
-func (r *run) openConfigured(ctx context.Context) (*subject, error) {
+func (r *run) openConfigured(ctx context.Context) (*target, error) {
 	s, err := r.open(ctx)
 	if err != nil {
 		return nil, err
@@ -202,8 +202,8 @@ func (r *run) openConfigured(ctx context.Context) (*subject, error) {
 }
 
 // openObserved also observes once, as the host does before it measures. An Observe
-// that ends the process is left to its own lane.
-func (r *run) openObserved(ctx context.Context) (*subject, error) {
+// that ends the process is left to its own group.
+func (r *run) openObserved(ctx context.Context) (*target, error) {
 	s, err := r.openConfigured(ctx)
 	if err != nil || len(s.offering(eviction.CanObserve)) == 0 {
 		return s, err
@@ -215,11 +215,11 @@ func (r *run) openObserved(ctx context.Context) (*subject, error) {
 	return s, nil
 }
 
-func (r *run) track(l lane) *track {
-	return &track{lane: l, options: &r.options, open: r.open, known: r.known}
+func (r *run) runner(g group) *runner {
+	return &runner{group: g, options: &r.options, open: r.open, known: r.known}
 }
 
-func (r *run) finish(ctx context.Context, t *track) {
+func (r *run) finish(ctx context.Context, t *runner) {
 	t.close(ctx)
 	r.checks = append(r.checks, t.results...)
 	r.growth = append(r.growth, t.growth...)
@@ -231,7 +231,7 @@ func (r *run) process(ctx context.Context) {
 	if r.plugin == nil || !r.options.runs("process") {
 		return
 	}
-	t := r.track(lane{"process", processChecks(r)})
+	t := r.runner(group{"process", processChecks(r)})
 	t.run(ctx)
 	r.finish(ctx, t)
 }

@@ -20,9 +20,9 @@ import (
 // readyTime is what a plugin has from its start to its handshake.
 const readyTime = eviction.HandshakeDeadline
 
-// A subject is a plugin that can be called: a process with a connection, or a
+// A target is a plugin that can be called: a process with a connection, or a
 // value that is served here.
-type subject struct {
+type target struct {
 	options *Options
 	node    eviction.NodeFacts
 	cc      *grpc.ClientConn
@@ -32,7 +32,7 @@ type subject struct {
 
 	since time.Time // before it was there
 	proc  *process  // nil for a value
-	from  *origin
+	from  *launcher
 	// redial makes another connection to the process.
 	redial func() (*grpc.ClientConn, error)
 	end    func()
@@ -44,16 +44,16 @@ type subject struct {
 }
 
 // call calls an RPC of the service with raw bytes.
-func (s *subject) call(ctx context.Context, rpc string, in message) ([]byte, error) {
-	out, err := unary(ctx, s.cc, service+rpc, in)
+func (t *target) call(ctx context.Context, rpc string, in message) ([]byte, error) {
+	out, err := unary(ctx, t.cc, service+rpc, in)
 	return out, rpcError(ctx, err)
 }
 
 // offering lists the signals for which the plugin offers c.
-func (s *subject) offering(c eviction.Capability) []eviction.Signal {
+func (t *target) offering(c eviction.Capability) []eviction.Signal {
 	var out []eviction.Signal
-	for _, spec := range s.plugin.Signals {
-		if s.plugin.For(spec.Signal).Has(c) {
+	for _, spec := range t.plugin.Signals {
+		if t.plugin.For(spec.Signal).Has(c) {
 			out = append(out, spec.Signal)
 		}
 	}
@@ -61,11 +61,11 @@ func (s *subject) offering(c eviction.Capability) []eviction.Signal {
 }
 
 // describe asks the plugin what it is.
-func (s *subject) describe(ctx context.Context) error {
-	return s.options.within(ctx, describeTime, func(ctx context.Context) error {
-		p, err := s.client.Describe(ctx, eviction.Host{Version: hostVersion})
+func (t *target) describe(ctx context.Context) error {
+	return t.options.within(ctx, describeTime, func(ctx context.Context) error {
+		p, err := t.client.Describe(ctx, eviction.Host{Version: hostVersion})
 		if err == nil {
-			s.plugin = p
+			t.plugin = p
 		}
 		return err
 	})
@@ -75,17 +75,17 @@ func (s *subject) describe(ctx context.Context) error {
 const hostVersion = "conformance"
 
 // configure gives the plugin its node and configuration, if it takes one.
-func (s *subject) configure(ctx context.Context) error {
-	if s.plugin.Configurer == nil {
+func (t *target) configure(ctx context.Context) error {
+	if t.plugin.Configurer == nil {
 		return nil
 	}
-	return s.options.within(ctx, configureTime, func(ctx context.Context) error {
-		return s.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: s.node, Config: s.options.Config})
+	return t.options.within(ctx, configureTime, func(ctx context.Context) error {
+		return t.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.node, Config: t.options.Config})
 	})
 }
 
-// An origin makes subjects of one executable.
-type origin struct {
+// An launcher makes targets of one executable.
+type launcher struct {
 	path    string
 	options *Options
 	node    eviction.NodeFacts
@@ -97,7 +97,7 @@ type origin struct {
 }
 
 // process starts the executable with a new socket directory.
-func (o *origin) process(byHand, tls bool) (*process, error) {
+func (o *launcher) process(byHand, tls bool) (*process, error) {
 	o.mu.Lock()
 	o.starts++
 	p := &process{dir: filepath.Join(o.dir, fmt.Sprint(o.starts))}
@@ -125,7 +125,7 @@ func (o *origin) process(byHand, tls bool) (*process, error) {
 }
 
 // killAll ends whatever was started.
-func (o *origin) killAll() {
+func (o *launcher) killAll() {
 	for _, p := range o.all {
 		p.kill()
 	}
@@ -133,7 +133,7 @@ func (o *origin) killAll() {
 
 // open starts the executable and connects with it, as far as possible: an error
 // says what was in the way.
-func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
+func (o *launcher) open(ctx context.Context, tls bool) (*target, error) {
 	since := time.Now()
 	p, err := o.process(false, tls)
 	if err != nil {
@@ -161,7 +161,7 @@ func (o *origin) open(ctx context.Context, tls bool) (*subject, error) {
 }
 
 // connect makes a connection to a process that has shaken hands.
-func (o *origin) connect(ctx context.Context, p *process, h launch.Handshake) (*subject, error) {
+func (o *launcher) connect(ctx context.Context, p *process, h launch.Handshake) (*target, error) {
 	security := h.Credentials(p.identity)
 	var conn *launch.Conn
 	err := o.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
@@ -171,7 +171,7 @@ func (o *origin) connect(ctx context.Context, p *process, h launch.Handshake) (*
 	if err != nil {
 		return nil, err
 	}
-	return &subject{
+	return &target{
 		options: o.options, node: o.node, cc: conn.ClientConn, client: wire.NewClient(conn), proc: p, from: o,
 		redial: func() (*grpc.ClientConn, error) { return launch.Dial(h.Socket, security.Clone()) },
 		end: func() {
@@ -183,16 +183,16 @@ func (o *origin) connect(ctx context.Context, p *process, h launch.Handshake) (*
 
 // crash says how the process ended if it did, "" while it lives. A connection
 // that broke may be ahead of the end of the process.
-func (s *subject) crash(err error) string {
-	if s.proc == nil {
+func (t *target) crash(err error) string {
+	if t.proc == nil {
 		return ""
 	}
 	wait := time.Duration(0)
 	if errors.Is(err, eviction.ErrUnavailable) {
 		wait = endingTime
 	}
-	if !s.proc.WaitFor(wait) {
+	if !t.proc.WaitFor(wait) {
 		return ""
 	}
-	return fmt.Sprintf("the process ended (%s)%s", s.proc.Ending(), s.proc.quote())
+	return fmt.Sprintf("the process ended (%s)%s", t.proc.Ending(), t.proc.quote())
 }
