@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 )
 
 // maxDir leaves room for a name in the 107 bytes that a socket's path may have.
@@ -238,3 +239,57 @@ func (r *run) process(ctx context.Context) {
 
 // lines joins what several have to say.
 func lines(parts []string) string { return strings.Join(parts, "\n") }
+
+// checkStart starts the executable once and checks its handshake, part by part.
+func (o *launcher) checkStart(ctx context.Context) ([]Check, bool) {
+	begin := time.Now()
+	tls := !o.options.NoTLS
+	p, err := o.process(false, tls)
+	if err == nil {
+		defer p.kill()
+		_, err = p.ready(ctx)
+	}
+	faults, parsed := errors.AsType[launch.Faults](err)
+	started := err
+	if parsed {
+		started = nil
+	}
+	input := "the environment of a host with AutoMTLS, no arguments"
+	if !tls {
+		input = "the environment of a host without AutoMTLS, no arguments"
+	}
+	results := []Check{{
+		Name: "start", RPC: "(start)", Input: input,
+		Expected: fmt.Sprintf("one line on standard output within %s", readyTime), Took: time.Since(begin),
+	}}
+	results[0].end(verdict(started))
+	for _, part := range []struct {
+		is           launch.Part
+		name, expect string
+	}{
+		{launch.Line, "handshake-line", "first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE"},
+		{launch.Major, "handshake-major", "a protocol major of PLUGIN_PROTOCOL_VERSIONS, which is 1"},
+		{launch.Address, "handshake-socket", "a unix socket directly in PLUGIN_UNIX_SOCKET_DIR"},
+		{launch.Protocol, "handshake-protocol", "grpc"},
+		{launch.Certificate, "handshake-certificate", certificateExpected(tls)},
+	} {
+		c := Check{Name: part.name, RPC: "(handshake)", Input: input, Expected: part.expect}
+		switch {
+		case started != nil:
+			c.Result, c.Seen = Skipped, "not run after start failed"
+		case faults.Of(launch.Line) != nil && part.is != launch.Line:
+			c.Result, c.Seen = Skipped, "not run after handshake-line failed"
+		default:
+			c.end(verdict(faults.Of(part.is)))
+		}
+		results = append(results, c)
+	}
+	return results, err == nil
+}
+
+func certificateExpected(tls bool) string {
+	if tls {
+		return "its own certificate, for localhost, as unpadded base64 of the DER form"
+	}
+	return "no certificate, as the host sent none"
+}
