@@ -20,17 +20,19 @@ const (
 
 // A check is one thing to find out about a plugin.
 type check struct {
-	name, rpc, input, expect string
+	name string
+	// rpc and needs are the group's where they are not said: the call that is checked,
+	// and what the plugin must offer for the check to apply.
+	rpc   string
+	needs eviction.Capability
+	// input is what the plugin is given, expect what the contract asks for.
+	input, expect string
 	// gate: without it, what comes after in the group says nothing.
 	gate bool
 	// warms: after it the process holds what it will hold.
 	warms bool
-	// needs is what the plugin must offer for the check to apply.
-	needs eviction.Capability
 	// configurable: the plugin must take a configuration.
 	configurable bool
-	// process: there must be a process.
-	process bool
 	// limit is what the check may take, checkTime when zero.
 	limit time.Duration
 	// run returns what was seen instead of what was expected, nil if that was it.
@@ -55,25 +57,6 @@ func (n noted) Error() string { return string(n) }
 type cannot string
 
 func (c cannot) Error() string { return string(c) }
-
-// missing says why a check does not apply to a plugin, "" if it does.
-func (c *check) missing(t *target) string {
-	if t == nil {
-		return ""
-	}
-	if c.process && t.proc == nil {
-		return "a value has no process of its own"
-	}
-	if c.configurable && t.plugin.Configurer == nil {
-		return "it takes no configuration"
-	}
-	for one := range c.needs.Each() {
-		if len(t.offering(one)) == 0 {
-			return "it does not offer to " + one.String()
-		}
-	}
-	return ""
-}
 
 // within makes one call with a deadline of its own.
 func (o *Options) within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {

@@ -13,45 +13,39 @@ import (
 // strangeField is a field that no configuration has.
 const strangeField = "noSuchFieldInAnyConfiguration"
 
-func configureChecks() []check {
-	checks := []check{
-		{
-			name: "configure", rpc: "Configure", input: "the facts of the node, and the configuration given, if any", gate: true,
-			expect: fmt.Sprintf("it is accepted within %s", configureTime), run: configured,
-		},
-		{
-			name: "configure-again", rpc: "Configure", input: "the same once more, after other calls", warms: true,
-			expect: "it is accepted", run: configuredAgain,
-		},
-		{
-			name: "configure-unknown-field", rpc: "Configure", input: `a config with the field "` + strangeField + `"`,
-			expect: "a refusal that names the field", run: configuredWithUnknownField,
-		},
-		{
-			name: "configure-not-json", rpc: "Configure", input: `configs that are no JSON object: {"a":  and  [1]  and  "text"`,
-			expect: "refusals", run: configuredWithRubbish,
-		},
-		{
-			name: "configure-keeps-former", rpc: "Configure", input: "calls before and after configs that were refused, with other values in what they have right",
-			expect: "the former configuration is in force: the same signals are observed, the same ranking comes", run: configuredKeepsFormer,
-		},
-		{
-			name: "configure-newer-host", rpc: "Configure", input: "node facts and fields that do not exist yet",
-			expect: "they are ignored, it is accepted", run: configuredByNewer,
-		},
-		{
-			name: "configure-description", rpc: "Describe", input: "the same request as at first, once it is configured",
-			expect: "the same answer as at first", run: describedAgain,
-		},
-		{
-			name: "configure-during-calls", rpc: "Configure", input: "the same configuration 10 times while other calls run",
-			expect: "all of them are answered", run: configuredDuringCalls,
-		},
-	}
-	for i := range checks {
-		checks[i].configurable = true
-	}
-	return checks
+var configureChecks = []check{
+	{
+		configurable: true, name: "configure", input: "the facts of the node, and the configuration given, if any", gate: true,
+		expect: fmt.Sprintf("it is accepted within %s", configureTime), run: configured,
+	},
+	{
+		configurable: true, name: "configure-again", input: "the same once more, after other calls", warms: true,
+		expect: "it is accepted", run: configuredAgain,
+	},
+	{
+		configurable: true, name: "configure-unknown-field", input: `a config with the field "` + strangeField + `"`,
+		expect: "a refusal that names the field", run: configuredWithUnknownField,
+	},
+	{
+		configurable: true, name: "configure-not-json", input: `configs that are no JSON object: {"a":  and  [1]  and  "text"`,
+		expect: "refusals", run: configuredWithRubbish,
+	},
+	{
+		configurable: true, name: "configure-keeps-former", input: "calls before and after configs that were refused, with other values in what they have right",
+		expect: "the former configuration is in force: the same signals are observed, the same ranking comes", run: configuredKeepsFormer,
+	},
+	{
+		configurable: true, name: "configure-newer-host", input: "node facts and fields that do not exist yet",
+		expect: "they are ignored, it is accepted", run: configuredByNewer,
+	},
+	{
+		configurable: true, name: "configure-description", rpc: "Describe", input: "the same request as at first, once it is configured",
+		expect: "the same answer as at first", run: describedAgain,
+	},
+	{
+		configurable: true, name: "configure-during-calls", input: "the same configuration 10 times while other calls run",
+		expect: "all of them are answered", run: configuredDuringCalls,
+	},
 }
 
 func configured(ctx context.Context, t *target) error {

@@ -10,30 +10,28 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func describeChecks() []check {
-	return []check{
-		{
-			name: "describe", rpc: "Describe", input: `host version "` + hostVersion + `"`, gate: true,
-			expect: fmt.Sprintf("within %s a name, capabilities and signals that keep the contract", describeTime), run: described,
-		},
-		{
-			name: "describe-again", rpc: "Describe", input: "the same request three times",
-			expect: "the same answer", run: describedAgain,
-		},
-		{
-			name: "describe-older-host", rpc: "Describe", input: "an empty message: a host without version and features",
-			expect: "the same answer, or a refusal with a text", run: describedToOlder,
-		},
-		{
-			name: "describe-newer-host", rpc: "Describe", input: "features and fields that do not exist yet",
-			expect: "the same answer", run: describedToNewer,
-		},
-		{
-			name: "absent-calls", rpc: "(all)", input: "empty messages to the calls that it does not offer",
-			expect: "UNIMPLEMENTED", run: absentCalls,
-		},
-	}
-}
+var describeGroup = group{name: DescribeGroup, rpc: "Describe", opens: (*run).open, checks: append([]check{
+	{
+		name: "describe", input: `host version "` + hostVersion + `"`, gate: true,
+		expect: fmt.Sprintf("within %s a name, capabilities and signals that keep the contract", describeTime), run: described,
+	},
+	{
+		name: "describe-again", input: "the same request three times",
+		expect: "the same answer", run: describedAgain,
+	},
+	{
+		name: "describe-older-host", input: "an empty message: a host without version and features",
+		expect: "the same answer, or a refusal with a text", run: describedToOlder,
+	},
+	{
+		name: "describe-newer-host", input: "features and fields that do not exist yet",
+		expect: "the same answer", run: describedToNewer,
+	},
+	{
+		name: "absent-calls", rpc: "(all)", input: "empty messages to the calls that it does not offer",
+		expect: "UNIMPLEMENTED", run: absentCalls,
+	},
+}, configureChecks...)}
 
 func described(ctx context.Context, t *target) error {
 	var reply []byte

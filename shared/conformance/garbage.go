@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -14,34 +15,35 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// garbageChecks send what no host sends. A call that ends is all that is asked for,
+// garbageGroup sends what no host sends. A call that ends is all that is asked for,
 // with an error if no decoder can read it, and a process that lives on.
+var garbageGroup = group{name: "garbage", checks: append(garbageChecks(), []check{
+	{
+		name: "empty-messages", rpc: "(all)", input: "a message without any field",
+		expect: "an answer or a refusal", run: emptyMessages,
+	},
+	{
+		name: "large-message", rpc: "Describe", input: "a message of 7 MiB, which is below the limit of 8",
+		expect: "an answer", run: largeMessage,
+	},
+	{
+		name: "oversized-message", rpc: "(all)", input: "messages of more than 8 MiB",
+		expect: "an error, and the next call is answered", run: oversizedMessage,
+	},
+}...)}
+
 func garbageChecks() []check {
 	var checks []check
 	for _, rpc := range []string{"Describe", "Configure", "Observe", "Measure", "Watch", "Rank", "Reclaim"} {
 		checks = append(checks, check{
-			name: "garbage-" + lower(rpc), rpc: rpc, input: "messages that are cut off; and bytes that some decoders take for one: a field with the number 0, text that is not UTF-8",
+			name: "garbage-" + strings.ToLower(rpc), rpc: rpc,
+			input:  "messages that are cut off; and bytes that some decoders take for one: a field with the number 0, text that is not UTF-8",
 			expect: "an error for what is cut off, an error or an answer for the rest, and the next call is answered",
 			run:    func(ctx context.Context, t *target) error { return t.garbage(ctx, rpc) },
 		})
 	}
-	return append(checks,
-		check{
-			name: "empty-messages", rpc: "(all)", input: "a message without any field",
-			expect: "an answer or a refusal", run: emptyMessages,
-		},
-		check{
-			name: "large-message", rpc: "Describe", input: "a message of 7 MiB, which is below the limit of 8",
-			expect: "an answer", run: largeMessage,
-		},
-		check{
-			name: "oversized-message", rpc: "(all)", input: "messages of more than 8 MiB",
-			expect: "an error, and the next call is answered", run: oversizedMessage,
-		},
-	)
+	return checks
 }
-
-func lower(rpc string) string { return string(bytes.ToLower([]byte(rpc))) }
 
 // destructive: an answer to it may have freed something.
 func (t *target) destructive(rpc string) bool { return rpc == "Reclaim" && !t.options.Reclaim }

@@ -24,82 +24,74 @@ const (
 	orphanTime = time.Second
 )
 
-// processChecks are about the life of the process; the last ones about what the
+// processGroup is about the life of the process; the last checks about what the
 // processes of the calls have left.
-func processChecks(r *run) []check {
-	checks := []check{
-		{
-			name: "by-hand", rpc: "(start)", input: "no EVICTD_PLUGIN_COOKIE in the environment",
-			expect: "an explanation on standard error and an exit status that is not 0, within 2s", run: byHand,
-		},
-		{
-			name: "health", rpc: "grpc.health.v1.Health/Check", input: `service "plugin"`,
-			expect: "SERVING", run: healthy,
-		},
-		{
-			name: "unknown-rpc", rpc: "PluginService/FromTheFuture", input: "an empty message",
-			expect: "UNIMPLEMENTED", run: unknownRPC,
-		},
-		{
-			name: "tls-stranger", rpc: "(connect)", input: "a client certificate that the host did not announce, and none",
-			expect: "no connection", run: unauthenticated,
-		},
-		{
-			name: "handshake-plain", rpc: "(handshake)", input: "a host without AutoMTLS: no PLUGIN_CLIENT_CERT",
-			expect: "a handshake without a certificate, and an answer to Describe without TLS", run: plain, limit: readyTime,
-		},
-		{
-			name: "sigint", rpc: "(signal)", input: "SIGINT, as a terminal sends it to the host's children too",
-			expect: "it is ignored", run: interrupted,
-		},
-		{
-			name: "sigterm", rpc: "(signal)", input: "SIGTERM with a Watch open, if it watches",
-			expect: fmt.Sprintf("exit status 0 within %s", graceTime), run: terminated,
-		},
-		{
-			name: "shutdown", rpc: "plugin.GRPCController/Shutdown", input: "an empty message",
-			expect: fmt.Sprintf("the process ends within %s", graceTime), run: shutdown,
-		},
-		{
-			name: "parent-pipe", rpc: "(EVICTD_PARENT_FD)", input: "the end of file that tells of the host's death, with a Watch open, if it watches",
-			expect: fmt.Sprintf("the process ends within %s", orphanTime), run: orphaned,
-		},
-		{
-			name: "reconnect", rpc: "(connect)", input: "another connection to the same process, and a third one when the first two are closed",
-			expect: "an answer to Describe on each", run: reconnected,
-		},
-		{
-			name: "describe-restarted", rpc: "Describe", input: "another process of the same file",
-			expect: "the same answer", run: describedAnew,
-		},
-		{
-			name: "survivors", rpc: "(process)", input: "the end of the processes so far",
-			expect: "nobody who was started by them lives on", run: func(ctx context.Context, _ *target) error { return r.from.survivors(ctx) },
-		},
-		{
-			name: "idle", rpc: "(process)", input: "no calls, after all those that were cancelled",
-			expect: fmt.Sprintf("less than half of a processor within %s", settleTime), run: func(context.Context, *target) error { return r.busy() },
-		},
-		{
-			name: "stdout", rpc: "(process)", input: "all calls",
-			expect: "nothing on standard output after the handshake", run: func(context.Context, *target) error { return r.stdout() },
-		},
-		{
-			name: "descriptors", rpc: "(process)", input: "all calls",
-			expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors),
-			run:    func(context.Context, *target) error { return r.descriptors() },
-		},
-		{
-			name: "memory", rpc: "(process)", input: "all calls",
-			expect: fmt.Sprintf("no more than %d MiB more than after the first call", spareMemory>>20),
-			run:    func(context.Context, *target) error { return r.memory() },
-		},
-	}
-	for i := range checks {
-		checks[i].process = true
-	}
-	return checks
-}
+var processGroup = group{name: "process", opens: (*run).open, checks: []check{
+	{
+		name: "by-hand", rpc: "(start)", input: "no EVICTD_PLUGIN_COOKIE in the environment",
+		expect: "an explanation on standard error and an exit status that is not 0, within 2s", run: byHand,
+	},
+	{
+		name: "health", rpc: "grpc.health.v1.Health/Check", input: `service "plugin"`,
+		expect: "SERVING", run: healthy,
+	},
+	{
+		name: "unknown-rpc", rpc: "PluginService/FromTheFuture", input: "an empty message",
+		expect: "UNIMPLEMENTED", run: unknownRPC,
+	},
+	{
+		name: "tls-stranger", rpc: "(connect)", input: "a client certificate that the host did not announce, and none",
+		expect: "no connection", run: unauthenticated,
+	},
+	{
+		name: "handshake-plain", rpc: "(handshake)", input: "a host without AutoMTLS: no PLUGIN_CLIENT_CERT",
+		expect: "a handshake without a certificate, and an answer to Describe without TLS", run: plain, limit: readyTime,
+	},
+	{
+		name: "sigint", rpc: "(signal)", input: "SIGINT, as a terminal sends it to the host's children too",
+		expect: "it is ignored", run: onAnother(interrupted),
+	},
+	{
+		name: "sigterm", rpc: "(signal)", input: "SIGTERM with a Watch open, if it watches",
+		expect: fmt.Sprintf("exit status 0 within %s", graceTime), run: onAnother(terminated),
+	},
+	{
+		name: "shutdown", rpc: "plugin.GRPCController/Shutdown", input: "an empty message",
+		expect: fmt.Sprintf("the process ends within %s", graceTime), run: onAnother(shutdown),
+	},
+	{
+		name: "parent-pipe", rpc: "(EVICTD_PARENT_FD)", input: "the end of file that tells of the host's death, with a Watch open, if it watches",
+		expect: fmt.Sprintf("the process ends within %s", orphanTime), run: onAnother(orphaned),
+	},
+	{
+		name: "reconnect", rpc: "(connect)", input: "another connection to the same process, and a third one when the first two are closed",
+		expect: "an answer to Describe on each", run: onAnother(reconnected),
+	},
+	{
+		name: "describe-restarted", rpc: "Describe", input: "another process of the same file",
+		expect: "the same answer", run: onAnother(describedAnew),
+	},
+	{
+		name: "survivors", rpc: "(process)", input: "the end of the processes so far",
+		expect: "nobody who was started by them lives on", run: noSurvivors,
+	},
+	{
+		name: "idle", rpc: "(process)", input: "no calls, after all those that were cancelled",
+		expect: fmt.Sprintf("less than half of a processor within %s", settleTime), run: left(computing),
+	},
+	{
+		name: "stdout", rpc: "(process)", input: "all calls",
+		expect: "nothing on standard output after the handshake", run: nothingPrinted,
+	},
+	{
+		name: "descriptors", rpc: "(process)", input: "all calls",
+		expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors), run: left(moreDescriptors),
+	},
+	{
+		name: "memory", rpc: "(process)", input: "all calls",
+		expect: fmt.Sprintf("no more than %d MiB more than after the first call", spareMemory>>20), run: left(moreMemory),
+	},
+}}
 
 func byHand(_ context.Context, t *target) error {
 	p, err := t.from.process(true, false)
@@ -197,12 +189,47 @@ func plain(ctx context.Context, t *target) error {
 	return nil
 }
 
-func interrupted(ctx context.Context, t *target) error {
-	other, stop, err := t.another(ctx)
-	if err != nil {
-		return err
+// onAnother is a check on a process that it may end, with a Watch open if there is one
+// to open.
+func onAnother(run func(ctx context.Context, t, other *target) error) func(context.Context, *target) error {
+	return func(ctx context.Context, t *target) error {
+		other, err := t.from.open(ctx, !t.options.NoTLS)
+		if err != nil {
+			return err
+		}
+		// It has to end well without a configuration, too, and what a Configure does that
+		// ends it is told elsewhere.
+		if err := other.configure(ctx); other.crash(err) != "" {
+			other.end()
+			if other, err = t.from.open(ctx, !t.options.NoTLS); err != nil {
+				return err
+			}
+		}
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer other.end()
+		if signals := other.offering(eviction.CanWatch); len(signals) > 0 {
+			watching.Go(func() {
+				_ = other.plugin.Watcher.Watch(ctx, watchRequest(signals, never), func(eviction.Wake) {})
+			})
+			// A call that is answered comes after the Watch was taken up.
+			_ = other.describe(ctx)
+		}
+		return run(ctx, t, other)
 	}
-	defer stop()
+}
+
+// ends wants the process to end within d.
+func (t *target) ends(d time.Duration, otherwise string) error {
+	if !t.proc.WaitFor(t.options.patient(d)) {
+		return slow{errors.New(otherwise + t.proc.quote())}
+	}
+	return nil
+}
+
+const wouldKill = "it runs on, the host would kill it"
+
+func interrupted(ctx context.Context, _, other *target) error {
 	other.proc.Signal(unix.SIGINT)
 	if other.proc.WaitFor(200 * time.Millisecond) {
 		return noted("it ends (" + other.proc.Ending() + ")")
@@ -210,15 +237,10 @@ func interrupted(ctx context.Context, t *target) error {
 	return other.describe(ctx)
 }
 
-func terminated(ctx context.Context, t *target) error {
-	other, stop, err := t.another(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func terminated(_ context.Context, _, other *target) error {
 	other.proc.Signal(unix.SIGTERM)
-	if !other.proc.WaitFor(t.options.patient(graceTime)) {
-		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
+	if err := other.ends(graceTime, wouldKill); err != nil {
+		return err
 	}
 	if !other.proc.Succeeded() {
 		return errors.New(other.proc.Ending() + other.proc.quote())
@@ -226,109 +248,22 @@ func terminated(ctx context.Context, t *target) error {
 	return nil
 }
 
-func shutdown(ctx context.Context, t *target) error {
-	other, stop, err := t.another(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	_, err = unary(ctx, other.cc, "/plugin.GRPCController/Shutdown", nil)
+func shutdown(ctx context.Context, _, other *target) error {
+	_, err := unary(ctx, other.cc, "/plugin.GRPCController/Shutdown", nil)
 	if code := status.Code(err); code == codes.Unimplemented {
 		return errors.New("UNIMPLEMENTED")
 	}
-	if !other.proc.WaitFor(t.options.patient(graceTime)) {
-		return slow{errors.New("it runs on, the host would kill it" + other.proc.quote())}
-	}
-	return nil
+	return other.ends(graceTime, wouldKill)
 }
 
-func orphaned(ctx context.Context, t *target) error {
-	other, stop, err := t.another(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func orphaned(_ context.Context, _, other *target) error {
 	other.proc.Orphan()
-	if !other.proc.WaitFor(t.options.patient(orphanTime)) {
-		return slow{errors.New("it runs on without a host" + other.proc.quote())}
-	}
-	return nil
-}
-
-// another starts a process to be ended, with a Watch open if there is one to
-// open.
-func (t *target) another(ctx context.Context) (other *target, stop func(), err error) {
-	other, err = t.from.open(ctx, !t.options.NoTLS)
-	if err != nil {
-		return nil, nil, err
-	}
-	// It has to end well without a configuration, too, and what a Configure does that
-	// ends it is told elsewhere.
-	if err := other.configure(ctx); other.crash(err) != "" {
-		other.end()
-		if other, err = t.from.open(ctx, !t.options.NoTLS); err != nil {
-			return nil, nil, err
-		}
-	}
-	var watching sync.WaitGroup
-	if signals := other.offering(eviction.CanWatch); len(signals) > 0 {
-		watching.Go(func() {
-			_ = other.plugin.Watcher.Watch(ctx, watchRequest(signals, never), func(eviction.Wake) {})
-		})
-		// A call that is answered comes after the Watch was taken up.
-		_ = other.describe(ctx)
-	}
-	return other, func() {
-		other.end()
-		watching.Wait()
-	}, nil
-}
-
-func (r *run) stdout() error {
-	if len(r.printed) > 0 {
-		return fmt.Errorf("%.300q", lines(r.printed))
-	}
-	return nil
-}
-
-func (r *run) descriptors() error {
-	var bad []string
-	for _, g := range r.growth {
-		if g.descriptors > spareDescriptors {
-			bad = append(bad, fmt.Sprintf("%d more after the checks of %s", g.descriptors, g.group))
-		}
-	}
-	return asError(bad)
-}
-
-func (r *run) memory() error {
-	var bad []string
-	for _, g := range r.growth {
-		if g.rssBytes > spareMemory {
-			bad = append(bad, fmt.Sprintf("%d MiB more after the checks of %s", g.rssBytes>>20, g.group))
-		}
-	}
-	return asError(bad)
-}
-
-func (r *run) busy() error {
-	var bad []string
-	for _, g := range r.growth {
-		if g.busy {
-			bad = append(bad, fmt.Sprintf("it computed on for %s after the checks of %s", settleTime, g.group))
-		}
-	}
-	return asError(bad)
+	return other.ends(orphanTime, "it runs on without a host")
 }
 
 // reconnected closes the connection after the new one was used, so that the process
 // has been without any.
-func reconnected(ctx context.Context, t *target) error {
-	other, stop, err := t.another(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func reconnected(ctx context.Context, _, other *target) error {
 	for range 2 {
 		cc, err := other.redial()
 		if err != nil {
@@ -345,13 +280,51 @@ func reconnected(ctx context.Context, t *target) error {
 }
 
 // describedAnew compares what another process of the same file says.
-func describedAnew(ctx context.Context, t *target) error {
-	other, stop, err := t.another(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func describedAnew(_ context.Context, t, other *target) error {
 	return sameDescription(&t.plugin, &other.plugin)
+}
+
+func noSurvivors(ctx context.Context, t *target) error { return t.from.survivors(ctx) }
+
+func nothingPrinted(_ context.Context, t *target) error {
+	if printed := t.from.printed; len(printed) > 0 {
+		return fmt.Errorf("%.300q", lines(printed))
+	}
+	return nil
+}
+
+// left wants nothing of what the processes have after the checks of the groups.
+func left(what func(growth) string) func(context.Context, *target) error {
+	return func(_ context.Context, t *target) error {
+		var bad []string
+		for _, g := range t.from.growth {
+			if more := what(g); more != "" {
+				bad = append(bad, more+" after the checks of "+g.group)
+			}
+		}
+		return asError(bad)
+	}
+}
+
+func moreDescriptors(g growth) string {
+	if g.descriptors > spareDescriptors {
+		return fmt.Sprintf("%d more", g.descriptors)
+	}
+	return ""
+}
+
+func moreMemory(g growth) string {
+	if g.rssBytes > spareMemory {
+		return fmt.Sprintf("%d MiB more", g.rssBytes>>20)
+	}
+	return ""
+}
+
+func computing(g growth) string {
+	if g.busy {
+		return fmt.Sprintf("it computed on for %s", settleTime)
+	}
+	return ""
 }
 
 func asError(bad []string) error {

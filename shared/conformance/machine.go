@@ -30,22 +30,16 @@ const (
 )
 
 // machineChecks compare what is said of the kubelet's signals with this machine.
-func machineChecks() []check {
-	checks := []check{
-		{
-			name: "machine-figures", rpc: "Observe", input: "those of memory.available and pid.available that are offered for it",
-			expect: "figures where the machine has them, with a capacity that is the machine's within a tenth", run: observedOfThisMachine,
-		},
-		{
-			name: "machine-follows", rpc: "Observe", input: fmt.Sprintf("memory.available and pid.available, while %d MiB and %d threads come and go", ballastBytes>>20, ballastThreads),
-			expect: "figures that change", run: observedFollows,
-		},
-	}
-	for i := range checks {
-		checks[i].needs = eviction.CanObserve
-	}
-	return checks
-}
+var machineGroup = group{name: "machine", rpc: "Observe", needs: eviction.CanObserve, unless: elsewhere, checks: []check{
+	{
+		name: "machine-figures", input: "those of memory.available and pid.available that are offered for it",
+		expect: "figures where the machine has them, with a capacity that is the machine's within a tenth", run: observedOfThisMachine,
+	},
+	{
+		name: "machine-follows", input: fmt.Sprintf("memory.available and pid.available, while %d MiB and %d threads come and go", ballastBytes>>20, ballastThreads),
+		expect: "figures that change", run: observedFollows,
+	},
+}}
 
 // capacities are the machine's own, by the kubelet's formulas, of what the kernel
 // tells: which disk a signal is about is the vendor's to say. What cannot be read is not
@@ -63,7 +57,7 @@ func capacities() map[eviction.Signal]int64 {
 }
 
 // elsewhere: the plugin is told of another tree than this machine.
-func (t *target) elsewhere() error {
+func elsewhere(t *target) error {
 	if t.node.RootDir != "/" || t.node.SummarySocket != "" {
 		return notApplicable("it is told of a node that is not this machine")
 	}
@@ -71,9 +65,6 @@ func (t *target) elsewhere() error {
 }
 
 func observedOfThisMachine(ctx context.Context, t *target) error {
-	if err := t.elsewhere(); err != nil {
-		return err
-	}
 	list, err := t.observeAll(ctx)
 	if err != nil {
 		return err
@@ -94,9 +85,6 @@ func observedOfThisMachine(ctx context.Context, t *target) error {
 }
 
 func observedFollows(ctx context.Context, t *target) error {
-	if err := t.elsewhere(); err != nil {
-		return err
-	}
 	seen := map[eviction.Signal]map[int64]bool{}
 	look := func() error {
 		list, err := t.observeAll(ctx)
@@ -178,7 +166,7 @@ func watchWakes(ctx context.Context, t *target) error {
 }
 
 func crossedOnce(ctx context.Context, t *target) error {
-	if err := t.elsewhere(); err != nil {
+	if err := elsewhere(t); err != nil {
 		return err
 	}
 	if !slices.Contains(t.offering(eviction.CanWatch), eviction.MemoryAvailable) {

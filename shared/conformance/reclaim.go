@@ -19,40 +19,34 @@ const nobodysStep = "no-such-step"
 // withoutReclaim is why nothing is known of Reclaim.
 const withoutReclaim = "NOT CHECKED: reclaim frees things on this machine, allow it with --reclaim"
 
-func reclaimChecks() []check {
-	checks := []check{
-		{
-			name: "reclaim-unknown-step", rpc: "Reclaim", input: `the step "` + nobodysStep + `"`,
-			expect: "a refusal", run: reclaimedUnknown, gate: true,
-		},
-		{
-			name: "reclaim", rpc: "Reclaim", input: "each step of each signal, no pods, sources not ready", limit: 2 * reclaimTime,
-			expect: "what was freed, at least 0, or a refusal with a text", run: reclaimed,
-		},
-		{
-			name: "reclaim-again", rpc: "Reclaim", input: "the first step twice more, the second time both at once", limit: 2 * reclaimTime,
-			expect: "answers as before: it may be repeated after any outcome", run: reclaimedAgain,
-		},
-		{
-			name: "reclaim-claims", rpc: "Reclaim", input: "each step four times, one after the other", limit: 4 * reclaimTime,
-			expect: "not the same amount freed each time: what is gone cannot be freed again", run: reclaimedTheSame,
-		},
-		{
-			name: "reclaim-cancelled", rpc: "Reclaim", input: "calls that end before their answer, then one more", limit: 2 * reclaimTime,
-			expect: "an answer to the last one", run: reclaimedAfterCancelled,
-		},
+var reclaimGroup = group{name: "reclaim", rpc: "Reclaim", needs: eviction.CanReclaim, unless: reclaimNotAllowed, checks: []check{
+	{
+		name: "reclaim-unknown-step", input: `the step "` + nobodysStep + `"`,
+		expect: "a refusal", run: reclaimedUnknown, gate: true,
+	},
+	{
+		name: "reclaim", input: "each step of each signal, no pods, sources not ready", limit: 2 * reclaimTime,
+		expect: "what was freed, at least 0, or a refusal with a text", run: reclaimed,
+	},
+	{
+		name: "reclaim-again", input: "the first step twice more, the second time both at once", limit: 2 * reclaimTime,
+		expect: "answers as before: it may be repeated after any outcome", run: reclaimedAgain,
+	},
+	{
+		name: "reclaim-claims", input: "each step four times, one after the other", limit: 4 * reclaimTime,
+		expect: "not the same amount freed each time: what is gone cannot be freed again", run: reclaimedTheSame,
+	},
+	{
+		name: "reclaim-cancelled", input: "calls that end before their answer, then one more", limit: 2 * reclaimTime,
+		expect: "an answer to the last one", run: reclaimedAfterCancelled,
+	},
+}}
+
+func reclaimNotAllowed(t *target) error {
+	if !t.options.Reclaim {
+		return notApplicable(withoutReclaim)
 	}
-	for i := range checks {
-		run := checks[i].run
-		checks[i].needs = eviction.CanReclaim
-		checks[i].run = func(ctx context.Context, t *target) error {
-			if !t.options.Reclaim {
-				return notApplicable(withoutReclaim)
-			}
-			return run(ctx, t)
-		}
-	}
-	return checks
+	return nil
 }
 
 // reclaim runs a step and judges all that it says on the way.

@@ -24,30 +24,28 @@ const (
 )
 
 // steadyChecks make more calls than other groups, and larger ones.
-func steadyChecks() []check {
-	return []check{
-		{
-			name: "steady-observe", rpc: "Observe", input: "300 calls in other passes and views", needs: eviction.CanObserve,
-			expect: growthExpected(), run: observedSteadily, limit: steadyTime,
-		},
-		{
-			name: "steady-measure", rpc: "Measure", input: "300 calls with other pods", needs: eviction.CanMeasure,
-			expect: growthExpected(), run: measuredSteadily, limit: steadyTime,
-		},
-		{
-			name: "steady-rank", rpc: "Rank", input: "300 calls with the same candidates, in other passes, with other amounts available and short", needs: eviction.CanRank,
-			expect: "the same order for the same figures, in whatever pass", run: rankedSteadily, limit: steadyTime,
-		},
-		{
-			name: "steady-rank-growth", rpc: "Rank", input: "the same 300 calls", needs: eviction.CanRank,
-			expect: growthExpected(), run: steadyGrowth,
-		},
-		{
-			name: "steady-scale", rpc: "Rank", input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), needs: eviction.CanRank,
-			expect: fmt.Sprintf("less than %d times the time for ten times as many, or less than %s", worstRatio, bearable), run: rankedToScale, limit: 8 * scaleTime,
-		},
-	}
-}
+var steadyGroup = group{name: "steady", checks: []check{
+	{
+		name: "steady-observe", rpc: "Observe", input: "300 calls in other passes and views", needs: eviction.CanObserve,
+		expect: growthExpected(), run: observedSteadily, limit: steadyTime,
+	},
+	{
+		name: "steady-measure", rpc: "Measure", input: "300 calls with other pods", needs: eviction.CanMeasure,
+		expect: growthExpected(), run: measuredSteadily, limit: steadyTime,
+	},
+	{
+		name: "steady-rank", rpc: "Rank", input: "300 calls with the same candidates, in other passes, with other amounts available and short", needs: eviction.CanRank,
+		expect: "the same order for the same figures, in whatever pass", run: rankedSteadily, limit: steadyTime,
+	},
+	{
+		name: "steady-rank-growth", rpc: "Rank", input: "the same 300 calls", needs: eviction.CanRank,
+		expect: growthExpected(), run: steadyGrowth,
+	},
+	{
+		name: "steady-scale", rpc: "Rank", input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), needs: eviction.CanRank,
+		expect: fmt.Sprintf("less than %d times the time for ten times as many, or less than %s", worstRatio, bearable), run: rankedToScale, limit: 8 * scaleTime,
+	},
+}}
 
 // steadyTime is the limit of checks with hundreds of calls.
 const steadyTime = 20 * time.Second

@@ -26,46 +26,40 @@ var (
 	always = eviction.Threshold{Fraction: 1}
 )
 
-func watchChecks() []check {
-	checks := []check{
-		{
-			name: "watch", rpc: "Watch", input: fmt.Sprintf("thresholds that are never met, for %s", watchTime), gate: true,
-			expect: "the stream stays open until it is cancelled", run: watchOpen,
-		},
-		{
-			name: "watch-quiet", rpc: "Watch", input: fmt.Sprintf("thresholds that are never met, for %s", watchTime),
-			expect: fmt.Sprintf("at most %d wakes a second", maxWakes), run: watchQuiet,
-		},
-		{
-			name: "watch-only-asked", rpc: "Watch", input: "a threshold for one signal that is always met, then for each one",
-			expect: fmt.Sprintf("wakes for the signals that were asked for, at most %d a second", maxWakes), run: watchOnlyAsked,
-		},
-		{
-			name: "watch-replaced", rpc: "Watch", input: "a second call while the first one is open",
-			expect: fmt.Sprintf("the first one ends with ABORTED within %s, the second stays open", endTime), run: watchReplaced,
-		},
-		{
-			name: "watch-empty", rpc: "Watch", input: "no thresholds, and one for a signal that it does not have",
-			expect: "the stream stays open, or a refusal", run: watchEmpty,
-		},
-		{
-			name: "watch-cancelled", rpc: "Watch", input: "30 calls that end at once, then one more",
-			expect: "the last one stays open", run: watchAfterCancelled,
-		},
-		{
-			name: "watch-wakes", rpc: "Watch", input: fmt.Sprintf("a threshold of memory.available, %d MiB away, and %d MiB taken", ballastBytes>>20, 3*ballastBytes>>20),
-			expect: fmt.Sprintf("a wake within %s", wakeTime), run: watchWakes, limit: (wakeAttempts + 1) * wakeTime,
-		},
-		{
-			name: "watch-beside-calls", rpc: "Watch", input: "other calls while it is open",
-			expect: "they are answered", run: watchBesideCalls,
-		},
-	}
-	for i := range checks {
-		checks[i].needs = eviction.CanWatch
-	}
-	return checks
-}
+var watchGroup = group{name: "watch", rpc: "Watch", needs: eviction.CanWatch, checks: []check{
+	{
+		name: "watch", input: fmt.Sprintf("thresholds that are never met, for %s", watchTime), gate: true,
+		expect: "the stream stays open until it is cancelled", run: watchOpen,
+	},
+	{
+		name: "watch-quiet", input: fmt.Sprintf("thresholds that are never met, for %s", watchTime),
+		expect: fmt.Sprintf("at most %d wakes a second", maxWakes), run: watchQuiet,
+	},
+	{
+		name: "watch-only-asked", input: "a threshold for one signal that is always met, then for each one",
+		expect: fmt.Sprintf("wakes for the signals that were asked for, at most %d a second", maxWakes), run: watchOnlyAsked,
+	},
+	{
+		name: "watch-replaced", input: "a second call while the first one is open",
+		expect: fmt.Sprintf("the first one ends with ABORTED within %s, the second stays open", endTime), run: watchReplaced,
+	},
+	{
+		name: "watch-empty", input: "no thresholds, and one for a signal that it does not have",
+		expect: "the stream stays open, or a refusal", run: watchEmpty,
+	},
+	{
+		name: "watch-cancelled", input: "30 calls that end at once, then one more",
+		expect: "the last one stays open", run: watchAfterCancelled,
+	},
+	{
+		name: "watch-wakes", input: fmt.Sprintf("a threshold of memory.available, %d MiB away, and %d MiB taken", ballastBytes>>20, 3*ballastBytes>>20),
+		expect: fmt.Sprintf("a wake within %s", wakeTime), run: watchWakes, limit: (wakeAttempts + 1) * wakeTime,
+	},
+	{
+		name: "watch-beside-calls", input: "other calls while it is open",
+		expect: "they are answered", run: watchBesideCalls,
+	},
+}}
 
 func watchRequest(signals []eviction.Signal, at eviction.Threshold) eviction.WatchRequest {
 	var req eviction.WatchRequest
