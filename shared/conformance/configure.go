@@ -65,13 +65,6 @@ func configuredAgain(ctx context.Context, t *target) error {
 	return nil
 }
 
-// configureWith sends a config that is to be refused.
-func (t *target) configureWith(ctx context.Context, config []byte) error {
-	return t.options.within(ctx, configureTime, func(ctx context.Context) error {
-		return t.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.node, Config: config})
-	})
-}
-
 func (t *target) strangeConfig() ([]byte, error) {
 	config := map[string]json.RawMessage{}
 	if len(t.options.Config) > 0 {
@@ -175,28 +168,6 @@ func configuredKeepsFormer(ctx context.Context, t *target) error {
 		}
 	}
 	return nil
-}
-
-// behavior is what calls say that should not depend on time.
-func (t *target) behavior(ctx context.Context) (string, error) {
-	var b strings.Builder
-	if signals := t.offering(eviction.CanObserve); len(signals) > 0 {
-		reply, err := t.observe(ctx, eviction.ViewBefore, signals...)
-		if err != nil {
-			return "", fmt.Errorf("observe: %w", err)
-		}
-		for _, o := range reply.Observations {
-			fmt.Fprintf(&b, "%s state %d; ", o.Signal, o.State)
-		}
-	}
-	if signals := t.offering(eviction.CanRank); len(signals) > 0 {
-		order, err := t.rank(ctx, t.rankRequest(signals[0], t.candidates(12)))
-		if err != nil {
-			return "", fmt.Errorf("rank: %w", err)
-		}
-		fmt.Fprintf(&b, "ranking %s", order)
-	}
-	return b.String(), nil
 }
 
 func configuredByNewer(ctx context.Context, t *target) error {

@@ -134,13 +134,3 @@ func absentCalls(ctx context.Context, t *target) error {
 	}
 	return asError(bad)
 }
-
-// calls lists the calls of the service but Describe, and whether each is
-// offered.
-func (t *target) calls() map[string]bool {
-	p := &t.plugin
-	return map[string]bool{
-		"Configure": p.Configurer != nil, "Observe": p.Observer != nil, "Measure": p.Measurer != nil,
-		"Watch": p.Watcher != nil, "Rank": p.Ranker != nil, "Reclaim": p.Reclaimer != nil,
-	}
-}

@@ -3,10 +3,8 @@ package conformance
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,33 +42,6 @@ func garbageChecks() []check {
 	}
 	return checks
 }
-
-// destructive: an answer to it may have freed something.
-func (t *target) destructive(rpc string) bool { return rpc == "Reclaim" && !t.options.Reclaim }
-
-// poke makes any call with raw bytes. A stream that stays open is an answer.
-func (t *target) poke(ctx context.Context, rpc string, in message) error {
-	const patience = 200 * time.Millisecond
-	switch rpc {
-	case "Measure", "Reclaim":
-		return rpcError(ctx, stream(ctx, t.cc, service+rpc, in, func([]byte) {}))
-	case "Watch":
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer time.AfterFunc(patience, cancel).Stop()
-		err := rpcError(ctx, stream(ctx, t.cc, service+rpc, in, func([]byte) {}))
-		if ctx.Err() != nil {
-			return nil // it was open until we ended it
-		}
-		return err
-	default:
-		_, err := t.call(ctx, rpc, in)
-		return err
-	}
-}
-
-// offered reports whether a call applies to the plugin.
-func (t *target) offered(rpc string) bool { return rpc == "Describe" || t.calls()[rpc] }
 
 // broken are bytes that no decoder of messages can read.
 var broken = map[string]message{
@@ -120,16 +91,6 @@ func (t *target) garbage(ctx context.Context, rpc string) error {
 	return t.configure(ctx) // one of the doubtful ones may have been a configuration
 }
 
-func (t *target) pokeInTime(ctx context.Context, rpc string, in message) error {
-	return t.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return t.poke(ctx, rpc, in) })
-}
-
-// lost reports whether err is worse than an answer or a refusal.
-func (t *target) lost(err error) bool {
-	_, hangs := errors.AsType[slow](err)
-	return hangs || t.proc != nil && t.proc.ended()
-}
-
 // textField is the number of a text in the request of a call.
 func textField(rpc string) protowire.Number {
 	switch rpc {
@@ -157,20 +118,6 @@ func emptyMessages(ctx context.Context, t *target) error {
 		}
 	}
 	return t.configure(ctx)
-}
-
-// callTime is the host's deadline for a call.
-func callTime(rpc string) time.Duration {
-	switch rpc {
-	case "Observe":
-		return observeTime
-	case "Rank":
-		return rankTime
-	case "Measure", "Reclaim":
-		return measureTime
-	default:
-		return describeTime
-	}
 }
 
 func largeMessage(ctx context.Context, t *target) error {

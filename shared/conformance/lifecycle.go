@@ -219,14 +219,6 @@ func onAnother(run func(ctx context.Context, t, other *target) error) func(conte
 	}
 }
 
-// ends wants the process to end within d.
-func (t *target) ends(d time.Duration, otherwise string) error {
-	if !t.proc.WaitFor(t.options.patient(d)) {
-		return slow{errors.New(otherwise + t.proc.quote())}
-	}
-	return nil
-}
-
 const wouldKill = "it runs on, the host would kill it"
 
 func interrupted(ctx context.Context, _, other *target) error {

@@ -85,36 +85,8 @@ type transcript struct {
 
 func (t *transcript) rows() []eviction.Measurement { return slices.Concat(t.messages...) }
 
-// measure calls Measure and keeps the answers as they came.
-func (t *target) measure(ctx context.Context, limit time.Duration, request message) *transcript {
-	got := &transcript{}
-	got.err = t.options.within(ctx, limit, func(ctx context.Context) error {
-		var wrong error
-		err := t.measureStream(ctx, request, func(raw []byte) {
-			rows, ranked, err := parseMeasurements(raw)
-			wrong = errors.Join(wrong, err)
-			got.messages = append(got.messages, rows)
-			got.ranked = got.ranked || ranked
-		})
-		return errors.Join(rpcError(ctx, err), wrong)
-	})
-	return got
-}
-
 func (t *target) measureStream(ctx context.Context, request message, take func([]byte)) error {
 	return stream(ctx, t.cc, service+"Measure", request, take)
-}
-
-// measureMessage is a request for all signals that are offered for it.
-func (t *target) measureMessage(detail int64, pods []eviction.Pod) message {
-	m := message{}.number(1, 1).number(2, 1).number(3, detail)
-	for _, signal := range t.offering(eviction.CanMeasure) {
-		m = m.text(4, string(signal))
-	}
-	for i := range pods {
-		m = m.bytes(5, podMessage(&pods[i]))
-	}
-	return m
 }
 
 const (

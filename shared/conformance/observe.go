@@ -68,20 +68,6 @@ var observeGroup = group{name: "observe", rpc: "Observe", needs: eviction.CanObs
 	},
 }}
 
-func (t *target) observe(ctx context.Context, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
-	var reply eviction.ObserveReply
-	err := t.options.within(ctx, observeTime, func(ctx context.Context) (err error) {
-		reply, err = t.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: view}, Signals: signals})
-		return err
-	})
-	return reply, err
-}
-
-func (t *target) observeAll(ctx context.Context) ([]eviction.Observation, error) {
-	reply, err := t.observe(ctx, eviction.ViewBefore, t.offering(eviction.CanObserve)...)
-	return reply.Observations, err
-}
-
 func observed(ctx context.Context, t *target) error {
 	list, err := t.observeAll(ctx)
 	if err != nil {

@@ -74,24 +74,6 @@ var rankGroup = group{name: "rank", rpc: "Rank", needs: eviction.CanRank, checks
 	},
 }}
 
-// rank returns the order of uids as it came.
-func (t *target) rank(ctx context.Context, req eviction.RankRequest) ([]string, error) {
-	var order []string
-	err := t.options.within(ctx, rankTime, func(ctx context.Context) error {
-		list, err := t.plugin.Ranker.Rank(ctx, req)
-		for _, r := range list {
-			order = append(order, r.UID)
-		}
-		return err
-	})
-	return order, err
-}
-
-// rankOne ranks for the first signal that is offered for it.
-func (t *target) rankOne(ctx context.Context, candidates []eviction.Candidate) ([]string, error) {
-	return t.rank(ctx, t.rankRequest(t.offering(eviction.CanRank)[0], candidates))
-}
-
 func ranked(ctx context.Context, t *target) error {
 	for _, signal := range t.offering(eviction.CanRank) {
 		for _, soft := range []bool{false, true} {

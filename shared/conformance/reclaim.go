@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -47,35 +46,6 @@ func reclaimNotAllowed(t *target) error {
 		return notApplicable(withoutReclaim)
 	}
 	return nil
-}
-
-// reclaim runs a step and judges all that it says on the way.
-func (t *target) reclaim(ctx context.Context, signal eviction.Signal, step string) error {
-	_, err := t.reclaimStep(ctx, signal, step)
-	return err
-}
-
-// reclaimStep is reclaim, with what was freed.
-func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step string) (freed eviction.Reclaimed, err error) {
-	var bad error
-	check := func(r eviction.Reclaimed) {
-		switch {
-		case bad != nil:
-		case r.Bytes < 0 || r.Inodes < 0:
-			bad = fmt.Errorf("freed %d bytes and %d inodes", r.Bytes, r.Inodes)
-		case r.Bytes < freed.Bytes || r.Inodes < freed.Inodes:
-			bad = fmt.Errorf("freed %d bytes and %d inodes since the call began, after it had been %d and %d", r.Bytes, r.Inodes, freed.Bytes, freed.Inodes)
-		}
-		freed = r
-	}
-	err = t.options.within(ctx, reclaimTime, func(ctx context.Context) error {
-		got, err := t.plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Pass: 1, Signal: signal, Step: step}, check)
-		if err == nil {
-			check(got)
-		}
-		return err
-	})
-	return freed, errors.Join(err, bad)
 }
 
 // eachStep calls do for each step of each signal.

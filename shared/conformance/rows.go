@@ -70,3 +70,15 @@ func (t *target) rankRequest(signal eviction.Signal, candidates []eviction.Candi
 		Available: 60 << 20, Capacity: 8 << 30, Shortfall: 40 << 20, Hard: true, Candidates: candidates,
 	}
 }
+
+// measureMessage is a request for all signals that are offered for it.
+func (t *target) measureMessage(detail int64, pods []eviction.Pod) message {
+	m := message{}.number(1, 1).number(2, 1).number(3, detail)
+	for _, signal := range t.offering(eviction.CanMeasure) {
+		m = m.text(4, string(signal))
+	}
+	for i := range pods {
+		m = m.bytes(5, podMessage(&pods[i]))
+	}
+	return m
+}

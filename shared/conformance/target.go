@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"google.golang.org/grpc"
@@ -93,4 +94,48 @@ func (t *target) crash(err error) string {
 		return ""
 	}
 	return fmt.Sprintf("the process ended (%s)%s", t.proc.Ending(), t.proc.quote())
+}
+
+// ends wants the process to end within d.
+func (t *target) ends(d time.Duration, otherwise string) error {
+	if !t.proc.WaitFor(t.options.patient(d)) {
+		return slow{errors.New(otherwise + t.proc.quote())}
+	}
+	return nil
+}
+
+// lost reports whether err is worse than an answer or a refusal.
+func (t *target) lost(err error) bool {
+	_, hangs := errors.AsType[slow](err)
+	return hangs || t.proc != nil && t.proc.ended()
+}
+
+// usage of a value is what can be told apart from the rest of this process.
+func (t *target) usage() usage {
+	if t.proc == nil {
+		return usage{threads: runtime.NumGoroutine()}
+	}
+	return t.proc.usage()
+}
+
+// grown compares the process with what it held when it was warm. It waits for
+// descriptors that are being closed, and for a garbage collector to do so: large
+// messages give it a reason.
+func (t *target) grown(ctx context.Context, group string) (growth, bool) {
+	if t.proc == nil || t.before.descriptors == 0 || t.proc.ended() {
+		return growth{}, false
+	}
+	var now usage
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		now = t.proc.usage()
+		if now.descriptors-t.before.descriptors <= spareDescriptors || time.Since(begin) > settleTime {
+			break
+		}
+		_ = largeMessage(ctx, t)
+	}
+	g := growth{group: group, busy: t.proc.busy(t.options.patient(settleTime))}
+	g.descriptors, g.rssBytes = now.descriptors-t.before.descriptors, now.rssBytes-t.before.rssBytes
+	return g, true
 }

@@ -2,11 +2,9 @@ package conformance
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 )
@@ -33,14 +31,6 @@ type usage struct {
 	rssBytes                       int64
 	// cpu is how long its threads have run or were ready to.
 	cpu time.Duration
-}
-
-// usage of a value is what can be told apart from the rest of this process.
-func (t *target) usage() usage {
-	if t.proc == nil {
-		return usage{threads: runtime.NumGoroutine()}
-	}
-	return t.proc.usage()
 }
 
 // usage reads it from /proc; the zero usage is that it cannot be read.
@@ -122,28 +112,6 @@ type growth struct {
 	usage
 	// busy: with nothing to answer it works on.
 	busy bool
-}
-
-// grown compares the process with what it held when it was warm. It waits for
-// descriptors that are being closed, and for a garbage collector to do so: large
-// messages give it a reason.
-func (t *target) grown(ctx context.Context, group string) (growth, bool) {
-	if t.proc == nil || t.before.descriptors == 0 || t.proc.ended() {
-		return growth{}, false
-	}
-	var now usage
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for begin := time.Now(); ; <-tick.C {
-		now = t.proc.usage()
-		if now.descriptors-t.before.descriptors <= spareDescriptors || time.Since(begin) > settleTime {
-			break
-		}
-		_ = largeMessage(ctx, t)
-	}
-	g := growth{group: group, busy: t.proc.busy(t.options.patient(settleTime))}
-	g.descriptors, g.rssBytes = now.descriptors-t.before.descriptors, now.rssBytes-t.before.rssBytes
-	return g, true
 }
 
 // busy reports whether a process goes on computing for d, of at least half the time.

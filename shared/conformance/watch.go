@@ -77,27 +77,6 @@ type watched struct {
 	err error
 }
 
-// watch holds a Watch open for d.
-func (t *target) watch(ctx context.Context, req eviction.WatchRequest, d time.Duration) *watched {
-	w := &watched{}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// Not a deadline, which the plugin would know of.
-	defer time.AfterFunc(d, cancel).Stop()
-	err := t.plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.wakes = append(w.wakes, wake)
-	})
-	if ctx.Err() == nil {
-		w.err = err
-		if err == nil {
-			w.err = errors.New("the stream ended without an error")
-		}
-	}
-	return w
-}
-
 func (w *watched) flood(d time.Duration) error {
 	if most := int(d.Seconds() * maxWakes); len(w.wakes) > most {
 		return fmt.Errorf("%d wakes in %s, the last one of %s because of %q", len(w.wakes), d, w.wakes[len(w.wakes)-1].Signal, w.wakes[len(w.wakes)-1].Cause)
@@ -174,17 +153,6 @@ func watchReplaced(ctx context.Context, t *target) error {
 	default:
 		return nil
 	}
-}
-
-// passed waits until a call that was begun before must have been taken up.
-func (t *target) passed(ctx context.Context) error {
-	timer := time.NewTimer(100 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return t.describe(ctx)
 }
 
 func watchEmpty(ctx context.Context, t *target) error {
