@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -36,7 +37,7 @@ func (t *target) measure(ctx context.Context, limit time.Duration, request messa
 	got := &transcript{}
 	got.err = t.options.within(ctx, limit, func(ctx context.Context) error {
 		var wrong error
-		err := t.measureStream(ctx, request, func(raw []byte) {
+		err := stream(ctx, t.cc, service+"Measure", request, func(raw []byte) {
 			rows, ranked, err := parseMeasurements(raw)
 			wrong = errors.Join(wrong, err)
 			got.messages = append(got.messages, rows)
@@ -66,6 +67,18 @@ func (t *target) watch(ctx context.Context, req eviction.WatchRequest, d time.Du
 		}
 	}
 	return w
+}
+
+// watching holds a Watch open until stop. How it ended comes from ended.
+func (t *target) watching(ctx context.Context, req eviction.WatchRequest, woken func(eviction.Wake)) (ended <-chan error, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	end := make(chan error, 1)
+	var open sync.WaitGroup
+	open.Go(func() { end <- t.plugin.Watcher.Watch(ctx, req, woken) })
+	return end, func() {
+		cancel()
+		open.Wait()
+	}
 }
 
 // passed waits until a call that was begun before must have been taken up.

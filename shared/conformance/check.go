@@ -47,6 +47,9 @@ type notApplicable string
 
 func (n notApplicable) Error() string { return string(n) }
 
+// errAnew is about what an earlier check of the group has seen.
+const errAnew = notApplicable("the process was started anew since")
+
 // noted is returned by a check that saw something to tell which breaks nothing.
 type noted string
 
@@ -96,6 +99,11 @@ func refused(err error) error {
 		return errors.New("it was refused without a text")
 	}
 	return nil
+}
+
+// givenUp makes n calls at once that nobody waits for to end.
+func givenUp(ctx context.Context, n int, call func(context.Context) error) {
+	_ = all(n, func(int) error { return shortly(ctx, call) })
 }
 
 // all runs n calls at once and returns the first thing that went wrong.

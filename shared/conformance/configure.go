@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,41 +66,37 @@ func configuredAgain(ctx context.Context, t *target) error {
 	return nil
 }
 
-func (t *target) strangeConfig() ([]byte, error) {
-	config := map[string]json.RawMessage{}
-	if len(t.options.Config) > 0 {
-		if err := json.Unmarshal(t.options.Config, &config); err != nil {
-			return nil, fmt.Errorf("the config given: %w", err)
-		}
-	}
-	config[strangeField] = json.RawMessage("1")
-	return json.Marshal(config)
-}
-
-// otherConfigs are configurations that are wrong in one field and differ from the one
-// given in the others: who takes over what is right in them shows it.
-func (t *target) otherConfigs() ([][]byte, error) {
+// strangeConfig is the config given with a field that no configuration has and its
+// other values changed.
+func strangeConfig(given []byte, change func(value any) any) ([]byte, error) {
 	config := map[string]any{}
-	if len(t.options.Config) > 0 {
-		if err := json.Unmarshal(t.options.Config, &config); err != nil {
+	if len(given) > 0 {
+		d := json.NewDecoder(bytes.NewReader(given))
+		d.UseNumber()
+		if err := d.Decode(&config); err != nil {
 			return nil, fmt.Errorf("the config given: %w", err)
 		}
 	}
 	for field, value := range config {
-		config[field] = another(value)
+		config[field] = change(value)
 	}
 	config[strangeField] = 1
-	changed, err := json.Marshal(config)
-	return [][]byte{changed, []byte(`{"` + strangeField + `": 1}`)}, err
+	return json.Marshal(config)
 }
+
+// same is a value as it is.
+func same(value any) any { return value }
 
 // another is a value of the same kind.
 func another(value any) any {
 	switch v := value.(type) {
 	case bool:
 		return !v
-	case float64:
-		return v + 1
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			return f + 1
+		}
+		return v
 	case string:
 		return v + "x"
 	case []any:
@@ -116,7 +113,7 @@ func another(value any) any {
 }
 
 func configuredWithUnknownField(ctx context.Context, t *target) error {
-	config, err := t.strangeConfig()
+	config, err := strangeConfig(t.options.Config, same)
 	if err != nil {
 		return err
 	}
@@ -149,15 +146,16 @@ func configuredKeepsFormer(ctx context.Context, t *target) error {
 	}
 	// What follows is not to fail for it.
 	defer func() { _ = t.configure(ctx) }()
-	config, err := t.strangeConfig()
+	config, err := strangeConfig(t.options.Config, same)
 	if err != nil {
 		return err
 	}
-	others, err := t.otherConfigs()
+	// Who takes over what is right in it shows it.
+	changed, err := strangeConfig(t.options.Config, another)
 	if err != nil {
 		return err
 	}
-	for _, bad := range append(others, config, []byte(`{"a":`)) {
+	for _, bad := range [][]byte{changed, []byte(`{"` + strangeField + `": 1}`), config, []byte(`{"a":`)} {
 		_ = t.configureWith(ctx, bad) // judged by the checks above
 		after, err := t.behavior(ctx)
 		if err != nil {

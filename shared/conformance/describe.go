@@ -123,14 +123,14 @@ func describedToNewer(ctx context.Context, t *target) error {
 
 // absentCalls makes the calls that the plugin says it does not have.
 func absentCalls(ctx context.Context, t *target) error {
-	var bad []string
+	var bad []error
 	for rpc, offered := range t.calls() {
 		if offered || t.destructive(rpc) {
 			continue
 		}
 		if err := t.poke(ctx, rpc, nil); !errors.Is(err, errUnimplemented) {
-			bad = append(bad, fmt.Sprintf("%s: %v", rpc, err))
+			bad = append(bad, fmt.Errorf("%s: %v", rpc, err)) //nolint:errorlint // it may be nil
 		}
 	}
-	return asError(bad)
+	return errors.Join(bad...)
 }

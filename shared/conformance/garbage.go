@@ -37,7 +37,7 @@ func garbageChecks() []check {
 			name: "garbage-" + strings.ToLower(rpc), rpc: rpc,
 			input:  "messages that are cut off; and bytes that some decoders take for one: a field with the number 0, text that is not UTF-8",
 			expect: "an error for what is cut off, an error or an answer for the rest, and the next call is answered",
-			run:    func(ctx context.Context, t *target) error { return t.garbage(ctx, rpc) },
+			run:    func(ctx context.Context, t *target) error { return garbage(ctx, t, rpc) },
 		})
 	}
 	return checks
@@ -62,7 +62,7 @@ func doubtful(rpc string) map[string]message {
 	}
 }
 
-func (t *target) garbage(ctx context.Context, rpc string) error {
+func garbage(ctx context.Context, t *target, rpc string) error {
 	if !t.offered(rpc) {
 		return notApplicable("it does not offer the call")
 	}

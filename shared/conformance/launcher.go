@@ -193,12 +193,12 @@ func (l *launcher) survivors(ctx context.Context) error {
 		if time.Since(begin) < l.options.patient(lastGasp) && ctx.Err() == nil {
 			continue
 		}
-		var bad []string
+		var bad []error
 		for pid, name := range left {
-			bad = append(bad, fmt.Sprintf("process %d (%s) lives on", pid, name))
+			bad = append(bad, fmt.Errorf("process %d (%s) lives on", pid, name))
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		return asError(bad)
+		return errors.Join(bad...)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -205,13 +204,10 @@ func onAnother(run func(ctx context.Context, t, other *target) error) func(conte
 				return err
 			}
 		}
-		var watching sync.WaitGroup
-		defer watching.Wait()
 		defer other.end()
 		if signals := other.offering(eviction.CanWatch); len(signals) > 0 {
-			watching.Go(func() {
-				_ = other.plugin.Watcher.Watch(ctx, watchRequest(signals, never), func(eviction.Wake) {})
-			})
+			_, stop := other.watching(ctx, watchRequest(signals, never), func(eviction.Wake) {})
+			defer stop()
 			// A call that is answered comes after the Watch was taken up.
 			_ = other.describe(ctx)
 		}
@@ -288,13 +284,13 @@ func nothingPrinted(_ context.Context, t *target) error {
 // left wants nothing of what the processes have after the checks of the groups.
 func left(what func(growth) string) func(context.Context, *target) error {
 	return func(_ context.Context, t *target) error {
-		var bad []string
+		var bad []error
 		for _, g := range t.from.growth {
 			if more := what(g); more != "" {
-				bad = append(bad, more+" after the checks of "+g.group)
+				bad = append(bad, errors.New(more+" after the checks of "+g.group))
 			}
 		}
-		return asError(bad)
+		return errors.Join(bad...)
 	}
 }
 
@@ -317,11 +313,4 @@ func computing(g growth) string {
 		return fmt.Sprintf("it computed on for %s", settleTime)
 	}
 	return ""
-}
-
-func asError(bad []string) error {
-	if len(bad) == 0 {
-		return nil
-	}
-	return errors.New(lines(bad))
 }

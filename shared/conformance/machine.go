@@ -70,18 +70,18 @@ func observedOfThisMachine(ctx context.Context, t *target) error {
 		return err
 	}
 	machine := capacities()
-	var bad []string
+	var bad []error
 	for _, o := range list {
 		want, known := machine[o.Signal]
 		switch {
 		case !known:
 		case o.State == eviction.Absent:
-			bad = append(bad, fmt.Sprintf("%s: absent, the machine has %d", o.Signal, want))
+			bad = append(bad, fmt.Errorf("%s: absent, the machine has %d", o.Signal, want))
 		case o.State == eviction.Observed && max(o.Capacity-want, want-o.Capacity) > want/10:
-			bad = append(bad, fmt.Sprintf("%s: capacity %d, the machine's is %d", o.Signal, o.Capacity, want))
+			bad = append(bad, fmt.Errorf("%s: capacity %d, the machine's is %d", o.Signal, o.Capacity, want))
 		}
 	}
-	return asError(bad)
+	return errors.Join(bad...)
 }
 
 func observedFollows(ctx context.Context, t *target) error {
@@ -115,15 +115,15 @@ func observedFollows(ctx context.Context, t *target) error {
 	if len(seen) == 0 {
 		return notApplicable("it observes neither of them here")
 	}
-	var bad []string
+	var bad []error
 	for signal, figures := range seen {
 		if len(figures) == 1 {
 			for figure := range figures {
-				bad = append(bad, fmt.Sprintf("%s: %d all the time: a figure that was kept", signal, figure))
+				bad = append(bad, fmt.Errorf("%s: %d all the time: a figure that was kept", signal, figure))
 			}
 		}
 	}
-	return asError(bad)
+	return errors.Join(bad...)
 }
 
 // takeBallast takes memory and threads of the machine until release.
@@ -172,7 +172,7 @@ func crossedOnce(ctx context.Context, t *target) error {
 	if !slices.Contains(t.offering(eviction.CanWatch), eviction.MemoryAvailable) {
 		return notApplicable("it does not watch memory.available")
 	}
-	before, err := t.memoryAvailable(ctx)
+	before, err := memoryAvailable(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -180,20 +180,15 @@ func crossedOnce(ctx context.Context, t *target) error {
 		return notApplicable("the machine has too little memory left to take some")
 	}
 	at := before - ballastBytes
-	ctx, cancel := context.WithCancel(ctx)
 	woken := make(chan struct{}, 1)
-	ended := make(chan error, 1)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	watching.Go(func() {
-		ended <- t.plugin.Watcher.Watch(ctx, watchRequest([]eviction.Signal{eviction.MemoryAvailable}, eviction.Threshold{Amount: at}), func(eviction.Wake) {
-			select {
-			case woken <- struct{}{}:
-			default:
-			}
-		})
+	request := watchRequest([]eviction.Signal{eviction.MemoryAvailable}, eviction.Threshold{Amount: at})
+	ended, stop := t.watching(ctx, request, func(eviction.Wake) {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
 	})
+	defer stop()
 	if err := t.passed(ctx); err != nil {
 		return err
 	}
@@ -215,7 +210,7 @@ func crossedOnce(ctx context.Context, t *target) error {
 		return fmt.Errorf("the stream ended with %v", err) //nolint:errorlint // it may be nil
 	case <-late.C:
 	}
-	after, err := t.memoryAvailable(ctx)
+	after, err := memoryAvailable(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -226,7 +221,7 @@ func crossedOnce(ctx context.Context, t *target) error {
 }
 
 // memoryAvailable is what the plugin says, or this machine if it does not observe.
-func (t *target) memoryAvailable(ctx context.Context) (int64, error) {
+func memoryAvailable(ctx context.Context, t *target) (int64, error) {
 	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
 	if err != nil {
 		return 0, notApplicable("memory cannot be read here: " + err.Error())

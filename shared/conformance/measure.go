@@ -85,10 +85,6 @@ type transcript struct {
 
 func (t *transcript) rows() []eviction.Measurement { return slices.Concat(t.messages...) }
 
-func (t *target) measureStream(ctx context.Context, request message, take func([]byte)) error {
-	return stream(ctx, t.cc, service+"Measure", request, take)
-}
-
 const (
 	detailPod        = 1
 	detailContainers = 2
@@ -108,9 +104,9 @@ func measured500(ctx context.Context, t *target) error {
 }
 
 // fromMeasured looks at the answer of 500 pods.
-func (t *target) fromMeasured(look func(eviction.Measurement) string) error {
+func fromMeasured(t *target, look func(eviction.Measurement) string) error {
 	if t.measured == nil {
-		return notApplicable("the process was started anew since")
+		return errAnew
 	}
 	for _, m := range t.measured.rows() {
 		if seen := look(m); seen != "" {
@@ -125,7 +121,7 @@ func measuredOnlyAsked(_ context.Context, t *target) error {
 	for _, p := range t.pods(500) {
 		asked[p.UID] = true
 	}
-	return t.fromMeasured(func(m eviction.Measurement) string {
+	return fromMeasured(t, func(m eviction.Measurement) string {
 		if !asked[m.UID] {
 			return "it was not asked for"
 		}
@@ -135,7 +131,7 @@ func measuredOnlyAsked(_ context.Context, t *target) error {
 
 func measuredOnce(_ context.Context, t *target) error {
 	seen := map[string]bool{}
-	return t.fromMeasured(func(m eviction.Measurement) string {
+	return fromMeasured(t, func(m eviction.Measurement) string {
 		if seen[m.UID] {
 			return "answered twice"
 		}
@@ -146,7 +142,7 @@ func measuredOnce(_ context.Context, t *target) error {
 
 func measuredInChunks(_ context.Context, t *target) error {
 	if t.measured == nil {
-		return notApplicable("the process was started anew since")
+		return errAnew
 	}
 	for _, m := range t.measured.messages {
 		if len(m) > chunk {
@@ -158,7 +154,7 @@ func measuredInChunks(_ context.Context, t *target) error {
 
 func measuredFigures(_ context.Context, t *target) error {
 	signals := t.offering(eviction.CanMeasure)
-	return t.fromMeasured(func(m eviction.Measurement) string {
+	return fromMeasured(t, func(m eviction.Measurement) string {
 		for _, u := range m.Usage {
 			switch {
 			case u.Value < 0:
@@ -208,7 +204,7 @@ func measuredNoZeros(_ context.Context, t *target) error {
 	if len(never) == 0 {
 		return notApplicable("of what it measures a pod may use nothing")
 	}
-	return t.fromMeasured(func(m eviction.Measurement) string {
+	return fromMeasured(t, func(m eviction.Measurement) string {
 		for _, u := range m.Usage {
 			if u.Value != 0 {
 				return ""
@@ -352,8 +348,6 @@ func measuredInParallel(ctx context.Context, t *target) error {
 
 func measuredAfterCancelled(ctx context.Context, t *target) error {
 	request := t.measureMessage(detailPod, t.pods(100))
-	_ = all(20, func(int) error {
-		return shortly(ctx, func(ctx context.Context) error { return t.measure(ctx, time.Second, request).err })
-	})
+	givenUp(ctx, 20, func(ctx context.Context) error { return t.measure(ctx, time.Second, request).err })
 	return t.measure(ctx, measureTime, t.measureMessage(detailPod, t.pods(1))).err
 }

@@ -91,7 +91,7 @@ func observed(ctx context.Context, t *target) error {
 	}
 	switch {
 	case len(unknown[""]) > 0:
-		return fmt.Errorf("%w, without a reason", asError(why))
+		return fmt.Errorf("%s, without a reason", lines(why))
 	case n == len(signals):
 		return cannot(lines(why) + " (if it needs a config to find them here, give it: --config FILE)")
 	case n > 0:
@@ -146,13 +146,13 @@ func observedWithinBounds(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	var bad []string
+	var bad []error
 	for _, o := range list {
 		if o.State == eviction.Observed && (o.Capacity < 0 || o.Available > o.Capacity) {
-			bad = append(bad, fmt.Sprintf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity))
+			bad = append(bad, fmt.Errorf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity))
 		}
 	}
-	return asError(bad)
+	return errors.Join(bad...)
 }
 
 func observedInTime(ctx context.Context, t *target) error {
@@ -161,19 +161,19 @@ func observedInTime(ctx context.Context, t *target) error {
 		return err
 	}
 	now, boot := time.Now(), nodefs.BootNanos()
-	var bad []string
+	var bad []error
 	for _, o := range list {
 		if o.State != eviction.Observed {
 			continue
 		}
 		if err := eviction.CheckSampleAge(now.Sub(o.Time)); err != nil && !o.Time.IsZero() {
-			bad = append(bad, fmt.Sprintf("%s: time %s, it is %s: %v", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano), err))
+			bad = append(bad, fmt.Errorf("%s: time %s, it is %s: %w", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano), err))
 		}
 		if err := eviction.CheckSampleAge(time.Duration(boot - o.BootNanos)); err != nil && o.BootNanos != 0 {
-			bad = append(bad, fmt.Sprintf("%s: boot time %d ns, it is %d: %v", o.Signal, o.BootNanos, boot, err))
+			bad = append(bad, fmt.Errorf("%s: boot time %d ns, it is %d: %w", o.Signal, o.BootNanos, boot, err))
 		}
 	}
-	return asError(bad)
+	return errors.Join(bad...)
 }
 
 // observedFresh waits for each signal to have a later time than at first.
@@ -182,7 +182,7 @@ func observedFresh(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	if others := t.takenByOthers(first); len(others) > 0 {
+	if others := takenByOthers(t, first); len(others) > 0 {
 		return noted(lines(others))
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -197,14 +197,14 @@ func observedFresh(ctx context.Context, t *target) error {
 			return nil
 		}
 		if time.Since(begin) > coarse || ctx.Err() != nil {
-			return asError(stale)
+			return errors.New(lines(stale))
 		}
 	}
 }
 
 // takenByOthers tells of figures that are older than the plugin here: it cannot have
 // kept them itself, and reports when somebody else took them.
-func (t *target) takenByOthers(list []eviction.Observation) []string {
+func takenByOthers(t *target, list []eviction.Observation) []string {
 	var all []string
 	for _, o := range list {
 		if o.State == eviction.Observed && !o.Time.IsZero() && o.BootNanos == 0 && o.Time.Before(t.since) {
@@ -267,7 +267,7 @@ func observedLayout(ctx context.Context, t *target) error {
 }
 
 func observedNobodys(ctx context.Context, t *target) error {
-	return t.observeNobodys(ctx, []eviction.Signal{nobodysSignal})
+	return observeNobodys(ctx, t, []eviction.Signal{nobodysSignal})
 }
 
 func observedMany(ctx context.Context, t *target) error {
@@ -275,10 +275,10 @@ func observedMany(ctx context.Context, t *target) error {
 	for i := range many {
 		many[i] = eviction.Signal(fmt.Sprintf("%s.%d", nobodysSignal, i))
 	}
-	return t.observeNobodys(ctx, many)
+	return observeNobodys(ctx, t, many)
 }
 
-func (t *target) observeNobodys(ctx context.Context, signals []eviction.Signal) error {
+func observeNobodys(ctx context.Context, t *target, signals []eviction.Signal) error {
 	reply, err := t.observe(ctx, eviction.ViewBefore, signals...)
 	if err := answered(err); err != nil {
 		return err
@@ -308,11 +308,9 @@ func observedInParallel(ctx context.Context, t *target) error {
 }
 
 func observedAfterCancelled(ctx context.Context, t *target) error {
-	_ = all(30, func(int) error {
-		return shortly(ctx, func(ctx context.Context) error {
-			_, err := t.observeAll(ctx)
-			return err
-		})
+	givenUp(ctx, 30, func(ctx context.Context) error {
+		_, err := t.observeAll(ctx)
+		return err
 	})
 	list, err := t.observeAll(ctx)
 	if err != nil {

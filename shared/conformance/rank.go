@@ -42,7 +42,7 @@ var rankGroup = group{name: "rank", rpc: "Rank", needs: eviction.CanRank, checks
 	},
 	{
 		name: "rank-500", input: "500 candidates",
-		expect: fmt.Sprintf("an order within %s", rankTime), run: func(ctx context.Context, t *target) error { return t.rankMany(ctx, 500) },
+		expect: fmt.Sprintf("an order within %s", rankTime), run: func(ctx context.Context, t *target) error { return rankMany(ctx, t, 500) },
 	},
 	{
 		name: "rank-odd-rows", input: "rows that nodes have: no start time, no figures, no_stats, priorities of 32 bits, odd labels and annotations",
@@ -211,7 +211,7 @@ func rankedFew(ctx context.Context, t *target) error {
 	return nil
 }
 
-func (t *target) rankMany(ctx context.Context, n int) error {
+func rankMany(ctx context.Context, t *target, n int) error {
 	_, err := t.rankOne(ctx, t.candidates(n))
 	return err
 }
@@ -238,11 +238,11 @@ func rankedOddRows(ctx context.Context, t *target) error {
 	odd[5].Pod.Labels, odd[5].Pod.Annotations, odd[5].Pod.Volumes = nil, nil, nil
 	odd[6].Pod.QoSClass, odd[6].Pod.OwnerKind = "", ""
 	odd[7].Measurement.Usage = nil
-	return t.rankWell(ctx, rows)
+	return rankWell(ctx, t, rows)
 }
 
 // rankWell wants an order that keeps the rules.
-func (t *target) rankWell(ctx context.Context, rows []eviction.Candidate) error {
+func rankWell(ctx context.Context, t *target, rows []eviction.Candidate) error {
 	for _, signal := range t.offering(eviction.CanRank) {
 		if _, err := t.rank(ctx, t.rankRequest(signal, rows)); err != nil {
 			return fmt.Errorf("%s: %w", signal, err)
@@ -254,8 +254,8 @@ func (t *target) rankWell(ctx context.Context, rows []eviction.Candidate) error 
 func rankedImpossibleRows(ctx context.Context, t *target) error {
 	rows := t.candidates(12)
 	rows[0].Pod.UID = ""
-	rows[1].Measurement.Usage = t.usageOfAll(math.MaxInt64)
-	rows[2].Measurement.Usage = t.usageOfAll(math.MinInt64)
+	rows[1].Measurement.Usage = usageOfAll(t, math.MaxInt64)
+	rows[2].Measurement.Usage = usageOfAll(t, math.MinInt64)
 	rows[3].Pod.StartTime = time.Unix(0, math.MinInt64+1)
 	rows[4].Pod.StartTime = time.Unix(0, math.MaxInt64)
 	rows[5].Pod.MemoryRequestBytes, rows[5].Pod.EphemeralStorageRequestBytes = math.MinInt64, math.MinInt64
@@ -263,10 +263,10 @@ func rankedImpossibleRows(ctx context.Context, t *target) error {
 	rows[7].Pod.QoSClass = "Golden"
 	rows[8].Measurement.State = eviction.MeasurementUnknown
 	rows[9].Measurement.WorkingSetBytes = eviction.Some(-1)
-	return answered(t.rankWell(ctx, rows))
+	return answered(rankWell(ctx, t, rows))
 }
 
-func (t *target) usageOfAll(v int64) []eviction.SignalUsage {
+func usageOfAll(t *target, v int64) []eviction.SignalUsage {
 	var out []eviction.SignalUsage
 	for _, spec := range t.plugin.Signals {
 		out = append(out, eviction.SignalUsage{Signal: spec.Signal, Value: v})
@@ -307,11 +307,9 @@ func rankedInParallel(ctx context.Context, t *target) error {
 
 func rankedAfterCancelled(ctx context.Context, t *target) error {
 	candidates := t.candidates(100)
-	_ = all(30, func(int) error {
-		return shortly(ctx, func(ctx context.Context) error {
-			_, err := t.rankOne(ctx, candidates)
-			return err
-		})
+	givenUp(ctx, 30, func(ctx context.Context) error {
+		_, err := t.rankOne(ctx, candidates)
+		return err
 	})
 	_, err := t.rankOne(ctx, t.candidates(1))
 	return err

@@ -48,30 +48,29 @@ func reclaimNotAllowed(t *target) error {
 	return nil
 }
 
-// eachStep calls do for each step of each signal.
-func (t *target) eachStep(do func(eviction.Signal, string) error) error {
-	steps := 0
+// eachStep calls do for each step, for the first signal that has it: the same name is
+// the same step.
+func eachStep(t *target, do func(eviction.Signal, string) error) error {
+	done := map[string]bool{}
 	for _, spec := range t.plugin.Signals {
 		for _, step := range spec.ReclaimSteps {
-			steps++
+			if done[step.Name] {
+				continue
+			}
+			done[step.Name] = true
 			if err := do(spec.Signal, step.Name); err != nil {
 				return fmt.Errorf("%s of %s: %w", step.Name, spec.Signal, err)
 			}
 		}
 	}
-	if steps == 0 {
+	if len(done) == 0 {
 		return notApplicable("it has no steps")
 	}
 	return nil
 }
 
-func (t *target) reclaimAll(ctx context.Context) error {
-	done := map[string]bool{} // the same name is the same step
-	return t.eachStep(func(signal eviction.Signal, step string) error {
-		if done[step] {
-			return nil
-		}
-		done[step] = true
+func reclaimAll(ctx context.Context, t *target) error {
+	return eachStep(t, func(signal eviction.Signal, step string) error {
 		return answered(t.reclaim(ctx, signal, step))
 	})
 }
@@ -80,25 +79,20 @@ func reclaimedUnknown(ctx context.Context, t *target) error {
 	return refused(t.reclaim(ctx, t.offering(eviction.CanReclaim)[0], nobodysStep))
 }
 
-func reclaimed(ctx context.Context, t *target) error { return t.reclaimAll(ctx) }
+func reclaimed(ctx context.Context, t *target) error { return reclaimAll(ctx, t) }
 
 func reclaimedAgain(ctx context.Context, t *target) error {
-	if err := t.reclaimAll(ctx); err != nil {
+	if err := reclaimAll(ctx, t); err != nil {
 		return err
 	}
-	return all(2, func(int) error { return t.reclaimAll(ctx) })
+	return all(2, func(int) error { return reclaimAll(ctx, t) })
 }
 
 // reclaimedTheSame goes by figures that are equal: in the meantime the machine may have
 // made something else to be freed.
 func reclaimedTheSame(ctx context.Context, t *target) error {
 	const times = 4
-	done := map[string]bool{}
-	return t.eachStep(func(signal eviction.Signal, step string) error {
-		if done[step] {
-			return nil
-		}
-		done[step] = true
+	return eachStep(t, func(signal eviction.Signal, step string) error {
 		var first eviction.Reclaimed
 		for i := range times {
 			got, err := t.reclaimStep(ctx, signal, step)
@@ -117,14 +111,12 @@ func reclaimedTheSame(ctx context.Context, t *target) error {
 }
 
 func reclaimedAfterCancelled(ctx context.Context, t *target) error {
-	err := t.eachStep(func(signal eviction.Signal, step string) error {
-		_ = all(4, func(int) error {
-			return shortly(ctx, func(ctx context.Context) error { return t.reclaim(ctx, signal, step) })
-		})
+	err := eachStep(t, func(signal eviction.Signal, step string) error {
+		givenUp(ctx, 4, func(ctx context.Context) error { return t.reclaim(ctx, signal, step) })
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return t.reclaimAll(ctx)
+	return reclaimAll(ctx, t)
 }

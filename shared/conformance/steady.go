@@ -68,7 +68,7 @@ var holdings = []holding{
 // steadily makes rounds of calls until there is nothing of which there was more
 // after all of them, but for one: what a collector gives back in between does not make
 // a leak sound. The error of a call ends it; a refusal is for the other checks.
-func (t *target) steadily(call func(i int) error) (grown, err error) {
+func steadily(t *target, call func(i int) error) (grown, err error) {
 	first := t.usage()
 	was, growing, missed := first, holdings, map[string]int{}
 	for round := range mostRounds {
@@ -93,12 +93,12 @@ func (t *target) steadily(call func(i int) error) (grown, err error) {
 		}
 		was = now
 	}
-	var bad []string
+	var bad []error
 	for _, h := range growing {
-		bad = append(bad, fmt.Sprintf("%d %s, after %d calls %d: more after each %d of them",
+		bad = append(bad, fmt.Errorf("%d %s, after %d calls %d: more after each %d of them",
 			h.of(first), h.what, mostRounds*roundCalls, h.of(was), roundCalls))
 	}
-	return asError(bad), nil
+	return errors.Join(bad...), nil
 }
 
 // A steadiness is what came of the calls of steadily, for the checks that look at it.
@@ -122,7 +122,7 @@ func rankedSteadily(ctx context.Context, t *target) error {
 	candidates := t.candidates(100)
 	first := map[int][]string{}
 	t.steady = &steadiness{}
-	grown, err := t.steadily(func(i int) error {
+	grown, err := steadily(t, func(i int) error {
 		k := i % len(pressures)
 		req := t.rankRequest(t.offering(eviction.CanRank)[0], candidates)
 		req.Pass, req.Hard = uint64(i/len(pressures)+1), pressures[k].hard
@@ -149,14 +149,14 @@ func rankedSteadily(ctx context.Context, t *target) error {
 // growth is what the check before has seen.
 func steadyGrowth(_ context.Context, t *target) error {
 	if t.steady == nil {
-		return notApplicable("the process was started anew since")
+		return errAnew
 	}
 	return t.steady.grown
 }
 
 func observedSteadily(ctx context.Context, t *target) error {
 	signals := t.offering(eviction.CanObserve)
-	grown, err := t.steadily(func(i int) error {
+	grown, err := steadily(t, func(i int) error {
 		return t.options.within(ctx, observeTime, func(ctx context.Context) error {
 			view := eviction.ViewBefore
 			if i%3 == 2 {
@@ -174,7 +174,7 @@ func observedSteadily(ctx context.Context, t *target) error {
 
 func measuredSteadily(ctx context.Context, t *target) error {
 	pods := t.pods(300)
-	grown, err := t.steadily(func(i int) error {
+	grown, err := steadily(t, func(i int) error {
 		from := i * 3 % len(pods)
 		return t.measure(ctx, measureTime, t.measureMessage(detailPod, pods[from:min(from+3, len(pods))])).err
 	})
@@ -208,11 +208,11 @@ const (
 
 // rankedToScale compares the times of few and many candidates.
 func rankedToScale(ctx context.Context, t *target) error {
-	few, err := t.rankTime(ctx, fewCandidates, 15)
+	few, err := timeToRank(ctx, t, fewCandidates, 15)
 	if err != nil {
 		return err
 	}
-	many, err := t.rankTime(ctx, manyCandidates, 3)
+	many, err := timeToRank(ctx, t, manyCandidates, 3)
 	if _, late := errors.AsType[slow](err); err != nil && !late {
 		return err
 	}
@@ -223,10 +223,10 @@ func rankedToScale(ctx context.Context, t *target) error {
 	return nil
 }
 
-// rankTime is the best of some rankings of n candidates, or what was waited for the first
+// timeToRank is the best of some rankings of n candidates, or what was waited for the first
 // one that was late. The shorter they are the more it takes for one that nothing else on
 // the machine has held up.
-func (t *target) rankTime(ctx context.Context, n, rankings int) (time.Duration, error) {
+func timeToRank(ctx context.Context, t *target, n, rankings int) (time.Duration, error) {
 	req := t.rankRequest(t.offering(eviction.CanRank)[0], t.candidates(n))
 	best := t.options.patient(scaleTime)
 	for range rankings {

@@ -91,7 +91,7 @@ func watchOpen(ctx context.Context, t *target) error {
 
 func watchQuiet(_ context.Context, t *target) error {
 	if t.watched == nil {
-		return notApplicable("the process was started anew since")
+		return errAnew
 	}
 	return t.watched.flood(watchTime)
 }
@@ -119,18 +119,16 @@ func watchOnlyAsked(ctx context.Context, t *target) error {
 
 func watchReplaced(ctx context.Context, t *target) error {
 	req := watchRequest(t.offering(eviction.CanWatch), never)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	first, second := make(chan error, 1), make(chan error, 1)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	for _, ended := range []chan error{first, second} {
-		watching.Go(func() { ended <- t.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
-		// Of two calls at once nobody knows which one is the newer.
-		if err := t.passed(ctx); err != nil {
-			return err
-		}
+	first, stopFirst := t.watching(ctx, req, func(eviction.Wake) {})
+	defer stopFirst()
+	// Of two calls at once nobody knows which one is the newer.
+	if err := t.passed(ctx); err != nil {
+		return err
+	}
+	second, stopSecond := t.watching(ctx, req, func(eviction.Wake) {})
+	defer stopSecond()
+	if err := t.passed(ctx); err != nil {
+		return err
 	}
 	late := time.NewTimer(t.options.patient(endTime))
 	defer late.Stop()
@@ -182,13 +180,8 @@ func watchAfterCancelled(ctx context.Context, t *target) error {
 }
 
 func watchBesideCalls(ctx context.Context, t *target) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		_ = t.plugin.Watcher.Watch(ctx, watchRequest(t.offering(eviction.CanWatch), always), func(eviction.Wake) {})
-	})
-	defer watching.Wait()
-	defer cancel()
+	_, stop := t.watching(ctx, watchRequest(t.offering(eviction.CanWatch), always), func(eviction.Wake) {})
+	defer stop()
 	if err := t.passed(ctx); err != nil {
 		return err
 	}
