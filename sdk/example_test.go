@@ -28,7 +28,7 @@ func ExampleServe() {
 			Name:    "batch-first",
 			Version: "1.0.0",
 			Signals: sdk.Signals(eviction.MemoryAvailable),
-			Ranker:  sdk.RankBy(batchFirst, rank.Memory()),
+			Ranker:  sdk.RankBy(batchFirst, rank.For(eviction.MemoryAvailable)),
 		})
 	}
 	_ = main

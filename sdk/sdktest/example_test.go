@@ -16,7 +16,7 @@ func newPlugin() sdk.Plugin {
 		Name:    "as-kubelet",
 		Version: "1.0.0",
 		Signals: sdk.Signals(eviction.MemoryAvailable),
-		Ranker:  sdk.RankBy(rank.Memory()),
+		Ranker:  sdk.RankBy(rank.For(eviction.MemoryAvailable)),
 	}
 }
 

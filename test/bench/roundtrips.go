@@ -145,7 +145,7 @@ func rankTrip(ctx context.Context, proc *process, n int, budget time.Duration) (
 		}
 		return nil
 	}, func(context.Context) error {
-		if order := rank.Sort(req.Candidates, rank.Memory()); len(order) != n {
+		if order := rank.Sort(req.Candidates, rank.For(eviction.MemoryAvailable)); len(order) != n {
 			return fmt.Errorf("%d of %d pods were sorted", len(order), n)
 		}
 		return nil

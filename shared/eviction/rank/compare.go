@@ -23,36 +23,81 @@ func Chain(compares ...Compare) Compare {
 	}
 }
 
-// Priority puts the lower priority first.
-func Priority(a, b *eviction.Candidate) int { return cmp.Compare(a.Pod.Priority, b.Pod.Priority) }
+// A rating is what an order compares of a candidate: the lower one goes first. It has
+// 128 bits, since in 64 the difference from a large negative request would turn the
+// order around.
+type rating struct {
+	hi int64
+	lo uint64
+}
 
-// ExceedsRequest puts pods first that use more of s than they have requested.
-// Pods without stats go before them; pods of unknown use do not exceed.
-func ExceedsRequest(s eviction.Signal) Compare {
-	usage, request := usageOf(s), requestOf(s)
-	return func(a, b *eviction.Candidate) int {
-		return cmp.Compare(classOf(a, usage(a) > request(a)), classOf(b, usage(b) > request(b)))
+func (r rating) compare(other rating) int {
+	switch {
+	case r == other:
+		return 0
+	case r.hi < other.hi, r.hi == other.hi && r.lo < other.lo:
+		return -1
+	default:
+		return 1
 	}
 }
 
-// classOf is 0 for a pod without stats, 1 for one that uses more than its request
-// and 2 for all others.
-func classOf(c *eviction.Candidate, exceeds bool) int8 {
-	switch {
-	case c.Measurement.State == eviction.NoStats:
+// difference is a-b.
+func difference(a, b int64) rating {
+	lo, borrow := bits.Sub64(uint64(a), uint64(b), 0)
+	return rating{a>>63 - b>>63 - int64(borrow), lo}
+}
+
+// A criterion rates candidates.
+type criterion func(*eviction.Candidate) rating
+
+// by compares by the first of the criteria that makes a difference.
+func by(criteria ...criterion) Compare {
+	return func(a, b *eviction.Candidate) int {
+		for _, rate := range criteria {
+			if c := rate(a).compare(rate(b)); c != 0 {
+				return c
+			}
+		}
 		return 0
-	case c.Measurement.State == eviction.Measured && exceeds:
-		return 1
-	default:
-		return 2
+	}
+}
+
+// Priority puts the lower priority first.
+func Priority(a, b *eviction.Candidate) int { return cmp.Compare(a.Pod.Priority, b.Pod.Priority) }
+
+func priority(c *eviction.Candidate) rating { return rating{hi: int64(c.Pod.Priority)} }
+
+// ExceedsRequest puts pods first that use more of s than they have requested.
+// Pods without stats go before them; pods of unknown use do not exceed.
+func ExceedsRequest(s eviction.Signal) Compare { return by(exceedsRequest(s)) }
+
+func exceedsRequest(s eviction.Signal) criterion {
+	usage, request := usageOf(s), requestOf(s)
+	return func(c *eviction.Candidate) rating {
+		switch {
+		case c.Measurement.State == eviction.NoStats:
+			return rating{hi: 0}
+		case c.Measurement.State == eviction.Measured && usage(c) > request(c):
+			return rating{hi: 1}
+		default:
+			return rating{hi: 2}
+		}
 	}
 }
 
 // Usage puts the larger use of s first. Pods without stats go before all others
 // and pods of unknown use after them.
-func Usage(s eviction.Signal) Compare {
+func Usage(s eviction.Signal) Compare { return by(measured, usage(s)) }
+
+func usage(s eviction.Signal) criterion {
 	usage := usageOf(s)
-	return byFigure(func(a, b *eviction.Candidate) int { return cmp.Compare(usage(b), usage(a)) })
+	return func(c *eviction.Candidate) rating {
+		if c.Measurement.State != eviction.Measured {
+			return rating{}
+		}
+		return difference(0, usage(c))
+	}
 }
 
 // UsageOverRequest puts the larger use of s beyond the request first. Pods without
@@ -61,49 +106,29 @@ func Usage(s eviction.Signal) Compare {
 // For inodes, which nobody can request, the kubelet subtracts the request for
 // ephemeral storage, bytes from inodes (rankDiskPressureFunc). It is kept so that
 // the same pod goes first: inside a priority one with such a request never does.
-func UsageOverRequest(s eviction.Signal) Compare {
-	usage, request := usageOf(s), subtractedFor(s)
-	return byFigure(func(a, b *eviction.Candidate) int {
-		return compareDifferences(usage(b), request(b), usage(a), request(a))
-	})
-}
+func UsageOverRequest(s eviction.Signal) Compare { return by(measured, usageOverRequest(s)) }
 
-// byFigure applies compare to pods that both have figures.
-func byFigure(compare Compare) Compare {
-	return func(a, b *eviction.Candidate) int {
-		ca, cb := figureClass(a), figureClass(b)
-		if ca == figureKnown && cb == figureKnown {
-			return compare(a, b)
+func usageOverRequest(s eviction.Signal) criterion {
+	usage, request := usageOf(s), subtractedFor(s)
+	return func(c *eviction.Candidate) rating {
+		if c.Measurement.State != eviction.Measured {
+			return rating{}
 		}
-		return cmp.Compare(ca, cb)
+		return difference(request(c), usage(c))
 	}
 }
 
-// figureKnown is the figureClass of pods that are compared by their figures.
-const figureKnown = 1
-
-func figureClass(c *eviction.Candidate) int8 {
+// measured puts pods without stats before the measured ones and those of unknown use
+// after them.
+func measured(c *eviction.Candidate) rating {
 	switch c.Measurement.State {
 	case eviction.NoStats:
-		return 0
+		return rating{hi: 0}
 	case eviction.Measured:
-		return figureKnown
+		return rating{hi: 1}
 	default:
-		return 2
+		return rating{hi: 2}
 	}
-}
-
-// compareDifferences compares a-b with c-d in 128 bits: in 64 a large negative
-// request would turn the order around.
-func compareDifferences(a, b, c, d int64) int {
-	hi1, lo1 := difference(a, b)
-	hi2, lo2 := difference(c, d)
-	return cmp.Or(cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2))
-}
-
-func difference(a, b int64) (hi int64, lo uint64) {
-	lo, borrow := bits.Sub64(uint64(a), uint64(b), 0)
-	return a>>63 - b>>63 - int64(borrow), lo
 }
 
 // amount is a figure of a candidate in base units.
