@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -89,8 +90,8 @@ func compareOutcome(got, want *Outcome) differences {
 	// Labels of several evictions come in any order.
 	d.field("signals", slices.Sorted(slices.Values(got.Signals)), slices.Sorted(slices.Values(want.Signals)))
 	d.field("reclaimCalls", got.ReclaimCalls, want.ReclaimCalls)
-	d.evictions(got.Evictions, want.Evictions)
-	d.events(got.Events, want.Events)
+	compareAll(&d, "evictions", got.Evictions, want.Evictions, func(e Eviction) string { return e.Namespace + "/" + e.Name })
+	compareAll(&d, "events", got.Events, want.Events, func(e Event) string { return e.Kind + " " + e.Name + " " + e.Reason })
 	d.field("returned", got.Returned, want.Returned)
 	if !sameSeconds(got.CleanupWaitSeconds, want.CleanupWaitSeconds) {
 		d.add("cleanupWaitSeconds", got.CleanupWaitSeconds, want.CleanupWaitSeconds)
@@ -106,55 +107,24 @@ func sameSeconds(a, b *float64) bool {
 	return math.Abs(*a-*b) < tiny
 }
 
-func (d *differences) evictions(got, want []Eviction) {
+// compareAll compares lists entry by entry, or as headlines if there are more in one.
+func compareAll[T any](d *differences, name string, got, want []T, headline func(T) string) {
 	if len(got) != len(want) {
-		d.add("evictions", victims(got), victims(want))
+		d.add(name, headlines(got, headline), headlines(want, headline))
 		return
 	}
 	for i := range got {
-		g, w, at := &got[i], &want[i], fmt.Sprintf("evictions[%d].", i)
-		d.field(at+"uid", g.UID, w.UID)
-		d.field(at+"namespace", g.Namespace, w.Namespace)
-		d.field(at+"name", g.Name, w.Name)
-		d.field(at+"gracePeriodSeconds", g.GracePeriodSeconds, w.GracePeriodSeconds)
-		d.field(at+"isEvicted", g.IsEvicted, w.IsEvicted)
-		d.field(at+"phase", g.Phase, w.Phase)
-		d.field(at+"reason", g.Reason, w.Reason)
-		d.field(at+"message", g.Message, w.Message)
-		d.field(at+"conditions", g.Conditions, w.Conditions)
-		d.field(at+"killError", g.KillError, w.KillError)
+		g, w := reflect.ValueOf(got[i]), reflect.ValueOf(want[i])
+		for n, key := range keysOf(g.Type()) {
+			d.field(fmt.Sprintf("%s[%d].%s", name, i, key), g.Field(n).Interface(), w.Field(n).Interface())
+		}
 	}
 }
 
-func victims(evictions []Eviction) []string {
+func headlines[T any](all []T, headline func(T) string) []string {
 	out := []string{}
-	for _, e := range evictions {
-		out = append(out, e.Namespace+"/"+e.Name)
-	}
-	return out
-}
-
-func (d *differences) events(got, want []Event) {
-	if len(got) != len(want) {
-		d.add("events", headlines(got), headlines(want))
-		return
-	}
-	for i := range got {
-		g, w, at := &got[i], &want[i], fmt.Sprintf("events[%d].", i)
-		d.field(at+"kind", g.Kind, w.Kind)
-		d.field(at+"uid", g.UID, w.UID)
-		d.field(at+"name", g.Name, w.Name)
-		d.field(at+"type", g.Type, w.Type)
-		d.field(at+"reason", g.Reason, w.Reason)
-		d.field(at+"message", g.Message, w.Message)
-		d.field(at+"annotations", g.Annotations, w.Annotations)
-	}
-}
-
-func headlines(events []Event) []string {
-	out := []string{}
-	for _, e := range events {
-		out = append(out, e.Kind+" "+e.Name+" "+e.Reason)
+	for _, one := range all {
+		out = append(out, headline(one))
 	}
 	return out
 }
