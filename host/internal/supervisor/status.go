@@ -74,8 +74,9 @@ func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 // StatusIn is Status where the filesystems are laid out as now says, 0 if that is not
 // known, and may come to be as in one of possible.
 func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
-	in, r := registry.Layouts{Now: now, Possible: possible}, s.newRegistry()
+	in := registry.Layouts{Now: now, Possible: possible}
 	s.mu.Lock()
+	r := s.newRegistry()
 	all := make([]Status, 0, len(s.members))
 	logs := make(map[string]*lineLog, len(s.members))
 	for name, m := range s.members {
