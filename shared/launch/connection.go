@@ -37,7 +37,7 @@ func (p *Process) Connect(ctx context.Context, socket string, security credentia
 		}
 	}
 	c := &Conn{ClientConn: cc}
-	printed := p.lines(p.command.Stderr)
+	printed := paced(p.over, p.command.Stderr)
 	c.following.Go(func() { followPrinted(context.WithoutCancel(ctx), cc, printed) })
 	return c, nil
 }

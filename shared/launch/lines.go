@@ -21,15 +21,15 @@ const (
 )
 
 // follow tells the lines of r until its end.
-func (p *Process) follow(r io.Reader, tell func(line []byte, cut bool)) {
-	lines := p.lines(tell)
+func follow(r io.Reader, over <-chan struct{}, tell func(line []byte, cut bool)) {
+	lines := paced(over, tell)
 	_, _ = io.Copy(lines, r)
 	lines.flush()
 }
 
-// lines returns a writer whose lines are told, no faster than they must be as long
-// as the process runs. It is for one goroutine.
-func (p *Process) lines(tell func(line []byte, cut bool)) *splitter {
+// paced returns a writer whose lines are told, no faster than they must be until over
+// is closed. It is for one goroutine.
+func paced(over <-chan struct{}, tell func(line []byte, cut bool)) *splitter {
 	pace := rate.NewLimiter(ReadRate, readBurst)
 	return &splitter{max: maxLineBytes, emit: tell, wait: func(bytes int) {
 		delay := pace.ReserveN(time.Now(), bytes).Delay()
@@ -40,7 +40,7 @@ func (p *Process) lines(tell func(line []byte, cut bool)) *splitter {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-p.over:
+		case <-over:
 		}
 	}}
 }

@@ -88,7 +88,7 @@ func (p *Process) begin() (err error) {
 	}
 	p.pipes.closeChildEnds()
 	p.reading.Go(p.readStdout)
-	p.reading.Go(func() { p.follow(p.pipes.stderrR, p.command.Stderr) })
+	p.reading.Go(func() { follow(p.pipes.stderrR, p.over, p.command.Stderr) })
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (p *Process) begin() (err error) {
 // belongs to the handshake.
 func (p *Process) readStdout() {
 	waiting := true
-	p.follow(p.pipes.stdoutR, func(line []byte, cut bool) {
+	follow(p.pipes.stdoutR, p.over, func(line []byte, cut bool) {
 		if waiting {
 			waiting = false
 			p.first <- string(line)

@@ -34,7 +34,6 @@ var allowed = map[string]map[string]int{
 		"host/internal/loop.Loop":             92,
 		"host/internal/supervisor.Supervisor": 48,
 		"host/internal/supervisor.member":     40,
-		"shared/conformance.subject":          45,
 	},
 	"files": {
 		"host/internal/config.field":           4,
@@ -51,8 +50,6 @@ var allowed = map[string]map[string]int{
 		"plugins/disk/internal/gc.containerGC": 4,
 		"plugins/disk/internal/podusage.pod":   5,
 		"plugins/memory.plugin":                4,
-		"shared/conformance.subject":           18,
-		"shared/launch.Process":                4,
 		"shared/nodefs.FS":                     7,
 		"shared/nodefs.Hierarchy":              6,
 		"test/demo.story":                      4,
