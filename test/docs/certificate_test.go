@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -11,33 +10,24 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
-	"errors"
-	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
-	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/evictd/evictd/shared/wire"
+	"github.com/evictd/evictd/shared/launch"
 )
 
-// What the document says of a plugin's certificate, tried with go-plugin's own
-// client, which is the host's.
+// What the document says of a plugin's certificate, tried with the host's own
+// connection.
 func TestCertificatesThatTheHostAccepts(t *testing.T) {
 	good := func() *x509.Certificate {
 		return &x509.Certificate{
@@ -97,22 +87,13 @@ func TestCertificatesThatTheHostAccepts(t *testing.T) {
 	}
 }
 
-// inside is a plugin inside of this process, in the place of one that go-plugin
-// starts.
+// inside is a plugin inside of this process.
 type inside struct {
 	own      tls.Certificate
 	versions [2]uint16
-
-	server *grpc.Server
-	wg     sync.WaitGroup
-	line   string
-	ended  chan struct{}
-	once   sync.Once
 }
 
-var _ runner.Runner = (*inside)(nil)
-
-// ping asks the plugin whether it is there.
+// ping asks the plugin whether it is there, as the host connects with it.
 func (p *inside) ping(t *testing.T) error {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tls-")
@@ -120,78 +101,50 @@ func (p *inside) ping(t *testing.T) error {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	p.ended = make(chan struct{})
-	client := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: wire.Handshake, VersionedPlugins: wire.ClientPlugins(), AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		AutoMTLS: true, SkipHostEnv: true, UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir}, Logger: hclog.NewNullLogger(),
-		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
-			return p, p.serve(cmd.Env, filepath.Join(dir, "s"))
-		},
-	})
-	defer func() {
-		_ = p.Kill(t.Context()) // else the client's would wait for what never comes
-		client.Kill()
-	}()
-	connection, err := client.Client()
+	host, err := launch.NewIdentity()
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	return connection.Ping()
+	socket := filepath.Join(dir, "s")
+	defer p.serve(t, host, socket)()
+	certificate, err := x509.ParseCertificate(p.own.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := launch.Handshake{Socket: socket, Certificate: certificate}
+	cc, err := launch.Dial(socket, shown.Credentials(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cc.Close()
+	_, err = grpc_health_v1.NewHealthClient(cc).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "plugin"})
+	return err
 }
 
-func (p *inside) serve(env []string, socket string) error {
+// serve serves on a socket until stop, to the host alone.
+func (p *inside) serve(t *testing.T, host *launch.Identity, socket string) (stop func()) {
+	t.Helper()
 	trusted := x509.NewCertPool()
-	for _, e := range env {
-		if pem, ok := strings.CutPrefix(e, "PLUGIN_CLIENT_CERT="); ok && !trusted.AppendCertsFromPEM([]byte(pem)) {
-			return errors.New("the host's certificate is not PEM")
-		}
+	if !trusted.AppendCertsFromPEM([]byte(host.PEM)) {
+		t.Fatal("the host's certificate is not PEM")
 	}
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	p.server = grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
 		Certificates: []tls.Certificate{p.own}, MinVersion: p.versions[0], MaxVersion: p.versions[1],
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
 	})))
 	h := health.NewServer()
 	h.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(p.server, h)
-	p.wg.Go(func() { _ = p.server.Serve(listener) })
-	p.line = fmt.Sprintf("1|1|unix|%s|grpc|%s\n", socket, base64.RawStdEncoding.EncodeToString(p.own.Certificate[0]))
-	return nil
-}
-
-func (p *inside) Start(context.Context) error { return nil }
-func (p *inside) Stdout() io.ReadCloser       { return io.NopCloser(strings.NewReader(p.line)) }
-func (p *inside) Stderr() io.ReadCloser       { return io.NopCloser(strings.NewReader("")) }
-func (p *inside) Name() string                { return "inside" }
-func (p *inside) ID() string                  { return "0" }
-
-func (p *inside) Wait(context.Context) error {
-	<-p.ended
-	return nil
-}
-
-func (p *inside) Kill(context.Context) error {
-	p.once.Do(func() {
-		if p.server != nil {
-			p.server.Stop()
-		}
-		p.wg.Wait()
-		close(p.ended)
-	})
-	return nil
-}
-
-func (p *inside) Diagnose(context.Context) string { return "" }
-
-func (p *inside) PluginToHost(network, address string) (string, string, error) {
-	return network, address, nil
-}
-
-func (p *inside) HostToPlugin(network, address string) (string, string, error) {
-	return network, address, nil
+	grpc_health_v1.RegisterHealthServer(server, h)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	return func() {
+		server.Stop()
+		serving.Wait()
+	}
 }
 
 func edKey() crypto.Signer {
