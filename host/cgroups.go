@@ -7,9 +7,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/cgroups"
+	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
-	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -36,7 +36,7 @@ func askDriver(client runtimeapi.RuntimeServiceClient) func(context.Context) (st
 }
 
 // running lists the pods that run.
-func running(ctx context.Context, source loop.PodSource) ([]cgroups.Pod, error) {
+func running(ctx context.Context, source choose.PodSource) ([]cgroups.Pod, error) {
 	active, err := source.Active(ctx)
 	if err != nil {
 		return nil, err

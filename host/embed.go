@@ -89,4 +89,4 @@ type Embedding struct {
 }
 
 // A Pass is what one pass saw, concluded and did.
-type Pass = loop.Outcome
+type Pass = loop.PassResult

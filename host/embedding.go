@@ -79,7 +79,7 @@ func (m *Manager) openEmbedded() error {
 		dryRun: func() bool { return m.config().DryRun }, now: e.Clock.Now,
 	}
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
-	o.Now, o.After, o.Explain, o.Patience = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
+	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
 	if len(e.Reclaim) > 0 {
 		o.Reclaim = make(map[string]loop.ReclaimFunc, len(e.Reclaim))
 		for name, f := range e.Reclaim {
@@ -87,7 +87,7 @@ func (m *Manager) openEmbedded() error {
 		}
 	}
 	if e.Patience == 0 { // else time and figures are not this machine's
-		o.LastResort, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
+		o.Fallback, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
 	}
 	m.loop = loop.New(o)
 	return nil
@@ -181,7 +181,7 @@ func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reaso
 	return m.preemption.handle(ctx, pod, reasons)
 }
 
-// Active implements loop.PodSource.
+// Active implements choose.PodSource.
 func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

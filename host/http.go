@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -75,7 +76,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	}
 	observed := make(map[eviction.Signal]bool, len(s.Signals))
 	for _, o := range s.Signals {
-		observed[o.Signal] = o.State != loop.StateUnknown
+		observed[o.Signal] = o.State != observe.StateUnknown
 	}
 	errs := []error{m.cgroups.Healthy()}
 	for _, r := range c.RequiredSignals {

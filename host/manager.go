@@ -111,7 +111,7 @@ func (m *Manager) openDaemon() error {
 	o.Pods, o.Manifests = source, source.Problems
 	o.Killer, o.Journal, o.Restored = mode.killer(c, client), m.dir, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
-	o.LastResort, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
+	o.Fallback, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)
 	return nil
 }
@@ -143,7 +143,7 @@ func (m *Manager) open() (loop.Options, error) {
 	}
 	o := loop.Options{
 		Settings: settings(c, thresholds),
-		Pin:      func() loop.Roster { return m.supervisor.Pin() },
+		Pin:      func() loop.Pin { return m.supervisor.Pin() },
 		Changed:  m.supervisor.Changed(),
 		Recorder: podRecorder{m.recorder}, Metrics: m.metrics, Log: m.log,
 	}

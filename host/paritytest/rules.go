@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
@@ -36,7 +37,7 @@ type history struct {
 	step     *replay.Step
 	want     *replay.StepDecision
 	got      *replay.StepDecision
-	pass     *loop.Outcome
+	pass     *loop.PassResult
 	before   *replay.StepDecision
 	resized  bool
 	rules    []string
@@ -78,8 +79,8 @@ func (h *history) figures() {
 	h.note(h.step.SummaryError != "" && len(h.got.NodeConditions) > 0, "6.4 summary error keeps conditions")
 	h.note(h.step.SummaryError != "", "6.4 summary error")
 	for _, s := range h.pass.Signals {
-		h.note(s.State == loop.StateAbsent, "1 a figure is missing")
-		h.note(s.State == loop.StateObserved && s.Available < 0, "1 available below zero")
+		h.note(s.State == observe.StateAbsent, "1 a figure is missing")
+		h.note(s.State == observe.StateObserved && s.Available < 0, "1 available below zero")
 	}
 }
 

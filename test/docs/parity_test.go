@@ -19,7 +19,7 @@ var (
 	quoted = regexp.MustCompile("`([^`]+)`")
 	file   = regexp.MustCompile(`^([\w.-]+(?:/[\w.-]+)+\.(?:go|md|txt))(?::(\w+))?$`)
 	trace  = regexp.MustCompile(`^(?:rule|rand)-[\w-]+$`)
-	short  = regexp.MustCompile(`^(policy|loop|pods|podsource|victim|wake|config|metrics|supervisor)/`)
+	short  = regexp.MustCompile(`^(policy|loop|pods|podsource|victim|wake|observe|choose|config|metrics|supervisor)/`)
 )
 
 // The table of parity names files, what is in them and traces, each of which must

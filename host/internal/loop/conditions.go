@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"log/slog"
 	"maps"
 	"time"
 
@@ -17,23 +18,15 @@ type savedConditions struct {
 	at       time.Time
 }
 
-// saveConditions writes when conditions were last seen: at once when one appears
-// or goes, else now and then. It does not wait for the disk.
-func (l *Loop) saveConditions(now time.Time) {
-	lastSeen := l.state.ConditionsLastSeen()
-	if maps.Equal(lastSeen, l.saved.lastSeen) {
+// save writes when conditions were last seen: at once when one appears or goes, else
+// now and then. It does not wait for the disk.
+func (s *savedConditions) save(now time.Time, lastSeen map[eviction.Condition]time.Time, journal Journal, log *slog.Logger) {
+	same := maps.EqualFunc(lastSeen, s.lastSeen, func(_, _ time.Time) bool { return true })
+	if maps.Equal(lastSeen, s.lastSeen) || same && now.Sub(s.at) < saveEvery {
 		return
 	}
-	same := len(lastSeen) == len(l.saved.lastSeen)
-	for c := range lastSeen {
-		_, had := l.saved.lastSeen[c]
-		same = same && had
-	}
-	if same && now.Sub(l.saved.at) < saveEvery {
-		return
-	}
-	l.saved = savedConditions{lastSeen: maps.Clone(lastSeen), at: now}
-	if err := l.Journal.SaveConditions(lastSeen); err != nil {
-		l.Log.Error("conditions are not in the journal, a restart would forget them", "error", err)
+	*s = savedConditions{lastSeen: lastSeen, at: now}
+	if err := journal.SaveConditions(lastSeen); err != nil {
+		log.Error("conditions are not in the journal, a restart would forget them", "error", err)
 	}
 }

@@ -1,11 +1,10 @@
 // Package loop is the synchronize loop of the eviction manager: one goroutine
-// that observes through plugins, lets package policy decide, has one pod at a
-// time killed and keeps what it knows of conditions, grace periods and victims.
+// that has the node observed (package observe), lets package policy decide, has a pod
+// chosen (package choose) and one at a time killed (package victim), when package wake
+// says that it is time.
 //
-// It owns the order of things and the state, and nothing else: what a threshold
-// means is package policy, how a plugin process lives is package supervisor,
-// how a pod dies is package victim. Kills, clean-up waits, node-level reclaim and
-// the measurement of local storage run beside the loop and report back as values,
-// so that a slow runtime or disk never stops it from observing. Only a pass that
-// somebody asked for (Synchronize) waits for all that it began.
+// It owns the order of things and the state between passes, and nothing else. What takes
+// long is an action: it runs without the state, within a pass that somebody waits for
+// (Synchronize) or else in the background, and its conclusions are drawn in the loop, so
+// that a slow runtime or disk never stops it from observing.
 package loop

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -68,12 +69,12 @@ type node struct {
 	volumes   map[string]bool
 	onRequest bool
 	changed   chan struct{}
-	// awaited is what is down, by signal; lastResort what the host reads by itself.
+	// awaited is what is down, by signal; fallback what the host reads by itself.
 	sampleTimes bool
 	awaited     map[eviction.Signal]error
 	starting    bool
 	assigned    eviction.Signal
-	lastResort  LastResort
+	fallback    observe.Fallback
 	stands      bool
 	// manifests are what is wrong with manifests at the start, nil if nobody asks.
 	manifests func() []pods.Problem
@@ -184,29 +185,29 @@ func (n *node) Watch(ctx context.Context, r eviction.WatchRequest, wake func(evi
 	return ctx.Err()
 }
 
-// Layouts implements Roster.
+// Layouts implements Pin.
 func (n *node) Layouts() []*registry.Instance {
 	return slices.DeleteFunc(slices.Clone(n.providers), func(p *registry.Instance) bool { return !p.Plugin.OwnsLayout })
 }
 
-// Assigned implements Roster.
+// Assigned implements Pin.
 func (n *node) Assigned(s eviction.Signal, _ eviction.Capability) bool { return n.assigned == s }
 
-// Awaited implements Roster.
+// Awaited implements Pin.
 func (n *node) Awaited(s eviction.Signal) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.awaited[s]
 }
 
-// FirstStart implements Roster.
+// FirstStart implements Pin.
 func (n *node) FirstStart(eviction.Signal) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.starting
 }
 
-// Definition implements Roster.
+// Definition implements Pin.
 func (n *node) Definition(s eviction.Signal) (eviction.Definition, bool) {
 	for _, p := range slices.Concat(n.rankers, n.providers) {
 		for _, spec := range p.Plugin.Signals {
@@ -218,10 +219,10 @@ func (n *node) Definition(s eviction.Signal) (eviction.Definition, bool) {
 	return eviction.Definition{}, false
 }
 
-// Release implements Roster.
+// Release implements Pin.
 func (n *node) Release() {}
 
-// Providers implements Roster.
+// Providers implements Pin.
 func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*registry.Instance {
 	var out []*registry.Instance
 	for _, p := range slices.Concat(n.rankers, n.providers) {
@@ -232,12 +233,12 @@ func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*registry.I
 	return out
 }
 
-// Serving implements Roster.
+// Serving implements Pin.
 func (n *node) Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider {
 	return registry.Serving(layout, s, c, func(s eviction.Signal) ([]*registry.Instance, string) { return n.Providers(s, c), "" })
 }
 
-// Active implements PodSource.
+// Active implements choose.PodSource.
 func (n *node) Active(context.Context) (pods.Snapshot, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -251,7 +252,7 @@ func (n *node) Active(context.Context) (pods.Snapshot, error) {
 	return s, n.podsErr
 }
 
-// Kill implements Killer.
+// Kill implements victim.Killer.
 func (n *node) Kill(ctx context.Context, v victim.Victim) error {
 	n.mu.Lock()
 	uid := v.UID
@@ -282,14 +283,14 @@ func (n *node) Kill(ctx context.Context, v victim.Victim) error {
 	return nil
 }
 
-// Finished implements Killer.
+// Finished implements victim.Killer.
 func (n *node) Finished(_ context.Context, v victim.Victim) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.running[v.UID], nil
 }
 
-// CleanedUp implements Killer.
+// CleanedUp implements victim.Killer.
 func (n *node) CleanedUp(_ context.Context, v victim.Victim) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -398,10 +399,10 @@ func soft(value, grace string) policy.ThresholdConfig {
 // run starts the loop; it ends with the test.
 func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
-		Settings: s, Pin: func() Roster { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
+		Settings: s, Pin: func() Pin { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Now: time.Now, After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
-		LastResort: n.lastResort, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes, Manifests: n.manifests,
+		Fallback: n.fallback, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes, Manifests: n.manifests,
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan struct{})

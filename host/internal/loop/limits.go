@@ -2,14 +2,15 @@ package loop
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
-	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -24,116 +25,32 @@ const (
 	mostLimitPause = time.Minute
 )
 
-// limits checks pods against their own limits on local storage.
+// limits is when pods are checked against their own limits on local storage.
 type limits struct {
-	// checking: pods are being measured beside the loop. The next check is not
-	// before next.
+	// checking: a check is under way in the background. The next one is not before next.
 	checking bool
 	next     time.Time
+	known    limited
+}
 
-	mu sync.Mutex
-	// has remembers, by API object, which active pods have such limits at all.
-	// Most have none, and a pod that has changed is another object.
+// limited remembers, by API object, which active pods have such limits at all. Most have
+// none, and a pod that has changed is another object. It is safe for concurrent use.
+type limited struct {
+	mu  sync.Mutex
 	has map[any]bool
 }
 
-// A storageUse is what local storage was measured to be used by those pods that
-// have limits on it.
-type storageUse struct {
-	pods     []pods.Pod
-	measured map[string]eviction.Measurement
-	// unknown: the pods could not be listed.
-	unknown bool
-}
-
-// pause is how long the next check waits after one that took so long.
-func (u storageUse) pause(took, interval time.Duration) time.Duration {
-	switch {
-	case u.unknown:
-		return min(limitPause*took, interval)
-	case len(u.pods) == 0:
-		return mostLimitPause
-	default:
-		return min(limitPause*took, mostLimitPause)
-	}
-}
-
-// checkLimits has pods evicted that are over a limit of their own. It reports
-// whether one was, which is a pass's whole action then; when the pass does not
-// wait, pods are measured beside the loop and it never is, and passes are left out
-// if that takes long.
-func (l *Loop) checkLimits(ctx context.Context, p *pass) bool {
-	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.filesystems.layout == 0 || len(p.roster.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
-		return false
-	}
-	if p.waits {
-		snapshot, err := l.active(ctx, p)
-		if err != nil {
-			return false
-		}
-		use := l.measureStorage(ctx, p.roster, p.at, l.limited(snapshot))
-		return l.enforceLimits(ctx, p, use)
-	}
-	if l.limits.checking || time.Now().Before(l.limits.next) {
-		return false
-	}
-	l.limits.checking = true
-	at := p.at
-	l.beside(ctx, func() func() {
-		roster := l.Pin()
-		defer roster.Release()
-		began := time.Now()
-		use := l.storageUse(ctx, roster, at)
-		took := time.Since(began)
-		return func() {
-			l.limits.checking = false
-			if l.Settings.Pacing != PacingKubelet {
-				l.limits.next = time.Now().Add(use.pause(took, l.Settings.MonitoringInterval))
-			}
-			if !l.Settings.LocalStorageLimits {
-				return // a reload has switched them off
-			}
-			use.pods = slices.DeleteFunc(use.pods, func(p pods.Pod) bool { return l.victims.EndedSince(p.Row.UID, began) })
-			later := l.newPass(wake.Scope{})
-			defer later.end()
-			l.enforceLimits(ctx, later, use)
-		}
-	})
-	return false
-}
-
-// storageUse lists and measures pods.
-func (l *Loop) storageUse(ctx context.Context, roster Roster, at eviction.PassView) storageUse {
-	snapshot, err := l.listNow(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			l.Log.Error("pods are not known, their limits on local storage are not checked", "error", err)
-		}
-		return storageUse{unknown: true}
-	}
-	return l.measureStorage(ctx, roster, at, l.limited(snapshot))
-}
-
-func (l *Loop) measureStorage(ctx context.Context, roster Roster, at eviction.PassView, limited []pods.Pod) storageUse {
-	if len(limited) == 0 {
-		return storageUse{}
-	}
-	// Limits are no filesystem's: who measures by this very name is asked.
-	measurers := roster.Serving(0, eviction.NodeFsAvailable, eviction.CanMeasure)
-	return storageUse{pods: limited, measured: l.measure(ctx, measurers, at, eviction.NodeFsAvailable, eviction.DetailContainers, limited)}
-}
-
-// limited are the pods that have limits and may be evicted.
-func (l *Loop) limited(s pods.Snapshot) []pods.Pod {
-	l.limits.mu.Lock()
-	defer l.limits.mu.Unlock()
+// of are the pods that have limits and may be evicted.
+func (l *limited) of(s pods.Snapshot) []pods.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	has := make(map[any]bool, len(s.Pods))
 	var out []pods.Pod
 	for _, p := range s.Pods {
 		if !p.HasManifest {
 			continue
 		}
-		limited, known := l.limits.has[p.API]
+		limited, known := l.has[p.API]
 		if !known {
 			limited = policy.HasLocalLimits(p.API)
 		}
@@ -142,19 +59,96 @@ func (l *Loop) limited(s pods.Snapshot) []pods.Pod {
 			out = append(out, p)
 		}
 	}
-	l.limits.has = has
+	l.has = has
 	return out
 }
 
-// enforceLimits evicts every pod that is over a limit, in the order of the pod
-// source, and reports whether there was one.
-func (l *Loop) enforceLimits(ctx context.Context, p *pass, use storageUse) bool {
-	before := len(p.did.evicted)
-	for _, pod := range use.pods {
-		if l.victims.IsEnding(pod.Row.UID) {
-			continue
+// checkLimits has pods evicted that are over a limit of their own. It reports
+// whether one was, which is a pass's whole action then; when the pass does not
+// wait, pods are measured in the background and it never is, and passes are left out
+// if that takes long.
+func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
+	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
+		return false
+	}
+	c := &limitCheck{at: p.at, limited: &l.limits.known, chooser: l.chooser, list: l.chooser.List, log: l.Log}
+	if p.synchronous {
+		c.list = func(context.Context) (pods.Snapshot, error) { return p.list() }
+	} else if l.limits.checking || time.Now().Before(l.limits.next) {
+		return false
+	}
+	l.limits.checking = true
+	l.do(ctx, p, c)
+	return len(p.did.evicted) > 0
+}
+
+// limitCheck is the action that measures the local storage of pods with limits on it, and
+// evicts those that are over one.
+type limitCheck struct {
+	at      eviction.PassView
+	limited *limited
+	chooser *choose.Chooser
+	list    func(context.Context) (pods.Snapshot, error)
+	log     *slog.Logger
+
+	began    time.Time
+	took     time.Duration
+	err      error // the pods are not known
+	pods     []pods.Pod
+	measured map[string]eviction.Measurement
+}
+
+// condition is none: a victim of its limits does not keep others from being taken.
+func (*limitCheck) condition() eviction.Condition { return "" }
+
+func (*limitCheck) quick() bool { return false }
+
+func (c *limitCheck) run(ctx context.Context, pin Pin) {
+	c.began = time.Now()
+	defer func() { c.took = time.Since(c.began) }()
+	listed, err := c.list(ctx)
+	if err != nil {
+		if c.err = err; ctx.Err() == nil {
+			c.log.Error("pods are not known, their limits on local storage are not checked", "error", err)
 		}
-		limit, over := policy.CheckLocalLimits(pod.API, use.measured[pod.Row.UID], l.filesystems.layout)
+		return
+	}
+	if c.pods = c.limited.of(listed); len(c.pods) > 0 {
+		c.measured = c.chooser.Measure(ctx, choose.Measuring{
+			// Limits are no filesystem's: who measures by this very name is asked.
+			Measurers: pin.Serving(0, eviction.NodeFsAvailable, eviction.CanMeasure),
+			At:        c.at, Signal: eviction.NodeFsAvailable, Detail: eviction.DetailContainers,
+		}, c.pods)
+	}
+}
+
+// pause is how long the next check waits.
+func (c *limitCheck) pause(interval time.Duration) time.Duration {
+	switch {
+	case c.err != nil:
+		return min(limitPause*c.took, interval)
+	case len(c.pods) == 0:
+		return mostLimitPause
+	default:
+		return min(limitPause*c.took, mostLimitPause)
+	}
+}
+
+// conclude evicts every pod that is over a limit, in the order of the pod source.
+func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
+	l.limits.checking = false
+	if l.Settings.Pacing != PacingKubelet && !p.synchronous {
+		l.limits.next = time.Now().Add(c.pause(l.Settings.MonitoringInterval))
+	}
+	if !l.Settings.LocalStorageLimits {
+		return nil // a reload has switched them off
+	}
+	later := p.at.Pass != c.at.Pass
+	left := slices.DeleteFunc(c.pods, func(p pods.Pod) bool {
+		return l.victims.IsEnding(p.Row.UID) || later && l.victims.EndedSince(p.Row.UID, c.began)
+	})
+	for _, pod := range left {
+		limit, over := policy.CheckLocalLimits(pod.API, c.measured[pod.Row.UID], l.observer.Thresholds.Layout)
 		if !over {
 			continue
 		}
@@ -165,5 +159,5 @@ func (l *Loop) enforceLimits(ctx context.Context, p *pass, use storageUse) bool 
 			"graceSeconds", v.GraceSeconds, "message", v.Message, "dryRun", v.DryRun)
 		l.kill(ctx, p, v)
 	}
-	return len(p.did.evicted) > before
+	return nil
 }

@@ -2,11 +2,15 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -14,9 +18,18 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A family is the set of signals that a wake asks to look at: those that raise
-// the same condition.
-type family = eviction.Condition
+var (
+	// errEnded is what a pass is asked for in vain when the loop has ended.
+	errEnded     = errors.New("the eviction manager has ended")
+	errReentered = errors.New("called from a function that the eviction manager calls and waits for: call it from another goroutine and do not wait for it")
+)
+
+// What the kubelet's wait for clean-up takes (podCleanupTimeout,
+// podCleanupPollFreq).
+const (
+	cleanupPoll = time.Second
+	cleanupMost = 30 * time.Second
+)
 
 // A Loop is the eviction manager's loop. Run it once.
 type Loop struct {
@@ -25,37 +38,27 @@ type Loop struct {
 	box      *wake.Box
 	reloads  chan reload
 	requests chan request
-	// done has what is to be done in the loop when work beside it has ended.
-	done     chan func()
-	ended    chan struct{}
-	snapshot atomic.Pointer[Snapshot]
-	began    time.Time     // of Run
-	runsIn   atomic.Uint64 // the goroutine of Run
-	// definitions are written by the goroutine of Run only.
-	definitions atomic.Pointer[definitions]
+	// done has the actions that have run in the background.
+	done   chan action
+	ended  chan struct{}
+	runsIn atomic.Uint64 // the goroutine of Run
+	status status
 
 	// The rest belongs to the goroutine of Run.
-	state       policy.State
-	filesystems filesystems
-	limits      limits
-	occupied    map[family]bool // a reclaim, or the choice of a victim, is under way beside the loop
-	victims     *victim.Set
-	latest      map[eviction.Signal]eviction.Observation // what was last observed
-	streams     wake.Streams
-	schedule    wake.Schedule
-	passes      uint64 // begun, numbers them
-	finished    uint64
-	lastUsage   lastUsage
-	met         map[policy.Key]bool // thresholds that were logged as met
-	standing    map[policy.Key]bool // thresholds that were met by what was observed when they were last looked at
-	unobserved  map[eviction.Signal]string
-	blind       map[eviction.Signal]*blindness
-	silence     silence
-	observers   map[eviction.Signal]string // who observed a signal last
-	contradict  contradictions
-	saved       savedConditions
-	reading     manifestReading
-	working     sync.WaitGroup
+	observer   *observe.Observer
+	chooser    *choose.Chooser
+	victims    *victim.Set
+	streams    wake.Streams
+	schedule   wake.Schedule
+	state      policy.State
+	conditions savedConditions
+	crossings  crossings
+	manifests  manifests
+	limits     limits
+	busy       map[eviction.Condition]bool // something is done for it in the background
+	passes     uint64                      // begun, numbers them
+	finished   uint64
+	working    sync.WaitGroup
 }
 
 type reload struct {
@@ -63,44 +66,48 @@ type reload struct {
 	applied  chan struct{}
 }
 
+// request asks the loop for one pass.
+type request struct {
+	ctx   context.Context //nolint:containedctx // of the caller, who waits
+	reply chan<- reply
+}
+
+type reply struct {
+	result PassResult
+	err    error
+}
+
 // New returns a loop that has not looked at anything yet.
 func New(o Options) *Loop {
 	l := &Loop{
-		Options:    o,
-		box:        wake.NewBox(),
-		reloads:    make(chan reload),
-		requests:   make(chan request),
-		done:       make(chan func()),
-		ended:      make(chan struct{}),
-		occupied:   map[family]bool{},
-		latest:     map[eviction.Signal]eviction.Observation{},
-		lastUsage:  lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}},
-		met:        map[policy.Key]bool{},
-		unobserved: map[eviction.Signal]string{},
-		standing:   map[policy.Key]bool{},
-		blind:      map[eviction.Signal]*blindness{},
-		silence:    silence{calls: map[*registry.Instance]int{}},
-		observers:  map[eviction.Signal]string{},
-		contradict: contradictions{bySignal: map[eviction.Signal]contradiction{}, log: o.Log, metrics: o.Metrics},
+		Options: o, box: wake.NewBox(),
+		reloads: make(chan reload), requests: make(chan request), done: make(chan action), ended: make(chan struct{}),
+		state: policy.Restore(o.Restored.Conditions), busy: map[eviction.Condition]bool{},
+		status: status{log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
+		crossings: crossings{met: map[policy.Key]bool{}, standing: map[policy.Key]bool{}},
 	}
+	l.observer = observe.New(observe.Options{
+		Metrics: o.Metrics, Log: o.Log, Now: o.Now, CheckSampleTimes: o.CheckSampleTimes, Begin: o.Begin,
+		Fallback: o.Fallback, SourceStands: o.SourceStands,
+	})
+	l.chooser = choose.New(choose.Options{
+		Pods: o.Pods, Metrics: o.Metrics, Log: o.Log, Fallback: o.Fallback, SourceStands: o.SourceStands,
+		Responsiveness: &l.observer.Responsiveness, MinDeadline: o.MinDeadline,
+	})
 	l.victims = victim.NewSet(victim.Options{
 		Killer: o.Killer, Recorder: o.Recorder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
 		Moment: l.moment, Restored: o.Restored.Kills,
 	})
-	l.victims.AsKubelet(o.Settings.Pacing == PacingKubelet)
-	l.state = policy.Restore(o.Restored.Conditions)
-	l.definitions.Store(&definitions{})
-	l.derive()
-	l.streams = wake.Streams{Box: l.box, Condition: l.family, Log: o.Log, Failed: o.Metrics.CallFailed}
-	l.snapshot.Store(&Snapshot{})
+	l.streams = wake.Streams{Box: l.box, Condition: l.observer.Thresholds.Condition, Log: o.Log, Failed: o.Metrics.CallFailed}
+	l.configure(o.Settings)
 	return l
 }
 
-// Run makes passes until ctx ends, when they are due or asked for. Kills in flight
+// Run makes passes until ctx ends, when they are due or asked for. Kills under way
 // then get a few seconds more.
 func (l *Loop) Run(ctx context.Context) {
 	l.victims.Begin(ctx)
-	l.began = time.Now()
+	l.chooser.Began = time.Now()
 	l.runsIn.Store(goroutine())
 	select { // The change that brought the first plugins is no news.
 	case <-l.Changed:
@@ -111,14 +118,22 @@ func (l *Loop) Run(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := time.Now()
-		if scope, ok := l.due(now); ok {
-			if scope.Full {
-				l.readManifests(ctx)
+		next := now.Add(time.Hour)
+		if !l.OnRequest && !l.synchronizing() {
+			if scope, ok := l.schedule.Due(now); ok {
+				if scope.Full {
+					l.manifests.begin(ctx, l.Settings.MonitoringInterval, &l.working)
+				}
+				l.pass(ctx, scope)
+				continue
 			}
-			l.pass(ctx, scope)
-			continue
+			next = l.schedule.Next(now)
 		}
-		timer.Reset(l.next(now).Sub(now))
+		timer.Reset(next.Sub(now))
+		requests := l.requests
+		if l.synchronizing() {
+			requests = nil
+		}
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -126,18 +141,23 @@ func (l *Loop) Run(ctx context.Context) {
 			l.schedule.Wake(l.box.Take())
 		case <-l.Changed:
 			l.followPlugins(ctx)
-			l.schedule.Look(time.Now())
-			l.limits.next = time.Time{}
+			l.lookAtAll()
 		case r := <-l.reloads:
-			l.apply(ctx, r.settings)
+			l.configure(r.settings)
+			l.followPlugins(ctx)
+			l.lookAtAll()
 			close(r.applied)
 		case r := <-l.victims.Reports():
 			if l.victims.Handle(r) {
 				l.schedule.Look(time.Now())
 			}
-		case done := <-l.done:
-			done()
-		case r := <-l.asked():
+		case a := <-l.done:
+			l.concluded(ctx, a)
+		case problems := <-l.manifests.came:
+			if l.manifests.ended() {
+				l.status.change(func(next *Snapshot) { l.status.problems(next, problems) })
+			}
+		case r := <-requests:
 			l.serve(r)
 		}
 	}
@@ -147,35 +167,70 @@ func (l *Loop) Run(ctx context.Context) {
 	l.victims.Drain()
 }
 
+// lookAtAll has a full pass run now, with a check of limits.
+func (l *Loop) lookAtAll() {
+	l.schedule.Look(time.Now())
+	l.limits.next = time.Time{}
+}
+
 // synchronizing reports whether what a pass decided on is still being done and the
 // kubelet's pacing has the next pass wait for it, as its synchronize and the wait for
 // clean-up after it do.
 func (l *Loop) synchronizing() bool {
-	return l.Settings.Pacing == PacingKubelet && (len(l.occupied) > 0 || l.victims.Busy())
+	return l.Settings.Pacing == PacingKubelet && (len(l.busy) > 0 || l.victims.Busy())
 }
 
-// asked are the requests for passes, none as long as another one is under way.
-func (l *Loop) asked() <-chan request {
-	if l.synchronizing() {
-		return nil
-	}
-	return l.requests
-}
-
-// beside runs work in a goroutine, and what it returns in the loop.
-func (l *Loop) beside(ctx context.Context, work func() (done func())) {
-	l.working.Go(func() {
-		done := work()
-		select {
-		case l.done <- done:
-		case <-ctx.Done():
-		}
+// configure puts settings in force. Timers of thresholds that stay are kept.
+func (l *Loop) configure(s Settings) {
+	l.Settings = s
+	l.victims.AsKubelet(s.Pacing == PacingKubelet)
+	gone := l.observer.Configure(observe.Config{Thresholds: s.Thresholds, Assigned: s.Assigned, LayoutOnce: s.LayoutOnce})
+	l.victims.Relief.Forget(gone...)
+	l.status.change(func(next *Snapshot) {
+		next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s observe.SignalStatus) bool { return slices.Contains(gone, s.Signal) })
 	})
 }
 
+// followPlugins opens the wake streams that the present plugins and thresholds
+// ask for.
+func (l *Loop) followPlugins(ctx context.Context) {
+	if l.OnRequest {
+		return
+	}
+	pin := l.pin()
+	defer pin.Release()
+	var watched []eviction.WatchThreshold
+	for _, t := range l.observer.Thresholds.InForce() {
+		if t.Definition().Condition == eviction.MemoryPressure && !l.Settings.MemoryNotifications {
+			continue
+		}
+		watched = append(watched, eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()})
+	}
+	l.streams.Update(ctx, func(s eviction.Signal) []*registry.Instance { return pin.Providers(s, eviction.CanWatch) }, watched)
+}
+
+// pin pins the running plugins and puts in force what they say of custom signals.
+func (l *Loop) pin() Pin {
+	pin := l.Pin()
+	for s, former := range l.observer.Thresholds.Define(pin) { // what was counted in its unit means nothing any more
+		l.chooser.Forget(s)
+		l.schedule.Forget(former.Condition)
+	}
+	return pin
+}
+
+// moment is now on the clocks of samples. An embedding program's clock has nothing
+// to do with the machine's.
+func (l *Loop) moment() policy.Moment {
+	m := policy.Moment{Time: l.Now()}
+	if l.CheckSampleTimes {
+		m.BootNanos = l.BootNanos()
+	}
+	return m
+}
+
 // Apply puts new settings in force between two passes: it waits for the one that is
-// under way. Timers of thresholds that stay are kept. It is an error if the loop has
-// ended.
+// under way. It is an error if the loop has ended.
 func (l *Loop) Apply(s Settings) error {
 	r := reload{settings: s, applied: make(chan struct{})}
 	select {
@@ -187,54 +242,63 @@ func (l *Loop) Apply(s Settings) error {
 	}
 }
 
-func (l *Loop) apply(ctx context.Context, s Settings) {
-	former := l.Settings.Thresholds
-	s.Thresholds = policy.Define(s.Thresholds, *l.definitions.Load())
-	l.Settings = s
-	l.victims.AsKubelet(s.Pacing == PacingKubelet)
-	l.derive()
-	for _, t := range former {
-		if !slices.ContainsFunc(s.Thresholds, func(u policy.Threshold) bool { return u.Signal == t.Signal }) {
-			l.Metrics.SignalGone(t.Signal)
-			l.forget(t.Signal)
+// Synchronize makes one full pass and returns when all that it decided on was
+// done, reclaim and kills too: the kubelet's synchronize. The error is why the
+// pass concluded nothing.
+func (l *Loop) Synchronize(ctx context.Context) (PassResult, error) {
+	if err := l.Reentered(); err != nil {
+		return PassResult{}, err
+	}
+	came := make(chan reply, 1)
+	select {
+	case l.requests <- request{ctx, came}:
+	case <-ctx.Done():
+		return PassResult{}, ctx.Err()
+	case <-l.ended:
+		return PassResult{}, errEnded
+	}
+	r := <-came
+	return r.result, r.err
+}
+
+// Reentered is an error if it is called from the loop's own goroutine, where waiting
+// for the loop would never end: from a function of the embedding program that a pass
+// has called.
+func (l *Loop) Reentered() error {
+	if l.runsIn.Load() == goroutine() {
+		return errReentered
+	}
+	return nil
+}
+
+// AwaitCleanup waits until nothing is left of the pods that a pass evicted, as long
+// as the kubelet would: it looks each second, and gives up after half a minute.
+func (l *Loop) AwaitCleanup(ctx context.Context, r PassResult) error {
+	running := func(v victim.Victim) bool {
+		finished, err := l.Killer.Finished(ctx, v)
+		return err != nil || !finished
+	}
+	for waited := cleanupPoll; ; waited += cleanupPoll {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.After(cleanupPoll):
+		}
+		if !slices.ContainsFunc(r.Evicted, running) || waited >= cleanupMost {
+			return nil
 		}
 	}
-	l.followPlugins(ctx)
-	l.schedule.Look(time.Now())
-	l.limits.next = time.Time{}
 }
 
-// due returns what the pass looks at that should run now, if one should.
-func (l *Loop) due(now time.Time) (wake.Scope, bool) {
-	if l.OnRequest || l.synchronizing() {
-		return wake.Scope{}, false
-	}
-	return l.schedule.Due(now)
+// Snapshot returns what the loop knew after its last pass. It may be called from
+// anywhere.
+func (l *Loop) Snapshot() *Snapshot {
+	s := *l.status.now()
+	s.Evictions = l.victims.History()
+	return &s
 }
 
-// next returns when something becomes due.
-func (l *Loop) next(now time.Time) time.Time {
-	if l.OnRequest || l.synchronizing() {
-		return now.Add(time.Hour)
-	}
-	return l.schedule.Next(now)
-}
-
-// followPlugins opens the wake streams that the present plugins and thresholds
-// ask for.
-func (l *Loop) followPlugins(ctx context.Context) {
-	if l.OnRequest {
-		return
-	}
-	roster := l.Pin()
-	defer roster.Release()
-	l.define(roster)
-	var watched []eviction.WatchThreshold
-	for _, t := range l.filesystems.inForce {
-		if familyOf(t) == eviction.MemoryPressure && !l.Settings.MemoryNotifications {
-			continue
-		}
-		watched = append(watched, eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()})
-	}
-	l.streams.Update(ctx, func(s eviction.Signal) []*registry.Instance { return roster.Providers(s, eviction.CanWatch) }, watched)
+// Under reports whether c is in force. It may be called from anywhere.
+func (l *Loop) Under(c eviction.Condition) bool {
+	return slices.Contains(l.status.now().Conditions, c)
 }

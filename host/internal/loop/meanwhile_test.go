@@ -108,14 +108,14 @@ func TestASignalUnknownMeanwhileEvictsNobody(t *testing.T) {
 func TestTheHostStopsReadingWhenTheSourceSaysNo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		n.lastResort, n.stands = &byHand{node: n}, true
+		n.fallback, n.stands = &byHand{node: n}, true
 		n.fail(failing)
 		n.run(settings(t, hard("1Gi")), rundir.State{})
 		n.after(5 * time.Second)
 		n.fail(refusing)
 		n.after(5 * time.Second)
-		if b := n.loop.blind[eviction.MemoryAvailable]; b != nil {
-			t.Errorf("still reading: %v", b.reading)
+		if at := n.loop.observer.LookAt(time.Now()); !at.IsZero() {
+			t.Error("still reading")
 		}
 		n.after(10 * time.Minute)
 		passes := n.loop.Snapshot().Passes

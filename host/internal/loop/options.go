@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -13,9 +15,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// PodSource lists the active pods, in a stable order.
-type PodSource interface {
-	Active(ctx context.Context) (pods.Snapshot, error)
+// A Pin is the running plugins, pinned for as long as a pass or what it has begun
+// uses them: a supervisor.Pass.
+type Pin interface {
+	observe.Pin
+	choose.Pin
+	// Release ends that: only now may the pinned processes be replaced.
+	Release()
 }
 
 // A Recorder takes the events of the eviction manager, worded as the kubelet's.
@@ -95,9 +101,9 @@ type Options struct {
 	Settings Settings
 	// Pin starts a pass with the plugins that run now. Changed delivers a value
 	// when their set has changed.
-	Pin     func() Roster
+	Pin     func() Pin
 	Changed <-chan struct{}
-	Pods    PodSource
+	Pods    choose.PodSource
 	// Manifests, if not nil, tells at the start what is wrong with pod manifests,
 	// which Pods would tell when pods are needed for the first time.
 	Manifests func() []pods.Problem
@@ -120,15 +126,15 @@ type Options struct {
 	// TellConditions sends an event about the node when a condition changes. A
 	// kubelet does so itself.
 	TellConditions bool
-	// Patience is how long a part of a pass may take at least.
-	Patience time.Duration
+	// MinDeadline is how long a part of a pass may take at least.
+	MinDeadline time.Duration
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
 	// OnRequest makes passes when Synchronize is called, and never else.
 	OnRequest bool
-	// LastResort, if not nil, reads signals of hard thresholds that no plugin has
+	// Fallback, if not nil, reads signals of hard thresholds that no plugin has
 	// observed for a second, and pods that no plugin measures.
-	LastResort LastResort
+	Fallback observe.Fallback
 	// SourceStands: plugins have their figures from a source that is theirs to
 	// believe. When it has none, as they say, the host does not look for others.
 	SourceStands bool

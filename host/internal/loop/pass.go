@@ -4,8 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -13,57 +16,68 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A pass is one pass while it runs.
+// A pass is one pass while it runs, or the end of what one has begun in the background.
 type pass struct {
-	scope  wake.Scope
-	roster Roster
-	// waits: slow work and kills are waited for, and nothing is put off.
-	waits   bool
-	started time.Time
+	scope wake.Scope
+	pin   Pin
+	// synchronous: slow work and kills are waited for, and nothing is put off.
+	synchronous bool
+	started     time.Time
 	// at is where pods are measured for a ranking.
 	at eviction.PassView
-	// now is the time that policy sees, thresholds what it looks at.
+	// now is the time that policy sees.
 	now        time.Time
-	thresholds []policy.Threshold
-	observed   map[eviction.Signal]eviction.Observation
-	// asked are the signals of thresholds that it looked at.
-	asked      []eviction.Signal
+	seen       observe.Seen
 	assessment policy.Assessment
 	// concluded: assessment holds.
 	concluded bool
 	// incomplete: figures were missing, or it could not act.
 	incomplete bool
-	listing    *listing
 	did        deeds
+
+	// list lists the pods, once. A wake mostly means that a pod must go, and the runtime
+	// takes longer to answer than anything else before the decision: it may be called
+	// early, in listing.
+	list    func() (pods.Snapshot, error)
+	listing sync.WaitGroup
+	cancel  context.CancelFunc
 }
 
-// deeds are what a pass did, for its outcome.
+// deeds are what a pass did, for its result.
 type deeds struct {
 	chosen   *policy.Threshold
-	reclaim  []ReclaimOutcome
+	reclaim  []ReclaimResult
 	sufficed bool
-	ranking  ranking
-	// candidates are what was ranked.
-	candidates []pods.Pod
-	evicted    []victim.Victim
+	choice   choose.Choice
+	evicted  []victim.Victim
 }
 
-func (l *Loop) newPass(k wake.Scope) *pass {
+func (l *Loop) newPass(ctx context.Context, scope wake.Scope) *pass {
 	l.passes++
-	roster := l.Pin()
-	l.define(roster)
-	return &pass{scope: k, roster: roster, started: time.Now(), at: eviction.PassView{Pass: l.passes, View: eviction.ViewBefore}}
+	ctx, cancel := context.WithCancel(ctx)
+	return &pass{
+		scope: scope, pin: l.pin(), started: time.Now(), at: eviction.PassView{Pass: l.passes, View: eviction.ViewBefore},
+		list: sync.OnceValues(func() (pods.Snapshot, error) { return l.chooser.List(ctx) }), cancel: cancel,
+	}
 }
 
 // end gives up what the pass holds.
 func (p *pass) end() {
-	p.listing.drop()
-	p.roster.Release()
+	p.cancel()
+	p.listing.Wait()
+	p.pin.Release()
 }
 
-// pass makes the pass that k asks for.
-func (l *Loop) pass(ctx context.Context, k wake.Scope) {
-	p := l.newPass(k)
+func (p *pass) trigger() string {
+	if p.synchronous {
+		return "request"
+	}
+	return p.scope.Trigger()
+}
+
+// pass makes a pass.
+func (l *Loop) pass(ctx context.Context, scope wake.Scope) {
+	p := l.newPass(ctx, scope)
 	defer p.end()
 	if err := l.run(ctx, p); err != nil && ctx.Err() == nil {
 		l.Log.Error("pass ended early, nothing is concluded from it", "pass", p.at.Pass, "error", err)
@@ -74,59 +88,52 @@ func (l *Loop) pass(ctx context.Context, k wake.Scope) {
 	}
 }
 
+// serve makes a pass that somebody waits for.
+func (l *Loop) serve(r request) {
+	p := l.newPass(r.ctx, wake.Scope{Full: true})
+	p.synchronous = true
+	defer p.end()
+	err := l.run(r.ctx, p)
+	l.finish(p)
+	r.reply <- reply{p.result(l.observer.Thresholds.Definitions(), l.status.now().Conditions, l.Explain), err}
+}
+
 // run observes what p asks for, assesses it and does what follows. The error is
 // why nothing was concluded.
-func (l *Loop) run(ctx context.Context, p *pass) error {
+func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	p.now = l.Now()
-	if len(l.filesystems.inForce) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
+	if len(l.observer.Thresholds.InForce()) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
 		p.concluded = true
-		l.resume(ctx, p)
+		l.resume(p)
 		return nil
 	}
 	if p.scope.Crossing() && slices.ContainsFunc(slices.Collect(maps.Keys(p.scope.Woken)), eviction.Condition.CheapToMeasure) && len(l.victims.Ending()) == 0 {
-		l.list(ctx, p)
+		p.listing.Go(func() { _, _ = p.list() })
 	}
-	signals := l.signals(p.scope, l.filesystems.inForce)
-	layout := l.wantsLayout(p.scope)
-	l.begin(ctx, p.at, layout)
-	asked := signals
-	if layout {
-		asked = withContainerFs(signals)
-	}
-	seen := l.observe(ctx, p.roster, p.at, asked, layout)
-	if err := ctx.Err(); err != nil {
+	p.seen, err = l.observer.Look(ctx, observe.Request{Pin: p.pin, At: p.at, Scope: p.scope, State: l.state})
+	if err != nil {
 		return err
 	}
-	inForce, err := l.settleLayout(seen.layout)
-	switch {
-	case err != nil && l.Settings.LayoutOnce:
-		return err
-	case err != nil:
-		inForce = l.withoutLayout(seen.signals, err)
-	}
-	p.now, p.observed = l.Now(), seen.signals
-	p.asked = signals
-	l.noteObserved(signals, seen.signals)
-	l.contradict.note(p.now, l.filesystems.inForce, signals, seen.claims)
-	p.thresholds = l.served(p.roster, inForce)
+	p.now = l.Now()
 	l.state, p.assessment = policy.Assess(l.state, policy.Input{
-		Now:              p.now,
-		Thresholds:       p.thresholds,
-		Observations:     seen.signals,
-		Claims:           seen.claims,
+		Now: p.now, Thresholds: p.seen.Thresholds, Observations: p.seen.Observations, Claims: p.seen.Claims,
 		TransitionPeriod: l.Settings.TransitionPeriod,
 	})
 	p.concluded = true
-	l.noteMet(p)
-	l.noteRelief(p)
+	l.crossings.note(l.Log, p)
+	must := p.assessment.Met // wait for the relief of former victims
+	if l.Settings.Pacing == PacingKubelet {
+		must = nil
+	}
+	l.victims.Relief.Observed(p.seen.Asked, p.seen.Observations, p.assessment.Observed, must, l.observer.Last)
 	l.noteConditions(p.assessment)
-	l.saveConditions(p.now)
-	p.incomplete = slices.ContainsFunc(signals, func(s eviction.Signal) bool {
-		o, asked := seen.signals[s]
+	l.conditions.save(p.now, l.state.ConditionsLastSeen(), l.Journal, l.Log)
+	p.incomplete = slices.ContainsFunc(p.seen.Asked, func(s eviction.Signal) bool {
+		o, asked := p.seen.Observations[s]
 		return asked && o.State == eviction.Unknown
 	})
-	l.resume(ctx, p)
-	if l.checkLimits(ctx, p) {
+	l.resume(p)
+	if checkLimits(ctx, l, p) {
 		return nil
 	}
 	if len(p.assessment.Actionable) > 0 {
@@ -135,10 +142,53 @@ func (l *Loop) run(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// begin tells the source of summaries what plugins are about to be asked for.
-func (l *Loop) begin(ctx context.Context, at eviction.PassView, layout bool) {
-	if l.Begin != nil {
-		l.Begin(ctx, at, layout)
+// noteConditions logs, counts and tells of conditions that changed.
+func (l *Loop) noteConditions(a policy.Assessment) {
+	for _, c := range a.Conditions {
+		l.Metrics.Condition(c, true)
+	}
+	for _, c := range a.Cleared {
+		l.Metrics.Condition(c, false)
+	}
+	for i, c := range slices.Concat(a.Raised, a.Cleared) {
+		status := i < len(a.Raised)
+		text := policy.ConditionText(c, status)
+		l.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
+		if l.TellConditions {
+			l.nodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
+		}
+	}
+}
+
+// resume judges the kills that a former host decided on, as far as they can be judged
+// by what p has observed, and finishes those that still hold. It is tried again in the
+// next pass if the pods are not known.
+func (l *Loop) resume(p *pass) {
+	if len(l.victims.Restored) == 0 {
+		return
+	}
+	snapshot, err := p.list()
+	if err != nil {
+		l.Log.Warn("kills of a former evictd are not judged yet, the pods are not known", "kills", len(l.victims.Restored), "error", err)
+		p.incomplete = true
+		return
+	}
+	thresholds := l.observer.Thresholds
+	// short reports whether s is known now, and whether a threshold of it is met for its
+	// whole grace period.
+	short := func(s eviction.Signal) (known, is bool) {
+		if _, configured := thresholds.Of(s); !configured {
+			return true, false
+		}
+		return l.observer.Last(s).State != eviction.Unknown, slices.ContainsFunc(thresholds.InForce(), func(t policy.Threshold) bool {
+			return t.Signal == s && l.crossings.standing[t.Key()]
+		})
+	}
+	for _, v := range l.victims.Resume(snapshot, l.Settings.DryRun, short) {
+		if t, ok := thresholds.Of(v.Signal); ok {
+			l.victims.Relief.Expect(v, t, thresholds.Layout, eviction.Figure{}, l.observer.Latest())
+		}
+		l.victims.Kill(v)
 	}
 }
 
@@ -149,28 +199,28 @@ func (l *Loop) finish(p *pass) {
 	ended := time.Now()
 	l.schedule.Ended(ended, l.Settings.MonitoringInterval, wake.Result{
 		Scope: p.scope, Met: len(p.assessment.Observed) > 0, Incomplete: p.incomplete,
-		GraceLeft: policy.UntilGraceEnds(p.assessment, p.now), LookAt: []time.Time{l.blindLook(ended), l.victims.Relief.LookAt()},
+		GraceLeft: policy.UntilGraceEnds(p.assessment, p.now), LookAt: []time.Time{l.observer.LookAt(ended), l.victims.Relief.LookAt()},
 	})
 	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
 	l.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.scope.Causes(), "tookSeconds", ended.Sub(p.started).Seconds())
 }
 
-func (p *pass) trigger() string {
-	if p.waits {
-		return "request"
-	}
-	return p.scope.Trigger()
-}
-
-// signals lists the signals of thresholds that k looks at, each once, in their
-// order.
-func (l *Loop) signals(k wake.Scope, thresholds []policy.Threshold) []eviction.Signal {
-	var signals []eviction.Signal
-	for _, t := range thresholds {
-		_, woken := k.Woken[familyOf(t)]
-		if (k.Full || woken) && !slices.Contains(signals, t.Signal) {
-			signals = append(signals, t.Signal)
+// publish shows what is known after p.
+func (l *Loop) publish(p *pass) {
+	l.status.change(func(next *Snapshot) {
+		next.Passes = l.finished
+		thresholds := l.observer.Thresholds
+		if p.concluded {
+			next.Time = time.Now()
+			next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
+			next.Thresholds = thresholdStatus(thresholds.InForce(), p.assessment, l.observer.Unobserved)
+			next.Waiting = l.victims.Relief.Waiting()
+			next.Signals = l.observer.Statuses()
 		}
-	}
-	return signals
+		next.Layout = ""
+		if thresholds.Layout != 0 {
+			next.Layout = thresholds.Layout.String()
+		}
+		next.AssignProblems = thresholds.Split
+	})
 }

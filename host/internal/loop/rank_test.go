@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -59,7 +60,7 @@ func TestARankingThatCameWithTheMeasurements(t *testing.T) {
 	}{
 		"decides":                                 {ranking: order, pod: "default/small", by: "memory"},
 		"and that was not made is asked for":      {pod: "default/big", by: "memory"},
-		"and that failed is not asked for again":  {ranking: eviction.Ranking{Err: eviction.ErrUnavailable}, pod: "default/big", by: hostItself},
+		"and that failed is not asked for again":  {ranking: eviction.Ranking{Err: eviction.ErrUnavailable}, pod: "default/big", by: observe.HostItself},
 		"without all measurements does not stand": {ranking: order, measures: eviction.ErrUnavailable, pod: "default/small", by: "again"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +100,8 @@ func TestARankerThatFailsIsReplaced(t *testing.T) {
 func TestWithoutAnyRankerTheHostRanks(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.providers[0].Plugin.Ranker = nil
-		if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != "default/big" || by != hostItself {
-			t.Errorf("victim %q by %q, want default/big by %s", pod, by, hostItself)
+		if pod, by := victimOf(t, n, settings(t, hard("1Gi"))); pod != "default/big" || by != observe.HostItself {
+			t.Errorf("victim %q by %q, want default/big by %s", pod, by, observe.HostItself)
 		}
 	})
 }

@@ -1,11 +1,13 @@
 package loop
 
 import (
-	"cmp"
-	"maps"
+	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
@@ -16,12 +18,12 @@ import (
 type Snapshot struct {
 	// Passes counts the passes. Time is the end of the last one that concluded
 	// something, zero if none has.
-	Passes     uint64               `json:"passes"`
-	Time       time.Time            `json:"time,omitzero"`
-	Conditions []eviction.Condition `json:"conditions"`
-	Thresholds []ThresholdStatus    `json:"thresholds"`
-	Signals    []SignalStatus       `json:"signals"`
-	Evictions  []victim.Victim      `json:"evictions"`
+	Passes     uint64                 `json:"passes"`
+	Time       time.Time              `json:"time,omitzero"`
+	Conditions []eviction.Condition   `json:"conditions"`
+	Thresholds []ThresholdStatus      `json:"thresholds"`
+	Signals    []observe.SignalStatus `json:"signals"`
+	Evictions  []victim.Victim        `json:"evictions"`
 	// Waiting says why no further pod goes for thresholds that are met, by signal.
 	Waiting []policy.Wait `json:"waiting,omitempty"`
 	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
@@ -71,82 +73,14 @@ func ownSignal(d eviction.Definition) *OwnSignal {
 	return own
 }
 
-// SignalStatus is the last figure of a signal, in its base unit.
-type SignalStatus struct {
-	Signal     eviction.Signal  `json:"signal"`
-	State      string           `json:"state"`
-	Available  int64            `json:"available"`
-	Capacity   int64            `json:"capacity"`
-	Time       time.Time        `json:"time"`
-	Components map[string]int64 `json:"components,omitempty"`
-	Err        string           `json:"error,omitempty"`
-	// ObservedBy is the plugin that has the figure, or "evictd" while the host reads
-	// it by itself.
-	ObservedBy string `json:"observedBy,omitempty"`
-	// Contradiction: a custom observer and the one that is asked beside it have said
-	// different things for a while. The worse figure counts.
-	Contradiction *Contradiction `json:"contradiction,omitempty"`
-}
-
-// The states of a signal.
-const (
-	StateObserved = "observed"
-	StateAbsent   = "absent"
-	StateUnknown  = "unknown"
-)
-
-// Snapshot returns what the loop knew after its last pass. It may be called from
-// anywhere.
-func (l *Loop) Snapshot() *Snapshot {
-	s := *l.snapshot.Load()
-	s.Evictions = l.victims.History()
-	return &s
-}
-
-// Under reports whether c is in force. It may be called from anywhere.
-func (l *Loop) Under(c eviction.Condition) bool {
-	return slices.Contains(l.snapshot.Load().Conditions, c)
-}
-
-func (l *Loop) publish(p *pass) {
-	next := *l.snapshot.Load()
-	next.Passes = l.finished
-	if p.concluded {
-		next.Time = time.Now()
-		next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
-		next.Thresholds = l.thresholdStatus(p.assessment)
-		next.Waiting = l.victims.Relief.Waiting()
-		next.Signals = l.showObservers(signalStatus(next.Signals, p.observed), p)
-	}
-	next.Layout = ""
-	if l.filesystems.layout != 0 {
-		next.Layout = l.filesystems.layout.String()
-	}
-	next.AssignProblems = l.filesystems.split
-	l.snapshot.Store(&next)
-}
-
-// forget drops a signal that no threshold names any more.
-func (l *Loop) forget(gone eviction.Signal) {
-	next := *l.snapshot.Load()
-	next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s SignalStatus) bool { return s.Signal == gone })
-	l.snapshot.Store(&next)
-	delete(l.unobserved, gone)
-	delete(l.observers, gone)
-	delete(l.blind, gone)
-	delete(l.latest, gone)
-	l.victims.Relief.Forget(gone)
-	delete(l.contradict.bySignal, gone)
-}
-
-func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {
+func thresholdStatus(inForce []policy.Threshold, a policy.Assessment, unobserved func(eviction.Signal) bool) []ThresholdStatus {
 	since := make(map[policy.Key]time.Time, len(a.Observed))
 	for _, o := range a.Observed {
 		since[o.Threshold.Key()] = o.FirstObservedAt
 	}
-	out := make([]ThresholdStatus, 0, len(l.filesystems.inForce))
-	for _, t := range l.filesystems.inForce {
-		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: l.unobserved[t.Signal] != ""}
+	out := make([]ThresholdStatus, 0, len(inForce))
+	for _, t := range inForce {
+		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: unobserved(t.Signal)}
 		if _, builtin := eviction.Builtin(t.Signal); !builtin {
 			s.Own = ownSignal(t.Definition())
 		}
@@ -161,55 +95,51 @@ func (l *Loop) thresholdStatus(a policy.Assessment) []ThresholdStatus {
 	return out
 }
 
-// signalStatus replaces in former what was observed now.
-func signalStatus(former []SignalStatus, observed map[eviction.Signal]eviction.Observation) []SignalStatus {
-	bySignal := make(map[eviction.Signal]SignalStatus, len(former))
-	for _, s := range former {
-		bySignal[s.Signal] = s
+// status is the snapshot that is shown. It may be read from anywhere.
+type status struct {
+	shown atomic.Pointer[Snapshot]
+	log   *slog.Logger
+}
+
+func (s *status) now() *Snapshot {
+	if now := s.shown.Load(); now != nil {
+		return now
 	}
-	for s, o := range observed {
-		status := SignalStatus{Signal: s, State: stateName(o.State), Available: o.Available, Capacity: o.Capacity, Time: o.Time, Err: o.Err}
-		for _, c := range o.Components {
-			if status.Components == nil {
-				status.Components = map[string]int64{}
+	return &Snapshot{}
+}
+
+// change shows a snapshot that is otherwise as before.
+func (s *status) change(change func(next *Snapshot)) {
+	next := *s.now()
+	change(&next)
+	s.shown.Store(&next)
+}
+
+// listed shows pods that cannot be evicted for want of a usable manifest.
+func (s *status) listed(pods pods.Snapshot) {
+	s.change(func(next *Snapshot) {
+		next.Unmanaged = nil
+		for _, p := range pods.Pods {
+			if !p.HasManifest {
+				next.Unmanaged = append(next.Unmanaged, p.String())
 			}
-			status.Components[c.Name] = c.Value
 		}
-		bySignal[s] = status
-	}
-	out := make([]SignalStatus, 0, len(bySignal))
-	for _, s := range slices.Sorted(maps.Keys(bySignal)) {
-		out = append(out, bySignal[s])
-	}
-	return out
+		s.problems(next, pods.Problems)
+	})
 }
 
-// showObservers says who observed what, and which of the signals that p asked for
-// nobody is there for.
-func (l *Loop) showObservers(all []SignalStatus, p *pass) []SignalStatus {
-	for _, s := range p.asked {
-		if _, ok := p.observed[s]; !ok {
-			all = slices.DeleteFunc(all, func(o SignalStatus) bool { return o.Signal == s })
-			all = append(all, SignalStatus{Signal: s, State: StateUnknown, Err: nobody})
+// problems puts what is wrong with manifests into next, and into the log what is new.
+func (s *status) problems(next *Snapshot, problems []pods.Problem) {
+	former := next.Problems
+	next.Problems = nil
+	for _, p := range problems {
+		text := p.Error()
+		next.Problems = append(next.Problems, text)
+		if !slices.Contains(former, text) {
+			s.log.Warn("pod manifest has a problem", "problem", text, "used", p.Used)
 		}
 	}
-	slices.SortFunc(all, func(a, b SignalStatus) int { return cmp.Compare(a.Signal, b.Signal) })
-	for i := range all {
-		all[i].ObservedBy, all[i].Contradiction = "", l.contradict.status(all[i].Signal)
-		if all[i].State != StateUnknown {
-			all[i].ObservedBy = l.observers[all[i].Signal]
-		}
-	}
-	return all
-}
-
-func stateName(s eviction.ObservationState) string {
-	switch s {
-	case eviction.Observed:
-		return StateObserved
-	case eviction.Absent:
-		return StateAbsent
-	default:
-		return StateUnknown
+	if len(problems) == 0 && len(former) > 0 {
+		s.log.Info("pod manifests have no problem any more")
 	}
 }

@@ -79,7 +79,7 @@ func TestOneLateAnswerIsNotHeldAgainstAPluginForEver(t *testing.T) {
 			Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}},
 		}}
 		n.rankers = append(n.rankers, custom)
-		n.lastResort = &byHand{node: n}
+		n.fallback = &byHand{node: n}
 		n.run(settings(t, hard("1Gi")), rundir.State{})
 		n.settle()
 		// The node thrashes: nobody answers in time, once.

@@ -21,7 +21,7 @@ import (
 type fake struct {
 	Parts
 	ctx     context.Context //nolint:containedctx // the test's
-	passes  []func(f *fake) (loop.Outcome, error)
+	passes  []func(f *fake) (loop.PassResult, error)
 	made    int
 	stopped bool
 }
@@ -32,13 +32,13 @@ func (f *fake) start(ctx context.Context, p Parts) (Manager, func(), error) {
 }
 
 // Synchronize implements Manager.
-func (f *fake) Synchronize(context.Context) (loop.Outcome, error) {
+func (f *fake) Synchronize(context.Context) (loop.PassResult, error) {
 	f.made++
 	return f.passes[f.made-1](f)
 }
 
 // AwaitCleanup implements Manager as the kubelet waits.
-func (f *fake) AwaitCleanup(_ context.Context, o loop.Outcome) error {
+func (f *fake) AwaitCleanup(_ context.Context, o loop.PassResult) error {
 	for range 30 {
 		<-f.Clock.After(time.Second)
 		if !slices.ContainsFunc(o.Evicted, func(e victim.Victim) bool { return !f.CleanedUp(e.Pod.API) }) {
@@ -88,7 +88,7 @@ func scenario(t *testing.T, text string) *Scenario {
 	return trace.Scenario
 }
 
-func run(t *testing.T, s *Scenario, passes ...func(*fake) (loop.Outcome, error)) (*Replay, *fake) {
+func run(t *testing.T, s *Scenario, passes ...func(*fake) (loop.PassResult, error)) (*Replay, *fake) {
 	t.Helper()
 	f := &fake{passes: passes}
 	r, err := Run(t.Context(), s, slog.New(slog.DiscardHandler), f.start)

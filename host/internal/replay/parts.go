@@ -15,10 +15,10 @@ import (
 // A Manager is an eviction manager that makes a pass when it is asked to.
 type Manager interface {
 	// Synchronize makes one whole pass and returns when the kills in it did.
-	Synchronize(context.Context) (loop.Outcome, error)
+	Synchronize(context.Context) (loop.PassResult, error)
 	// AwaitCleanup waits for the pods that the pass evicted, in the time of Clock.
 	// The error is that of the context.
-	AwaitCleanup(context.Context, loop.Outcome) error
+	AwaitCleanup(context.Context, loop.PassResult) error
 	IsUnderMemoryPressure() bool
 	IsUnderDiskPressure() bool
 	IsUnderPIDPressure() bool

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -17,7 +18,7 @@ const noStats = "no stats"
 
 // ranking shows the candidates, first to go first, and what put each of them
 // before the next.
-func (w *timeline) ranking(pass *loop.Outcome) {
+func (w *timeline) ranking(pass *loop.PassResult) {
 	if len(pass.Ranking) == 0 {
 		return
 	}
@@ -39,7 +40,7 @@ func (w *timeline) ranking(pass *loop.Outcome) {
 			}
 		}
 		usage := amountOf(own, signal, p.Usage)
-		if p.State == noStats || p.State == loop.StateUnknown {
+		if p.State == noStats || p.State == observe.StateUnknown {
 			usage = p.State
 		}
 		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, usage, request(own, signal, p), key)

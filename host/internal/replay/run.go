@@ -26,7 +26,7 @@ const operator = "LessThan"
 type Replay struct {
 	Decisions *Decisions
 	// Passes are what the manager says of each step's pass.
-	Passes []loop.Outcome
+	Passes []loop.PassResult
 }
 
 // Run makes a manager with start and takes it through the scenario. A refused
@@ -85,7 +85,7 @@ func Configuration(s *Scenario) (config.Config, error) {
 }
 
 // run is the part of a step that the manager has.
-func (w *world) run(ctx context.Context, m Manager) (StepDecision, loop.Outcome) {
+func (w *world) run(ctx context.Context, m Manager) (StepDecision, loop.PassResult) {
 	pass, err := m.Synchronize(ctx)
 	d := StepDecision{Now: metav1.NewTime(w.Now())}
 	if err != nil {
@@ -126,7 +126,7 @@ func ask(m Manager, p *v1.Pod) Admit {
 
 // conditions are those reported, sorted. A pass that failed tells none, but they
 // hold on.
-func conditions(pass loop.Outcome, err error, d StepDecision) []string {
+func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	var out []string
 	if err == nil {
 		for _, c := range pass.Conditions {
@@ -147,7 +147,7 @@ func conditions(pass loop.Outcome, err error, d StepDecision) []string {
 }
 
 // explain fills in which thresholds were met and counted, the most urgent first.
-func explain(d *StepDecision, pass loop.Outcome) {
+func explain(d *StepDecision, pass loop.PassResult) {
 	thresholds := slices.Clone(pass.Thresholds)
 	slices.SortStableFunc(thresholds, func(a, b loop.MetThreshold) int {
 		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(a.Signal, b.Signal))
@@ -179,7 +179,7 @@ func urgency(t loop.MetThreshold) int {
 	return u
 }
 
-func labels(pass loop.Outcome) []string {
+func labels(pass loop.PassResult) []string {
 	var out []string
 	for _, e := range pass.Evicted {
 		out = append(out, string(e.Signal))
@@ -187,7 +187,7 @@ func labels(pass loop.Outcome) []string {
 	return out
 }
 
-func returned(pass loop.Outcome) []string {
+func returned(pass loop.PassResult) []string {
 	var out []string
 	for _, e := range pass.Evicted {
 		out = append(out, e.UID)

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/victim"
 )
 
-func nothing(*fake) (loop.Outcome, error) { return loop.Outcome{Chosen: -1}, nil }
+func nothing(*fake) (loop.PassResult, error) { return loop.PassResult{Chosen: -1}, nil }
 
 func names(pods []*v1.Pod) string {
 	var out []string
@@ -39,7 +39,7 @@ steps:
 - {removePods: [d], addPods: [{metadata: {name: d2, uid: d}}]}
 `)
 	var seen []string
-	look := func(f *fake) (loop.Outcome, error) {
+	look := func(f *fake) (loop.PassResult, error) {
 		seen = append(seen, f.Clock.Now().UTC().Format("05.0 ")+names(f.ActivePods()))
 		return nothing(f)
 	}
@@ -62,7 +62,7 @@ steps:
 - {}
 `)
 	var seen []string
-	look := func(f *fake) (loop.Outcome, error) {
+	look := func(f *fake) (loop.PassResult, error) {
 		for range 2 {
 			b, err := f.Summary(t.Context())
 			if err != nil {
@@ -103,7 +103,7 @@ steps:
 		return map[bool]string{true: "yes", false: "no"}[ok]
 	}
 	var seen []string
-	look := func(f *fake) (loop.Outcome, error) {
+	look := func(f *fake) (loop.PassResult, error) {
 		seen = append(seen, text(f.DiskInfo.HasDedicatedImageFs(t.Context())), text(f.DiskInfo.HasDedicatedContainerFs(t.Context())),
 			text(true, f.Reclaim["container-gc"](t.Context())), text(true, f.Reclaim["image-gc"](t.Context())))
 		return nothing(f)
@@ -129,9 +129,9 @@ steps:
 - {cleanupSeconds: 60, killErrors: {"*": timed out}}
 - {}
 `)
-	evict := func(uid string) func(f *fake) (loop.Outcome, error) {
-		return func(f *fake) (loop.Outcome, error) {
-			return loop.Outcome{Chosen: -1, Evicted: []victim.Victim{f.evict(uid)}}, nil
+	evict := func(uid string) func(f *fake) (loop.PassResult, error) {
+		return func(f *fake) (loop.PassResult, error) {
+			return loop.PassResult{Chosen: -1, Evicted: []victim.Victim{f.evict(uid)}}, nil
 		}
 	}
 	r, _ := run(t, s, evict("u-big"), evict("u-other"), evict("u-big"))
@@ -172,7 +172,7 @@ steps:
 }
 
 func TestAFailedPassKeepsConditions(t *testing.T) {
-	fails := func(*fake) (loop.Outcome, error) { return loop.Outcome{Chosen: -1}, errors.New("no layout") }
+	fails := func(*fake) (loop.PassResult, error) { return loop.PassResult{Chosen: -1}, errors.New("no layout") }
 	r, _ := run(t, scenario(t, "steps: [{summary: {}}]"), fails)
 	d := r.Decisions.Steps[0]
 	if diff := cmp.Diff([]string{"MemoryPressure", "PIDPressure"}, d.NodeConditions); diff != "" || d.Error != "no layout" || !d.MemoryPressure || d.DiskPressure || !d.PIDPressure {
@@ -232,7 +232,7 @@ func TestAManagerThatDoesNotStart(t *testing.T) {
 
 func TestAnInterruptEndsTheReplay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	f := &fake{passes: []func(*fake) (loop.Outcome, error){func(f *fake) (loop.Outcome, error) {
+	f := &fake{passes: []func(*fake) (loop.PassResult, error){func(f *fake) (loop.PassResult, error) {
 		cancel()
 		return nothing(f)
 	}}}

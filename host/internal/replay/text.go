@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // observation tells a signal's figures.
-func observation(own *loop.OwnSignal, s loop.SignalStatus) string {
+func observation(own *loop.OwnSignal, s observe.SignalStatus) string {
 	text := string(s.Signal) + " "
 	switch {
-	case s.State == loop.StateObserved && s.Capacity > 0:
+	case s.State == observe.StateObserved && s.Capacity > 0:
 		text += fmt.Sprintf("%s of %s (%.4g%%)", amountOf(own, s.Signal, s.Available), amountOf(own, s.Signal, s.Capacity),
 			100*float64(s.Available)/float64(s.Capacity))
-	case s.State == loop.StateObserved:
+	case s.State == observe.StateObserved:
 		text += fmt.Sprintf("%s of %s", amountOf(own, s.Signal, s.Available), amountOf(own, s.Signal, s.Capacity))
 	default:
 		text += s.State

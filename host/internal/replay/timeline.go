@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -89,9 +90,9 @@ func (w *timeline) head() {
 }
 
 // unobserved tells of signals that have a threshold and were not even asked for.
-func (w *timeline) unobserved(pass *loop.Outcome) {
+func (w *timeline) unobserved(pass *loop.PassResult) {
 	for _, s := range w.signals {
-		if !slices.ContainsFunc(pass.Signals, func(o loop.SignalStatus) bool { return o.Signal == s }) {
+		if !slices.ContainsFunc(pass.Signals, func(o observe.SignalStatus) bool { return o.Signal == s }) {
 			w.line("observed", "%s not at all, no running plugin observes it: its thresholds have no effect", s)
 		}
 	}
@@ -110,7 +111,7 @@ func describe(t policy.Threshold) string {
 	return text
 }
 
-func (w *timeline) step(i int, d *StepDecision, pass *loop.Outcome) {
+func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	step := &w.scenario.Steps[i]
 	w.heading("\nstep %d  %s  +%gs  %s", i, clock(d.Now.Time), step.AdvanceSeconds, step.Note)
 	w.changes(step)
@@ -184,7 +185,7 @@ func met(t loop.MetThreshold, chosen bool, now time.Time) string {
 	}
 }
 
-func (w *timeline) reclaim(d *StepDecision, pass *loop.Outcome) {
+func (w *timeline) reclaim(d *StepDecision, pass *loop.PassResult) {
 	for _, r := range pass.Reclaim {
 		text := r.Step + " by " + r.By
 		if r.Step == stepContainerGC || r.Step == stepImageGC {
@@ -203,7 +204,7 @@ func (w *timeline) reclaim(d *StepDecision, pass *loop.Outcome) {
 	}
 }
 
-func (w *timeline) evictions(d *StepDecision, pass *loop.Outcome) {
+func (w *timeline) evictions(d *StepDecision, pass *loop.PassResult) {
 	out := &d.Outcomes[0]
 	if len(out.Evictions) == 0 && pass.Chosen >= 0 && !pass.ReclaimSufficed {
 		w.line("evicted", "none: no pod may go")

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -57,29 +58,29 @@ steps:
 - {diskInfoError: gone}
 `
 
-func badPasses() []func(*fake) (loop.Outcome, error) {
+func badPasses() []func(*fake) (loop.PassResult, error) {
 	at := time.Date(2026, 1, 1, 12, 0, 10, 0, time.UTC)
 	const gi = 1 << 30
-	memory := func(available int64) loop.SignalStatus {
-		return loop.SignalStatus{Signal: eviction.MemoryAvailable, State: loop.StateObserved, Available: available, Capacity: 16 * gi}
+	memory := func(available int64) observe.SignalStatus {
+		return observe.SignalStatus{Signal: eviction.MemoryAvailable, State: observe.StateObserved, Available: available, Capacity: 16 * gi}
 	}
 	hard := loop.MetThreshold{Signal: eviction.MemoryAvailable, Quantity: "1Gi", FirstObservedAt: at.Add(2500 * time.Millisecond), GraceOver: true, Actionable: true}
 	soft := loop.MetThreshold{Signal: eviction.MemoryAvailable, Quantity: "2Gi", GracePeriod: "1m0s", FirstObservedAt: at}
 	inodes := loop.MetThreshold{Signal: eviction.NodeFsInodesFree, Percentage: "0.05", MinReclaim: "0.01x", FirstObservedAt: at, GraceOver: true, Actionable: true}
 	overSoft := soft
 	overSoft.GraceOver = true
-	return []func(*fake) (loop.Outcome, error){
-		func(*fake) (loop.Outcome, error) {
-			return loop.Outcome{Chosen: -1, Signals: []loop.SignalStatus{
+	return []func(*fake) (loop.PassResult, error){
+		func(*fake) (loop.PassResult, error) {
+			return loop.PassResult{Chosen: -1, Signals: []observe.SignalStatus{
 				memory(12*gi + gi/2),
-				{Signal: eviction.NodeFsInodesFree, State: loop.StateAbsent},
-				{Signal: eviction.PIDAvailable, State: loop.StateUnknown, Err: "late"},
-				{Signal: eviction.NodeFsAvailable, State: loop.StateObserved, Available: 1023},
+				{Signal: eviction.NodeFsInodesFree, State: observe.StateAbsent},
+				{Signal: eviction.PIDAvailable, State: observe.StateUnknown, Err: "late"},
+				{Signal: eviction.NodeFsAvailable, State: observe.StateObserved, Available: 1023},
 			}}, nil
 		},
-		func(f *fake) (loop.Outcome, error) {
-			return loop.Outcome{
-				Signals: []loop.SignalStatus{memory(gi - 1)}, Thresholds: []loop.MetThreshold{hard, soft}, Conditions: []eviction.Condition{eviction.MemoryPressure},
+		func(f *fake) (loop.PassResult, error) {
+			return loop.PassResult{
+				Signals: []observe.SignalStatus{memory(gi - 1)}, Thresholds: []loop.MetThreshold{hard, soft}, Conditions: []eviction.Condition{eviction.MemoryPressure},
 				Chosen: 0, Ranker: "memory", Ranking: []loop.RankedPod{
 					{UID: "u-big", Pod: "x/big", State: "measured", Usage: 3 * gi, Request: gi, Reason: "exceeds request by 2Gi, priority 0"},
 					{UID: "u-small", Pod: "x/small", State: "measured", Usage: gi, Request: 2 * gi},
@@ -87,23 +88,25 @@ func badPasses() []func(*fake) (loop.Outcome, error) {
 				Evicted: []victim.Victim{f.evict("u-big")},
 			}, nil
 		},
-		func(f *fake) (loop.Outcome, error) {
+		func(f *fake) (loop.PassResult, error) {
 			if err := errors.Join(f.Reclaim[stepContainerGC](f.ctx), f.Reclaim[stepImageGC](f.ctx)); err != nil {
-				return loop.Outcome{}, err
+				return loop.PassResult{}, err
 			}
-			return loop.Outcome{
+			return loop.PassResult{
 				Thresholds: []loop.MetThreshold{overSoft, inodes}, Conditions: []eviction.Condition{eviction.DiskPressure}, Chosen: 1,
-				Reclaim:         []loop.ReclaimOutcome{{Step: "vendor-trim", By: "vendor", Err: "busy"}, {Step: stepContainerGC, By: "host"}, {Step: stepImageGC, By: "host"}},
+				Reclaim:         []loop.ReclaimResult{{Step: "vendor-trim", By: "vendor", Err: "busy"}, {Step: stepContainerGC, By: "host"}, {Step: stepImageGC, By: "host"}},
 				ReclaimSufficed: true,
 			}, nil
 		},
-		func(f *fake) (loop.Outcome, error) {
+		func(f *fake) (loop.PassResult, error) {
 			_ = f.Reclaim[stepImageGC](f.ctx)
 			soft := overSoft
 			soft.Actionable = true
-			return loop.Outcome{Chosen: 0, Thresholds: []loop.MetThreshold{inodes, soft}}, nil
+			return loop.PassResult{Chosen: 0, Thresholds: []loop.MetThreshold{inodes, soft}}, nil
 		},
-		func(*fake) (loop.Outcome, error) { return loop.Outcome{Chosen: -1}, errors.New("no layout: gone") },
+		func(*fake) (loop.PassResult, error) {
+			return loop.PassResult{Chosen: -1}, errors.New("no layout: gone")
+		},
 	}
 }
 
@@ -200,12 +203,12 @@ func TestAmountsOfOwnSignalsHaveTheirFormatAndUnit(t *testing.T) {
 		"3221225472 of 4294967296 (75%)":               nil,
 	} {
 		t.Run(want, func(t *testing.T) {
-			s := loop.SignalStatus{Signal: spare, State: loop.StateObserved, Available: 3 << 30, Capacity: 4 << 30}
+			s := observe.SignalStatus{Signal: spare, State: observe.StateObserved, Available: 3 << 30, Capacity: 4 << 30}
 			if got := observation(own, s); got != string(spare)+" "+want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 			w := &timeline{}
-			w.ranking(&loop.Outcome{
+			w.ranking(&loop.PassResult{
 				Own: map[eviction.Signal]*loop.OwnSignal{spare: own}, Thresholds: []loop.MetThreshold{{Signal: spare}},
 				Ranking: []loop.RankedPod{{Pod: "a/large", State: "measured", Usage: 3 << 30}},
 			})
@@ -218,7 +221,7 @@ func TestAmountsOfOwnSignalsHaveTheirFormatAndUnit(t *testing.T) {
 
 func TestLongRankingsAreCut(t *testing.T) {
 	w := &timeline{}
-	w.ranking(&loop.Outcome{Chosen: -1, Ranking: make([]loop.RankedPod, rankedShown+3)})
+	w.ranking(&loop.PassResult{Chosen: -1, Ranking: make([]loop.RankedPod, rankedShown+3)})
 	if got := w.b.String(); !strings.Contains(got, "and 3 more\n") || strings.Count(got, "\n") != rankedShown+3 {
 		t.Errorf("got\n%s", got)
 	}
@@ -232,7 +235,7 @@ func TestACustomOrderIsExplainedByItsRanker(t *testing.T) {
 		"memory":  {"lower priority\n", "the ranker's own choice\n"},
 	} {
 		w := &timeline{}
-		w.ranking(&loop.Outcome{Chosen: -1, Ranker: ranker, Ranking: pods})
+		w.ranking(&loop.PassResult{Chosen: -1, Ranker: ranker, Ranking: pods})
 		for _, reason := range want {
 			if got := w.b.String(); !strings.Contains(got, reason) {
 				t.Errorf("by %s: no %q in\n%s", ranker, reason, got)

@@ -38,12 +38,12 @@ func (r *Relief) Measured(uid string, t policy.Threshold, layout eviction.Layout
 
 // Observed enters what a pass has observed of the asked signals and which thresholds it
 // has found to be met, and works out what those of must wait for.
-func (r *Relief) Observed(asked []eviction.Signal, observed map[eviction.Signal]eviction.Observation, met []policy.Observed, must []policy.Threshold, latest map[eviction.Signal]eviction.Observation) {
+func (r *Relief) Observed(asked []eviction.Signal, observed map[eviction.Signal]eviction.Observation, met []policy.Observed, must []policy.Threshold, last func(eviction.Signal) eviction.Observation) {
 	before := maps.Clone(r.waiting)
 	r.Forget(asked...)
 	r.ledger = r.ledger.Observed(observed, met, r.moment())
 	for _, t := range must {
-		if o := latest[t.Signal]; o.State == eviction.Observed {
+		if o := last(t.Signal); o.State == eviction.Observed {
 			r.Judge(t, o)
 		}
 	}

@@ -79,7 +79,7 @@ type counted struct {
 	setup *Setup
 }
 
-func (c counted) Synchronize(ctx context.Context) (loop.Outcome, error) {
+func (c counted) Synchronize(ctx context.Context) (loop.PassResult, error) {
 	c.setup.step.Add(1)
 	return c.Manager.Synchronize(ctx)
 }

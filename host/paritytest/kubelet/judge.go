@@ -38,7 +38,7 @@ func (k *Kubelet) Judge(ctx context.Context, s *replay.Scenario, r *replay.Repla
 	return d, want, nil
 }
 
-func compareRanking(pass *loop.Outcome, at *Step) *replay.Difference {
+func compareRanking(pass *loop.PassResult, at *Step) *replay.Difference {
 	if pass.Chosen < 0 || len(pass.Ranking) == 0 {
 		return nil
 	}

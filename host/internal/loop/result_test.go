@@ -3,6 +3,7 @@ package loop
 import (
 	"testing"
 
+	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -18,10 +19,7 @@ func TestARequestIsInTheUnitOfItsSignal(t *testing.T) {
 		eviction.PIDAvailable:          {0, 0},
 		"acme.example/nvme.spare":      {0, 0},
 	} {
-		got := rankedPods(deeds{
-			candidates: []pods.Pod{{Row: row}},
-			ranking:    ranking{signal: s, order: []eviction.Ranked{{UID: "a"}}, measured: map[string]eviction.Measurement{}},
-		})
+		got := rankedPods(&choose.Choice{Candidates: []pods.Pod{{Row: row}}, Order: []eviction.Ranked{{UID: "a"}}}, s)
 		if got[0].Request != want[0] || got[0].LessBytes != want[1] {
 			t.Errorf("%s: request %d less %d bytes, want %v", s, got[0].Request, got[0].LessBytes, want)
 		}

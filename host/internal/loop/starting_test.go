@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -19,7 +20,7 @@ func TestNobodyGoesUnmeasuredBeforeTheFirstStart(t *testing.T) {
 		n.set(gi / 2)
 		n.measure, n.starting = eviction.ErrUnavailable, true
 		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.after(firstStarts - time.Second)
+		n.after(choose.FirstStarts - time.Second)
 		if got := n.count("kill"); got != 0 {
 			t.Fatalf("%d kills before anybody could measure: %v", got, n.story())
 		}
@@ -44,7 +45,7 @@ func TestAFirstStartIsNotWaitedForForEver(t *testing.T) {
 			if !starting {
 				n.after(time.Second)
 			} else {
-				n.after(firstStarts + 11*time.Second) // and the interval
+				n.after(choose.FirstStarts + 11*time.Second) // and the interval
 			}
 			if n.count("kill first") != 1 {
 				t.Errorf("starting %v: want it killed without a figure: %v", starting, n.story())

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
@@ -33,7 +34,7 @@ func (b *byHand) Observe(_ context.Context, signals []eviction.Signal) []evictio
 	return []eviction.Observation{o}
 }
 
-// Measure implements LastResort.
+// Measure implements observe.Fallback.
 func (b *byHand) Measure(_ context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
@@ -47,13 +48,13 @@ func (b *byHand) Measure(_ context.Context, s eviction.Signal, pods []eviction.P
 	return out
 }
 
-func (n *node) signal() SignalStatus {
+func (n *node) signal() observe.SignalStatus {
 	for _, s := range n.loop.Snapshot().Signals {
 		if s.Signal == eviction.MemoryAvailable {
 			return s
 		}
 	}
-	return SignalStatus{}
+	return observe.SignalStatus{}
 }
 
 func (n *node) unobserved() bool {
@@ -89,7 +90,7 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t)
-				n.lastResort, n.stands = &byHand{node: n}, c.stands
+				n.fallback, n.stands = &byHand{node: n}, c.stands
 				n.addPod("big", 2*gi)
 				n.addPod("small", gi)
 				n.run(settings(t, c.config), rundir.State{})
@@ -102,7 +103,7 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 				n.wake()
 				synctest.Wait()
 				n.changes()
-				if got := n.signal(); got.State != StateUnknown || got.Err == "" || got.ObservedBy != "" || !n.unobserved() && len(n.loop.Snapshot().Thresholds) > 0 {
+				if got := n.signal(); got.State != observe.StateUnknown || got.Err == "" || got.ObservedBy != "" || !n.unobserved() && len(n.loop.Snapshot().Thresholds) > 0 {
 					t.Errorf("after the first pass without it: %+v, want it shown as not observed", got)
 				}
 				n.after(1100 * time.Millisecond)
@@ -113,7 +114,7 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 				if got := n.count("1s kill big"); got != want {
 					t.Errorf("%d kills of big after 1 s, want %d: %v", got, want, n.story())
 				}
-				if got := n.signal(); c.evicts && (got.State != StateObserved || got.ObservedBy != "evictd" || n.unobserved()) {
+				if got := n.signal(); c.evicts && (got.State != observe.StateObserved || got.ObservedBy != "evictd" || n.unobserved()) {
 					t.Errorf("%+v, want it observed by evictd", got)
 				}
 			})
@@ -125,10 +126,10 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 // came.
 func TestTheHostMeasuresPodsThatNoPluginMeasures(t *testing.T) {
 	for name, c := range map[string]struct {
-		breaks     func(*node)
-		lastResort bool
-		stands     bool
-		victim     string
+		breaks   func(*node)
+		fallback bool
+		stands   bool
+		victim   string
 	}{
 		"the plugin fails":                 {func(n *node) { n.measure = eviction.ErrUnavailable }, true, false, "big"},
 		"it hangs, its source would stand": {func(n *node) { n.measure = eviction.ErrUnavailable }, true, true, "big"},
@@ -139,8 +140,8 @@ func TestTheHostMeasuresPodsThatNoPluginMeasures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t)
-				if c.lastResort {
-					n.lastResort, n.stands = &byHand{node: n}, c.stands
+				if c.fallback {
+					n.fallback, n.stands = &byHand{node: n}, c.stands
 				}
 				n.addPod("first", gi)
 				n.addPod("big", 2*gi)
@@ -178,7 +179,7 @@ func (n *node) changes() {
 func TestTheHostReadsUntilThePluginIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		n.lastResort = &byHand{node: n}
+		n.fallback = &byHand{node: n}
 		n.fail(failing)
 		n.run(settings(t, hard("1Gi")), rundir.State{})
 		n.after(25 * time.Second)
@@ -200,12 +201,12 @@ func TestTheHostReadsUntilThePluginIsBack(t *testing.T) {
 func TestWhatNeitherCanReadIsReportedWithBothReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		n.lastResort = &byHand{node: n, err: "no /proc"}
+		n.fallback = &byHand{node: n, err: "no /proc"}
 		n.fail(failing)
 		n.run(settings(t, hard("1Gi")), rundir.State{})
 		n.after(3 * time.Second)
 		got := n.signal()
-		if got.State != StateUnknown || !strings.Contains(got.Err, "no /proc") || !strings.Contains(got.Err, eviction.ErrUnavailable.Error()) || !n.unobserved() {
+		if got.State != observe.StateUnknown || !strings.Contains(got.Err, "no /proc") || !strings.Contains(got.Err, eviction.ErrUnavailable.Error()) || !n.unobserved() {
 			t.Errorf("%+v, want it not observed, with both reasons", got)
 		}
 	})
@@ -237,7 +238,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		}
 		n.fail(at(n, -time.Hour))
 		n.after(10 * time.Second)
-		if got := n.signal(); got.State != StateUnknown || !strings.Contains(got.Err, "1h0m0s old") {
+		if got := n.signal(); got.State != observe.StateUnknown || !strings.Contains(got.Err, "1h0m0s old") {
 			t.Errorf("%+v, want a figure of an hour ago to be unknown", got)
 		}
 	})

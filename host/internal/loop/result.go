@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -11,14 +13,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// An Outcome is what one pass saw, concluded and did, for who asked for the pass:
+// A PassResult is what one pass saw, concluded and did, for who asked for the pass:
 // an embedding program, a replay. It is not changed after it was returned.
-type Outcome struct {
+type PassResult struct {
 	// Pass numbers the pass, Time is the embedder's clock in it.
 	Pass uint64    `json:"pass"`
 	Time time.Time `json:"time"`
 	// Signals are the observations, by name of the signal.
-	Signals []SignalStatus `json:"signals,omitempty"`
+	Signals []observe.SignalStatus `json:"signals,omitempty"`
 	// Own says what the signals are that are not the kubelet's.
 	Own map[eviction.Signal]*OwnSignal `json:"own,omitempty"`
 	// Thresholds are those that are met, in the order of the configuration.
@@ -30,8 +32,8 @@ type Outcome struct {
 	Chosen int `json:"chosen"`
 	// Reclaim is what node-level reclaim did, step by step. ReclaimSufficed: every
 	// threshold was satisfied after it, no pod had to go.
-	Reclaim         []ReclaimOutcome `json:"reclaim,omitempty"`
-	ReclaimSufficed bool             `json:"reclaimSufficed,omitempty"`
+	Reclaim         []ReclaimResult `json:"reclaim,omitempty"`
+	ReclaimSufficed bool            `json:"reclaimSufficed,omitempty"`
 	// Ranker made the Ranking, which has the candidates, first to go first. It is
 	// there if the manager is to explain its passes.
 	Ranker  string      `json:"ranker,omitempty"`
@@ -61,8 +63,8 @@ type MetThreshold struct {
 	Actionable bool `json:"actionable"`
 }
 
-// ReclaimOutcome is what came of one step of node-level reclaim.
-type ReclaimOutcome struct {
+// ReclaimResult is what came of one step of node-level reclaim.
+type ReclaimResult struct {
 	Step string `json:"step"`
 	// By is the plugin, or the embedding program, that ran the step.
 	By          string `json:"by"`
@@ -90,14 +92,14 @@ type RankedPod struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// outcome is what came of p.
-func (l *Loop) outcome(p *pass) Outcome {
-	o := Outcome{
-		Pass: p.at.Pass, Time: p.now, Signals: signalStatus(nil, p.observed), Conditions: l.snapshot.Load().Conditions, Chosen: -1,
-		Reclaim: p.did.reclaim, ReclaimSufficed: p.did.sufficed, Ranker: p.did.ranking.by, Evicted: p.did.evicted,
-		MeasuringSeconds: p.did.ranking.measuring.Seconds(),
+// result is what came of p.
+func (p *pass) result(definitions map[eviction.Signal]eviction.Definition, conditions []eviction.Condition, explain bool) PassResult {
+	o := PassResult{
+		Pass: p.at.Pass, Time: p.now, Signals: observe.Statuses(p.seen.Observations), Conditions: conditions, Chosen: -1,
+		Reclaim: p.did.reclaim, ReclaimSufficed: p.did.sufficed, Ranker: p.did.choice.Ranker, Evicted: p.did.evicted,
+		MeasuringSeconds: p.did.choice.Took.Seconds(),
 	}
-	for signal, d := range *l.definitions.Load() {
+	for signal, d := range definitions {
 		if o.Own == nil {
 			o.Own = map[eviction.Signal]*OwnSignal{}
 		}
@@ -111,8 +113,8 @@ func (l *Loop) outcome(p *pass) Outcome {
 		}
 		o.Thresholds = append(o.Thresholds, metThreshold(t, met[t.Key()], actionable[t.Key()]))
 	}
-	if l.Explain {
-		o.Ranking = rankedPods(p.did)
+	if explain && p.did.chosen != nil {
+		o.Ranking = rankedPods(&p.did.choice, p.did.chosen.Signal)
 	}
 	return o
 }
@@ -147,20 +149,20 @@ func valueTexts(v policy.Value) (quantity, percentage string) {
 	return v.Quantity.String(), ""
 }
 
-func rankedPods(did deeds) []RankedPod {
-	byUID := make(map[string]*pods.Pod, len(did.candidates))
-	for i := range did.candidates {
-		byUID[did.candidates[i].Row.UID] = &did.candidates[i]
+func rankedPods(c *choose.Choice, s eviction.Signal) []RankedPod {
+	rows := make(map[string]*pods.Pod, len(c.Candidates))
+	for i := range c.Candidates {
+		rows[c.Candidates[i].Row.UID] = &c.Candidates[i]
 	}
-	out := make([]RankedPod, len(did.ranking.order))
-	for i, r := range did.ranking.order {
-		pod, m := byUID[r.UID], did.ranking.measured[r.UID]
-		c := eviction.Candidate{Pod: pod.Row}
+	out := make([]RankedPod, len(c.Order))
+	for i, r := range c.Order {
+		pod, m := rows[r.UID], c.Measured[r.UID]
+		candidate := eviction.Candidate{Pod: pod.Row}
 		out[i] = RankedPod{
 			UID: r.UID, Pod: pod.String(), Priority: pod.Row.Priority, State: measurementName(m.State),
-			Usage: m.UsageFor(did.ranking.signal), Request: rank.Request(&c, did.ranking.signal), Reason: r.Reason,
+			Usage: m.UsageFor(s), Request: rank.Request(&candidate, s), Reason: r.Reason,
 		}
-		if less := rank.Subtracted(&c, did.ranking.signal); less != out[i].Request {
+		if less := rank.Subtracted(&candidate, s); less != out[i].Request {
 			out[i].LessBytes = less
 		}
 	}

@@ -1,0 +1,292 @@
+package choose
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+const (
+	// listDeadline bounds a listing of the pods.
+	listDeadline = 5 * time.Second
+	// detailDeadline bounds the look at the victim's containers, which only the
+	// message needs.
+	detailDeadline = 250 * time.Millisecond
+	// fallbackDeadline bounds what the host measures by itself at once.
+	fallbackDeadline = 500 * time.Millisecond
+	// FirstStarts is how long after its own start the host waits for those that measure
+	// pods before it chooses one by priority alone.
+	FirstStarts = 30 * time.Second
+	// rankingShown is how many pods of a ranking people are shown.
+	rankingShown = 10
+)
+
+// PodSource lists the active pods, in a stable order.
+type PodSource interface {
+	Active(ctx context.Context) (pods.Snapshot, error)
+}
+
+// A Pin is the running plugins, pinned for as long as somebody uses them.
+type Pin interface {
+	// Serving returns who does c for s where the filesystems are laid out as layout
+	// says, the one in charge first and the fallbacks after it.
+	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider
+	// FirstStart reports whether a plugin that should serve s is still in its first
+	// start.
+	FirstStart(s eviction.Signal) bool
+}
+
+// Options is what a Chooser is made of.
+type Options struct {
+	Pods    PodSource
+	Metrics *metrics.Metrics
+	Log     *slog.Logger
+	// Fallback and SourceStands are as for package observe.
+	Fallback       observe.Fallback
+	SourceStands   bool
+	Responsiveness *observe.Responsiveness
+	// MinDeadline is how long a call may take at least.
+	MinDeadline time.Duration
+}
+
+// A Chooser finds out which pod is to go. It is safe for concurrent use.
+type Chooser struct {
+	Options
+	// Began is when the host has started: plugins may still start for a while.
+	Began time.Time
+	usage lastUsage
+}
+
+// New returns a Chooser that knows no figures yet.
+func New(o Options) *Chooser {
+	return &Chooser{Options: o, usage: lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}}}
+}
+
+// List lists the pods, for as long as a pass may wait for that.
+func (c *Chooser) List(ctx context.Context) (pods.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, c.MinDeadline))
+	defer cancel()
+	return c.Pods.Active(ctx)
+}
+
+// Forget drops the last figures of a signal: what was counted in its unit means nothing
+// any more.
+func (c *Chooser) Forget(s eviction.Signal) { c.usage.forget(s) }
+
+// Reliable is what a pod was measured to use of s, as far as one can rely on it: a
+// vendor's figure may be a score that is good for an order only.
+func Reliable(pin Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
+	measurers := pin.Serving(layout, s, eviction.CanMeasure)
+	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
+	if m.State != eviction.Measured || i < 0 || len(measurers) == 0 || !measurers[0].Builtin() {
+		return eviction.Figure{}
+	}
+	return eviction.Some(m.Usage[i].Value)
+}
+
+// A Request says for what a pod is to be chosen.
+type Request struct {
+	Threshold   policy.Threshold
+	Observation eviction.Observation
+	Layout      eviction.Layout
+	At          eviction.PassView
+	// Ending reports whether a pod is a victim already.
+	Ending func(uid string) bool
+	// Veto: a pod that a custom ranker has left out is safe.
+	Veto bool
+	// List lists the pods.
+	List func(ctx context.Context) (pods.Snapshot, error)
+}
+
+// A Choice is the order in which pods may go, who made it and from what.
+type Choice struct {
+	Snapshot pods.Snapshot
+	// Err is why the pods are not known.
+	Err        error
+	Candidates []pods.Pod
+	Order      []eviction.Ranked
+	Ranker     string
+	Measured   map[string]eviction.Measurement
+	// Took is how long it took to measure.
+	Took time.Duration
+	// TooSoon: nothing is known of any pod, and who is to measure them is about to
+	// come up.
+	TooSoon bool
+	// detailed is the first of the order, looked into for the message.
+	detailed eviction.Measurement
+}
+
+// Choose lists, measures and ranks the pods.
+func (c *Chooser) Choose(ctx context.Context, pin Pin, r Request) (out Choice) {
+	if out.Snapshot, out.Err = r.List(ctx); out.Err != nil {
+		return out
+	}
+	out.Candidates = candidates(out.Snapshot, r.Ending)
+	c.rank(ctx, pin, r, &out)
+	out.TooSoon = c.tooSoon(pin, r.Threshold.Signal, &out)
+	if !out.TooSoon && len(out.Order) > 0 && ctx.Err() == nil {
+		out.detailed = c.detail(ctx, pin, r, &out)
+	}
+	return out
+}
+
+// candidates are the pods that may be evicted at all. Plugins see no others. The
+// slice must not be changed: it is the snapshot's own if all pods may.
+func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
+	spared := func(p pods.Pod) bool { return !p.HasManifest || !policy.Evictable(p.API) || ending(p.Row.UID) }
+	if !slices.ContainsFunc(s.Pods, spared) {
+		return s.Pods
+	}
+	return slices.DeleteFunc(slices.Clone(s.Pods), spared)
+}
+
+// rank measures the candidates and asks the ranker in charge for an order, then
+// the fallbacks, then sorts by itself.
+func (c *Chooser) rank(ctx context.Context, pin Pin, r Request, out *Choice) {
+	t, o := r.Threshold, r.Observation
+	req := eviction.RankRequest{
+		Pass: r.At.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
+		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
+	}
+	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
+	started := time.Now()
+	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod}
+	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
+	c.byHost(ctx, m, t.Signal, out.Candidates)
+	c.usage.remember(t.Signal, m.got, out.Candidates)
+	out.Ranker, out.Measured, out.Took = observe.HostItself, m.got, m.done.Sub(started)
+	if len(out.Candidates) == 0 {
+		return
+	}
+	rows := sync.OnceValue(func() []eviction.Candidate { return rowsOfCandidates(out.Candidates, m.got) })
+	fallback := func() []eviction.Ranked { return rank.Kubelet(rows(), t.Signal) }
+	for n, i := range rankers {
+		if c.Responsiveness.Unresponsive(i.Instance) {
+			continue
+		}
+		order, err := first.Order, first.Err
+		if n > 0 || order == nil && err == nil {
+			req.Signal, req.Candidates = i.As, underName(rows(), t.Signal, i.As)
+			order, err = i.Plugin.Ranker.Rank(ctx, req)
+		}
+		if err != nil {
+			c.Metrics.CallFailed(i.Name, "rank", err)
+			c.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", t.Signal, "error", err)
+			continue
+		}
+		if !r.Veto && len(order) < len(out.Candidates) {
+			order = withLeftOut(order, fallback())
+		}
+		out.Order, out.Ranker = order, i.Name
+		return
+	}
+	out.Order = fallback()
+}
+
+func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measurement) []eviction.Candidate {
+	rows := make([]eviction.Candidate, len(candidates))
+	for i, row := range rowsOf(candidates, eviction.DetailPod) {
+		rows[i] = eviction.Candidate{Pod: row, Measurement: measured[row.UID]}
+	}
+	return rows
+}
+
+// underName has the use of signal s as that of another name of the same filesystem,
+// by which a ranker knows it.
+func underName(rows []eviction.Candidate, s, name eviction.Signal) []eviction.Candidate {
+	if s == name {
+		return rows
+	}
+	out := slices.Clone(rows)
+	for i := range out {
+		renameUsage(&out[i].Measurement, s, name)
+	}
+	return out
+}
+
+// withLeftOut appends the candidates that a ranker left out, in the kubelet's order.
+func withLeftOut(order, all []eviction.Ranked) []eviction.Ranked {
+	ranked := make(map[string]bool, len(order))
+	for _, r := range order {
+		ranked[r.UID] = true
+	}
+	return append(order, slices.DeleteFunc(all, func(r eviction.Ranked) bool { return ranked[r.UID] })...)
+}
+
+// tooSoon reports whether to look again rather than to go by a choice: no pod was
+// measured, and the plugin that should do so has not had its first start.
+func (c *Chooser) tooSoon(pin Pin, s eviction.Signal, out *Choice) bool {
+	if len(out.Order) == 0 || time.Since(c.Began) >= FirstStarts {
+		return false
+	}
+	for _, m := range out.Measured {
+		if m.State != eviction.MeasurementUnknown {
+			return false
+		}
+	}
+	return pin.FirstStart(s)
+}
+
+// detail looks into the containers of the first pod, for the message. If that fails
+// the message does without them.
+func (c *Chooser) detail(ctx context.Context, pin Pin, r Request, out *Choice) eviction.Measurement {
+	pod, known := out.first()
+	if known.State != eviction.Measured || len(known.Containers) > 0 {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.MinDeadline))
+	defer cancel()
+	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers}
+	detailed, ok := c.Measure(ctx, how, []pods.Pod{pod})[pod.Row.UID]
+	if !ok || detailed.State != eviction.Measured {
+		return known
+	}
+	return detailed
+}
+
+func (c *Choice) first() (pods.Pod, eviction.Measurement) {
+	uid := c.Order[0].UID
+	return c.pod(uid), c.Measured[uid]
+}
+
+// First is the pod that is to go, and what is known of it. There must be one.
+func (c *Choice) First() (pods.Pod, eviction.Measurement) {
+	pod, known := c.first()
+	if c.detailed.UID == pod.Row.UID {
+		known = c.detailed
+	}
+	return pod, known
+}
+
+func (c *Choice) pod(uid string) pods.Pod {
+	for i := range c.Candidates {
+		if c.Candidates[i].Row.UID == uid {
+			return c.Candidates[i]
+		}
+	}
+	return pods.Pod{}
+}
+
+// Shown is the head of the order for people.
+func (c *Choice) Shown() []string {
+	out := make([]string, 0, rankingShown)
+	for _, r := range c.Order[:min(len(c.Order), rankingShown)] {
+		text := c.pod(r.UID).String()
+		if r.Reason != "" {
+			text = fmt.Sprintf("%s (%s)", text, r.Reason)
+		}
+		out = append(out, text)
+	}
+	return out
+}

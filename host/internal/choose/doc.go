@@ -1,0 +1,7 @@
+// Package choose finds out which pod is to go for a threshold: it lists the pods, has
+// those measured that may go, and has them ranked, by plugins first and by the host where
+// they fail. An eviction never waits for a plugin to be well.
+//
+// It evicts nobody and knows nothing of former victims beyond what it is told: it may run
+// beside the loop.
+package choose

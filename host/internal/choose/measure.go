@@ -1,0 +1,149 @@
+package choose
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Measuring says how pods are to be measured: by the first of Measurers, and those that
+// it could not measure by the others.
+type Measuring struct {
+	Measurers []registry.Provider
+	At        eviction.PassView
+	Signal    eviction.Signal
+	Detail    eviction.Detail
+}
+
+// Measure has pods measured and returns what is known of them, by uid.
+func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.Pod) map[string]eviction.Measurement {
+	m, _ := c.measure(ctx, how, candidates, nil, eviction.RankRequest{})
+	return m.got
+}
+
+// measured are pods' figures as they come in.
+type measured struct {
+	mu  sync.Mutex
+	got map[string]eviction.Measurement
+	// done is when the last of all asked had an answer.
+	asked int
+	done  time.Time
+	// heard: a plugin has said what it knows.
+	heard bool
+}
+
+// measure asks one measurer after the other until all pods are measured. If the first
+// of them is the ranker in charge too, it may rank in the same call.
+func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
+	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates)}
+	missing := candidates
+	for i, p := range how.Measurers {
+		if len(missing) == 0 {
+			break
+		}
+		if c.Responsiveness.Unresponsive(p.Instance) {
+			continue
+		}
+		req := eviction.MeasureRequest{
+			PassView: how.At, Detail: how.Detail,
+			Signals: []eviction.Signal{p.As}, Pods: rowsOf(missing, how.Detail),
+		}
+		take := func(answer eviction.Measurement) {
+			if p.As != how.Signal {
+				renameUsage(&answer, p.As, how.Signal)
+			}
+			m.take(answer)
+		}
+		limited, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
+		var err error
+		if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
+			rank.Signal = p.As
+			ranked, err = both.MeasureAndRank(limited, req, rank, take)
+		} else {
+			err = p.Plugin.Measurer.Measure(limited, req, take)
+		}
+		cancel()
+		c.Responsiveness.Measured(p.Instance, err)
+		m.heard = m.heard || err == nil || errors.Is(err, eviction.ErrRefused)
+		if err != nil {
+			c.Metrics.CallFailed(p.Name, "measure", err)
+			c.Log.Error("measuring pods failed", "plugin", p.Name, "signal", how.Signal, "error", err)
+		}
+		missing = m.missing(missing)
+		if len(missing) > 0 {
+			ranked = eviction.Ranking{} // It was not by the figures that will be had.
+		}
+	}
+	if m.done.IsZero() {
+		m.done = time.Now()
+	}
+	return m, ranked
+}
+
+// byHost has the host measure the pods by itself that no plugin has measured: by
+// priority alone the wrong one would go. What a source says that stands is left so.
+func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, candidates []pods.Pod) {
+	missing := m.missing(candidates)
+	if c.Fallback == nil || len(missing) == 0 || c.SourceStands && m.heard {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, fallbackDeadline)
+	defer cancel()
+	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))
+	for _, a := range answers {
+		m.take(a)
+	}
+	if len(answers) > 0 {
+		c.Log.Warn("no plugin has measured these pods, the host does it by itself", "signal", s, "pods", len(answers), "of", len(candidates))
+	}
+	m.done = time.Now()
+}
+
+func (m *measured) take(answer eviction.Measurement) {
+	if answer.State == eviction.MeasurementUnknown {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.got[answer.UID] = answer
+	if len(m.got) == m.asked {
+		m.done = time.Now()
+	}
+}
+
+// missing are those of asked that have no answer.
+func (m *measured) missing(asked []pods.Pod) []pods.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(asked), func(p pods.Pod) bool { _, ok := m.got[p.Row.UID]; return ok })
+}
+
+// renameUsage has m's use of one name of a filesystem as that of another one. What m
+// shares with others stays as it is.
+func renameUsage(m *eviction.Measurement, from, to eviction.Signal) {
+	m.Usage = slices.Clone(m.Usage)
+	for i := range m.Usage {
+		if m.Usage[i].Signal == from {
+			m.Usage[i].Signal = to
+		}
+	}
+}
+
+// rowsOf returns the rows of pods. Containers only cost time on the wire unless
+// somebody is to look into them.
+func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
+	rows := make([]eviction.Pod, len(ps))
+	for i := range ps {
+		rows[i] = ps[i].Row
+		if detail != eviction.DetailContainers {
+			rows[i].Containers = nil
+		}
+	}
+	return rows
+}

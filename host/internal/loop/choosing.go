@@ -1,0 +1,115 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A need is a threshold that is acted on, with what was seen before any reclaim, which
+// words an eviction. actionable are all thresholds that the pass could have acted on.
+type need struct {
+	threshold  policy.Threshold
+	observed   map[eviction.Signal]eviction.Observation
+	actionable []policy.Threshold
+}
+
+func (n need) condition() eviction.Condition { return n.threshold.Definition().Condition }
+
+// choosing is the action that chooses a pod and has it evicted.
+type choosing struct {
+	need
+	chooser *choose.Chooser
+	request choose.Request
+	began   time.Time
+	choice  choose.Choice
+}
+
+func newChoosing(l *Loop, p *pass, n need) action {
+	t, ending := n.threshold, l.victims.Ending()
+	c := &choosing{need: n, chooser: l.chooser, began: time.Now(), request: choose.Request{
+		Threshold: t, Observation: n.observed[t.Signal], Layout: l.observer.Thresholds.Layout, At: p.at,
+		Ending: func(uid string) bool { return ending[uid] != nil }, Veto: l.Settings.RankVeto.standsFor(t), List: l.chooser.List,
+	}}
+	if p.synchronous || c.quick() {
+		c.request.List = func(context.Context) (pods.Snapshot, error) { return p.list() }
+	}
+	return c
+}
+
+// quick is what is cheap to measure. What is not is measured in the background; the
+// condition has got its action meanwhile, and memory does not wait for it.
+func (c *choosing) quick() bool { return c.condition().CheapToMeasure() }
+
+func (c *choosing) run(ctx context.Context, pin Pin) {
+	c.choice = c.chooser.Choose(ctx, pin, c.request)
+}
+
+// conclude has the first of the chosen pods evicted, if the threshold still asks for
+// it. If it cannot, the pass is incomplete.
+func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
+	t, choice := c.threshold, &c.choice
+	later := p.at.Pass != c.request.At.Pass // time has gone by
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case later && (!l.observer.Thresholds.Has(t) || !l.crossings.standing[t.Key()]):
+		l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
+		return nil
+	case later && !l.mayTake(ctx, p, t): // for another threshold's victim
+		return nil
+	case choice.Err != nil:
+		l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", choice.Err)
+		p.incomplete = true
+		return nil
+	}
+	l.manifests.overtaken = true
+	l.status.listed(choice.Snapshot)
+	l.victims.Listed(choice.Snapshot)
+	if choice.TooSoon {
+		l.Log.Info("no pod is chosen before its plugin has started, which would be by priority alone", "signal", t.Signal, "candidates", len(choice.Candidates))
+		p.incomplete = true
+		return nil
+	}
+	choice.Order = slices.DeleteFunc(choice.Order, func(r eviction.Ranked) bool {
+		return l.victims.IsEnding(r.UID) || later && l.victims.EndedSince(r.UID, c.began)
+	})
+	p.did.choice = *choice
+	now := time.Now()
+	for _, t := range c.actionable { // as the kubelet does after ranking
+		if at := c.observed[t.Signal].Time; !at.IsZero() {
+			l.Metrics.StatsAge(t.Signal, now.Sub(at))
+		}
+	}
+	if len(choice.Order) == 0 {
+		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", c.observed[t.Signal].Available,
+			"active", len(choice.Snapshot.Pods), "candidates", len(choice.Candidates), "ranker", choice.Ranker)
+		l.schedule.Hold(c.condition(), now)
+		return nil
+	}
+	c.evict(ctx, l, p)
+	return nil
+}
+
+// evict has the first pod of the choice killed.
+func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
+	t, choice, o := c.threshold, &c.choice, c.observed[c.threshold.Signal]
+	pod, measured := choice.First()
+	message, annotations := policy.Gates{PodLevelResources: l.Settings.PodLevelResources}.Message(pod.API, t, o, measured)
+	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
+	chosen := victim.New(pod, t.Signal, override, message, annotations)
+	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.Settings.DryRun, choice.Ranker, choice.Order[0].Reason
+	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
+	l.victims.Relief.Expect(v, t, layout, choose.Reliable(p.pin, layout, measured, t.Signal), c.observed)
+	l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
+		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
+		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
+		"message", message, "dryRun", v.DryRun)
+	l.kill(ctx, p, v)
+}

@@ -1,0 +1,76 @@
+package observe
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Contradiction is that two observers of a signal have said different things for a
+// while. Those are the figures of last time.
+type Contradiction struct {
+	Since   time.Time     `json:"since"`
+	Figures []ClaimStatus `json:"figures"`
+
+	policy policy.Contradiction
+}
+
+// A ClaimStatus is what one of several observers says of a signal.
+type ClaimStatus struct {
+	ObservedBy string `json:"observedBy"`
+	State      string `json:"state"`
+	Available  int64  `json:"available"`
+	Capacity   int64  `json:"capacity"`
+}
+
+// next takes note of what was said of a signal at now, and tells when custom observers
+// came to contradict those that were asked beside them, or ceased to.
+func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []policy.Threshold, claims []policy.Claim, log *slog.Logger, m *metrics.Metrics) {
+	before := c.policy
+	custom, other, ok := pair(claims)
+	if !ok {
+		if len(claims) == 0 && before != (policy.Contradiction{}) { // nobody is asked beside another any more
+			*c = Contradiction{}
+			m.Contradicted(s, false)
+		}
+		return
+	}
+	yes, known := policy.Contradict(thresholds, custom.Observation, other.Observation)
+	if !known {
+		return
+	}
+	after := before.Next(now, yes)
+	*c = Contradiction{Since: after.Since, Figures: []ClaimStatus{claimStatus(custom), claimStatus(other)}, policy: after}
+	m.Contradicted(s, after.Lasting)
+	switch {
+	case after.Lasting && !before.Lasting:
+		log.Warn("observers contradict each other, the worse figure counts", "signal", s, "plugin", custom.By, "says", saying(custom), "against", other.By, "which says", saying(other))
+	case before.Lasting && !after.Lasting:
+		log.Info("observers agree again", "signal", s, "plugin", custom.By, "with", other.By)
+	}
+}
+
+// pair is the first custom figure and the one that it is held against.
+func pair(figures []policy.Claim) (custom, other policy.Claim, ok bool) {
+	n := slices.IndexFunc(figures, func(f policy.Claim) bool { return f.Custom })
+	m := slices.IndexFunc(figures, func(f policy.Claim) bool { return !f.Custom && f.State != eviction.Unknown })
+	if n < 0 || m < 0 {
+		return policy.Claim{}, policy.Claim{}, false
+	}
+	return figures[n], figures[m], true
+}
+
+func saying(f policy.Claim) slog.Value {
+	if f.State != eviction.Observed {
+		return slog.StringValue(stateName(f.State))
+	}
+	return slog.GroupValue(slog.Int64("available", f.Available), slog.Int64("capacity", f.Capacity))
+}
+
+func claimStatus(f policy.Claim) ClaimStatus {
+	return ClaimStatus{f.By, stateName(f.State), f.Available, f.Capacity}
+}

@@ -1,0 +1,121 @@
+package observe
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// HostItself is the name under which the host observes without a plugin, and under
+	// which its own comparators rank.
+	HostItself = "evictd"
+	// unknownFor is how long a signal must have been unknown before the host reads
+	// it by itself.
+	unknownFor = time.Second
+	// fallbackDeadline bounds what the host reads by itself at once.
+	fallbackDeadline = 500 * time.Millisecond
+)
+
+// A Fallback reads figures of the node without a plugin.
+type Fallback interface {
+	// Reads reports whether s is one that it can read.
+	Reads(s eviction.Signal) bool
+	// Observe returns one observation of each signal when ctx ends at the latest.
+	Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation
+	// Measure returns what pods use of s, of those that it can read, when ctx ends
+	// at the latest.
+	Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement
+}
+
+// fallBack has the host read signals by itself that no plugin has observed for a while:
+// the node is not to run out of what a broken plugin does not see. began is when the
+// plugins were first asked. It leaves spared to their sources, and says by whom a
+// signal was observed.
+func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []eviction.Signal, spared map[eviction.Signal]bool, got map[eviction.Signal]eviction.Observation) {
+	var due []eviction.Signal
+	for _, s := range signals {
+		of := o.of(s)
+		if g, ok := got[s]; !ok || g.State != eviction.Unknown || spared[s] || !o.fallsBack(s) {
+			if of.readByHost {
+				o.Metrics.ReadByHost(s, false)
+				o.Log.Info("the host reads the signal by itself no longer", "signal", s)
+			}
+			of.unknownSince, of.readByHost = time.Time{}, false
+			continue
+		}
+		if of.unknownSince.IsZero() {
+			of.unknownSince = began
+		}
+		if time.Since(of.unknownSince) >= unknownFor {
+			due = append(due, s)
+		}
+	}
+	for _, read := range o.readByHost(ctx, due) {
+		s, of := read.Signal, o.of(read.Signal)
+		why := got[s].Err
+		if read.State == eviction.Unknown {
+			read.Err = why + "; read by the host itself: " + read.Err
+		} else {
+			of.by = HostItself
+		}
+		got[s] = read
+		if !of.readByHost {
+			of.readByHost = true
+			o.Log.Warn("no plugin observes the signal, the host reads it by itself", "signal", s, "plugin", why, "error", read.Err)
+		}
+		o.Metrics.ReadByHost(s, read.State != eviction.Unknown)
+	}
+}
+
+// confirm has the host look at signals of q that a custom plugin alone has observed: the
+// built-in one, which is to be asked beside it, is gone or does not answer. What the
+// kubelet's summary says the host does not know.
+func (o *Observer) confirm(ctx context.Context, q *inquiry) {
+	if o.Fallback == nil || o.SourceStands {
+		return
+	}
+	alone := slices.DeleteFunc(q.unconfirmed(), func(s eviction.Signal) bool { return !o.Fallback.Reads(s) })
+	for _, read := range o.readByHost(ctx, alone) {
+		q.claim(policy.Claim{Observation: read, By: HostItself})
+	}
+}
+
+func (o *Observer) readByHost(ctx context.Context, signals []eviction.Signal) []eviction.Observation {
+	if len(signals) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fallbackDeadline)
+	defer cancel()
+	return o.Fallback.Observe(ctx, signals)
+}
+
+// fallsBack reports whether s is to be read by the host for want of a plugin.
+func (o *Observer) fallsBack(s eviction.Signal) bool {
+	return o.Fallback != nil && o.Fallback.Reads(s) && slices.ContainsFunc(o.Thresholds.inForce, func(t policy.Threshold) bool {
+		return t.Signal == s && t.Hard()
+	})
+}
+
+// LookAt is when the first signal is to be read by the host that no plugin observes,
+// after a pass that ended at now; zero if there is none. As nobody watches such a signal
+// either, the host looks often.
+func (o *Observer) LookAt(now time.Time) time.Time {
+	var soonest time.Time
+	for _, of := range o.signals {
+		if of.unknownSince.IsZero() {
+			continue
+		}
+		at := now.Add(unknownFor)
+		if !of.readByHost {
+			at = of.unknownSince.Add(unknownFor)
+		}
+		if soonest.IsZero() || at.Before(soonest) {
+			soonest = at
+		}
+	}
+	return soonest
+}

@@ -1,0 +1,273 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// maxTextBytes is what is kept of a text that a plugin has written.
+const maxTextBytes = 1 << 10
+
+// leftOut is why a signal is unknown that a plugin said nothing of.
+const leftOut = "left out of the plugin's reply"
+
+// observe asks who is in charge of each signal, all plugins in parallel, and
+// goes on with the next one for signals that are still unknown. With layout it also asks
+// for that of the filesystems.
+func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Signal, layout bool) Seen {
+	if o.Begin != nil {
+		o.Begin(ctx, r.At, layout)
+	}
+	began := time.Now()
+	q := newInquiry(r, signals, o.Thresholds)
+	owners := r.Pin.Layouts()
+	heard := map[*registry.Instance]bool{}
+	for attempt := 0; ; attempt++ {
+		asks := q.attempt(attempt)
+		var owner *registry.Instance // of the layout; others are not asked once it is known
+		if layout && q.layout == nil && attempt < len(owners) && (attempt == 0 || o.Thresholds.Layout == 0) {
+			owner = owners[attempt]
+			asks[owner] = append(asks[owner], nil...) // also without a signal
+		}
+		if len(asks) == 0 {
+			break
+		}
+		for i := range asks {
+			heard[i] = true
+		}
+		for _, a := range o.ask(ctx, r.At, asks) {
+			q.heard(a)
+			if a.by == owner {
+				q.layout = a.layout
+			}
+		}
+	}
+	o.Responsiveness.keep(heard)
+	o.confirm(ctx, q)
+	for s, by := range q.by {
+		o.of(s).by = by
+	}
+	for _, s := range signals {
+		if _, ok := q.Observations[s]; !ok {
+			if why := o.Thresholds.awaited(r.Pin, s); why != nil {
+				q.Observations[s] = eviction.Observation{Signal: s, Err: clip(why.Error())}
+			}
+		}
+	}
+	if !o.SourceStands {
+		clear(q.said)
+	}
+	o.fallBack(ctx, began, signals, q.said, q.Observations)
+	return q.Seen
+}
+
+// An answer is what one plugin observed.
+type answer struct {
+	by           *registry.Instance
+	observations []eviction.Observation
+	layout       *eviction.LayoutReport
+	err          error
+}
+
+// says reports whether it is the plugin's word that o is unknown: it is well, and
+// its source is not.
+func (a answer) says(o eviction.Observation) bool {
+	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
+		a.err == nil && o.Err != leftOut && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
+}
+
+// ask calls Observe of several plugins at once. Every asked signal has exactly
+// one observation in the result.
+func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*registry.Instance][]eviction.Signal) []answer {
+	var (
+		wg  sync.WaitGroup
+		mu  sync.Mutex
+		all []answer
+	)
+	for p, signals := range asks {
+		wg.Go(func() {
+			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
+			o.Responsiveness.observed(p, err)
+			if err != nil {
+				o.Metrics.CallFailed(p.Name, "observe", err)
+				o.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
+			}
+			a := answer{p, o.complete(signals, reply.Observations, err), reply.Layout, err}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, a)
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// complete gives each asked signal its observation: the plugin's, or unknown with
+// the reason.
+func (o *Observer) complete(asked []eviction.Signal, replied []eviction.Observation, err error) []eviction.Observation {
+	out := make([]eviction.Observation, 0, len(asked))
+	for _, s := range asked {
+		i := slices.IndexFunc(replied, func(o eviction.Observation) bool { return o.Signal == s })
+		switch {
+		case err != nil:
+			out = append(out, eviction.Observation{Signal: s, Err: clip(err.Error())})
+		case i < 0:
+			out = append(out, eviction.Observation{Signal: s, Err: leftOut})
+		default:
+			out = append(out, o.ofItsTime(replied[i]))
+		}
+	}
+	return out
+}
+
+// ofItsTime makes a figure unknown whose time cannot be.
+func (o *Observer) ofItsTime(of eviction.Observation) eviction.Observation {
+	if !o.CheckSampleTimes || of.State != eviction.Observed || of.Time.IsZero() {
+		return of
+	}
+	if err := eviction.CheckSampleAge(o.Now().Sub(of.Time)); err != nil {
+		return eviction.Observation{Signal: of.Signal, Err: err.Error()}
+	}
+	return of
+}
+
+// clip shortens a text that others have written and that is kept.
+func clip(s string) string {
+	if len(s) <= maxTextBytes {
+		return s
+	}
+	n := maxTextBytes
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.Clone(s[:n]) + "..."
+}
+
+// An inquiry asks several times about signals: who is in charge first, and whoever is
+// next in line for signals that are still unknown. About what the kernel tells, the
+// built-in plugin is asked together with a custom one that is in charge, unless the
+// configuration names that one.
+type inquiry struct {
+	Seen
+	Request
+	asked []eviction.Signal
+	// thresholds have the layout as of former passes: several signals may be one
+	// filesystem, and who is asked for one of its names is meant to tell of all.
+	thresholds *Thresholds
+	meant      map[registry.Provider][]eviction.Signal
+	// second is who is asked beside the custom observer that is in charge: nil if only
+	// the host is left.
+	second map[eviction.Signal]*registry.Instance
+	// by is who said what counts, said that a signal cannot be known, by its source.
+	by   map[eviction.Signal]string
+	said map[eviction.Signal]bool
+}
+
+func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
+	q := &inquiry{
+		Seen:    Seen{Observations: make(map[eviction.Signal]eviction.Observation, len(signals))},
+		Request: r, asked: signals, thresholds: t,
+		by: make(map[eviction.Signal]string, len(signals)), said: map[eviction.Signal]bool{},
+	}
+	for _, s := range signals {
+		ps := r.Pin.Providers(s, eviction.CanObserve)
+		if !policy.WantsSecondLook(s) || len(ps) == 0 || ps[0].Builtin() || r.Pin.Assigned(s, eviction.CanObserve) {
+			continue
+		}
+		if q.second == nil {
+			q.second, q.Claims = map[eviction.Signal]*registry.Instance{}, map[eviction.Signal][]policy.Claim{}
+		}
+		q.second[s] = nil
+		if n := slices.IndexFunc(ps, (*registry.Instance).Builtin); n > 0 {
+			q.second[s] = ps[n]
+		}
+	}
+	return q
+}
+
+// attempt is whom to ask for what for the n-th time, counted from 0.
+func (q *inquiry) attempt(n int) map[*registry.Instance][]eviction.Signal {
+	asks := map[*registry.Instance][]eviction.Signal{}
+	q.meant = map[registry.Provider][]eviction.Signal{}
+	ask := func(p registry.Provider, s eviction.Signal) {
+		if len(q.meant[p]) == 0 {
+			asks[p.Instance] = append(asks[p.Instance], p.As)
+		}
+		q.meant[p] = append(q.meant[p], s)
+	}
+	for _, s := range q.asked {
+		if o, ok := q.Observations[s]; ok && o.State != eviction.Unknown {
+			continue
+		}
+		ps := q.Pin.Serving(q.thresholds.Layout, s, eviction.CanObserve)
+		if second := q.second[s]; second != nil {
+			ps = slices.DeleteFunc(slices.Clone(ps), func(p registry.Provider) bool { return p.Instance == second })
+			if n == 0 {
+				ask(registry.Provider{Instance: second, As: s}, s)
+			}
+		}
+		if n < len(ps) {
+			ask(ps[n], s)
+		}
+	}
+	return asks
+}
+
+// heard takes what one plugin has answered.
+func (q *inquiry) heard(a answer) {
+	for _, o := range a.observations {
+		says := a.says(o)
+		for _, s := range q.meant[registry.Provider{Instance: a.by, As: o.Signal}] {
+			o.Signal = s
+			if _, ok := q.second[s]; ok {
+				q.claim(policy.Claim{Observation: o, By: a.by.Name, Custom: !a.by.Builtin()})
+				if !a.by.Builtin() {
+					continue // the built-in one's word is what its source says
+				}
+			} else {
+				q.Observations[s], q.by[s] = o, a.by.Name
+			}
+			q.said[s] = says
+		}
+	}
+}
+
+// claim takes one of several figures of a signal.
+func (q *inquiry) claim(f policy.Claim) {
+	figures := append(q.Claims[f.Signal], f)
+	slices.SortStableFunc(figures, func(a, b policy.Claim) int { return trust(a) - trust(b) })
+	q.State.Count(q.thresholds.inForce, figures)
+	q.Claims[f.Signal], q.Observations[f.Signal], q.by[f.Signal] = figures, figures[0].Observation, figures[0].By
+}
+
+// trust is greater for an observer that is believed more.
+func trust(f policy.Claim) int {
+	switch {
+	case f.Custom:
+		return 0
+	case f.By != HostItself:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// unconfirmed are the signals that a custom plugin alone has observed, or says that
+// there is no such figure.
+func (q *inquiry) unconfirmed() []eviction.Signal {
+	return slices.DeleteFunc(slices.Clone(q.asked), func(s eviction.Signal) bool {
+		known := func(custom bool) bool {
+			return slices.ContainsFunc(q.Claims[s], func(f policy.Claim) bool { return f.Custom == custom && f.State != eviction.Unknown })
+		}
+		return !known(true) || known(false)
+	})
+}

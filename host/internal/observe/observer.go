@@ -1,0 +1,275 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/wake"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// nobody is why a signal is not observed that no plugin is there for.
+const nobody = "no running plugin observes it"
+
+// A Pin is the running plugins, pinned for as long as somebody uses them.
+type Pin interface {
+	// Providers returns who offers c for s, the one in charge first and the
+	// fallbacks after it. Their calls have deadlines, and their replies were
+	// checked.
+	Providers(s eviction.Signal, c eviction.Capability) []*registry.Instance
+	// Serving returns who does c for s where the filesystems are laid out as layout
+	// says, in the same order: who offers it for another name of the filesystem, too,
+	// and is asked under that name.
+	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider
+	// Assigned reports whether the configuration names who is in charge of c for s.
+	Assigned(s eviction.Signal, c eviction.Capability) bool
+	// Layouts are those that report the layout of the filesystems, the one in
+	// charge first.
+	Layouts() []*registry.Instance
+	// Awaited is why nobody observes s although somebody should: a plugin that is
+	// there does not run. It is nil if nobody is to come.
+	Awaited(s eviction.Signal) error
+	// Definition is what the running plugins say that a custom signal is, and false
+	// if none of them brings it.
+	Definition(s eviction.Signal) (eviction.Definition, bool)
+}
+
+// Config is what a reload may change.
+type Config struct {
+	Thresholds []policy.Threshold
+	// Assigned is who is in charge by the configuration; nil if it does not say.
+	Assigned policy.Assigned
+	// LayoutOnce asks for the layout of the filesystems until it is known, and
+	// reads an error about the writable layers' as "not split". Otherwise it is
+	// asked for in each full pass.
+	LayoutOnce bool
+}
+
+// Options is what an Observer is made of.
+type Options struct {
+	Metrics *metrics.Metrics
+	Log     *slog.Logger
+	// Now is the clock of samples if CheckSampleTimes, which makes figures unknown
+	// whose time cannot be.
+	Now              func() time.Time
+	CheckSampleTimes bool
+	// Begin, if not nil, is told of each view of the node before plugins are asked
+	// for it, and whether they will be asked for the layout.
+	Begin func(ctx context.Context, at eviction.PassView, layout bool)
+	// Fallback, if not nil, reads signals of hard thresholds that no plugin has
+	// observed for a second, and pods that no plugin measures.
+	Fallback Fallback
+	// SourceStands: plugins have their figures from a source that is theirs to
+	// believe. When it has none, as they say, the host does not look for others.
+	SourceStands bool
+}
+
+// An Observer knows what the signals read. One goroutine uses it, but for the parts
+// that say otherwise.
+type Observer struct {
+	Options
+	Thresholds     *Thresholds
+	Responsiveness Responsiveness
+	signals        map[eviction.Signal]*signal
+}
+
+// A signal is what is known of one.
+type signal struct {
+	observation eviction.Observation // the last one
+	observed    bool                 // there was one
+	by          string               // who has made it
+	why         string               // it is not observed
+	// unknownSince is when the first pass began that found nothing although a hard
+	// threshold needs it, readByHost that the host reads it by itself since.
+	unknownSince  time.Time
+	readByHost    bool
+	contradiction Contradiction
+}
+
+// New returns an observer that has seen nothing yet.
+func New(o Options) *Observer {
+	return &Observer{
+		Options: o, Thresholds: newThresholds(o.Log), signals: map[eviction.Signal]*signal{},
+		Responsiveness: Responsiveness{missed: map[*registry.Instance]missed{}},
+	}
+}
+
+// Configure puts a configuration in force, and forgets and returns the signals that
+// have no threshold any more.
+func (o *Observer) Configure(c Config) (gone []eviction.Signal) {
+	gone = o.Thresholds.configure(c)
+	for _, s := range gone {
+		o.Metrics.SignalGone(s)
+		delete(o.signals, s)
+	}
+	return gone
+}
+
+func (o *Observer) of(s eviction.Signal) *signal {
+	if o.signals[s] == nil {
+		o.signals[s] = &signal{}
+	}
+	return o.signals[s]
+}
+
+// A Request says what a pass is to see.
+type Request struct {
+	Pin   Pin
+	At    eviction.PassView
+	Scope wake.Scope
+	// State says which of several figures of a signal counts.
+	State policy.State
+}
+
+// Seen is what a view of the node has shown.
+type Seen struct {
+	// Asked are the signals of thresholds that were looked at. One that has no
+	// observation has no observer at all.
+	Asked        []eviction.Signal
+	Observations map[eviction.Signal]eviction.Observation
+	// Claims has all that was said of signals that several were asked about, the one that
+	// counts first.
+	Claims map[eviction.Signal][]policy.Claim
+	// Thresholds are those that the pass is to assess.
+	Thresholds []policy.Threshold
+	// layout is that of the filesystems, nil if its owner does not say.
+	layout *eviction.LayoutReport
+}
+
+// Look has the signals observed that r is about, in full passes with the layout of the
+// filesystems if it is not to be known by now. The error is why nothing can be concluded.
+func (o *Observer) Look(ctx context.Context, r Request) (Seen, error) {
+	asked := inScope(r.Scope, o.Thresholds.inForce)
+	signals, layout := asked, r.Scope.Full && o.Thresholds.wantsLayout()
+	if layout {
+		signals = withContainerFs(asked)
+	}
+	seen := o.observe(ctx, r, signals, layout)
+	if err := ctx.Err(); err != nil {
+		return Seen{}, err
+	}
+	thresholds, err := o.Thresholds.settle(seen.layout)
+	switch {
+	case err != nil && o.Thresholds.once:
+		return Seen{}, err
+	case err != nil:
+		o.withoutLayout(seen.Observations, err)
+		thresholds = o.Thresholds.inForce
+	}
+	seen.Asked, seen.Thresholds = asked, o.Thresholds.Served(r.Pin, thresholds)
+	for s, observation := range seen.Observations {
+		of := o.of(s)
+		of.observation, of.observed = observation, true
+	}
+	now := o.Now()
+	for _, s := range asked {
+		o.note(s, seen.Observations)
+		o.of(s).contradiction.next(now, s, o.Thresholds.inForce, seen.Claims[s], o.Log, o.Metrics)
+	}
+	return seen, nil
+}
+
+// Again has the signals of thresholds observed once more in a pass.
+func (o *Observer) Again(ctx context.Context, r Request, thresholds []policy.Threshold) map[eviction.Signal]eviction.Observation {
+	return o.observe(ctx, r, inScope(wake.Scope{Full: true}, thresholds), false).Observations
+}
+
+// inScope lists the signals of thresholds that a pass looks at, each once, in their
+// order.
+func inScope(scope wake.Scope, thresholds []policy.Threshold) []eviction.Signal {
+	var signals []eviction.Signal
+	for _, t := range thresholds {
+		_, woken := scope.Woken[t.Definition().Condition]
+		if (scope.Full || woken) && !slices.Contains(signals, t.Signal) {
+			signals = append(signals, t.Signal)
+		}
+	}
+	return signals
+}
+
+// withoutLayout makes the disks' signals unknown, for want of the layout, and goes
+// on with the others: the kubelet's manager does nothing at all then, and memory
+// would run out meanwhile.
+func (o *Observer) withoutLayout(observed map[eviction.Signal]eviction.Observation, why error) {
+	o.Thresholds.logLayout("images", why.Error())
+	for s := range observed {
+		if d, _ := eviction.Builtin(s); d.Condition == eviction.DiskPressure {
+			observed[s] = eviction.Observation{Signal: s, Err: why.Error()}
+		}
+	}
+}
+
+// note logs and counts what a signal reads, and that it has lost its observer or has
+// one again: nobody observes it, or whoever should could not.
+func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Observation) {
+	of, why := o.of(s), ""
+	observation, ok := all[s]
+	switch {
+	case !ok:
+		why = nobody
+		of.observation, of.observed = eviction.Observation{Signal: s, Err: nobody}, true
+	case observation.State == eviction.Unknown:
+		why = cmp.Or(observation.Err, "the plugin does not say why")
+	}
+	before := of.why
+	of.why = why
+	o.Metrics.Unobserved(s, why != "")
+	switch {
+	case why == "" && before != "":
+		o.Log.Info("signal is observed again", "signal", s, "by", of.by)
+	case why != "" && before == "":
+		o.Log.Warn("signal is not observed, its thresholds are not enforced", "signal", s, "reason", why)
+	}
+	if observation.State == eviction.Observed {
+		o.Metrics.Observed(s, observation.Available, observation.Capacity)
+		o.Log.Debug("signal observed", "signal", s, "available", observation.Available, "capacity", observation.Capacity, "components", observation.Components)
+	}
+}
+
+// Last is what was last observed of s.
+func (o *Observer) Last(s eviction.Signal) eviction.Observation {
+	if of := o.signals[s]; of != nil {
+		return of.observation
+	}
+	return eviction.Observation{}
+}
+
+// Latest is what was last observed of all signals.
+func (o *Observer) Latest() map[eviction.Signal]eviction.Observation {
+	all := make(map[eviction.Signal]eviction.Observation, len(o.signals))
+	for s, of := range o.signals {
+		if of.observed {
+			all[s] = of.observation
+		}
+	}
+	return all
+}
+
+// Unobserved reports whether s could not be observed when it was last looked at.
+func (o *Observer) Unobserved(s eviction.Signal) bool {
+	of := o.signals[s]
+	return of != nil && of.why != ""
+}
+
+// Statuses shows what was last observed of all signals, who has observed it and who
+// contradicts.
+func (o *Observer) Statuses() []SignalStatus {
+	all := Statuses(o.Latest())
+	for i := range all {
+		s := o.signals[all[i].Signal]
+		if all[i].State != StateUnknown {
+			all[i].ObservedBy = s.by
+		}
+		if s.contradiction.policy.Lasting {
+			c := s.contradiction
+			all[i].Contradiction = &c
+		}
+	}
+	return all
+}

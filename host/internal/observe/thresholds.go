@@ -1,0 +1,239 @@
+package observe
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// definitions are what plugins say that custom signals are. They are replaced and
+// never changed: streams of wakes read them from other goroutines.
+type definitions map[eviction.Signal]eviction.Definition
+
+// Thresholds are those in force: the configured ones, with custom signals defined as
+// plugins say and those for writable layers derived once the layout is known. One
+// goroutine uses them; only Condition may be called from anywhere.
+type Thresholds struct {
+	// Layout is that of the filesystems, 0 while it is not known. Once known it stays
+	// until another one is.
+	Layout eviction.Layout
+	// Split is what of the assignments the layout shows to be for one filesystem.
+	Split []string
+
+	configured  []policy.Threshold
+	assigned    policy.Assigned
+	inForce     []policy.Threshold
+	definitions atomic.Pointer[definitions]
+	// once: the layout is asked for until it is known, asked says that it is.
+	once, asked bool
+	// problem is the latest error of the layout that was logged.
+	problem string
+	log     *slog.Logger
+}
+
+func newThresholds(log *slog.Logger) *Thresholds {
+	t := &Thresholds{log: log}
+	t.definitions.Store(&definitions{})
+	return t
+}
+
+// InForce are the thresholds in force. They are not to be changed.
+func (t *Thresholds) InForce() []policy.Threshold { return t.inForce }
+
+// Has reports whether a threshold is still in force.
+func (t *Thresholds) Has(u policy.Threshold) bool {
+	return slices.ContainsFunc(t.inForce, func(v policy.Threshold) bool { return v.Key() == u.Key() })
+}
+
+// Of returns the first threshold of s.
+func (t *Thresholds) Of(s eviction.Signal) (policy.Threshold, bool) {
+	i := slices.IndexFunc(t.inForce, func(u policy.Threshold) bool { return u.Signal == s })
+	if i < 0 {
+		return policy.Threshold{}, false
+	}
+	return t.inForce[i], true
+}
+
+// configure returns the signals that have no threshold any more.
+func (t *Thresholds) configure(c Config) (gone []eviction.Signal) {
+	former := t.configured
+	t.configured, t.assigned, t.once = policy.Define(c.Thresholds, *t.definitions.Load()), c.Assigned, c.LayoutOnce
+	t.derive()
+	for _, f := range former {
+		if !slices.ContainsFunc(t.configured, func(u policy.Threshold) bool { return u.Signal == f.Signal }) {
+			gone = append(gone, f.Signal)
+		}
+	}
+	return gone
+}
+
+// derive puts the thresholds in force that follow from configuration and layout.
+func (t *Thresholds) derive() policy.ContainerFs {
+	d := policy.WithContainerFs(t.configured, t.Layout)
+	for _, u := range d.Dropped {
+		t.log.Warn("configured threshold does not stand, it follows from another one", "signal", u.Signal, "threshold", u.Value.String())
+	}
+	t.inForce, t.Split = d.Derived, nil
+	if t.assigned != nil {
+		if err := policy.Split(t.assigned, t.Layout); err != nil {
+			t.log.Error("assignments split a filesystem, that of nodefs counts, else that of imagefs", "layout", t.Layout.String(), "error", err)
+			t.Split = strings.Split(err.Error(), "\n")
+		}
+	}
+	return d
+}
+
+// Define puts in force what the plugins of pin say that configured custom signals
+// are, and returns what those were that are something else now. What a plugin has said
+// stays while that plugin is down. Thresholds of a signal that no plugin brings are out of
+// force.
+func (t *Thresholds) Define(pin Pin) (former map[eviction.Signal]eviction.Definition) {
+	before, now := *t.definitions.Load(), definitions{}
+	for _, u := range t.configured {
+		if _, builtin := eviction.Builtin(u.Signal); builtin {
+			continue
+		}
+		d, ok := pin.Definition(u.Signal)
+		if !ok && pin.Awaited(u.Signal) != nil {
+			d, ok = before[u.Signal]
+		}
+		if ok {
+			now[u.Signal] = d
+		}
+	}
+	if maps.Equal(before, now) {
+		return nil
+	}
+	t.logDefinitions(before, now)
+	t.definitions.Store(&now)
+	t.configured, t.inForce = policy.Define(t.configured, now), policy.Define(t.inForce, now)
+	former = maps.Clone(before)
+	maps.DeleteFunc(former, func(s eviction.Signal, d eviction.Definition) bool { return now[s] == d })
+	return former
+}
+
+// logDefinitions tells which custom signals came, went or are something else now.
+func (t *Thresholds) logDefinitions(former, now definitions) {
+	for _, s := range slices.Sorted(maps.Keys(now)) {
+		d, was := now[s], former[s]
+		attrs := []any{"signal", s, "unit", d.Unit, "format", d.Format, "resource", d.Resource, "condition", d.Condition}
+		switch {
+		case was == eviction.Definition{}:
+			t.log.Info("own signal is there, its thresholds are in force", attrs...)
+		case was != d:
+			t.log.Warn("own signal is defined anew, its thresholds begin anew and its former condition ends",
+				append(attrs, "formerUnit", was.Unit, "formerFormat", was.Format, "formerResource", was.Resource, "formerCondition", was.Condition)...)
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(former)) {
+		if _, stays := now[s]; !stays {
+			t.log.Info("own signal is gone, its thresholds have no effect", "signal", s, "condition", former[s].Condition)
+		}
+	}
+}
+
+// Definitions are what custom signals are. They are not to be changed.
+func (t *Thresholds) Definitions() map[eviction.Signal]eviction.Definition {
+	return *t.definitions.Load()
+}
+
+// Condition is that of any signal. It may be called from anywhere.
+func (t *Thresholds) Condition(s eviction.Signal) eviction.Condition {
+	if d, ok := eviction.Builtin(s); ok {
+		return d.Condition
+	}
+	return t.Definitions()[s].Condition
+}
+
+// wantsLayout reports whether a full pass asks how the filesystems are laid out.
+func (t *Thresholds) wantsLayout() bool { return !t.once || !t.asked }
+
+// settle takes what the layout's owner says, nil for nothing, and returns the
+// thresholds that this pass is to look at. It is an error if the layout is not known,
+// without which thresholds of disks would be the wrong ones.
+func (t *Thresholds) settle(r *eviction.LayoutReport) ([]policy.Threshold, error) {
+	if r == nil {
+		return t.inForce, nil
+	}
+	if r.ImageFsErr != "" {
+		if t.Layout == 0 {
+			return nil, fmt.Errorf("eviction manager: failed to get HasDedicatedImageFs: %s", r.ImageFsErr)
+		}
+		t.logLayout("images", r.ImageFsErr)
+		return t.inForce, nil
+	}
+	if r.ContainerFsErr != "" {
+		t.logLayout("writable layers", r.ContainerFsErr)
+		if t.Layout != 0 {
+			return t.inForce, nil
+		}
+	} else {
+		t.problem = ""
+	}
+	t.asked = true
+	layout, former := r.Layout(), t.Layout
+	if layout == former {
+		return t.inForce, nil
+	}
+	t.log.Info("layout of the filesystems", "layout", layout.String(), "former", former.String())
+	t.Layout = layout
+	d := t.derive()
+	if former == 0 {
+		return d.First, nil
+	}
+	return d.Derived, nil
+}
+
+// logLayout tells once why it is not known where something lives. What was known
+// stays; writable layers else count as being with the images.
+func (t *Thresholds) logLayout(of, problem string) {
+	if t.problem != problem {
+		t.problem = problem
+		t.log.Warn("layout of the filesystems is not known", "of", of, "layout", t.Layout.String(), "error", problem)
+	}
+}
+
+// Served leaves out thresholds of signals that no plugin observes, nor one that is
+// down would: they have no effect, and nothing waits for them.
+func (t *Thresholds) Served(pin Pin, thresholds []policy.Threshold) []policy.Threshold {
+	return slices.DeleteFunc(slices.Clone(thresholds), func(u policy.Threshold) bool {
+		return !u.Defined() || len(pin.Serving(t.Layout, u.Signal, eviction.CanObserve)) == 0 && t.awaited(pin, u.Signal) == nil
+	})
+}
+
+// awaited is why nobody observes s although somebody should, by whatever name.
+func (t *Thresholds) awaited(pin Pin, s eviction.Signal) error {
+	why := pin.Awaited(s)
+	if from, derived := t.Layout.ContainerFsFrom(s); why == nil && derived {
+		return pin.Awaited(from)
+	}
+	return why
+}
+
+// withContainerFs adds the signals of writable layers that thresholds may be
+// derived for in this pass. The kubelet observes them from its first pass on, so
+// that figures which the next one repeats are not news to the new thresholds.
+func withContainerFs(signals []eviction.Signal) []eviction.Signal {
+	all := slices.Clone(signals)
+	for _, s := range signals {
+		var derived eviction.Signal
+		switch s {
+		case eviction.NodeFsAvailable, eviction.ImageFsAvailable:
+			derived = eviction.ContainerFsAvailable
+		case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree:
+			derived = eviction.ContainerFsInodesFree
+		default:
+			continue
+		}
+		if !slices.Contains(all, derived) {
+			all = append(all, derived)
+		}
+	}
+	return all
+}
