@@ -8,7 +8,6 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/policy"
 )
 
 func newCheck() *cobra.Command {
@@ -53,28 +52,4 @@ func newCheck() *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// thresholdTable is one line per threshold below a heading.
-func thresholdTable(thresholds []policy.Threshold) []byte {
-	rows := [][]string{thresholdHeading("SIGNAL")}
-	for _, t := range thresholds {
-		rows = append(rows, thresholdRow(t))
-	}
-	return table(rows)
-}
-
-func thresholdHeading(first string) []string {
-	return []string{first, "THRESHOLD", "KIND", "GRACE PERIOD", "MINIMUM RECLAIM"}
-}
-
-func thresholdRow(t policy.Threshold) []string {
-	kind, grace, reclaim := "hard", "", ""
-	if !t.Hard() {
-		kind, grace = "soft", t.GracePeriod.String()
-	}
-	if t.MinReclaim != nil {
-		reclaim = t.MinReclaim.String()
-	}
-	return []string{string(t.Signal), t.Value.String(), kind, grace, reclaim}
 }

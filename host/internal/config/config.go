@@ -147,13 +147,6 @@ const (
 	// summary.
 	SourceNative  = "native"
 	SourceSummary = "summary"
-
-	// LayoutShared, LayoutImageFs and LayoutContainerFs are layouts of a node: all
-	// on one filesystem; images and writable layers on their own; images on their
-	// own, and writable layers with the kubelet's files.
-	LayoutShared      = "shared"
-	LayoutImageFs     = "imagefs"
-	LayoutContainerFs = "containerfs"
 )
 
 // Level is LogLevel as log/slog has it.

@@ -24,7 +24,8 @@ func Load(file string) (Config, error) { return (&Flags{file: file}).Load() }
 // rest by that of the file.
 func (f *Flags) Load() (Config, error) { return f.load(nil) }
 
-// LoadDaemon is Load with what CheckDaemon finds.
+// LoadDaemon is Load for a program that has no pods, summary or knowledge of
+// filesystems of its own.
 func (f *Flags) LoadDaemon() (Config, error) { return f.load(daemonProblems) }
 
 // load makes also checks that not every user of a Config needs to pass.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -30,8 +31,8 @@ summary:
 	if diff := cmp.Diff(want, c.Summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
-	if err := c.CheckDaemon(); err != nil {
-		t.Errorf("CheckDaemon: %v", err)
+	if errs := daemonProblems(&c); len(errs) > 0 {
+		t.Errorf("a daemon: %v", errs)
 	}
 	o := c.Summary.Options()
 	if o.Address != want.Address || o.TokenFile != want.TokenFile || o.CAFile != want.CAFile || o.ServerName != want.ServerName || o.Timeout != 500*time.Millisecond {
@@ -105,8 +106,8 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, lines(cfg.CheckDaemon(), "")); diff != "" {
-				t.Errorf("CheckDaemon (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.want, lines(errors.Join(daemonProblems(&cfg)...), "")); diff != "" {
+				t.Errorf("daemonProblems (-want +got):\n%s", diff)
 			}
 			_, err = (&Flags{file: file}).LoadDaemon()
 			if diff := cmp.Diff(c.want, lines(err, file)); diff != "" {

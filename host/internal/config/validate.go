@@ -18,10 +18,6 @@ import (
 // and what would be right.
 func (c *Config) Validate() error { return errors.Join(problems(c)...) }
 
-// CheckDaemon reports what a program needs that has no pods, summary or knowledge
-// of filesystems of its own: what Validate lets pass for the sake of others.
-func (c *Config) CheckDaemon() error { return errors.Join(daemonProblems(c)...) }
-
 func problems(c *Config) []error {
 	var errs []error
 	each(nil, reflect.ValueOf(c).Elem(), func(path []string, f field, at reflect.Value) {
@@ -84,6 +80,8 @@ func summaryProblems(s *Summary) []error {
 	return errs
 }
 
+// daemonProblems reports what a program needs that has no pods, summary or knowledge
+// of filesystems of its own: what Validate lets pass for the sake of others.
 func daemonProblems(c *Config) []error {
 	if c.Source != SourceSummary {
 		return nil
