@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,44 +105,46 @@ func TestErrorsNameWhereTheValueCameFrom(t *testing.T) {
 	}
 }
 
+// samples are values of each kind, as a file and as a flag says them.
+var samples = map[string][2]string{
+	"name":         {"node-7", "node-7"},
+	"path":         {"/p", "/p/"},
+	"socket":       {"unix:///c.sock", "unix:///c.sock"},
+	"address":      {`"[::1]:1"`, "[::1]:1"},
+	"interval":     {"1m", "60s"},
+	"period":       {"1m", "1m0s"},
+	"seconds":      {"30", "30"},
+	"signals":      {"[memory.available, pid.available]", "memory.available,pid.available"},
+	"hard":         {"{memory.available: 1Gi, pid.available: 5%}", "memory.available<1Gi,pid.available<5%"},
+	"graces":       {"{memory.available: 90s}", "memory.available=90s"},
+	"reclaim":      {`{memory.available: "0"}`, "memory.available=0"},
+	"allocatables": {"[none]", "none"},
+	"gates":        {"{PodLevelResources: false, AllAlpha: true}", "PodLevelResources=false,AllAlpha=true"},
+}
+
 // Every field can be told by file or by flag, with the same outcome whatever is
 // told how.
 func TestFilesAndFlagsSayTheSame(t *testing.T) {
 	type told struct{ field, yaml, flag string }
-	all := []told{
-		{"nodeName", "node-7", "node-7"},
-		{"mode", "cri", "cri"},
-		{"pluginDir", "/p", "/p"},
-		{"runDir", "/r", "/r/"},
-		{"podManifestDir", "/m", "/m"},
-		{"runtimeEndpoint", "unix:///c.sock", "unix:///c.sock"},
-		{"imageEndpoint", "unix:///i.sock", "unix:///i.sock"},
-		{"rootDir", "/host", "/host"},
-		{"cgroupRoot", "/kube", "/kube"},
-		{"cgroupDriver", "systemd", "systemd"},
-		{"kubeletRootDir", "/k", "/k"},
-		{"podLogsDir", "/l", "/l"},
-		{"listenAddress", `"[::1]:1"`, "[::1]:1"},
-		{"logLevel", "debug", "debug"},
-		{"dryRun", "true", "true"},
-		{"pacing", "kubelet", "kubelet"},
-		{"monitoringInterval", "1m", "60s"},
-		{"requiredSignals", "[memory.available, pid.available]", "memory.available,pid.available"},
-		{"rankVeto", "never", "never"},
-		{"evictionHard", "{memory.available: 1Gi, pid.available: 5%}", "memory.available<1Gi,pid.available<5%"},
-		{"evictionSoftGracePeriod", "{memory.available: 90s}", "memory.available=90s"},
-		{"evictionMinimumReclaim", `{memory.available: "0"}`, "memory.available=0"},
-		{"evictionMaxPodGracePeriod", "30", "30"},
-		{"evictionPressureTransitionPeriod", "1m", "1m0s"},
-		{"enforceNodeAllocatable", "[none]", "none"},
-		{"kernelMemcgNotification", "false", "false"},
-		{"localStorageCapacityIsolation", "false", "false"},
-		{"featureGates", "{PodLevelResources: false, AllAlpha: true}", "PodLevelResources=false,AllAlpha=true"},
-		{"layout", "kubelet", "kubelet"},
-		{"source", "summary", "summary"},
+	var all []told
+	table := reflect.TypeFor[Config]()
+	for _, f := range tables[table] {
+		sample, ok := samples[table.Field(f.index).Tag.Get("is")]
+		switch texts := strings.Fields(table.Field(f.index).Tag.Get("oneof")); {
+		case f.usage == "" || f.name == "evictionSoft": // which needs another
+			continue
+		case len(texts) > 0:
+			sample = [2]string{texts[len(texts)-1], texts[len(texts)-1]}
+		case f.typ.Kind() == reflect.Bool:
+			other := strconv.FormatBool(f.def != "true")
+			sample = [2]string{other, other}
+		case !ok:
+			t.Errorf("%s: no sample of its kind", f.name)
+		}
+		all = append(all, told{f.name, sample[0], sample[1]})
 	}
-	if got, fields := len(all)+6, reflect.TypeFor[Config]().NumField(); got != fields {
-		t.Errorf("%d fields are told here or are evictionSoft (needs another), plugins, requirePins, assign, summary or mergeDefaultEvictionSettings (have no flag); Config has %d", got, fields)
+	if len(all) < 30 {
+		t.Errorf("%d fields are told, want 30 or more", len(all))
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
