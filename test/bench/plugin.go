@@ -4,71 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"sync"
-	"syscall"
-	"time"
-
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
 )
 
 // A process is a plugin's process, started and called the way the host does it.
 type process struct {
 	eviction.Plugin
-	calls  *wire.Client
-	client *plugin.Client
-	cmd    *exec.Cmd
-	parent *os.File
+	calls *wire.Client
+	proc  *launch.Process
+	conn  *launch.Conn // nil before it is made
+	dir   string
 }
 
-// startPlugin starts a plugin with its sockets in dir.
+// startPlugin starts a plugin with a directory of its own for its socket in dir.
 func startPlugin(ctx context.Context, path, dir string) (*process, error) {
-	alive, parent, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = alive.Close() }() // the child has its own
-	p := &process{cmd: exec.Command(path), parent: parent}
-	p.cmd.Env = []string{"PLUGIN_UNIX_SOCKET_DIR=" + dir, "EVICTD_PARENT_FD=3"}
-	p.cmd.ExtraFiles = []*os.File{alive}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.client = plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  wire.Handshake,
-		VersionedPlugins: wire.ClientPlugins(),
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		Cmd:              p.cmd,
-		SkipHostEnv:      true,
-		AutoMTLS:         true,
-		Stderr:           io.Discard,
-		Logger:           hclog.NewNullLogger(),
-	})
-	if err := p.connect(ctx); err != nil {
+	p := &process{}
+	if err := p.start(ctx, path, dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), p.stop())
 	}
 	return p, nil
 }
 
-func (p *process) connect(ctx context.Context) error {
-	protocol, err := p.client.Client()
+func (p *process) start(ctx context.Context, path, dir string) (err error) {
+	if p.dir, err = os.MkdirTemp(dir, "p"); err != nil {
+		return err
+	}
+	host, err := launch.NewIdentity()
 	if err != nil {
 		return err
 	}
-	dispensed, err := protocol.Dispense(wire.PluginName)
+	unread := func([]byte, bool) {}
+	p.proc, err = launch.Start(launch.Command{Path: path, Args: []string{path}, Dir: p.dir, Identity: host, Stdout: unread, Stderr: unread})
 	if err != nil {
 		return err
 	}
-	calls, ok := dispensed.(*wire.Client)
-	if !ok {
-		return fmt.Errorf("go-plugin dispensed %T, want *wire.Client", dispensed)
+	inTime, cancel := context.WithTimeout(ctx, eviction.HandshakeDeadline)
+	defer cancel()
+	h, err := p.proc.Ready(inTime, nil)
+	if err != nil {
+		return err
 	}
-	p.calls = calls
-	if p.Plugin, err = calls.Describe(ctx, hostInfo); err != nil {
+	if p.conn, err = p.proc.Connect(inTime, h.Socket, launch.LimitFrames(h.Credentials(host), p.proc.Flood)); err != nil {
+		return err
+	}
+	p.calls = wire.NewClient(p.conn)
+	if p.Plugin, err = p.calls.Describe(ctx, hostInfo); err != nil {
 		return err
 	}
 	if p.Configurer == nil || p.Observer == nil || p.Measurer == nil || p.Ranker == nil {
@@ -79,24 +63,22 @@ func (p *process) connect(ctx context.Context) error {
 
 var hostInfo = eviction.Host{Version: "bench"}
 
-// stop ends the process. go-plugin's Kill has no deadline of its own on a plugin
-// that does not answer.
+// stop ends the process, which must end by itself when it is told to.
 func (p *process) stop() error {
-	_ = p.parent.Close() // tells the plugin to leave
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer close(done)
-		p.client.Kill()
-	})
-	defer wg.Wait()
-	select {
-	case <-done:
-		return nil
-	case <-time.After(endPatience):
-		if p.cmd.Process != nil {
-			_ = p.cmd.Process.Kill()
-		}
-		return fmt.Errorf("plugin did not end within %v, killed it", endPatience)
+	var err error
+	if p.proc != nil {
+		err = p.end()
 	}
+	if p.conn != nil {
+		p.conn.Close()
+	}
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+func (p *process) end() error {
+	p.proc.Orphan() // tells the plugin to leave
+	if p.proc.WaitFor(endPatience) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("plugin did not end within %v, killed it", endPatience), p.proc.Stop(0))
 }
