@@ -14,7 +14,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,18 +21,6 @@ import (
 
 // patience is how long a test waits for what has to happen.
 const patience = 10 * time.Second
-
-// noLeak fails a test that leaves goroutines behind. It goes first in a test.
-func noLeak(t *testing.T) {
-	t.Helper()
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
-			stacks := make([]byte, 1<<20)
-			t.Errorf("goroutines left, %d at the start:\n%s", before, stacks[:runtime.Stack(stacks, true)])
-		}
-	})
-}
 
 func eventually(ok func() bool) bool {
 	deadline := time.After(patience)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 func dial(t *testing.T, s *Server) net.Conn {
@@ -31,7 +33,7 @@ func dial(t *testing.T, s *Server) net.Conn {
 
 // One process, or one that forks, held all connections and kept the others out.
 func TestAProcessHasFewConnections(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	s := serve(t, counting())
 	s.Begin(eviction.PassView{Pass: 1, View: before})
 	held := make([]net.Conn, 3*maxPerProcess)
@@ -87,7 +89,7 @@ func TestAHostileClientEndsItsOwnConnection(t *testing.T) {
 			"Transfer-Encoding: chunked\r\n\r\n5\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeak(t)
+			leaks.None(t)
 			s := serve(t, counting())
 			c := dial(t, s)
 			began := time.Now()
@@ -106,7 +108,7 @@ func TestAHostileClientEndsItsOwnConnection(t *testing.T) {
 }
 
 func TestCloseDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	large := []byte("{" + strings.Repeat(" ", 8<<20) + "}")
 	s := serve(t, func(context.Context) ([]byte, error) { return large, nil })
 	s.Begin(eviction.PassView{Pass: 1, View: before})
@@ -127,7 +129,7 @@ func TestCloseDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 }
 
 func TestEverythingAtOnce(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	s := serve(t, counting())
 	var all sync.WaitGroup
 	for range 4 {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 func answerOK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"node":{}}`) }
@@ -20,7 +22,7 @@ func answerOK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w,
 func quiet(s *httptest.Server) { s.Config.ErrorLog = log.New(io.Discard, "", 0) }
 
 func TestARotatedTokenIsUsedAtOnce(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	s := serveTLS(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"path":%q,"auth":%q}`, r.URL.Path, r.Header.Get("Authorization"))
 	})
@@ -32,7 +34,7 @@ func TestARotatedTokenIsUsedAtOnce(t *testing.T) {
 }
 
 func TestARotatedClientCertificateIsUsedAtOnce(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	first, firstPEM := clientPair(t, "first")
 	second, secondPEM := clientPair(t, "second")
 	auth := func(s *httptest.Server) {
@@ -57,7 +59,7 @@ func TestARotatedClientCertificateIsUsedAtOnce(t *testing.T) {
 }
 
 func TestWhoeverAnswersMustBeTheKubelet(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	s := serveTLS(t, quiet, answerOK)
 	fetch := func(o Options) error {
 		o.Address = s.URL
@@ -75,7 +77,7 @@ func TestWhoeverAnswersMustBeTheKubelet(t *testing.T) {
 }
 
 func TestARefusalSaysWhatWouldBeRightAndNoSecret(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	const secret = "eyJhbGciOi.very.secret"
 	for status, want := range map[int]string{
 		http.StatusUnauthorized: "want a tokenFile, or certFile and keyFile, that the kubelet accepts",
@@ -132,7 +134,7 @@ func TestBadCredentialFilesAreNamed(t *testing.T) {
 }
 
 func TestABadAnswerIsAnError(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   string
@@ -163,7 +165,7 @@ func TestABadAnswerIsAnError(t *testing.T) {
 }
 
 func TestAHungKubeletCostsTheDeadline(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	for name, begin := range map[string]bool{"before the answer": false, "in the body": true} {
 		t.Run(name, func(t *testing.T) {
 			s := serveTLS(t, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +183,7 @@ func TestAHungKubeletCostsTheDeadline(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

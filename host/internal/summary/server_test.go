@@ -17,6 +17,8 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 const (
@@ -105,7 +107,7 @@ func TestTenPluginsShareOneFetch(t *testing.T) {
 		"its error": {"", errors.New("no\nstats"), "503 get summary from the embedding program: no stats"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeak(t)
+			leaks.None(t)
 			var fetches atomic.Int32
 			fetching, release := make(chan struct{}), make(chan struct{})
 			s := serve(t, func(context.Context) ([]byte, error) {
@@ -145,7 +147,7 @@ func TestTenPluginsShareOneFetch(t *testing.T) {
 }
 
 func TestAnswersAreKeptForTwoPasses(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	s := serve(t, counting())
 	c := plugin(t, s)
 	wantReply(t, ask(t, c, "pass=1&view=before"), "404 pass 1 view before: the host does not run it now")
@@ -173,7 +175,7 @@ func TestAnswersAreKeptForTwoPasses(t *testing.T) {
 }
 
 func TestARequestThatIsNotInTheProtocolIsRefused(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	s := serve(t, counting())
 	s.Begin(eviction.PassView{Pass: 1, View: before})
 	c := plugin(t, s)
@@ -213,7 +215,7 @@ func TestARequestThatIsNotInTheProtocolIsRefused(t *testing.T) {
 }
 
 func TestAnswersCarryTheLayout(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	var broken error
 	s := serve(t, func(context.Context) ([]byte, error) { return []byte("{}"), broken })
 	c := plugin(t, s)
@@ -243,7 +245,7 @@ func TestAnswersCarryTheLayout(t *testing.T) {
 }
 
 func TestAPluginThatGivesUpCancelsNothing(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	fetching, release := make(chan struct{}), make(chan struct{})
 	s := serve(t, func(ctx context.Context) ([]byte, error) {
 		close(fetching)
@@ -274,7 +276,7 @@ func TestAPluginThatGivesUpCancelsNothing(t *testing.T) {
 }
 
 func TestAFetchForAPassThatIsLongOverEnds(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	fetching := make(chan struct{}, 1)
 	s := serve(t, func(ctx context.Context) ([]byte, error) {
 		fetching <- struct{}{}
@@ -294,7 +296,7 @@ func TestAFetchForAPassThatIsLongOverEnds(t *testing.T) {
 }
 
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	fetching := make(chan struct{}, 1)
 	s := serve(t, func(ctx context.Context) ([]byte, error) {
 		fetching <- struct{}{}
@@ -336,7 +338,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 }
 
 func TestTheSocketIsPrivate(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	s := serve(t, counting())
 	if info, err := os.Lstat(s.Socket()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("socket %v, %v, want mode 0600", info.Mode(), err)
@@ -359,7 +361,7 @@ func TestTheSocketIsPrivate(t *testing.T) {
 }
 
 func TestTheSocketOfAKilledPredecessorIsReplaced(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	dir := socketDir(t)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, socketName)})
 	if err != nil {

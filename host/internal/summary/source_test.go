@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/summaryapi"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 func TestOptionsAreRefusedAllAtOnce(t *testing.T) {
@@ -48,7 +50,7 @@ func TestOptionsAreRefusedAllAtOnce(t *testing.T) {
 }
 
 func TestSocketSource(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	path := serveUnix(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"path":%q}`, r.URL.Path)
 	})
@@ -72,7 +74,7 @@ func TestSocketSource(t *testing.T) {
 }
 
 func TestFileSource(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	path := filepath.Join(t.TempDir(), "summary.json")
 	source := open(t, Options{Address: "file://" + path})
 	fetch := func() error {
@@ -98,7 +100,7 @@ func TestFileSource(t *testing.T) {
 }
 
 func TestFunctionSource(t *testing.T) {
-	noLeak(t)
+	leaks.None(t)
 	source := FromFunc(func(context.Context) ([]byte, error) { return []byte("{}"), nil }, 0)
 	closeLater(t, source)
 	wantSummary(t, source, "{}")

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/launch"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 // neighborLimit is how long a call of a good plugin may take beside a bad one, half
@@ -24,7 +25,7 @@ func TestBadNeighbors(t *testing.T) {
 		"forks-twice", "ignores-sigterm", "megabytes", "hangs-in-observe",
 	} {
 		t.Run(name, func(t *testing.T) {
-			goroutines, files := runtime.NumGoroutine(), openFiles(t)
+			left := leaks.Now(t)
 			h := startHost(t, install(t, name, "good"), func(o *Options) { o.Timeouts.Stop = 300 * time.Millisecond })
 			pass, good := h.pinned("good")
 			before := h.callTimes(t, good, 50*time.Millisecond)
@@ -53,7 +54,7 @@ func TestBadNeighbors(t *testing.T) {
 				t.Errorf("the end took %s", took)
 			}
 			eventually(t, "no goroutine and no descriptor left", func() bool {
-				return runtime.NumGoroutine() <= goroutines && openFiles(t) <= files
+				return !leaks.Now(t).MoreThan(left)
 			})
 		})
 	}

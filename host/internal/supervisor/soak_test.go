@@ -14,6 +14,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 // cyclesEnv is how many times plugins are added, replaced and removed.
@@ -45,14 +47,15 @@ func swapCycles(t *testing.T) int {
 
 // leftovers is what a host has, and is to have again.
 type leftovers struct {
-	processes, descriptors, goroutines, socketFiles, pluginFiles, cgroups, plugins int
-	heapKiB                                                                        uint64
+	own                                                   leaks.Count
+	processes, socketFiles, pluginFiles, cgroups, plugins int
+	heapKiB                                               uint64
 }
 
 func (h *testHost) leftovers() leftovers {
 	h.t.Helper()
 	l := leftovers{
-		processes: children(h.t), descriptors: openFiles(h.t), goroutines: runtime.NumGoroutine(),
+		processes: children(h.t), own: leaks.Now(h.t),
 		socketFiles: entries(h.t, h.sockets), pluginFiles: entries(h.t, h.dir), plugins: len(h.Status()),
 	}
 	l.cgroups = len(h.spawn.Cgroups())
@@ -80,7 +83,7 @@ func (h *testHost) atRest() leftovers {
 // grew reports whether there is more of anything than in l. Memory is for people
 // to judge.
 func (l leftovers) grew(now leftovers) bool {
-	return now.processes > l.processes || now.descriptors > l.descriptors || now.goroutines > l.goroutines ||
+	return now.processes > l.processes || now.own.MoreThan(l.own) ||
 		now.socketFiles > l.socketFiles || now.pluginFiles > l.pluginFiles || now.cgroups > l.cgroups || now.plugins > l.plugins
 }
 
@@ -176,8 +179,8 @@ func compare(before, after leftovers) string {
 	row := func(what string, before, after any) { _, _ = fmt.Fprintf(w, "%s\t%v\t%v\t\n", what, before, after) }
 	row("", "before", "after")
 	row("processes", before.processes, after.processes)
-	row("descriptors", before.descriptors, after.descriptors)
-	row("goroutines", before.goroutines, after.goroutines)
+	row("descriptors", before.own.Files, after.own.Files)
+	row("goroutines", before.own.Goroutines, after.own.Goroutines)
 	row("sockets and their directories", before.socketFiles, after.socketFiles)
 	row("files in the plugin directory", before.pluginFiles, after.pluginFiles)
 	row("cgroups of plugins", before.cgroups, after.cgroups)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 func TestPluginThatCannotBeStarted(t *testing.T) {
@@ -230,7 +232,7 @@ func TestPluginEnvironmentIsMinimal(t *testing.T) {
 // Everything that goes wrong, and then nothing may be left: process, socket
 // directory, descriptor or goroutine.
 func TestNothingIsLeft(t *testing.T) {
-	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	before := leaks.Now(t)
 	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate", "deaf",
 		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortTimeouts, func(o *Options) {
 		o.Timeouts.Handshake, o.Timeouts.Describe = 3*time.Second, 300*time.Millisecond
@@ -245,20 +247,11 @@ func TestNothingIsLeft(t *testing.T) {
 	p.Release()
 	h.stop()
 	eventually(t, "no goroutine and no descriptor left", func() bool {
-		return runtime.NumGoroutine() <= goroutines && openFiles(t) <= files
+		return !leaks.Now(t).MoreThan(before)
 	})
 	if _, err := observe(t.Context(), i); err == nil {
 		t.Error("observation after the end, want an error")
 	} else {
 		want(t, err.Error(), eviction.ErrUnavailable.Error())
 	}
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(fds)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 var all = []eviction.Signal{
@@ -137,7 +138,7 @@ func TestAFilesystemThatHangsHoldsUpNobodyAndOneGoroutine(t *testing.T) {
 		disk := r.sources[eviction.NodeFsAvailable]
 		disk.turn <- struct{}{} // as if a read was in the kernel
 		synctest.Wait()
-		before := runtime.NumGoroutine()
+		before := leaks.Now(t).Goroutines
 		const looks = 20
 		for range looks {
 			began := time.Now()
@@ -154,7 +155,7 @@ func TestAFilesystemThatHangsHoldsUpNobodyAndOneGoroutine(t *testing.T) {
 		}
 		synctest.Wait()
 		// One or two may not have ended yet; a leak is one a look.
-		if after := runtime.NumGoroutine(); after >= before+looks/2 {
+		if after := leaks.Now(t).Goroutines; after >= before+looks/2 {
 			t.Errorf("%d goroutines after many looks, %d before", after, before)
 		}
 		<-disk.turn

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+
+	"github.com/evictd/evictd/test/harness/leaks"
 )
 
 var diskSignals = []eviction.Signal{
@@ -169,7 +170,7 @@ func TestAFilesystemThatHangsCostsItsOwnSignals(t *testing.T) {
 		} {
 			hung.place.turn <- struct{}{}
 			synctest.Wait()
-			before := goruntime.NumGoroutine()
+			before := leaks.Now(t).Goroutines
 			const passes = 20
 			for range passes {
 				got, report := observe(t, f)
@@ -185,7 +186,7 @@ func TestAFilesystemThatHangsCostsItsOwnSignals(t *testing.T) {
 			}
 			synctest.Wait()
 			// Other tests leave one or two behind for a moment; a leak is one a pass.
-			if after := goruntime.NumGoroutine(); after >= before+passes/2 {
+			if after := leaks.Now(t).Goroutines; after >= before+passes/2 {
 				t.Errorf("%s: %d goroutines after many passes, %d before", name, after, before)
 			}
 			<-hung.place.turn
