@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -110,6 +111,21 @@ func (f field) below(key string) (field, bool) {
 		entry.kind.wants = f.kind.wants[1:]
 	}
 	return entry, true
+}
+
+// lay puts value in place of the one that to has, or for feature gates over it, one
+// by one, as the kubelet does (kubeletConfigFlagPrecedence).
+func (f field) lay(to, value reflect.Value) {
+	at := f.in(to)
+	gates, ok := reflect.TypeAssert[map[string]bool](at)
+	if !ok {
+		at.Set(value)
+		return
+	}
+	merged := make(map[string]bool, len(gates)+value.Len())
+	maps.Copy(merged, gates)
+	maps.Copy(merged, value.Interface().(map[string]bool))
+	at.Set(reflect.ValueOf(merged))
 }
 
 // whole is the configuration as a field.

@@ -79,21 +79,6 @@ func lay(c *Config, l *layer, doc object) []error {
 	return s.errs
 }
 
-// lay puts value in place of the one that to has, or for feature gates over it, one
-// by one, as the kubelet does (kubeletConfigFlagPrecedence).
-func (f field) lay(to, value reflect.Value) {
-	at := f.in(to)
-	gates, ok := reflect.TypeAssert[map[string]bool](at)
-	if !ok {
-		at.Set(value)
-		return
-	}
-	merged := make(map[string]bool, len(gates)+value.Len())
-	maps.Copy(merged, gates)
-	maps.Copy(merged, value.Interface().(map[string]bool))
-	at.Set(reflect.ValueOf(merged))
-}
-
 // sieve takes out of a document what does not fit into a Config.
 type sieve struct {
 	layer *layer
