@@ -9,15 +9,12 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A meter reads what pods use of one thing, one look at a time, as a cgroup may hang.
+// A meter reads what pods use of one thing.
 type meter struct {
+	slot
+
 	// open finds where pods are read; the function that it returns reads one.
 	open func() (func(*eviction.Pod) eviction.Measurement, error)
-	turn chan struct{}
-}
-
-func newMeter(open func() (func(*eviction.Pod) eviction.Measurement, error)) *meter {
-	return &meter{open: open, turn: make(chan struct{}, 1)}
 }
 
 // Measure reads what pods use of a signal now: memory and tasks from their cgroups.
@@ -29,19 +26,12 @@ func (r *Reader) Measure(ctx context.Context, s eviction.Signal, pods []eviction
 		return nil
 	}
 	came := make(chan eviction.Measurement, len(pods)) // never waited for
-	go func() {                                        // ends with ctx, or when the kernel has answered
-		defer close(came)
-		select {
-		case m.turn <- struct{}{}:
-			defer func() { <-m.turn }()
-		case <-ctx.Done():
-			return
-		}
+	m.run(ctx, func() {
 		read, err := m.open()
 		for i := 0; err == nil && i < len(pods) && ctx.Err() == nil; i++ {
 			came <- read(&pods[i])
 		}
-	}()
+	}, func() { close(came) })
 	var out []eviction.Measurement
 	for {
 		select {

@@ -61,8 +61,8 @@ func TestACgroupThatHangsHoldsUpNobody(t *testing.T) {
 	pods := podsOn(t, facts)
 	synctest.Test(t, func(t *testing.T) {
 		r := New(facts)
-		turn := r.meters[eviction.MemoryAvailable].turn
-		turn <- struct{}{} // as if a read was in the kernel
+		slot := r.meters[eviction.MemoryAvailable].slot
+		slot <- struct{}{} // as if a read was in the kernel
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if got := r.Measure(ctx, eviction.MemoryAvailable, pods); len(got) != 0 {
@@ -71,7 +71,7 @@ func TestACgroupThatHangsHoldsUpNobody(t *testing.T) {
 		if got := r.Measure(t.Context(), eviction.PIDAvailable, pods); len(got) != 3 {
 			t.Errorf("tasks: %+v, want three answers", got)
 		}
-		<-turn
+		<-slot
 		if got := r.Measure(t.Context(), eviction.MemoryAvailable, pods); len(got) != 2 {
 			t.Errorf("after it came back: %+v, want two answers", got)
 		}

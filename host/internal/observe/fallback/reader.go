@@ -3,6 +3,7 @@ package fallback
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -19,7 +20,7 @@ type Reader struct {
 func New(facts eviction.NodeFacts) *Reader {
 	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
 	disk := newSource("the filesystem of "+n.fs.Path(facts.KubeletRootDir), n.disk)
-	memory := newMeter(n.podMemory)
+	memory := &meter{slot: newSlot(), open: n.podMemory}
 	return &Reader{sources: map[eviction.Signal]*source{
 		eviction.MemoryAvailable:            newSource("the node's memory", n.memory),
 		eviction.AllocatableMemoryAvailable: newSource("the memory of all pods", n.allocatable),
@@ -29,7 +30,7 @@ func New(facts eviction.NodeFacts) *Reader {
 	}, meters: map[eviction.Signal]*meter{
 		eviction.MemoryAvailable:            memory,
 		eviction.AllocatableMemoryAvailable: memory,
-		eviction.PIDAvailable:               newMeter(n.podTasks),
+		eviction.PIDAvailable:               {slot: newSlot(), open: n.podTasks},
 	}}
 }
 
@@ -39,13 +40,13 @@ func (r *Reader) Reads(s eviction.Signal) bool { return r.sources[s] != nil }
 // Observe reads signals now and returns one observation of each. It returns when
 // ctx ends at the latest, with those unknown that had no answer by then.
 func (r *Reader) Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation {
-	looks := map[*source]<-chan sample{}
+	coming := map[*source]<-chan sample{}
 	for _, s := range signals {
-		if from := r.sources[s]; from != nil && looks[from] == nil {
-			looks[from] = from.look(ctx)
+		if from := r.sources[s]; from != nil && coming[from] == nil {
+			coming[from] = from.look(ctx)
 		}
 	}
-	seen := make(map[*source]sample, len(looks))
+	came := make(map[*source]sample, len(coming))
 	out := make([]eviction.Observation, 0, len(signals))
 	for _, s := range signals {
 		from := r.sources[s]
@@ -53,42 +54,63 @@ func (r *Reader) Observe(ctx context.Context, signals []eviction.Signal) []evict
 			out = append(out, eviction.Observation{Signal: s, Err: "not a figure that the host reads by itself"})
 			continue
 		}
-		if _, ok := seen[from]; !ok {
-			seen[from] = from.await(ctx, looks[from])
+		if _, ok := came[from]; !ok {
+			came[from] = from.await(ctx, coming[from])
 		}
-		out = append(out, seen[from].of(s))
+		out = append(out, came[from].of(s))
 	}
 	return out
 }
 
-// A source is one thing to look at, which may hang: a dead NFS server below the
-// kubelet's directory, a cgroup whose lock is held.
-type source struct {
-	name string
-	read func() sample
-	// turn is held by the one goroutine that looks. What hangs keeps that one and
-	// no other.
-	turn chan struct{}
+// A slot is held by the one goroutine that reads something that may hang: a dead NFS
+// server below the kubelet's directory, a cgroup whose lock is held. What hangs keeps that
+// one and no other.
+type slot chan struct{}
+
+func newSlot() slot { return make(slot, 1) }
+
+// run has work done in a goroutine when the slot is free, and reports by calling done,
+// worked or not. It ends with ctx, or when the kernel has answered.
+func (s slot) run(ctx context.Context, work, done func()) {
+	go func() {
+		defer done()
+		select {
+		case s <- struct{}{}:
+			defer func() { <-s }()
+			work()
+		case <-ctx.Done():
+		}
+	}()
 }
 
-func newSource(name string, read func() sample) *source {
-	return &source{name: name, read: read, turn: make(chan struct{}, 1)}
+// A source is one thing to look at.
+type source struct {
+	slot
+
+	name string
+	read func() ([]eviction.Observation, error)
+}
+
+func newSource(name string, read func() ([]eviction.Observation, error)) *source {
+	return &source{slot: newSlot(), name: name, read: read}
+}
+
+// A sample is what one look has seen. A signal that is not in it is absent.
+type sample struct {
+	observed  []eviction.Observation
+	time      time.Time
+	bootNanos int64
+	err       error
 }
 
 // look begins to look. What it sees is newer than the call.
 func (s *source) look(ctx context.Context) <-chan sample {
 	came := make(chan sample, 1)
-	go func() { // ends with ctx, or when the kernel has answered
-		select {
-		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-			now, boot := time.Now(), nodefs.BootNanos()
-			seen := s.read()
-			seen.time, seen.bootNanos = now, boot
-			came <- seen
-		case <-ctx.Done():
-		}
-	}()
+	s.run(ctx, func() {
+		seen := sample{time: time.Now(), bootNanos: nodefs.BootNanos()}
+		seen.observed, seen.err = s.read()
+		came <- seen
+	}, func() {})
 	return came
 }
 
@@ -106,31 +128,14 @@ func (s *source) await(ctx context.Context, came <-chan sample) sample {
 	}
 }
 
-// A sample is what one look has seen: a pair of figures for each signal, absent
-// where the source has none.
-type sample struct {
-	figures   map[eviction.Signal]figures
-	time      time.Time
-	bootNanos int64
-	err       error
-}
-
-type figures struct {
-	available, capacity int64
-	components          []eviction.Component
-}
-
 func (s sample) of(signal eviction.Signal) eviction.Observation {
-	o := eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos}
+	o := eviction.Observation{Signal: signal, State: eviction.Absent}
 	if s.err != nil {
-		o.Err = s.err.Error()
-		return o
+		o.State, o.Err = eviction.Unknown, s.err.Error()
+	} else if i := slices.IndexFunc(s.observed, func(o eviction.Observation) bool { return o.Signal == signal }); i >= 0 {
+		o = s.observed[i]
+		o.State = eviction.Observed
 	}
-	f, ok := s.figures[signal]
-	if !ok {
-		o.State = eviction.Absent
-		return o
-	}
-	o.State, o.Available, o.Capacity, o.Components = eviction.Observed, f.available, f.capacity, f.components
+	o.Time, o.BootNanos = s.time, s.bootNanos
 	return o
 }

@@ -136,7 +136,7 @@ func TestAFilesystemThatHangsHoldsUpNobodyAndOneGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(facts)
 		disk := r.sources[eviction.NodeFsAvailable]
-		disk.turn <- struct{}{} // as if a read was in the kernel
+		disk.slot <- struct{}{} // as if a read was in the kernel
 		synctest.Wait()
 		before := leaks.Now(t).Goroutines
 		const looks = 20
@@ -158,7 +158,7 @@ func TestAFilesystemThatHangsHoldsUpNobodyAndOneGoroutine(t *testing.T) {
 		if after := leaks.Now(t).Goroutines; after >= before+looks/2 {
 			t.Errorf("%d goroutines after many looks, %d before", after, before)
 		}
-		<-disk.turn
+		<-disk.slot
 		if o := observe(t, r, eviction.NodeFsAvailable)[eviction.NodeFsAvailable]; o.State != eviction.Observed {
 			t.Errorf("after it came back: %+v, want observed", o)
 		}
