@@ -23,9 +23,6 @@ func Timeout(graceSeconds int64) time.Duration {
 
 // Grace is what the grace period of a kill depends on; all in seconds.
 type Grace struct {
-	// Former is the effective grace period of a kill of the pod that is already
-	// under way, 0 for none.
-	Former int64
 	// Deletion is metadata.deletionGracePeriodSeconds.
 	Deletion *int64
 	// Override is what the eviction asks for.
@@ -34,11 +31,11 @@ type Grace struct {
 	Spec *int64
 }
 
-// Effective is the grace period that the kubelet kills with: the shortest of the
-// former one, the deletion's and the override, the pod's own if none of them is
-// given, and never less than 1. As there, 0 means not given.
+// Effective is the grace period that the kubelet kills with: the shorter of the
+// deletion's and the override, the pod's own if neither is given, and never less
+// than 1. As there, 0 means not given.
 func (g Grace) Effective() int64 {
-	shortest := g.Former
+	var shortest int64
 	for _, limit := range []*int64{g.Deletion, g.Override} {
 		if limit != nil && (shortest == 0 || *limit < shortest) {
 			shortest = *limit

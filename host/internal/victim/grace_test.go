@@ -18,8 +18,6 @@ func TestEffectiveGrace(t *testing.T) {
 		"an override counts though it is longer":         {grace: Grace{Spec: of(5), Override: of(60)}, want: 60},
 		"a deletion that is under way limits it":         {grace: Grace{Spec: of(30), Override: of(60), Deletion: of(7)}, want: 7},
 		"a shorter override limits the deletion":         {grace: Grace{Spec: of(30), Override: of(3), Deletion: of(7)}, want: 3},
-		"a second kill shortens":                         {grace: Grace{Former: 30, Override: of(1)}, want: 1},
-		"a second kill never lengthens":                  {grace: Grace{Former: 2, Override: of(60), Spec: of(30), Deletion: of(20)}, want: 2},
 		"an override of zero is none":                    {grace: Grace{Spec: of(30), Override: of(0)}, want: 30},
 		"a negative one is the least":                    {grace: Grace{Spec: of(30), Override: of(-5)}, want: 1},
 		"at least one second, though the pod wants none": {grace: Grace{Spec: of(0)}, want: 1},
