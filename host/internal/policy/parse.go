@@ -26,8 +26,8 @@ func ParseThresholds(c ThresholdConfig, own ...eviction.Signal) ([]Threshold, er
 	}
 	thresholds := p.statements(keyHard, c.Hard)
 	soft := p.statements(keySoft, c.Soft)
-	graces := p.gracePeriods(c.SoftGracePeriod)
-	reclaims := p.minReclaims(c.MinReclaim)
+	graces := entries(&p, keySoftGrace, c.SoftGracePeriod, parseGracePeriod)
+	reclaims := entries(&p, keyMinReclaim, c.MinReclaim, parseMinReclaim)
 	p.pair(c, soft, graces)
 
 	thresholds = append(thresholds, soft...)
@@ -63,14 +63,12 @@ type parser struct {
 	errs []error
 }
 
-func (p *parser) add(key, signal, text string, err error, want string) {
-	p.errs = append(p.errs, fmt.Errorf("%s[%q]: %q: %w; %s", key, signal, text, err, want))
-}
-
-// entries calls read for each entry of a known signal, by signal name.
-func (p *parser) entries(key string, m map[string]string, read func(s eviction.Signal, text string)) {
+// entries reads each entry of a known signal, by signal name. What read refuses comes with
+// what is wanted instead.
+func entries[T any](p *parser, key string, m map[string]string, read func(s eviction.Signal, text string) (v T, want string, err error)) map[eviction.Signal]T {
+	out := make(map[eviction.Signal]T, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		s := eviction.Signal(name)
+		s, text := eviction.Signal(name), m[name]
 		_, builtin := eviction.Builtin(s)
 		if !builtin && !p.own[s] {
 			want := "want one of " + p.known()
@@ -80,8 +78,14 @@ func (p *parser) entries(key string, m map[string]string, read func(s eviction.S
 			p.errs = append(p.errs, fmt.Errorf("%s[%q]: unsupported eviction signal %s; %s", key, name, name, want))
 			continue
 		}
-		read(s, m[name])
+		v, want, err := read(s, text)
+		if err != nil {
+			p.errs = append(p.errs, fmt.Errorf("%s[%q]: %q: %w; %s", key, s, text, err, want))
+			continue
+		}
+		out[s] = v
 	}
+	return out
 }
 
 func (p *parser) known() string {
@@ -93,19 +97,21 @@ func (p *parser) known() string {
 	return strings.Join(names, ", ")
 }
 
+// statements are thresholds by signal name, without those that are switched off.
 func (p *parser) statements(key string, m map[string]string) []Threshold {
-	var out []Threshold
-	p.entries(key, m, func(s eviction.Signal, text string) {
+	values := entries(p, key, m, func(s eviction.Signal, text string) (*Value, string, error) {
 		if ignored(text) {
-			return
+			return nil, "", nil
 		}
 		v, want, err := parseThresholdValue(s, text)
-		if err != nil {
-			p.add(key, string(s), text, err, want)
-			return
-		}
-		out = append(out, Threshold{Signal: s, Value: v})
+		return &v, want, err
 	})
+	var out []Threshold
+	for _, s := range slices.Sorted(maps.Keys(values)) {
+		if values[s] != nil {
+			out = append(out, Threshold{Signal: s, Value: *values[s]})
+		}
+	}
 	return out
 }
 
@@ -149,34 +155,12 @@ func parsePercentage(text string) (float32, error) {
 	return float32(f) / 100, nil
 }
 
-func (p *parser) gracePeriods(m map[string]string) map[eviction.Signal]time.Duration {
-	out := make(map[eviction.Signal]time.Duration, len(m))
-	p.entries(keySoftGrace, m, func(s eviction.Signal, text string) {
-		d, err := time.ParseDuration(text)
-		switch {
-		case err != nil:
-			p.add(keySoftGrace, string(s), text, err, wantPeriod)
-		case d < 0:
-			p.add(keySoftGrace, string(s), text,
-				fmt.Errorf("invalid eviction grace period specified: %s, must be a positive value", text), wantPeriod)
-		default:
-			out[s] = d
-		}
-	})
-	return out
-}
-
-func (p *parser) minReclaims(m map[string]string) map[eviction.Signal]Value {
-	out := make(map[eviction.Signal]Value, len(m))
-	p.entries(keyMinReclaim, m, func(s eviction.Signal, text string) {
-		v, want, err := parseMinReclaim(s, text)
-		if err != nil {
-			p.add(keyMinReclaim, string(s), text, err, want)
-			return
-		}
-		out[s] = v
-	})
-	return out
+func parseGracePeriod(_ eviction.Signal, text string) (time.Duration, string, error) {
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = fmt.Errorf("invalid eviction grace period specified: %s, must be a positive value", text)
+	}
+	return d, wantPeriod, err
 }
 
 // parseMinReclaim differs from thresholds: "0" is nothing, "0%" is an error and
@@ -212,11 +196,13 @@ func (p *parser) pair(c ThresholdConfig, soft []Threshold, graces map[eviction.S
 	for i := range soft {
 		soft[i].GracePeriod = graces[soft[i].Signal]
 	}
-	known := parser{own: p.own} // unknown signals have been reported
-	known.entries(keySoft, c.Soft, func(s eviction.Signal, text string) {
-		if _, given := c.SoftGracePeriod[string(s)]; !given && !ignored(text) {
+	for _, name := range slices.Sorted(maps.Keys(c.Soft)) {
+		s := eviction.Signal(name)
+		_, builtin := eviction.Builtin(s)
+		_, given := c.SoftGracePeriod[name]
+		if (builtin || p.own[s]) && !given && !ignored(c.Soft[name]) { // unknown signals have been reported
 			p.errs = append(p.errs, fmt.Errorf("%s[%q]: grace period must be specified for the soft eviction threshold %s; %s",
 				keySoftGrace, s, s, wantPeriod))
 		}
-	})
+	}
 }
