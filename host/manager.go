@@ -19,6 +19,7 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -145,7 +146,8 @@ func (m *Manager) open() (loop.Options, error) {
 		Settings: settings(c, thresholds),
 		Pin:      func() loop.Pin { return m.supervisor.Pin() },
 		Changed:  m.supervisor.Changed(),
-		Recorder: podRecorder{m.recorder}, Metrics: m.metrics, Log: m.log,
+		Recorder: podRecorder{m.recorder},
+		Options:  observe.Options{Metrics: m.metrics, Log: m.log},
 	}
 	if m.stats != nil {
 		o.Begin = m.stats.begin

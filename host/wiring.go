@@ -3,6 +3,7 @@ package host
 import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -62,8 +63,7 @@ func assignment(c *Config) registry.Assignment {
 
 func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 	return loop.Settings{
-		Thresholds:               thresholds,
-		Assigned:                 c.Assigned,
+		Config:                   observe.Config{Thresholds: thresholds, Assigned: c.Assigned, LayoutOnce: c.Layout == config.LayoutKubelet},
 		TransitionPeriod:         c.EvictionPressureTransitionPeriod.Duration,
 		MaxPodGracePeriodSeconds: c.EvictionMaxPodGracePeriod,
 		MonitoringInterval:       c.MonitoringInterval.Duration,
@@ -72,7 +72,6 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 		Pacing:                   loop.Pacing(c.Pacing),
 		RankVeto:                 loop.RankVeto(c.RankVeto),
 		LocalStorageLimits:       c.LocalStorageCapacityIsolation,
-		LayoutOnce:               c.Layout == config.LayoutKubelet,
 		PodLevelResources:        c.Feature(config.FeaturePodLevelResources),
 	}
 }

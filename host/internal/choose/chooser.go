@@ -3,12 +3,10 @@ package choose
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -49,12 +47,9 @@ type Pin interface {
 
 // Options is what a Chooser is made of.
 type Options struct {
-	Pods    PodSource
-	Metrics *metrics.Metrics
-	Log     *slog.Logger
-	// Fallback and SourceStands are as for package observe.
-	Fallback       observe.Fallback
-	SourceStands   bool
+	observe.Options
+
+	Pods           PodSource
 	Responsiveness *observe.Responsiveness
 	// MinDeadline is how long a call may take at least.
 	MinDeadline time.Duration

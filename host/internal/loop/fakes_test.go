@@ -380,7 +380,7 @@ func settings(t *testing.T, c policy.ThresholdConfig) Settings {
 		t.Fatal(err)
 	}
 	return Settings{
-		Thresholds: thresholds, TransitionPeriod: 5 * time.Minute, MonitoringInterval: 10 * time.Second,
+		Config: observe.Config{Thresholds: thresholds}, TransitionPeriod: 5 * time.Minute, MonitoringInterval: 10 * time.Second,
 		MemoryNotifications: true, Pacing: PacingOneVictim, RankVeto: VetoSoft, MaxPodGracePeriodSeconds: 120,
 	}
 }
@@ -400,9 +400,11 @@ func soft(value, grace string) policy.ThresholdConfig {
 func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: func() Pin { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
-		Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
-		Now: time.Now, After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
-		Fallback: n.fallback, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes, Manifests: n.manifests,
+		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
+		Manifests: n.manifests, Options: observe.Options{
+			Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
+			Now: time.Now, Fallback: n.fallback, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes,
+		},
 	})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan struct{})

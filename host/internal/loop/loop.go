@@ -86,13 +86,9 @@ func New(o Options) *Loop {
 		status: status{log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
 		crossings: crossings{met: map[policy.Key]bool{}, standing: map[policy.Key]bool{}},
 	}
-	l.observer = observe.New(observe.Options{
-		Metrics: o.Metrics, Log: o.Log, Now: o.Now, CheckSampleTimes: o.CheckSampleTimes, Begin: o.Begin,
-		Fallback: o.Fallback, SourceStands: o.SourceStands,
-	})
+	l.observer = observe.New(o.Options)
 	l.chooser = choose.New(choose.Options{
-		Pods: o.Pods, Metrics: o.Metrics, Log: o.Log, Fallback: o.Fallback, SourceStands: o.SourceStands,
-		Responsiveness: &l.observer.Responsiveness, MinDeadline: o.MinDeadline,
+		Options: o.Options, Pods: o.Pods, Responsiveness: &l.observer.Responsiveness, MinDeadline: o.MinDeadline,
 	})
 	l.victims = victim.NewSet(victim.Options{
 		Killer: o.Killer, Recorder: o.Recorder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
@@ -184,7 +180,7 @@ func (l *Loop) synchronizing() bool {
 func (l *Loop) configure(s Settings) {
 	l.Settings = s
 	l.victims.AsKubelet(s.Pacing == PacingKubelet)
-	gone := l.observer.Configure(observe.Config{Thresholds: s.Thresholds, Assigned: s.Assigned, LayoutOnce: s.LayoutOnce})
+	gone := l.observer.Configure(s.Config)
 	l.victims.Relief.Forget(gone...)
 	l.status.change(func(next *Snapshot) {
 		next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s observe.SignalStatus) bool { return slices.Contains(gone, s.Signal) })

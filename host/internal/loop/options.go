@@ -2,11 +2,9 @@ package loop
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -67,7 +65,8 @@ func (v RankVeto) standsFor(t policy.Threshold) bool {
 
 // Settings are what a reload may change between two passes.
 type Settings struct {
-	Thresholds               []policy.Threshold
+	observe.Config
+
 	TransitionPeriod         time.Duration
 	MaxPodGracePeriodSeconds int32
 	// MonitoringInterval is the time between passes that nothing woke.
@@ -75,8 +74,6 @@ type Settings struct {
 	// MemoryNotifications lets plugins watch the memory signals
 	// (kernelMemcgNotification of the kubelet).
 	MemoryNotifications bool
-	// Assigned is who is in charge by the configuration; nil if it does not say.
-	Assigned policy.Assigned
 	// DryRun decides and logs, and kills nobody.
 	DryRun   bool
 	Pacing   Pacing
@@ -84,10 +81,6 @@ type Settings struct {
 	// LocalStorageLimits has pods evicted that are over a limit of their own on
 	// local storage (localStorageCapacityIsolation of the kubelet).
 	LocalStorageLimits bool
-	// LayoutOnce asks for the layout of the filesystems until it is known, and
-	// reads an error about the writable layers' as "not split". Otherwise it is
-	// asked for in each full pass.
-	LayoutOnce bool
 	// PodLevelResources counts what is requested for a pod as a whole (the
 	// kubelet's feature gate).
 	PodLevelResources bool
@@ -98,6 +91,8 @@ type ReclaimFunc func(ctx context.Context) error
 
 // Options is what a Loop is made of. Fields that may be missing say so.
 type Options struct {
+	observe.Options
+
 	Settings Settings
 	// Pin starts a pass with the plugins that run now. Changed delivers a value
 	// when their set has changed.
@@ -110,17 +105,10 @@ type Options struct {
 	Killer    victim.Killer
 	Recorder  Recorder
 	Journal   Journal
-	Metrics   *metrics.Metrics
-	Log       *slog.Logger
-	// Now is the clock that policy sees. Waits use the real one, but for
-	// AwaitCleanup, which uses After.
-	Now   func() time.Time
+	// After waits in AwaitCleanup. Other waits are by the real clock.
 	After func(time.Duration) <-chan time.Time
 	// BootNanos reads CLOCK_BOOTTIME. It may be missing if sample times are not checked.
 	BootNanos func() int64
-	// Begin, if not nil, is told of each view of the node before plugins are asked
-	// for it, and whether they will be asked for the layout.
-	Begin func(ctx context.Context, at eviction.PassView, layout bool)
 	// Reclaim has functions that stand in for steps of node-level reclaim, by name.
 	Reclaim map[string]ReclaimFunc
 	// TellConditions sends an event about the node when a condition changes. A
@@ -132,15 +120,6 @@ type Options struct {
 	Explain bool
 	// OnRequest makes passes when Synchronize is called, and never else.
 	OnRequest bool
-	// Fallback, if not nil, reads signals of hard thresholds that no plugin has
-	// observed for a second, and pods that no plugin measures.
-	Fallback observe.Fallback
-	// SourceStands: plugins have their figures from a source that is theirs to
-	// believe. When it has none, as they say, the host does not look for others.
-	SourceStands bool
-	// CheckSampleTimes makes figures unknown whose time cannot be: the times of samples
-	// are those of the clock that Now reads.
-	CheckSampleTimes bool
 	// Restored, if not zero, is what a former host on the same boot has left behind: kills to
 	// finish first, and when it last saw conditions.
 	Restored rundir.State

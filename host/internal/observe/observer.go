@@ -51,12 +51,12 @@ type Config struct {
 	LayoutOnce bool
 }
 
-// Options is what an Observer is made of.
+// Options is what there is to observe with.
 type Options struct {
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
-	// Now is the clock of samples if CheckSampleTimes, which makes figures unknown
-	// whose time cannot be.
+	// Now is the clock that policy sees. CheckSampleTimes makes figures unknown whose
+	// time cannot be: the times of samples are of that clock.
 	Now              func() time.Time
 	CheckSampleTimes bool
 	// Begin, if not nil, is told of each view of the node before plugins are asked
