@@ -31,7 +31,7 @@ func BenchmarkActive(b *testing.B) {
 			for settled := false; !settled; {
 				manifests.list()
 				settled = true
-				for _, f := range manifests.files {
+				for _, f := range manifests.joined.files {
 					settled = settled && f.settled
 				}
 			}

@@ -51,19 +51,17 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		errListing error
 	)
 	listing.Go(func() { listed, errListing = criclient.List(ctx, c.client) })
-	manifests, problems := c.manifests.list()
+	c.manifests.refresh()
 	listing.Wait()
 	if errListing != nil {
+		_, problems := c.manifests.last()
 		return pods.Snapshot{Problems: c.manifests.told(problems)}, errListing
 	}
-	groups := group(listed)
+	groups, known := group(listed)
+	manifests, problems := c.manifests.of(known)
 	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(groups)), Problems: problems}
 	for _, g := range groups {
-		pod, problem := g.pod(manifests[g.uid])
-		if problem != nil {
-			out.Problems = append(out.Problems, *problem)
-		}
-		out.Pods = append(out.Pods, pod)
+		out.Pods = append(out.Pods, g.pod(manifests[g.uid]))
 	}
 	used := allUsed(out.Problems)
 	ended, strangers := c.ended(listed, groups, manifests, used)

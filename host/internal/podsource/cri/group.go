@@ -2,7 +2,6 @@ package cri
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -25,8 +24,8 @@ type podGroup struct {
 	containers   []*runtimeapi.Container
 }
 
-// group returns the active pods in order.
-func group(l criclient.Listing) []*podGroup {
+// group returns the active pods in order, and who all pods are.
+func group(l criclient.Listing) ([]*podGroup, map[string]listedPod) {
 	byUID := make(map[string]*podGroup, len(l.Sandboxes))
 	uidOfSandbox := make(map[string]string, len(l.Sandboxes))
 	of := func(uid, namespace, name string) *podGroup {
@@ -55,8 +54,10 @@ func group(l criclient.Listing) []*podGroup {
 		g.containers = append(g.containers, c)
 	}
 	active := make([]*podGroup, 0, len(byUID))
-	for _, g := range byUID {
-		if g.active() {
+	listed := make(map[string]listedPod, len(byUID))
+	for uid, g := range byUID {
+		listed[uid] = listedPod{identity{uid, g.namespace, g.name}, g.active()}
+		if listed[uid].active {
 			g.sort()
 			active = append(active, g)
 		}
@@ -65,7 +66,7 @@ func group(l criclient.Listing) []*podGroup {
 		return cmp.Or(cmp.Compare(a.createdNanos, b.createdNanos), cmp.Compare(a.namespace, b.namespace),
 			cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid))
 	})
-	return active
+	return active, listed
 }
 
 // active: a container that was created and not started counts only with a ready
@@ -97,7 +98,7 @@ func (g *podGroup) newest() *runtimeapi.PodSandbox {
 }
 
 // pod joins what runs with what it is.
-func (g *podGroup) pod(m *manifest) (pods.Pod, *pods.Problem) {
+func (g *podGroup) pod(m *manifest) pods.Pod {
 	p := pods.Pod{ContainerIDs: make([]string, 0, len(g.containers))}
 	for _, s := range g.sandboxes {
 		if criclient.Ready(s) {
@@ -106,12 +107,6 @@ func (g *podGroup) pod(m *manifest) (pods.Pod, *pods.Problem) {
 	}
 	for _, c := range g.containers {
 		p.ContainerIDs = append(p.ContainerIDs, c.GetId())
-	}
-	var problem *pods.Problem
-	if m != nil {
-		if err := g.contradicts(m.api); err != nil {
-			problem, m = &pods.Problem{File: m.file, Err: err}, nil
-		}
 	}
 	if m != nil {
 		p.API, p.Row, p.HasManifest = withSource(m.api, g.newest()), m.row, true
@@ -130,16 +125,7 @@ func (g *podGroup) pod(m *manifest) (pods.Pod, *pods.Problem) {
 	}
 	p.Row.Containers = g.rowContainers()
 	p.Row.Running = slices.ContainsFunc(g.containers, criclient.Running)
-	return p, problem
-}
-
-// contradicts: a manifest whose uid fits and whose name does not describes
-// another pod, and its priority must not decide over this one.
-func (g *podGroup) contradicts(pod *v1.Pod) error {
-	if pod.Name == g.name && (pod.Namespace == "" || pod.Namespace == g.namespace) {
-		return nil
-	}
-	return fmt.Errorf("metadata.uid %q belongs to the running pod %s/%s, the manifest says %s/%s", g.uid, g.namespace, g.name, pod.Namespace, pod.Name)
+	return p
 }
 
 // rowContainers gives each name the container to look at: the newest that runs,

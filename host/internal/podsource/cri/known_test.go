@@ -100,7 +100,7 @@ func TestWithoutDescriptorsWhatWasKnownStays(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	m := NewManifests(dir, defaultRules)
-	for wantKnown(t, "before", m, []string{"a"}); !m.files["a.yaml"].settled; {
+	for wantKnown(t, "before", m, []string{"a"}); !m.joined.files["a.yaml"].settled; {
 		m.list()
 	}
 	put(t, dir, "a.yaml", podYAML("a", "changed"))
@@ -120,11 +120,11 @@ func TestWithoutDescriptorsWhatWasKnownStays(t *testing.T) {
 	}
 	defer restore()
 	wantKnown(t, "no descriptors", m, []string{"a"}, "too many open files; the 1 manifests")
-	f := m.read(filepath.Join(dir, "a.yaml"), m.files["a.yaml"])
+	f := m.read(filepath.Join(dir, "a.yaml"), m.joined.files["a.yaml"])
 	if f.manifest == nil || f.settled || len(f.problems) != 1 || !strings.Contains(f.problems[0].Error(), "too many open files; what was read of it before is still used") {
 		t.Errorf("a file that cannot be opened: %+v", f)
 	}
-	m.files["a.yaml"] = f
+	m.joined.files["a.yaml"] = f
 	restore()
 	wantKnown(t, "descriptors again", m, []string{"a", "b"})
 	if got, _ := m.list(); got["a"].row.Name != "changed" {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +11,8 @@ import (
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -29,28 +25,21 @@ const (
 // Manifests is a directory of v1.Pod manifests, each in a file that ends with
 // .yaml, .yml or .json. Files whose names begin with a dot are ignored. What was
 // read once stays in use as long as nothing better can be read: while the directory
-// is away, or a file of it cannot be read or makes no sense. It is safe for
-// concurrent use.
+// is away, or a file of it cannot be read or makes no sense, or is gone and its pod
+// runs. It is safe for concurrent use.
 type Manifests struct {
 	dir        string
 	rules      pods.Rules
 	operations input.Operations
 
-	mu    sync.Mutex
-	files map[string]*manifestFile
+	mu     sync.Mutex
+	joined join
 }
 
 // NewManifests returns the manifests in dir, which need not exist yet. The rules say
 // what they request.
 func NewManifests(dir string, rules pods.Rules) *Manifests {
-	return &Manifests{dir: dir, rules: rules, files: map[string]*manifestFile{}}
-}
-
-// A manifest is a pod that a file describes and the row made of it once.
-type manifest struct {
-	file string
-	api  *v1.Pod
-	row  eviction.Pod
+	return &Manifests{dir: dir, rules: rules, joined: newJoin(dir)}
 }
 
 // Problems reads what changed since the last time and returns what is wrong with
@@ -69,44 +58,46 @@ func (m *Manifests) told(problems []pods.Problem) []pods.Problem {
 	return append(slices.Clip(problems[:maxProblems]), more)
 }
 
-// list returns the manifests by uid and all problems, in the order of file
-// names. It parses only what changed since the last time.
+// list brings the files up to date and joins them with the pods of the last listing.
 func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
+	m.refresh()
+	return m.last()
+}
+
+// refresh reads what changed since the last time.
+func (m *Manifests) refresh() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	late := make(chan struct{})
 	timer := time.AfterFunc(lookTimeout, func() { close(late) })
 	defer timer.Stop()
-	var problems []pods.Problem
-	if err := m.look(late); err != nil {
-		problems = append(problems, pods.Problem{File: m.dir, Err: input.Clip(err)})
-	}
-	byUID := make(map[string]*manifest, len(m.files))
-	for _, name := range slices.Sorted(maps.Keys(m.files)) {
-		f := m.files[name]
-		problems = append(problems, f.problems...)
-		if f.manifest == nil {
-			continue
-		}
-		uid := f.manifest.row.UID
-		if first, ok := byUID[uid]; ok {
-			problems = append(problems, pods.Problem{
-				File: f.manifest.file,
-				Err:  fmt.Errorf("metadata.uid %q is also in %s, which is used; want one file for each pod", uid, first.file),
-			})
-			continue
-		}
-		byUID[uid] = f.manifest
-	}
-	return byUID, problems
+	files, err := m.look(late, m.joined.files)
+	m.joined.update(files, err)
 }
 
-// look brings the files up to date, as far as that is possible until late.
-func (m *Manifests) look(late <-chan struct{}) error {
-	known := m.files // never changed, so that one who is late may still look at it
+// of returns the manifests of these pods, and of those that only have a file, with
+// all problems.
+func (m *Manifests) of(listed map[string]listedPod) (map[string]*manifest, []pods.Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.joined.list(listed)
+	return m.joined.result()
+}
+
+// last returns what the files of the last refresh and the pods of the last listing
+// say.
+func (m *Manifests) last() (map[string]*manifest, []pods.Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.joined.result()
+}
+
+// look returns the files as they are now, as far as that is known before late. The
+// known ones are never changed, so that one who is late may still look at them.
+func (m *Manifests) look(late <-chan struct{}, known map[string]*manifestFile) (map[string]*manifestFile, error) {
 	entries, err := input.Wait(late, &m.operations, m.dir, func() ([]entry, error) { return entriesOf(m.dir, known) })
 	if err != nil {
-		return m.directoryProblem(err)
+		return known, directoryProblem(err, len(known))
 	}
 	files, missed := make(map[string]*manifestFile, len(entries)), 0
 	for _, e := range entries {
@@ -122,11 +113,10 @@ func (m *Manifests) look(late <-chan struct{}) error {
 			files[e.name] = f
 		}
 	}
-	m.files = files
 	if missed > 0 {
-		return fmt.Errorf("reading takes more than %v: %d files were not looked at, what was read of them before is still used", lookTimeout, missed)
+		return files, fmt.Errorf("reading takes more than %v: %d files were not looked at, what was read of them before is still used", lookTimeout, missed)
 	}
-	return nil
+	return files, nil
 }
 
 func (m *Manifests) readSoon(late <-chan struct{}, path string, former *manifestFile) *manifestFile {
@@ -146,8 +136,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func (m *Manifests) directoryProblem(err error) error {
-	switch known := len(m.files); {
+func directoryProblem(err error, known int) error {
+	switch {
 	case known > 0:
 		return fmt.Errorf("manifest directory cannot be read: %w; the %d manifests that were read before are still used", err, known)
 	case errors.Is(err, fs.ErrNotExist):

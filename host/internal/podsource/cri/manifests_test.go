@@ -65,8 +65,9 @@ func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 		"too large":             {"bad.yaml", podYAML("u", "x") + strings.Repeat("# padding\n", maxManifestBytes/10), "is larger than 1 MiB", false},
 		"an unknown field":      {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriod: 3}"), `unknown field "spec.terminationGracePeriod" (used all the same)`, true},
 		"a key given twice":     {"bad.yaml", podYAML("u", "x", "spec: {nodeName: a, nodeName: b}"), `spec.nodeName: given twice, again on line 4 (used all the same)`, true},
-		"the uid of another":    {"zzz.yml", podYAML("good", "x"), "good.yaml, which is used; want one file for each pod", false},
-		"the uid of one before": {"aaa.yml", podYAML("good", "x"), "aaa.yml, which is used; want one file for each pod", true},
+		"the uid of another":    {"zzz.yml", podYAML("good", "x"), "good.yaml, for another pod: the one that runs under this uid decides; want one file for each pod", false},
+		"the uid of one before": {"aaa.yml", podYAML("good", "x"), "aaa.yml, for another pod: the one that runs under this uid decides; want one file for each pod", true},
+		"the same pod again":    {"zzz.yml", podYAML("good", "good"), "good.yaml, which is used; want one file for each pod", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -129,7 +130,7 @@ func TestOnlyWhatChangedIsParsedAgain(t *testing.T) {
 		t.Error("a file that is still warm was not read again")
 	}
 	deadline := time.Now().Add(10 * time.Second)
-	for ; !m.files["a.yaml"].settled || !m.files["b.yaml"].settled; m.list() {
+	for ; !m.joined.files["a.yaml"].settled || !m.joined.files["b.yaml"].settled; m.list() {
 		if time.Now().After(deadline) {
 			t.Fatal("files never settle")
 		}
@@ -146,7 +147,7 @@ func TestOnlyWhatChangedIsParsedAgain(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if got, problems := m.list(); len(got) != 1 || len(problems) != 0 || len(m.files) != 1 {
+	if got, problems := m.list(); len(got) != 1 || len(problems) != 0 || len(m.joined.files) != 1 {
 		t.Errorf("after removal: %v, %v", uids(got), problems)
 	}
 }

@@ -1,0 +1,171 @@
+package cri
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// maxFormer is how many manifests without a file are kept until the next listing
+	// of the pods says which of these run.
+	maxFormer = 1000
+	// maxNamed is how many pods without a file are named.
+	maxNamed = 5
+)
+
+// A manifest is a pod that a file describes and the row made of it once.
+type manifest struct {
+	file string
+	api  *v1.Pod
+	row  eviction.Pod
+}
+
+func (m *manifest) identity() identity { return identity{m.row.UID, m.api.Namespace, m.api.Name} }
+
+// An identity is what a pod and its manifest have in common. A manifest may say no
+// namespace.
+type identity struct{ uid, namespace, name string }
+
+// A listedPod is what the runtime says of a pod, by which its manifest is known from
+// another one with the same uid.
+type listedPod struct {
+	identity
+	active bool
+}
+
+func (l listedPod) fits(m *manifest) bool {
+	return m.api.Name == l.name && (m.api.Namespace == "" || m.api.Namespace == l.namespace)
+}
+
+// String names the pod.
+func (l listedPod) String() string {
+	if l.active {
+		return "running pod " + l.namespace + "/" + l.name
+	}
+	return "pod " + l.namespace + "/" + l.name
+}
+
+// A join finds the manifest of each pod: by the uid, and by namespace and name where
+// the runtime has told them.
+type join struct {
+	dir   string
+	files map[string]*manifestFile
+	// unread is why the directory could not be read as a whole.
+	unread error
+	// former has manifests that no file has any more, until a listing says that their
+	// pods do not run.
+	former map[identity]*manifest
+	// listed are the pods of the last listing.
+	listed map[string]listedPod
+}
+
+func newJoin(dir string) join {
+	return join{dir: dir, files: map[string]*manifestFile{}, former: map[identity]*manifest{}}
+}
+
+// update takes over the files as they are now.
+func (j *join) update(files map[string]*manifestFile, unread error) {
+	for name, f := range j.files {
+		if now := files[name]; f.manifest == nil || now != nil && now.manifest == f.manifest {
+			continue
+		}
+		if len(j.former) < maxFormer {
+			j.former[f.manifest.identity()] = f.manifest
+		}
+	}
+	j.files, j.unread = files, unread
+	if len(j.former) == 0 {
+		return
+	}
+	for _, f := range files {
+		if f.manifest != nil {
+			delete(j.former, f.manifest.identity())
+		}
+	}
+}
+
+// list takes over the pods that the runtime has listed.
+func (j *join) list(listed map[string]listedPod) {
+	j.listed = listed
+	maps.DeleteFunc(j.former, func(i identity, _ *manifest) bool { return !listed[i.uid].active })
+}
+
+// result returns the manifests by uid and all problems, in the order of file names.
+// Of several with one uid the first counts that fits the pod, and as long as nothing
+// is known of the pod the first.
+func (j *join) result() (map[string]*manifest, []pods.Problem) {
+	var problems []pods.Problem
+	if j.unread != nil {
+		problems = append(problems, pods.Problem{File: j.dir, Err: input.Clip(j.unread)})
+	}
+	byUID := make(map[string]*manifest, len(j.files))
+	for _, name := range slices.Sorted(maps.Keys(j.files)) {
+		f := j.files[name]
+		problems = append(problems, f.problems...)
+		if f.manifest == nil {
+			continue
+		}
+		if err := j.contradicts(f.manifest, byUID[f.manifest.row.UID]); err != nil {
+			problems = append(problems, pods.Problem{File: f.manifest.file, Err: err})
+			continue
+		}
+		byUID[f.manifest.row.UID] = f.manifest
+	}
+	if lost := j.useFormer(byUID); len(lost) > 0 {
+		problems = append(problems, pods.Problem{File: j.dir, Err: lostManifests(lost)})
+	}
+	return byUID, problems
+}
+
+// contradicts says why m is not used. A manifest whose uid fits and whose name does
+// not describes another pod, and its priority must not decide over this one. first is
+// one that came before.
+func (j *join) contradicts(m, first *manifest) error {
+	uid := m.row.UID
+	pod, listed := j.listed[uid]
+	switch {
+	case listed && !pod.fits(m):
+		return fmt.Errorf("metadata.uid %q belongs to the %s, the manifest says %s/%s", uid, pod, m.api.Namespace, m.api.Name)
+	case first == nil:
+		return nil
+	case listed || first.identity() == m.identity():
+		return fmt.Errorf("metadata.uid %q is also in %s, which is used; want one file for each pod", uid, first.file)
+	default:
+		return fmt.Errorf("metadata.uid %q is also in %s, for another pod: the one that runs under this uid decides; want one file for each pod", uid, first.file)
+	}
+}
+
+// useFormer completes byUID with the pods that run and have no file any more, and
+// returns their names. What a pod is does not change while it runs, and a directory
+// that is not mounted looks like an empty one.
+func (j *join) useFormer(byUID map[string]*manifest) []string {
+	var names []string
+	for i, former := range j.former {
+		if pod := j.listed[i.uid]; pod.active && byUID[i.uid] == nil && pod.fits(former) {
+			byUID[i.uid] = former
+			names = append(names, pod.namespace+"/"+pod.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func lostManifests(names []string) error {
+	subject := "running pods have lost their manifest"
+	if len(names) == 1 {
+		subject = "running pod has lost its manifest"
+	}
+	shown := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
+		shown = fmt.Sprintf("%s and %d more", shown, more)
+	}
+	return fmt.Errorf("%d %s (%s); what was read before is still used", len(names), subject, shown)
+}

@@ -1,0 +1,109 @@
+package cri
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakecri"
+)
+
+func wantProblems(t *testing.T, when string, got []pods.Problem, want ...string) {
+	t.Helper()
+	texts := []string{}
+	for _, p := range got {
+		texts = append(texts, p.Error())
+	}
+	if diff := cmp.Diff(append([]string{}, want...), texts); diff != "" {
+		t.Errorf("%s: problems (-want +got):\n%s", when, diff)
+	}
+}
+
+func listing(t *testing.T, source *Source) pods.Snapshot {
+	t.Helper()
+	got, err := source.Active(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// A manifest of another pod with the uid of one that runs came first by name, and the
+// pod's own was not used: it was unmanaged, and its neighbour went.
+func TestAForeignManifestDoesNotDisplaceThatOfTheRunningPod(t *testing.T) {
+	dir, s := t.TempDir(), fakecri.New()
+	s.Add(fakecri.Pod{UID: "u", Namespace: "demo", Name: "reserved", Containers: []fakecri.Container{{Name: "c"}}})
+	manifest := func(file, namespace string) {
+		put(t, dir, file, strings.Replace(podYAML("u", "reserved"), "namespace: default", "namespace: "+namespace, 1))
+	}
+	manifest("reserved.yaml", "demo")
+	manifest("00-hijack.yaml", "other")
+	source := New(s.Client(), NewManifests(dir, defaultRules))
+	foreign := filepath.Join(dir, "00-hijack.yaml") + `: metadata.uid "u" belongs to the running pod demo/reserved, the manifest says other/reserved`
+	for range 2 {
+		got := listing(t, source)
+		if len(got.Pods) != 1 || !got.Pods[0].HasManifest || got.Pods[0].API.Namespace != "demo" {
+			t.Errorf("pods %+v, want demo/reserved with its own manifest", got.Pods)
+		}
+		wantProblems(t, "of the listing", got.Problems, foreign)
+		wantProblems(t, "of the files, in the same words", source.Problems(), foreign)
+	}
+	manifest("zz-again.yaml", "demo")
+	wantProblems(t, "twice its own", listing(t, source).Problems, foreign,
+		filepath.Join(dir, "zz-again.yaml")+`: metadata.uid "u" is also in `+filepath.Join(dir, "reserved.yaml")+", which is used; want one file for each pod")
+	if err := os.Remove(filepath.Join(dir, "zz-again.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	manifest("reserved.yaml", "elsewhere")
+	if got := listing(t, source); !got.Pods[0].HasManifest || got.Pods[0].API.Namespace != "demo" {
+		t.Errorf("its own file says another pod: %+v, want what was read before", got.Pods[0])
+	}
+}
+
+// A directory of manifests that was unmounted, which leaves an empty one, left no
+// candidate: nothing was evicted, and nobody was told why.
+func TestPodsThatRunKeepTheManifestsThatAreGone(t *testing.T) {
+	dir, s := t.TempDir(), fakecri.New()
+	for _, name := range []string{"a", "b", "c"} {
+		s.Add(fakecri.Pod{UID: name, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "c"}}})
+		put(t, dir, name+".yaml", podYAML(name, name, "spec: {priority: 7}"))
+	}
+	s.Add(fakecri.Pod{UID: "d", Namespace: "default", Name: "d", NotReady: true})
+	put(t, dir, "d.yaml", podYAML("d", "d"))
+	source := New(s.Client(), NewManifests(dir, defaultRules))
+	wantProblems(t, "before", source.Problems())
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if err := os.Remove(filepath.Join(dir, name+".yaml")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source.Problems() // before any listing
+	check := func(names string, want ...string) {
+		t.Helper()
+		got := listing(t, source)
+		for _, p := range got.Pods {
+			if has := strings.Contains(names, p.Row.Name); p.HasManifest != has || has && p.Row.Priority != 7 {
+				t.Errorf("pod %s: %+v, want what was read before of %q", p, p.Row, names)
+			}
+		}
+		if len(want) > 0 && (got.Complete || len(got.Ended) > 0 && got.Ended[0].State == eviction.PodDeleted) {
+			t.Errorf("complete %v, ended %v: a directory that is empty is no word about any pod", got.Complete, got.Ended)
+		}
+		wantProblems(t, "of the listing", got.Problems, want...)
+		wantProblems(t, "of the files, in the same words", source.Problems(), want...)
+	}
+	const still = "; what was read before is still used"
+	check("abc", dir+": 3 running pods have lost their manifest (default/a, default/b, default/c)"+still)
+	put(t, dir, "a.yaml", podYAML("a", "a", "spec: {priority: 7}"))
+	s.Remove("b")
+	check("ac", dir+": 1 running pod has lost its manifest (default/c)"+still)
+	s.Remove("c")
+	check("a")
+	s.Add(fakecri.Pod{UID: "c", Namespace: "default", Name: "c", Containers: []fakecri.Container{{Name: "c"}}})
+	check("a")
+}
