@@ -10,6 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -35,18 +36,23 @@ func askDriver(client runtimeapi.RuntimeServiceClient) func(context.Context) (st
 	return func(ctx context.Context) (string, error) { return criclient.CgroupDriver(ctx, client) }
 }
 
-// running lists the pods that run.
-func running(ctx context.Context, source choose.PodSource) ([]cgroups.Pod, error) {
+// running lists the pods that run, and counts those without a manifest.
+func running(ctx context.Context, source choose.PodSource, m *metrics.Metrics) ([]cgroups.Pod, error) {
 	active, err := source.Active(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []cgroups.Pod
+	unmanaged := 0
 	for _, p := range active.Pods {
+		if !p.HasManifest {
+			unmanaged++
+		}
 		if p.Row.Running {
 			out = append(out, cgroups.Pod{UID: p.Row.UID, Name: p.String(), QoSClass: string(p.Row.QoSClass)})
 		}
 	}
+	m.PodsUnmanaged(unmanaged)
 	return out, nil
 }
 

@@ -128,7 +128,7 @@ func (m *Manager) open() (loop.Options, error) {
 	}
 	m.cgroups = watchCgroups(c, m.runtime, m.embedded, cgroups.Options{
 		Tell: m.tellPlugins, Tally: m.metrics.PodsMisplaced, Log: m.log,
-		Running: func(ctx context.Context) ([]cgroups.Pod, error) { return running(ctx, m.loop.Pods) },
+		Running: func(ctx context.Context) ([]cgroups.Pod, error) { return running(ctx, m.loop.Pods, m.metrics) },
 	})
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return loop.Options{}, err

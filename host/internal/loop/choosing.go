@@ -89,7 +89,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	}
 	if len(choice.Order) == 0 {
 		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", c.observed[t.Signal].Available,
-			"active", len(choice.Snapshot.Pods), "candidates", len(choice.Candidates), "ranker", choice.Ranker)
+			"active", len(choice.Snapshot.Pods), "candidates", len(choice.Candidates), "ranker", choice.Ranker, "reason", choice.WhyNobody(l.victims.IsEnding))
 		l.schedule.Hold(c.condition(), now)
 		return nil
 	}

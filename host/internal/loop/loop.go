@@ -83,7 +83,7 @@ func New(o Options) *Loop {
 		Options: o, box: wake.NewBox(),
 		reloads: make(chan reload), requests: make(chan request), done: make(chan action), ended: make(chan struct{}),
 		state: policy.Restore(o.Restored.Conditions), busy: map[eviction.Condition]bool{},
-		status: status{log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
+		status: status{metrics: o.Metrics, log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
 		crossings: crossings{met: map[policy.Key]bool{}, standing: map[policy.Key]bool{}},
 	}
 	l.observer = observe.New(o.Options)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -97,8 +98,9 @@ func thresholdStatus(inForce []policy.Threshold, a policy.Assessment, unobserved
 
 // status is the snapshot that is shown. It may be read from anywhere.
 type status struct {
-	shown atomic.Pointer[Snapshot]
-	log   *slog.Logger
+	shown   atomic.Pointer[Snapshot]
+	metrics *metrics.Metrics
+	log     *slog.Logger
 }
 
 func (s *status) now() *Snapshot {
@@ -124,6 +126,7 @@ func (s *status) listed(pods pods.Snapshot) {
 				next.Unmanaged = append(next.Unmanaged, p.String())
 			}
 		}
+		s.metrics.PodsUnmanaged(len(next.Unmanaged))
 		s.problems(next, pods.Problems)
 	})
 }

@@ -47,6 +47,9 @@ func (m *Metrics) describePasses(r registrar) {
 	m.misplaced = r.NewGauge(prometheus.GaugeOpts{
 		Name: "evictd_pods_misplaced", Help: "Running pods without a cgroup where it should be, so that what they use is not known.",
 	})
+	m.unmanaged = r.NewGauge(prometheus.GaugeOpts{
+		Name: "evictd_pods_unmanaged", Help: "Running pods without a manifest, which are never evicted, as of the last listing of the pods.",
+	})
 }
 
 func (m *Metrics) describePlugins(r registrar) {

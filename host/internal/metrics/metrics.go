@@ -47,6 +47,7 @@ type Metrics struct {
 	killsInFlight prometheus.Gauge
 	reloads       *prometheus.CounterVec
 	misplaced     prometheus.Gauge
+	unmanaged     prometheus.Gauge
 	// droppedLogLines is asked at each scrape; nil until there is somebody to ask.
 	droppedLogLines atomic.Pointer[func() uint64]
 }
@@ -177,6 +178,9 @@ func (m *Metrics) KillsInFlight(n int) { m.killsInFlight.Set(float64(n)) }
 
 // PodsMisplaced records how many running pods have no cgroup where it should be.
 func (m *Metrics) PodsMisplaced(n int) { m.misplaced.Set(float64(n)) }
+
+// PodsUnmanaged records how many running pods have no manifest.
+func (m *Metrics) PodsUnmanaged(n int) { m.unmanaged.Set(float64(n)) }
 
 // CountDroppedLogLines has f asked for the number of log lines dropped so far.
 func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines.Store(&f) }
