@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
+	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -38,21 +38,11 @@ type node struct {
 	meter       *podusage.Meter
 	collector   *gc.Collector
 
-	// users are the calls that use it, and the plugin while it is in force. The
-	// last one closes it.
-	users atomic.Int64
-
 	// detecting: the images are being looked at beside the calls. The next look is
 	// not before nextDetection.
 	mu            sync.Mutex
 	detecting     bool
 	nextDetection time.Time
-}
-
-func newNode(facts eviction.NodeFacts, c config) *node {
-	n := &node{facts: facts, config: c}
-	n.users.Store(1)
-	return n
 }
 
 // open finds what is on the machine. Nothing is asked yet: the runtime may come
@@ -73,25 +63,6 @@ func (n *node) open() error {
 	return nil
 }
 
-// hold keeps the node open for a call. It is false when it is being closed.
-func (n *node) hold() bool {
-	for {
-		users := n.users.Load()
-		if users == 0 {
-			return false
-		}
-		if n.users.CompareAndSwap(users, users+1) {
-			return true
-		}
-	}
-}
-
-func (n *node) release() {
-	if n.users.Add(-1) == 0 {
-		n.close()
-	}
-}
-
 func (n *node) close() {
 	if n.summary != nil {
 		n.summary.Close()
@@ -103,16 +74,18 @@ func (n *node) close() {
 }
 
 // detect has the images looked at beside the calls when it is time.
-func (n *node) detect(ctx context.Context) {
+func detect(ctx context.Context, h *sdk.Held[*node]) {
+	n := h.Value
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.detecting || time.Now().Before(n.nextDetection) || !n.hold() {
+	if n.detecting || time.Now().Before(n.nextDetection) {
 		return
 	}
 	n.detecting = true
+	h.Hold()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detectFor)
-	go func() { // it ends by its deadline, and as one of its users keeps the node open
-		defer n.release()
+	go func() { // it ends by its deadline, and holds the node so long
+		defer h.Release()
 		defer cancel()
 		pause := detectEvery
 		if err := n.collector.Detect(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -18,11 +19,11 @@ type observer struct {
 // Observe implements eviction.Observer. The layout is told even if there are no
 // figures, since a pass begins with it.
 func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	n, release, err := p.take()
+	h, err := p.current.Hold()
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
-	defer release()
+	defer h.Release()
 	var wait sync.WaitGroup
 	others := make([][]eviction.Observation, len(p.observers))
 	for i, o := range p.observers {
@@ -30,7 +31,7 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	}
 	own := req
 	own.Signals = slices.DeleteFunc(slices.Clone(req.Signals), p.isOthers)
-	reply, err := n.observe(ctx, own)
+	reply, err := observe(ctx, h, own)
 	wait.Wait()
 	if len(p.observers) == 0 {
 		return reply, err
@@ -98,11 +99,12 @@ func withSources(signals []eviction.Signal) []eviction.Signal {
 	return all
 }
 
-func (n *node) observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+func observe(ctx context.Context, h *sdk.Held[*node], req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	n := h.Value
 	if n.summary != nil {
 		return n.observeSummary(ctx, req)
 	}
-	n.detect(ctx)
+	detect(ctx, h)
 	n.meter.Tidy()
 	observations, layout, err := n.filesystems.Observe(ctx, req.Signals)
 	if err != nil {

@@ -27,12 +27,12 @@ type Step struct {
 func WithStep(s Step) Option {
 	return func(p *plugin) {
 		for _, signal := range s.Signals {
-			spec := p.spec(signal)
-			at := len(spec.ReclaimSteps)
-			if i := slices.IndexFunc(spec.ReclaimSteps, builtin); i >= 0 {
+			own := specOf(p, signal)
+			at := len(own.ReclaimSteps)
+			if i := slices.IndexFunc(own.ReclaimSteps, builtin); i >= 0 {
 				at = i
 			}
-			spec.ReclaimSteps = slices.Insert(slices.Clone(spec.ReclaimSteps), at, s.ReclaimStep)
+			own.ReclaimSteps = slices.Insert(slices.Clone(own.ReclaimSteps), at, s.ReclaimStep)
 		}
 		p.steps = append(p.steps, s)
 	}
@@ -46,15 +46,15 @@ func WithStep(s Step) Option {
 func WithObserver(o eviction.Observer, signals ...eviction.Signal) Option {
 	return func(p *plugin) {
 		for _, signal := range signals {
-			p.spec(signal)
+			specOf(p, signal)
 		}
 		p.observers = append(p.observers, observer{o, signals})
 	}
 }
 
-// spec returns what p offers for a signal. One that it does not have is added: an
+// specOf returns what p offers for a signal. One that it does not have is added: an
 // own signal of the vendor, whose definition goes into Plugin.Signals.
-func (p *plugin) spec(signal eviction.Signal) *eviction.SignalSpec {
+func specOf(p *plugin, signal eviction.Signal) *eviction.SignalSpec {
 	i := slices.IndexFunc(p.signals, func(s eviction.SignalSpec) bool { return s.Signal == signal })
 	if i < 0 {
 		p.signals = append(p.signals, eviction.SignalSpec{Signal: signal})

@@ -2,14 +2,11 @@ package disk
 
 import (
 	"context"
-	"errors"
-	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-var errNotConfigured = errors.New("not configured yet: Configure comes first")
 
 // New returns the disk plugin.
 func New(options ...Option) sdk.Plugin {
@@ -33,7 +30,7 @@ func New(options ...Option) sdk.Plugin {
 // plugin is what the capabilities share. Each call takes the node as configured
 // when it begins and stays with it.
 type plugin struct {
-	current atomic.Pointer[node]
+	current sdk.Current[*node]
 
 	// What options have made of it.
 	signals   []eviction.SignalSpec
@@ -41,27 +38,38 @@ type plugin struct {
 	steps     []Step
 }
 
-// take returns the node in force. release it when the call has ended.
-func (p *plugin) take() (n *node, release func(), err error) {
-	for {
-		n := p.current.Load()
-		if n == nil {
-			return nil, nil, errNotConfigured
-		}
-		if n.hold() {
-			return n, n.release, nil
-		}
-		// Another configuration has just taken over.
+// configure turns to another configuration. The node that it describes is kept as
+// long as the host's facts of it are the same: what is known of its images, and
+// for how long, must not be forgotten for a setting.
+func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
+	if err := c.validate(); err != nil {
+		return err
 	}
+	if old, err := p.current.Hold(); err == nil {
+		defer old.Release()
+		if n := old.Value; facts.SummarySocket == "" && n.facts == facts && n.config.Walk == c.Walk {
+			n.collector.Apply(c.Settings)
+			return nil
+		}
+	}
+	next := &node{facts: facts, config: c}
+	if facts.SummarySocket != "" {
+		next.summary = &summary.Source{Socket: facts.SummarySocket}
+	} else if err := next.open(); err != nil {
+		return err
+	}
+	p.current.Set(next, next.close)
+	return nil
 }
 
 // Measure implements eviction.Measurer.
 func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	n, release, err := p.take()
+	h, err := p.current.Hold()
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer h.Release()
+	n := h.Value
 	if n.summary != nil {
 		return n.summary.Measure(ctx, req, emit)
 	}

@@ -40,15 +40,15 @@ func steps(containers, images []eviction.Layout) []eviction.ReclaimStep {
 
 // Reclaim implements eviction.Reclaimer.
 func (p *plugin) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	n, release, err := p.take()
+	h, err := p.current.Hold()
 	if err != nil {
 		return eviction.Reclaimed{}, fmt.Errorf("reclaim %s: %w", req.Step, err)
 	}
-	defer release()
+	defer h.Release()
 	if progress == nil {
 		progress = func(eviction.Reclaimed) {}
 	}
-	freed, err := p.run(ctx, n, req, progress)
+	freed, err := p.run(ctx, h.Value, req, progress)
 	if err != nil {
 		err = fmt.Errorf("reclaim %s: %w", req.Step, err)
 	}

@@ -213,7 +213,7 @@ func TestPodsThatVanishAreClosed(t *testing.T) {
 	root.make("kubepods/burstable")
 	dir := root.make("kubepods/burstable/pod" + podUID)
 	other := root.make("kubepods/burstable/podother")
-	p := newPlugin()
+	p := new(plugin)
 	if err := p.configure(t.Context(), eviction.NodeFacts{RootDir: "/", CgroupRoot: root.name, CgroupDriver: "cgroupfs"}, config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,12 @@ func TestPodsThatVanishAreClosed(t *testing.T) {
 	}
 	root.remove(other)
 	observeBoth(t, as) // nobody measures it again, so the observations notice
-	if n := p.current.Load().pods.Kept(); n != 0 {
+	h, err := p.current.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Release()
+	if n := h.Value.pods.Kept(); n != 0 {
 		t.Errorf("%d pods are still open", n)
 	}
 	if got := observeBoth(t, as)[1]; got.State != eviction.Absent {

@@ -11,14 +11,16 @@ import (
 
 // Measure implements eviction.Measurer.
 func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	n, err := p.configured()
+	h, err := p.current.Hold()
 	if err != nil {
 		return err
 	}
+	defer h.Release()
+	n := h.Value
 	if n.summary != nil {
 		return n.summary.Measure(ctx, req, emit)
 	}
-	b, release := p.buffer()
+	b, release := nodefs.BorrowBuffer()
 	defer release()
 	usage := newUsages(req.Signals, len(req.Pods))
 	for i := range req.Pods {

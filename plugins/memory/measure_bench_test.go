@@ -41,11 +41,16 @@ func BenchmarkMeasure(b *testing.B) {
 func benchmarkMeasure(b *testing.B, h nodefs.Hierarchy, n int) {
 	root := fmt.Sprintf("/evictd-measure-%d-%d", os.Getpid(), n)
 	pods, dirs := makePods(b, h, root, n)
-	p := newPlugin()
+	p := new(plugin)
 	if err := p.configure(b.Context(), eviction.NodeFacts{RootDir: "/", CgroupRoot: root, CgroupDriver: "cgroupfs"}, config{}); err != nil {
 		b.Fatal(err)
 	}
-	node := p.current.Load()
+	held, err := p.current.Hold()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer held.Release()
+	node := held.Value
 	req := eviction.MeasureRequest{Detail: eviction.DetailPod, Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: pods}
 	ctx := b.Context()
 	ways := []struct {

@@ -18,24 +18,9 @@ const (
 // minGap is the least time between two looks, however often the kernel calls.
 const minGap = time.Millisecond
 
-// Watch implements eviction.Watcher. It returns nil when ctx ends; thresholds
-// of other signals are left alone.
-func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
-	for {
-		n, err := p.configured()
-		if err != nil {
-			return err
-		}
-		n.watch(ctx, req, wake)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the caller ended the watch: that is how a watch ends
-		}
-	}
-}
-
-// watch watches the machine until ctx ends or n is replaced. With a summary the host
+// watch watches the machine until ctx ends or the node is replaced. With a summary the host
 // decides by that; when to look is the machine's to say.
-func (n *node) watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) {
+func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-chan struct{}, wake func(eviction.Wake)) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -50,7 +35,7 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, wake func(e
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.replaced:
+		case <-replaced:
 			return
 		case w := <-wakes:
 			wake(w) // from this goroutine only

@@ -13,14 +13,16 @@ import (
 // Measure implements eviction.Measurer. There are no figures of containers: the
 // kubelet's messages about pids name none.
 func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	n, err := p.configured()
+	h, err := p.current.Hold()
 	if err != nil {
 		return err
 	}
+	defer h.Release()
+	n := h.Value
 	if n.summary != nil {
 		return n.summary.Measure(ctx, req, emit)
 	}
-	b, release := p.buffer()
+	b, release := nodefs.BorrowBuffer()
 	defer release()
 	var usages []eviction.SignalUsage // one piece of memory for all pods
 	if slices.Contains(req.Signals, eviction.PIDAvailable) {

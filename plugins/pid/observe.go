@@ -16,14 +16,16 @@ const probesPerPass = 16
 
 // Observe implements eviction.Observer.
 func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	n, err := p.configured()
+	h, err := p.current.Hold()
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
+	defer h.Release()
+	n := h.Value
 	if n.summary != nil {
 		return n.summary.Observe(ctx, req)
 	}
-	b, release := p.buffer()
+	b, release := nodefs.BorrowBuffer()
 	defer release()
 	var reply eviction.ObserveReply
 	if slices.Contains(req.Signals, eviction.PIDAvailable) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
@@ -13,11 +11,9 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-var errNotConfigured = errors.New("not configured yet: Configure comes first")
-
 // New returns the pid plugin.
 func New() sdk.Plugin {
-	p := newPlugin()
+	p := new(plugin)
 	return sdk.Plugin{
 		Name:       "pid",
 		Version:    "1",
@@ -32,35 +28,13 @@ func New() sdk.Plugin {
 // plugin is what the capabilities share. Each call takes the node as configured
 // when it begins and stays with it.
 type plugin struct {
-	current atomic.Pointer[node]
-	buffers sync.Pool
-}
-
-func newPlugin() *plugin {
-	return &plugin{buffers: sync.Pool{New: func() any { return new(nodefs.Buffer) }}}
-}
-
-// config is the plugin's own configuration.
-type config struct {
-	// NestedNode says that the node is a container itself (kind, LXC), so that its
-	// processes are not in the machine's first pid namespace. It is needed only
-	// where the node's root directory is "/".
-	NestedNode bool `json:"nestedNode"`
-}
-
-// node is the machine as one configuration describes it. Its descriptors are
-// closed by the garbage collector once it is replaced and no call uses it.
-type node struct {
-	// summary stands in for all of the machine if it is not nil.
-	summary *summary.Source
-
-	gauge *nodefs.PIDGauge
-	pods  *nodefs.PodCgroups[int64]
+	current sdk.Current[*node]
 }
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
 	if facts.SummarySocket != "" {
-		p.turnTo(&node{summary: &summary.Source{Socket: facts.SummarySocket}})
+		source := &summary.Source{Socket: facts.SummarySocket}
+		p.current.Set(&node{summary: source}, source.Close)
 		return nil
 	}
 	fs := nodefs.FS{Root: facts.RootDir}
@@ -73,24 +47,6 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	if err := errors.Join(namespaceErr, namingErr, hierarchyErr); err != nil {
 		return err
 	}
-	p.turnTo(&node{gauge: fs.PIDs(), pods: hierarchy.PodTasks(naming)})
+	p.current.Set(&node{gauge: fs.PIDs(), pods: hierarchy.PodTasks(naming)}, nil)
 	return nil
-}
-
-func (p *plugin) turnTo(next *node) {
-	if old := p.current.Swap(next); old != nil && old.summary != nil {
-		old.summary.Close()
-	}
-}
-
-func (p *plugin) configured() (*node, error) {
-	if n := p.current.Load(); n != nil {
-		return n, nil
-	}
-	return nil, errNotConfigured
-}
-
-func (p *plugin) buffer() (b *nodefs.Buffer, release func()) {
-	b, _ = p.buffers.Get().(*nodefs.Buffer)
-	return b, func() { p.buffers.Put(b) }
 }

@@ -46,6 +46,14 @@ type Buffer struct {
 	bytes []byte
 }
 
+var buffers = sync.Pool{New: func() any { return new(Buffer) }}
+
+// BorrowBuffer returns a Buffer for one call, to be given back by release.
+func BorrowBuffer() (b *Buffer, release func()) {
+	b, _ = buffers.Get().(*Buffer)
+	return b, func() { buffers.Put(b) }
+}
+
 // Open opens the node's file name. A File that is dropped without Close is
 // closed by the garbage collector.
 func (f FS) Open(name string) (*File, error) {
