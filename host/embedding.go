@@ -154,7 +154,7 @@ func (m *Manager) AwaitCleanup(ctx context.Context, p Pass) error { return m.loo
 // Admit decides whether pod may start under the conditions that the last pass
 // reported. While none is reported every pod may. Otherwise critical pods may,
 // and under memory pressure alone all that are not BestEffort or that tolerate
-// it. A condition of an own signal is like disk pressure: critical pods only. It
+// it. A condition of a custom signal is like disk pressure: critical pods only. It
 // reads a snapshot, so that it may be called at any time and never waits for a
 // pass.
 func (m *Manager) Admit(pod *v1.Pod) Admission {

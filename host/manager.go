@@ -295,7 +295,7 @@ func (m *Manager) endReload() { <-m.reloading }
 
 // IsUnderMemoryPressure reports whether the node is under memory pressure, as
 // far as the last pass knew. It may be called at any time, like its siblings. What
-// own signals raise changes none of them.
+// custom signals raise changes none of them.
 func (m *Manager) IsUnderMemoryPressure() bool { return m.loop.Under(eviction.MemoryPressure) }
 
 // IsUnderDiskPressure reports whether the node is under disk pressure.
@@ -305,7 +305,7 @@ func (m *Manager) IsUnderDiskPressure() bool { return m.loop.Under(eviction.Disk
 func (m *Manager) IsUnderPIDPressure() bool { return m.loop.Under(eviction.PIDPressure) }
 
 // Conditions returns the conditions that the node is under as far as the last pass
-// knew, by name: the kubelet's and those of plugins' own signals, which a kubelet
+// knew, by name: the kubelet's and those of custom signals, which a kubelet
 // does not know. A daemon tells of their changes by events on the node, an embedding
 // program compares them after a pass. It may be called at any time.
 func (m *Manager) Conditions() []eviction.Condition {

@@ -15,7 +15,7 @@ func newScaffold() *cobra.Command {
 		Use:   "new NAME --rank|--disk|--signal",
 		Short: "Write the start of a plugin: a Go module that builds and passes its tests",
 		Long: "Write a Go module with the start of a plugin into the new directory NAME: one that ranks pods (--rank), one that\n" +
-			"is the built-in disk plugin with an own step of reclaim (--disk), or one with an own signal (--signal).\n" +
+			"is the built-in disk plugin with an own step of reclaim (--disk), or one with a custom signal (--signal).\n" +
 			"Nothing that exists is changed. See docs/plugin-authors.md for what to do with it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -26,7 +26,7 @@ func newScaffold() *cobra.Command {
 	}
 	kinds := []scaffold.Kind{scaffold.Rank, scaffold.Disk, scaffold.Signal}
 	chosen := make([]bool, len(kinds))
-	for i, what := range []string{"a plugin that ranks pods", "a disk plugin with an own step of reclaim", "a plugin with an own signal"} {
+	for i, what := range []string{"a plugin that ranks pods", "a disk plugin with an own step of reclaim", "a plugin with a custom signal"} {
 		cmd.Flags().BoolVar(&chosen[i], string(kinds[i]), false, what)
 	}
 	o := scaffold.Options{Version: version}

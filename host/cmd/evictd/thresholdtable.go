@@ -88,7 +88,7 @@ func warnDropped(cfg *config.Config, thresholds []policy.Threshold) []string {
 // only known when their plugins run. It is empty where there are none.
 func ownTable(cfg *config.Config) []byte {
 	var rows [][]string
-	for _, s := range cfg.OwnSignals() {
+	for _, s := range cfg.CustomSignals() {
 		rows = append(rows, []string{string(s), "from the plugin that brings it; without one its thresholds have no effect"})
 	}
 	return furtherTable([]string{"OWN SIGNAL", "UNIT, RESOURCE AND CONDITION"}, rows)

@@ -157,7 +157,7 @@ func (c *Config) Level() slog.Level {
 }
 
 // Thresholds returns what is configured, by the kubelet's grammar. Thresholds of
-// vendors' own signals are there too: which plugin brings them and what they are is
+// custom signals are there too: which plugin brings them and what they are is
 // known when evictd runs, and may change.
 func (c *Config) Thresholds() ([]policy.Threshold, error) {
 	return policy.ParseThresholds(policy.ThresholdConfig{
@@ -166,12 +166,12 @@ func (c *Config) Thresholds() ([]policy.Threshold, error) {
 		SoftGracePeriod:        c.EvictionSoftGracePeriod,
 		MinReclaim:             c.EvictionMinimumReclaim,
 		EnforceNodeAllocatable: c.EnforceNodeAllocatable,
-	}, c.OwnSignals()...)
+	}, c.CustomSignals()...)
 }
 
-// OwnSignals lists the signals that are configured, are not the kubelet's and could
+// CustomSignals lists the signals that are configured, are not the kubelet's and could
 // be a vendor's, by name.
-func (c *Config) OwnSignals() []eviction.Signal {
+func (c *Config) CustomSignals() []eviction.Signal {
 	own := map[eviction.Signal]bool{}
 	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {
 		for name := range m {

@@ -79,7 +79,7 @@ func TestWhatAFileSays(t *testing.T) {
 		}},
 		"allocatable is not enforced": {`enforceNodeAllocatable: []`, func(c *Config) { c.EnforceNodeAllocatable = []string{} }},
 		"paths are cleaned":           {`pluginDir: /a//b/../c/`, func(c *Config) { c.PluginDir = "/a/c" }},
-		"a threshold of an own signal": {`evictionHard: {acme.example/nvme.spare: 5%}`, func(c *Config) {
+		"a threshold of a custom signal": {`evictionHard: {acme.example/nvme.spare: 5%}`, func(c *Config) {
 			c.EvictionHard = map[string]string{"acme.example/nvme.spare": "5%"}
 		}},
 		"assignments that are none of one filesystem in some layout": {"assign:\n  nodefs.available: {rank: a}\n  imagefs.available: {rank: b}\n", func(c *Config) {

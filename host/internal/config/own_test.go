@@ -48,13 +48,13 @@ evictionMinimumReclaim: {acme.example/nvme.spare: 5%}
 				}
 				got = append(got, text)
 				if own := th.Signal == "acme.example/nvme.spare"; th.Defined() == own {
-					t.Errorf("%s: defined is %v; a plugin says what an own signal is", th, th.Defined())
+					t.Errorf("%s: defined is %v; a plugin says what a custom signal is", th, th.Defined())
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("thresholds (-want +got):\n%s", diff)
 			}
-			if own := c.OwnSignals(); !slices.Equal(own, []eviction.Signal{"acme.example/nvme.spare"}) {
+			if own := c.CustomSignals(); !slices.Equal(own, []eviction.Signal{"acme.example/nvme.spare"}) {
 				t.Errorf("own signals %q", own)
 			}
 		})

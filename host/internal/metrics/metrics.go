@@ -21,7 +21,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	plugins  *names
 	signals  *names
-	// conditions are bounded as well: own signals bring their own.
+	// conditions are bounded as well: custom signals bring their own.
 	conditions *names
 	resources  *names
 

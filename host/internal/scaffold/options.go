@@ -22,7 +22,7 @@ const (
 	Rank Kind = "rank"
 	// Disk is the built-in disk plugin with an own step of reclaim.
 	Disk Kind = "disk"
-	// Signal observes an own signal and ranks under it.
+	// Signal observes a custom signal and ranks under it.
 	Signal Kind = "signal"
 )
 

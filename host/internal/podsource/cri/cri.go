@@ -64,8 +64,8 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		out.Pods = append(out.Pods, g.pod(manifests[g.uid]))
 	}
 	used := allUsed(out.Problems)
-	ended, strangers := c.ended(listed, groups, manifests, used)
-	out.Ended, out.Complete = ended, used && !strangers && allKnown(out.Pods)
+	ended, unknown := c.ended(listed, groups, manifests, used)
+	out.Ended, out.Complete = ended, used && !unknown && allKnown(out.Pods)
 	out.Problems = c.manifests.told(out.Problems)
 	return out, nil
 }

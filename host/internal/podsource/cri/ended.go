@@ -15,7 +15,7 @@ import (
 // in the runtime, and are not active; also whether some pod has never had one: it
 // may be somebody else's. A manifest that is not used as it should be may be that
 // of any pod.
-func (c *Source) ended(l criclient.Listing, active []*podGroup, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, strangers bool) {
+func (c *Source) ended(l criclient.Listing, active []*podGroup, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, unknown bool) {
 	runs := make(map[string]bool, len(active))
 	for _, g := range active {
 		runs[g.uid] = true
@@ -30,7 +30,7 @@ func (c *Source) ended(l criclient.Listing, active []*podGroup, manifests map[st
 		left[uid] = true
 		m := manifests[uid]
 		if m == nil && !c.seen[uid] {
-			strangers = true
+			unknown = true
 			return
 		}
 		seen[uid] = true
@@ -55,7 +55,7 @@ func (c *Source) ended(l criclient.Listing, active []*podGroup, manifests map[st
 		}
 	}
 	c.seen = seen
-	return out, strangers
+	return out, unknown
 }
 
 func stateOf(m *manifest, allUsed bool) eviction.PodState {
