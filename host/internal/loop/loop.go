@@ -35,7 +35,6 @@ const (
 type Loop struct {
 	Options
 
-	box      *wake.Box
 	reloads  chan reload
 	requests chan request
 	// done has the actions that have run in the background.
@@ -48,7 +47,7 @@ type Loop struct {
 	observer   *observe.Observer
 	chooser    *choose.Chooser
 	victims    *victim.Set
-	streams    wake.Streams
+	streams    *wake.Streams
 	schedule   wake.Schedule
 	state      policy.State
 	conditions savedConditions
@@ -80,7 +79,7 @@ type reply struct {
 // New returns a loop that has not looked at anything yet.
 func New(o Options) *Loop {
 	l := &Loop{
-		Options: o, box: wake.NewBox(),
+		Options: o,
 		reloads: make(chan reload), requests: make(chan request), done: make(chan action), ended: make(chan struct{}),
 		state: policy.Restore(o.Restored.Conditions), busy: map[eviction.Condition]bool{},
 		status: status{metrics: o.Metrics, log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
@@ -94,7 +93,7 @@ func New(o Options) *Loop {
 		Killer: o.Killer, Recorder: o.Recorder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
 		Moment: l.moment, Restored: o.Restored.Kills,
 	})
-	l.streams = wake.Streams{Box: l.box, Condition: l.observer.Thresholds.Condition, Log: o.Log, Failed: o.Metrics.CallFailed}
+	l.streams = wake.NewStreams(l.observer.Thresholds.Condition, o.Log, o.Metrics.CallFailed)
 	l.configure(o.Settings)
 	return l
 }
@@ -133,8 +132,8 @@ func (l *Loop) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-l.box.Notify():
-			l.schedule.Wake(l.box.Take())
+		case <-l.streams.Notify():
+			l.schedule.Wake(l.streams.Take())
 		case <-l.Changed:
 			l.followPlugins(ctx)
 			l.lookAtAll()

@@ -14,6 +14,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// CauseWatchStarted is the cause of the wake that each new stream begins with.
+const CauseWatchStarted = "watch started"
+
 // key identifies a stream: another process or other thresholds need
 // another one.
 type key struct {
@@ -26,18 +29,50 @@ type stream struct {
 	cancel     context.CancelFunc
 }
 
-// Streams keeps one stream of wakes open per plugin that watches for us. It is
-// used by one goroutine; the streams run beside it.
+// Streams keeps one stream of wakes open per plugin that watches for us, and joins the
+// wakes: it has the conditions that were woken since somebody last looked, all signals
+// that raise the same one together. Update and Stop are for one goroutine.
 type Streams struct {
-	// Box takes the wakes. Condition is that of a signal, asked from any goroutine.
-	Box       *Box
-	Condition func(eviction.Signal) eviction.Condition
-	Log       *slog.Logger
-	// Failed counts a call of a plugin that has failed.
-	Failed func(plugin, call string, err error)
+	condition func(eviction.Signal) eviction.Condition
+	log       *slog.Logger
+	failed    func(plugin, call string, err error)
 
-	open map[key]stream
-	wg   sync.WaitGroup
+	notify chan struct{}
+	open   map[key]stream
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	woken map[eviction.Condition]string // with the cause of the first wake
+}
+
+// NewStreams returns streams of which none is open. condition is that of a signal, asked
+// from any goroutine; failed counts a call of a plugin.
+func NewStreams(condition func(eviction.Signal) eviction.Condition, log *slog.Logger, failed func(plugin, call string, err error)) *Streams {
+	return &Streams{condition: condition, log: log, failed: failed, notify: make(chan struct{}, 1), open: map[key]stream{}, woken: map[eviction.Condition]string{}}
+}
+
+// Notify delivers a value when something was woken.
+func (w *Streams) Notify() <-chan struct{} { return w.notify }
+
+// Take returns what was woken, by condition and with the causes.
+func (w *Streams) Take() map[eviction.Condition]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	woken := w.woken
+	w.woken = map[eviction.Condition]string{}
+	return woken
+}
+
+func (w *Streams) put(c eviction.Condition, cause string) {
+	w.mu.Lock()
+	if _, ok := w.woken[c]; !ok {
+		w.woken[c] = cause
+	}
+	w.mu.Unlock()
+	select {
+	case w.notify <- struct{}{}:
+	default:
+	}
 }
 
 // Update opens, keeps and closes streams so that every threshold is watched by all
@@ -59,9 +94,6 @@ func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*
 			delete(w.open, k)
 		}
 	}
-	if w.open == nil {
-		w.open = map[key]stream{}
-	}
 	for k, want := range wanted {
 		if _, ok := w.open[k]; ok {
 			continue
@@ -77,18 +109,18 @@ func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*
 func (w *Streams) follow(ctx context.Context, p *registry.Instance, thresholds []eviction.WatchThreshold) {
 	conditions := map[eviction.Condition]bool{}
 	for _, t := range thresholds {
-		conditions[w.Condition(t.Signal)] = true
+		conditions[w.condition(t.Signal)] = true
 	}
 	wake := func(k eviction.Wake) {
-		if c := w.Condition(k.Signal); conditions[c] {
-			w.Box.Put(c, k.Cause)
+		if c := w.condition(k.Signal); conditions[c] {
+			w.put(c, k.Cause)
 		}
 	}
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for ctx.Err() == nil {
 		for c := range conditions {
-			w.Box.Put(c, CauseWatchStarted)
+			w.put(c, CauseWatchStarted)
 		}
 		started := time.Now()
 		err := p.Plugin.Watcher.Watch(ctx, eviction.WatchRequest{Thresholds: thresholds}, wake)
@@ -96,17 +128,17 @@ func (w *Streams) follow(ctx context.Context, p *registry.Instance, thresholds [
 			return
 		}
 		if errors.Is(err, eviction.ErrUnsupported) {
-			w.Failed(p.Name, "watch", err)
-			w.Log.Warn("plugin does not watch, its thresholds are looked at on the interval only", "plugin", p.Name, "error", err)
+			w.failed(p.Name, "watch", err)
+			w.log.Warn("plugin does not watch, its thresholds are looked at on the interval only", "plugin", p.Name, "error", err)
 			return
 		}
 		if time.Since(started) > wait.MaxInterval {
 			wait.Reset()
 		}
 		if err != nil {
-			w.Failed(p.Name, "watch", err)
+			w.failed(p.Name, "watch", err)
 		}
-		w.Log.Warn("watch ended, opening it again", "plugin", p.Name, "error", err)
+		w.log.Warn("watch ended, opening it again", "plugin", p.Name, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait.NextBackOff()):
