@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
@@ -30,37 +29,6 @@ type limits struct {
 	// checking: a check is under way in the background. The next one is not before next.
 	checking bool
 	next     time.Time
-	known    limited
-}
-
-// limited remembers, by API object, which active pods have such limits at all. Most have
-// none, and a pod that has changed is another object. It is safe for concurrent use.
-type limited struct {
-	mu  sync.Mutex
-	has map[any]bool
-}
-
-// of are the pods that have limits and may be evicted.
-func (l *limited) of(s pods.Snapshot) []pods.Pod {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	has := make(map[any]bool, len(s.Pods))
-	var out []pods.Pod
-	for _, p := range s.Pods {
-		if !p.HasManifest {
-			continue
-		}
-		limited, known := l.has[p.API]
-		if !known {
-			limited = policy.HasLocalLimits(p.API)
-		}
-		has[p.API] = limited
-		if limited {
-			out = append(out, p)
-		}
-	}
-	l.has = has
-	return out
 }
 
 // checkLimits has pods evicted that are over a limit of their own. It reports
@@ -71,7 +39,7 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
 	}
-	c := &limitCheck{at: p.at, limited: &l.limits.known, chooser: l.chooser, list: l.chooser.List, log: l.Log}
+	c := &limitCheck{at: p.at, chooser: l.chooser, list: l.chooser.List, log: l.Log}
 	if p.synchronous {
 		c.list = func(context.Context) (pods.Snapshot, error) { return p.list() }
 	} else if l.limits.checking || time.Now().Before(l.limits.next) {
@@ -86,7 +54,6 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 // evicts those that are over one.
 type limitCheck struct {
 	at      eviction.PassView
-	limited *limited
 	chooser *choose.Chooser
 	list    func(context.Context) (pods.Snapshot, error)
 	log     *slog.Logger
@@ -113,7 +80,12 @@ func (c *limitCheck) run(ctx context.Context, pin Pin) {
 		}
 		return
 	}
-	if c.pods = c.limited.of(listed); len(c.pods) > 0 {
+	for i := range listed.Pods {
+		if p := &listed.Pods[i]; p.HasManifest && policy.HasLocalLimits(p.API) {
+			c.pods = append(c.pods, *p)
+		}
+	}
+	if len(c.pods) > 0 {
 		c.measured = c.chooser.Measure(ctx, choose.Measuring{
 			// Limits are no filesystem's: who measures by this very name is asked.
 			Measurers: pin.Serving(0, eviction.NodeFsAvailable, eviction.CanMeasure),

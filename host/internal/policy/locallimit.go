@@ -31,7 +31,7 @@ type LocalViolation struct {
 }
 
 // HasLocalLimits reports whether pod could ever be evicted for its use of local
-// storage. Others need not be measured for it.
+// storage. Others need not be measured for it: it is cheap, for all pods of the node.
 func HasLocalLimits(pod *v1.Pod) bool {
 	if !Evictable(pod) {
 		return false
@@ -41,7 +41,14 @@ func HasLocalLimits(pod *v1.Pod) bool {
 			return true
 		}
 	}
-	return podStorageLimit(pod) != nil // includes those of containers
+	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if _, limited := containers[i].Resources.Limits[v1.ResourceEphemeralStorage]; limited {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // CheckLocalLimits returns the limit on local storage that pod is over, and
