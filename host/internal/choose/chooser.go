@@ -77,7 +77,11 @@ func (c *Chooser) List(ctx context.Context) (pods.Snapshot, error) {
 
 // Forget drops the last figures of a signal: what was counted in its unit means nothing
 // any more.
-func (c *Chooser) Forget(s eviction.Signal) { c.usage.forget(s) }
+func (c *Chooser) Forget(s eviction.Signal) {
+	c.usage.mu.Lock()
+	defer c.usage.mu.Unlock()
+	delete(c.usage.bySignal, s)
+}
 
 // Reliable is what a pod was measured to use of s, as far as one can rely on it: a
 // vendor's figure may be a score that is good for an order only.

@@ -101,7 +101,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	t, choice, o := c.threshold, &c.choice, c.observed[c.threshold.Signal]
 	pod, measured := choice.First()
-	message, annotations := policy.Gates{PodLevelResources: l.Settings.PodLevelResources}.Message(pod.API, t, o, measured)
+	message, annotations := policy.Message(l.Settings.PodLevelResources, pod.API, t, o, measured)
 	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	chosen := victim.New(pod, t.Signal, override, message, annotations)
 	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.Settings.DryRun, choice.Ranker, choice.Order[0].Reason

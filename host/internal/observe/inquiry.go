@@ -180,7 +180,7 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 	}
 	for _, s := range signals {
 		ps := r.Pin.Providers(s, eviction.CanObserve)
-		if !policy.WantsSecondLook(s) || len(ps) == 0 || ps[0].Builtin() || r.Pin.Assigned(s, eviction.CanObserve) {
+		if b, _ := eviction.Builtin(s); !b.FromKernel || len(ps) == 0 || ps[0].Builtin() || r.Pin.Assigned(s, eviction.CanObserve) {
 			continue
 		}
 		if q.second == nil {

@@ -2,12 +2,6 @@ package policy
 
 import "github.com/evictd/evictd/shared/eviction"
 
-// WantsSecondLook reports whether a custom observer of s adds to the built-in one.
-func WantsSecondLook(s eviction.Signal) bool {
-	b, _ := eviction.Builtin(s)
-	return b.FromKernel
-}
-
 // A Claim is what one of several observers of a signal says.
 type Claim struct {
 	eviction.Observation

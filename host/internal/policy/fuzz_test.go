@@ -137,7 +137,7 @@ func FuzzMessage(f *testing.F) {
 		threshold := Threshold{Signal: eviction.Signal(signal), Value: Value{Percentage: math.Float32frombits(part), IsPercentage: part != 0}}
 		threshold = Define([]Threshold{threshold}, ownDefinitions())[0]
 		o := eviction.Observation{Signal: threshold.Signal, State: eviction.Observed, Available: available, Capacity: capacity}
-		text, annotations := defaultGates.Message(pod, threshold, o, m)
+		text, annotations := Message(true, pod, threshold, o, m)
 		if !strings.HasPrefix(text, "The node was low on resource: ") || !strings.HasSuffix(text, ". ") {
 			t.Fatalf("message %q", text)
 		}

@@ -19,18 +19,13 @@ const (
 	annotationStarved         = "starved_resource"
 )
 
-// Gates are the kubelet's feature gates that messages depend on.
-type Gates struct {
-	// PodLevelResources: memory that is requested for a pod as a whole is told of.
-	PodLevelResources bool
-}
-
 // Message returns what a victim of t is told, and the annotations of its event:
 // the node's figures before reclaim, and which containers use more than they
 // asked for (evictionMessage, getThresholdMetInfo). Every sentence ends with a
 // space, the last one too. pod has the resources that the kubelet has allocated;
-// without figures in m the message stays short.
-func (g Gates) Message(pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
+// without figures in m the message stays short. podLevelResources is the kubelet's gate:
+// memory that is requested for a pod as a whole is told of.
+func Message(podLevelResources bool, pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
 	var text strings.Builder
 	definition := t.Definition()
 	threshold, available := t.Amount(o.Capacity), figure(o.Available, definition.Format)
@@ -40,7 +35,7 @@ func (g Gates) Message(pod *v1.Pod, t Threshold, o eviction.Observation, m evict
 		return text.String(), annotations
 	}
 	name := v1.ResourceName(definition.Resource)
-	if g.PodLevelResources {
+	if podLevelResources {
 		podPart(&text, annotations, pod, name, m)
 	}
 

@@ -20,9 +20,6 @@ func requests(of ...string) v1.ResourceRequirements {
 	return r
 }
 
-// defaultGates are as in a kubelet that was told nothing.
-var defaultGates = Gates{PodLevelResources: true}
-
 func TestMessage(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{
 		InitContainers: []v1.Container{{Name: "side"}},
@@ -99,7 +96,7 @@ func TestMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := eviction.Observation{Signal: c.signal, State: eviction.Observed, Available: c.available, Capacity: c.capacity}
-			text, annotations := defaultGates.Message(c.pod, thresholds[0], o, c.measurement)
+			text, annotations := Message(true, c.pod, thresholds[0], o, c.measurement)
 			if diff := cmp.Diff(c.want, text); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
@@ -120,10 +117,10 @@ func TestMessageWithoutPodLevelResources(t *testing.T) {
 	const low = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 0. "
 	const whole = "Pod p was using 900Mi, request is 2Gi, has larger consumption of memory. "
 	threshold := gib(eviction.MemoryAvailable, 1, 0)
-	if text, annotations := (Gates{PodLevelResources: true}).Message(pod, threshold, o, m); text != low+whole || annotations["offending_pod"] != "p" {
+	if text, annotations := Message(true, pod, threshold, o, m); text != low+whole || annotations["offending_pod"] != "p" {
 		t.Errorf("with the gate: %q, %v", text, annotations)
 	}
-	if text, annotations := (Gates{}).Message(pod, threshold, o, m); text != low || annotations["offending_pod"] != "" {
+	if text, annotations := Message(false, pod, threshold, o, m); text != low || annotations["offending_pod"] != "" {
 		t.Errorf("without the gate: %q, %v", text, annotations)
 	}
 }
@@ -156,7 +153,7 @@ func TestMessageOfAnOwnSignal(t *testing.T) {
 			}
 			threshold := Define(thresholds, map[eviction.Signal]eviction.Definition{spare: d})[0]
 			o := eviction.Observation{Signal: spare, State: eviction.Observed, Available: c.available, Capacity: c.capacity}
-			text, annotations := defaultGates.Message(pod, threshold, o, measured)
+			text, annotations := Message(true, pod, threshold, o, measured)
 			if want := "The node was low on resource: acme.example/nvme-spare. Threshold quantity: " + c.want + ". "; text != want {
 				t.Errorf("message %q, want %q", text, want)
 			}

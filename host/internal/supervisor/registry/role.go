@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -190,12 +189,13 @@ func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 // assigned.
 func (r *Registry) precedence(o offer, who []Provider) string {
 	slow := func(p Provider) bool { return r.slow[p.Instance] }
+	signal, _ := eviction.Builtin(o.signal)
 	switch {
 	case len(who) == 1:
 		return "only provider"
 	case waitedFor(o.capability) && slices.ContainsFunc(who, slow) && !slow(who[0]):
 		return "others answer too slowly"
-	case o.capability == eviction.CanObserve && policy.WantsSecondLook(o.signal) && !who[0].Builtin():
+	case o.capability == eviction.CanObserve && signal.FromKernel && !who[0].Builtin():
 		return "custom before built-in; both are asked, the worse figure counts"
 	case who[0].Builtin() == who[1].Builtin():
 		return "by name" // beside an assigned plugin that does not run now
