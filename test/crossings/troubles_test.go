@@ -37,7 +37,7 @@ func TestFiveTroublesAtOnceDoNotKeepTheHog(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_E2E") != "1" {
 		t.Skip("needs root and real containers: run make e2e")
 	}
-	tr := &troubles{t: t, program: daemon.Build(t, "faulty")}
+	tr := &troubles{t: t, program: daemon.Build(t, "broken")}
 	tr.field = newField(t, ofPods, tr.adapt)
 	alone := tr.play("alone", nothing)
 	troubled := tr.play("troubled", tr.begin)

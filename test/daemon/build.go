@@ -19,7 +19,6 @@ var programs = map[string]string{
 	"cost-aware": "./sdk/examples/cost-aware",
 	"acme-disk":  "./sdk/examples/acme-disk",
 	"nvme-spare": "./sdk/examples/nvme-spare",
-	"faulty":     "./test/faulty",
 	"broken":     "./test/faults/cmd/broken",
 	"drive":      "./test/ownsignal/drive",
 }

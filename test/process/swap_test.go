@@ -141,7 +141,7 @@ func TestARankerThatIsReplacedWhileItRanks(t *testing.T) {
 	old := pluginPID(t, d, "rival-slow-in-rank")
 	w.pressure()
 	d.Await("the ranking has begun", 5*time.Second, func(r evictd.Record) bool { return r.String("text") == "ranking begins" })
-	replace(t, "faulty", file, "rival-b")
+	replace(t, "broken", file, "rival-b")
 	d.AwaitMsg("plugin replaced", 5*time.Second)
 	if n := len(d.Records("evicting pod")); n == 0 && !daemon.Alive(old) {
 		t.Error("the former process has ended although the pass needs it")
@@ -162,7 +162,7 @@ func TestARankerThatIsReplacedWhileItRanks(t *testing.T) {
 		t.Fatalf("%+v, want another process after one swap", s.Plugins[1])
 	}
 
-	replace(t, "faulty", file, "exits")
+	replace(t, "broken", file, "exits")
 	d.AwaitMsg("plugin was not replaced, the former process stays", 5*time.Second)
 	p := statusOf(t, d).Plugins[1]
 	if p.PID != next || p.State != "running" || p.Replacement == nil || !strings.Contains(p.Replacement.Reason, "exit status 3") {

@@ -71,12 +71,12 @@ spec:
 }
 
 // plugins has the daemon run these plugins: programs of test/daemon, or modes of
-// the faulty one.
+// the broken one.
 func (w *world) plugins(names ...string) string {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	for _, name := range names {
-		program := "faulty"
+		program := "broken"
 		switch name {
 		case "memory", "disk", "pid", "oldest":
 			program = name

@@ -139,7 +139,7 @@ func install(t *testing.T, from, to string) {
 // The plugins that tests of the host use do one thing wrong each.
 func TestFaultyPluginsAreTold(t *testing.T) {
 	requireRoot(t)
-	evictd, faulty := daemon.Build(t, "evictd"), daemon.Build(t, "faulty")
+	evictd, faulty := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
 	for name, c := range map[string]struct{ only, want string }{
 		"ranks-foreign":      {"rank", `uid "never-sent" was never sent`},
 		"hangs-in-rank":      {"rank", "no answer within 1s"},

@@ -28,7 +28,7 @@ const patient = 20 * time.Second
 // hostDirEnv makes the test binary a host of the plugins in that directory.
 const hostDirEnv = "EVICTD_TEST_HOST_DIR"
 
-// faultyProgram is test/faulty, built.
+// faultyProgram is the broken plugin, built.
 var faultyProgram string
 
 func TestMain(m *testing.M) {
@@ -59,10 +59,10 @@ func testWithFaulty(m *testing.M) (int, error) {
 		return m.Run(), nil
 	}
 	faultyProgram = filepath.Join(dir, "faulty")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", faultyProgram, "github.com/evictd/evictd/test/faulty")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", faultyProgram, "github.com/evictd/evictd/test/faults/cmd/broken")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build test/faulty: %w\n%s", err, out)
+		return 0, fmt.Errorf("build the broken plugin: %w\n%s", err, out)
 	}
 	// Whatever the umask: plugins must not be writable by others.
 	if err := os.Chmod(faultyProgram, 0o755); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// faultyBytes is a program that behaves as test/faulty does under that name.
+// faultyBytes is a program that behaves as the broken plugin does under that name.
 func faultyBytes(t testing.TB, as string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(faultyProgram)

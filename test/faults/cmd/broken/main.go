@@ -1,11 +1,18 @@
-// Command broken is a real plugin with one fault: what goes wrong, and in which
-// call, stands at the end of its own file, where package faults has written it.
-// Nothing else reaches a plugin before its first call, whatever the host does to
-// start it.
+// Command broken is the plugin that nobody should write.
+//
+// A file at whose end package fault has written a fault is a real plugin with it:
+// what goes wrong, and in which call. Nothing else reaches a plugin before its first
+// call, whatever the host does to start it.
+//
+// Else the name that it is started by says what it does wrong, or what stands behind
+// "posing as" at the end of a file that must have another name. Tests of the host
+// link it into a plugin directory under such names. It then serves the contract by
+// itself, without the SDK, since the SDK keeps its users from most of these faults.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +20,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -31,10 +39,21 @@ import (
 )
 
 func main() {
-	s, err := read("/proc/self/exe")
+	os.Stdout = handshake
+	if len(os.Args) > 1 {
+		children[os.Args[1]]()
+		return
+	}
+	end, err := tail("/proc/self/exe")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "broken:", err)
 		os.Exit(1)
+	}
+	var s fault.Fault
+	if json.Unmarshal(bytes.TrimSpace(end), &s) != nil {
+		_, posing, _ := strings.Cut(string(end), "\x00posing as ")
+		serveNamed(cmp.Or(posing, filepath.Base(os.Args[0])))
+		return
 	}
 	if s.Kind == fault.Wrong {
 		serveWrong(s.Variant)
@@ -49,28 +68,23 @@ func main() {
 	})
 }
 
-// read reads the fault at the end of the program.
-func read(program string) (f fault.Fault, err error) {
+// tail reads the end of the program, where a fault may stand.
+func tail(program string) ([]byte, error) {
 	file, err := os.Open(program)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	defer func() { _ = file.Close() }()
 	if _, err := file.Seek(-fault.TrailerBytes, io.SeekEnd); err != nil {
-		return f, err
+		return nil, err
 	}
-	end, err := io.ReadAll(file)
-	if err != nil {
-		return f, err
-	}
-	return f, json.Unmarshal(bytes.TrimSpace(end), &f)
+	return io.ReadAll(file)
 }
 
 // server is one without the protocol's limit on what it sends, as one in another
 // language may be, and without the limit on the text of errors.
 func (b *broken) server(opts []grpc.ServerOption) *grpc.Server {
 	s := wire.NewGRPCServer(append(opts, grpc.ChainUnaryInterceptor(b.unary)))
-	os.Stdout = handshake()
 	limit := reflect.ValueOf(s).Elem().FieldByName("opts").FieldByName("maxSendMessageSize")
 	*(*int)(unsafe.Pointer(limit.UnsafeAddr())) = math.MaxInt32
 	return s
@@ -85,7 +99,9 @@ func (b *broken) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 // handshake is the standard output, which the SDK keeps from what is linked in here
 // by giving it another number.
-func handshake() *os.File {
+var handshake = standardOutput()
+
+func standardOutput() *os.File {
 	for fd := 3; fd < 32; fd++ {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 		target, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))

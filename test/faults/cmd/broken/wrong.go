@@ -47,10 +47,7 @@ func serveWrong(variant string) {
 func serveAlone(p eviction.Plugin, variant string) {
 	signal.Ignore(syscall.SIGINT)
 	leaveWithHost()
-	serve := func(opts []grpc.ServerOption) *grpc.Server {
-		os.Stdout = handshake()
-		return wire.NewGRPCServer(opts)
-	}
+	serve := wire.NewGRPCServer
 	if variant == fault.IgnoresSIGTERM {
 		signal.Ignore(syscall.SIGTERM)
 	} else {
@@ -185,7 +182,7 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 		})
 	},
 	fault.Prints: func(p *eviction.Plugin) {
-		out := handshake()
+		out := handshake
 		observing(p, func(*eviction.Observation) { fmt.Fprintln(out, "observing") })
 	},
 }}

@@ -1,25 +1,13 @@
-// Command faulty is the plugin that nobody should write: the name that it is
-// started by says what it does wrong. Tests of the host link it into a plugin
-// directory under such names. "good" and names that are not in the table below
-// do nothing wrong. A file that must have another name says in its last bytes what
-// it poses as: see posing.
-//
-// It serves the contract by itself, without the SDK, since the SDK keeps its
-// users from most of these faults.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -30,7 +18,8 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// faults are the names, each with what happens before the plugin is served.
+// faults are names, each with what happens before the plugin is served. "good" and
+// names that are not here, among the nuisances or below do nothing wrong.
 var faults = map[string]func(){
 	"rubbish": func() { fmt.Println("hello, I am not a plugin") },
 	"exits":   func() { fmt.Fprintln(os.Stderr, "no reason to live"); os.Exit(3) },
@@ -66,14 +55,10 @@ var faults = map[string]func(){
 	"unasked-certificate": func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
 }
 
-func main() {
-	name := cmp.Or(posing(), filepath.Base(os.Args[0]))
-	if len(os.Args) > 1 {
-		map[string]func(){"child": forever, "middle": beMiddle, "orphan": beOrphan}[os.Args[1]]()
-		return
-	}
-	if fault := faults[name]; fault != nil {
-		fault()
+// serveNamed serves with the fault of that name.
+func serveNamed(name string) {
+	if early := faults[name]; early != nil {
+		early()
 	}
 	if name != "ignores-pipe" {
 		leaveWithHost()
@@ -92,23 +77,8 @@ func main() {
 	})
 }
 
-// posing returns what is appended to the executable after a NUL and "posing as ".
-func posing() string {
-	const room = 128
-	f, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	tail := make([]byte, room)
-	if end, err := f.Seek(0, io.SeekEnd); err != nil || end < room {
-		return ""
-	} else if _, err := f.ReadAt(tail, end-room); err != nil {
-		return ""
-	}
-	_, name, _ := strings.Cut(string(tail), "\x00posing as ")
-	return name
-}
+// children are what the program is when it has started itself.
+var children = map[string]func(){"child": forever, "middle": beMiddle, "orphan": beOrphan}
 
 // forever is not select{}: with one goroutine that is a deadlock, which the
 // runtime ends.
@@ -116,20 +86,6 @@ func forever() {
 	for {
 		time.Sleep(time.Hour)
 	}
-}
-
-// leaveWithHost ends the process when the host's end of the inherited pipe is
-// closed.
-func leaveWithHost() {
-	fd, err := strconv.Atoi(os.Getenv("EVICTD_PARENT_FD"))
-	if err != nil {
-		return
-	}
-	syscall.CloseOnExec(fd)
-	go func() {
-		_, _ = io.Copy(io.Discard, os.NewFile(uintptr(fd), "host"))
-		os.Exit(0)
-	}()
 }
 
 // leaveChild starts a child that outlives this process unless somebody ends the
