@@ -56,9 +56,9 @@ func running(ctx context.Context, source choose.PodSource, m *metrics.Metrics) (
 	return out, nil
 }
 
-// CheckCgroups reports why the node names the cgroups of pods otherwise than c says.
+// checkCgroups reports why the node names the cgroups of pods otherwise than c says.
 // Where nobody can tell yet, or c says nothing, there is nothing to report.
-func CheckCgroups(ctx context.Context, c *Config) error {
+func checkCgroups(ctx context.Context, c *Config) error {
 	if c.CgroupDriver == "" {
 		return nil
 	}

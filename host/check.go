@@ -6,23 +6,84 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Check looks at the plugins, the manifests and the directories that c names, with
-// the checks that a manager makes itself, and starts nothing. The errors are what a
-// manager or one of its plugins would not start for, the warnings what it runs
-// without.
-func Check(c *Config) (errs []error, warnings []string) {
-	errs, warnings = supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: assignment(c)})
+// dialTimeout is for a local socket, which answers at once or not at all.
+const dialTimeout = 2 * time.Second
+
+// Check looks at what c names and this node may not have, with the checks that a
+// manager makes itself, and starts nothing. The errors are what a manager or one of
+// its plugins would not start for, the warnings what it runs without.
+func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
+	add := func(field, value string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q: %w", field, value, err))
+		}
+	}
+	add("pluginDir", c.PluginDir, CheckPluginDir(c.PluginDir))
+	add("runtimeEndpoint", c.RuntimeEndpoint, checkSocket(ctx, c.RuntimeEndpoint))
+	if c.ImageEndpoint != c.RuntimeEndpoint {
+		add("imageEndpoint", c.ImageEndpoint, checkSocket(ctx, c.ImageEndpoint))
+	}
+	errs = append(errs, checkCgroups(ctx, c))
+	refused, warnings := supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: assignment(c)})
+	if isDir(c.PluginDir) == nil { // else it was reported
+		errs = append(errs, refused...)
+	}
 	if err := isDir(filepath.Join(c.RootDir, c.KubeletRootDir)); err != nil {
 		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", c.KubeletRootDir, err))
 	}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	return errs, append(warnings, checkManifests(c)...)
+}
+
+// CheckPluginDir reports why no plugin can be found in dir.
+func CheckPluginDir(dir string) error {
+	const want = "want a directory of plugin executables"
+	if err := isDir(dir); err != nil {
+		return fmt.Errorf("%w, %s", err, want)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("%w, %s", err, want)
+	}
+	for _, e := range entries {
+		if info, err := os.Stat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 &&
+			!strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
+			return nil
+		}
+	}
+	return errors.New("has no executable in it, want at least one plugin, else no signal is observed")
+}
+
+func checkSocket(ctx context.Context, endpoint string) error {
+	const want = "want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock"
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	path := strings.TrimPrefix(endpoint, "unix://")
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("does not exist, is the runtime running? %s", want)
+	case err == nil && info.Mode()&fs.ModeSocket == 0:
+		return fmt.Errorf("is not a socket, %s", want)
+	case err != nil:
+		return fmt.Errorf("%w, %s", err, want)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return fmt.Errorf("nobody answers (%w), %s", err, want)
+	}
+	return conn.Close()
 }
 
 // TryPlugins starts the plugins that have a configuration of their own, confined as

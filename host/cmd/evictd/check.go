@@ -37,7 +37,7 @@ func newCheck() *cobra.Command {
 		if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
 			return err
 		}
-		errs, warnings := checkNode(cmd.Context(), &cfg)
+		errs, warnings := host.Check(cmd.Context(), &cfg)
 		if *start && len(errs) == 0 { // else what is wrong would be told twice
 			ctx, stop := untilInterrupted(cmd.Context())
 			errs = host.TryPlugins(ctx, &cfg, version)

@@ -163,7 +163,7 @@ func TestWhatANodeLacks(t *testing.T) {
 			1,
 			`pluginDir: "` + absent + `": does not exist, want a directory of plugin executables`,
 		},
-		"plugin directory that is a file": {[]string{"--plugin-dir", file}, 1, `pluginDir: "` + file + `": is not a directory, want one of plugin executables`},
+		"plugin directory that is a file": {[]string{"--plugin-dir", file}, 1, `pluginDir: "` + file + `": is not a directory, want a directory of plugin executables`},
 		"plugins": {
 			[]string{"--plugin-dir", empty},
 			1,

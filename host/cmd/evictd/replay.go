@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 )
 
@@ -40,7 +41,7 @@ func newReplay() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("json", "check")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.pluginDir = cmp.Or(r.pluginDir, pluginsBeside(os.Executable))
-		if err := checkPluginDir(r.pluginDir); err != nil {
+		if err := host.CheckPluginDir(r.pluginDir); err != nil {
 			return fmt.Errorf("--plugin-dir: %q: %w", r.pluginDir, err)
 		}
 		r.log = slog.New(&startFailures{to: cmd.ErrOrStderr()})
@@ -78,7 +79,7 @@ func newReplay() *cobra.Command {
 func pluginsBeside(executable func() (string, error)) string {
 	if self, err := executable(); err == nil {
 		dir := filepath.Join(filepath.Dir(self), "plugins")
-		if checkPluginDir(dir) == nil {
+		if host.CheckPluginDir(dir) == nil {
 			return dir
 		}
 	}
