@@ -224,7 +224,7 @@ func (k *Killer) retry(ctx context.Context, what string, call func() error) erro
 	pace.InitialInterval, pace.MaxInterval = firstRetry, maxRetry
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		last = call()
-		switch code(last) {
+		switch status.Code(last) {
 		case codes.OK, codes.NotFound:
 			return struct{}{}, nil
 		case codes.Unavailable:
@@ -241,20 +241,6 @@ func (k *Killer) retry(ctx context.Context, what string, call func() error) erro
 		return fmt.Errorf("%s: %w (%w)", what, gaveUp, last)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// code finds the gRPC code also in joined errors.
-func code(err error) codes.Code {
-	if err == nil {
-		return codes.OK
-	}
-	if s, ok := errors.AsType[interface {
-		error
-		GRPCStatus() *status.Status
-	}](err); ok {
-		return s.GRPCStatus().Code()
-	}
-	return codes.Unknown
 }
 
 // noVolumes reports whether there is nothing in dir/PLUGIN/. The directories above
