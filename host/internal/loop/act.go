@@ -82,7 +82,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 		if !ok {
 			return
 		}
-		p.did.chosen = &t
+		p.chosen = &t
 		reason, message := policy.NodeEvent(t)
 		l.nodeEvent("Warning", reason, message)
 		l.do(ctx, p, l.answerTo(p, t))
@@ -160,5 +160,5 @@ func (l *Loop) kill(ctx context.Context, p *pass, v *victim.Victim) {
 	} else {
 		l.victims.Kill(v)
 	}
-	p.did.evicted = append(p.did.evicted, *v)
+	p.result.Evicted = append(p.result.Evicted, *v)
 }

@@ -80,7 +80,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	choice.Order = slices.DeleteFunc(choice.Order, func(r eviction.Ranked) bool {
 		return l.victims.IsEnding(r.UID) || later && l.victims.EndedSince(r.UID, c.began)
 	})
-	p.did.choice = *choice
+	p.choice = *choice
 	now := time.Now()
 	for _, t := range c.actionable { // as the kubelet does after ranking
 		if at := c.observed[t.Signal].Time; !at.IsZero() {

@@ -47,7 +47,7 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	}
 	l.limits.checking = true
 	l.do(ctx, p, c)
-	return len(p.did.evicted) > 0
+	return len(p.result.Evicted) > 0
 }
 
 // limitCheck is the action that measures the local storage of pods with limits on it, and

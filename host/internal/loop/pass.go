@@ -11,7 +11,6 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -33,7 +32,11 @@ type pass struct {
 	concluded bool
 	// incomplete: figures were missing, or it could not act.
 	incomplete bool
-	did        deeds
+	// chosen is the threshold that was acted on, nil if none was, choice the pods for it.
+	chosen *policy.Threshold
+	choice choose.Choice
+	// result has what the pass did, and the rest when it is complete.
+	result PassResult
 
 	// list lists the pods, once. A wake mostly means that a pod must go, and the runtime
 	// takes longer to answer than anything else before the decision: it may be called
@@ -41,15 +44,6 @@ type pass struct {
 	list    func() (pods.Snapshot, error)
 	listing sync.WaitGroup
 	cancel  context.CancelFunc
-}
-
-// deeds are what a pass did, for its result.
-type deeds struct {
-	chosen   *policy.Threshold
-	reclaim  []ReclaimResult
-	sufficed bool
-	choice   choose.Choice
-	evicted  []victim.Victim
 }
 
 func (l *Loop) newPass(ctx context.Context, scope wake.Scope) *pass {
@@ -95,7 +89,7 @@ func (l *Loop) serve(r request) {
 	defer p.end()
 	err := l.run(r.ctx, p)
 	l.finish(p)
-	r.reply <- reply{p.result(l.observer.Thresholds.Definitions(), l.status.now().Conditions, l.Explain), err}
+	r.reply <- reply{p.complete(l.observer.Thresholds.Definitions(), l.status.now().Conditions, l.Explain), err}
 }
 
 // run observes what p asks for, assesses it and does what follows. The error is

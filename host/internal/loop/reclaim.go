@@ -155,9 +155,9 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 		p.at = after
 	}
 	observed := l.observer.Again(ctx, observe.Request{Pin: p.pin, At: after, State: l.state}, concerned)
-	p.did.reclaim, p.did.sufficed = r.did, policy.Satisfied(concerned, observed)
+	p.result.Reclaim, p.result.ReclaimSufficed = r.did, policy.Satisfied(concerned, observed)
 	switch {
-	case p.did.sufficed:
+	case p.result.ReclaimSufficed:
 		l.Log.Info("reclaim was enough, no pod has to go", "signal", t.Signal, "threshold", t.Value.String(),
 			"available", observed[t.Signal].Available, "before", r.observed[t.Signal].Available)
 		return nil

@@ -92,31 +92,28 @@ type RankedPod struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// result is what came of p.
-func (p *pass) result(definitions map[eviction.Signal]eviction.Definition, conditions []eviction.Condition, explain bool) PassResult {
-	o := PassResult{
-		Pass: p.at.Pass, Time: p.now, Signals: observe.Statuses(p.seen.Observations), Conditions: conditions, Chosen: -1,
-		Reclaim: p.did.reclaim, ReclaimSufficed: p.did.sufficed, Ranker: p.did.choice.Ranker, Evicted: p.did.evicted,
-		MeasuringSeconds: p.did.choice.Took.Seconds(),
-	}
+// complete says what p saw and concluded, beside what it did.
+func (p *pass) complete(definitions map[eviction.Signal]eviction.Definition, conditions []eviction.Condition, explain bool) PassResult {
+	r := p.result
+	r.Pass, r.Time, r.Signals, r.Conditions, r.Chosen = p.at.Pass, p.now, observe.Statuses(p.seen.Observations), conditions, -1
+	r.Ranker, r.MeasuringSeconds = p.choice.Ranker, p.choice.Took.Seconds()
 	for signal, d := range definitions {
-		if o.Own == nil {
-			o.Own = map[eviction.Signal]*OwnSignal{}
+		if r.Own == nil {
+			r.Own = map[eviction.Signal]*OwnSignal{}
 		}
-		o.Own[signal] = ownSignal(d)
+		r.Own[signal] = ownSignal(d)
 	}
-	met := keysOf(p.assessment.Met)
-	actionable := keysOf(p.assessment.Actionable)
+	met, actionable := keysOf(p.assessment.Met), keysOf(p.assessment.Actionable)
 	for i, t := range p.assessment.Observed {
-		if p.did.chosen != nil && t.Key() == p.did.chosen.Key() {
-			o.Chosen = i
+		if p.chosen != nil && t.Key() == p.chosen.Key() {
+			r.Chosen = i
 		}
-		o.Thresholds = append(o.Thresholds, metThreshold(t, met[t.Key()], actionable[t.Key()]))
+		r.Thresholds = append(r.Thresholds, metThreshold(t, met[t.Key()], actionable[t.Key()]))
 	}
-	if explain && p.did.chosen != nil {
-		o.Ranking = rankedPods(&p.did.choice, p.did.chosen.Signal)
+	if explain && p.chosen != nil {
+		r.Ranking = rankedPods(&p.choice, p.chosen.Signal)
 	}
-	return o
+	return r
 }
 
 func keysOf(thresholds []policy.Threshold) map[policy.Key]bool {
