@@ -135,7 +135,7 @@ func TestAPluginIsRemovedAndPutBack(t *testing.T) {
 	if took := time.Since(removed); took > time.Second {
 		t.Errorf("its signals were switched off after %v, want at most 1s", took)
 	}
-	n.AwaitMsg("own signal is gone, its thresholds have no effect", within)
+	n.AwaitMsg("custom signal is gone, its thresholds have no effect", within)
 	n.Await("a warning of the signal", within, func(r evictd.Record) bool {
 		return r.Msg == "signal is not observed, its thresholds are not enforced" && r.String("signal") == wear
 	})
@@ -174,7 +174,7 @@ func TestAPluginIsReplacedByOneWithAnotherDefinition(t *testing.T) {
 	n.eventually("the drive is worn", func(s status) bool { return s.under(nvme) })
 	n.install("\ncondition=acme.example/WearPressure\n")
 	anew := n.Await("another definition", within, func(r evictd.Record) bool {
-		return r.Msg == "own signal is defined anew, its thresholds begin anew and its former condition ends" && r.String("signal") == wear
+		return r.Msg == "custom signal is defined anew, its thresholds begin anew and its former condition ends" && r.String("signal") == wear
 	})
 	if anew.String("condition") != "acme.example/WearPressure" || anew.String("formerCondition") != nvme {
 		t.Errorf("%v", anew.Attrs)

@@ -55,7 +55,7 @@ type ThresholdStatus struct {
 	Unobserved bool `json:"unobserved,omitempty"`
 }
 
-// OwnSignal is what a plugin says that its own signal is. All of it is empty as
+// OwnSignal is what a plugin says that its custom signal is. All of it is empty as
 // long as no plugin brings the signal.
 type OwnSignal struct {
 	Unit      eviction.Unit      `json:"unit"`

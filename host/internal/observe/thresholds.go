@@ -125,15 +125,15 @@ func (t *Thresholds) logDefinitions(former, now definitions) {
 		attrs := []any{"signal", s, "unit", d.Unit, "format", d.Format, "resource", d.Resource, "condition", d.Condition}
 		switch {
 		case was == eviction.Definition{}:
-			t.log.Info("own signal is there, its thresholds are in force", attrs...)
+			t.log.Info("custom signal is there, its thresholds are in force", attrs...)
 		case was != d:
-			t.log.Warn("own signal is defined anew, its thresholds begin anew and its former condition ends",
+			t.log.Warn("custom signal is defined anew, its thresholds begin anew and its former condition ends",
 				append(attrs, "formerUnit", was.Unit, "formerFormat", was.Format, "formerResource", was.Resource, "formerCondition", was.Condition)...)
 		}
 	}
 	for _, s := range slices.Sorted(maps.Keys(former)) {
 		if _, stays := now[s]; !stays {
-			t.log.Info("own signal is gone, its thresholds have no effect", "signal", s, "condition", former[s].Condition)
+			t.log.Info("custom signal is gone, its thresholds have no effect", "signal", s, "condition", former[s].Condition)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type Admission struct {
 // Admit decides whether pod, of the given class, may start while the node reports
 // conditions. Any condition keeps all pods out that are not critical, but memory
 // pressure alone only those that are BestEffort and do not tolerate it. A
-// condition of a plugin's own signal is as any other than memory pressure. The
+// condition of a plugin's custom signal is as any other than memory pressure. The
 // message lists conditions by name, where the kubelet's order is random.
 func Admit(pod *v1.Pod, class eviction.QoSClass, conditions []eviction.Condition) Admission {
 	reported := slices.Compact(slices.Sorted(slices.Values(conditions)))

@@ -9,9 +9,9 @@ import (
 )
 
 // Choose returns the threshold to act on, and false if there is none: memory
-// before all else, the kubelet's signals before plugins' own, then hard before
+// before all else, the kubelet's signals before custom ones of plugins, then hard before
 // soft, then by signal name. The kubelet only puts memory first and picks at random
-// beyond that. An own signal may be low for good: none of the kubelet's is to wait
+// beyond that. A custom signal may be low for good: none of the kubelet's is to wait
 // for it.
 func Choose(actionable []Threshold) (Threshold, bool) {
 	if len(actionable) == 0 {
@@ -47,7 +47,7 @@ func first(a, b bool) int {
 }
 
 // Concerned returns the thresholds that reclaim for t has to satisfy. For the
-// kubelet's signals these are all of the kubelet's, as there. Plugins' own signals
+// kubelet's signals these are all of the kubelet's, as there. Custom signals
 // have nothing to do with them: one that is low for good, or whose plugin is down,
 // must cost no pod that reclaim has saved. Those of t's condition count for t.
 func Concerned(t Threshold, thresholds []Threshold) []Threshold {

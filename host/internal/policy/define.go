@@ -7,10 +7,10 @@ import (
 )
 
 // Defined reports whether it is known what t's signal is. Otherwise t cannot be in
-// force: it is of an own signal that no plugin brings.
+// force: it is of a custom signal that no plugin brings.
 func (t Threshold) Defined() bool { return t.Definition() != eviction.Definition{} }
 
-// Define returns thresholds with those of own signals defined as definitions has
+// Define returns thresholds with those of custom signals defined as definitions has
 // it, and undefined if it has nothing.
 func Define(thresholds []Threshold, definitions map[eviction.Signal]eviction.Definition) []Threshold {
 	out := slices.Clone(thresholds)

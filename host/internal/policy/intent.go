@@ -26,10 +26,10 @@ type Intent struct {
 
 // What becomes of an Intent.
 const (
-	FinishKill    = "finish"
-	DropKill      = "drop"
-	PostponeKill  = "postpone"
-	AwaitLeavings = "await" // nothing to kill, its end is waited for
+	FinishKill   = "finish"
+	DropKill     = "drop"
+	PostponeKill = "postpone"
+	AwaitEnd     = "await" // nothing to kill, its end is waited for
 )
 
 // JudgeIntent says what becomes of a kill of a former host, and why it is dropped:
@@ -40,7 +40,7 @@ func JudgeIntent(i Intent) (verdict, reason string) {
 	case i.DryRun:
 		return DropKill, "this is a dry run"
 	case !i.There:
-		return AwaitLeavings, ""
+		return AwaitEnd, ""
 	case !Evictable(i.Pod):
 		return DropKill, "the pod may not be evicted any more"
 	case i.Overdue < intentAge || i.Short:

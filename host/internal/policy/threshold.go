@@ -18,7 +18,7 @@ type Threshold struct {
 	// MinReclaim is what must be available beyond Value once the threshold has
 	// been met, nil for nothing.
 	MinReclaim *Value
-	// Own is what a plugin says that its own signal is, nil for the kubelet's
+	// Own is what a plugin says that its custom signal is, nil for the kubelet's
 	// signals and where no plugin has said so yet: see Defined.
 	Own *eviction.Definition
 }
@@ -63,7 +63,7 @@ func (t Threshold) Definition() eviction.Definition {
 }
 
 // Amount returns the amount below which t is met, for an observed capacity. A
-// percentage of an own signal prints in that one's format.
+// percentage of a custom signal prints in that one's format.
 func (t Threshold) Amount(capacity int64) resource.Quantity {
 	q := t.Value.Of(capacity)
 	if t.Own != nil && t.Value.IsPercentage {

@@ -285,7 +285,7 @@ func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Sign
 			s.Log.Warn("finishing a kill that a former evictd decided on", append(attrs, "graceSeconds", j.GraceSeconds)...)
 		}
 		v := resumed(j, pod)
-		v.ended = verdict == policy.AwaitLeavings
+		v.ended = verdict == policy.AwaitEnd
 		hold = append(hold, s.add(v))
 		return true
 	})
