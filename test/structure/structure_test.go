@@ -30,26 +30,20 @@ const (
 // allowed are places that break a rule, with how far they may: the figure is not to
 // grow, and who mends one takes it out.
 var allowed = map[string]map[string]int{
-	"methods": {
-		"host/internal/supervisor.Supervisor": 48,
-		"host/internal/supervisor.member":     40,
-	},
+	"methods": {},
 	"files": {
-		"host/internal/supervisor.Supervisor":        16,
-		"host/internal/supervisor.member":            9,
-		"host/paritytest/generate.maker":             6,
-		"host/paritytest/kubelet.Kubelet":            5,
-		"plugins/disk/internal/gc.Collector":         4,
-		"plugins/disk/internal/gc.containerGC":       4,
-		"plugins/disk/internal/podusage.pod":         5,
-		"shared/nodefs.FS":                           7,
-		"shared/nodefs.Hierarchy":                    6,
-		"test/demo.story":                            4,
-		"test/stack.Stack":                           5,
-		"host/internal/supervisor/registry.Registry": 4,
+		"host/paritytest/generate.maker":       6,
+		"host/paritytest/kubelet.Kubelet":      5,
+		"plugins/disk/internal/gc.Collector":   4,
+		"plugins/disk/internal/gc.containerGC": 4,
+		"plugins/disk/internal/podusage.pod":   5,
+		"shared/nodefs.FS":                     7,
+		"shared/nodefs.Hierarchy":              6,
+		"test/demo.story":                      4,
+		"test/stack.Stack":                     5,
 	},
 	"package lines": {
-		"host/internal/supervisor": 4336,
+		"host/internal/supervisor": 2549,
 	},
 	"host lines": {
 		"host": 26901,
@@ -57,9 +51,7 @@ var allowed = map[string]map[string]int{
 	"holders": {
 		"host.Manager": 1, // who makes it, runs it and ends it
 	},
-	"held mutexes": {
-		"host/internal/supervisor": 30,
-	},
+	"held mutexes": {},
 }
 
 // fakes stand in for a large gRPC service: their methods are the service's.

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -58,7 +59,7 @@ func TestAPluginThatComesUpDuringAPassIsAwaitedInIt(t *testing.T) {
 	if err := syscall.Kill(h.plugin("good").PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	var pass *Pass
+	var pass *registry.Pin
 	eventually(t, "a pass without the plugin", func() bool {
 		pass = h.Pin()
 		if len(pass.Instances()) == 0 {

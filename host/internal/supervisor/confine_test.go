@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/hashicorp/go-plugin"
-
 	"github.com/evictd/evictd/host/internal/capability"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 
@@ -184,7 +182,7 @@ func TestPluginWithAUser(t *testing.T) {
 		}
 		var stat syscall.Stat_t
 		environ, _ := os.ReadFile(procFile(i.PID, "environ"))
-		_, dir, _ := strings.Cut(string(environ), plugin.EnvUnixSocketDir+"=")
+		_, dir, _ := strings.Cut(string(environ), "PLUGIN_UNIX_SOCKET_DIR=")
 		dir, _, _ = strings.Cut(dir, "\x00")
 		if err := syscall.Stat(dir, &stat); err != nil || stat.Uid != 0 || stat.Mode&0o777 != 0o700 {
 			t.Errorf("%s: its directory belongs to %d with mode %o (%v), want it taken back: 0 and 700", name, stat.Uid, stat.Mode&0o777, err)

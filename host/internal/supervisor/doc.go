@@ -7,10 +7,17 @@
 // which of them and knows nothing of thresholds or pods: that is
 // host/internal/loop.
 //
+// One goroutine, Run's, owns what is known of the plugins. It compares what is wanted
+// (files, settings) with what runs and begins the next step for each plugin
+// (controller); what takes time runs beside it and comes back as an event. Everybody
+// else reads what it publishes: a registry.Registry for a pass, a snapshot for the
+// status. Below it are plugindir (files), sandbox (confinement), client (calls) and
+// registry (who serves what).
+//
 // The directory is watched. A file is started when nobody writes it any more. One
 // that replaces another is started beside the process that serves, and takes over
 // between two passes once it has described itself, taken its configuration and
-// observed; what fails leaves the former process alone (swap.go). A file that is
+// observed; what fails leaves the former process alone. A file that is
 // gone switches its signals off.
 //
 // An embedding program may have its plugins in its own process (InProcess): they

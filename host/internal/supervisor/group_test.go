@@ -17,7 +17,7 @@ import (
 // cgroupsOf returns the directories of a plugin's cgroups that exist.
 func (h *testHost) cgroupsOf(name string) []string {
 	var all []string
-	for _, dir := range h.spawn.Cgroups() {
+	for _, dir := range h.root.Cgroups() {
 		if strings.HasPrefix(filepath.Base(dir), name+".") {
 			all = append(all, dir)
 		}

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -15,8 +18,7 @@ import (
 // It is an error if one of them breaks the contract or refuses the host; whether
 // they accept their configuration is only known to Run.
 func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, error) {
-	s := newSupervisor(o)
-	s.inside = make(map[string]eviction.Plugin, len(plugins))
+	inside := make(insiders, len(plugins))
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(plugins)) {
 		p := plugins[name]
@@ -27,98 +29,46 @@ func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, erro
 		if err != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
 		}
-		s.inside[name] = client.Direct(p)
-		s.members[name] = newMember(s, name)
+		inside[name] = client.Direct(p)
 	}
+	s := newSupervisor(o, inside)
+	s.control.inside = true
 	return s, errors.Join(errs...)
 }
 
-// runInside is Run for plugins of this process.
-func (s *Supervisor) runInside(ctx context.Context) error {
-	s.mu.Lock()
-	s.warnUnknown()
-	s.mu.Unlock()
-	err := s.reconcileInside(ctx)
-	if err == nil {
-		close(s.started)
+// insiders are plugins of this process.
+type insiders map[string]eviction.Plugin
+
+func (l insiders) look() (map[string]plugindir.File, error) {
+	files := make(map[string]plugindir.File, len(l))
+	for name := range l {
+		files[name] = plugindir.File{Fit: true}
 	}
-	for err == nil && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-s.rescan:
-			if err := s.reconcileInside(ctx); err != nil && ctx.Err() == nil {
-				s.log.Error("plugins of this process do not serve", "error", err)
-			}
-		}
-	}
-	for _, m := range s.members {
-		m.withdraw(Stopped)
-	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // what failed was cut short by the end
-	}
-	return err
+	return files, nil
 }
 
-// reconcileInside puts plugins of this process into service and takes them out
-// of it, as the settings say. One that refuses its configuration, or conflicts
-// with another, is asked again when the settings change.
-func (s *Supervisor) reconcileInside(ctx context.Context) error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(s.members)) {
-		m := s.members[name]
-		s.mu.Lock()
-		disabled := s.settings[name].Disabled
-		serves := m.instance != nil && m.instance.condemned == nil
-		s.mu.Unlock()
-		switch {
-		case disabled:
-			m.withdraw(Disabled)
-		case !serves:
-			if err := m.enterInside(ctx); err != nil {
-				errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
-			}
-		}
-	}
-	return errors.Join(errs...)
+func (l insiders) complete(context.Context, string) (plugindir.ID, error) { return plugindir.ID{}, nil }
+
+func (l insiders) launch(_ context.Context, s start) (running, error) {
+	return insider{l[s.name]}, nil
 }
 
-// enterInside configures a plugin of this process and puts it into service.
-func (m *member) enterInside(ctx context.Context) error {
-	s := m.supervisor
-	m.withdraw(Starting)
-	s.mu.Lock()
-	m.starts++
-	i := s.newProcess(m)
-	s.mu.Unlock()
-	err := i.client.Describe(ctx, func(context.Context) (eviction.Plugin, error) { return s.inside[m.name], nil })
-	if err == nil {
-		i.Plugin = i.client.Plugin()
-		err = m.configure(ctx, i)
-	}
-	if err == nil {
-		err = m.admit(ctx, i)
-	}
-	if err != nil {
-		s.mu.Lock()
-		m.enter(Refused, err)
-		s.mu.Unlock()
-	}
-	return err
+// An insider is a plugin of this process. Nothing can end it: what hangs in it goes
+// on, and it is left alone as long as it does (client.Direct).
+type insider struct{ plugin eviction.Plugin }
+
+func (i insider) describe(context.Context, eviction.Host) (eviction.Plugin, error) {
+	return i.plugin, nil
 }
 
-// withdraw takes a plugin of this process out of service. Passes that have it
-// pinned go on using it.
-func (m *member) withdraw(to State) {
-	s := m.supervisor
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.enter(to, nil)
-	delete(s.claims, m.name)
-	if m.instance == nil {
-		return
-	}
-	m.instance = nil
-	s.publish()
-	s.metrics.PluginUp(m.name, false)
-}
+func (insider) pid() int { return 0 }
+
+func (insider) exited() <-chan struct{} { return nil }
+
+func (insider) ending() string { return "" }
+
+func (insider) crashed() string { return "" }
+
+func (insider) confinement() *sandbox.Status { return nil }
+
+func (insider) close(time.Duration) error { return nil }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -28,40 +30,45 @@ func TestAPluginThatIsTooSlowGetsMoreTime(t *testing.T) {
 }
 
 func TestLimitsOfAStartDoubleAndGoBack(t *testing.T) {
-	s := newSupervisor(Options{})
-	m := newMember(s, "memory")
+	s := newSupervisor(Options{Log: slog.New(slog.DiscardHandler)}, insiders{})
+	c := s.control
+	c.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) } // nobody runs it
+	p := c.newPlugin("memory", plugindir.File{})
 	late := fmt.Errorf("not ready: %w", context.DeadlineExceeded)
-	for n, c := range []struct {
+	for n, step := range []struct {
 		err  error
 		want time.Duration
-	}{{late, 20}, {late, 40}, {late, 80}, {late, 80}, {errors.New("exit status 3"), 10}, {late, 20}, {nil, 10}} {
-		m.noteLate(c.err)
-		if got := 10 * time.Second << m.late; got != c.want*time.Second {
-			t.Errorf("after attempt %d, %v: %v, want %v", n, c.err, got, c.want*time.Second)
+	}{{late, 20}, {late, 40}, {late, 80}, {late, 80}, {errors.New("exit status 3"), 10}, {late, 20}} {
+		c.attemptFailed(p, &attempt{cancel: func() {}}, step.err)
+		if got := 10 * time.Second << p.late; got != step.want*time.Second {
+			t.Errorf("after attempt %d, %v: %v, want %v", n, step.err, got, step.want*time.Second)
 		}
 	}
 }
 
 func TestWhoIsInItsFirstStart(t *testing.T) {
+	memory := []eviction.Signal{eviction.MemoryAvailable}
 	up := &process{Instance: registry.NewInstance("memory", 1, 1, &eviction.Plugin{})}
 	for name, c := range map[string]struct {
-		member   func(*member)
+		plugin   func(*plugin)
 		signal   eviction.Signal
 		starting bool
 	}{
-		"it has not been tried":      {func(m *member) { m.first = true }, eviction.MemoryAvailable, true},
-		"it was too late":            {func(m *member) { m.late = 1 }, eviction.MemoryAvailable, true},
-		"it came up since":           {func(m *member) { m.instance, m.observes = up, []eviction.Signal{eviction.MemoryAvailable} }, eviction.MemoryAvailable, true},
-		"it has failed":              {func(*member) {}, eviction.MemoryAvailable, false},
-		"it has served before":       {func(m *member) { m.late, m.observes = 1, []eviction.Signal{eviction.MemoryAvailable} }, eviction.MemoryAvailable, false},
-		"it is another's signal":     {func(m *member) { m.first = true }, eviction.PIDAvailable, false},
-		"it is disabled":             {func(m *member) { m.first, m.state = true, Disabled }, eviction.MemoryAvailable, false},
-		"it leaves before its start": {func(m *member) { m.first, m.leaving = true, true }, eviction.MemoryAvailable, false},
+		"it has not been tried":      {func(p *plugin) { p.first = true }, eviction.MemoryAvailable, true},
+		"it was too late":            {func(p *plugin) { p.late = 1 }, eviction.MemoryAvailable, true},
+		"it came up since":           {func(p *plugin) { p.serving, p.observes = up, memory }, eviction.MemoryAvailable, true},
+		"it has failed":              {func(*plugin) {}, eviction.MemoryAvailable, false},
+		"it has served before":       {func(p *plugin) { p.late, p.observes = 1, memory }, eviction.MemoryAvailable, false},
+		"it is another's signal":     {func(p *plugin) { p.first = true }, eviction.PIDAvailable, false},
+		"it is disabled":             {func(p *plugin) { p.first, p.state = true, Disabled }, eviction.MemoryAvailable, false},
+		"it leaves before its start": {func(p *plugin) { p.first, p.leaving = true, true }, eviction.MemoryAvailable, false},
 	} {
-		s := newSupervisor(Options{})
-		s.members["memory"] = newMember(s, "memory")
-		c.member(s.members["memory"])
+		s := newSupervisor(Options{}, insiders{})
 		pass := s.Pin()
+		p := s.control.newPlugin("memory", plugindir.File{})
+		c.plugin(p)
+		s.control.plugins["memory"] = p
+		s.current.Publish(s.control.registry())
 		if got := pass.FirstStart(c.signal); got != c.starting {
 			t.Errorf("%s: %v, want %v", name, got, c.starting)
 		}
@@ -82,7 +89,7 @@ func TestBuiltinPluginsThatAreExpectedAreMissed(t *testing.T) {
 		"nobody's":     {true, "acme.example/x", false},
 		"not expected": {false, eviction.MemoryAvailable, false},
 	} {
-		s := newSupervisor(Options{ExpectBuiltins: c.expect, Settings: map[string]Settings{"pid": {Disabled: true}}})
+		s := newSupervisor(Options{ExpectBuiltins: c.expect, Settings: map[string]Settings{"pid": {Disabled: true}}}, insiders{})
 		pass := s.Pin()
 		if got := pass.Awaited(c.signal); (got != nil) != c.missed {
 			t.Errorf("%s: %v, want missed %v", name, got, c.missed)

@@ -123,7 +123,7 @@ func startHost(t *testing.T, dir string, change ...func(*Options)) *testHost {
 // startPatient is startHost with another patience for plugins that crash.
 func startPatient(t *testing.T, p patience, dir string, change ...func(*Options)) *testHost {
 	t.Helper()
-	return startPrepared(t, func(s *Supervisor) { s.patience = p }, dir, change...)
+	return startPrepared(t, func(s *Supervisor) { s.control.patience = p }, dir, change...)
 }
 
 // startPrepared is startHost with a supervisor that was changed before it runs.
@@ -237,7 +237,7 @@ func (h *testHost) plugin(name string) Status {
 }
 
 // pinned returns the running instance of that name.
-func (h *testHost) pinned(name string) (*Pass, *registry.Instance) {
+func (h *testHost) pinned(name string) (*registry.Pin, *registry.Instance) {
 	h.t.Helper()
 	p := h.Pin()
 	for _, i := range p.Instances() {
@@ -284,4 +284,19 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// signal sends to a channel that coalesces, drain empties it.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func drain(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
 }

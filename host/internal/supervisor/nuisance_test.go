@@ -86,7 +86,8 @@ func TestFloodIsPaced(t *testing.T) {
 	_, _ = observe(t.Context(), i)
 	p.Release()
 	eventually(t, "lines are dropped", func() bool { return h.plugin("floods-stderr").Log != nil })
-	log := h.member("floods-stderr").log
+	var log *lineLog
+	h.call(func(c *controller) { log = c.plugins["floods-stderr"].log })
 	begin, mark := time.Now(), log.kept.Mark()
 	<-time.After(2 * time.Second)
 	lines := log.kept.Mark() - mark
@@ -119,10 +120,4 @@ func TestAPluginThatFloodsItsConnectionIsEnded(t *testing.T) {
 		})
 		eventually(t, "it is started again", func() bool { return h.plugin(name).Restarts > 0 })
 	}
-}
-
-func (h *testHost) member(name string) *member {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.members[name]
 }

@@ -49,19 +49,10 @@ func TestRemovalAtTheStart(t *testing.T) {
 	time.AfterFunc(300*time.Millisecond, func() { _ = os.Remove(filepath.Join(dir, "silent")) })
 	began := time.Now()
 	h := startHost(t, dir)
-	if took := time.Since(began); took > h.timeouts.Handshake/2 {
+	if took := time.Since(began); took > h.control.timeouts.Handshake/2 {
 		t.Errorf("the start took %s, want it to end with the removal", took)
 	}
 	eventually(t, "it is gone", func() bool { return len(h.Status()) == 1 && len(processesOf(h.sockets)) == 1 })
-
-	s := h.Supervisor
-	s.mu.Lock()
-	m := newMember(s, "unborn")
-	s.started, s.unsettled, m.first, m.leaving = make(chan struct{}), 1, true, true
-	s.untried = 2 // It has been closed.
-	s.mu.Unlock()
-	m.gone()
-	<-s.started
 }
 
 func TestRemovalDuringASwap(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -23,15 +24,24 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := checkTerms(settings); err != nil {
+	if err := checkPolicies(settings); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	formerNode, former := s.node, s.settings
-	s.mu.Unlock()
-	var seen, told []*process
+	var (
+		formerNode eviction.NodeFacts
+		former     map[string]Settings
+		seen, told []*process
+	)
 	for {
-		next := s.nextToTell(node, settings, seen)
+		var next *process
+		if !s.call(func(c *controller) {
+			if seen == nil {
+				formerNode, former = c.node, c.settings
+			}
+			next = c.nextToTell(node, settings, seen)
+		}) {
+			return errEnded
+		}
 		if next == nil {
 			return nil
 		}
@@ -41,16 +51,26 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 			continue
 		}
 		told = append(told, next)
-		err := next.client.Configure(ctx, req)
-		if err == nil {
-			continue
+		if err := next.client.Configure(ctx, req); err != nil {
+			return errors.Join(fmt.Errorf("plugin %s: %w", next.Name, err), s.takeBack(ctx, formerNode, former, told, err))
 		}
-		return errors.Join(fmt.Errorf("plugin %s: %w", next.Name, err), s.takeBack(ctx, formerNode, former, told, err))
 	}
 }
 
-// checkTerms finds what no process could be started with, whatever its file.
-func checkTerms(all map[string]Settings) error {
+var errEnded = errors.New("plugins have ended")
+
+// Reassign puts another assignment in force.
+func (s *Supervisor) Reassign(a registry.Assignment) {
+	s.call(func(c *controller) {
+		if !maps.EqualFunc(c.assignment, a, maps.Equal) {
+			c.assignment = a
+			c.judgeAssignment(true)
+		}
+	})
+}
+
+// checkPolicies finds what no process could be started with, whatever its file.
+func checkPolicies(all map[string]Settings) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if all[name].Disabled {
@@ -63,41 +83,29 @@ func checkTerms(all map[string]Settings) error {
 	return errors.Join(errs...)
 }
 
-// nextToTell returns an instance that was not seen yet and has to agree to the
+// nextToTell returns a process that was not seen yet and has to agree to the
 // new settings. When there is none they are in force from that moment on.
-func (s *Supervisor) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(s.members)) {
-		i := s.members[name].instance
-		if i == nil || settings[name].Disabled || i.outdated(settings) || slices.Contains(seen, i) {
+func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
+	for _, p := range c.sorted() {
+		proc := p.serving
+		if proc == nil || settings[p.name].Disabled || !c.inside && proc.policy != startPolicyFor(settings, p.name) || slices.Contains(seen, proc) {
 			continue
 		}
-		return i
+		return proc
 	}
-	s.node, s.settings = node, maps.Clone(settings)
-	s.revision++
-	for _, i := range seen {
-		i.revision = s.revision
+	c.node, c.settings = node, maps.Clone(settings)
+	c.revision++
+	for _, proc := range seen {
+		proc.revision = c.revision
 	}
-	for name, m := range s.members {
-		if i, t := m.instance, startPolicyFor(settings, name); i != nil && i.conn != nil && t.Unpinned() {
-			s.condemn(i, sentence{why: errAgain}) // It must not serve, and no other process may.
+	for _, p := range c.plugins {
+		if p.serving != nil && !c.inside && startPolicyFor(settings, p.name).Unpinned() {
+			c.takeOut(p, errOutdated, false) // It must not serve, and no other process may.
 		}
-		signal(m.renew) // It may need a new process, or another attempt at one.
+		p.wake() // It may need a new process, or another attempt at one.
 	}
-	s.warnUnknown()
-	s.kickAll()
-	signal(s.rescan)
+	c.warnUnknown()
 	return nil
-}
-
-// ended reports whether an instance does not serve any more.
-func (s *Supervisor) ended(i *process) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.members[i.Name]
-	return m == nil || m.instance != i || i.condemned != nil
 }
 
 // takeBack puts the former settings into force again where new ones were
@@ -106,21 +114,27 @@ func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, sett
 	// The caller's deadline must not leave half of it undone; each call has its own.
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
-	for n, i := range slices.Backward(told) {
-		var err error
-		if n == len(told)-1 {
-			if errors.Is(refused, eviction.ErrRefused) || s.ended(i) {
-				continue // It has kept the former ones, or gets them when it starts.
+	for n, proc := range slices.Backward(told) {
+		err := refused
+		if n < len(told)-1 {
+			if err = proc.client.Configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[proc.Name].Config}); err == nil {
+				continue
 			}
-			err = refused
-		} else if err = i.client.Configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[i.Name].Config}); err == nil || s.ended(i) {
-			continue
-		} else {
-			errs = append(errs, fmt.Errorf("plugin %s: put the former configuration back: %w", i.Name, err))
+		} else if errors.Is(refused, eviction.ErrRefused) {
+			continue // It has kept the former ones.
 		}
-		s.mu.Lock()
-		s.condemn(i, sentence{why: err, hung: true})
-		s.mu.Unlock()
+		s.call(func(c *controller) {
+			p := c.plugins[proc.Name]
+			if p == nil || p.serving != proc {
+				return // It gets them when it starts.
+			}
+			if n < len(told)-1 {
+				errs = append(errs, fmt.Errorf("plugin %s: put the former configuration back: %w", proc.Name, err))
+			}
+			if !c.inside {
+				c.takeOut(p, err, true)
+			}
+		})
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,7 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 			}, rank: inOrder}.plugin()
 		}
 		log := &syncBuffer{}
-		m := standbys{}
+		m := &standbys{}
 		s, err := InProcess(map[string]eviction.Plugin{"acme": answer(930 * time.Millisecond), "memory": answer(940 * time.Millisecond)},
 			Options{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m})
 		if err != nil {
@@ -58,8 +59,8 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 			}
 			for _, st := range s.Status() {
 				on := slices.Contains(slow, st.Name)
-				if (st.Standby != nil) != on || m[st.Name] != on || st.State != Running {
-					t.Errorf("%s: %s is %s, standby %+v, metric %v, want standby %v", when, st.Name, st.State, st.Standby, m[st.Name], on)
+				if (st.Standby != nil) != on || m.has(st.Name) != on || st.State != Running {
+					t.Errorf("%s: %s is %s, standby %+v, metric %v, want standby %v", when, st.Name, st.State, st.Standby, m.has(st.Name), on)
 				}
 			}
 		}
@@ -87,9 +88,14 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 }
 
 // standbys is which plugins are on standby by the metric.
-type standbys map[string]bool
+type standbys struct {
+	noMetrics
+	on sync.Map
+}
 
-func (m standbys) PluginUp(string, bool)               {}
-func (m standbys) PluginGone(string)                   {}
-func (m standbys) PluginRestarted(string)              {}
-func (m standbys) PluginStandby(name string, yes bool) { m[name] = yes }
+func (m *standbys) PluginStandby(name string, yes bool) { m.on.Store(name, yes) }
+
+func (m *standbys) has(name string) bool {
+	on, _ := m.on.Load(name)
+	return on == true
+}

@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
@@ -58,7 +59,7 @@ func (h *testHost) leftovers() leftovers {
 		processes: children(h.t), own: leaks.Now(h.t),
 		socketFiles: entries(h.t, h.sockets), pluginFiles: entries(h.t, h.dir), plugins: len(h.Status()),
 	}
-	l.cgroups = len(h.spawn.Cgroups())
+	l.cgroups = len(h.root.Cgroups())
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -204,7 +205,7 @@ func (c cycler) cycle(turn int) {
 		return
 	}
 	first := c.await(0)
-	var pass *Pass
+	var pass *registry.Pin
 	if turn%3 == 0 { // a pass is under way
 		pass = c.Pin()
 	}

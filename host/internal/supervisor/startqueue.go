@@ -1,10 +1,8 @@
 package supervisor
 
 import (
-	"context"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -16,8 +14,8 @@ const startSlotLimit = time.Second
 // as there are CPUs, the plugins that come with the host before all others.
 type startQueue struct {
 	limit time.Duration
-
-	mu      sync.Mutex
+	// after runs a function after some time, in the goroutine that owns the queue.
+	after   func(time.Duration, func()) *time.Timer
 	free    int
 	waiting []*startSlot
 }
@@ -26,23 +24,15 @@ func newStartQueue() *startQueue {
 	return &startQueue{limit: startSlotLimit, free: runtime.GOMAXPROCS(0)}
 }
 
-// A startSlot is a place in the queue, and then the leave to start.
+// A startSlot is a place in the queue, and once it is granted the leave to start.
 type startSlot struct {
-	queue   *startQueue
-	builtin bool
-	// granted is closed when the start may begin.
-	granted chan struct{}
-
-	// Below is guarded by the queue's mutex.
-	released bool
-	expiry   *time.Timer
+	builtin, granted, released bool
+	expiry                     *time.Timer
 }
 
 // join takes the next place in the queue. Release must follow.
 func (q *startQueue) join(builtin bool) *startSlot {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s := &startSlot{queue: q, builtin: builtin, granted: make(chan struct{})}
+	s := &startSlot{builtin: builtin}
 	at := len(q.waiting)
 	if builtin {
 		if custom := slices.IndexFunc(q.waiting, func(w *startSlot) bool { return !w.builtin }); custom >= 0 {
@@ -54,38 +44,25 @@ func (q *startQueue) join(builtin bool) *startSlot {
 	return s
 }
 
-// grant hands out the slots that are free. The mutex is held.
+// grant hands out the slots that are free.
 func (q *startQueue) grant() {
 	for q.free > 0 && len(q.waiting) > 0 {
 		s := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		q.free--
-		s.expiry = time.AfterFunc(q.limit, s.release)
-		close(s.granted)
-	}
-}
-
-// wait waits for the leave to start.
-func (s *startSlot) wait(ctx context.Context) error {
-	select {
-	case <-s.granted:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+		s.granted = true
+		s.expiry = q.after(q.limit, func() { q.release(s) })
 	}
 }
 
 // release lets the next one start: this one is up or has failed, or has had its slot
-// for long enough. Releasing twice is harmless.
-func (s *startSlot) release() {
-	q := s.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if s.released {
+// for long enough. Releasing twice is harmless, and so is releasing none.
+func (q *startQueue) release(s *startSlot) {
+	if s == nil || s.released {
 		return
 	}
 	s.released = true
-	if s.expiry == nil {
+	if !s.granted {
 		q.waiting = slices.DeleteFunc(q.waiting, func(w *startSlot) bool { return w == s })
 		return
 	}

@@ -1,8 +1,6 @@
 package supervisor
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,7 +27,7 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := startPrepared(t, func(s *Supervisor) { s.starts.free, s.starts.limit = 1, patient }, dir)
+	h := startPrepared(t, func(s *Supervisor) { s.control.slots.free, s.control.slots.limit = 1, patient }, dir)
 	for _, name := range names {
 		if s := h.plugin(name); s.State != Running || s.Restarts > 0 || s.LastError != "" {
 			t.Errorf("%s is %s after %d restarts (%s), want it up at once: no other start was to be in its way", name, s.State, s.Restarts, s.LastError)
@@ -48,10 +46,8 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 func granted(slots map[string]*startSlot) string {
 	var names []string
 	for name, s := range slots {
-		select {
-		case <-s.granted:
+		if s.granted {
 			names = append(names, name)
-		default:
 		}
 	}
 	slices.Sort(names)
@@ -61,7 +57,7 @@ func granted(slots map[string]*startSlot) string {
 func TestWhoMayStartNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, slots := newStartQueue(), map[string]*startSlot{}
-		q.free = 2
+		q.free, q.after = 2, time.AfterFunc
 		for _, name := range []string{"a", "b", "c", "disk", "memory"} {
 			slots[name] = q.join(registry.Builtin(name))
 		}
@@ -73,18 +69,18 @@ func TestWhoMayStartNext(t *testing.T) {
 			}
 		}
 		want("a b")
-		slots["a"].release() // It is up.
+		q.release(slots["a"]) // It is up.
 		want("a b disk")
-		slots["a"].release()
+		q.release(slots["a"])
 		want("a b disk")
-		slots["memory"].release() // It was removed before its start.
+		q.release(slots["memory"]) // It was removed before its start.
 		<-time.After(startSlotLimit - time.Millisecond)
 		want("a b disk")
 		<-time.After(time.Millisecond) // Both hang, and hold up nobody any longer.
 		want("a b c disk")
-		slots["b"].release()
-		slots["c"].release()
-		slots["disk"].release()
+		q.release(slots["b"])
+		q.release(slots["c"])
+		q.release(slots["disk"])
 		if q.free != 2 || len(q.waiting) != 0 {
 			t.Errorf("%d slots free, %d in the queue, want 2 and none", q.free, len(q.waiting))
 		}
@@ -94,13 +90,7 @@ func TestWhoMayStartNext(t *testing.T) {
 func TestAStartThatIsNotWantedAnyMoreLeavesTheQueue(t *testing.T) {
 	q := newStartQueue()
 	q.free = 0
-	ctx, cancel := context.WithCancel(t.Context())
-	slot := q.join(false)
-	cancel()
-	if err := slot.wait(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("waited: %v, want that it was cancelled", err)
-	}
-	slot.release()
+	q.release(q.join(false))
 	if len(q.waiting) != 0 {
 		t.Error("it is still in the queue")
 	}

@@ -1,9 +1,7 @@
 package supervisor
 
 import (
-	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -67,6 +65,13 @@ type Replacement struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// A snapshot is what the controller knew at one moment. It never changes.
+type snapshot struct {
+	registry *registry.Registry
+	plugins  []Status
+	logs     []*lineLog
+}
+
 // Status returns the state of every plugin, sorted by name, with roles as they are as
 // long as the layout of the filesystems is not known.
 func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
@@ -74,56 +79,39 @@ func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 // StatusIn is Status where the filesystems are laid out as now says, 0 if that is not
 // known, and may come to be as in one of possible.
 func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
-	in := registry.Layouts{Now: now, Possible: possible}
-	s.mu.Lock()
-	r := s.newRegistry()
-	all := make([]Status, 0, len(s.members))
-	logs := make(map[string]*lineLog, len(s.members))
-	for name, m := range s.members {
-		all = append(all, s.status(m, r, in))
-		logs[name] = m.log
-	}
-	s.mu.Unlock()
+	shown, in := s.shown.Load(), registry.Layouts{Now: now, Possible: possible}
+	all := slices.Clone(shown.plugins)
 	for n := range all {
-		all[n].Log = logs[all[n].Name].kept.Last(launch.KeptLines)
+		all[n].Signals = shown.registry.Served(all[n].Name, in)
+		all[n].Log = shown.logs[n].kept.Last(launch.KeptLines)
 	}
-	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-func (s *Supervisor) status(m *member, r *registry.Registry, in registry.Layouts) Status {
-	st := Status{Name: m.name, State: m.state, Since: m.since, Restarts: max(0, m.starts-1), Swaps: m.swaps}
-	if s.inside == nil {
-		st.Path = filepath.Join(s.dir, m.name)
-	}
-	if !m.until.IsZero() {
-		until := m.until
+func (p *plugin) status() Status {
+	st := Status{Name: p.name, State: p.state, Since: p.since, Restarts: max(0, p.starts-1), Swaps: p.swaps}
+	if !p.until.IsZero() {
+		until := p.until
 		st.Until = &until
 	}
-	if m.reason != nil {
-		st.Reason = m.reason.Error()
+	if p.reason != nil {
+		st.Reason = p.reason.Error()
 	}
-	if m.lastError != nil {
-		st.LastError = m.lastError.Error()
+	if p.lastError != nil {
+		st.LastError = p.lastError.Error()
 	}
-	if m.replacement != nil && m.instance != nil {
-		r := *m.replacement
+	if p.replacement != nil && p.serving != nil {
+		r := *p.replacement
 		st.Replacement = &r
 	}
-	if slow := m.slowness; slow.Standby() {
+	if slow := p.slowness; slow.Standby() {
 		st.Standby = &Standby{slow.Since, slow.Until, fmt.Sprintf("its answers cost %v of %v", slow.Cost.Round(time.Millisecond), client.SlowWindow)}
 	}
-	said := m.described
-	if i := m.instance; i != nil {
-		st.PID, st.Generation, said = i.PID, i.Generation, i.Plugin
-		if i.conn != nil {
-			st.Confinement = i.conn.sandbox.Status()
-		}
+	if proc := p.serving; proc != nil {
+		st.PID, st.Generation, st.Confinement = proc.PID, proc.Generation, proc.confinement()
 	}
-	if said == nil {
-		return st
+	if p.said != nil {
+		st.Version = p.said.Version
 	}
-	st.Version = said.Version
-	st.Signals = r.Served(m.name, in)
 	return st
 }

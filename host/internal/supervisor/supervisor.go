@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
-	"github.com/evictd/evictd/shared/eviction"
 )
 
 // maxSocketRoot is what go-plugin's own names leave of the 107 bytes that a
@@ -21,95 +19,78 @@ import (
 const maxSocketRoot = 65
 
 // A Supervisor runs the plugins of one directory, or those of this process. Make
-// one with New or InProcess.
+// one with New or InProcess. Run's goroutine owns its state, in the controller: all
+// others send it events and read what it publishes.
 type Supervisor struct {
-	dir, socketRoot string
-	host            eviction.Host
-	timeouts        client.Timeouts
-	patience        patience
-	log             *slog.Logger
-	metrics         Metrics
-	expectBuiltins  bool
+	control *controller
+	// root is nil for plugins of this process.
+	root *sandbox.Root
 
-	// current is who serves what.
-	current *registry.Current
-	ran     atomic.Bool
-	spawn   *sandbox.Root
-	started chan struct{}
-	changed chan struct{}
-	// rescan asks Run to compare members with directory and settings.
+	ran              atomic.Bool
+	events           chan event
+	started, changed chan struct{}
+	ended            chan struct{}
+	// rescan asks for a look at the directory.
 	rescan chan struct{}
-	// tried is closed when each plugin found at start has been started once, or
-	// nobody waits for that any longer.
-	tried chan struct{}
 	// reconfiguring holds a value while Reconfigure runs.
 	reconfiguring chan struct{}
-	starts        *startQueue
-	wg            sync.WaitGroup
-	// inside are the plugins of this process; nil if there is a directory.
-	inside map[string]eviction.Plugin
-	// asked is what plugins were last asked to observe for.
-	asked client.Asked
 
-	// mu guards everything below, and the fields of members and instances that say
-	// so. It is never held across a call to a plugin.
-	mu         sync.Mutex
-	node       eviction.NodeFacts
-	settings   map[string]Settings
-	assignment registry.Assignment
-	// ineffective are assignments that have no effect, with why.
-	ineffective []registry.Ineffective
-	revision    uint64
-	generation  uint64
-	members     map[string]*member
-	claims      map[string]registry.Registration
-	// begun: the plugins found at start were begun; untried and unsettled of them
-	// have not been started once, or neither serve nor have failed.
-	begun     bool
-	untried   int
-	unsettled int
-	undead    []error
-	// changes counts what may let any member serve that could not before, freed
-	// what may let one that was refused.
-	changes, freed int
+	current *registry.Current
+	shown   atomic.Pointer[snapshot]
+}
+
+// An event is something that the loop is to do.
+type event struct {
+	do func()
+	// done is closed when it was done and what follows from it published; it may be
+	// nil.
+	done chan struct{}
 }
 
 // New returns a supervisor of the plugins in o.Dir, none of them started. It is
 // an error if the directory is missing or others could put plugins into it.
 func New(o Options) (*Supervisor, error) {
-	s := newSupervisor(o)
-	return s, errors.Join(plugindir.Check(o.Dir), s.checkSocketRoot())
+	socketRoot, err := checkSocketRoot(o.SocketRoot)
+	root := sandbox.NewRoot(socketRoot, o.Log)
+	s := newSupervisor(o, &processes{o.Dir, root})
+	s.root = root
+	return s, errors.Join(plugindir.Check(o.Dir), err)
 }
 
-func newSupervisor(o Options) *Supervisor {
+func newSupervisor(o Options, l launcher) *Supervisor {
 	s := &Supervisor{
-		dir: o.Dir, socketRoot: o.SocketRoot,
-		host: o.Host, node: o.Node, settings: o.Settings, assignment: o.Assign,
-		timeouts: o.Timeouts.WithDefaults(), patience: defaultPatience(),
-		log: o.Log, metrics: o.Metrics, expectBuiltins: o.ExpectBuiltins,
-		started: make(chan struct{}), changed: make(chan struct{}, 1), rescan: make(chan struct{}, 1),
-		tried: make(chan struct{}), reconfiguring: make(chan struct{}, 1), starts: newStartQueue(),
-		members: map[string]*member{}, claims: map[string]registry.Registration{}, current: registry.NewCurrent(),
+		events: make(chan event), started: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
+		rescan: make(chan struct{}, 1), reconfiguring: make(chan struct{}, 1), current: registry.NewCurrent(),
 	}
-	if s.metrics == nil {
-		s.metrics = noMetrics{}
+	s.control = &controller{
+		catalog: &catalog{
+			plugins: map[string]*plugin{}, node: o.Node, settings: o.Settings, assignment: o.Assign,
+			dir: o.Dir, expectBuiltins: o.ExpectBuiltins, patience: defaultPatience(), log: o.Log, metrics: o.Metrics,
+		},
+		launcher: l, host: o.Host, timeouts: o.Timeouts.WithDefaults(), slots: newStartQueue(), asked: new(client.Asked),
+		after: s.after, report: func(f func()) { s.call(func(*controller) { f() }) }, assigned: registry.New(nil, nil),
 	}
+	s.control.slots.after = s.after
+	if o.Metrics == nil {
+		s.control.metrics = noMetrics{}
+	}
+	s.publish()
 	return s
 }
 
-func (s *Supervisor) checkSocketRoot() error {
-	abs, err := filepath.Abs(s.socketRoot)
+// checkSocketRoot returns the absolute path of the directory of the sockets.
+func checkSocketRoot(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return fmt.Errorf("socket directory %s: %w", s.socketRoot, err)
+		return dir, fmt.Errorf("socket directory %s: %w", dir, err)
 	}
-	s.socketRoot = abs
 	if len(abs) > maxSocketRoot {
-		return fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107", abs, len(abs), maxSocketRoot)
+		return abs, fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107", abs, len(abs), maxSocketRoot)
 	}
 	if err := plugindir.TrustedDir(abs); err != nil {
-		return fmt.Errorf("socket directory %s: %w", abs, err)
+		return abs, fmt.Errorf("socket directory %s: %w", abs, err)
 	}
-	return nil
+	return abs, nil
 }
 
 // Started is closed when every plugin found at start serves or has failed its
@@ -120,6 +101,9 @@ func (s *Supervisor) Started() <-chan struct{} { return s.started }
 // for several changes.
 func (s *Supervisor) Changed() <-chan struct{} { return s.changed }
 
+// Pin starts a pass. It must be released.
+func (s *Supervisor) Pin() *registry.Pin { return s.current.Pin() }
+
 // Run starts the plugins and keeps them running until ctx ends; then it ends
 // them all. It returns when nothing is left of them, and an error for each
 // process that could not be killed. Plugins of this process are configured
@@ -128,30 +112,155 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("supervisor ran before, want a new one")
 	}
-	if s.inside != nil {
-		return s.runInside(ctx)
-	}
-	s.spawn = sandbox.NewRoot(s.socketRoot, s.log)
-	removeDirs := s.spawn.Sweep()
-	s.wg.Go(func() { removeDirs(ctx) })
-	watching, stop := context.WithCancel(ctx)
+	defer close(s.ended)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	watch := plugindir.NewWatch(s.dir, s.log)
-	s.wg.Go(func() { watch.Run(watching) })
-	err := s.reconcile(ctx)
-	for err == nil && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-			continue
-		case <-watch.Changes():
-		case <-s.rescan:
+	l := loop{Supervisor: s, control: s.control}
+	s.control.run = func(work func(context.Context) func()) context.CancelFunc { return l.run(ctx, work) }
+	var changes <-chan struct{}
+	if s.root != nil {
+		defer s.root.Close()
+		removeDirs := s.root.Sweep()
+		watch := plugindir.NewWatch(s.control.dir, s.control.log)
+		changes = watch.Changes()
+		l.run(ctx, func(ctx context.Context) func() { removeDirs(ctx); return func() {} })
+		l.run(ctx, func(ctx context.Context) func() { watch.Run(ctx); return func() {} })
+	}
+	files, err := s.control.launcher.look()
+	if err != nil {
+		stop()
+		l.until(ctx, nil)
+		return err
+	}
+	s.control.found(files)
+	failed := l.until(ctx, changes)
+	return errors.Join(append(s.control.undead, failed...)...)
+}
+
+// A loop is what Run knows beside the controller.
+type loop struct {
+	*Supervisor
+
+	control *controller
+	// running is how many functions run beside the loop.
+	running int
+	// looking at the directory, and once more: something has changed since it began.
+	looking, lookAgain bool
+}
+
+// run has a function run beside the loop, and what it returns in it. What is returned
+// cancels its context.
+func (l *loop) run(ctx context.Context, work func(context.Context) func()) context.CancelFunc {
+	ctx, cancel := context.WithCancel(ctx)
+	l.running++
+	go func() {
+		conclude := work(ctx)
+		cancel()
+		l.events <- event{do: func() {
+			l.running--
+			conclude()
+		}}
+	}()
+	return cancel
+}
+
+// until runs until ctx ends and nothing is left, or the plugins of this process do not
+// start: why is what it returns then.
+func (l *loop) until(ctx context.Context, changes <-chan struct{}) (failed []error) {
+	announced := false
+	over := ctx.Done()
+	var done chan struct{}
+	for {
+		l.control.settle()
+		l.publish()
+		if done != nil {
+			close(done)
+			done = nil
 		}
-		if err := s.reconcile(ctx); err != nil {
-			s.log.Error("plugin directory cannot be used, plugins stay as they are", "error", err)
+		if l.control.started && !announced {
+			announced = true
+			if failed = l.control.failed; len(failed) == 0 {
+				close(l.started)
+			} else {
+				l.control.stopping = true
+				continue
+			}
+		}
+		if l.control.stopping && l.running == 0 {
+			return failed
+		}
+		select {
+		case <-over:
+			l.control.stopping, over = true, nil
+			failed = nil // What failed was cut short by the end.
+		case <-changes:
+			l.look(ctx)
+		case <-l.rescan:
+			l.look(ctx)
+		case e := <-l.events:
+			e.do()
+			done = e.done
 		}
 	}
-	stop()
-	s.wg.Wait()
-	s.spawn.Close()
-	return errors.Join(append(s.undead, err)...)
+}
+
+// look looks at the directory, beside the loop: it may hang.
+func (l *loop) look(ctx context.Context) {
+	if l.looking {
+		l.lookAgain = true
+		return
+	}
+	l.looking = true
+	l.run(ctx, func(context.Context) func() {
+		files, err := l.control.launcher.look()
+		return func() {
+			l.looking = false
+			if err != nil {
+				l.control.log.Error("plugin directory cannot be used, plugins stay as they are", "error", err)
+			} else {
+				l.control.found(files)
+			}
+			if l.lookAgain {
+				l.lookAgain = false
+				l.look(ctx)
+			}
+		}
+	})
+}
+
+// call has f done in the loop and returns when what follows from it is published. It
+// reports false if the loop has ended.
+func (s *Supervisor) call(f func(*controller)) bool {
+	e := event{do: func() { f(s.control) }, done: make(chan struct{})}
+	select {
+	case s.events <- e:
+		<-e.done
+		return true
+	case <-s.ended:
+		return false
+	}
+}
+
+// after has f done in the loop after some time.
+func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		select {
+		case s.events <- event{do: f}:
+		case <-s.ended:
+		}
+	})
+}
+
+// publish shows everybody what the controller knows.
+func (s *Supervisor) publish() {
+	r := s.control.registry()
+	s.current.Publish(r)
+	s.shown.Store(s.control.snapshot(r))
+	if s.control.changed {
+		s.control.changed = false
+		select {
+		case s.changed <- struct{}{}:
+		default:
+		}
+	}
 }

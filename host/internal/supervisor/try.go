@@ -57,7 +57,7 @@ func try(ctx context.Context, o Options, names []string) []error {
 	var errs []error
 	select {
 	case <-s.Started():
-		errs = s.unfit(names)
+		errs = reasons(s.Status(), names)
 	case err := <-ended:
 		return []error{err}
 	case <-ctx.Done():
@@ -67,10 +67,10 @@ func try(ctx context.Context, o Options, names []string) []error {
 	return append(errs, <-ended)
 }
 
-// unfit says why those of the plugins do not run that do not.
-func (s *Supervisor) unfit(names []string) []error {
+// reasons says why those of the plugins do not run that do not.
+func reasons(all []Status, names []string) []error {
 	var errs []error
-	for _, p := range s.Status() {
+	for _, p := range all {
 		if !slices.Contains(names, p.Name) || p.State == Running {
 			continue
 		}

@@ -1,0 +1,316 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// swapPause is how long another attempt at a replacement waits after one that failed
+// on a busy node; it doubles up to mostSwapPause.
+const (
+	swapPause     = 5 * time.Second
+	mostSwapPause = 5 * time.Minute
+	// mostDoublings is how often the limits of a start are doubled at most: a handshake
+	// has 80 s then.
+	mostDoublings = 3
+)
+
+// attempt begins to start a plugin, beside the process that serves if there is one.
+func (c *controller) attempt(p *plugin) {
+	a := &attempt{changes: p.changes, beside: p.serving != nil, mark: p.log.kept.Mark()}
+	p.starting, p.news, p.freed = a, false, false
+	switch {
+	case a.beside:
+		p.replacing(Starting, nil)
+	case p.state != Waiting: // else it may still be the same
+		p.enter(Starting, nil)
+	}
+	if p.first {
+		a.slot = c.slots.join(registry.Builtin(p.name))
+	}
+	a.cancel = c.run(func(ctx context.Context) func() {
+		file, err := c.launcher.complete(ctx, p.name)
+		return func() {
+			if err != nil || a.stale || p.leaving {
+				c.attemptFailed(p, a, err)
+				return
+			}
+			a.file, a.complete = file, true
+			if a.slot == nil {
+				a.slot = c.slots.join(registry.Builtin(p.name))
+			}
+		}
+	})
+}
+
+// advanceAttempt does the next step of an attempt, or gives it up for another one.
+func (c *controller) advanceAttempt(p *plugin, a *attempt) {
+	switch {
+	case a.stale:
+	case a.changes != p.changes, a.launched && !c.inside && a.policy != startPolicyFor(c.settings, p.name):
+		c.giveUp(p, a)
+	case a.complete && !a.launched && a.slot.granted:
+		c.launch(p, a)
+	}
+}
+
+// giveUp ends an attempt, for something else is wanted.
+func (c *controller) giveUp(p *plugin, a *attempt) {
+	a.stale = true
+	a.cancel()
+	switch {
+	case a.proc != nil && !a.busy:
+		c.discard(p, a, errOutdated)
+	case a.complete && !a.launched:
+		c.attemptFailed(p, a, errOutdated)
+	}
+}
+
+// launch starts the process of an attempt.
+func (c *controller) launch(p *plugin, a *attempt) {
+	a.launched = true
+	if !a.beside {
+		if p.starts++; p.starts > 1 {
+			c.metrics.PluginRestarted(p.name)
+		}
+	}
+	c.generation++
+	a.policy = startPolicyFor(c.settings, p.name)
+	s := start{
+		name: p.name, log: p.log, file: a.file, policy: a.policy, host: c.host, configure: c.request(p),
+		handshake: c.timeouts.Handshake << p.late, stop: c.timeouts.Stop,
+		generation: c.generation, revision: c.revision, changes: a.changes,
+		client: client.Config{
+			Name: p.name, Timeouts: c.timeouts, Doublings: p.late, Builtin: registry.Builtin(p.name),
+			Owner: reports{c, p, c.generation}, Asked: c.asked, Log: c.log,
+		},
+	}
+	if a.beside {
+		s.replaces = p.serving.client
+	}
+	a.cancel = c.run(func(ctx context.Context) func() {
+		proc, err := s.run(ctx, c.launcher)
+		return func() { c.launched(p, a, proc, err) }
+	})
+}
+
+func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
+	c.slots.release(a.slot)
+	if err != nil {
+		c.attemptFailed(p, a, err)
+		return
+	}
+	a.proc = proc
+	c.run(func(context.Context) func() {
+		select {
+		case <-proc.exited():
+		case <-proc.gone:
+			return func() {}
+		}
+		return func() { c.exited(p, proc) }
+	})
+	if p.first {
+		p.said = proc.Plugin
+	}
+	c.admit(p, a)
+}
+
+// registration is what the process would be registered with.
+func (p *process) registration() registry.Registration {
+	return registry.Registration{Name: p.Name, Plugin: p.Plugin}
+}
+
+// admit puts the process of an attempt into service, in the place of the one that
+// serves if there is one, or ends it. At the host's start custom plugins wait for each
+// other. The built-in ones serve at once: a node is better off without a ranker than
+// without its memory signal.
+func (c *controller) admit(p *plugin, a *attempt) {
+	proc := a.proc
+	if a.stale || p.leaving || c.outdated(proc) {
+		c.discard(p, a, errOutdated)
+		return
+	}
+	if !c.tried && !registry.Builtin(p.name) {
+		return
+	}
+	if p.serving == nil {
+		p.said = proc.Plugin // What is refused is shown, too.
+	}
+	if err := c.conflicts(p, proc.registration()); err != nil {
+		c.discard(p, a, plugindir.Refusal{Err: err})
+		return
+	}
+	if proc.revision == c.revision {
+		c.serve(p, a)
+		return
+	}
+	a.busy = true
+	req, revision := c.request(p), c.revision
+	a.cancel = c.run(func(ctx context.Context) func() {
+		err := proc.client.Configure(ctx, req)
+		return func() {
+			if err != nil || proc.dead {
+				c.discard(p, a, errors.Join(err, proc.died()))
+				return
+			}
+			a.busy, proc.revision = false, revision
+			c.admit(p, a)
+		}
+	})
+}
+
+// serve puts the process of an attempt into service.
+func (c *controller) serve(p *plugin, a *attempt) {
+	proc, former := a.proc, p.serving
+	a.cancel()
+	less := p.registered != nil && !registry.SameOffers(p.registered, proc.Plugin)
+	p.serving, p.starting, p.replacement = proc, nil, nil
+	p.said, p.registered, p.observes = proc.Plugin, proc.Plugin, registry.Observed(proc.Plugin)
+	p.first, p.late, p.swapPause = false, 0, swapPause
+	proc.began = time.Now()
+	if _, refused := errors.AsType[plugindir.Refusal](p.lastError); refused {
+		p.lastError = nil // What it was refused for is no more.
+	}
+	p.enter(Running, nil)
+	c.changed = true
+	switch {
+	case former != nil:
+		p.swaps++
+		c.log.Info("plugin replaced", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
+			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
+		c.retire(p, former, errReplaced, false)
+	case !c.inside:
+		c.log.Info("plugin started", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
+	}
+	c.metrics.PluginUp(p.name, true)
+	if less {
+		c.freed()
+	}
+}
+
+// discard ends the process of an attempt that does not come to serve.
+func (c *controller) discard(p *plugin, a *attempt, why error) {
+	a.busy = true
+	proc := a.proc
+	c.run(func(context.Context) func() {
+		err := proc.end(c.timeouts.Stop)
+		return func() {
+			close(proc.gone)
+			c.attemptFailed(p, a, errors.Join(why, err))
+		}
+	})
+}
+
+// attemptFailed is the end of an attempt of which nothing is left.
+func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
+	c.noteUndead(p, err)
+	c.slots.release(a.slot)
+	a.cancel()
+	p.starting, c.again = nil, true
+	if p.leaving || a.stale || errors.Is(err, errOutdated) {
+		return // What is wanted now is begun anew.
+	}
+	if a.beside {
+		c.notReplaced(p, a, err)
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		// On a slow machine the same limit would be missed again and again.
+		p.late = min(p.late+1, mostDoublings)
+	} else {
+		p.late = 0
+	}
+	if errors.Is(err, eviction.ErrRefused) {
+		err = plugindir.Refusal{Err: err}
+	}
+	if !harmless(err) {
+		c.log.Error("plugin did not start", "plugin", p.name, "error", err, "output", p.log.kept.Since(a.mark, tailLines))
+	}
+	if p.first && c.inside {
+		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.name, err))
+	}
+	p.first = false
+	if p.ending == nil {
+		c.rest(p, err, 0, true)
+	}
+}
+
+// notReplaced takes note of an attempt at a replacement that has failed; the former
+// process goes on.
+func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
+	if errors.Is(err, plugindir.ErrIncomplete) {
+		if p.replacing(Waiting, err) {
+			c.log.Info("plugin is not replaced as long as somebody writes its file", "plugin", p.name, "reason", err)
+		}
+		c.pause(p, plugindir.Poll)
+		return
+	}
+	p.replacing(Refused, err)
+	c.log.Error("plugin was not replaced, the former process stays", "plugin", p.name, "error", err, "output", p.log.kept.Since(a.mark, tailLines))
+	switch {
+	case p.news || p.freed: // begun anew at once
+	case strained(err):
+		c.pause(p, p.swapPause)
+		p.swapPause = min(2*p.swapPause, mostSwapPause)
+	default:
+		c.pause(p, 0)
+	}
+}
+
+// reports take what the calls of a process say about it into the loop.
+type reports struct {
+	control    *controller
+	plugin     *plugin
+	generation uint64
+}
+
+// about has f called in the loop if the process still serves.
+func (r reports) about(f func(c *controller, p *plugin)) {
+	r.control.report(func() {
+		if p := r.plugin; p.serving != nil && p.serving.Generation == r.generation {
+			f(r.control, p)
+		}
+	})
+}
+
+// Failed implements client.Owner.
+func (r reports) Failed(err error) { r.about(func(_ *controller, p *plugin) { p.lastError = err }) }
+
+// Unresponsive implements client.Owner. Ending a plugin of this process would end
+// nothing: what hangs in it goes on, and the plugin is left alone as long as it does
+// (client.Direct).
+func (r reports) Unresponsive(err error) {
+	r.about(func(c *controller, p *plugin) {
+		if !c.inside {
+			c.takeOut(p, err, true)
+		}
+	})
+}
+
+// Delayed implements client.Owner: it puts the plugin behind all others that offer
+// the same when that is too much. What a pass has pinned stays.
+func (r reports) Delayed(cost time.Duration) {
+	r.about(func(c *controller, p *plugin) {
+		if !p.slowness.Add(time.Now(), cost) {
+			return
+		}
+		c.log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.name, "cost", p.slowness.Cost.String(),
+			"within", client.SlowWindow.String(), "for", client.StandbyFor.String())
+		c.metrics.PluginStandby(p.name, true)
+		c.changed = true
+		c.after(client.StandbyFor, func() {
+			if p.slowness.Over(time.Now()) {
+				c.log.Info("plugin has its place again", "plugin", p.name)
+				c.metrics.PluginStandby(p.name, false)
+				c.changed = true
+			}
+		})
+	})
+}

@@ -1,0 +1,183 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A catalog is all that is known of the plugins, and what is wanted of them. It
+// belongs to the controller.
+type catalog struct {
+	plugins map[string]*plugin
+	// node and settings are what plugins are configured with, revision counts them.
+	node       eviction.NodeFacts
+	settings   map[string]Settings
+	revision   uint64
+	assignment registry.Assignment
+
+	dir string
+	// inside: the plugins are of this process.
+	inside, expectBuiltins bool
+	patience               patience
+	log                    *slog.Logger
+	metrics                Metrics
+
+	// changed: who serves what has changed, and is to be told.
+	changed bool
+	// again: another step may follow from the last one.
+	again, stopping bool
+}
+
+func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
+	return &plugin{
+		name: name, log: newLineLog(c.log, name), there: true, file: f, idle: true,
+		rivals: map[string]bool{}, crashes: newCrashes(c.patience), swapPause: swapPause, since: time.Now(),
+	}
+}
+
+// sorted are the plugins by name.
+func (c *catalog) sorted() []*plugin {
+	all := make([]*plugin, 0, len(c.plugins))
+	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {
+		all = append(all, c.plugins[name])
+	}
+	return all
+}
+
+// warnUnknown tells of settings that nobody has, most likely a misspelled name.
+func (c *catalog) warnUnknown() {
+	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
+		if c.plugins[name] == nil && name != everybody {
+			c.log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", c.dir)
+		}
+	}
+}
+
+// replaced takes note of another file in the place of the one that there was. It
+// counts fresh.
+func (c *catalog) replaced(p *plugin) {
+	p.changes++
+	if p.slowness.Standby() {
+		c.metrics.PluginStandby(p.name, false)
+	}
+	p.slowness = client.Slowness{}
+	clear(p.rivals)
+	for _, other := range c.plugins {
+		if other.rivals[p.name] {
+			delete(other.rivals, p.name)
+			c.freed()
+		}
+	}
+	p.wake()
+}
+
+// freed has those tried again that might serve now that others serve less.
+func (c *catalog) freed() {
+	c.again = true
+	for _, p := range c.plugins {
+		p.freed = true
+		if p.state == Refused || p.replacement != nil && p.replacement.State == Refused {
+			p.resume()
+		}
+	}
+}
+
+// registry decides who serves what by what is known now.
+func (c *catalog) registry() *registry.Registry {
+	var all []registry.Plugin
+	for _, p := range c.sorted() {
+		all = append(all, p.registration(c.settings[p.name].Disabled))
+	}
+	for _, sig := range eviction.BuiltinSignals() {
+		b, _ := eviction.Builtin(sig)
+		p := c.plugins[b.Plugin]
+		if !c.expectBuiltins || c.settings[b.Plugin].Disabled || p != nil && !p.leaving && !p.file.Dangling {
+			continue
+		}
+		// It has to be there.
+		all = slices.DeleteFunc(all, func(p registry.Plugin) bool { return p.Name == b.Plugin })
+		all = append(all, registry.Plugin{
+			Name: b.Plugin, Unassignable: "is not there", Observes: eviction.SignalsOf(b.Plugin), Missing: fmt.Errorf("plugin %s is not there", b.Plugin),
+		})
+	}
+	return registry.New(all, c.assignment)
+}
+
+// unwanted is the state that a plugin is to end in, "" if it is to run.
+func (c *catalog) unwanted(p *plugin) State {
+	switch {
+	case c.stopping:
+		return Stopped
+	case !p.there, p.file.Dangling && p.serving != nil: // A link to nothing is refused, and says so, when nothing runs.
+		return Removed
+	case c.settings[p.name].Disabled:
+		return Disabled
+	default:
+		return ""
+	}
+}
+
+// outdated reports whether the settings need a new process.
+func (c *catalog) outdated(proc *process) bool {
+	return !c.inside && proc.policy != startPolicyFor(c.settings, proc.Name)
+}
+
+// unregister gives up what the plugin has served, which is switched off by that.
+func (c *catalog) unregister(p *plugin) {
+	if p.registered != nil {
+		p.registered = nil
+		c.freed()
+	}
+}
+
+// forget is the end of a plugin whose file is gone.
+func (c *catalog) forget(p *plugin) {
+	delete(c.plugins, p.name)
+	c.metrics.PluginGone(p.name)
+	c.freed()
+}
+
+// request is what a plugin is to be configured with.
+func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
+	return eviction.ConfigureRequest{Node: c.node, Config: c.settings[p.name].Config}
+}
+
+// conflicts returns what keeps a plugin from serving: whoever is registered, and
+// rivals as long as they are there.
+func (c *catalog) conflicts(p *plugin, mine registry.Registration) error {
+	var errs []error
+	r := c.registry()
+	for _, other := range c.sorted() {
+		theirs := other.registered
+		if theirs == nil && p.rivals[other.name] {
+			theirs = other.said
+		}
+		if other != p && theirs != nil && !c.settings[other.name].Disabled {
+			errs = append(errs, r.Conflict(registry.Registration{Name: other.name, Plugin: theirs}, mine))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// snapshot returns what is known now, with who serves what.
+func (c *catalog) snapshot(r *registry.Registry) *snapshot {
+	s := &snapshot{registry: r}
+	for _, p := range c.sorted() {
+		s.plugins = append(s.plugins, p.status())
+		s.logs = append(s.logs, p.log)
+		if !c.inside {
+			s.plugins[len(s.plugins)-1].Path = filepath.Join(c.dir, p.name)
+		}
+	}
+	return s
+}

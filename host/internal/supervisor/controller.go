@@ -1,0 +1,370 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A controller brings what runs to what is wanted: it compares files and settings
+// with processes, and starts and ends them. It belongs to the supervisor's loop, which
+// calls it after each event and publishes what the catalog says. It waits for nothing:
+// run has a function do that beside the loop, and calls in the loop what that returns.
+type controller struct {
+	*catalog
+
+	launcher launcher
+	host     eviction.Host
+	timeouts client.Timeouts
+	slots    *startQueue
+	asked    *client.Asked
+
+	run    func(work func(context.Context) (conclude func())) context.CancelFunc
+	after  func(time.Duration, func()) *time.Timer
+	report func(func()) // has a function called in the loop, from a call of a plugin
+
+	// ineffective are assignments that have no effect, as they were told; assigned is
+	// the registry that they were judged by.
+	ineffective []registry.Ineffective
+	assigned    *registry.Registry
+	generation  uint64
+	// begun: the plugins found at start were begun; tried: those that exclude each
+	// other are known; started: nobody waits for them any more.
+	begun, tried, started bool
+	// undead are processes that could not be killed, failed the plugins of this
+	// process that did not serve at the start.
+	undead, failed []error
+}
+
+// found takes what is in the directory.
+func (c *controller) found(files map[string]plugindir.File) {
+	for name, f := range files {
+		p := c.plugins[name]
+		if p == nil {
+			c.plugins[name] = c.newPlugin(name, f)
+			continue
+		}
+		former := p.file
+		p.there, p.file = true, f
+		if _, was := errors.AsType[unfit](p.reason); was && f.Fit && p.state == Refused {
+			p.wake()
+		}
+		if f.ID != former.ID && !p.leaving {
+			c.replaced(p)
+		}
+	}
+	for name, p := range c.plugins {
+		if _, there := files[name]; !there {
+			p.there = false
+		}
+	}
+	if !c.begun {
+		c.begin()
+	}
+}
+
+// begin gives each plugin that is found at the start a part in Started.
+func (c *controller) begin() {
+	c.begun = true
+	c.warnUnknown()
+	c.judgeAssignment(false)
+	for _, p := range c.plugins {
+		p.first = c.unwanted(p) == ""
+	}
+	if !c.inside {
+		c.after(c.timeouts.Start, c.limitStart)
+	}
+}
+
+// limitStart goes on without the plugins that are not ready in time.
+func (c *controller) limitStart() {
+	c.endTrial()
+	if c.started {
+		return
+	}
+	var late []string
+	for _, p := range c.sorted() {
+		if p.first && (p.starting == nil || p.starting.proc == nil) {
+			late = append(late, p.name)
+		}
+	}
+	c.log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", c.timeouts.Start.String())
+	c.started = true
+}
+
+// settle does what follows from the latest event.
+func (c *controller) settle() {
+	for c.again = c.begun; c.again; {
+		c.again = false
+		// The first that join the queue of starts are granted a slot at once.
+		for _, builtin := range []bool{true, false} {
+			for _, p := range c.sorted() {
+				if registry.Builtin(p.name) == builtin {
+					c.advance(p)
+				}
+			}
+		}
+		c.judgeStart()
+		c.judgeAssignment(false)
+	}
+}
+
+// judgeStart ends the trial at the host's start when each plugin was started once, and
+// the start when each serves or has failed.
+func (c *controller) judgeStart() {
+	ready := func(p *plugin) bool { return !p.first || p.starting != nil && p.starting.proc != nil }
+	if !c.tried && !slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return !ready(p) }) {
+		c.endTrial()
+	}
+	if !c.started && !slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return p.first }) {
+		c.started = true
+	}
+}
+
+// endTrial finds those of the custom candidates that exclude each other: at the host's
+// start none of them was there first. What comes to be a candidate later finds others
+// in place.
+func (c *controller) endTrial() {
+	if c.tried {
+		return
+	}
+	c.tried = true
+	candidates := slices.DeleteFunc(c.sorted(), func(p *plugin) bool {
+		return registry.Builtin(p.name) || p.starting == nil || p.starting.proc == nil || p.starting.busy
+	})
+	r := c.registry()
+	for n, a := range candidates {
+		for _, b := range candidates[n+1:] {
+			if r.Conflict(a.starting.proc.registration(), b.starting.proc.registration()) != nil {
+				a.rivals[b.name], b.rivals[a.name] = true, true
+			}
+		}
+	}
+	for _, p := range candidates {
+		p.said = p.starting.proc.Plugin
+	}
+	for _, p := range candidates {
+		c.admit(p, p.starting)
+	}
+}
+
+// judgeAssignment looks at the assignment after plugins have come or gone, or when it
+// is another one. It tells once of each that has no effect, takes plugins out of
+// service that another assignment had let serve beside each other.
+func (c *controller) judgeAssignment(another bool) {
+	r := c.registry()
+	former, judged := c.ineffective, c.assigned
+	c.ineffective, c.assigned = r.Ineffective(), r
+	if c.stopping || !another && slices.Equal(former, c.ineffective) {
+		return
+	}
+	for _, a := range c.ineffective {
+		if !slices.Contains(former, a) {
+			c.log.Warn("assignment to a plugin has no effect", "signal", a.Signal, "capability", a.Capability, "plugin", a.Plugin, "because", a.Because)
+		}
+	}
+	for loser, why := range r.Conflicting(judged) {
+		c.takeOut(c.plugins[loser.Name], plugindir.Refusal{Err: why}, false)
+	}
+	c.changed = true
+	c.freed()
+}
+
+// advance does the next step that brings a plugin to what is wanted.
+func (c *controller) advance(p *plugin) {
+	end := c.unwanted(p)
+	a := p.starting
+	switch {
+	case p.leaving:
+		if a == nil {
+			c.left(p)
+		}
+	case p.idle && end == Removed:
+		c.forget(p)
+	case p.idle && end != "":
+		if p.state == "" {
+			p.enter(end, nil)
+		}
+	case end != "":
+		c.leave(p, end)
+	case a != nil:
+		c.advanceAttempt(p, a)
+	case p.serving != nil && p.file.ID == p.serving.file && !c.outdated(p.serving):
+		p.replacement = nil
+		p.resume()
+	case p.pause == nil && p.ending == nil:
+		if p.idle {
+			p.idle = false
+			c.metrics.PluginUp(p.name, false)
+		}
+		c.attempt(p)
+	}
+}
+
+// leave ends a plugin, its process at the end of the passes that use it.
+func (c *controller) leave(p *plugin, to State) {
+	p.leaving = true
+	p.enter(to, nil)
+	p.replacement = nil
+	if p.starting != nil {
+		c.giveUp(p, p.starting)
+	}
+	proc := p.serving
+	if proc != nil {
+		p.serving = nil
+		c.changed = true
+		c.metrics.PluginUp(p.name, false)
+		c.retire(p, proc, errLeaves, false)
+	}
+	c.unregister(p)
+	if proc != nil && to != Stopped {
+		r := c.registry()
+		alone := slices.DeleteFunc(registry.Observed(proc.Plugin), func(sig eviction.Signal) bool { return len(r.Providers(sig, eviction.CanObserve)) > 0 })
+		if len(alone) > 0 {
+			c.log.Warn("plugin leaves and nobody observes its signals any more", "plugin", p.name, "because", to, "signals", alone)
+		} else {
+			c.log.Info("plugin leaves", "plugin", p.name, "because", to)
+		}
+	}
+	c.advance(p)
+}
+
+// left is the end of a plugin that leaves. It may be wanted again by now.
+func (c *controller) left(p *plugin) {
+	p.resume()
+	p.leaving, p.idle, p.first, p.ending = false, true, false, nil
+	p.crashes = newCrashes(c.patience)
+	c.changed, c.again = true, true // also if it never served: nobody waits for it any more
+	switch {
+	case c.stopping:
+	case !p.there:
+		c.forget(p)
+	case p.state == Removed && !p.file.Dangling:
+		c.plugins[p.name] = c.newPlugin(p.name, p.file) // One that is put back counts fresh.
+	}
+}
+
+// takeOut takes the process of a plugin out of service, to be followed by another
+// one.
+func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
+	proc := p.serving
+	p.serving, p.ending, p.replacement = nil, proc, nil
+	p.resume()
+	// It ran through all that has changed but for its file.
+	p.news, p.freed = proc.changes != p.changes, false
+	if p.starting != nil {
+		p.starting.beside = false // What has begun to take over comes sooner than another start.
+	}
+	p.enter(Starting, why)
+	c.changed = true
+	c.metrics.PluginUp(p.name, false)
+	c.retire(p, proc, why, unresponsive)
+}
+
+// retire ends a process when no pass needs it any more.
+func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bool) {
+	proc.ran = time.Since(proc.began)
+	grace := c.timeouts.Stop
+	if unresponsive {
+		grace = 0
+	}
+	c.run(func(ctx context.Context) func() {
+		select {
+		case <-ctx.Done():
+		case <-proc.Unused():
+		case <-proc.exited():
+		}
+		err := proc.end(grace)
+		return func() { c.retired(p, proc, why, unresponsive, err) }
+	})
+}
+
+func (c *controller) retired(p *plugin, proc *process, why error, unresponsive bool, err error) {
+	close(proc.gone)
+	c.noteUndead(p, err)
+	switch {
+	case c.inside:
+	case harmless(why) || c.stopping:
+		c.log.Info("plugin exited", "plugin", p.name, "pid", proc.PID, "status", proc.ending())
+	default:
+		c.log.Error("plugin exited", "plugin", p.name, "pid", proc.PID, "error", why, "status", proc.ending())
+	}
+	if p.ending != proc {
+		return
+	}
+	p.ending = nil
+	if p.starting == nil && p.pause == nil && !p.leaving && !errors.Is(why, errOutdated) {
+		c.rest(p, why, proc.ran, !unresponsive)
+	}
+}
+
+// exited takes note of the end of a process.
+func (c *controller) exited(p *plugin, proc *process) {
+	proc.dead = true
+	why := proc.died()
+	switch a := p.starting; {
+	case p.serving == proc:
+		c.takeOut(p, why, false)
+	case a != nil && a.proc == proc && !a.busy:
+		c.discard(p, a, why)
+	}
+}
+
+// noteUndead takes note of a process that could not be killed.
+func (c *controller) noteUndead(p *plugin, err error) {
+	if undead, ok := errors.AsType[undeadError](err); ok {
+		c.log.Error("plugin cannot be ended", "plugin", p.name, "error", undead)
+		c.undead = append(c.undead, undead)
+	}
+}
+
+// rest lets a plugin wait until it may be started again: for some time, or until
+// something has changed that the last attempt did not know.
+func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool) {
+	state, wait := stateOf(why), time.Duration(0)
+	again := p.news || state == Refused && p.freed
+	switch state {
+	case Waiting:
+		wait = plugindir.Poll
+		if p.state != Waiting {
+			c.log.Info("plugin is not started as long as somebody writes its file", "plugin", p.name, "reason", why)
+		}
+	case Refused:
+		wait = c.patience.window // What was in the way may have gone without a trace.
+		c.unregister(p)
+	default:
+		var quarantine bool
+		if wait, quarantine = p.crashes.next(time.Now(), ran, crashed && !strained(why)); quarantine {
+			state = Quarantined
+			c.log.Error("plugin in quarantine", "plugin", p.name, "crashes", c.patience.crashes, "for", wait.String(), "error", why)
+		}
+	}
+	p.enter(state, why)
+	if again {
+		p.crashes.forget()
+		return
+	}
+	if state == Backoff || state == Quarantined {
+		p.until = time.Now().Add(wait)
+	}
+	c.pause(p, wait)
+}
+
+// pause has a plugin wait for some time, or for a change if that is 0.
+func (c *controller) pause(p *plugin, wait time.Duration) {
+	this := &pause{}
+	p.pause = this
+	if wait > 0 {
+		this.timer = c.after(wait, func() {
+			if p.pause == this {
+				p.pause = nil
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A stage is a controller whose work is done when the test says so, without files,
+// processes or time.
+type stage struct {
+	*controller
+
+	t      *testing.T
+	work   []func() func()
+	timers []func()
+}
+
+func newStage(t *testing.T, files ...string) *stage {
+	t.Helper()
+	s := newSupervisor(Options{Log: slog.New(slog.DiscardHandler), Timeouts: client.Timeouts{}}, nil)
+	st := &stage{controller: s.control, t: t}
+	st.launcher = insiders{}
+	st.run = func(work func(context.Context) func()) context.CancelFunc {
+		ctx, cancel := context.WithCancel(t.Context())
+		st.work = append(st.work, func() func() { return work(ctx) })
+		return cancel
+	}
+	st.after = func(d time.Duration, f func()) *time.Timer {
+		st.timers = append(st.timers, f)
+		return time.NewTimer(d)
+	}
+	st.slots.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
+	st.found(look(files...))
+	st.settle()
+	return st
+}
+
+func look(names ...string) map[string]plugindir.File {
+	files := map[string]plugindir.File{}
+	for _, name := range names {
+		files[name] = plugindir.File{Fit: true}
+	}
+	return files
+}
+
+// next does what has been begun first.
+func (s *stage) next() {
+	s.t.Helper()
+	if len(s.work) == 0 {
+		s.t.Fatal("nothing is under way")
+	}
+	w := s.work[0]
+	s.work = s.work[1:]
+	w()()
+	s.settle()
+}
+
+func (s *stage) states() string {
+	var all []string
+	for _, p := range s.sorted() {
+		all = append(all, fmt.Sprintf("%s %s", p.name, p.state))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Nobody waits for a plugin that was removed before it could begin.
+func TestRemovalBeforeTheStart(t *testing.T) {
+	s := newStage(t, "a")
+	if s.started || s.states() != "a starting" {
+		t.Fatalf("started %v, %s, want it to wait for a", s.started, s.states())
+	}
+	s.found(look())
+	s.settle()
+	if s.states() != "a removed" {
+		t.Errorf("%s, want it to leave", s.states())
+	}
+	s.next()
+	if !s.started || s.states() != "" {
+		t.Errorf("started %v, %q, want nobody waited for", s.started, s.states())
+	}
+}
+
+// One that is put back while it leaves counts fresh.
+func TestAPluginThatIsBackBeforeItIsGone(t *testing.T) {
+	s := newStage(t, "a")
+	former := s.plugins["a"]
+	s.found(look())
+	s.settle()
+	s.found(look("a"))
+	s.settle()
+	if s.plugins["a"] != former {
+		t.Fatal("another one before the former is gone")
+	}
+	s.next()
+	if s.plugins["a"] == former || s.states() != "a starting" {
+		t.Errorf("%s, want a fresh one", s.states())
+	}
+}
+
+// What has changed while an attempt was under way is another chance at once; what has
+// not is waited for.
+func TestNewsDuringAnAttempt(t *testing.T) {
+	for _, news := range []bool{true, false} {
+		s := newStage(t, "a")
+		a := s.plugins["a"]
+		s.settle()
+		if news {
+			a.wake()
+		}
+		s.attemptFailed(a, a.starting, errors.New("exit status 3"))
+		s.settle()
+		if again := a.starting != nil; again != news || (a.state == Backoff) == news {
+			t.Errorf("news %v: another attempt %v, %s", news, again, a.state)
+		}
+	}
+}
+
+// A call of a process that was replaced says nothing of the one that serves.
+func TestReportsOfAFormerProcess(t *testing.T) {
+	s := newStage(t, "a")
+	s.report = func(f func()) { f() }
+	p := s.plugins["a"]
+	p.serving = &process{Instance: registry.NewInstance("a", 2, 1, &eviction.Plugin{})}
+	reports{s.controller, p, 1}.Failed(errors.New("the former"))
+	if p.lastError != nil {
+		t.Errorf("last error %v, want none", p.lastError)
+	}
+	reports{s.controller, p, 2}.Failed(errors.New("it"))
+	if p.lastError == nil {
+		t.Error("no last error of the process that serves")
+	}
+}

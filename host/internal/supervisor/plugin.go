@@ -1,0 +1,233 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A State is what a plugin is doing.
+type State string
+
+// The states of a plugin.
+const (
+	// Starting is from the first look at the file until the plugin serves.
+	Starting State = "starting"
+	// Waiting is for a file that somebody still writes.
+	Waiting State = "waiting"
+	Running State = "running"
+	// Backoff waits for the next start after a crash, Quarantined longer.
+	Backoff     State = "backoff"
+	Quarantined State = "quarantined"
+	// Refused is a file that must not be run, a plugin that conflicts with another
+	// one, or one that refuses the host or its configuration. It is tried again
+	// when something has changed; one that refuses by itself gets another chance
+	// now and then, since what it misses may be on the node.
+	Refused State = "refused"
+	// Disabled is by configuration, Removed one whose file is gone, until nothing
+	// of it is left. Stopped because the host ends.
+	Disabled State = "disabled"
+	Removed  State = "removed"
+	Stopped  State = "stopped"
+)
+
+// unfit is a reason not to run a file that may go away with the file as it is: the
+// rights of a directory above it, or its absence for a while.
+type unfit struct{ error }
+
+func (u unfit) Unwrap() error { return u.error }
+
+// Why a process is taken out of service that has done nothing wrong.
+var (
+	errOutdated = errors.New("its settings need a new process")
+	errLeaves   = errors.New("its plugin was removed or disabled")
+	errReplaced = errors.New("another process has taken over")
+)
+
+// harmless reports whether why is no fault of the plugin.
+func harmless(why error) bool {
+	return why == nil || slices.ContainsFunc([]error{errOutdated, errLeaves, errReplaced, plugindir.ErrIncomplete},
+		func(e error) bool { return errors.Is(why, e) })
+}
+
+// stateOf is the state of a plugin that could not be started.
+func stateOf(why error) State {
+	if errors.Is(why, plugindir.ErrIncomplete) {
+		return Waiting
+	}
+	if _, ok := errors.AsType[plugindir.Refusal](why); ok {
+		return Refused
+	}
+	return Backoff
+}
+
+// strained reports whether why may be the node's fault and not the plugin's: it was
+// late, or the host lacked something to start it with.
+func strained(why error) bool {
+	return slices.ContainsFunc([]error{
+		context.DeadlineExceeded, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO,
+	}, func(e error) bool { return errors.Is(why, e) })
+}
+
+// A plugin is one plugin of the directory, whether it runs or not. It belongs to
+// the controller.
+type plugin struct {
+	name string
+	log  *lineLog
+
+	// there: its file is in the directory; it was another one changes times.
+	there   bool
+	file    plugindir.File
+	changes int
+
+	// serving is the process that is in the registry, starting the attempt to have
+	// one, or another one in its place, ending one that must be gone before there is
+	// another attempt. They are nil if there is none.
+	serving  *process
+	starting *attempt
+	ending   *process
+	// pause lasts until the next attempt; nil if there is none.
+	pause *pause
+	// idle: it is not to run. leaving: it is not to run any more and is given up.
+	idle, leaving bool
+	// news: something has changed that the last attempt, or the process that serves,
+	// did not know; freed: others serve less.
+	news, freed bool
+	// first is set until the first attempt at the host's start was made.
+	first bool
+	// rivals are the custom plugins that were found together with this one and want
+	// the same.
+	rivals map[string]bool
+	// said is what the plugin said of itself when it was last asked, registered what
+	// it was admitted with, until it gives that up.
+	said, registered *eviction.Plugin
+	// observes is what it observed when it last served, nil if it never did.
+	observes []eviction.Signal
+	// replacement is how the attempt at replacing the process goes, or went wrong.
+	replacement *Replacement
+
+	state     State
+	since     time.Time
+	until     time.Time // of backoff and quarantine
+	reason    error     // for not running
+	lastError error
+	// starts and swaps count those of processes, late the starts in a row that took
+	// too long.
+	starts, swaps, late int
+	crashes             *crashes
+	// swapPause is how long another attempt at a replacement waits.
+	swapPause time.Duration
+	// slowness is that of its answers, whichever process gave them.
+	slowness client.Slowness
+}
+
+// A pause is between two attempts. Without a timer it lasts until something changes.
+type pause struct{ timer *time.Timer }
+
+// An attempt is one to start a plugin. It begins with a look at the file.
+type attempt struct {
+	cancel context.CancelFunc
+	slot   *startSlot
+	// file is what is started; complete: it is so, launched: its process is.
+	file               plugindir.ID
+	complete, launched bool
+	policy             startPolicy
+	// changes is the plugin's count of them when it began.
+	changes int
+	// proc is there when it can serve; busy as long as it is told something, or ended.
+	proc *process
+	busy bool
+	// beside the process that serves, to replace it.
+	beside bool
+	// stale: something else is to be started.
+	stale bool
+	// mark is where the plugin's output was when it began.
+	mark int
+}
+
+// enter changes the state.
+func (p *plugin) enter(state State, why error) {
+	if p.state != state || why != nil && state != Waiting {
+		p.state, p.since = state, time.Now()
+	}
+	p.reason, p.until = why, time.Time{}
+	if !harmless(why) {
+		p.lastError = why
+	}
+}
+
+// resume ends a pause.
+func (p *plugin) resume() {
+	if p.pause == nil {
+		return
+	}
+	if p.pause.timer != nil {
+		p.pause.timer.Stop()
+	}
+	p.pause = nil
+	p.crashes.forget()
+	p.swapPause = swapPause
+}
+
+// wake has the plugin tried again since something has changed.
+func (p *plugin) wake() {
+	p.news = true
+	p.resume()
+}
+
+// registration is what the registry knows of it.
+func (p *plugin) registration(disabled bool) registry.Plugin {
+	r := registry.Plugin{
+		Name: p.name, State: string(p.state), Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
+		FirstStart: p.observes == nil && (p.first || p.late > 0),
+	}
+	if p.serving != nil {
+		r.Instance = p.serving.Instance
+	}
+	if p.observes == nil {
+		r.Observes = eviction.SignalsOf(p.name)
+	}
+	switch {
+	case p.leaving && p.state == Removed:
+		r.Unassignable = "is not there"
+	case p.leaving || disabled:
+		r.Unassignable = "is disabled"
+	}
+	if !p.leaving && p.state != Disabled && p.state != Stopped && !p.file.Dangling {
+		r.Missing = fmt.Errorf("plugin %s does not run (%s)", p.name, p.state)
+		if p.lastError != nil {
+			r.Missing = fmt.Errorf("%w: %w", r.Missing, p.lastError)
+		}
+	}
+	return r
+}
+
+// replacing shows how it goes; no state is that nothing is to be replaced. It reports
+// whether that is news.
+func (p *plugin) replacing(state State, why error) bool {
+	r := p.replacement
+	switch {
+	case state == "" || p.leaving:
+		p.replacement = nil
+		return false
+	case r != nil && r.State == Waiting && state == Starting:
+		return false // Looked at again and again until it is complete.
+	case r != nil && r.State == Waiting && state == Waiting:
+		r.Reason = why.Error()
+		return false
+	}
+	p.replacement = &Replacement{State: state, Since: time.Now()}
+	if why != nil {
+		p.replacement.Reason = why.Error()
+	}
+	return true
+}

@@ -1,0 +1,187 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
+)
+
+// A launcher knows what the plugins are: processes of a directory, or of the host's
+// own.
+type launcher interface {
+	// look returns which plugins there are.
+	look() (map[string]plugindir.File, error)
+	// complete waits a moment for the file of a plugin to be complete.
+	complete(ctx context.Context, name string) (plugindir.ID, error)
+	// launch starts a plugin. On an error nothing is left of it.
+	launch(ctx context.Context, s start) (running, error)
+}
+
+// running is a plugin that was launched.
+type running interface {
+	describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error)
+	pid() int
+	// exited is closed at the end of a process; a plugin of this one has none.
+	exited() <-chan struct{}
+	// ending tells how it has ended, "" if it has not; crashed gives it a moment to.
+	ending() string
+	crashed() string
+	confinement() *sandbox.Status
+	// close ends it, and returns an error if it cannot be killed.
+	close(grace time.Duration) error
+}
+
+// A start is what a plugin is started with.
+type start struct {
+	name      string
+	log       *lineLog
+	file      plugindir.ID
+	policy    startPolicy
+	handshake time.Duration
+	stop      time.Duration
+	host      eviction.Host
+	configure eviction.ConfigureRequest
+	client    client.Config
+	// generation of the process, and the settings that it is configured with.
+	generation, revision uint64
+	changes              int
+	// replaces is what serves, nil if nothing does.
+	replaces *client.Client
+}
+
+// A process is one running process of a plugin, or one of the host's own.
+type process struct {
+	*registry.Instance
+	running
+
+	client *client.Client
+	policy startPolicy
+	file   plugindir.ID
+	// changes is the plugin's count of them when its start began, revision that of
+	// the settings that it was configured with.
+	changes  int
+	revision uint64
+	// began is when it came to serve, ran for how long it has.
+	began time.Time
+	ran   time.Duration
+	// dead: it has exited. gone is closed when it was ended.
+	dead bool
+	gone chan struct{}
+}
+
+// An undeadError is about a process that cannot be killed.
+type undeadError struct{ error }
+
+// end ends the process.
+func (p *process) end(grace time.Duration) error {
+	if err := p.close(grace); err != nil {
+		return undeadError{fmt.Errorf("plugin %s: %w", p.Name, err)}
+	}
+	return nil
+}
+
+// died says how the process has exited that was not to, nil if it has not.
+func (p *process) died() error {
+	if !p.dead {
+		return nil
+	}
+	return fmt.Errorf("exited by itself (%s)", p.ending())
+}
+
+// run starts the plugin and gets it to the point where it can serve. On an error
+// nothing is left of it.
+func (s start) run(ctx context.Context, l launcher) (*process, error) {
+	r, err := l.launch(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	s.client.Ending = r.crashed
+	p := &process{
+		running: r, client: client.New(s.client), policy: s.policy, file: s.file, changes: s.changes, revision: s.revision,
+		gone: make(chan struct{}),
+	}
+	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.describe(ctx, s.host) })
+	p.Instance = registry.NewInstance(s.name, s.generation, r.pid(), p.client.Plugin())
+	if err == nil {
+		err = p.client.Configure(ctx, s.configure)
+	}
+	grace := time.Duration(0)
+	if errors.Is(err, eviction.ErrRefused) {
+		grace = s.stop
+	}
+	if err == nil && s.replaces != nil {
+		err, grace = p.client.Probe(ctx, s.replaces), s.stop
+	}
+	if err == nil {
+		return p, nil
+	}
+	return nil, errors.Join(err, p.end(grace))
+}
+
+// processes are the plugins of a directory.
+type processes struct {
+	dir  string
+	root *sandbox.Root
+}
+
+func (l *processes) look() (map[string]plugindir.File, error) { return plugindir.Look(l.dir) }
+
+func (l *processes) complete(ctx context.Context, name string) (plugindir.ID, error) {
+	path := filepath.Join(l.dir, name)
+	file, err := plugindir.Complete(ctx, path)
+	if err != nil {
+		return file, err
+	}
+	if _, err := plugindir.Executable(path); err != nil {
+		return file, plugindir.Refusal{Err: unfit{err}}
+	}
+	return file, nil
+}
+
+func (l *processes) launch(ctx context.Context, s start) (running, error) {
+	path := filepath.Join(l.dir, s.name)
+	resolved, err := plugindir.Executable(path) // Once more: it may have waited for long.
+	if err != nil {
+		return nil, plugindir.Refusal{Err: unfit{err}}
+	}
+	box, err := l.root.Prepare(s.name, s.generation, resolved, s.file, s.policy.Policy)
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(ctx, s.log, box, path, s.policy.mtls, s.handshake)
+	switch {
+	case errors.Is(err, launch.ErrNotProgram):
+		return nil, plugindir.Refusal{Err: err}
+	case errors.Is(err, launch.ErrBusy):
+		return nil, fmt.Errorf("%w: %w", plugindir.ErrIncomplete, err)
+	case err != nil:
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *connection) describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error) {
+	return c.wire.Describe(ctx, host)
+}
+
+func (c *connection) pid() int { return c.proc.PID() }
+
+func (c *connection) exited() <-chan struct{} { return c.proc.Exited() }
+
+func (c *connection) ending() string { return c.proc.Ending() }
+
+func (c *connection) crashed() string {
+	c.proc.WaitFor(launch.Farewell)
+	return c.proc.Ending()
+}
+
+func (c *connection) confinement() *sandbox.Status { return c.sandbox.Status() }
