@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/scaffold"
+	"github.com/evictd/evictd/sdk/scaffold"
 )
 
 func newScaffold() *cobra.Command {
