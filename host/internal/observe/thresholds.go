@@ -221,17 +221,13 @@ func (t *Thresholds) awaited(pin Pin, s eviction.Signal) error {
 // that figures which the next one repeats are not news to the new thresholds.
 func withContainerFs(signals []eviction.Signal) []eviction.Signal {
 	all := slices.Clone(signals)
-	for _, s := range signals {
-		var derived eviction.Signal
-		switch s {
-		case eviction.NodeFsAvailable, eviction.ImageFsAvailable:
-			derived = eviction.ContainerFsAvailable
-		case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree:
-			derived = eviction.ContainerFsInodesFree
-		default:
-			continue
+	for _, derived := range eviction.SignalsOn(eviction.ContainerFs) {
+		of, _ := eviction.Builtin(derived)
+		from := func(s eviction.Signal) bool {
+			b, _ := eviction.Builtin(s)
+			return b.Filesystem != "" && b.Definition == of.Definition
 		}
-		if !slices.Contains(all, derived) {
+		if !slices.Contains(all, derived) && slices.ContainsFunc(signals, from) {
 			all = append(all, derived)
 		}
 	}

@@ -147,12 +147,11 @@ func (s *State) stamp(from sampler, o eviction.Observation) {
 // hold works out what holds conditions up after this pass. A threshold counts
 // from its first moment, before its grace period is over.
 func (s *State) hold(before State, in Input, observed []Observed) {
-	f := frozen(in)
 	for src, p := range before.pressure {
 		if p.last.After(in.Now) { // a clock that was set back must not prolong it
 			p.last = in.Now
 		}
-		known := p.inherited || !f.has(src)
+		known := p.inherited || !in.unknown(src)
 		if !known || in.Now.Sub(p.last) < in.TransitionPeriod {
 			s.pressure[src] = pressure{last: p.last}
 		}
@@ -164,39 +163,20 @@ func (s *State) hold(before State, in Input, observed []Observed) {
 	}
 }
 
-// freeze says which sources a pass knows nothing of.
-type freeze struct {
-	sources    map[source]bool
-	conditions map[eviction.Condition]bool
-}
-
-func frozen(in Input) freeze {
-	f := freeze{
-		sources:    map[source]bool{},
-		conditions: map[eviction.Condition]bool{},
-	}
-	known := map[eviction.Condition]bool{}
+// unknown reports whether a pass knows nothing of src, which stays as it was. What a
+// former host left behind waits for the first of the condition's signals that is known.
+func (in Input) unknown(src source) bool {
+	looked := false
 	for _, t := range in.Thresholds {
-		c := t.Definition().Condition
-		if in.Observations[t.Signal].State == eviction.Unknown {
-			f.sources[source{c, t.Signal}], f.conditions[c] = true, true
-		} else {
-			known[c] = true
+		if t.Definition().Condition != src.condition || src.signal != "" && src.signal != t.Signal {
+			continue
 		}
+		if in.Observations[t.Signal].State != eviction.Unknown {
+			return false
+		}
+		looked = true
 	}
-	for c := range known {
-		delete(f.conditions, c)
-	}
-	return f
-}
-
-// has reports whether src stays as it was. What a former host left behind waits
-// for the first of the condition's signals that is known.
-func (f freeze) has(src source) bool {
-	if src.signal == "" {
-		return f.conditions[src.condition]
-	}
-	return f.sources[src]
+	return looked
 }
 
 // UntilGraceEnds returns how long after now the grace period of the first
