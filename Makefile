@@ -34,7 +34,7 @@ DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evict
 NOT_THE_KUBELETS = ledger.go,verdict.go,relief.go,moment.go,intent.go,claim.go,contradiction.go,split.go,steps.go
 # Each fault of a plugin has a time in which the eviction must have happened anyway: tried
 # with nothing else running, and printed as a table.
-FAULTS = test/faults
+FAULTS = test/suites/faults
 # Root tests depend on the machine, not only on the source: never from the cache.
 # Each process with the race detector would wait for a second at its end.
 ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json
@@ -58,11 +58,11 @@ python-rank: ## the example plugin in Python into bin/
 
 test: ## all tests, with root, real processes and the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
-	@test/stack/install.sh --uml --node --python
+	@test/harness/stack/install.sh --uml --node --python
 	@$(MAKE) build
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
-	CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m $$($(GO) list ./... | grep -v '/$(FAULTS)$$') | $(GO) run ./test/tally || status=1; \
-	$(ROOTTEST) -timeout 10m ./$(FAULTS) | $(GO) run ./test/tally -v || status=1; \
+	CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m $$($(GO) list ./... | grep -v '/$(FAULTS)$$') | $(GO) run ./test/tools/tally || status=1; \
+	$(ROOTTEST) -timeout 10m ./$(FAULTS) | $(GO) run ./test/tools/tally -v || status=1; \
 	exit $$status
 
 check: lint generated ## format, lint, vet, import rules, go.mod, generated code, protocol, arm64 build
@@ -89,20 +89,20 @@ generated: tools
 	[ "$$was" = "$$now" ] || { echo "generated code was out of date; make generate has renewed it, commit it"; exit 1; }
 
 demo: build ## evict a real container under real memory pressure (root; DEMO_PLUGIN=bin/oldest for a custom ranker, DEMO_CONFIG=FILE for its configuration, DEMO_PODS=FILE for other pods, DEMO_KEEP=1 to evict nobody and stay until Ctrl-C)
-	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/demo ./test/demo
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/demo ./test/tools/demo
 	@bin/demo $(if $(DEMO_PLUGIN),-plugin '$(DEMO_PLUGIN)') $(if $(DEMO_CONFIG),-config '$(DEMO_CONFIG)') $(if $(DEMO_PODS),-pods '$(DEMO_PODS)') $(if $(DEMO_KEEP),-keep)
 
 e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
-	@test/stack/install.sh
-	cd test/e2e && $(GO) vet ./... && $(GO) mod tidy -diff
+	@test/harness/stack/install.sh
+	cd test/suites/e2e && $(GO) vet ./... && $(GO) mod tidy -diff
 	@status=0; export EVICTD_TEST_E2E=1 EVICTD_CONTAINERD=$(CONTAINERD) EVICTD_CROSSINGS=$(CROSSINGS); \
-	$(ROOTTEST) -p 1 -timeout 60m -run '^($(E2E_TESTS))$$' $(sort $(dir $(E2E_FILES))) | $(GO) run ./test/tally -v || status=1; \
-	(cd test/e2e && $(ROOTTEST) -timeout 30m .) | $(GO) run ./test/tally -v || status=1; \
+	$(ROOTTEST) -p 1 -timeout 60m -run '^($(E2E_TESTS))$$' $(sort $(dir $(E2E_FILES))) | $(GO) run ./test/tools/tally -v || status=1; \
+	(cd test/suites/e2e && $(ROOTTEST) -timeout 30m .) | $(GO) run ./test/tools/tally -v || status=1; \
 	exit $$status
 
 e2e-guest: build ## evictd as a unit on a node with systemd, cgroup v2 and containerd, in User-Mode Linux: both cgroup drivers
-	@test/stack/install.sh --uml --guest
-	@EVICTD_TEST_NODE=1 $(ROOTTEST) -timeout 30m ./test/guest | $(GO) run ./test/tally -v
+	@test/harness/stack/install.sh --uml --guest
+	@EVICTD_TEST_NODE=1 $(ROOTTEST) -timeout 30m ./test/suites/guest | $(GO) run ./test/tools/tally -v
 
 parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
 	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
@@ -112,14 +112,14 @@ parity: ## evictd and the kubelet's own manager decide the same random scenarios
 
 bench: build ## benchmarks, as root, one run each
 	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)
-	@$(GO) run ./test/bench -bin bin
+	@$(GO) run ./test/tools/bench -bin bin
 	@cd host/paritytest && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade
 
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \
 	grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
 		echo "== $$(dirname $$file) $${func#func }"; \
-		test/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }"; \
+		test/tools/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }"; \
 	done
 
 soak: ## the long runs: 200 threshold crossings, 1000 plugins that come and go, all checks against each faulty plugin, ten minutes beside the kubelet's manager, half a minute of each fuzz target
@@ -130,7 +130,7 @@ soak: ## the long runs: 200 threshold crossings, 1000 plugins that come and go, 
 	@$(MAKE) fuzz FUZZTIME=30s
 
 busy: ## test and e2e, BUSY (3) times in a row, beside a full load on one core and memory that comes and goes
-	@for run in $$(seq $(BUSY)); do echo "== run $$run of $(BUSY)"; $(GO) run ./test/busy $(MAKE) test e2e; done
+	@for run in $$(seq $(BUSY)); do echo "== run $$run of $(BUSY)"; $(GO) run ./test/tools/busy $(MAKE) test e2e; done
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // A machine is a directory with the kubelet's in it, and a runtime on a socket.

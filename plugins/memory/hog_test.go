@@ -199,7 +199,7 @@ func needsVersion1(t *testing.T, limitMiB int) ownRoot {
 		t.Fatal(err)
 	}
 	if h.Version != nodefs.V1 {
-		t.Skip("memory notifications exist in cgroup version 1 only; test/cgroupv2 covers this node")
+		t.Skip("memory notifications exist in cgroup version 1 only; test/suites/cgroupv2 covers this node")
 	}
 	return newOwnRoot(t, h, limitMiB)
 }

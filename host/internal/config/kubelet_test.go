@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/policy"
 
-	"github.com/evictd/evictd/test/cost"
+	"github.com/evictd/evictd/test/harness/cost"
 )
 
 const kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

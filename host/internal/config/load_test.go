@@ -13,7 +13,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/policy"
 
-	"github.com/evictd/evictd/test/cost"
+	"github.com/evictd/evictd/test/harness/cost"
 )
 
 func write(t testing.TB, content string) string {

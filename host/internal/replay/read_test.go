@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/test/cost"
+	"github.com/evictd/evictd/test/harness/cost"
 )
 
 // small is a scenario with nothing in it that need not be.

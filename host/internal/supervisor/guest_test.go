@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
-	"github.com/evictd/evictd/test/uml"
+	"github.com/evictd/evictd/test/harness/uml"
 )
 
 // guestCgroups is where the guest's hierarchy of version 2 is mounted.

@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/uml"
+	"github.com/evictd/evictd/test/harness/uml"
 )
 
 // patient is how long tests wait for something that takes milliseconds on a
@@ -51,7 +51,7 @@ func testWithFaulty(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if os.Getenv("EVICTD_TEST_GUEST") == "1" { // set by test/uml: there is no Go
+	if os.Getenv("EVICTD_TEST_GUEST") == "1" { // set by test/harness/uml: there is no Go
 		faultyProgram = "/faulty"
 		if err := os.Chmod(faultyProgram, 0o755); err != nil {
 			return 0, err
@@ -59,7 +59,7 @@ func testWithFaulty(m *testing.M) (int, error) {
 		return m.Run(), nil
 	}
 	faultyProgram = filepath.Join(dir, "faulty")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", faultyProgram, "github.com/evictd/evictd/test/faults/cmd/broken")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", faultyProgram, "github.com/evictd/evictd/test/fakes/broken")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build the broken plugin: %w\n%s", err, out)

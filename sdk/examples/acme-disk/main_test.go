@@ -8,7 +8,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/stack"
+	"github.com/evictd/evictd/test/harness/stack"
 )
 
 func TestMain(m *testing.M) {

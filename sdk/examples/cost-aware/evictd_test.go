@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/sdk/sdktest"
-	"github.com/evictd/evictd/test/daemon"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
 )
 
 func TestItsProcessKeepsTheContract(t *testing.T) {

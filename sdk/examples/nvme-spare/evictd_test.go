@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/sdk/sdktest"
-	"github.com/evictd/evictd/test/daemon"
-	"github.com/evictd/evictd/test/evictd"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/evictd"
 )
 
 func TestItsProcessKeepsTheContract(t *testing.T) {

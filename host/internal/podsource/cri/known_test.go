@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // wantKnown lists the manifests and wants these uids, and a problem with each of

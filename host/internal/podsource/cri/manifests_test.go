@@ -14,7 +14,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/cost"
+	"github.com/evictd/evictd/test/harness/cost"
 )
 
 func podYAML(uid, name string, more ...string) string {

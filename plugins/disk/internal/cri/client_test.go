@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 func dial(t *testing.T, runtime, image string) *cri.Client {

@@ -21,7 +21,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // addImages has the runtime hold images of a thousand bytes, with ids as containerd

@@ -10,7 +10,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 func TestOnlyLogDirectoriesOfPodsThatAreGoneGo(t *testing.T) {

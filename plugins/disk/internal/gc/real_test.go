@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/stack"
+	"github.com/evictd/evictd/test/harness/stack"
 )
 
 func TestMain(m *testing.M) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // A runtime says that a layer is gone before its space is free. Container GC waits

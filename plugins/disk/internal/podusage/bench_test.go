@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakecri"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // Pods with a container and ten files in an emptyDir each, all of them measured:

@@ -16,7 +16,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/quota"
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
-	"github.com/evictd/evictd/test/uml"
+	"github.com/evictd/evictd/test/harness/uml"
 )
 
 func TestMain(m *testing.M) {

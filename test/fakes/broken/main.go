@@ -1,0 +1,127 @@
+// Command broken is the plugin that nobody should write.
+//
+// A file at whose end package fault has written a fault is a real plugin with it:
+// what goes wrong, and in which call. Nothing else reaches a plugin before its first
+// call, whatever the host does to start it.
+//
+// Else the name that it is started by says what it does wrong, or what stands behind
+// "posing as" at the end of a file that must have another name. Tests of the host
+// link it into a plugin directory under such names. It then serves the contract by
+// itself, without the SDK, since the SDK keeps its users from most of these faults.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
+	"github.com/evictd/evictd/test/fakes/broken/fault"
+)
+
+func main() {
+	os.Stdout = handshake
+	if len(os.Args) > 1 {
+		children[os.Args[1]]()
+		return
+	}
+	end, err := tail("/proc/self/exe")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "broken:", err)
+		os.Exit(1)
+	}
+	var s fault.Fault
+	if json.Unmarshal(bytes.TrimSpace(end), &s) != nil {
+		_, posing, _ := strings.Cut(string(end), "\x00posing as ")
+		serveNamed(cmp.Or(posing, filepath.Base(os.Args[0])))
+		return
+	}
+	if s.Kind == fault.Wrong {
+		serveWrong(s.Variant)
+		return
+	}
+	leaveWithHost()
+	b := &broken{Fault: s, before: map[eviction.Signal]eviction.Observation{}}
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  wire.Handshake,
+		VersionedPlugins: wire.ServerPlugins(b.plugin()),
+		GRPCServer:       b.server,
+	})
+}
+
+// tail reads the end of the program, where a fault may stand.
+func tail(program string) ([]byte, error) {
+	file, err := os.Open(program)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Seek(-fault.TrailerBytes, io.SeekEnd); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(file)
+}
+
+// server is one without the protocol's limit on what it sends, as one in another
+// language may be, and without the limit on the text of errors.
+func (b *broken) server(opts []grpc.ServerOption) *grpc.Server {
+	s := wire.NewGRPCServer(append(opts, grpc.ChainUnaryInterceptor(b.unary)))
+	limit := reflect.ValueOf(s).Elem().FieldByName("opts").FieldByName("maxSendMessageSize")
+	*(*int)(unsafe.Pointer(limit.UnsafeAddr())) = math.MaxInt32
+	return s
+}
+
+func (b *broken) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if b.Kind == fault.Oversized && b.Call == fault.Configure && path.Base(info.FullMethod) == "Configure" && b.strikes(fault.Configure) {
+		return nil, status.Error(codes.FailedPrecondition, strings.Repeat("too much ", oversize/9))
+	}
+	return next(ctx, req)
+}
+
+// handshake is the standard output, which the SDK keeps from what is linked in here
+// by giving it another number.
+var handshake = standardOutput()
+
+func standardOutput() *os.File {
+	for fd := 3; fd < 32; fd++ {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		target, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if err == nil && flags&unix.O_ACCMODE == unix.O_WRONLY && strings.HasPrefix(target, "pipe:") {
+			return os.NewFile(uintptr(fd), "handshake")
+		}
+	}
+	return os.Stdout
+}
+
+// leaveWithHost ends the process when the host's end of the inherited pipe is
+// closed.
+func leaveWithHost() {
+	fd, err := strconv.Atoi(os.Getenv("EVICTD_PARENT_FD"))
+	if err != nil {
+		return
+	}
+	syscall.CloseOnExec(fd)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(uintptr(fd), "host"))
+		os.Exit(0)
+	}()
+}

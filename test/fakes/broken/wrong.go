@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
+	"github.com/evictd/evictd/test/fakes/broken/fault"
+)
+
+// serveWrong serves right with one thing wrong that no single answer shows: what
+// `evictd plugins verify` is to find.
+func serveWrong(variant string) {
+	if before := beforeServing[variant]; before != nil {
+		before()
+	}
+	p := newRight()
+	for _, list := range wrongs {
+		if spoil := list[variant]; spoil != nil {
+			spoil(&p)
+		}
+	}
+	switch variant {
+	case fault.ServesOneConnection, fault.IgnoresSIGTERM:
+		serveAlone(p, variant)
+	default:
+		sdk.Serve(p)
+	}
+}
+
+// serveAlone serves without the SDK, which keeps its users from such things.
+func serveAlone(p eviction.Plugin, variant string) {
+	signal.Ignore(syscall.SIGINT)
+	leaveWithHost()
+	serve := wire.NewGRPCServer
+	if variant == fault.IgnoresSIGTERM {
+		signal.Ignore(syscall.SIGTERM)
+	} else {
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		go func() {
+			<-terminated
+			os.Exit(0)
+		}()
+		sound := serve
+		serve = func(opts []grpc.ServerOption) *grpc.Server {
+			return sound(append(opts, grpc.StatsHandler(oneConnection{})))
+		}
+	}
+	plugin.Serve(&plugin.ServeConfig{HandshakeConfig: wire.Handshake, VersionedPlugins: wire.ServerPlugins(p), GRPCServer: serve})
+}
+
+// oneConnection ends the process with the first connection.
+type oneConnection struct{}
+
+func (oneConnection) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (oneConnection) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (oneConnection) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (oneConnection) HandleConn(_ context.Context, s stats.ConnStats) {
+	if _, over := s.(*stats.ConnEnd); over {
+		os.Exit(0)
+	}
+}
+
+// beforeServing is what goes wrong at the start.
+var beforeServing = map[string]func(){
+	fault.NeedsRoot: func() {
+		if _, err := os.ReadFile("/etc/shadow"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	},
+	fault.NeedsMuchMemory: func() { kept.add(200 << 20) },
+	fault.LeavesAChild: func() {
+		if len(os.Args) > 1 || os.Getenv(wire.Handshake.MagicCookieKey) == "" {
+			return
+		}
+		child := exec.Command("/bin/sleep", "600")
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+	},
+	fault.OpensAPort: func() {
+		if _, err := net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			panic(err)
+		}
+	},
+}
+
+// kept is what is never given back.
+var kept keeper
+
+type keeper struct {
+	mu     sync.Mutex
+	memory [][]byte
+}
+
+func (k *keeper) add(n int) {
+	b := make([]byte, n)
+	for i := 0; i < n; i += os.Getpagesize() {
+		b[i] = 1
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.memory = append(k.memory, b)
+}
+
+// wrongs are the faults of calls.
+var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
+	fault.WatchFloods: func(p *eviction.Plugin) {
+		p.Watcher = watcher(func(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) {
+			for ctx.Err() == nil && len(req.Thresholds) > 0 {
+				wake(eviction.Wake{Signal: req.Thresholds[0].Signal, Cause: "flood"})
+				time.Sleep(10 * time.Millisecond)
+			}
+			<-ctx.Done()
+		})
+	},
+	fault.NeverWakes: func(p *eviction.Plugin) {
+		p.Watcher = watcher(func(ctx context.Context, _ eviction.WatchRequest, _ func(eviction.Wake)) { <-ctx.Done() })
+	},
+	fault.TakesHalfOfAConfig: func(p *eviction.Plugin) {
+		r := p.Configurer.(*right)
+		p.Configurer = configurer(func(ctx context.Context, req eviction.ConfigureRequest) error {
+			c := &rightConfig{}
+			if json.Unmarshal(req.Config, c) == nil {
+				r.config.Store(c)
+			}
+			return r.Configure(ctx, req)
+		})
+	},
+	fault.AcceptsUnknownFields: func(p *eviction.Plugin) {
+		p.Configurer = configurer(func(_ context.Context, req eviction.ConfigureRequest) error {
+			if len(req.Config) == 0 {
+				return nil
+			}
+			return json.Unmarshal(req.Config, &rightConfig{})
+		})
+	},
+	fault.DescriptionFollowsConfig: func(p *eviction.Plugin) {
+		signals := p.Signals
+		r := p.Configurer.(*right)
+		p.Configurer = configurer(func(ctx context.Context, req eviction.ConfigureRequest) error {
+			signals[2].ReclaimSteps[0].Name = "faults.example/other"
+			return r.Configure(ctx, req)
+		})
+	},
+	fault.DescriptionIsRandom: func(p *eviction.Plugin) { p.Version = fmt.Sprint(os.Getpid()) },
+	fault.ClaimsWithoutFreeing: func(p *eviction.Plugin) {
+		next := p.Reclaimer
+		p.Reclaimer = reclaimer(func(ctx context.Context, req eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+			_, err := next.Reclaim(ctx, req, func(eviction.Reclaimed) {})
+			return eviction.Reclaimed{Bytes: 1 << 30}, err
+		})
+	},
+	fault.ReclaimsOnce: func(p *eviction.Plugin) {
+		next := p.Reclaimer
+		var calls atomic.Int64
+		p.Reclaimer = reclaimer(func(ctx context.Context, req eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+			freed, err := next.Reclaim(ctx, req, func(eviction.Reclaimed) {})
+			if err == nil && calls.Add(1) > 1 {
+				panic("the directory is gone")
+			}
+			return freed, err
+		})
+	},
+	fault.Prints: func(p *eviction.Plugin) {
+		out := handshake
+		observing(p, func(*eviction.Observation) { fmt.Fprintln(out, "observing") })
+	},
+}}

@@ -1,0 +1,92 @@
+package fakecri_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
+)
+
+func TestAContainerEndsAfterTermOrKill(t *testing.T) {
+	for name, c := range map[string]struct {
+		diesAfter time.Duration
+		timeout   int64
+		want      time.Duration
+	}{
+		"it minds SIGTERM":                   {diesAfter: 700 * time.Millisecond, timeout: 5, want: 700 * time.Millisecond},
+		"it takes too long and is killed":    {diesAfter: time.Minute, timeout: 2, want: 2 * time.Second},
+		"it ignores SIGTERM and is killed":   {diesAfter: fakecri.IgnoresTerm, timeout: 3, want: 3 * time.Second},
+		"without a timeout it dies at once":  {diesAfter: time.Minute, timeout: 0, want: 0},
+		"stopping what is stopped is no job": {diesAfter: 0, timeout: 0, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := fakecri.New()
+				pod := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c", DiesAfter: c.diesAfter}}})
+				started := time.Now()
+				for range 2 {
+					if _, err := s.Client().StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: pod.ContainerIDs[0], Timeout: c.timeout}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if took := time.Since(started); took != c.want {
+					t.Errorf("stopped after %v, want %v", took, c.want)
+				}
+				if s.Running("u") {
+					t.Error("container still runs")
+				}
+			})
+		})
+	}
+}
+
+func TestDeathAndRevival(t *testing.T) {
+	s := fakecri.Start(t)
+	s.Add(fakecri.Pod{UID: "u"})
+	conn, err := grpc.NewClient(s.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 3 {
+		s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Die: true, Times: 1})
+		if _, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{}); status.Code(err) != codes.Unavailable {
+			t.Fatalf("listing from a dying runtime: %v, want code Unavailable", err)
+		}
+		if err := s.Revive(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{}, grpc.WaitForReady(true))
+		if err != nil || len(got.GetItems()) != 1 {
+			t.Fatalf("listing after revival: %v, %v, want the one pod", got, err)
+		}
+	}
+	if n := len(s.Calls(fakecri.ListPodSandbox)); n != 6 {
+		t.Errorf("%d calls were recorded, want 6", n)
+	}
+}
+
+func TestFaultsCountDown(t *testing.T) {
+	s := fakecri.New()
+	refused := status.Error(codes.Internal, "no")
+	s.Inject(fakecri.Version, fakecri.Fault{Err: refused, Times: 2})
+	var got []codes.Code
+	for range 3 {
+		_, err := s.Client().Version(t.Context(), &runtimeapi.VersionRequest{})
+		got = append(got, status.Code(err))
+	}
+	if got[0] != codes.Internal || got[1] != codes.Internal || got[2] != codes.OK {
+		t.Errorf("codes %v, want Internal, Internal, OK", got)
+	}
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Programs are the packages that tests run as processes, by binary name.
+var programs = map[string]string{
+	"evictd":     "./host/cmd/evictd",
+	"memory":     "./plugins/memory/cmd/memory",
+	"disk":       "./plugins/disk/cmd/disk",
+	"pid":        "./plugins/pid/cmd/pid",
+	"oldest":     "./sdk/examples/oldest",
+	"cost-aware": "./sdk/examples/cost-aware",
+	"acme-disk":  "./sdk/examples/acme-disk",
+	"nvme-spare": "./sdk/examples/nvme-spare",
+	"broken":     "./test/fakes/broken",
+	"drive":      "./test/suites/ownsignal/drive",
+}
+
+var built sync.Map // of func() error by name
+
+// Build returns the path of a program's binary, looked after once per test process.
+// It stands in bin/test of the checkout, so that what is up to date is not linked again.
+func Build(t testing.TB, name string) string {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(root, "bin", "test", name)
+	ready, _ := built.LoadOrStore(name, sync.OnceValue(func() error { return build(root, name, out) }))
+	if err := ready.(func() error)(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func build(root, name, out string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-o", out, programs[name])
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", name, err, msg)
+	}
+	return nil
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("no go.mod above %s", dir)
+}

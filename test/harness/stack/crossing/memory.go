@@ -1,0 +1,147 @@
+package crossing
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/stack"
+)
+
+// Node is the group of all processes: what is available to it is memory.available.
+const Node = "/"
+
+// Pods is the group of all pods of a stack, whose memory LimitPods must have
+// limited: what is available to it is allocatableMemory.available.
+func Pods(s *stack.Stack) string { return filepath.Join(s.CgroupRoot, "kubepods") }
+
+// memory reads what is available to a group from files that stay open.
+type memory struct {
+	capacity int64
+	// usage has the number of bytes used, or is /proc/meminfo: the root of cgroup v2
+	// has no such file.
+	usage, stat *os.File
+	meminfo     bool
+	inactive    []byte // the key of inactive file pages in stat
+	buf         []byte
+}
+
+// memoryFiles are the names of a hierarchy's files, and of the key of inactive file
+// pages.
+type memoryFiles struct{ usage, limit, inactive string }
+
+func openMemory(group string) (*memory, error) {
+	mount, v2, err := stack.MemoryCgroup()
+	if err != nil {
+		return nil, err
+	}
+	names := memoryFiles{"memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"}
+	if v2 {
+		names = memoryFiles{"memory.current", "memory.max", "inactive_file"}
+	}
+	m := &memory{meminfo: v2 && group == Node, inactive: []byte(names.inactive), buf: make([]byte, 16<<10)}
+	dir := filepath.Join(mount, group)
+	usage := filepath.Join(dir, names.usage)
+	if m.meminfo {
+		usage = "/proc/meminfo"
+	}
+	if m.usage, err = os.Open(usage); err != nil {
+		return nil, err
+	}
+	if m.stat, err = os.Open(filepath.Join(dir, "memory.stat")); err != nil {
+		return nil, err
+	}
+	if group == Node {
+		m.capacity, err = machineBytes()
+	} else {
+		m.capacity, err = readBytes(filepath.Join(dir, names.limit))
+	}
+	return m, err
+}
+
+func machineBytes() (int64, error) {
+	raw, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	total, err := valueOf(raw, []byte("MemTotal:"))
+	return total << 10, err
+}
+
+func readBytes(file string) (int64, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
+}
+
+// available is the kubelet's figure: all memory less the working set, which is
+// what is used less the file pages that the kernel would drop first.
+func (m *memory) available() (int64, error) {
+	raw, err := m.read(m.usage)
+	if err != nil {
+		return 0, err
+	}
+	var usage int64
+	if m.meminfo {
+		free, err := valueOf(raw, []byte("MemFree:"))
+		if err != nil {
+			return 0, err
+		}
+		usage = m.capacity - free<<10
+	} else if usage, err = strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64); err != nil {
+		return 0, err
+	}
+	if raw, err = m.read(m.stat); err != nil {
+		return 0, err
+	}
+	inactive, err := valueOf(raw, m.inactive)
+	return m.capacity - max(0, usage-inactive), err
+}
+
+func (m *memory) read(f *os.File) ([]byte, error) {
+	n, err := unix.Pread(int(f.Fd()), m.buf, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	if n == len(m.buf) {
+		return nil, fmt.Errorf("read %s: longer than %d bytes", f.Name(), n)
+	}
+	return m.buf[:n], nil
+}
+
+// valueOf finds the number after key at the start of a line.
+func valueOf(text, key []byte) (int64, error) {
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		if after, ok := bytes.CutPrefix(line, key); ok && len(after) > 0 && after[0] == ' ' {
+			digits, _, _ := bytes.Cut(bytes.TrimLeft(after, " "), []byte(" "))
+			return strconv.ParseInt(string(digits), 10, 64)
+		}
+		text = rest
+	}
+	return 0, errors.New("no line starts with " + string(key))
+}
+
+// Available returns memory.available now, in bytes.
+func Available() (int64, error) {
+	m, err := openMemory(Node)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _, _ = m.usage.Close(), m.stat.Close() }() // only read
+	return m.available()
+}
+
+// Now is CLOCK_MONOTONIC in nanoseconds, the clock of all stamps.
+func Now() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail for this clock
+	return t.Nano()
+}

@@ -1,0 +1,210 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/stack"
+)
+
+// A disk without a byte or without an inode left, on which evictd's run directory
+// and its log are, too: it evicts all the same, keeps its state, also when it is
+// killed and started anew there, and loses no line of its log.
+func TestFullDisk(t *testing.T) {
+	for _, of := range []resourceKind{bytesOf, inodesOf} {
+		t.Run("no "+of.name, func(t *testing.T) { fullDisk(t, of) })
+	}
+}
+
+func fullDisk(t *testing.T, of resourceKind) {
+	n := newSite(t, stack.Options{
+		Filesystems: []stack.Filesystem{{Path: "node", Type: "ext4", Bytes: 200 * mib, Mkfs: []string{"-N", "4000"}}},
+		KubeletRoot: "node/kubelet", PodLogs: "node/logs",
+	})
+	disk := filepath.Join(n.Dir, "node")
+	runDir, logFile := filepath.Join(disk, "run"), filepath.Join(disk, "evictd.log")
+	var hoarders []*stack.Pod
+	for i := range 3 {
+		p := n.run(t, sketch{name: fmt.Sprintf("hoarder-%d", i+1), emptyDirs: map[string]string{"volume": ""}})
+		must(t, p.Exec(t.Context(), "main", of.take("/volume", int64(50-10*i)*of.unit)))
+		hoarders = append(hoarders, p)
+	}
+	n.run(t, sketch{name: "important", priority: 1000, emptyDirs: map[string]string{"volume": ""}})
+	// The log has been there for long, with an inode of its own.
+	must(t, os.WriteFile(logFile, []byte("old lines\n"), 0o644))
+	weight := newBallast(t, disk)
+	config := map[string]any{
+		"evictionHard": map[string]string{"nodefs." + of.signal: "5%"},
+		"runDir":       runDir, "listenAddress": freeAddress(t), "monitoringInterval": "2s",
+		"evictionPressureTransitionPeriod": "1m",
+	}
+	n.start(t, config)
+	n.await(t, "pass")
+
+	n.chapter(t, fmt.Sprintf("the disk fills up to the last of its %s:", of.name))
+	journal := watchJournal(t, runDir)
+	n.fillUp(t, weight, of)
+	n.await(t, "pod finished")
+	n.tell(t)
+	n.checkFull(t, hoarders[0], journal())
+
+	n.kill()
+	n.chapter(t, "evictd is killed, the disk fills up again, and evictd is started anew:")
+	n.fillUp(t, weight, of)
+	n.start(t, config)
+	journal = watchJournal(t, runDir)
+	n.await(t, "pod finished")
+	n.tell(t)
+	n.checkFull(t, hoarders[1], journal())
+	n.kill()
+
+	n.chapter(t, "the same with its log on the full disk:")
+	n.fillUp(t, weight, of)
+	n.logOnDisk(t, logFile, config, hoarders[2])
+	t.Logf("    the last line of the log there: %.150s", n.awaitLine(t, logFile, "pod finished"))
+	if line := n.awaitLine(t, logFile, "evicting pod"); !strings.Contains(line, hoarders[2].Key()) {
+		t.Errorf("evicted by the log: %s, want %s", line, hoarders[2].Key())
+	}
+}
+
+// fillUp takes what is left, bytes or inodes, and shows that nothing is.
+func (n *site) fillUp(t *testing.T, b ballast, of resourceKind) {
+	t.Helper()
+	disk := filepath.Dir(b.dir)
+	for left, former := freeOn(t, disk, of), int64(-1); left > 0 && left != former; left, former = freeOn(t, disk, of), left {
+		if of.name == inodesOf.name {
+			for i := range left {
+				if err := unix.Mknod(filepath.Join(b.dir, fmt.Sprintf("%d-%d", left, i)), unix.S_IFREG|0o644, 0); err != nil {
+					break
+				}
+			}
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(b.dir, "all"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err != nil {
+			break
+		}
+		for chunk := mib; chunk >= 512; chunk /= 2 {
+			for err = nil; err == nil; {
+				_, err = f.Write(make([]byte, chunk))
+			}
+		}
+		must(t, f.Close())
+	}
+	probe := os.WriteFile(filepath.Join(disk, "probe"), []byte("probe"), 0o644)
+	t.Logf("    left: %s; writing a file: %v", of.show(freeOn(t, disk, of)), probe)
+	if probe == nil {
+		t.Error("the disk is not full")
+	}
+}
+
+// checkFull looks at one eviction on the full disk.
+func (n *site) checkFull(t *testing.T, victim *stack.Pod, journaled string) {
+	t.Helper()
+	if got := n.evicted(); len(got) != 1 || got[0] != victim.Key() {
+		t.Errorf("evicted %v, want only %s", got, victim.Key())
+	}
+	if !strings.Contains(journaled, string(victim.UID)) {
+		t.Errorf("the journal has had %q, want the kill of %s: it would be lost with evictd", journaled, victim.Key())
+	}
+	for _, msg := range []string{"kill is not in the journal, a restart would forget it", "conditions are not in the journal, a restart would forget them"} {
+		if len(n.records(msg)) > 0 {
+			t.Errorf("evictd says: %s", msg)
+		}
+	}
+}
+
+// watchJournal looks at what is in the journal until the returned function is called,
+// which returns the names of all kills that were.
+func watchJournal(t *testing.T, runDir string) func() string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := map[string]bool{}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			kills, _ := filepath.Glob(filepath.Join(runDir, "kills", "*.json"))
+			for _, kill := range kills {
+				if raw, err := os.ReadFile(kill); err == nil && json.Valid(raw) {
+					seen[filepath.Base(kill)] = true
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	return func() string {
+		cancel()
+		watching.Wait()
+		return strings.Join(sorted(seen), " ")
+	}
+}
+
+// logOnDisk starts an evictd that writes its log to a file, and removes its
+// victim's directory as onRecord does.
+func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any, victim *stack.Pod) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(n.Dir, "evictd-*", "evictd.yaml"))
+	must(t, err)
+	bin, err := filepath.Abs("../../../bin/evictd")
+	must(t, err)
+	cmd := n.Command(t.Context(), "/bin/sh", "-c", `exec "$0" run --config "$1" 2>>"$2"`, bin, files[len(files)-1], logFile)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	address := config["listenAddress"].(string)
+	eventually(t, "the evictd that logs to the full disk has evicted a pod", func() (bool, error) {
+		reply, err := http.Get("http://" + address + "/status")
+		if err != nil {
+			return false, nil // not up yet
+		}
+		defer reply.Body.Close()
+		var status struct {
+			Evictions []struct{ UID, State string }
+		}
+		if err := json.NewDecoder(reply.Body).Decode(&status); err != nil {
+			return false, err
+		}
+		gone := false // a kill that the former evictd decided on may come before
+		for _, e := range status.Evictions {
+			gone = gone || e.UID == string(victim.UID)
+			if err := os.RemoveAll(filepath.Join(n.KubeletRootDir, "pods", e.UID)); err != nil {
+				return false, err
+			}
+		}
+		return gone, nil
+	})
+}
+
+// awaitLine waits for a line of a log file with the message and returns it.
+func (n *site) awaitLine(t *testing.T, file, msg string) (line string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s has a line %q", file, msg), func() (bool, error) {
+		raw, err := os.ReadFile(file)
+		for line = range strings.Lines(string(raw)) {
+			if strings.Contains(line, `"msg":"`+msg+`"`) {
+				return true, nil
+			}
+		}
+		return false, err
+	})
+	return line
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,66 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/evictd/evictd/test/harness/stack"
+)
+
+const (
+	forks     = 2500
+	forkLimit = 2600
+)
+
+// A pod with thousands of processes, within its limit of them, is what a node
+// that is short of process ids evicts, and neither the more important one nor the
+// one with fewer.
+func TestForkHappyPod(t *testing.T) {
+	n := newSite(t, stack.Options{})
+	pods := map[string]*stack.Pod{
+		"steady":     n.run(t, sketch{name: "steady"}),
+		"important":  n.run(t, sketch{name: "important", priority: 1000}),
+		"fork-happy": n.run(t, sketch{name: "fork-happy"}),
+		"busy":       n.run(t, sketch{name: "busy", request: "1Gi"}),
+	}
+	fork := func(name string, processes int) {
+		t.Helper()
+		must(t, pods[name].LimitProcesses(forkLimit))
+		must(t, pods[name].Exec(t.Context(), "main", fmt.Sprintf(
+			"i=0; while [ $i -lt %d ]; do sleep 100000 <>/dev/null >&0 2>&0 & i=$((i+1)); done", processes)))
+	}
+	fork("steady", 20)
+	fork("busy", 100)
+	fork("important", 300)
+	available := tasksAvailable(t)
+	threshold := available - forks*3/5
+	fork("fork-happy", forks) // all of them are there before evictd looks
+	t.Logf("  pid.available: %d, before fork-happy made %d processes %d; threshold %d", tasksAvailable(t), forks, available, threshold)
+	n.start(t, map[string]any{"evictionHard": map[string]string{"pid.available": strconv.Itoa(threshold)}})
+	n.awaitVictim(t, "pid.available", "fork-happy", pods)
+	if left := pods["fork-happy"].ContainerProcesses("main"); len(left) > 0 {
+		t.Errorf("fork-happy still has %d processes", len(left))
+	}
+	t.Logf("    pid.available is %d again", tasksAvailable(t))
+}
+
+// tasksAvailable is what the kubelet's formula says (stats/pidlimit).
+func tasksAvailable(t *testing.T) int {
+	t.Helper()
+	number := func(file string) int {
+		raw, err := os.ReadFile(file)
+		must(t, err)
+		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+		must(t, err)
+		return n
+	}
+	raw, err := os.ReadFile("/proc/loadavg")
+	must(t, err)
+	_, total, _ := strings.Cut(strings.Fields(string(raw))[3], "/")
+	tasks, err := strconv.Atoi(total)
+	must(t, err)
+	return min(number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")) - tasks
+}

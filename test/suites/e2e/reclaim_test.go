@@ -1,0 +1,236 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/agent"
+)
+
+// shared has everything on one filesystem.
+func shared(e engine) stack.Options {
+	return stack.Options{
+		Filesystems: []stack.Filesystem{{Path: "node", Type: "ext4", Bytes: 800 * mib, Mkfs: []string{"-N", "24000"}}},
+		KubeletRoot: "node/kubelet", PodLogs: "node/logs", RuntimeRoot: "node/containerd", Programs: e.programs,
+	}
+}
+
+// dedicated has images and writable layers on a filesystem of their own: an XFS
+// with room for few inodes.
+func dedicated(e engine) stack.Options {
+	return stack.Options{
+		Filesystems: []stack.Filesystem{
+			{Path: "node", Type: "ext4", Bytes: 300 * mib, Mkfs: []string{"-N", "8000"}},
+			{Path: "images", Type: "xfs", Bytes: 800 * mib, Mkfs: []string{"-i", "maxpct=1"}},
+		},
+		KubeletRoot: "node/kubelet", PodLogs: "node/logs", RuntimeRoot: "images/containerd", Programs: e.programs,
+	}
+}
+
+// Everything on one ext4 filesystem: what is not needed goes first, and only when
+// that is not enough a pod does.
+func TestSharedFilesystem(t *testing.T) {
+	for _, e := range engines(t) {
+		t.Run(e.name, func(t *testing.T) {
+			n := newSite(t, shared(e))
+			for _, of := range []resourceKind{bytesOf, inodesOf} {
+				t.Run("nodefs."+of.signal, func(t *testing.T) { n.relieve(t, "nodefs."+of.signal, "node", of) })
+			}
+		})
+	}
+}
+
+// Images and writable layers on an XFS filesystem of their own: imagefs is relieved as
+// nodefs is elsewhere, and for nodefs there is nothing to reclaim.
+func TestDedicatedImageFilesystem(t *testing.T) {
+	for _, e := range engines(t) {
+		t.Run(e.name, func(t *testing.T) {
+			n := newSite(t, dedicated(e))
+			for _, of := range []resourceKind{bytesOf, inodesOf} {
+				t.Run("imagefs."+of.signal, func(t *testing.T) { n.relieve(t, "imagefs."+of.signal, "images", of) })
+				t.Run("nodefs."+of.signal, func(t *testing.T) { n.evictStraight(t, of) })
+			}
+		})
+	}
+}
+
+func engines(t *testing.T) []engine {
+	t.Helper()
+	require(t)
+	return []engine{debian, modern(t)}
+}
+
+// relieve is the story of one signal: relief by reclaim alone, then an eviction.
+func (n *site) relieve(t *testing.T, signal, filesystem string, of resourceKind) {
+	disk := filepath.Join(n.Dir, filesystem)
+	l := n.leave(t, of)
+	weight := newBallast(t, disk)
+	t.Cleanup(func() { n.clearAway(t, weight) })
+	left := freeOn(t, disk, of)
+	threshold := left + l.freeable/2
+	t.Logf("  %s: %s left; unused images and dead containers hold about %s; threshold %s",
+		signal, of.show(left), of.show(l.freeable), of.show(threshold))
+	n.start(t, map[string]any{"evictionHard": map[string]string{signal: "1"}})
+	n.awaitPasses(t)
+	must(t, os.Remove(l.job.Manifest))
+
+	n.chapter(t, "below the threshold with things to throw away:")
+	n.setThreshold(t, signal, threshold)
+	n.await(t, "reclaim was enough, no pod has to go")
+	n.awaitCalm(t)
+	if got := n.evicted(); len(got) > 0 {
+		t.Errorf("evicted %v, want nobody: reclaim was enough", got)
+	}
+	l.checkGone(t, n)
+
+	threshold = freeOn(t, disk, of) / 3
+	n.setThreshold(t, signal, threshold)
+	n.chapter(t, fmt.Sprintf("below the threshold, of %s now, with nothing to throw away:", of.show(threshold)))
+	n.awaitPasses(t)
+	pods := n.crowd(t, of, func(p *stack.Pod, units int64) { must(t, p.Exec(t.Context(), "main", of.take("", units*of.unit))) })
+	n.awaitStats(t)
+	weight.fillTo(t, of, threshold+10*of.unit)
+	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/more", 20*of.unit)))
+	n.awaitVictim(t, signal, "greedy", pods)
+	l.checkAlive(t)
+}
+
+// awaitPasses gives evictd the time to see what there is.
+func (n *site) awaitPasses(t *testing.T) {
+	t.Helper()
+	eventually(t, "evictd has made two passes", func() (bool, error) { return len(n.records("pass")) >= 2, nil })
+}
+
+// setThreshold has evictd reload its configuration with one hard threshold.
+func (n *site) setThreshold(t *testing.T, signal string, value int64) {
+	t.Helper()
+	must(t, agent.Reload(n.Stack, n.agent, map[string]any{"evictionHard": map[string]string{signal: strconv.FormatInt(value, 10)}}))
+}
+
+// evictStraight is the story of nodefs where images and layers are elsewhere: what
+// pods write to volumes and logs counts, and the first answer is an eviction.
+func (n *site) evictStraight(t *testing.T, of resourceKind) {
+	disk := filepath.Join(n.Dir, "node")
+	weight := newBallast(t, disk)
+	t.Cleanup(func() { n.clearAway(t, weight) })
+	left := freeOn(t, disk, of)
+	threshold := left / 2
+	n.start(t, map[string]any{"evictionHard": map[string]string{"nodefs." + of.signal: strconv.FormatInt(threshold, 10)}})
+	n.chapter(t, "below the threshold on a filesystem without images:")
+	pods := n.crowd(t, of, func(p *stack.Pod, units int64) {
+		must(t, p.Exec(t.Context(), "main", of.take("/volume", units*of.unit/2)))
+	})
+	if of.name == bytesOf.name {
+		must(t, pods["greedy"].Exec(t.Context(), "main", linesToLog(10*of.unit)))
+	}
+	n.awaitStats(t)
+	weight.fillTo(t, of, threshold+10*of.unit)
+	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/volume", 20*of.unit)))
+	n.awaitVictim(t, "nodefs."+of.signal, "greedy", pods)
+	if steps := n.records("reclaim step ended"); len(steps) > 0 {
+		t.Errorf("%d steps of reclaim ran, want none: nothing on this filesystem is theirs", len(steps))
+	}
+}
+
+// crowd runs pods of which only "greedy" is the right one to evict: the most
+// important uses more, the modest one stays within its request, the small one
+// uses less.
+func (n *site) crowd(t *testing.T, of resourceKind, use func(p *stack.Pod, units int64)) map[string]*stack.Pod {
+	t.Helper()
+	pods := map[string]*stack.Pod{}
+	for _, c := range []struct {
+		sketch
+		units int64
+	}{
+		{sketch{name: "important", priority: 1000}, 60},
+		{sketch{name: "modest", request: "100Mi"}, 40},
+		{sketch{name: "greedy"}, 45},
+		{sketch{name: "small"}, 8},
+	} {
+		name := c.name
+		c.name += "-" + of.name
+		c.emptyDirs = map[string]string{"volume": ""}
+		pods[name] = n.run(t, c.sketch)
+		use(pods[name], c.units)
+	}
+	return pods
+}
+
+// awaitStats waits until the runtime has looked at all writable layers. It does so
+// every second here, every ten as it comes: so old are its figures at most, for
+// evictd as for a kubelet.
+func (n *site) awaitStats(t *testing.T) {
+	t.Helper()
+	began := time.Now().UnixNano()
+	eventually(t, "the runtime has new figures of all containers", func() (bool, error) {
+		list, err := n.Runtime.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{})
+		for _, s := range list.GetStats() {
+			if s.GetWritableLayer().GetTimestamp() < began {
+				return false, err
+			}
+		}
+		return err == nil, err
+	})
+}
+
+// awaitVictim waits until pressure is over and checks that one pod had to go.
+func (n *site) awaitVictim(t *testing.T, signal, want string, pods map[string]*stack.Pod) {
+	t.Helper()
+	said := n.await(t, "evicting pod")
+	n.await(t, "pod finished")
+	n.awaitCalm(t)
+	if got := n.evicted(); !slices.Equal(got, []string{pods[want].Key()}) {
+		t.Errorf("evicted %v, want only %s", got, pods[want].Key())
+	}
+	// The threshold for writable layers is derived from the one of their filesystem.
+	_, what, _ := strings.Cut(signal, ".")
+	if got := said.String("signal"); got != signal && got != "containerfs."+what {
+		t.Errorf("evicted for %s, want %s", got, signal)
+	}
+	t.Logf("    by the ranking %s", said.String("ranking"))
+	for name, p := range pods {
+		running, err := p.Running(t.Context())
+		if name != want && (err != nil || !running) {
+			t.Errorf("%s: running %v (%v), want it untouched", p.Key(), running, err)
+		}
+	}
+}
+
+// awaitCalm waits until no condition is in force, and looks on for a while.
+func (n *site) awaitCalm(t *testing.T) {
+	t.Helper()
+	eventually(t, "all conditions have cleared", func() (bool, error) {
+		changes := n.records("condition changed")
+		return len(changes) > 0 && changes[len(changes)-1].String("status") == "false", nil
+	})
+	time.Sleep(time.Second)
+	n.tell(t)
+}
+
+// clearAway ends evictd and all pods, so that the next story begins anew.
+func (n *site) clearAway(t *testing.T, weight ballast) {
+	t.Helper()
+	if t.Failed() && n.agent != nil {
+		t.Logf("the end of evictd's log:\n%s", n.agent.LogTail())
+	}
+	n.stop(t)
+	weight.clear(t)
+	must(t, n.removePods(context.WithoutCancel(t.Context())))
+}
+
+func (of resourceKind) show(amount int64) string {
+	if of.name == inodesOf.name {
+		return fmt.Sprintf("%d inodes", amount)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(amount)/mib)
+}

@@ -1,0 +1,118 @@
+package guest
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/uml"
+)
+
+//go:embed containerd.toml
+var containerdConfig string
+
+// drivers are the cgroup drivers of a node.
+var drivers = []string{"systemd", "cgroupfs"}
+
+// driverEnv tells the tests inside which one theirs has.
+const driverEnv = "EVICTD_TEST_DRIVER"
+
+// memoryMiB leaves some 130 MiB beside the system, evictd and its default threshold:
+// this kernel is slow to hand out memory, and slower to take it back.
+const memoryMiB = 416
+
+func TestNode(t *testing.T) {
+	if os.Getenv("EVICTD_TEST_NODE") != "1" {
+		t.Skip("boots a node: run make e2e-guest")
+	}
+	cache, err := filepath.Abs("../../../bin/guest")
+	must(t, err)
+	script, err := filepath.Abs("rootfs.sh")
+	must(t, err)
+	root := strings.TrimSpace(run(t, script, cache))
+	tests := filepath.Join(t.TempDir(), "guest.test")
+	uml.BuildTests(t, tests)
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			uml.Run(t, uml.Machine{MemoryMiB: memoryMiB, Root: root, Disks: []string{makeCheckout(t, tests, driver)}})
+		})
+	}
+}
+
+// makeCheckout makes the image of what the node gets of this checkout.
+func makeCheckout(t *testing.T, tests, driver string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "checkout")
+	must(t, os.Mkdir(dir, 0o755))
+	for _, from := range []string{"bin/evictd", "bin/plugins", "deploy"} {
+		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(from)), 0o755))
+		run(t, "cp", "-rL", filepath.Join("../../..", from), filepath.Join(dir, from))
+	}
+	run(t, "cp", tests, filepath.Join(dir, "guest.test"))
+	_, err := hog.Compile(t.Context(), dir, exec.CommandContext)
+	must(t, err)
+	for name, content := range map[string]string{
+		"containerd.toml": fmt.Sprintf(containerdConfig, driver == "systemd"),
+		"environment":     "EVICTD_TEST_GUEST=1\n" + driverEnv + "=" + driver + "\n",
+		"install.sh":      installation(t),
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
+	}
+	image := filepath.Join(t.TempDir(), "checkout.ext4")
+	must(t, os.WriteFile(image, nil, 0o600))
+	must(t, os.Truncate(image, size(t, dir)*5/4+16<<20))
+	run(t, "mkfs.ext4", "-q", "-O", "^has_journal", "-d", dir, image)
+	return image
+}
+
+// installation is what docs/operations.md has the reader type, after make build and
+// but for the look at the plugins, which are up a moment later.
+func installation(t *testing.T) string {
+	t.Helper()
+	document, err := os.ReadFile("../../../docs/operations.md")
+	must(t, err)
+	block := regexp.MustCompile("(?s)\n## Run it on a node\n.*?```sh\nmake build\n(.*?)evictd plugins [^\n]*\n```").FindSubmatch(document)
+	if block == nil {
+		t.Fatal("docs/operations.md does not say how to install evictd any more")
+	}
+	return string(block[1])
+}
+
+func size(t *testing.T, dir string) (bytes int64) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		info, statErr := d.Info()
+		if err := errors.Join(err, statErr); err != nil {
+			return err
+		}
+		bytes += info.Size()
+		return nil
+	}))
+	return bytes
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

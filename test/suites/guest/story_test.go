@@ -1,0 +1,234 @@
+package guest
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/uml"
+)
+
+const mib = 1 << 20
+
+// The configuration in force, and what it is without a change.
+const (
+	installed   = "/etc/evictd/evictd.yaml"
+	asInstalled = "/checkout/deploy/evictd.yaml"
+)
+
+// TestGuestNode is the whole life of the node: it is installed once, and the stories
+// follow each other.
+func TestGuestNode(t *testing.T) {
+	uml.In(t)
+	t.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+	t.Logf("%s, %s", sh(t, "uname -sr; cat /proc/1/comm; stat -f -c %T /sys/fs/cgroup"), sh(t, "containerd --version; runc --version | head -1"))
+	s, err := stack.Attach(t.Context(), os.Getenv(driverEnv) == "systemd")
+	must(t, err)
+	must(t, hog.Import(t.Context(), s, "/checkout/hog"))
+	n := &node{stack: s}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("evictd's log:\n%s", sh(t, "journalctl -u evictd -o cat --no-pager | tail -80"))
+		}
+	})
+	// Pods are there before evictd, as on any node: of none it could tell nothing.
+	n.start(t, "memory", 100)
+	t.Logf("%s", sh(t, "cd /checkout && sh -ex install.sh 2>&1"))
+	eventually(t, "evictd shows its plugins", func() bool { return exec.Command("/usr/bin/evictd", "plugins", "--config", installed).Run() == nil })
+	for _, story := range []struct {
+		name string
+		play func(*testing.T)
+	}{{"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"pids", n.pids}, {"nodefs", n.nodefs}} {
+		if !t.Run(story.name, story.play) {
+			return
+		}
+	}
+}
+
+// A node has three pods at a time. By priority alone quiet would be the first to go,
+// by its use it is the last.
+type node struct {
+	stack *stack.Stack
+	pods  map[string]*stack.Pod
+	run   int
+}
+
+var podNames = []string{"quiet", "important", "hog"}
+
+// The requests are what tells who uses more than it asked for.
+const manifest = `apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, namespace: %[2]s, uid: 11111111-0000-4000-8000-%012[3]d}
+spec:
+  priority: %[4]d
+  containers:
+  - {name: main, image: %[5]q, command: [/bin/sleep, "100000"], resources: {requests: {memory: %[6]s, ephemeral-storage: %[6]s}}}
+`
+
+func (n *node) start(t *testing.T, story string, hogPriority int) {
+	t.Helper()
+	n.pods = map[string]*stack.Pod{}
+	for i, is := range []struct {
+		priority int
+		requests string
+	}{{0, "200Mi"}, {1000, "100Mi"}, {hogPriority, "10Mi"}} {
+		n.run++
+		pod, err := stack.ReadManifest(fmt.Appendf(nil, manifest, podNames[i], story, n.run, is.priority, hog.Image, is.requests))
+		must(t, err)
+		n.pods[podNames[i]], err = n.stack.RunPod(t.Context(), pod)
+		must(t, err)
+	}
+}
+
+// end removes what a story has left of its pods.
+func (n *node) end(t *testing.T) {
+	t.Helper()
+	for _, p := range n.pods {
+		must(t, p.Remove(t.Context()))
+	}
+}
+
+// wrongDriver is a story without an eviction: the configuration contradicts the node,
+// which made every pod one without figures and the wrong one go.
+func (n *node) wrongDriver(t *testing.T) {
+	own := os.Getenv(driverEnv)
+	wrong := map[string]string{"systemd": "cgroupfs", "cgroupfs": "systemd"}[own]
+	told := fmt.Sprintf("cgroup driver of this node is %q", own)
+	config := readYAML(t, asInstalled)
+	config["cgroupDriver"] = wrong
+	writeYAML(t, installed, config)
+	if out, err := exec.Command("/usr/bin/evictd", "check", "--config", installed).CombinedOutput(); err == nil || !strings.Contains(string(out), told) {
+		t.Errorf("evictd check with %s: %v\n%s\nwant it refused, since the %s", wrong, err, out, told)
+	}
+	sh(t, "systemctl restart evictd")
+	eventually(t, "/healthz tells of the wrong driver", func() bool {
+		code, text := get("/healthz")
+		return code == http.StatusServiceUnavailable && strings.Contains(text, own) && strings.Contains(text, wrong)
+	})
+	sh(t, "cp "+asInstalled+" "+installed+" && systemctl restart evictd")
+	eventually(t, "/healthz is well with the configuration as installed", func() bool {
+		code, _ := get("/healthz")
+		return code == http.StatusOK
+	})
+	if got := status(t).Cgroups.Driver; got != own {
+		t.Errorf("the driver found is %q, want %q", got, own)
+	}
+}
+
+// memory is a story with the configuration as it was installed: deploy/evictd.yaml.
+func (n *node) memory(t *testing.T) {
+	awaitUp(t, "memory")
+	n.press(t, "/bin/hog --mib 300 --rate-mib-per-s 30")
+	n.wentAlone(t, "hog", "memory.available")
+	n.end(t)
+}
+
+// pids is a story in which priority comes first, so that hog has to have as low a
+// one as quiet.
+func (n *node) pids(t *testing.T) {
+	n.start(t, "pids", 0)
+	awaitUp(t, "pid")
+	configure(t, "pid.available", fmt.Sprint(pidsAvailable(t)-100))
+	n.press(t, "for i in $(seq 200); do sleep 100000 & done; wait")
+	n.wentAlone(t, "hog", "pid.available")
+	configure(t, "pid.available", "1")
+	n.end(t)
+}
+
+// nodefs is a story with the thresholds as installed; images are on the same filesystem.
+func (n *node) nodefs(t *testing.T) {
+	n.start(t, "nodefs", 100)
+	awaitUp(t, "disk")
+	var fs unix.Statfs_t
+	must(t, unix.Statfs("/var/lib/kubelet", &fs))
+	fill := (int64(fs.Bavail) - int64(fs.Blocks)/20) * fs.Bsize / mib
+	n.press(t, fmt.Sprintf("busybox fallocate -l %dM /filled", fill))
+	n.wentAlone(t, "hog", "nodefs.available", "imagefs.available", "containerfs.available")
+	n.end(t)
+}
+
+// press runs a script in the hog and does not wait for it.
+func (n *node) press(t *testing.T, script string) {
+	t.Helper()
+	must(t, n.pods["hog"].Exec(t.Context(), "main", "("+script+") </dev/null >/dev/null 2>&1 &"))
+}
+
+// over are the states of an eviction that goes on no further. This kernel may take
+// longer over the end of a container than evictd waits for it: then it is given up,
+// and the container ends all the same.
+var over = []string{"finished", "given-up"}
+
+// wentAlone waits until the first eviction of the story is over, and looks who is left.
+func (n *node) wentAlone(t *testing.T, name string, signals ...string) {
+	t.Helper()
+	want := n.pods[name].Key()
+	var mine []eviction
+	eventually(t, "an eviction is over", func() bool {
+		mine = nil
+		for _, e := range status(t).Evictions {
+			if strings.HasPrefix(e.Pod, n.pods[name].Namespace+"/") {
+				mine = append(mine, e)
+			}
+		}
+		return len(mine) > 0 && slices.Contains(over, mine[0].State)
+	})
+	t.Logf("%+v", mine)
+	if len(mine) != 1 || mine[0].Pod != want || !slices.Contains(signals, mine[0].Signal) {
+		t.Errorf("evicted %+v, want %s alone, for one of %v", mine, want, signals)
+	}
+	for other, p := range n.pods {
+		if running, err := p.Running(t.Context()); err != nil || running != (other != name) {
+			t.Errorf("%s runs: %v, %v; want only %s to be gone", p.Key(), running, err, want)
+		}
+	}
+}
+
+// pidsAvailable is what the kernel has left to give.
+func pidsAvailable(t *testing.T) int {
+	t.Helper()
+	var most, threads, used int
+	read := func(file, format string, to ...any) {
+		raw, err := os.ReadFile(file)
+		must(t, err)
+		_, err = fmt.Sscanf(string(raw), format, to...)
+		must(t, err)
+	}
+	read("/proc/sys/kernel/pid_max", "%d", &most)
+	read("/proc/sys/kernel/threads-max", "%d", &threads)
+	var load [3]float64
+	var running int
+	read("/proc/loadavg", "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &used)
+	return min(most, threads) - used
+}
+
+// configure has the installed configuration with one hard threshold more put in force.
+func configure(t *testing.T, signal, value string) {
+	t.Helper()
+	config := readYAML(t, asInstalled)
+	hard := maps.Clone(config["evictionHard"].(map[string]any))
+	hard[signal] = value
+	config["evictionHard"] = hard
+	writeYAML(t, installed, config)
+	sh(t, "systemctl reload evictd")
+	eventually(t, "the new threshold is in force", func() bool {
+		return slices.ContainsFunc(status(t).Thresholds, func(th threshold) bool { return th.Signal == signal && th.Value == value })
+	})
+}
+
+func sh(t *testing.T, script string) string {
+	t.Helper()
+	out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput() // also at the end, when the test's context is over
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}

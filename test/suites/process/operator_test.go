@@ -1,0 +1,288 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/evictd"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func saysAll(text string, parts ...string) error {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return fmt.Errorf("nothing says %q in:\n%s", p, text)
+		}
+	}
+	return nil
+}
+
+// TestBadConfiguration: each mistake is named with the field, the value and what
+// would be right, and the exit status is 2.
+func TestBadConfiguration(t *testing.T) {
+	for name, c := range map[string]struct {
+		config map[string]any
+		says   []string
+	}{
+		"unknown field": {
+			map[string]any{"evictionhard": map[string]string{}},
+			[]string{"evictionhard", "unknown field"},
+		},
+		"not a quantity": {
+			map[string]any{"evictionHard": map[string]string{"memory.available": "abc"}},
+			[]string{`evictionHard["memory.available"]`, "abc", "1Gi", "10%"},
+		},
+		"soft without grace period": {
+			map[string]any{"evictionSoft": map[string]string{"memory.available": "1Gi"}},
+			[]string{"evictionSoft", "grace period must be specified for the soft eviction threshold memory.available"},
+		},
+		"all at once": {
+			map[string]any{"nonsense": 1, "pacing": "fast", "evictionHard": map[string]string{"memory.avail": "1Gi"}},
+			[]string{"nonsense", "pacing", "fast", "memory.avail"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			maps.Copy(w.config, c.config)
+			d := w.start()
+			if code := d.Wait(5 * time.Second); code != 2 {
+				t.Errorf("exit status %d, want 2", code)
+			}
+			wantAll(t, "the error", d.LogText(), c.says...)
+		})
+	}
+}
+
+func TestBadPluginDirectory(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(t *testing.T) string
+		says string
+	}{
+		"missing": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "nowhere") }, "does not exist"},
+		"writable by others": {func(t *testing.T) string {
+			dir := t.TempDir()
+			if err := os.Chmod(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			return dir
+		}, "writable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			dir := c.make(t)
+			w.config["pluginDir"] = dir
+			d := w.start()
+			if code := d.Wait(5 * time.Second); code != 1 {
+				t.Errorf("exit status %d, want 1", code)
+			}
+			wantAll(t, "the error", d.LogText(), dir, c.says)
+		})
+	}
+}
+
+// TestBadPlugins: each is named with what is wrong, and the others evict.
+func TestBadPlugins(t *testing.T) {
+	for name, c := range map[string]struct {
+		plugin string
+		spoil  func(t *testing.T, file string)
+		says   []string
+	}{
+		"not executable":       {"good", chmod(0o644), []string{"0644", "executable"}},
+		"writable by others":   {"good", chmod(0o777), []string{"0777", "writable"}},
+		"prints rubbish":       {"rubbish", nil, []string{"rubbish"}},
+		"exits at once":        {"exits", nil, []string{"exit status 3"}},
+		"speaks another major": {"protocol-9", nil, []string{"9", "1"}},
+		"hangs in Describe":    {"hangs-in-describe", nil, []string{"hangs-in-describe", "2s"}},
+		"ranks strangers":      {"rival-ranks-foreign", nil, []string{"never-sent"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			dir := w.plugins("memory", c.plugin)
+			if c.spoil != nil {
+				c.spoil(t, filepath.Join(dir, c.plugin))
+			}
+			d := w.startReady()
+			w.pressure()
+			if got := d.AwaitMsg("evicting pod", 5*time.Second); got.String("pod") != "default/big" || got.String("ranker") != "memory" {
+				t.Errorf("victim %s by %s, want default/big by memory", got.String("pod"), got.String("ranker"))
+			}
+			eventually(t, 5*time.Second, func() error {
+				_, status := d.Get("/status")
+				return saysAll(status, append(c.says, c.plugin)...)
+			})
+			if err := saysAll(d.LogText(), c.says...); err != nil {
+				t.Errorf("log: %v", err)
+			}
+		})
+	}
+}
+
+// TestAPluginWithoutASource: pid has none on this node, whose /proc knows no
+// processes. It is shown as refused with what it wants and left alone. The disk
+// plugin waits for the kubelet's directory, which is not there. Nothing else
+// suffers.
+func TestAPluginWithoutASource(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory", "disk", "pid")
+	w.config["evictionHard"] = map[string]string{"memory.available": "1Gi", "nodefs.available": "10%", "pid.available": "10%"}
+	d := w.startReady()
+	w.pressure()
+	d.AwaitMsg("evicting pod", 5*time.Second)
+	eventually(t, 5*time.Second, func() error {
+		if code, body := d.Get("/healthz"); code != http.StatusOK {
+			return fmt.Errorf("/healthz is %d: %s", code, body)
+		}
+		return nil
+	})
+	var status host.Status
+	if _, body := d.Get("/status"); json.Unmarshal([]byte(body), &status) != nil {
+		t.Fatalf("/status is no JSON: %s", body)
+	}
+	states := map[string]string{}
+	for _, p := range status.Plugins {
+		states[p.Name] = string(p.State)
+		if p.Restarts != 0 || p.Name == "pid" && !strings.Contains(p.Reason, "hostPID: true") {
+			t.Errorf("%s: %d restarts, %q, want none, and pid refused with the reason", p.Name, p.Restarts, p.Reason)
+		}
+	}
+	if want := map[string]string{"memory": "running", "disk": "running", "pid": "refused"}; !maps.Equal(states, want) {
+		t.Errorf("plugins %v, want %v", states, want)
+	}
+	if n := strings.Count(d.LogText(), `"plugin did not start"`); n != 1 {
+		t.Errorf("%d complaints, want one", n)
+	}
+}
+
+func chmod(mode os.FileMode) func(*testing.T, string) {
+	return func(t *testing.T, file string) {
+		t.Helper()
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAReloadAppliesAllOrNothingAndKeepsTimers(t *testing.T) {
+	w := newWorld(t)
+	w.config["evictionHard"] = map[string]string{"memory.available": "100Mi"}
+	w.config["evictionSoft"] = map[string]string{"memory.available": "1Gi"}
+	w.config["evictionSoftGracePeriod"] = map[string]string{"memory.available": "3s"}
+	d := w.startReady()
+	w.pressure()
+	d.AwaitMsg("threshold met", 5*time.Second)
+	met := time.Now()
+
+	bad := d.Config()
+	bad["evictionHard"] = map[string]string{"memory.available": "lots"}
+	bad["logLevel"] = "error"
+	d.WriteConfig(bad)
+	d.Signal(syscall.SIGHUP)
+	d.AwaitMsg("new configuration refused, the former one stays in force", 5*time.Second)
+
+	restart := d.Config()
+	restart["pluginDir"] = "/elsewhere"
+	d.WriteConfig(restart)
+	d.Signal(syscall.SIGHUP)
+	d.Await("refusal that names pluginDir", 5*time.Second, func(l evictd.Record) bool {
+		return strings.Contains(l.Msg, "refused") && strings.Contains(l.String("error"), "pluginDir")
+	})
+
+	good := d.Config()
+	good["evictionHard"] = map[string]string{"memory.available": "50Mi"}
+	d.WriteConfig(good)
+	d.Signal(syscall.SIGHUP)
+	d.AwaitMsg("new configuration in force", 5*time.Second)
+	d.AwaitMsg("evicting pod", 5*time.Second)
+	if took := time.Since(met); took < 2500*time.Millisecond || took > 4*time.Second {
+		t.Errorf("evicted %v after the threshold was met, want the grace period of 3 s, not started anew by the reloads", took)
+	}
+	if _, status := d.Get("/status"); !strings.Contains(status, `"50Mi"`) {
+		t.Errorf("the new threshold is not in force:\n%s", status)
+	}
+}
+
+func TestDryRunShowsAndKillsNobody(t *testing.T) {
+	w := newWorld(t)
+	w.config["dryRun"] = true
+	d := w.startReady()
+	w.pressure()
+	line := d.AwaitMsg("evicting pod", 5*time.Second)
+	if line.String("dryRun") != "true" {
+		t.Errorf("the decision is not marked as dry: %v", line)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if w.kills() != 0 || len(d.Records("evicting pod")) != 1 {
+		t.Errorf("%d kills and %d decisions, want none and one", w.kills(), len(d.Records("evicting pod")))
+	}
+}
+
+func TestStatusMetricsAndHealth(t *testing.T) {
+	w := newWorld(t)
+	w.config["evictionHard"] = map[string]string{"memory.available": "1Gi", "nodefs.available": "10%"}
+	d := w.startReady()
+	w.pressure()
+	d.AwaitMsg("pod finished", 5*time.Second)
+	if code, text := d.Get("/healthz"); code != 200 || text != "ok\n" {
+		t.Errorf("/healthz = %d %q", code, text)
+	}
+	_, metrics := d.Get("/metrics")
+	wantAll(t, "/metrics", metrics, `kubelet_evictions{eviction_signal="memory.available"}`, "kubelet_eviction_stats_age_seconds_bucket",
+		`evictd_signal_unobserved{signal="nodefs.available"} 1`, `evictd_plugin_up{plugin="memory"} 1`)
+	_, status := d.Get("/status")
+	wantAll(t, "/status", status, `"MemoryPressure"`, `"unobserved": true`, `"finished"`, "default/big", "The node was low on resource: memory.", `"reason": "Evicted"`)
+}
+
+func TestARequiredSignalWithoutObserverMakesTheHostNotReady(t *testing.T) {
+	w := newWorld(t)
+	w.config["requiredSignals"] = []string{"nodefs.available"}
+	w.config["evictionHard"] = map[string]string{"memory.available": "1Gi", "nodefs.available": "10%"}
+	d := w.startReady()
+	eventually(t, 5*time.Second, func() error {
+		if code, text := d.Get("/healthz"); code != 503 || !strings.Contains(text, "nodefs.available") {
+			return fmt.Errorf("/healthz = %d %q, want 503 and the signal's name", code, text)
+		}
+		return nil
+	})
+}
+
+func TestACustomRankerIsInChargeAsSoonAsItIsThere(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory", "rival")
+	d := w.startReady()
+	w.pressure()
+	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("ranker"); got != "rival" {
+		t.Errorf("ranked by %s, want rival", got)
+	}
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile, "--listen-address", d.Address()).CombinedOutput()
+	if err != nil {
+		t.Fatalf("evictd plugins: %v\n%s", err, out)
+	}
+	wantAll(t, "evictd plugins", string(out), "rival", "memory", "rank", "observe")
+}
+
+func TestVersion(t *testing.T) {
+	newWorld(t)
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "version").CombinedOutput()
+	if err != nil {
+		t.Fatal(errors.Join(err, errors.New(string(out))))
+	}
+	wantAll(t, "evictd version", string(out), "evictd", "go1.")
+}

@@ -1,0 +1,78 @@
+package process
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
+)
+
+func TestWithoutARuntimeItSaysSoAndEvictsWhenTheRuntimeComes(t *testing.T) {
+	w := newWorld(t)
+	w.runtime.Die()
+	d := w.startReady()
+	line := d.AwaitMsg("container runtime does not answer, no pod can be evicted until it does", 5*time.Second)
+	wantAll(t, "the log", line.String("error"), w.runtime.Endpoint())
+	w.pressure()
+	d.AwaitMsg("pods are not known, nothing is evicted", 5*time.Second)
+	if err := w.runtime.Revive(); err != nil {
+		t.Fatal(err)
+	}
+	w.gone("big", 10*time.Second)
+}
+
+func TestARuntimeThatDiesInTheMiddleOfAKillIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	d := w.startReady()
+	w.runtime.Inject(fakecri.StopContainer, fakecri.Fault{Die: true, Times: 1})
+	w.pressure()
+	d.AwaitMsg("evicting pod", 5*time.Second)
+	if err := w.runtime.Await(t.Context(), fakecri.StopContainer, 1); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if err := w.runtime.Revive(); err != nil {
+		t.Fatal(err)
+	}
+	w.gone("big", 10*time.Second)
+
+	d.AwaitMsg("pod finished", 10*time.Second)
+	if !w.runtime.Running("uid-small") {
+		t.Error("small is gone, want only big")
+	}
+}
+
+func TestManifestsThatCannotBeUsedAreNamedAndTheRestWorks(t *testing.T) {
+	w := newWorld(t)
+	w.manifest("z-duplicate.yaml", "other", "uid-big")
+	w.pod("broken", 4*gib, fakecri.Container{Name: "main"})
+	write(t, filepath.Join(w.manifests, "broken.yaml"), "kind: Pod\nmetadata: {name: [\n")
+	d := w.startReady()
+	w.pressure()
+	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("pod"); got != "default/big" {
+		t.Errorf("victim %s, want default/big: broken has no usable manifest", got)
+	}
+	eventually(t, 5*time.Second, func() error { return saysAll(d.LogText(), "broken.yaml", "z-duplicate.yaml", "big.yaml") })
+	eventually(t, 5*time.Second, func() error {
+		_, status := d.Get("/status")
+		return saysAll(status, "broken.yaml", "z-duplicate.yaml", "unmanagedPods", "default/broken")
+	})
+	if !w.runtime.Running("uid-broken") {
+		t.Error("a pod without a usable manifest was killed")
+	}
+}
+
+func TestWhileTheVictimDiesNobodyElseGoes(t *testing.T) {
+	w := newWorld(t)
+	w.pod("slow", 3*gib, fakecri.Container{Name: "main", DiesAfter: 700 * time.Millisecond, OnExit: w.relief})
+	d := w.startReady()
+	w.pressure()
+	d.AwaitMsg("pod finished", 5*time.Second)
+	if n := w.kills(); n != 1 || w.runtime.Running("uid-slow") {
+		t.Errorf("%d kills, want one, of slow", n)
+	}
+	if len(d.Records("evicting pod")) != 1 {
+		t.Errorf("%d decisions, want 1", len(d.Records("evicting pod")))
+	}
+}

@@ -1,0 +1,120 @@
+package python
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
+)
+
+const (
+	example = "../../../sdk/examples/python-rank"
+	// interpreter is Debian's, which has Debian's modules; another one may come first
+	// in the path.
+	interpreter = "/usr/bin/python3"
+	gib         = int64(1) << 30
+	// patience is for what a loaded machine does late; a start is half a second.
+	patience = 10 * time.Second
+)
+
+// plugin returns the path of the example, built.
+func plugin(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("EVICTD_TEST_ROOT") == "" {
+		t.Skip("needs real processes: run make test")
+	}
+	if out, err := exec.CommandContext(t.Context(), interpreter, "-c", "import grpc, google.protobuf").CombinedOutput(); err != nil {
+		absent := fmt.Sprintf("the plugin in Python cannot run: %v: apt-get install python3-grpcio python3-protobuf\n%s", err, out)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(absent)
+		}
+		t.Skip("NOT TESTED: " + absent)
+	}
+	file := filepath.Join(t.TempDir(), "python-rank")
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(example, "build.sh"), file).CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, out)
+	}
+	return file
+}
+
+// Its protobuf reads the bytes 00 01 as an empty message, with a warning, where
+// others refuse them. Both keep the contract.
+func TestAPluginInPlainPythonKeepsTheContract(t *testing.T) {
+	file := plugin(t)
+	for name, flags := range map[string][]string{
+		"with TLS":    nil,
+		"without TLS": {"--auto-mtls=false"},
+		"configured":  {"--config", configured(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"plugins", "verify"}, append(flags, file)...)
+			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), args...).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), " 0 failed") {
+				t.Errorf("evictd plugins verify: %v\n%s", err, out)
+			}
+			for _, check := range []string{"garbage-describe", "garbage-configure", "garbage-rank", "rank-deterministic"} {
+				if !strings.Contains(string(out), "ok       "+check+"\n") {
+					t.Errorf("%s is not ok:\n%s", check, out)
+				}
+			}
+		})
+	}
+}
+
+func configured(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte("first: oldest\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// As an operator would run it: as nobody, within the default limits.
+func TestThePluginInPythonSaysWhoGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		config map[string]any
+		victim string
+	}{
+		"by default":    {nil, "new"},
+		"as it is told": {map[string]any{"first": "oldest"}, "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, runtime := daemon.NewNode(t, 8*gib), fakecri.Start(t)
+			plugins, manifests, run := daemon.PluginDir(t), t.TempDir(), daemon.RunDir(t)
+			if err := os.Chmod(run, 0o711); err != nil { // the plugin is another user
+				t.Fatal(err)
+			}
+			daemon.Install(t, plugin(t), filepath.Join(plugins, "python-rank"))
+			for i, name := range []string{"old", "new"} {
+				node.AddPod("besteffort", "uid-"+name, gib)
+				runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{
+					{Name: "main", OnTerm: func() { node.SetAvailable(6 * gib) }},
+				}})
+				manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%[1]s}\n"+
+					"spec: {containers: [{name: main, image: none}]}\nstatus: {startTime: \"2026-01-0%dT00:00:00Z\"}\n", name, i+1)
+				if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), []byte(manifest), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := daemon.Start(t, map[string]any{
+				"pluginDir": plugins, "runDir": run, "rootDir": node.Root, "podManifestDir": manifests,
+				"runtimeEndpoint": runtime.Endpoint(), "monitoringInterval": "50ms",
+				"evictionHard": map[string]string{"memory.available": "1Gi"},
+				"plugins":      map[string]any{"python-rank": map[string]any{"user": "nobody", "config": c.config}},
+			})
+			d.AwaitReady()
+			node.SetAvailable(gib / 4)
+			got := d.AwaitMsg("evicting pod", patience)
+			if got.String("pod") != "default/"+c.victim || got.String("ranker") != "python-rank" {
+				t.Errorf("%s by %s because of %q, want default/%s by python-rank", got.String("pod"), got.String("ranker"), got.String("rankReason"), c.victim)
+			}
+		})
+	}
+}

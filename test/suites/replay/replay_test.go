@@ -1,0 +1,213 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/evictd"
+)
+
+// patience is for a loaded machine; unloaded all traces take half a minute.
+const patience = 5 * time.Minute
+
+// A program is an installed evictd with its plugins beside it.
+type program struct {
+	t      *testing.T
+	binary string
+	// tmp is where it may put things, as long as it takes them away.
+	tmp string
+	uid uint32
+}
+
+func install(t *testing.T) *program {
+	t.Helper()
+	if os.Getenv("EVICTD_TEST_ROOT") == "" {
+		t.Skip("needs real processes: run make test")
+	}
+	// Not t.TempDir: another user has to get there, and sockets want short paths.
+	dir, err := os.MkdirTemp("", "evictd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	p := &program{t: t, binary: filepath.Join(dir, "evictd"), tmp: filepath.Join(dir, "tmp")}
+	for _, d := range []string{dir, filepath.Join(dir, "plugins"), p.tmp} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	daemon.Install(t, daemon.Build(t, "evictd"), p.binary)
+	for _, name := range []string{"memory", "disk", "pid"} {
+		daemon.Install(t, daemon.Build(t, name), filepath.Join(dir, "plugins", name))
+	}
+	return p
+}
+
+func (p *program) command(args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	p.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, p.binary, append([]string{"replay"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+p.tmp)
+	if p.uid != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.uid, Gid: p.uid}}
+	}
+	return cmd
+}
+
+// run returns the exit code and both outputs.
+func (p *program) run(args ...string) (code int, out, errs string) {
+	p.t.Helper()
+	var stdout, stderr strings.Builder
+	cmd := p.command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	p.leftNothing()
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
+
+func (p *program) leftNothing() {
+	p.t.Helper()
+	left, err := os.ReadDir(p.tmp)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if len(left) > 0 {
+		p.t.Errorf("%d directories were left behind, such as %s", len(left), left[0].Name())
+	}
+}
+
+func traces(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../../traces", pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	return files
+}
+
+func TestEveryRecordedDecision(t *testing.T) {
+	p := install(t)
+	began := time.Now()
+	code, out, errs := p.run(append([]string{"--check"}, traces(t, "*")...)...)
+	t.Logf("took %v", time.Since(began))
+	if code != 0 || !strings.HasSuffix(out, "\n202 passed, 0 failed, 7 skipped\n") || strings.Count(out, "SKIP ") != 7 {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestDecisionsAsJSON(t *testing.T) {
+	p := install(t)
+	files := traces(t, "rule-reclaim-*.json")
+	code, out, errs := p.run(append([]string{"--json"}, files...)...)
+	if lines := strings.Count(out, "\n"); code != 0 || lines != len(files) || strings.Count(out, `"oracle":"evictd"`) != lines {
+		t.Errorf("exit code %d, %d lines for %d files\n%s", code, lines, len(files), errs)
+	}
+}
+
+func TestATraceThatIsNotDecidedAlike(t *testing.T) {
+	p := install(t)
+	good, err := os.ReadFile(traces(t, "rule-reclaim-suffices.json")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	if err := os.WriteFile(bad, []byte(strings.ReplaceAll(string(good), `"Attempting to reclaim`, `"Trying to reclaim`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := p.run("--check", bad, filepath.Join(t.TempDir(), "absent.json"))
+	if code != 1 || !strings.Contains(out, "FAIL "+bad+"\n") || !strings.Contains(out, `recorded "Trying to reclaim`) ||
+		!strings.HasSuffix(out, "\n0 passed, 2 failed, 0 skipped\n") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestWithoutRoot(t *testing.T) {
+	p := install(t)
+	const nobody = 65534
+	p.uid = nobody
+	if err := os.Chown(p.tmp, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(filepath.Dir(p.binary), "trace.json")
+	daemon.Install(t, traces(t, "rule-reclaim-suffices.json")[0], file)
+	if code, out, errs := p.run("--check", file); code != 0 || out != "1 passed, 0 failed, 0 skipped\n" {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestAnInterruptLeavesNothing(t *testing.T) {
+	p := install(t)
+	var errs strings.Builder
+	cmd := p.command(append([]string{"--check"}, traces(t, "rand-*")...)...)
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var plugins map[string]int
+	for deadline := time.Now().Add(time.Minute); len(plugins) == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("no plugin was started")
+		}
+		plugins, _ = evictd.Children(cmd.Process.Pid)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || errs.String() != "evictd: interrupted\n" {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+	for name, pid := range plugins {
+		if daemon.Alive(pid) {
+			t.Errorf("plugin %s (%d) lives on", name, pid)
+		}
+	}
+	p.leftNothing()
+}
+
+// The example of docs/replay.md does what stands there.
+func TestTheDocumentedExample(t *testing.T) {
+	p := install(t)
+	doc, err := os.ReadFile("../../../docs/replay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "what-if.yaml")
+	if err := os.WriteFile(file, []byte(block(t, string(doc), "yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := p.run(file)
+	if code != 0 || errs != "" {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if diff := cmp.Diff(block(t, string(doc), "text"), strings.TrimSuffix(out, "\n")); diff != "" {
+		t.Errorf("(-documented +printed):\n%s", diff)
+	}
+}
+
+// block returns the first code block of a language.
+func block(t *testing.T, doc, language string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(doc, "```"+language+"\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatalf("no block of %s", language)
+	}
+	return text
+}

@@ -1,0 +1,162 @@
+package verify
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/evictd/evictd/shared/conformance"
+	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
+)
+
+// atOnce is how many plugins are verified at a time, more than there are processors:
+// most of a run is waiting.
+const atOnce = "5"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// nobody is the user id of a user without any rights.
+const nobody = 65534
+
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
+		t.Skip("needs root: run make test")
+	}
+	if os.Getuid() != 0 {
+		t.Fatal("EVICTD_TEST_ROOT=1 without being root")
+	}
+}
+
+// outcome is how a verify ended.
+type outcome struct {
+	code      int
+	out, errs string
+}
+
+// verify runs the command as uid.
+func verify(t *testing.T, evictd string, uid uint32, args ...string) outcome {
+	t.Helper()
+	var out, errs strings.Builder
+	cmd := exec.CommandContext(t.Context(), evictd, append([]string{"plugins", "verify"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	err := cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Error(err) // not Fatal: several run at once
+		return outcome{code: -1}
+	}
+	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+func TestOurPluginsPass(t *testing.T) {
+	requireRoot(t)
+	runtime := fakecri.Start(t)
+	runtime.SetImageDir(t.TempDir())
+	evictd := daemon.Build(t, "evictd")
+	for name, flags := range map[string][]string{
+		"memory": nil,
+		"disk":   {"--reclaim", "--runtime-endpoint", runtime.Endpoint()}, // it frees what the fake runtime has
+		"pid":    nil,
+		"oldest": {"--auto-mtls=false"},
+	} {
+		file := daemon.Build(t, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := verify(t, evictd, 0, append(flags, file)...)
+			if got.code != 0 || !strings.Contains(got.out, " 0 failed") {
+				t.Errorf("exit code %d, %s%s", got.code, got.errs, got.out)
+			}
+			lines := strings.Split(strings.TrimSpace(got.out), "\n")
+			t.Logf("plugins verify %s: %s", name, lines[len(lines)-1])
+			if strings.Contains(got.out, "\nnote") {
+				t.Errorf("a note about a plugin on a node with all that it needs:\n%s", got.out)
+			}
+		})
+	}
+}
+
+// Verifying needs no rights, if the plugin needs none.
+func TestAnybodyMayVerify(t *testing.T) {
+	requireRoot(t)
+	dir, err := os.MkdirTemp("", "verify") // t.TempDir is below a directory of root's
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"evictd", "oldest", "memory"} {
+		install(t, daemon.Build(t, name), filepath.Join(dir, name))
+	}
+	for _, name := range []string{"oldest", "memory"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := verify(t, filepath.Join(dir, "evictd"), nobody, "--json", filepath.Join(dir, name))
+			var report conformance.Report
+			if err := json.Unmarshal([]byte(got.out), &report); err != nil {
+				t.Fatalf("%v: %s%s", err, got.errs, got.out)
+			}
+			if got.code != 0 || !report.OK() || report.Plugin.Name != name {
+				t.Errorf("exit code %d, %s%s", got.code, got.errs, got.out)
+			}
+		})
+	}
+}
+
+func install(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The plugins that tests of the host use do one thing wrong each.
+func TestFaultyPluginsAreTold(t *testing.T) {
+	requireRoot(t)
+	evictd, faulty := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
+	for name, c := range map[string]struct{ only, want string }{
+		"ranks-foreign":      {"rank", `uid "never-sent" was never sent`},
+		"hangs-in-rank":      {"rank", "no answer within 1s"},
+		"refuses-host":       {"describe", `needs a host with feature "time-travel"`},
+		"measures-foreign":   {"measure", `pod "never-sent": it was not asked for`},
+		"crashes-in-observe": {"observe", "the process ended (exit status 2); the end of its log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), name)
+			if err := os.Symlink(faulty, path); err != nil {
+				t.Fatal(err)
+			}
+			got := verify(t, evictd, 0, "--only", c.only, path)
+			if got.code != 1 || !strings.Contains(got.out, c.want) || !strings.Contains(got.errs, "fails") {
+				t.Errorf("exit code %d, want %q in\n%s%s", got.code, c.want, got.errs, got.out)
+			}
+		})
+	}
+}

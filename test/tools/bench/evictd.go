@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+)
+
+// A daemon is a running evictd that is watched record by record.
+type daemon struct {
+	*evictd.Process
+	// seen is when the last record was read that is of no interest any more.
+	seen int64
+}
+
+// startEvictd starts evictd with its files in dir. config is what differs from
+// the common part.
+func startEvictd(b *bench, dir string, config map[string]any) (*daemon, error) {
+	full := map[string]any{"pluginDir": b.programs.pluginDir}
+	maps.Copy(full, config)
+	file, err := evictd.Configure(dir, full)
+	if err != nil {
+		return nil, err
+	}
+	p, err := evictd.Start(evictd.Options{Binary: b.programs.evictd, ConfigFile: file, Spawn: start})
+	if err != nil {
+		return nil, err
+	}
+	return &daemon{Process: p}, nil
+}
+
+// await returns the next record with this message, within a time, and forgets
+// those before it.
+func (d *daemon) await(ctx context.Context, msg string, within time.Duration) (evictd.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	r, err := d.Await(ctx, func(r evictd.Record) bool { return r.At > d.seen && r.Msg == msg })
+	if err != nil {
+		return r, fmt.Errorf("wait for evictd to log %q: %w; its last lines:\n%s", msg, err, d.LogTail())
+	}
+	d.seen = r.At
+	return r, nil
+}
+
+// forget passes over the records so far.
+func (d *daemon) forget() { d.seen = int64(monotonic()) }
+
+// passes asks how many passes there have been.
+func (d *daemon) passes(ctx context.Context) (int64, error) {
+	status, err := d.Status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if why, _ := status["notReady"].(string); why != "" {
+		return 0, fmt.Errorf("evictd is not ready: %s", why)
+	}
+	passes, ok := status["passes"].(float64)
+	if !ok {
+		return 0, errors.New("evictd's status does not count passes")
+	}
+	return int64(passes), nil
+}
+
+// usage reads what evictd and its plugins have used, by program.
+func (d *daemon) usage() (map[string]usage, error) {
+	pids, err := evictd.Children(d.PID())
+	if err != nil {
+		return nil, err
+	}
+	if len(pids) == 0 {
+		return nil, errors.New("evictd has no plugin process")
+	}
+	pids["evictd"] = d.PID()
+	all := map[string]usage{}
+	for name, pid := range pids {
+		if all[name], err = usageOf(pid); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

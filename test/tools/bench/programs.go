@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+)
+
+// programs are what is measured, as it is shipped.
+type programs struct {
+	evictd string
+	// pluginDir has all plugins that come with evictd.
+	pluginDir string
+}
+
+func (p programs) plugin(name string) string { return filepath.Join(p.pluginDir, name) }
+
+// getPrograms puts them below dir: those in bin, or without it newly built ones.
+// Those in bin are copied, for evictd does not trust every directory.
+func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
+	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins")}
+	if err := os.Mkdir(p.pluginDir, 0o755); err != nil {
+		return p, err
+	}
+	get := func(out, built, pkg string) error {
+		if bin == "" {
+			return build(ctx, out, pkg)
+		}
+		return evictd.Install(filepath.Join(bin, built), out)
+	}
+	errs := []error{get(p.evictd, "evictd", "host/cmd/evictd")}
+	for _, name := range []string{"memory", "disk", "pid"} {
+		errs = append(errs, get(p.plugin(name), "plugins/"+name, "plugins/"+name+"/cmd/"+name))
+	}
+	return p, errors.Join(errs...)
+}
+
+func build(ctx context.Context, out, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", out, "github.com/evictd/evictd/"+pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)
+	}
+	return nil
+}
+
+// starter starts processes that die with this one. The kernel ends a child when
+// the thread that started it ends, so it keeps one thread for that.
+var starter struct {
+	once sync.Once
+	jobs chan func()
+}
+
+// start starts cmd in a process group of its own, so that Ctrl-C reaches only
+// us and things end in order, and such that it is told when we die.
+func start(cmd *exec.Cmd) error {
+	starter.once.Do(func() {
+		starter.jobs = make(chan func())
+		go func() {
+			runtime.LockOSThread()
+			for job := range starter.jobs {
+				job()
+			}
+		}()
+	})
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started := make(chan error)
+	starter.jobs <- func() { started <- cmd.Start() }
+	return <-started
+}
+
+// endPatience is what a process gets to end after it was told to.
+const endPatience = 10 * time.Second
+
+// end tells a process to end and waits for it; done is closed when it has.
+func end(p *os.Process, done <-chan struct{}) error {
+	_ = p.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-done:
+		return nil
+	case <-time.After(endPatience):
+		_ = p.Kill()
+		<-done
+		return fmt.Errorf("process %d did not end within %v of SIGTERM, killed it", p.Pid, endPatience)
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
+)
+
+// A screen prints what happens as it happens, with the time since the start.
+type screen struct {
+	mu    sync.Mutex
+	out   io.Writer
+	start int64
+}
+
+func newScreen(out io.Writer) *screen { return &screen{out: out, start: crossing.Now()} }
+
+func (s *screen) line(who, format string, args ...any) {
+	s.lineAt(crossing.Now(), who, format, args...)
+}
+
+// lineAt prints something that happened at another moment than now.
+func (s *screen) lineAt(ns int64, who, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = fmt.Fprintf(s.out, "%8.3f s  %-7s %s\n", time.Duration(ns-s.start).Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+// signalLine shows how far the signal is from the threshold, with a bar that
+// empties towards it.
+func (s *screen) signalLine(sample crossing.Sample, thresholdBytes int64) {
+	left := sample.AvailableBytes - thresholdBytes
+	bar := strings.Repeat("#", int(min(40, max(0, left*40/(distanceMiB*mib)))))
+	s.lineAt(sample.At, "signal", "memory.available %6d MiB |%-40s| %5d MiB to the threshold", sample.AvailableBytes/mib, bar, left/mib)
+}
+
+// told are evictd's messages that belong to the story, with the fields to show.
+var told = map[string][]string{
+	"plugin started":    {"plugin", "pid"},
+	"plugin exited":     {"plugin", "pid", "error"},
+	"evictd ready":      {"listenAddress"},
+	"threshold met":     {"signal", "available", "threshold", "capacity"},
+	"evicting pod":      {"pod", "signal", "available", "threshold", "graceSeconds", "ranker", "candidates", "ranking", "rankReason", "message"},
+	"pod killed":        {"pod", "tookSeconds", "error"},
+	"pod finished":      {"pod", "tookSeconds"},
+	"condition changed": {"condition", "status"},
+}
+
+// record shows what evictd says, all of it if verbose.
+func (s *screen) record(r evictd.Record, verbose bool) {
+	fields, ok := told[r.Msg]
+	switch {
+	case verbose || r.Attrs == nil:
+		fields = nil
+		for key := range r.Attrs {
+			fields = append(fields, key)
+		}
+		slices.Sort(fields)
+	case !ok && (r.Level == "WARN" || r.Level == "ERROR"):
+		fields = []string{"error"}
+	case !ok:
+		return
+	}
+	var text strings.Builder
+	for _, key := range fields {
+		if value := r.String(key); value != "" {
+			fmt.Fprintf(&text, "\n%20s  %s: %s", "", key, value)
+		}
+	}
+	// Short facts stay on one line.
+	line := text.String()
+	if len(line) < 200 && !verbose {
+		line = strings.Join(strings.Fields(line), " ")
+		if line != "" {
+			line = "  " + line
+		}
+	}
+	s.lineAt(r.At, "evictd", "%s%s", r.Msg, line)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/agent"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
+)
+
+const (
+	crossDeadline = 30 * time.Second
+	goneDeadline  = 20 * time.Second
+	// measured is how long what is available is looked at for the threshold, and
+	// unmetBytes the threshold before that.
+	measured   = 2 * time.Second
+	unmetBytes = "1"
+	// quiet is how long nobody else may be touched after the victim is gone.
+	quiet = 2 * time.Second
+)
+
+// A story is one run of the demo on a stack.
+type story struct {
+	options
+	stack *stack.Stack
+	show  *screen
+
+	pods      map[string]*stack.Pod
+	stations  map[string]hog.Station
+	names     []string // of the pods, in the order in which they start
+	agent     *evictd.Process
+	watch     *crossing.Watch
+	threshold int64
+}
+
+// play runs the story and returns the demo's last line.
+func (s *story) play(ctx context.Context) (string, error) {
+	program, err := hog.Install(ctx, s.stack)
+	if err != nil {
+		return "", err
+	}
+	s.show.line("stage", "touching %d MiB once, so that the machine's memory is really there", hogMiB+64)
+	if err := hog.WarmUp(ctx, s.stack, program, hogMiB+64); err != nil {
+		return "", err
+	}
+	if err := s.startPods(ctx); err != nil {
+		return "", err
+	}
+	if s.watch, err = crossing.Start(ctx, s.stack, crossing.Node); err != nil {
+		return "", err
+	}
+	verdict, err := s.evict(ctx)
+	if err != nil && ctx.Err() == nil && s.agent != nil {
+		s.show.line("evictd", "the end of its log:\n%s", s.agent.LogTail())
+	}
+	return verdict, errors.Join(err, s.finish(ctx))
+}
+
+// startEvictd starts evictd with a threshold that is never met.
+func (s *story) startEvictd(ctx context.Context) error {
+	plugins, err := s.pluginConfig()
+	if err != nil {
+		return err
+	}
+	s.show.line("stage", "starting evictd")
+	s.agent, err = agent.Start(ctx, s.stack, agent.Options{
+		Binary:  s.evictd,
+		Plugins: s.pluginFiles(),
+		Config: map[string]any{
+			"evictionHard":       map[string]string{"memory.available": unmetBytes},
+			"monitoringInterval": "10s",
+			"plugins":            plugins,
+		},
+		OnRecord: func(r evictd.Record) { s.show.record(r, s.verbose) },
+	})
+	return err
+}
+
+// stay leaves evictd and the pods to the caller until the context ends.
+func (s *story) stay(ctx context.Context) error {
+	configs, err := filepath.Glob(filepath.Join(s.stack.Dir, "evictd-*", "evictd.yaml"))
+	if err != nil || len(configs) != 1 {
+		return fmt.Errorf("find evictd's configuration: %q, %w", configs, err)
+	}
+	s.show.line("keep", "configuration  %s (kill -HUP %d has it read again)", configs[0], s.agent.PID())
+	s.show.line("keep", "plugins        %s", filepath.Join(filepath.Dir(configs[0]), "plugins"))
+	s.show.line("keep", "status         http://%s/status", s.agent.Address())
+	s.show.line("keep", "containerd     %s", s.stack.Socket)
+	s.show.line("keep", "Ctrl-C ends and removes all of it")
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// setThreshold sets the threshold below what is available now, with evictd, its
+// plugins and the other pods running and whatever else runs in its worst moment.
+func (s *story) setThreshold(ctx context.Context) error {
+	for _, name := range s.names {
+		if name == hogName {
+			continue
+		}
+		if _, err := s.stations[name].WaitStamp(ctx, "full"); err != nil {
+			return err
+		}
+	}
+	available, err := s.watch.Lowest(ctx, measured)
+	if err != nil {
+		return fmt.Errorf("read memory.available: %w", err)
+	}
+	s.threshold = available - distanceMiB*mib
+	s.show.line("stage", "setting memory.available<%dMi; %d MiB are available", s.threshold/mib, available/mib)
+	if err := agent.Reload(s.stack, s.agent, map[string]any{"evictionHard": map[string]string{"memory.available": strconv.FormatInt(s.threshold, 10)}}); err != nil {
+		return err
+	}
+	_, err = s.agent.Await(ctx, func(r evictd.Record) bool { return r.Msg == "new configuration in force" })
+	return err
+}
+
+// evict runs from the start of evictd to the verdict.
+func (s *story) evict(ctx context.Context) (string, error) {
+	if err := s.startEvictd(ctx); err != nil {
+		return "", err
+	}
+	if s.keep {
+		return "", s.stay(ctx)
+	}
+	if err := s.setThreshold(ctx); err != nil {
+		return "", err
+	}
+	s.drain() // samples from before the story
+	if err := s.watch.Arm(s.threshold); err != nil {
+		return "", err
+	}
+	s.show.line("stage", "the hog may start")
+	if err := s.stations[hogName].Release(ctx); err != nil {
+		return "", err
+	}
+	crossed, err := s.waitCrossing(ctx)
+	if err != nil {
+		return "", err
+	}
+	victim, term, err := s.waitVictim(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.show.lineAt(term, "pod", "%s got SIGTERM %.1f ms after the crossing; it takes %d ms to leave", s.pods[victim].Key(), ms(term-crossed.At), termDelayMS)
+	if victim != hogName {
+		// The pod that went was not the cause, so the pressure must end otherwise.
+		s.show.line("stage", "the hog lets go, since %s was not the cause of the pressure", s.pods[victim].Key())
+		if err := s.letGo(); err != nil {
+			return "", err
+		}
+	}
+	if err := s.waitGone(ctx, victim); err != nil {
+		return "", err
+	}
+	return s.judge(ctx, victim, ms(term-crossed.At))
+}
+
+// finish ends evictd, which must leave no process of its own, and the sampler.
+func (s *story) finish(ctx context.Context) error {
+	var errs []error
+	if s.agent != nil {
+		s.show.line("stage", "stopping evictd")
+		errs = append(errs, s.agent.Stop())
+	}
+	if err := s.watch.Stop(); err != nil && ctx.Err() == nil {
+		errs = append(errs, fmt.Errorf("sampler: %w", err))
+	}
+	if left := s.stack.Processes(); len(left) > 0 && ctx.Err() == nil {
+		errs = append(errs, fmt.Errorf("evictd left the processes %v behind", left))
+	}
+	return errors.Join(errs...)
+}
+
+func ms(ns int64) float64 { return float64(ns) / 1e6 }
