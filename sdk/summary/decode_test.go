@@ -5,7 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -170,6 +173,23 @@ func BenchmarkDecode(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := Decode(data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("go-json-experiment", func(b *testing.B) { // the best library, used as well as can be
+		readTime := jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(in *jsontext.Decoder, t *oracleTime) (err error) {
+			text, err := in.ReadToken()
+			if err == nil && text.Kind() == '"' {
+				t.Time, err = time.Parse(time.RFC3339, text.String())
+			}
+			return err
+		}))
+		b.SetBytes(int64(len(data)))
+		b.ReportAllocs()
+		for b.Loop() {
+			var o oracle
+			if err := jsonv2.Unmarshal(data, &o, jsontext.AllowDuplicateNames(true), readTime); err != nil {
 				b.Fatal(err)
 			}
 		}
