@@ -21,8 +21,6 @@ const (
 	// detailDeadline bounds the look at the victim's containers, which only the
 	// message needs.
 	detailDeadline = 250 * time.Millisecond
-	// fallbackDeadline bounds what the host measures by itself at once.
-	fallbackDeadline = 500 * time.Millisecond
 	// FirstStarts is how long after its own start the host waits for those that measure
 	// pods before it chooses one by priority alone.
 	FirstStarts = 30 * time.Second

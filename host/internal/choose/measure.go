@@ -93,8 +93,6 @@ func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, ca
 	if c.Fallback == nil || len(missing) == 0 || c.SourceStands && m.heard {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, fallbackDeadline)
-	defer cancel()
 	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))
 	for _, a := range answers {
 		m.take(a)

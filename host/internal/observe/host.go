@@ -16,18 +16,16 @@ const (
 	// unknownFor is how long a signal must have been unknown before the host reads
 	// it by itself.
 	unknownFor = time.Second
-	// fallbackDeadline bounds what the host reads by itself at once.
-	fallbackDeadline = 500 * time.Millisecond
 )
 
 // A Fallback reads figures of the node without a plugin.
 type Fallback interface {
 	// Reads reports whether s is one that it can read.
 	Reads(s eviction.Signal) bool
-	// Observe returns one observation of each signal when ctx ends at the latest.
+	// Observe returns one observation of each signal, soon, and when ctx ends at the
+	// latest.
 	Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation
-	// Measure returns what pods use of s, of those that it can read, when ctx ends
-	// at the latest.
+	// Measure returns what pods use of s, of those that it can read, likewise.
 	Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement
 }
 
@@ -88,8 +86,6 @@ func (o *Observer) readByHost(ctx context.Context, signals []eviction.Signal) []
 	if len(signals) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, fallbackDeadline)
-	defer cancel()
 	return o.Fallback.Observe(ctx, signals)
 }
 

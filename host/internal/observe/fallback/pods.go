@@ -18,13 +18,15 @@ type meter struct {
 }
 
 // Measure reads what pods use of a signal now: memory and tasks from their cgroups.
-// It returns those that it has an answer for when ctx ends at the latest, none for a
+// It returns those that it has an answer for by then, as Observe does, none for a
 // signal of a filesystem: to walk directories is more than a last resort can do.
 func (r *Reader) Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement {
 	m := r.meters[s]
 	if m == nil || len(pods) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
 	came := make(chan eviction.Measurement, len(pods)) // never waited for
 	m.run(ctx, func() {
 		read, err := m.open()

@@ -10,6 +10,9 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
+// deadline bounds what is read at once.
+const deadline = 500 * time.Millisecond
+
 // A Reader reads the figures of one node. It may be used concurrently.
 type Reader struct {
 	sources map[eviction.Signal]*source
@@ -37,9 +40,11 @@ func New(facts eviction.NodeFacts) *Reader {
 // Reads reports whether s is one of the signals that can be read here.
 func (r *Reader) Reads(s eviction.Signal) bool { return r.sources[s] != nil }
 
-// Observe reads signals now and returns one observation of each. It returns when
-// ctx ends at the latest, with those unknown that had no answer by then.
+// Observe reads signals now and returns one observation of each. It returns at the
+// deadline, or when ctx ends, with those unknown that had no answer by then.
 func (r *Reader) Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
 	coming := map[*source]<-chan sample{}
 	for _, s := range signals {
 		if from := r.sources[s]; from != nil && coming[from] == nil {
