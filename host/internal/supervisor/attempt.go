@@ -24,7 +24,7 @@ const (
 
 // attempt begins to start a plugin, beside the process that serves if there is one.
 func (c *controller) attempt(p *plugin) {
-	a := &attempt{changes: p.changes, beside: p.serving != nil, mark: p.log.kept.Mark()}
+	a := &attempt{changes: p.changes, beside: p.serving != nil, mark: p.log.Mark()}
 	p.starting, p.news, p.freed = a, false, false
 	switch {
 	case a.beside:
@@ -231,7 +231,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 		err = plugindir.Refusal{Err: err}
 	}
 	if !harmless(err) {
-		c.log.Error("plugin did not start", "plugin", p.name, "error", err, "output", p.log.kept.Since(a.mark, tailLines))
+		c.log.Error("plugin did not start", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
 	}
 	if p.first && c.inside {
 		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.name, err))
@@ -253,7 +253,7 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 		return
 	}
 	p.replacing(Refused, err)
-	c.log.Error("plugin was not replaced, the former process stays", "plugin", p.name, "error", err, "output", p.log.kept.Since(a.mark, tailLines))
+	c.log.Error("plugin was not replaced, the former process stays", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
 	switch {
 	case p.news || p.freed: // begun anew at once
 	case strained(err):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
@@ -40,7 +41,7 @@ type catalog struct {
 
 func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	return &plugin{
-		name: name, log: newLineLog(c.log, name), there: true, file: f, idle: true,
+		name: name, log: output.New(c.log, name), there: true, file: f, idle: true,
 		rivals: map[string]bool{}, crashes: newCrashes(c.patience), swapPause: swapPause, since: time.Now(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
@@ -21,7 +22,7 @@ type connection struct {
 
 // connect starts the file at path and returns once it can be called. On an error
 // nothing is left of it.
-func connect(ctx context.Context, log *lineLog, s *sandbox.Sandbox, path string, mtls bool, timeout time.Duration) (*connection, error) {
+func connect(ctx context.Context, log *output.Log, s *sandbox.Sandbox, path string, mtls bool, timeout time.Duration) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := &connection{sandbox: s}
@@ -35,9 +36,9 @@ func connect(ctx context.Context, log *lineLog, s *sandbox.Sandbox, path string,
 	return nil, errors.Join(err, c.close(0))
 }
 
-func (c *connection) open(ctx context.Context, log *lineLog, path string, mtls bool) (err error) {
+func (c *connection) open(ctx context.Context, log *output.Log, path string, mtls bool) (err error) {
 	command := c.sandbox.Command(path)
-	command.Stdout, command.Stderr = log.text, log.line
+	command.Stdout, command.Stderr = log.Text, log.Line
 	if mtls {
 		if command.Identity, err = launch.NewIdentity(); err != nil {
 			c.sandbox.Close()

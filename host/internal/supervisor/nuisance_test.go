@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/launch"
 
@@ -86,11 +87,11 @@ func TestFloodIsPaced(t *testing.T) {
 	_, _ = observe(t.Context(), i)
 	p.Release()
 	eventually(t, "lines are dropped", func() bool { return h.plugin("floods-stderr").Log != nil })
-	var log *lineLog
+	var log *output.Log
 	h.call(func(c *controller) { log = c.plugins["floods-stderr"].log })
-	begin, mark := time.Now(), log.kept.Mark()
+	begin, mark := time.Now(), log.Mark()
 	<-time.After(2 * time.Second)
-	lines := log.kept.Mark() - mark
+	lines := log.Mark() - mark
 	rate := float64(lines) * 4100 / time.Since(begin).Seconds()
 	if rate > 1.6*launch.ReadRate {
 		t.Errorf("read %.0f bytes a second, want at most %d", rate, launch.ReadRate)

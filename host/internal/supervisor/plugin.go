@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
@@ -82,7 +83,7 @@ func strained(why error) bool {
 // the controller.
 type plugin struct {
 	name string
-	log  *lineLog
+	log  *output.Log
 
 	// there: its file is in the directory; it was another one changes times.
 	there   bool

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
@@ -43,7 +44,7 @@ type running interface {
 // A start is what a plugin is started with.
 type start struct {
 	name      string
-	log       *lineLog
+	log       *output.Log
 	file      plugindir.ID
 	policy    startPolicy
 	handshake time.Duration

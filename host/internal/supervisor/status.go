@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/launch"
 )
 
 // Status is what is known of one plugin, whether it runs or not.
@@ -69,7 +69,7 @@ type Replacement struct {
 type snapshot struct {
 	registry *registry.Registry
 	plugins  []Status
-	logs     []*lineLog
+	logs     []*output.Log
 }
 
 // Status returns the state of every plugin, sorted by name, with roles as they are as
@@ -83,7 +83,7 @@ func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) 
 	all := slices.Clone(shown.plugins)
 	for n := range all {
 		all[n].Signals = shown.registry.Served(all[n].Name, in)
-		all[n].Log = shown.logs[n].kept.Last(launch.KeptLines)
+		all[n].Log = shown.logs[n].Last()
 	}
 	return all
 }

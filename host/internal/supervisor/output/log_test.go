@@ -1,6 +1,7 @@
-package supervisor
+package output
 
 import (
+	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -37,28 +38,28 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"@level":"warn","@message":"low","@timestamp":"x","a":{"b":[1]}}`))
 	f.Add([]byte(`{"@level":7}`))
 	f.Fuzz(func(_ *testing.T, line []byte) {
-		l := newLineLog(slog.New(slog.DiscardHandler), "fuzz")
-		l.line(line, false)
+		l := New(slog.New(slog.DiscardHandler), "fuzz")
+		l.Line(line, false)
 	})
 }
 
-func TestLineLogKeepsTheLastLines(t *testing.T) {
-	out := &syncBuffer{}
-	l := newLineLog(slog.New(slog.NewTextHandler(out, nil)), "chatty")
+func TestALogKeepsTheLastLines(t *testing.T) {
+	out := &bytes.Buffer{}
+	l := New(slog.New(slog.NewTextHandler(out, nil)), "chatty")
 	for range 1000 {
-		l.line([]byte("old"), false)
+		l.Line([]byte("old"), false)
 	}
-	l.line([]byte("one"), false)
-	l.line([]byte("two"), false)
-	mark := l.kept.Mark()
-	l.line([]byte("three"), false)
-	if got := len(l.kept.Last(launch.KeptLines)); got != launch.KeptLines {
+	l.Line([]byte("one"), false)
+	l.Line([]byte("two"), false)
+	mark := l.Mark()
+	l.Line([]byte("three"), false)
+	if got := len(l.Last()); got != launch.KeptLines {
 		t.Errorf("%d lines kept, want %d", got, launch.KeptLines)
 	}
 	if diff := cmp.Diff([]string{"one", "two", "three"}, l.kept.Last(3)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"three"}, l.since(mark)); diff != "" {
+	if diff := cmp.Diff([]string{"three"}, l.Since(mark)); diff != "" {
 		t.Error(diff)
 	}
 	if got := strings.Count(out.String(), "\n"); got > 2*maxLinesPerSecond {

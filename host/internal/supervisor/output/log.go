@@ -1,4 +1,6 @@
-package supervisor
+// Package output passes on what a plugin writes: to the host's log, bounded, and to its
+// status. Reading it is for shared/launch.
+package output
 
 import (
 	"fmt"
@@ -21,9 +23,9 @@ const (
 	maxBytesPerSecond = 256 << 10
 )
 
-// A lineLog passes a plugin's output on to the host's log and keeps the last
-// lines of it, also beyond the life of the process.
-type lineLog struct {
+// A Log passes a plugin's output on to the host's log and keeps the last lines of it,
+// also beyond the life of the process.
+type Log struct {
 	kept launch.Log
 	log  *slog.Logger
 	name string
@@ -37,15 +39,14 @@ type lineLog struct {
 	dropped int
 }
 
-func newLineLog(log *slog.Logger, name string) *lineLog {
-	return &lineLog{log: log, name: name}
-}
+// New returns the log of the plugin of that name.
+func New(log *slog.Logger, name string) *Log { return &Log{log: log, name: name} }
 
-// line logs one line of stderr: an hclog record, or text.
-func (l *lineLog) line(line []byte, cut bool) {
+// Line logs one line of stderr: an hclog record, or text.
+func (l *Log) Line(line []byte, cut bool) {
 	record, ok := parseRecord(line)
 	if cut || !ok {
-		l.text(line, cut)
+		l.Text(line, cut)
 		return
 	}
 	if l.keep(clip(line, len(line) > maxTextBytes), len(line)) {
@@ -55,7 +56,7 @@ func (l *lineLog) line(line []byte, cut bool) {
 
 // pass logs a record at its own level. Its fields are in a group of their own:
 // a plugin cannot pass them off as the host's.
-func (l *lineLog) pass(r record) {
+func (l *Log) pass(r record) {
 	var log func(string, ...any)
 	switch r.level {
 	case slog.LevelDebug:
@@ -74,8 +75,8 @@ func (l *lineLog) pass(r record) {
 	log("plugin log", "plugin", l.name, "text", r.message, "fields", slog.GroupValue(r.fields...))
 }
 
-// text logs a line as it is.
-func (l *lineLog) text(line []byte, cut bool) {
+// Text logs a line as it is.
+func (l *Log) Text(line []byte, cut bool) {
 	if len(line) == 0 {
 		return
 	}
@@ -94,7 +95,7 @@ func clip(line []byte, cut bool) string {
 
 // keep keeps a line and reports whether it may be logged as well, with so many
 // bytes.
-func (l *lineLog) keep(line string, size int) bool {
+func (l *Log) keep(line string, size int) bool {
 	now := time.Now()
 	l.kept.Add(line)
 	l.mu.Lock()
@@ -118,6 +119,12 @@ func (l *lineLog) keep(line string, size int) bool {
 	return ok
 }
 
-// since returns the last few lines written after mark, and before them why it
+// Mark remembers the present end of the output for Since.
+func (l *Log) Mark() int { return l.kept.Mark() }
+
+// Since returns the last few lines written after mark, and before them why it
 // crashed.
-func (l *lineLog) since(mark int) []string { return l.kept.Since(mark, tailLines) }
+func (l *Log) Since(mark int) []string { return l.kept.Since(mark, tailLines) }
+
+// Last returns all lines that are kept, oldest first.
+func (l *Log) Last() []string { return l.kept.Last(launch.KeptLines) }
