@@ -31,7 +31,7 @@ type PodCleanedUpFunc func(*v1.Pod) bool
 // ReclaimFunc stands in for a step of node-level reclaim. It must return soon after
 // its context ends, which has a deadline of ten minutes: meanwhile no pod is
 // evicted for a disk.
-type ReclaimFunc func(context.Context) error
+type ReclaimFunc = func(context.Context) error
 
 // DiskInfoProvider knows which filesystems the node has.
 type DiskInfoProvider interface {

@@ -80,12 +80,7 @@ func (m *Manager) openEmbedded() error {
 	}
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
 	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
-	if len(e.Reclaim) > 0 {
-		o.Reclaim = make(map[string]loop.ReclaimFunc, len(e.Reclaim))
-		for name, f := range e.Reclaim {
-			o.Reclaim[name] = loop.ReclaimFunc(f)
-		}
-	}
+	o.Reclaim = e.Reclaim
 	if e.Patience == 0 { // else time and figures are not this machine's
 		o.Fallback, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
 	}

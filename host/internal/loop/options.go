@@ -87,7 +87,7 @@ type Settings struct {
 }
 
 // A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
-type ReclaimFunc func(ctx context.Context) error
+type ReclaimFunc = func(ctx context.Context) error
 
 // Options is what a Loop is made of. Fields that may be missing say so.
 type Options struct {

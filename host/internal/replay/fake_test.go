@@ -19,15 +19,15 @@ import (
 
 // fake is a manager that does in each pass what a function says.
 type fake struct {
-	Parts
+	*World
 	ctx     context.Context //nolint:containedctx // the test's
 	passes  []func(f *fake) (loop.PassResult, error)
 	made    int
 	stopped bool
 }
 
-func (f *fake) start(ctx context.Context, p Parts) (Manager, func(), error) {
-	f.Parts, f.ctx = p, ctx
+func (f *fake) start(ctx context.Context, w *World) (Manager, func(), error) {
+	f.World, f.ctx = w, ctx
 	return f, func() { f.stopped = true }, nil
 }
 
@@ -40,7 +40,7 @@ func (f *fake) Synchronize(context.Context) (loop.PassResult, error) {
 // AwaitCleanup implements Manager as the kubelet waits.
 func (f *fake) AwaitCleanup(_ context.Context, o loop.PassResult) error {
 	for range 30 {
-		<-f.Clock.After(time.Second)
+		<-f.After(time.Second)
 		if !slices.ContainsFunc(o.Evicted, func(e victim.Victim) bool { return !f.CleanedUp(e.Pod.API) }) {
 			return nil
 		}
@@ -64,8 +64,8 @@ func (f *fake) Admit(p *v1.Pod) policy.Admission {
 func (f *fake) evict(uid string) victim.Victim {
 	all := f.ActivePods()
 	p := all[slices.IndexFunc(all, func(p *v1.Pod) bool { return string(p.UID) == uid })]
-	f.Recorder.NodeEvent("Warning", "EvictionThresholdMet", "Attempting to reclaim memory")
-	f.Recorder.PodEvent(p, map[string]string{"starved_resource": "memory"}, "Warning", "Evicted", "too large")
+	f.NodeEvent("Warning", "EvictionThresholdMet", "Attempting to reclaim memory")
+	f.PodEvent(p, map[string]string{"starved_resource": "memory"}, "Warning", "Evicted", "too large")
 	grace := int64(1)
 	err := f.KillPod(p, true, &grace, func(s *v1.PodStatus) {
 		s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "too large"

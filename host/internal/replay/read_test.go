@@ -219,7 +219,7 @@ func FuzzDecode(f *testing.F) {
 			if w.now.Before(trace.Scenario.StartTime.Time) {
 				t.Fatal("time goes backwards")
 			}
-			for _, p := range w.activePods() {
+			for _, p := range w.ActivePods() {
 				if p.UID == "" {
 					t.Fatal("a pod without uid")
 				}

@@ -42,7 +42,8 @@ func Run(ctx context.Context, s *Scenario, log *slog.Logger, start Start) (*Repl
 		return r, nil
 	}
 	w := newWorld(s)
-	m, stop, err := start(ctx, w.parts(c, log))
+	w.Config, w.Log = c, log
+	m, stop, err := start(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("%s: start the manager: %w", s.Name, err)
 	}
@@ -85,7 +86,7 @@ func Configuration(s *Scenario) (config.Config, error) {
 }
 
 // run is the part of a step that the manager has.
-func (w *world) run(ctx context.Context, m Manager) (StepDecision, loop.PassResult) {
+func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResult) {
 	pass, err := m.Synchronize(ctx)
 	d := StepDecision{Now: metav1.NewTime(w.Now())}
 	if err != nil {
@@ -113,7 +114,7 @@ func (w *world) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	return d, pass
 }
 
-func (w *world) waitedSeconds() float64 {
+func (w *World) waitedSeconds() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.waited.Seconds()

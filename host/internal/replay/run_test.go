@@ -40,7 +40,7 @@ steps:
 `)
 	var seen []string
 	look := func(f *fake) (loop.PassResult, error) {
-		seen = append(seen, f.Clock.Now().UTC().Format("05.0 ")+names(f.ActivePods()))
+		seen = append(seen, f.Now().UTC().Format("05.0 ")+names(f.ActivePods()))
 		return nothing(f)
 	}
 	r, _ := run(t, s, look, look, look)
@@ -104,8 +104,8 @@ steps:
 	}
 	var seen []string
 	look := func(f *fake) (loop.PassResult, error) {
-		seen = append(seen, text(f.DiskInfo.HasDedicatedImageFs(t.Context())), text(f.DiskInfo.HasDedicatedContainerFs(t.Context())),
-			text(true, f.Reclaim["container-gc"](t.Context())), text(true, f.Reclaim["image-gc"](t.Context())))
+		seen = append(seen, text(f.HasDedicatedImageFs(t.Context())), text(f.HasDedicatedContainerFs(t.Context())),
+			text(true, f.Reclaim()["container-gc"](t.Context())), text(true, f.Reclaim()["image-gc"](t.Context())))
 		return nothing(f)
 	}
 	r, _ := run(t, s, look, look)
@@ -222,7 +222,7 @@ func TestARefusedConfigurationIsADecision(t *testing.T) {
 
 func TestAManagerThatDoesNotStart(t *testing.T) {
 	down := errors.New("plugin is down")
-	_, err := Run(t.Context(), scenario(t, "steps: [{summary: {}}]"), slog.New(slog.DiscardHandler), func(context.Context, Parts) (Manager, func(), error) {
+	_, err := Run(t.Context(), scenario(t, "steps: [{summary: {}}]"), slog.New(slog.DiscardHandler), func(context.Context, *World) (Manager, func(), error) {
 		return nil, nil, down
 	})
 	if !errors.Is(err, down) || !strings.HasPrefix(err.Error(), "story: start") {

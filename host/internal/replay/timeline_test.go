@@ -89,7 +89,7 @@ func badPasses() []func(*fake) (loop.PassResult, error) {
 			}, nil
 		},
 		func(f *fake) (loop.PassResult, error) {
-			if err := errors.Join(f.Reclaim[stepContainerGC](f.ctx), f.Reclaim[stepImageGC](f.ctx)); err != nil {
+			if err := errors.Join(f.Reclaim()[stepContainerGC](f.ctx), f.Reclaim()[stepImageGC](f.ctx)); err != nil {
 				return loop.PassResult{}, err
 			}
 			return loop.PassResult{
@@ -99,7 +99,7 @@ func badPasses() []func(*fake) (loop.PassResult, error) {
 			}, nil
 		},
 		func(f *fake) (loop.PassResult, error) {
-			_ = f.Reclaim[stepImageGC](f.ctx)
+			_ = f.Reclaim()[stepImageGC](f.ctx)
 			soft := overSoft
 			soft.Actionable = true
 			return loop.PassResult{Chosen: 0, Thresholds: []loop.MetThreshold{inodes, soft}}, nil

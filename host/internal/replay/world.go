@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/config"
 )
 
 // The steps of node-level reclaim, as recorded decisions name them.
@@ -29,9 +32,14 @@ const everyPod = "*"
 
 var errNoSummary = errors.New("the scenario has no summary yet")
 
-// world is what a manager finds around it in a scenario: it answers as the
-// present step says, and remembers what the manager did.
-type world struct {
+// A World is what a manager finds around it in a scenario: it answers as the
+// present step says, and remembers what the manager did. Its methods are what package
+// host's embedding API asks for.
+type World struct {
+	// Config is the configuration that the scenario gives a manager.
+	Config config.Config
+	Log    *slog.Logger
+
 	nodeName string
 	layout   string
 
@@ -47,12 +55,12 @@ type world struct {
 	events  []Event
 }
 
-func newWorld(s *Scenario) *world {
-	return &world{nodeName: s.NodeName, layout: s.FilesystemLayout, now: s.StartTime.Time, pods: slices.Clone(s.Pods), step: &Step{}}
+func newWorld(s *Scenario) *World {
+	return &World{nodeName: s.NodeName, layout: s.FilesystemLayout, now: s.StartTime.Time, pods: slices.Clone(s.Pods), step: &Step{}}
 }
 
 // begin changes the world as step says and forgets what the manager did.
-func (w *world) begin(step *Step) {
+func (w *World) begin(step *Step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.step = step
@@ -74,16 +82,16 @@ func (w *world) begin(step *Step) {
 	}
 }
 
-// Now implements Clock.
-func (w *world) Now() time.Time {
+// Now is the time of passes.
+func (w *World) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// After implements Clock. Who waits is served at once: only the time of the wait
+// After is for the wait for clean-up. Who waits is served at once: only the time of the wait
 // goes on, that of the passes is the scenario's.
-func (w *world) After(d time.Duration) <-chan time.Time {
+func (w *World) After(d time.Duration) <-chan time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waited += max(d, 0)
@@ -92,15 +100,16 @@ func (w *world) After(d time.Duration) <-chan time.Time {
 	return fired
 }
 
-func (w *world) activePods() []*v1.Pod {
+// ActivePods returns the pods that run.
+func (w *World) ActivePods() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.pods)
 }
 
-// fetch returns the summary of the first call of a pass, and afterwards the one
+// Summary returns the summary of the first call of a pass, and afterwards the one
 // that follows a reclaim.
-func (w *world) fetch(context.Context) ([]byte, error) {
+func (w *World) Summary(context.Context) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
@@ -125,8 +134,8 @@ func (w *world) fetch(context.Context) ([]byte, error) {
 	}
 }
 
-// HasDedicatedImageFs implements DiskInfo.
-func (w *world) HasDedicatedImageFs(context.Context) (bool, error) {
+// HasDedicatedImageFs reports whether images have a filesystem of their own.
+func (w *World) HasDedicatedImageFs(context.Context) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.step.DiskInfoError != "" {
@@ -135,8 +144,9 @@ func (w *world) HasDedicatedImageFs(context.Context) (bool, error) {
 	return w.layout != LayoutShared, nil
 }
 
-// HasDedicatedContainerFs implements DiskInfo.
-func (w *world) HasDedicatedContainerFs(context.Context) (bool, error) {
+// HasDedicatedContainerFs reports whether writable layers are on the kubelet's, with
+// images on their own.
+func (w *World) HasDedicatedContainerFs(context.Context) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.step.ContainerFsInfoError != "" {
@@ -145,15 +155,19 @@ func (w *world) HasDedicatedContainerFs(context.Context) (bool, error) {
 	return w.layout == LayoutContainerFs, nil
 }
 
-func (w *world) collectContainers(context.Context) error {
-	return w.collect(stepContainerGC, func(r *Reclaim) string { return r.ContainerGCError })
+// Reclaim are the steps of node-level reclaim, by name.
+func (w *World) Reclaim() map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		stepContainerGC: func(context.Context) error {
+			return w.collect(stepContainerGC, func(r *Reclaim) string { return r.ContainerGCError })
+		},
+		stepImageGC: func(context.Context) error {
+			return w.collect(stepImageGC, func(r *Reclaim) string { return r.ImageGCError })
+		},
+	}
 }
 
-func (w *world) collectImages(context.Context) error {
-	return w.collect(stepImageGC, func(r *Reclaim) string { return r.ImageGCError })
-}
-
-func (w *world) collect(step string, fails func(*Reclaim) string) error {
+func (w *World) collect(step string, fails func(*Reclaim) string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reclaim = append(w.reclaim, step)
@@ -163,8 +177,8 @@ func (w *world) collect(step string, fails func(*Reclaim) string) error {
 	return nil
 }
 
-// kill records what a real kill function would do.
-func (w *world) kill(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func(*v1.PodStatus)) error {
+// KillPod records what a real kill function would do.
+func (w *World) KillPod(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func(*v1.PodStatus)) error {
 	former := pod.Status.DeepCopy()
 	status := former.DeepCopy()
 	if statusFn != nil {
@@ -207,24 +221,25 @@ func changed(former, now []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-func (w *world) cleanedUp(*v1.Pod) bool {
+// CleanedUp reports whether nothing is left of pods that were killed.
+func (w *World) CleanedUp(*v1.Pod) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	after, ok := w.step.Cleanup()
 	return ok && w.waited >= after
 }
 
-// NodeEvent implements Recorder.
-func (w *world) NodeEvent(eventType, reason, message string) {
+// NodeEvent takes an event.
+func (w *World) NodeEvent(eventType, reason, message string) {
 	w.event(Event{Kind: kindNode, UID: w.nodeName, Name: w.nodeName, Type: eventType, Reason: reason, Message: message})
 }
 
-// PodEvent implements Recorder.
-func (w *world) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
+// PodEvent takes an event.
+func (w *World) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
 	w.event(Event{Kind: kindPod, UID: string(pod.UID), Name: pod.Name, Type: eventType, Reason: reason, Message: message, Annotations: annotations})
 }
 
-func (w *world) event(e Event) {
+func (w *World) event(e Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, e)

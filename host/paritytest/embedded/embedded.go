@@ -29,18 +29,18 @@ func Replay(ctx context.Context, s *replay.Scenario, log *slog.Logger, variants 
 	return replay.Run(ctx, s, log, setup.start)
 }
 
-func (s *Setup) start(ctx context.Context, parts replay.Parts) (_ replay.Manager, _ func(), err error) {
+func (s *Setup) start(ctx context.Context, w *replay.World) (_ replay.Manager, _ func(), err error) {
 	dir, err := os.MkdirTemp("", "evictd-")
 	if err != nil {
 		return nil, nil, err
 	}
-	parts.Config.RunDir = dir
+	w.Config.RunDir = dir
 	if len(s.Hard) > 0 {
 		hard := maps.Clone(s.Hard)
-		maps.Copy(hard, parts.Config.EvictionHard)
-		parts.Config.EvictionHard = hard
+		maps.Copy(hard, w.Config.EvictionHard)
+		w.Config.EvictionHard = hard
 	}
-	m, err := host.NewEmbedded(s.embedding(parts))
+	m, err := host.NewEmbedded(s.embedding(w))
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -48,28 +48,23 @@ func (s *Setup) start(ctx context.Context, parts replay.Parts) (_ replay.Manager
 	stop := func() {
 		cancel()
 		if err := errors.Join(m.Wait(), os.RemoveAll(dir)); err != nil {
-			parts.Log.Error("the manager did not end well", "error", err)
+			w.Log.Error("the manager did not end well", "error", err)
 		}
 	}
-	if err := m.Start(ctx, parts.DiskInfo, parts.ActivePods, parts.CleanedUp, 0); err != nil {
+	if err := m.Start(ctx, w, w.ActivePods, w.CleanedUp, 0); err != nil {
 		stop()
 		return nil, nil, fmt.Errorf("start: %w", err)
 	}
 	return counted{m, s}, stop, nil
 }
 
-func (s *Setup) embedding(p replay.Parts) host.Embedding {
-	e := host.Embedding{
-		Config: p.Config, Version: "parity", Log: p.Log,
-		KillPod: p.KillPod, Recorder: p.Recorder, Clock: p.Clock, Summary: p.Summary, Explain: true,
+func (s *Setup) embedding(w *replay.World) host.Embedding {
+	return host.Embedding{
+		Config: w.Config, Version: "parity", Log: w.Log,
+		KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), Explain: true,
 		Patience: replay.Patience,
-		Reclaim:  make(map[string]host.ReclaimFunc, len(p.Reclaim)),
 		Plugins:  s.Plugins,
 	}
-	for step, f := range p.Reclaim {
-		e.Reclaim[step] = f
-	}
-	return e
 }
 
 // counted tells a Setup which step its manager is in.
