@@ -10,7 +10,6 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -31,16 +30,6 @@ const (
 // PodSource lists the active pods, in a stable order.
 type PodSource interface {
 	Active(ctx context.Context) (pods.Snapshot, error)
-}
-
-// A Pin is the running plugins, pinned for as long as somebody uses them.
-type Pin interface {
-	// Serving returns who does c for s where the filesystems are laid out as layout
-	// says, the one in charge first and the fallbacks after it.
-	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider
-	// FirstStart reports whether a plugin that should serve s is still in its first
-	// start.
-	FirstStart(s eviction.Signal) bool
 }
 
 // Options is what a Chooser is made of.
@@ -83,7 +72,7 @@ func (c *Chooser) Forget(s eviction.Signal) {
 
 // Reliable is what a pod was measured to use of s, as far as one can rely on it: a
 // vendor's figure may be a score that is good for an order only.
-func Reliable(pin Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
+func Reliable(pin observe.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
 	measurers := pin.Serving(layout, s, eviction.CanMeasure)
 	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
 	if m.State != eviction.Measured || i < 0 || len(measurers) == 0 || !measurers[0].Builtin() {
@@ -125,7 +114,7 @@ type Choice struct {
 }
 
 // Choose lists, measures and ranks the pods.
-func (c *Chooser) Choose(ctx context.Context, pin Pin, r Request) (out Choice) {
+func (c *Chooser) Choose(ctx context.Context, pin observe.Pin, r Request) (out Choice) {
 	if out.Snapshot, out.Err = r.List(ctx); out.Err != nil {
 		return out
 	}
@@ -150,7 +139,7 @@ func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 
 // rank measures the candidates and asks the ranker in charge for an order, then
 // the fallbacks, then sorts by itself.
-func (c *Chooser) rank(ctx context.Context, pin Pin, r Request, out *Choice) {
+func (c *Chooser) rank(ctx context.Context, pin observe.Pin, r Request, out *Choice) {
 	t, o := r.Threshold, r.Observation
 	req := eviction.RankRequest{
 		Pass: r.At.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
@@ -223,7 +212,7 @@ func withLeftOut(order, all []eviction.Ranked) []eviction.Ranked {
 
 // tooSoon reports whether to look again rather than to go by a choice: no pod was
 // measured, and the plugin that should do so has not had its first start.
-func (c *Chooser) tooSoon(pin Pin, s eviction.Signal, out *Choice) bool {
+func (c *Chooser) tooSoon(pin observe.Pin, s eviction.Signal, out *Choice) bool {
 	if len(out.Order) == 0 || time.Since(c.Began) >= FirstStarts {
 		return false
 	}
@@ -237,7 +226,7 @@ func (c *Chooser) tooSoon(pin Pin, s eviction.Signal, out *Choice) bool {
 
 // detail looks into the containers of the first pod, for the message. If that fails
 // the message does without them.
-func (c *Chooser) detail(ctx context.Context, pin Pin, r Request, out *Choice) eviction.Measurement {
+func (c *Chooser) detail(ctx context.Context, pin observe.Pin, r Request, out *Choice) eviction.Measurement {
 	pod, known := out.first()
 	if known.State != eviction.Measured || len(known.Containers) > 0 {
 		return known

@@ -3,5 +3,5 @@
 // they fail. An eviction never waits for a plugin to be well.
 //
 // It evicts nobody and knows nothing of former victims beyond what it is told: it may run
-// beside the loop.
+// in the background.
 package choose

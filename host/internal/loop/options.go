@@ -14,10 +14,9 @@ import (
 )
 
 // A Pin is the running plugins, pinned for as long as a pass or what it has begun
-// uses them: a supervisor.Pass.
+// uses them: a registry.Pin.
 type Pin interface {
 	observe.Pin
-	choose.Pin
 	// Release ends that: only now may the pinned processes be replaced.
 	Release()
 }

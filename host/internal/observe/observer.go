@@ -38,6 +38,9 @@ type Pin interface {
 	// Definition is what the running plugins say that a custom signal is, and false
 	// if none of them brings it.
 	Definition(s eviction.Signal) (eviction.Definition, bool)
+	// FirstStart reports whether a plugin that should serve s is still in its first
+	// start.
+	FirstStart(s eviction.Signal) bool
 }
 
 // Config is what a reload may change.
