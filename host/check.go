@@ -13,8 +13,14 @@ import (
 	"strings"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // dialTimeout is for a local socket, which answers at once or not at all.
@@ -34,7 +40,8 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	if c.ImageEndpoint != c.RuntimeEndpoint {
 		add("imageEndpoint", c.ImageEndpoint, checkSocket(ctx, c.ImageEndpoint))
 	}
-	errs = append(errs, checkCgroups(ctx, c))
+	split, err := checkAssignments(ctx, c)
+	errs = append(errs, checkCgroups(ctx, c), err)
 	refused, warnings := supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: assignment(c)})
 	if isDir(c.PluginDir) == nil { // else it was reported
 		errs = append(errs, refused...)
@@ -42,6 +49,7 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	if err := isDir(filepath.Join(c.RootDir, c.KubeletRootDir)); err != nil {
 		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", c.KubeletRootDir, err))
 	}
+	warnings = append(split, warnings...)
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	return errs, append(warnings, checkManifests(c)...)
 }
@@ -84,6 +92,30 @@ func checkSocket(ctx context.Context, endpoint string) error {
 		return fmt.Errorf("nobody answers (%w), %s", err, want)
 	}
 	return conn.Close()
+}
+
+// checkAssignments finds what c assigns of one filesystem to two plugins: an error in
+// the layout that the node has now, as at a reload, and a warning for each possible
+// layout where nobody can tell.
+func checkAssignments(ctx context.Context, c *Config) (warnings []string, err error) {
+	for _, possible := range c.PossibleLayouts() {
+		if err := policy.Split(c.Assigned, possible); err != nil {
+			warnings = append(warnings, strings.Split(err.Error(), "\n")...)
+		}
+	}
+	if len(warnings) == 0 || c.Source == config.SourceSummary || c.Assigned(eviction.NodeFsAvailable, eviction.CanObserve) != "" {
+		return warnings, nil
+	}
+	conn, err := criclient.Dial(c.ImageEndpoint)
+	if err != nil { // it was reported
+		return warnings, nil
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost
+	now, err := criclient.Layout(ctx, runtimeapi.NewImageServiceClient(conn), nodefs.FS{Root: c.RootDir}, c.KubeletRootDir)
+	if err != nil {
+		return warnings, nil
+	}
+	return nil, policy.Split(c.Assigned, now)
 }
 
 // TryPlugins starts the plugins that have a configuration of their own, confined as

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // What run would refuse, or a plugin of its, check must not pass.
@@ -100,6 +102,54 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got.Errors); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// check passed an assignment that splits a filesystem in the layout of now, with which
+// run started with an error and refused each later reload.
+func TestCheckRefusesAnAssignmentThatSplitsAFilesystemOfThisNode(t *testing.T) {
+	const lines = `assign["nodefs.available"].rank is "cache-disk" and assign["imagefs.available"].rank is "disk": with the layout shared they are one filesystem, want one plugin for both`
+	for name, c := range map[string]struct {
+		images string // where the runtime says that they are
+		more   string
+		code   int
+	}{
+		"the layout of now":            {"here", "", exitFailure},
+		"another layout":               {"/proc", "", 0},
+		"the runtime does not tell":    {"", "", 0},
+		"somebody else says where":     {"here", ", observe: cache-disk", 0},
+		"a runtime that does not live": {"nobody", "", exitFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			socket := filepath.Join(n.dir, "images.sock")
+			if c.images != "nobody" {
+				s := fakecri.New()
+				if err := s.Listen(socket); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(s.Die)
+				if c.images != "" {
+					s.SetImageDir(strings.Replace(c.images, "here", n.dir, 1))
+				}
+			}
+			for _, p := range []string{"disk", "cache-disk"} {
+				if err := os.WriteFile(filepath.Join(n.plugins, p), []byte("#!/bin/sh\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file := filepath.Join(n.dir, "evictd.yaml")
+			config := "assign: {imagefs.available: {rank: disk}, nodefs.available: {rank: cache-disk" + c.more + "}}\n"
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := evictd(t, n.flags("--config", file, "--image-endpoint", "unix://"+socket)...)
+			told := strings.Contains(got.Errors, lines)
+			warned := strings.Contains(got.Errors, "warning: "+lines)
+			if got.Code != c.code || told != (c.images != "/proc") || warned != (told && c.images != "here" || c.more != "") {
+				t.Errorf("exit code %d, want %d; told %v, as a warning %v: %s", got.Code, c.code, told, warned, got.Errors)
 			}
 		})
 	}
