@@ -38,9 +38,9 @@ func newCheck() *cobra.Command {
 			return err
 		}
 		errs, warnings := host.Check(cmd.Context(), &cfg)
-		if *start && len(errs) == 0 { // else what is wrong would be told twice
+		if *start {
 			ctx, stop := untilInterrupted(cmd.Context())
-			errs = host.TryPlugins(ctx, &cfg, version)
+			errs = append(errs, host.TryPlugins(ctx, &cfg, version)...)
 			stop()
 		}
 		for _, w := range slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnings) {

@@ -49,6 +49,25 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 		"a plugin that does not start with its configuration": {
 			"plugins: {oldest: {config: {order: age}}}", nil, 1, "plugin oldest: exited before the handshake (exit status 0)",
 		},
+		"a configuration that nobody could look at": {
+			"plugins: {oldest: {user: nosuchuser, config: {order: age}}}", nil, 1,
+			`plugin oldest: user: "nosuchuser": user: unknown user nosuchuser, want the name of a user of this machine or a number` + "\n" +
+				"evictd: plugin oldest: its configuration was not checked because it cannot be started",
+		},
+		"a configuration beside a runtime that is away": {
+			"plugins: {oldest: {config: {order: age}}}", func(n node) error { return os.Remove(n.socket) }, 1,
+			`runtimeEndpoint: "unix://SOCKET": does not exist, is the runtime running? want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock` + "\n" +
+				"evictd: plugin oldest: exited before the handshake (exit status 0)",
+		},
+		"configurations in a directory that is refused": {
+			"plugins: {oldest: {config: {order: age}}}", func(n node) error { return os.Chmod(n.plugins, 0o777) }, 1,
+			"plugin directory PLUGINS: PLUGINS: mode 0777 is writable by others than its owner, want at most 0755 (chmod go-w)\n" +
+				"evictd: plugin configurations were not checked because no plugin of PLUGINS can be started",
+		},
+		"a slip in the name of a disabled plugin": {
+			"plugins: {oldst: {disabled: true}}", nil, 0,
+			`warning: plugins["oldst"] has no effect: PLUGINS/oldst is not there, is "oldest" meant?`,
+		},
 		"nobody minds a disabled plugin": {"plugins: {oldest: {disabled: true, user: nosuchuser}}", nil, 0, ""},
 		"a file that is no plugin": {
 			"", func(n node) error { return os.WriteFile(filepath.Join(n.plugins, "README"), nil, 0o644) }, 0,
@@ -95,7 +114,7 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			got := evictd(t, "check", "--config", file)
 			want := ""
 			if c.want != "" {
-				want = "evictd: " + strings.NewReplacer("PLUGINS", n.plugins, "MANIFESTS", n.manifests).Replace(c.want) + "\n"
+				want = "evictd: " + strings.NewReplacer("PLUGINS", n.plugins, "MANIFESTS", n.manifests, "SOCKET", n.socket).Replace(c.want) + "\n"
 			}
 			if got.Code != c.code {
 				t.Errorf("exit code %d, want %d", got.Code, c.code)

@@ -74,7 +74,7 @@ func strangers(o Options, names []string) []string {
 		warnings = append(warnings, text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Settings)) {
-		if name != everybody && !o.Settings[name].Disabled {
+		if name != everybody {
 			look(fmt.Sprintf("plugins[%q]", name), name)
 		}
 	}

@@ -13,31 +13,41 @@ import (
 
 // Try starts the plugins that have a configuration of their own as Run would,
 // confined as they would be and each in a process of its own, tells them that
-// configuration, and ends them. The errors are of those that do not start with it.
-// Others are not started, and no plugin is asked to observe or do anything. o needs
-// no SocketRoot.
+// configuration, and ends them. The errors are of those that do not start with it, and
+// of those that cannot be started for what Check says. Others are not started, and no
+// plugin is asked to observe or do anything. o needs no SocketRoot.
 func Try(ctx context.Context, o Options) []error {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(o.Settings)), configured) {
+		return nil
+	}
 	o.Settings = maps.Clone(o.Settings)
 	names, err := plugindir.Names(o.Dir)
-	if err != nil {
-		return []error{err}
+	if err != nil || plugindir.Check(o.Dir) != nil {
+		return []error{fmt.Errorf("plugin configurations were not checked because no plugin of %s can be started", o.Dir)}
 	}
+	var errs []error
 	names = slices.DeleteFunc(names, func(name string) bool {
 		settings := o.Settings[name]
-		idle := settings.Disabled || len(settings.Config) == 0
+		refused := configured(settings) && checkPlugin(o, name) != nil
+		if refused {
+			errs = append(errs, fmt.Errorf("plugin %s: its configuration was not checked because it cannot be started", name))
+		}
+		idle := refused || !configured(settings)
 		settings.Disabled = idle
 		o.Settings[name] = settings
 		return idle
 	})
 	if len(names) == 0 {
-		return nil
+		return errs
 	}
 	if o.SocketRoot, err = os.MkdirTemp("", "evictd-check-"); err != nil {
 		return []error{err}
 	}
-	tried := try(ctx, o, names)
-	return append(tried, os.RemoveAll(o.SocketRoot))
+	errs = append(errs, try(ctx, o, names)...)
+	return append(errs, os.RemoveAll(o.SocketRoot))
 }
+
+func configured(s Settings) bool { return !s.Disabled && len(s.Config) > 0 }
 
 func try(ctx context.Context, o Options, names []string) []error {
 	if err := os.Chmod(o.SocketRoot, 0o711); err != nil { // plugins' users must get through
