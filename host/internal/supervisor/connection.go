@@ -72,5 +72,6 @@ func (c *connection) close(grace time.Duration) error {
 	if c.conn != nil {
 		c.conn.Close()
 	}
+	c.sandbox.RemoveDir()
 	return err
 }

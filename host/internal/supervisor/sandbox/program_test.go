@@ -220,3 +220,25 @@ func FuzzShebang(f *testing.F) {
 		}
 	})
 }
+
+// Whoever waits for the handshake of a process that has just ended was told that the
+// directory of its socket was missing, and not how the process had ended.
+func TestTheSocketDirectoryOutlivesTheProcess(t *testing.T) {
+	root := t.TempDir()
+	file, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Sandbox{program: &program{file: file}, tell: func(error) {}, left: func(err error) { t.Error(err) }}
+	if err := s.makeDir(root); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if err := s.CheckDir(); err != nil {
+		t.Error(err)
+	}
+	s.RemoveDir()
+	if left, _ := os.ReadDir(root); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -94,6 +94,7 @@ func (r *Root) Prepare(name string, generation uint64, path string, looked plugi
 	s.group, s.unlimited = r.group(name, generation, p)
 	if err := s.makeDir(r.dir); err != nil {
 		s.Close()
+		s.RemoveDir()
 		return nil, err
 	}
 	return s, nil

@@ -78,6 +78,11 @@ func (s *Sandbox) Close() {
 	if err := s.group.end(); err != nil {
 		s.left(err)
 	}
+}
+
+// RemoveDir removes the directory of the socket. It is called when nobody looks at it
+// any more, which may be after Close.
+func (s *Sandbox) RemoveDir() {
 	if s.dir == "" {
 		return
 	}
