@@ -36,8 +36,8 @@ func ServerPlugins(p eviction.Plugin) map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{server: newServer(p)}}}
 }
 
-// ClientPlugins returns what go-plugin dispenses on the host's side: under
-// PluginName, a *Client.
+// ClientPlugins returns what go-plugin dispenses to a host that starts plugins by it,
+// which evictd does not: under PluginName, a *Client.
 func ClientPlugins() map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{}}}
 }
@@ -58,8 +58,7 @@ func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 	)...)
 }
 
-// DialOptions are the same limits on the host's side, for
-// plugin.ClientConfig.GRPCDialOptions.
+// DialOptions are the same limits on the host's side.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
