@@ -18,7 +18,7 @@ func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	key := t.TempDir()
-	g := findGroups(key)
+	g := findCgroups(key)
 	left, err := g.make("left", 1, PolicyFor("left", Config{}))
 	if err != nil {
 		t.Fatal(err)
@@ -47,12 +47,12 @@ func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
 func TestStaleCgroupsOfOthersAreSwept(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	other := findGroups(t.TempDir())
+	other := findCgroups(t.TempDir())
 	left, err := other.make("left", 1, PolicyFor("left", Config{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := findGroups(t.TempDir())
+	g := findCgroups(t.TempDir())
 	if err := g.sweep(); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestStaleCgroupsOfOthersAreSwept(t *testing.T) {
 			t.Errorf("a young one is gone: %v", err)
 		}
 		old := time.Now().Add(-2 * staleAfter)
-		if err := errors.Join(os.Chtimes(string(d), old, old), os.Chtimes(other.trees[i].base, old, old)); err != nil {
+		if err := errors.Join(os.Chtimes(string(d), old, old), os.Chtimes(other.hierarchies[i].base, old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,9 +81,9 @@ func TestNoPlaceForCgroups(t *testing.T) {
 	t.Parallel()
 	out := &bytes.Buffer{}
 	s := NewRoot("", slog.New(slog.NewTextHandler(out, nil)))
-	s.groups = &groups{none: errors.New("no cgroups here")}
+	s.cgroups = &cgroups{none: errors.New("no cgroups here")}
 	for range 3 {
-		if g, err := s.group("a", 1, PolicyFor("a", Config{})); g != nil || err == nil {
+		if g, err := s.newCgroup("a", 1, PolicyFor("a", Config{})); g != nil || err == nil {
 			t.Error("a group from nowhere")
 		}
 	}
@@ -123,7 +123,7 @@ func TestTrees(t *testing.T) {
 		"only hierarchies of others": {"36 30 0:32 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n", "1:devices:/\n", nil, "no cgroup hierarchy"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trees, err := treesOf(parseMounts(c.mounts, limiters), parseMembership(c.in), "base")
+			trees, err := hierarchiesOf(parseMounts(c.mounts, limiters), parseMembership(c.in), "base")
 			var own []string
 			for _, tree := range trees {
 				own = append(own, tree.own)
@@ -145,7 +145,7 @@ func FuzzMounts(f *testing.F) {
 	f.Add(hybrid, "4:memory:/box/in\n")
 	f.Add(unified, "0::/a\n")
 	f.Fuzz(func(t *testing.T, mountinfo, membership string) {
-		trees, err := treesOf(parseMounts(mountinfo, limiters), parseMembership(membership), "base")
+		trees, err := hierarchiesOf(parseMounts(mountinfo, limiters), parseMembership(membership), "base")
 		if (len(trees) == 0) != (err != nil) {
 			t.Errorf("%d trees and %v", len(trees), err)
 		}

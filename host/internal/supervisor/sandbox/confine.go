@@ -21,8 +21,8 @@ type confinement struct {
 	// credential is who it runs as, nil for the host's user.
 	credential *syscall.Credential
 	keep       capability.Set
-	group      *group // nil if it has none
-	// unlimited is why the group is not what it should be.
+	cgroup     *cgroup // nil if it has none
+	// unlimited is why the cgroup is not what it should be.
 	unlimited error
 	files     uint64 // 0 for the host's limit
 	// expendable processes are not spared when the node runs out of memory, as the
@@ -30,7 +30,7 @@ type confinement struct {
 	expendable bool
 }
 
-// confine works out the confinement for t, without its group.
+// confine works out the confinement for t, without its cgroup.
 func confine(t Policy) (confinement, error) {
 	c := confinement{keep: t.allowed, files: t.files, expendable: t.expendable}
 	var err error
@@ -62,7 +62,7 @@ func (c *confinement) prepare(cmd *exec.Cmd) {
 			attr.AmbientCaps = append(attr.AmbientCaps, uintptr(n))
 		}
 	}
-	c.group.prepare(attr)
+	c.cgroup.prepare(attr)
 	cmd.SysProcAttr = attr
 }
 
@@ -97,7 +97,7 @@ func (c *confinement) dropGroups() error {
 	// The system call, since the C library's and Go's change all threads.
 	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
 	if errno != 0 && errno != unix.EPERM {
-		return fmt.Errorf("drop supplementary groups: %w", errno)
+		return fmt.Errorf("drop supplementary cgroups: %w", errno)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 // cpuPeriodMicros is the kernel's usual period.
 const cpuPeriodMicros = 100_000
 
-// A setting is one file of a cgroup and what is written to it.
-type setting struct {
+// A limit is one file of a cgroup and what is written to it.
+type limit struct {
 	controller string
 	v1, v2     string // file names, "" if there is none
 	value      func(v2 bool) string
@@ -25,22 +25,22 @@ type setting struct {
 
 // limitsOf returns what limits a cgroup to t, in the order in which the kernel
 // takes it.
-func limitsOf(t Policy) []setting {
+func limitsOf(t Policy) []limit {
 	number := func(n int64) func(bool) string { return func(bool) string { return strconv.FormatInt(n, 10) } }
-	var all []setting
+	var all []limit
 	if t.memoryBytes > 0 {
 		all = append(all,
-			setting{controller: "memory", v1: "memory.limit_in_bytes", v2: "memory.max", value: number(t.memoryBytes)},
+			limit{controller: "memory", v1: "memory.limit_in_bytes", v2: "memory.max", value: number(t.memoryBytes)},
 			// No swap on top of it: what is swapped out is slow when it is needed.
-			setting{controller: "memory", v1: "memory.memsw.limit_in_bytes", value: number(t.memoryBytes), optional: true},
-			setting{controller: "memory", v2: "memory.swap.max", value: number(0), optional: true})
+			limit{controller: "memory", v1: "memory.memsw.limit_in_bytes", value: number(t.memoryBytes), optional: true},
+			limit{controller: "memory", v2: "memory.swap.max", value: number(0), optional: true})
 	}
 	if t.milliCPU > 0 {
 		quota := strconv.FormatInt(t.milliCPU*cpuPeriodMicros/1000, 10)
 		period := strconv.Itoa(cpuPeriodMicros)
 		all = append(all,
-			setting{controller: "cpu", v1: "cpu.cfs_period_us", value: number(cpuPeriodMicros)},
-			setting{controller: "cpu", v1: "cpu.cfs_quota_us", v2: "cpu.max", value: func(v2 bool) string {
+			limit{controller: "cpu", v1: "cpu.cfs_period_us", value: number(cpuPeriodMicros)},
+			limit{controller: "cpu", v1: "cpu.cfs_quota_us", v2: "cpu.max", value: func(v2 bool) string {
 				if v2 {
 					return quota + " " + period
 				}
@@ -48,13 +48,13 @@ func limitsOf(t Policy) []setting {
 			}})
 	}
 	if t.tasks > 0 {
-		all = append(all, setting{controller: "pids", v1: "pids.max", v2: "pids.max", value: number(t.tasks)})
+		all = append(all, limit{controller: "pids", v1: "pids.max", v2: "pids.max", value: number(t.tasks)})
 	}
 	return all
 }
 
-// limit writes those limits that the tree has the controllers for.
-func (d cgroupDir) limit(t tree, limits []setting) error {
+// limit writes those limits that the hierarchy has the controllers for.
+func (d cgroupDir) limit(t hierarchy, limits []limit) error {
 	var errs []error
 	for _, s := range limits {
 		file := s.v2
@@ -79,7 +79,7 @@ func (d cgroupDir) limit(t tree, limits []setting) error {
 }
 
 // mkdir makes a cgroup for a plugin.
-func (t *tree) mkdir(leaf string) (cgroupDir, error) {
+func (t *hierarchy) mkdir(leaf string) (cgroupDir, error) {
 	dir := filepath.Join(t.base, leaf)
 	var err error
 	for range 2 { // Another host may have found the directory empty and removed it.
@@ -103,7 +103,7 @@ const hostLeaf = "host"
 // to be told, and refuses while there are processes beside base. Some controllers
 // it would not refuse, but make of them a kind of cgroup that no process can enter;
 // so they are not tried.
-func (t *tree) enable(limits []setting) error {
+func (t *hierarchy) enable(limits []limit) error {
 	if !t.v2() || len(limits) == 0 {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (t *tree) enable(limits []setting) error {
 		errs    []error
 	)
 	for _, controller := range limiters {
-		if !slices.ContainsFunc(limits, func(s setting) bool { return s.controller == controller }) {
+		if !slices.ContainsFunc(limits, func(s limit) bool { return s.controller == controller }) {
 			continue
 		}
 		for _, dir := range []string{parent, t.base} {
@@ -135,7 +135,7 @@ func (t *tree) enable(limits []setting) error {
 }
 
 // usable reports why no process can be born in a cgroup, or all be killed by it.
-func (t *tree) usable(dir cgroupDir) error {
+func (t *hierarchy) usable(dir cgroupDir) error {
 	if !t.v2() {
 		return nil
 	}

@@ -24,9 +24,9 @@ const namesDir = prefix + "-names"
 // A Root is what the sandboxes of a host's plugins share.
 type Root struct {
 	// dir is the host's own directory.
-	dir    string
-	groups *groups
-	log    *slog.Logger
+	dir     string
+	cgroups *cgroups
+	log     *slog.Logger
 
 	mu sync.Mutex
 	// told are the reasons, told once, why plugins run with fewer limits than meant.
@@ -36,7 +36,7 @@ type Root struct {
 // NewRoot takes a directory of this host alone, which also tells its cgroups
 // from those of others.
 func NewRoot(dir string, log *slog.Logger) *Root {
-	return &Root{dir: dir, groups: findGroups(dir), log: log, told: map[string]bool{}}
+	return &Root{dir: dir, cgroups: findCgroups(dir), log: log, told: map[string]bool{}}
 }
 
 // Sweep ends what a killed host left running. The directories that it left are
@@ -46,7 +46,7 @@ func (r *Root) Sweep() (removeDirs func(context.Context)) {
 	if err != nil {
 		r.log.Error("socket directories of former plugins are not found", "error", err)
 	}
-	if err := r.groups.sweep(); err != nil {
+	if err := r.cgroups.sweep(); err != nil {
 		r.log.Error("something of former plugins is left", "error", err)
 	}
 	return func(ctx context.Context) {
@@ -63,14 +63,14 @@ func (r *Root) Sweep() (removeDirs func(context.Context)) {
 
 // Close removes what is left when all processes have ended.
 func (r *Root) Close() {
-	r.groups.remove()
+	r.cgroups.remove()
 	if err := os.RemoveAll(filepath.Join(r.dir, namesDir)); err != nil {
 		r.log.Error("something of former plugins is left", "error", err)
 	}
 }
 
 // Cgroups returns the cgroups of the host's plugins that exist.
-func (r *Root) Cgroups() []string { return r.groups.all() }
+func (r *Root) Cgroups() []string { return r.cgroups.all() }
 
 // Prepare opens and checks the program at path, which has no links in it and is to
 // be the one that was looked at, and makes ready what confines one process of it.
@@ -91,7 +91,7 @@ func (r *Root) Prepare(name string, generation uint64, path string, looked plugi
 	if s.program, err = openProgram(path, link, r.dir, looked, p.sha256); err != nil {
 		return nil, err
 	}
-	s.group, s.unlimited = r.group(name, generation, p)
+	s.cgroup, s.unlimited = r.newCgroup(name, generation, p)
 	if err := s.makeDir(r.dir); err != nil {
 		s.Close()
 		s.RemoveDir()
@@ -117,14 +117,14 @@ func (r *Root) link(name string) (string, error) {
 	return link, nil
 }
 
-// group makes the cgroup of one start. The error is why it is not what it should be,
+// newCgroup makes the cgroup of one start. The error is why it is not what it should be,
 // and has been told. Without a cgroup a plugin runs all the same: the node is better
 // off with it than without.
-func (r *Root) group(name string, generation uint64, p Policy) (*group, error) {
+func (r *Root) newCgroup(name string, generation uint64, p Policy) (*cgroup, error) {
 	if !p.limited() {
 		return nil, nil
 	}
-	g, err := r.groups.make(name, generation, p)
+	g, err := r.cgroups.make(name, generation, p)
 	r.tell(name, err)
 	return g, err
 }

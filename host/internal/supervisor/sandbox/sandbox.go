@@ -48,19 +48,19 @@ func (s *Sandbox) Start(cmd *exec.Cmd) error {
 	defer s.program.close()
 	cmd.Path = s.program.path
 	cmd.ExtraFiles = append(cmd.ExtraFiles, s.program.file) // programFD
-	if err := s.group.open(); err != nil {
+	if err := s.cgroup.open(); err != nil {
 		return err
 	}
 	s.prepare(cmd)
 	if err := s.enter(); err != nil {
 		return err
 	}
-	err := s.group.join()
+	err := s.cgroup.join()
 	s.tell(err)
 	if !s.strict || err == nil {
 		err = cmd.Start()
 	}
-	s.tell(s.group.leave())
+	s.tell(s.cgroup.leave())
 	if err != nil {
 		return err
 	}
@@ -69,13 +69,13 @@ func (s *Sandbox) Start(cmd *exec.Cmd) error {
 }
 
 // OutOfMemory implements launch.Confinement.
-func (s *Sandbox) OutOfMemory() bool { return s.group.outOfMemory() }
+func (s *Sandbox) OutOfMemory() bool { return s.cgroup.outOfMemory() }
 
 // Close implements launch.Confinement.
 func (s *Sandbox) Close() {
 	s.program.close()
 	s.program.discard()
-	if err := s.group.end(); err != nil {
+	if err := s.cgroup.end(); err != nil {
 		s.left(err)
 	}
 }

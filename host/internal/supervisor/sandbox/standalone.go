@@ -12,11 +12,11 @@ import (
 // A Standalone confines processes as a host confines a custom plugin's, for who
 // checks a plugin without a host.
 type Standalone struct {
-	policy Policy
-	how    confinement
-	groups *groups
-	dir    string
-	tell   func(error)
+	policy  Policy
+	how     confinement
+	cgroups *cgroups
+	dir     string
+	tell    func(error)
 
 	starts atomic.Uint64
 }
@@ -29,10 +29,10 @@ func NewStandalone(c Config, tell func(error)) (*Standalone, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Standalone{policy: PolicyFor("", c), groups: findGroups(dir), dir: dir, tell: tell}
+	s := &Standalone{policy: PolicyFor("", c), cgroups: findCgroups(dir), dir: dir, tell: tell}
 	if s.how, err = confine(s.policy); err == nil {
-		var g *group
-		g, err = s.groups.make("sandbox", 0, s.policy)
+		var g *cgroup
+		g, err = s.cgroups.make("sandbox", 0, s.policy)
 		err = errors.Join(err, g.end())
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Standalone) Confine(path, dir string) (launch.Confinement, error) {
 		},
 		left: func(err error) { s.tell(fmt.Errorf("something of a plugin is left: %w", err)) },
 	}
-	if c.group, err = s.groups.make("sandbox", s.starts.Add(1), s.policy); err != nil {
+	if c.cgroup, err = s.cgroups.make("sandbox", s.starts.Add(1), s.policy); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -72,6 +72,6 @@ func (s *Standalone) Confine(path, dir string) (launch.Confinement, error) {
 
 // Close removes what was made for the processes, which must have ended.
 func (s *Standalone) Close() {
-	s.groups.remove()
+	s.cgroups.remove()
 	_ = os.Remove(s.dir) // it only has a name
 }

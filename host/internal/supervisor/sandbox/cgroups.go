@@ -19,29 +19,29 @@ var limiters = []string{"memory", "cpu", "pids"}
 // groupPrefix is how the directories begin that hold the cgroups of plugins.
 const groupPrefix = "evictd-plugins-"
 
-// groups is where the cgroups of this host's plugins are made: in a directory below
+// cgroups is where the cgroups of this host's plugins are made: in a directory below
 // its own cgroup, in each hierarchy that has one of the limiters.
-type groups struct {
-	trees []tree
+type cgroups struct {
+	hierarchies []hierarchy
 	// none is why there is no place for cgroups.
 	none error
 }
 
-// A tree is one hierarchy.
-type tree struct {
+// A hierarchy is one of cgroups, where it is mounted.
+type hierarchy struct {
 	mount mount
 	// own is the directory of the host's cgroup, base the one that holds those of
 	// its plugins.
 	own, base string
 }
 
-func (t tree) v2() bool { return len(t.mount.controllers) == 0 }
+func (t hierarchy) v2() bool { return len(t.mount.controllers) == 0 }
 
-// findGroups looks where cgroups can be made and makes nothing yet. key, which is
+// findCgroups looks where cgroups can be made and makes nothing yet. key, which is
 // the host's own, tells its plugins' cgroups from those of others, and is the same
 // for its successor.
-func findGroups(key string) *groups {
-	g := &groups{}
+func findCgroups(key string) *cgroups {
+	g := &cgroups{}
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		g.none = fmt.Errorf("find cgroups: %w", err)
@@ -54,13 +54,13 @@ func findGroups(key string) *groups {
 	}
 	sum := sha256.Sum256([]byte(key))
 	name := groupPrefix + hex.EncodeToString(sum[:8])
-	g.trees, g.none = treesOf(parseMounts(string(mountinfo), limiters), parseMembership(string(membership)), name)
+	g.hierarchies, g.none = hierarchiesOf(parseMounts(string(mountinfo), limiters), parseMembership(string(membership)), name)
 	return g
 }
 
-// treesOf prefers version 1: on a hybrid machine it has the controllers.
-func treesOf(mounts []mount, in map[string]string, name string) ([]tree, error) {
-	var v1, v2 []tree
+// hierarchiesOf prefers version 1: on a hybrid machine it has the controllers.
+func hierarchiesOf(mounts []mount, in map[string]string, name string) ([]hierarchy, error) {
+	var v1, v2 []hierarchy
 	var errs []error
 	taken := map[string]bool{}
 	for _, m := range mounts {
@@ -78,7 +78,7 @@ func treesOf(mounts []mount, in map[string]string, name string) ([]tree, error) 
 			continue
 		}
 		taken[first] = true
-		t := tree{mount: m, own: own, base: filepath.Join(own, name)}
+		t := hierarchy{mount: m, own: own, base: filepath.Join(own, name)}
 		if t.v2() && filepath.Base(own) == hostLeaf {
 			// The service manager has put the host there for this: beside it there are no
 			// processes, and cgroups can have limits (DelegateSubgroup=host).
@@ -92,7 +92,7 @@ func treesOf(mounts []mount, in map[string]string, name string) ([]tree, error) 
 	}
 	switch {
 	case len(v1) > 0:
-		slices.SortFunc(v1, func(a, b tree) int {
+		slices.SortFunc(v1, func(a, b hierarchy) int {
 			return cmp.Compare(slices.Index(limiters, a.mount.controllers[0]), slices.Index(limiters, b.mount.controllers[0]))
 		})
 		return v1, nil
@@ -104,12 +104,12 @@ func treesOf(mounts []mount, in map[string]string, name string) ([]tree, error) 
 
 // sweep kills and removes what plugins of a killed host left behind, and removes
 // what hosts with other directories did.
-func (g *groups) sweep() error {
+func (g *cgroups) sweep() error {
 	var errs []error
 	for _, leaf := range g.all() {
 		errs = append(errs, cgroupDir(leaf).remove())
 	}
-	for _, t := range g.trees {
+	for _, t := range g.hierarchies {
 		others, _ := filepath.Glob(filepath.Join(filepath.Dir(t.base), groupPrefix+"*"))
 		for _, base := range others {
 			for _, leaf := range leaves(base) {
@@ -122,9 +122,9 @@ func (g *groups) sweep() error {
 }
 
 // all returns the cgroups of this host's plugins that exist.
-func (g *groups) all() []string {
+func (g *cgroups) all() []string {
 	var all []string
-	for _, t := range g.trees {
+	for _, t := range g.hierarchies {
 		all = append(all, leaves(t.base)...)
 	}
 	return all
@@ -155,18 +155,18 @@ func removeStale(dir string) {
 }
 
 // remove removes the directories that held the plugins' cgroups.
-func (g *groups) remove() {
-	for _, t := range g.trees {
+func (g *cgroups) remove() {
+	for _, t := range g.hierarchies {
 		_ = os.Remove(t.base) // Not there if no cgroup was made, or one could not be removed.
 	}
 }
 
 // lacking names the controllers that a limit needs and no hierarchy of version 1 has;
 // in version 2 that is told when they are enabled.
-func (g *group) lacking() error {
+func (g *cgroup) lacking() error {
 	var missing []string
 	for _, s := range g.limits {
-		has := slices.ContainsFunc(g.trees, func(t tree) bool { return t.v2() || slices.Contains(t.mount.controllers, s.controller) })
+		has := slices.ContainsFunc(g.hierarchies, func(t hierarchy) bool { return t.v2() || slices.Contains(t.mount.controllers, s.controller) })
 		if !has && !slices.Contains(missing, s.controller) {
 			missing = append(missing, s.controller)
 		}
@@ -178,28 +178,28 @@ func (g *group) lacking() error {
 }
 
 // make makes the cgroup of one start. What could not be limited is the error; what
-// could is in the group, which is nil if there is none at all.
-func (g *groups) make(name string, generation uint64, t Policy) (*group, error) {
+// could is in the cgroup, which is nil if there is none at all.
+func (g *cgroups) make(name string, generation uint64, t Policy) (*cgroup, error) {
 	if g.none != nil {
 		return nil, g.none
 	}
-	made := &group{limits: limitsOf(t)}
+	made := &cgroup{limits: limitsOf(t)}
 	leaf := fmt.Sprintf("%.200s.%d", name, generation)
 	var errs []error
-	for _, tree := range g.trees {
-		dir, err := tree.mkdir(leaf)
+	for _, h := range g.hierarchies {
+		dir, err := h.mkdir(leaf)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, tree.enable(made.limits))
-		if err := tree.usable(dir); err != nil {
+		errs = append(errs, h.enable(made.limits))
+		if err := h.usable(dir); err != nil {
 			errs = append(errs, err, dir.remove())
 			continue
 		}
 		made.dirs = append(made.dirs, dir)
-		made.trees = append(made.trees, tree)
-		errs = append(errs, dir.limit(tree, made.limits))
+		made.hierarchies = append(made.hierarchies, h)
+		errs = append(errs, dir.limit(h, made.limits))
 	}
 	if len(made.dirs) == 0 {
 		return nil, errors.Join(errs...)

@@ -20,12 +20,12 @@ import (
 // uninterruptible sleep keeps the cgroup, nothing else.
 const endTime = 2 * time.Second
 
-// A group is the cgroup of one start, in each hierarchy. A nil group has no
+// A cgroup is that of one start, in each hierarchy. A nil cgroup has no
 // directories.
-type group struct {
-	trees  []tree
-	dirs   []cgroupDir
-	limits []setting
+type cgroup struct {
+	hierarchies []hierarchy
+	dirs        []cgroupDir
+	limits      []limit
 	// handle is an open directory in version 2, back what the starting thread
 	// returns to in version 1.
 	handle *os.File
@@ -33,8 +33,8 @@ type group struct {
 }
 
 // open is for prepare and join.
-func (g *group) open() error {
-	if g == nil || !g.trees[0].v2() {
+func (g *cgroup) open() error {
+	if g == nil || !g.hierarchies[0].v2() {
 		return nil
 	}
 	var err error
@@ -42,17 +42,17 @@ func (g *group) open() error {
 	return err
 }
 
-// prepare has the kernel put the process into the group when it makes it (version
+// prepare has the kernel put the process into the cgroup when it makes it (version
 // 2 only).
-func (g *group) prepare(attr *syscall.SysProcAttr) {
+func (g *cgroup) prepare(attr *syscall.SysProcAttr) {
 	if g != nil && g.handle != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(g.handle.Fd())
 	}
 }
 
-// join puts the calling thread into the group, so that its children are born there
+// join puts the calling thread into the cgroup, so that its children are born there
 // (version 1, which takes threads). leave is to be called in any case.
-func (g *group) join() error {
+func (g *cgroup) join() error {
 	if g == nil || g.handle != nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (g *group) join() error {
 	}
 	in := parseMembership(string(own))
 	for i, d := range g.dirs {
-		m := g.trees[i].mount
+		m := g.hierarchies[i].mount
 		back, err := m.dir(in[m.controllers[0]])
 		if err != nil {
 			return fmt.Errorf("join cgroup: %w", err)
@@ -76,7 +76,7 @@ func (g *group) join() error {
 }
 
 // leave undoes join.
-func (g *group) leave() error {
+func (g *cgroup) leave() error {
 	if g == nil {
 		return nil
 	}
@@ -92,9 +92,9 @@ func (g *group) leave() error {
 	return errors.Join(errs...)
 }
 
-// end kills what is left in the group, whatever it did to leave its process group,
+// end kills what is left in the cgroup, whatever it did to leave its process group,
 // and removes it.
-func (g *group) end() error {
+func (g *cgroup) end() error {
 	if g == nil {
 		return nil
 	}
@@ -105,9 +105,9 @@ func (g *group) end() error {
 	return errors.Join(errs...)
 }
 
-// outOfMemory reports whether the kernel killed something in the group since it
+// outOfMemory reports whether the kernel killed something in the cgroup since it
 // had reached its limit.
-func (g *group) outOfMemory() bool {
+func (g *cgroup) outOfMemory() bool {
 	if g == nil {
 		return false
 	}
