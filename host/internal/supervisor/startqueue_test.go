@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -55,36 +54,42 @@ func granted(slots map[string]*startSlot) string {
 }
 
 func TestWhoMayStartNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q, slots := newStartQueue(), map[string]*startSlot{}
-		q.free, q.after = 2, time.AfterFunc
-		for _, name := range []string{"a", "b", "c", "disk", "memory"} {
-			slots[name] = q.join(registry.Builtin(name))
+	q, slots := newStartQueue(), map[string]*startSlot{}
+	var expire []func()
+	q.free = 2
+	q.after = func(d time.Duration, f func()) *time.Timer {
+		if d != startSlotLimit {
+			t.Errorf("a slot expires after %s, want %s", d, startSlotLimit)
 		}
-		want := func(names string) {
-			t.Helper()
-			synctest.Wait()
-			if got := granted(slots); got != names {
-				t.Errorf("%q may start, want %q", got, names)
-			}
+		expire = append(expire, f)
+		return time.NewTimer(d)
+	}
+	for _, name := range []string{"a", "b", "c", "disk", "memory"} {
+		slots[name] = q.join(registry.Builtin(name))
+	}
+	want := func(names string) {
+		t.Helper()
+		if got := granted(slots); got != names {
+			t.Errorf("%q may start, want %q", got, names)
 		}
-		want("a b")
-		q.release(slots["a"]) // It is up.
-		want("a b disk")
-		q.release(slots["a"])
-		want("a b disk")
-		q.release(slots["memory"]) // It was removed before its start.
-		<-time.After(startSlotLimit - time.Millisecond)
-		want("a b disk")
-		<-time.After(time.Millisecond) // Both hang, and hold up nobody any longer.
-		want("a b c disk")
-		q.release(slots["b"])
-		q.release(slots["c"])
-		q.release(slots["disk"])
-		if q.free != 2 || len(q.waiting) != 0 {
-			t.Errorf("%d slots free, %d in the queue, want 2 and none", q.free, len(q.waiting))
-		}
-	})
+	}
+	want("a b")
+	q.release(slots["a"]) // It is up.
+	want("a b disk")
+	q.release(slots["a"])
+	want("a b disk")
+	q.release(slots["memory"]) // It was removed before its start.
+	want("a b disk")
+	for _, f := range expire { // They hang, and hold up nobody any longer.
+		f()
+	}
+	want("a b c disk")
+	q.release(slots["b"])
+	q.release(slots["c"])
+	q.release(slots["disk"])
+	if q.free != 2 || len(q.waiting) != 0 {
+		t.Errorf("%d slots free, %d in the queue, want 2 and none", q.free, len(q.waiting))
+	}
 }
 
 func TestAStartThatIsNotWantedAnyMoreLeavesTheQueue(t *testing.T) {

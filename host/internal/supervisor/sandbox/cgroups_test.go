@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +41,26 @@ func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
 	}
 	if dirs := root.Cgroups(); len(dirs) > 0 {
 		t.Errorf("left: %v", dirs)
+	}
+}
+
+// A host that follows a killed one removed its own names of programs together with
+// the former ones, beside the starts that needed them.
+func TestSweepingSparesWhatIsNew(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := NewRoot(dir, slog.New(slog.DiscardHandler)).link("old"); err != nil {
+		t.Fatal(err)
+	}
+	root := NewRoot(dir, slog.New(slog.DiscardHandler))
+	removeDirs := root.Sweep()
+	link, err := root.link("new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	removeDirs(t.Context())
+	left, _ := filepath.Glob(dir + "/*/*")
+	if len(left) != 1 || left[0] != link {
+		t.Errorf("left: %v, want %s alone", left, link)
 	}
 }
 

@@ -42,6 +42,10 @@ func NewRoot(dir string, log *slog.Logger) *Root {
 // Sweep ends what a killed host left running. The directories that it left are
 // removed by what Sweep returns, which may take long: plugins may have filled them.
 func (r *Root) Sweep() (removeDirs func(context.Context)) {
+	// The directory of names is made again under its name at once.
+	if aside, err := os.MkdirTemp(r.dir, prefix); err == nil {
+		_ = os.Rename(filepath.Join(r.dir, namesDir), filepath.Join(aside, "names"))
+	}
 	left, err := os.ReadDir(r.dir)
 	if err != nil {
 		r.log.Error("socket directories of former plugins are not found", "error", err)
