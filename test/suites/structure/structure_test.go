@@ -42,8 +42,7 @@ var allowed = map[string]map[string]int{
 		"test/tools/demo.story":                4,
 		"test/harness/stack.Stack":             5,
 	},
-	"package lines": {
-	},
+	"package lines": {},
 	"host lines": {
 		"host": 26901,
 	},
