@@ -16,7 +16,7 @@ func TestCheckOfAPluginDirectory(t *testing.T) {
 		func() error { return nil }, // absent
 		func() error { return os.WriteFile(dir, nil, 0o600) },
 		func() error { _ = os.Remove(dir); return os.Mkdir(dir, 0o755) },
-		func() error { return os.Chmod(dir, 0o777) }, //nolint:gosec // as wide as it must not be
+		func() error { return os.Chmod(dir, 0o777) }, // as wide as it must not be
 	} {
 		if err := prepare(); err != nil {
 			t.Fatal(err)

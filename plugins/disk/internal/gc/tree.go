@@ -101,33 +101,37 @@ func (r *remover) empty(ctx context.Context, dir *os.File, name, path string, de
 	}
 	defer func() { _ = sub.Close() }() // only read
 	for {
-		removed, before := 0, r.failed
-		for {
-			names, err := sub.Readdirnames(batch)
-			for _, child := range names {
-				if ctx.Err() != nil {
-					return nil
-				}
-				if r.remove(ctx, sub, child, path+"/"+child, depth+1) {
-					removed++
-				}
-			}
-			r.alive()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if removed == 0 {
-			return nil
+		before := r.failed
+		removed, err := r.sweep(ctx, sub, path, depth)
+		if err != nil || removed == 0 || ctx.Err() != nil {
+			return err
 		}
 		r.forgive(before) // it is tried again
 		if _, err := sub.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 	}
+}
+
+// sweep reads a directory once to its end and returns how many of its entries it has
+// removed.
+func (r *remover) sweep(ctx context.Context, dir *os.File, path string, depth int) (removed int, err error) {
+	for ctx.Err() == nil {
+		names, err := dir.Readdirnames(batch)
+		for _, child := range names {
+			if ctx.Err() == nil && r.remove(ctx, dir, child, path+"/"+child, depth+1) {
+				removed++
+			}
+		}
+		r.alive()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
 }
 
 // fail notes what could not be removed. What is gone already need not be.

@@ -30,7 +30,7 @@ func files(name string) (used walk.Usage, dirs []string, err error) {
 	}
 	dir := os.NewFile(uintptr(fd), name)
 	defer func() { _ = dir.Close() }() // nothing was written
-	seen := make(map[uint64]bool)      // of files with several links
+	seen := make(map[uint64]bool)
 	for {
 		entries, err := dir.ReadDir(batch)
 		for _, e := range entries {
@@ -38,20 +38,9 @@ func files(name string) (used walk.Usage, dirs []string, err error) {
 				dirs = append(dirs, e.Name())
 				continue
 			}
-			var stat unix.Stat_t
-			if err := unix.Fstatat(fd, e.Name(), &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-				if errors.Is(err, syscall.ENOENT) {
-					continue // rotated meanwhile
-				}
+			if err := count(&used, fd, e.Name(), seen); err != nil {
 				return walk.Usage{}, nil, &fs.PathError{Op: "stat", Path: path.Join(name, e.Name()), Err: err}
 			}
-			if stat.Nlink > 1 && seen[stat.Ino] {
-				continue
-			} else if stat.Nlink > 1 {
-				seen[stat.Ino] = true
-			}
-			used.Bytes += stat.Blocks * blockSize
-			used.Inodes++
 		}
 		if errors.Is(err, io.EOF) {
 			return used, dirs, nil
@@ -60,6 +49,26 @@ func files(name string) (used walk.Usage, dirs []string, err error) {
 			return walk.Usage{}, nil, err
 		}
 	}
+}
+
+// count adds a file in dir to used, unless it is gone meanwhile, as by rotation, or seen,
+// which has the inodes of files with several links.
+func count(used *walk.Usage, dir int, name string, seen map[uint64]bool) error {
+	var stat unix.Stat_t
+	if err := unix.Fstatat(dir, name, &stat, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, syscall.ENOENT) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if stat.Nlink > 1 {
+		if seen[stat.Ino] {
+			return nil
+		}
+		seen[stat.Ino] = true
+	}
+	used.Bytes += stat.Blocks * blockSize
+	used.Inodes++
+	return nil
 }
 
 // file counts one file. A missing one takes nothing.

@@ -27,7 +27,7 @@ func newPlaces(node eviction.NodeFacts) places {
 // volumePlugins are the kubelet's directories of volumes, by kind. It has figures
 // of these and of no other kind that can be a pod's own: hostPath and gitRepo have
 // none in v1.36 (pkg/volume: MetricsNil).
-var volumePlugins = map[string]string{
+var volumePlugins = map[string]string{ //nolint:gosec // "secret" is a kind of volume
 	"emptyDir":    "kubernetes.io~empty-dir",
 	"configMap":   "kubernetes.io~configmap",
 	"secret":      "kubernetes.io~secret",
