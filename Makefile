@@ -39,7 +39,7 @@ FAULTS = test/suites/faults
 # Each process with the race detector would wait for a second at its end.
 ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json
 
-.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest parity bench fuzz soak busy clean tools lint generated
+.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest parity bench fuzz soak busy clean tools lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,13 +65,19 @@ test: ## all tests, with root, real processes and the race detector
 	$(ROOTTEST) -timeout 10m ./$(FAULTS) | $(GO) run ./test/tools/tally -v || status=1; \
 	exit $$status
 
-check: lint generated ## format, lint, vet, import rules, go.mod, generated code, protocol, arm64 build
+check: lint deadcode generated ## format, lint, dead code, vet, import rules, go.mod, generated code, protocol, arm64 build
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build -trimpath ./... # as in make build, so that nothing is compiled twice
 
 lint: $(TOOLS)/golangci-lint-v2.15.0
 	$< run ./...
+
+# Functions that neither a program nor a test reaches. Not those of packages that other
+# modules use, and examples, which are only compiled.
+deadcode: $(TOOLS)/deadcode-v0.52.0
+	@found=$$($< -test ./... | grep -vE '_test\.go:|^(host/config|sdk/sdktest/sdktest|test/.*)\.go:') || true; \
+	[ -z "$$found" ] || { echo "$$found"; exit 1; }
 
 generate: tools ## the Go code and the descriptor set of the plugin protocol
 	cd shared/proto && PATH=$(TOOLS):$$PATH buf generate
@@ -136,9 +142,10 @@ clean: ## remove what was built
 	rm -rf bin dist
 
 # Tools, by pinned version: the version is in the file's name, so a new pin installs anew.
-tools: $(TOOLS)/golangci-lint-v2.15.0 $(TOOLS)/buf-v1.66.0 $(TOOLS)/protoc-gen-go-v1.36.12 $(TOOLS)/protoc-gen-go-grpc-v1.6.2
+tools: $(TOOLS)/golangci-lint-v2.15.0 $(TOOLS)/deadcode-v0.52.0 $(TOOLS)/buf-v1.66.0 $(TOOLS)/protoc-gen-go-v1.36.12 $(TOOLS)/protoc-gen-go-grpc-v1.6.2
 
 $(TOOLS)/golangci-lint-%: PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(TOOLS)/deadcode-%: PACKAGE = golang.org/x/tools/cmd/deadcode
 $(TOOLS)/buf-%: PACKAGE = github.com/bufbuild/buf/cmd/buf
 $(TOOLS)/protoc-gen-go-v%: PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
 $(TOOLS)/protoc-gen-go-grpc-%: PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
