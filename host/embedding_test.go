@@ -31,7 +31,9 @@ type smallNode struct {
 	// onEvent and onKill, if not nil, are called from within a pass.
 	onEvent, onKill func()
 	stop            func()
-	config          host.Config
+	// stopped: the manager is told to end before it begins.
+	stopped bool
+	config  host.Config
 }
 
 func (n *smallNode) Observe(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) {
@@ -109,6 +111,9 @@ func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Mana
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	n.stop = stop
+	if n.stopped {
+		stop()
+	}
 	active := func() []*v1.Pod { return slices.Clone(n.pods) }
 	if err := manager.Start(ctx, n, active, func(*v1.Pod) bool { return true }, 0); err != nil {
 		stop()

@@ -188,7 +188,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		m.loop.Run(ctx)
 	case <-ctx.Done():
+		m.loop.End()
 	case <-supervised:
+		m.loop.End()
 	}
 	end()
 	serving.Wait()

@@ -82,15 +82,24 @@ func TestAReloadIsWholeAlsoWhenNobodyWaitsForItAnyMore(t *testing.T) {
 	}
 }
 
-// Reload hung when the manager had ended.
+// A reload hung when the manager had ended, and a pass that was asked for when it had been
+// told to end before its plugins had started.
 func TestAReloadOfAnEndedManagerIsAnError(t *testing.T) {
-	n := newShortNode()
-	manager, _ := startKubelet(t, n, nil)
-	n.stop()
-	if err := manager.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if err := manager.Reload(context.WithoutCancel(t.Context()), n.withThreshold("1Mi")); err == nil {
-		t.Error("no error, want one that says that the manager has ended")
+	for name, stopped := range map[string]bool{"after its start": false, "before": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newShortNode()
+			n.stopped = stopped
+			manager, _ := startKubelet(t, n, nil)
+			n.stop()
+			if err := manager.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			if err := manager.Reload(context.WithoutCancel(t.Context()), n.withThreshold("1Mi")); err == nil {
+				t.Error("no error, want one that says that the manager has ended")
+			}
+			if _, err := manager.Synchronize(context.WithoutCancel(t.Context())); err == nil {
+				t.Error("a pass of an ended manager is no error")
+			}
+		})
 	}
 }

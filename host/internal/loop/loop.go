@@ -156,11 +156,15 @@ func (l *Loop) Run(ctx context.Context) {
 			l.serve(r)
 		}
 	}
-	close(l.ended)
+	l.End()
 	l.streams.Stop()
 	l.working.Wait()
 	l.victims.Drain()
 }
+
+// End says in place of Run that no pass will be made any more, so that nobody waits for
+// one.
+func (l *Loop) End() { close(l.ended) }
 
 // lookAtAll has a full pass run now, with a check of limits.
 func (l *Loop) lookAtAll() {
