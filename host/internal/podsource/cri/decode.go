@@ -3,7 +3,10 @@ package cri
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,13 +39,41 @@ func decode(data []byte, isJSON bool) (pod *v1.Pod, warning, err error) {
 	pod = &v1.Pod{}
 	strict, err := kjson.UnmarshalStrict(data, pod)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, inPlainWords(err)
 	}
 	if err := checkIdentity(pod); err != nil {
 		return nil, nil, err
 	}
+	warnings = append(append(warnings, strict...), negative(pod)...)
 	setDefaults(pod)
-	return pod, input.ClipAll(append(warnings, strict...), maxWarnings), nil
+	return pod, input.ClipAll(warnings, maxWarnings), nil
+}
+
+// negative are the amounts below zero that the API server would refuse.
+func negative(pod *v1.Pod) []error {
+	var out []error
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
+		out = append(out, fmt.Errorf("spec.terminationGracePeriodSeconds: %d is negative", *s))
+	}
+	check := func(path string, r *v1.ResourceRequirements) {
+		for i, list := range []v1.ResourceList{r.Limits, r.Requests} {
+			for _, name := range slices.Sorted(maps.Keys(list)) {
+				if q := list[name]; q.Sign() < 0 {
+					out = append(out, fmt.Errorf("%s.resources.%s.%s: %s is negative", path, []string{"limits", "requests"}[i], clip(string(name)), q.String()))
+				}
+			}
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		check(fmt.Sprintf("spec.initContainers[%d]", i), &pod.Spec.InitContainers[i].Resources)
+	}
+	for i := range pod.Spec.Containers {
+		check(fmt.Sprintf("spec.containers[%d]", i), &pod.Spec.Containers[i].Resources)
+	}
+	if pod.Spec.Resources != nil {
+		check("spec", pod.Spec.Resources)
+	}
+	return out
 }
 
 // wantPod completes what was said of a file that has nothing in it.
@@ -51,6 +82,23 @@ func wantPod(err error) error {
 		return fmt.Errorf("%w, want a v1.Pod", err)
 	}
 	return err
+}
+
+// wrongType is how the decoder says that a value has another type than the field, which
+// is named by Go's types.
+var wrongType = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go (?:value of type \S+|struct field \w+\.(\S+) of type (\S+))$`)
+
+// inPlainWords is err as somebody reads it who does not know Go.
+func inPlainWords(err error) error {
+	m := wrongType.FindStringSubmatch(err.Error())
+	switch {
+	case m == nil:
+		return err
+	case m[2] == "":
+		return fmt.Errorf("is of type %s, want a v1.Pod", m[1])
+	default:
+		return fmt.Errorf("%s: is of type %s, want %s", m[2], m[1], strings.NewReplacer("*", "", "v1.", "", "[]", "list of ").Replace(m[3]))
+	}
 }
 
 func checkIdentity(pod *v1.Pod) error {
