@@ -17,7 +17,10 @@ func RunDir(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		os.RemoveAll(dir)
+		os.Remove(dir + ".lock") // which evictd holds beside its directory
+	})
 	return dir
 }
 
