@@ -120,7 +120,7 @@ func (p *preemption) end(pod *v1.Pod, first v1.ResourceName) {
 	err := p.kill(pod, true, nil, func(status *v1.PodStatus) {
 		victim.SetPreempted(status, pod.Generation, p.now())
 	})
-	took := p.now().Sub(started).Seconds()
+	took := p.now().Sub(started).Round(time.Millisecond).Seconds()
 	if err != nil {
 		p.log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
 		return

@@ -50,8 +50,8 @@ type Config struct {
 	Pacing string `json:"pacing" oneof:"evictd kubelet" default:"evictd" flag:"evictd: one victim at a time; kubelet: as the kubelet does"`
 	// MonitoringInterval is the time between passes that nothing woke.
 	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s" flag:"time between passes that nothing woke"`
-	// RequiredSignals are those without which evictd must not run.
-	RequiredSignals []string `json:"requiredSignals" is:"signals" flag:"signals without which evictd must not run, comma-separated"`
+	// RequiredSignals are those without which /healthz fails.
+	RequiredSignals []string `json:"requiredSignals" is:"signals" flag:"signals that must be observed, else /healthz fails, comma-separated"`
 	// RankVeto says when a pod that a custom ranker left out is safe.
 	RankVeto string `json:"rankVeto" oneof:"soft always never" default:"soft" flag:"under which thresholds a custom ranker may spare pods: soft, always or never"`
 	// Layout says how often the node's filesystems are looked for.

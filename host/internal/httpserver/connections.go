@@ -86,8 +86,11 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 		_ = goes.Close() // its server sees it
 	}
 	if told > 0 {
-		c.log.Warn("too many connections, older ones are closed", "address", c.Addr().String(), "peer", peer,
-			"closed", told, "limit", c.limits.Total, "limitPerPeer", c.limits.PerPeer)
+		attrs := []any{"address", c.Addr().String(), "peer", peer, "closed", told, "limit", c.limits.Total}
+		if c.limits.PerPeer > 0 { // else there is none
+			attrs = append(attrs, "limitPerPeer", c.limits.PerPeer)
+		}
+		c.log.Warn("too many connections, older ones are closed", attrs...)
 	}
 }
 

@@ -100,6 +100,7 @@ func (r *reclaimRun) run(ctx context.Context, _ Pin) {
 	group := r.groups[0]
 	r.groups = r.groups[1:]
 	for _, s := range group {
+		started := time.Now()
 		out := r.runStep(ctx, s)
 		r.did = append(r.did, out)
 		level := slog.LevelInfo
@@ -107,7 +108,7 @@ func (r *reclaimRun) run(ctx context.Context, _ Pin) {
 			level = slog.LevelError
 		}
 		r.log.Log(ctx, level, "reclaim step ended", "signal", r.threshold.Signal, "step", out.Step, "by", out.By,
-			"bytesFreed", out.BytesFreed, "inodesFreed", out.InodesFreed, "message", out.Message, "error", out.Err)
+			"bytesFreed", out.BytesFreed, "inodesFreed", out.InodesFreed, "tookSeconds", time.Since(started).Round(time.Millisecond).Seconds(), "message", out.Message, "error", out.Err)
 	}
 }
 

@@ -180,11 +180,11 @@ func (s *Set) Handle(r Report) (look bool) {
 		v.State = StateFinished
 		s.leftover[r.uid] = true
 		s.show() // before the log says so
-		s.Log.Info("pod finished", "pod", v.Name, "uid", r.uid, "tookSeconds", r.took.Seconds())
+		s.Log.Info("pod finished", "pod", v.Name, "uid", r.uid, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
 	default:
 		v.State = StateGivenUp
 		s.show()
-		s.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", v.Name, "uid", r.uid, "waitedSeconds", r.took.Seconds())
+		s.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", v.Name, "uid", r.uid, "waitedSeconds", r.took.Round(time.Millisecond).Seconds())
 	}
 	if r.volumes {
 		s.cleaning[r.uid] = true
@@ -203,9 +203,9 @@ func (s *Set) killed(v *Victim, r Report) {
 	}
 	s.show()
 	if r.err != nil {
-		s.Log.Error("pod not killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Seconds(), "error", r.err)
+		s.Log.Error("pod not killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Round(time.Millisecond).Seconds(), "error", r.err)
 	} else {
-		s.Log.Info("pod killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Seconds())
+		s.Log.Info("pod killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
 	}
 	if errors.Is(r.err, ErrTimeout) {
 		s.Recorder.PodEvent(v.Pod, "Warning", ReasonExceededGracePeriod, MessageExceededGracePeriod, nil)
