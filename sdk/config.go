@@ -2,8 +2,12 @@ package sdk
 
 import (
 	"context"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 
 	"sigs.k8s.io/json"
 
@@ -20,12 +24,36 @@ func DecodeConfig(raw []byte, into any) error {
 	}
 	strict, err := json.UnmarshalStrict(raw, into)
 	if err != nil {
-		strict = append(strict, err)
+		strict = wrongFields(raw, into, err)
 	}
 	for i := range strict {
 		strict[i] = fmt.Errorf("config: %w", strict[i])
 	}
 	return errors.Join(strict...)
+}
+
+// wrongFields is what is wrong with each of the outermost fields by itself: the decoder
+// ends at the first value that it cannot take. whole is what it said.
+func wrongFields(raw []byte, into any, whole error) []error {
+	var fields map[string]stdjson.RawMessage
+	if stdjson.Unmarshal(raw, &fields) != nil {
+		return []error{whole}
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		alone, err := stdjson.Marshal(map[string]stdjson.RawMessage{name: fields[name]})
+		if err != nil {
+			return []error{whole}
+		}
+		strict, err := json.UnmarshalStrict(alone, reflect.New(reflect.TypeOf(into).Elem()).Interface())
+		if errs = append(errs, strict...); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return []error{whole}
+	}
+	return errs
 }
 
 // Configure returns a Configurer that decodes the plugin's configuration into a

@@ -34,7 +34,11 @@ func TestDecodeConfig(t *testing.T) {
 		"set":        {raw: `{"factor":1,"nested":{"path":"/x"},"skip":["a"]}`, want: settings{Factor: 1, Nested: &nested{Path: "/x"}, Skip: []string{"a"}}},
 		"not JSON":   {raw: `{"factor":`, errs: []string{"config: unexpected end of JSON input"}},
 		"wrong type": {raw: `{"factor":"many"}`, errs: []string{"factor"}},
-		"trailing":   {raw: `{} {}`, errs: []string{"config: "}},
+		// The first value that could not be taken hid all else.
+		"a wrong type and unknown fields": {raw: `{"nested":{"pth":"/y"},"fakctor":3,"factor":"many"}`, errs: []string{
+			`config: json: cannot unmarshal string`, `config: unknown field "fakctor"`, `config: unknown field "nested.pth"`,
+		}},
+		"trailing": {raw: `{} {}`, errs: []string{"config: "}},
 		"all unknown and duplicate fields at once": {
 			raw: `{"factor":1,"factor":2,"fakctor":3,"nested":{"path":"/x","pth":"/y"}}`,
 			errs: []string{
