@@ -1,12 +1,13 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
@@ -84,14 +85,10 @@ func reasons(all []Status, names []string) []error {
 		if !slices.Contains(names, p.Name) || p.State == Running {
 			continue
 		}
-		why := errors.New("has not started in time")
-		switch {
-		case p.Reason != "":
-			why = errors.New(p.Reason)
-		case p.LastError != "":
-			why = errors.New(p.LastError)
+		why := cmp.Or(p.Reason, p.LastError, "has not started in time")
+		for line := range strings.SplitSeq(why, "\n") {
+			errs = append(errs, fmt.Errorf("plugin %s: %s", p.Name, line))
 		}
-		errs = append(errs, fmt.Errorf("plugin %s: %w", p.Name, why))
 	}
 	return errs
 }
