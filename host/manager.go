@@ -188,9 +188,11 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		m.loop.Run(ctx)
 	case <-ctx.Done():
-		m.loop.End()
+		end()
+		m.loop.Run(around)
 	case <-supervised:
-		m.loop.End()
+		end()
+		m.loop.Run(around)
 	}
 	end()
 	serving.Wait()

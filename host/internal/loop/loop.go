@@ -101,6 +101,10 @@ func New(o Options) *Loop {
 // Run makes passes until ctx ends, when they are due or asked for. Kills under way
 // then get a few seconds more.
 func (l *Loop) Run(ctx context.Context) {
+	if ctx.Err() != nil { // told to end before it began: nobody is to wait for a pass
+		close(l.ended)
+		return
+	}
 	l.victims.Begin(ctx)
 	l.chooser.Began = time.Now()
 	l.runsIn.Store(goroutine())
@@ -156,15 +160,11 @@ func (l *Loop) Run(ctx context.Context) {
 			l.serve(r)
 		}
 	}
-	l.End()
+	close(l.ended)
 	l.streams.Stop()
 	l.working.Wait()
 	l.victims.Drain()
 }
-
-// End says in place of Run that no pass will be made any more, so that nobody waits for
-// one.
-func (l *Loop) End() { close(l.ended) }
 
 // lookAtAll has a full pass run now, with a check of limits.
 func (l *Loop) lookAtAll() {
