@@ -29,7 +29,7 @@ func TestVerifyTellsWhatIsWrong(t *testing.T) {
 	for _, want := range []string{
 		"ok       start\n",
 		"FAIL     handshake-line\n           call:     (handshake)\n           input:    the environment of a host with AutoMTLS, no arguments\n" +
-			"           expected: first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE\n" + `           seen:     "hello \x1b[31mred"` + "\n",
+			"           expected: first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE\n" + `           seen:     wrote "hello \x1b[31mred" to stdout, want go-plugin's handshake first`,
 		"skipped  handshake-major and 3 more         not run after handshake-line failed\n",
 		"6 checks in ", ": 1 ok, 1 failed, 4 skipped, 0 with a note\n",
 	} {
