@@ -53,7 +53,9 @@ func TestManifestsThatCannotBeUsedAreNamedAndTheRestWorks(t *testing.T) {
 	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("pod"); got != "default/big" {
 		t.Errorf("victim %s, want default/big: broken has no usable manifest", got)
 	}
-	eventually(t, 5*time.Second, func() error { return saysAll(d.LogText(), "broken.yaml", "z-duplicate.yaml", "the running pod default/big, the manifest says default/other") })
+	eventually(t, 5*time.Second, func() error {
+		return saysAll(d.LogText(), "broken.yaml", "z-duplicate.yaml", "the running pod default/big, the manifest says default/other")
+	})
 	eventually(t, 5*time.Second, func() error {
 		_, status := d.Get("/status")
 		return saysAll(status, "broken.yaml", "z-duplicate.yaml", "unmanagedPods", "default/broken")
