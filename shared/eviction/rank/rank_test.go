@@ -355,3 +355,16 @@ func TestKubeletSortsAsItsComparatorsDo(t *testing.T) {
 		}
 	}
 }
+
+// Plugins chain the orders by their names.
+func TestTheOrdersByName(t *testing.T) {
+	candidates := []eviction.Candidate{
+		{Pod: eviction.Pod{UID: "important", Priority: 1000}},
+		{Pod: eviction.Pod{UID: "expendable", Priority: -1}},
+	}
+	for name, compare := range map[string]Compare{"Memory": Memory(), "Disk": Disk(eviction.NodeFsAvailable), "PID": PID()} {
+		if got := Sort(candidates, compare); got[0].UID != "expendable" {
+			t.Errorf("%s: %v goes first, want expendable", name, got[0].UID)
+		}
+	}
+}
