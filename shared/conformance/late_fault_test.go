@@ -40,8 +40,8 @@ func lateFaults() map[string]valueFault {
 			}
 		}, "no answer within 1s", []string{"observe", "empty-messages"}},
 		"keeps its answers for too long": {func(s *sound, _ *eviction.Plugin) {
-			s.measure = func(ctx context.Context, _ eviction.MeasureRequest, _ func(eviction.Measurement)) error {
-				<-ctx.Done()
+			s.measure = func(context.Context, eviction.MeasureRequest, func(eviction.Measurement)) error {
+				<-time.After(measureTime + 200*time.Millisecond)
 				return nil
 			}
 		}, "no answer within 5s", []string{"measure", "empty-messages"}},

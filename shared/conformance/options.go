@@ -11,8 +11,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// DefaultTimeout is what a whole run may take.
-const DefaultTimeout = 30 * time.Second
+// DefaultTimeout is what a whole run may take: that of a right plugin takes less than
+// half a minute, on a machine with nothing else to do.
+const DefaultTimeout = 2 * time.Minute
 
 // Options say how to check. The zero Options check all that does no harm.
 type Options struct {

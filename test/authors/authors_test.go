@@ -24,12 +24,6 @@ import (
 //go:embed node.sh
 var nodeScript string
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
-
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getenv("EVICTD_TEST_ROOT") != "1" {

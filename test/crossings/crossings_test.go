@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/stack"
 	"github.com/evictd/evictd/test/stack/crossing"
 )
@@ -32,9 +31,7 @@ func TestMain(m *testing.M) {
 	if err := stack.AdoptOrphans(); err != nil {
 		panic(err)
 	}
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // With an interval of 10 s only notifications can be fast. The threshold is

@@ -24,56 +24,32 @@ var programs = map[string]string{
 	"drive":      "./test/ownsignal/drive",
 }
 
-var built struct {
-	mu    sync.Mutex
-	dir   string
-	ready map[string]error
-}
+var built sync.Map // of func() error by name
 
-// Build returns the path of a program's binary, built once per test process.
+// Build returns the path of a program's binary, looked after once per test process.
+// It stands in bin/test of the checkout, so that what is up to date is not linked again.
 func Build(t testing.TB, name string) string {
 	t.Helper()
-	built.mu.Lock()
-	defer built.mu.Unlock()
-	if built.dir == "" {
-		dir, err := os.MkdirTemp("", "evictd-test-bin-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		built.dir, built.ready = dir, map[string]error{}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
 	}
-	out := filepath.Join(built.dir, name)
-	if _, ok := built.ready[name]; !ok {
-		built.ready[name] = build(t, name, out)
-	}
-	if err := built.ready[name]; err != nil {
+	out := filepath.Join(root, "bin", "test", name)
+	ready, _ := built.LoadOrStore(name, sync.OnceValue(func() error { return build(root, name, out) }))
+	if err := ready.(func() error)(); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func build(t testing.TB, name, out string) error {
-	t.Helper()
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", out, programs[name])
+func build(root, name, out string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-o", out, programs[name])
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", name, err, msg)
 	}
 	return nil
-}
-
-// Cleanup removes what Build made. Call it at the end of TestMain.
-func Cleanup() {
-	built.mu.Lock()
-	defer built.mu.Unlock()
-	if built.dir != "" {
-		os.RemoveAll(built.dir)
-	}
 }
 
 func moduleRoot() (string, error) {

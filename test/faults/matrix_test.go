@@ -17,12 +17,6 @@ import (
 // atOnce is how many worlds there are at a time: nearly all of them wait.
 const atOnce = 20
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
-
 // TestMatrix runs every cell. Those that wait longest begin first.
 func TestMatrix(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_ROOT") == "" {

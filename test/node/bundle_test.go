@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/evictd/evictd/test/daemon"
 )
 
 const (
@@ -33,7 +31,6 @@ var built struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	daemon.Cleanup()
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}

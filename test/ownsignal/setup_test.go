@@ -27,12 +27,6 @@ const (
 	transition = 2 * time.Second
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
-
 // A node is an evictd with the drive's plugin, and two pods.
 type node struct {
 	*daemon.Daemon

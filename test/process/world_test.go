@@ -17,12 +17,6 @@ const (
 	gib = int64(1) << 30
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
-
 // A world is a node with 8 GiB, a runtime and a directory of manifests.
 type world struct {
 	t         *testing.T

@@ -19,17 +19,9 @@ const (
 	// in the path.
 	interpreter = "/usr/bin/python3"
 	gib         = int64(1) << 30
-	// budget is what a verify may take.
-	budget = 30 * time.Second
 	// patience is for what a loaded machine does late; a start is half a second.
 	patience = 10 * time.Second
 )
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
 
 // plugin returns the path of the example, built.
 func plugin(t *testing.T) string {
@@ -61,14 +53,10 @@ func TestAPluginInPlainPythonKeepsTheContract(t *testing.T) {
 		"configured":  {"--config", configured(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
 			args := append([]string{"plugins", "verify"}, append(flags, file)...)
 			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), args...).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), " 0 failed") {
 				t.Errorf("evictd plugins verify: %v\n%s", err, out)
-			}
-			if took := time.Since(began); took > budget {
-				t.Errorf("it took %v, want at most %v", took, budget)
 			}
 			for _, check := range []string{"garbage-describe", "garbage-configure", "garbage-rank", "rank-deterministic"} {
 				if !strings.Contains(string(out), "ok       "+check+"\n") {

@@ -20,12 +20,6 @@ import (
 // patience is for a loaded machine; unloaded all traces take half a minute.
 const patience = 5 * time.Minute
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
-
 // A program is an installed evictd with its plugins beside it.
 type program struct {
 	t      *testing.T

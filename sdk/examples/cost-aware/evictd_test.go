@@ -12,12 +12,6 @@ import (
 	"github.com/evictd/evictd/test/fakecri"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
-
 func TestItsProcessKeepsTheContract(t *testing.T) {
 	requireProcesses(t)
 	sdktest.RunBinary(t, daemon.Build(t, "cost-aware"), sdktest.Config(config{UnpricedHourlyUSD: "0.1"}))

@@ -14,12 +14,6 @@ import (
 	"github.com/evictd/evictd/test/fakecri"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	daemon.Cleanup()
-	os.Exit(code)
-}
-
 func TestItsProcessKeepsTheContract(t *testing.T) {
 	requireProcesses(t)
 	n := newNode(t, "")
