@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"cmp"
 	"math/bits"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -63,14 +62,7 @@ func by(criteria ...criterion) Compare {
 	}
 }
 
-// Priority puts the lower priority first.
-func Priority(a, b *eviction.Candidate) int { return cmp.Compare(a.Pod.Priority, b.Pod.Priority) }
-
 func priority(c *eviction.Candidate) rating { return rating{hi: int64(c.Pod.Priority)} }
-
-// ExceedsRequest puts pods first that use more of s than they have requested.
-// Pods without stats go before them; pods of unknown use do not exceed.
-func ExceedsRequest(s eviction.Signal) Compare { return by(exceedsRequest(s)) }
 
 func exceedsRequest(s eviction.Signal) criterion {
 	usage, request := usageOf(s), requestOf(s)
@@ -86,10 +78,6 @@ func exceedsRequest(s eviction.Signal) criterion {
 	}
 }
 
-// Usage puts the larger use of s first. Pods without stats go before all others
-// and pods of unknown use after them.
-func Usage(s eviction.Signal) Compare { return by(measured, usage(s)) }
-
 func usage(s eviction.Signal) criterion {
 	usage := usageOf(s)
 	return func(c *eviction.Candidate) rating {
@@ -99,14 +87,6 @@ func usage(s eviction.Signal) criterion {
 		return difference(0, usage(c))
 	}
 }
-
-// UsageOverRequest puts the larger use of s beyond the request first. Pods without
-// stats go before all others and pods of unknown use after them.
-//
-// For inodes, which nobody can request, the kubelet subtracts the request for
-// ephemeral storage, bytes from inodes (rankDiskPressureFunc). It is kept so that
-// the same pod goes first: inside a priority one with such a request never does.
-func UsageOverRequest(s eviction.Signal) Compare { return by(measured, usageOverRequest(s)) }
 
 func usageOverRequest(s eviction.Signal) criterion {
 	usage, request := usageOf(s), subtractedFor(s)

@@ -34,15 +34,6 @@ const mostCriteria = 4
 // Guaranteed.
 func For(s eviction.Signal) Compare { return by(orderFor(s)...) }
 
-// Memory is the order under memory pressure, to be chained with a vendor's own.
-func Memory() Compare { return For(eviction.MemoryAvailable) }
-
-// Disk is the order under pressure on a filesystem's bytes or inodes, s being the signal.
-func Disk(s eviction.Signal) Compare { return For(s) }
-
-// PID is the order under PID pressure.
-func PID() Compare { return For(eviction.PIDAvailable) }
-
 // Kubelet is Sort by For(s), which rates each candidate once and is faster by that.
 func Kubelet(candidates []eviction.Candidate, s eviction.Signal) []eviction.Ranked {
 	criteria := orderFor(s)
