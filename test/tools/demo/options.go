@@ -15,9 +15,13 @@ import (
 
 const (
 	mib = 1 << 20
-	// The hog takes hogMiB at hogRate MiB/s, against a threshold that is
-	// distanceMiB under what is available before it starts.
-	hogMiB, distanceMiB, hogRate = 1536, 1024, 500
+	// The hog takes hogMiB against a threshold that is distanceMiB under what is
+	// available before it starts.
+	hogMiB, distanceMiB = 1536, 1024
+	// hogRateMiB is what it takes in a second. Where a custom ranker may choose another
+	// pod the hog must not take more than that pod has before it is told to let go, or a
+	// second pod would have to go: for the usual pods that is two seconds and a half.
+	hogRateMiB, rankedHogRateMiB = 500, 100
 	// termDelayMS is how long a pod lives on after its SIGTERM.
 	termDelayMS = 700
 )
@@ -25,6 +29,13 @@ const (
 type options struct {
 	evictd, plugins, custom, config, pods string
 	verbose, keep                         bool
+}
+
+func (o options) hogRate() int {
+	if o.custom != "" {
+		return rankedHogRateMiB
+	}
+	return hogRateMiB
 }
 
 // check finds out early, in one sentence, what would fail later.

@@ -47,7 +47,7 @@ func (s *story) startPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	values := map[string]any{"Image": hog.Image, "Stamps": s.stampDir(), "HogMiB": hogMiB, "HogRate": hogRate, "TermDelayMS": termDelayMS}
+	values := map[string]any{"Image": hog.Image, "Stamps": s.stampDir(), "HogMiB": hogMiB, "HogRate": s.hogRate(), "TermDelayMS": termDelayMS}
 	if err := template.Must(template.New("pods").Parse(manifests)).Execute(&text, values); err != nil {
 		return fmt.Errorf("write pod manifests: %w", err)
 	}
