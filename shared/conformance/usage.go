@@ -29,8 +29,9 @@ const (
 type usage struct {
 	descriptors, threads, children int
 	rssBytes                       int64
-	// cpu is how long its threads have run or were ready to.
-	cpu time.Duration
+	// ran is how long its threads have run, ready how long they have waited for a
+	// processor: a machine that is busy otherwise does not make a process idle.
+	ran, ready time.Duration
 }
 
 // usage reads it from /proc; the zero usage is that it cannot be read.
@@ -47,7 +48,7 @@ func (p *process) usage() usage {
 	u := usage{descriptors: len(entries), rssBytes: number(bytes.Fields(raw), 1) * int64(os.Getpagesize())}
 	stat := statOf(dir)
 	u.threads = int(number(stat, 17))
-	u.cpu = wantedOf(dir)
+	u.ran, u.ready = scheduledOf(dir)
 	u.children = childrenOf(p.PID())
 	return u
 }
@@ -61,21 +62,20 @@ func statOf(dir string) [][]byte {
 	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 }
 
-// wantedOf is how long all threads have run or waited for a processor: a machine that is
-// busy otherwise does not make a process idle.
-func wantedOf(dir string) time.Duration {
+// scheduledOf adds up the times of all threads (Documentation/scheduler/sched-stats.rst).
+func scheduledOf(dir string) (ran, ready time.Duration) {
 	threads, err := filepath.Glob(dir + "/task/*/schedstat")
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	var sum int64
 	for _, file := range threads {
 		raw, err := os.ReadFile(file)
 		if err == nil {
-			sum += number(bytes.Fields(raw), 0) + number(bytes.Fields(raw), 1)
+			ran += time.Duration(number(bytes.Fields(raw), 0))
+			ready += time.Duration(number(bytes.Fields(raw), 1))
 		}
 	}
-	return time.Duration(sum)
+	return ran, ready
 }
 
 // childrenOf counts processes by their parent, also those that have ended and were
@@ -118,11 +118,11 @@ type growth struct {
 func (p *process) busy(d time.Duration) bool {
 	tick := time.NewTicker(idleWindow)
 	defer tick.Stop()
-	was := p.usage().cpu
+	was := p.usage()
 	for begin := time.Now(); time.Since(begin) < d; {
 		<-tick.C
-		now := p.usage().cpu
-		if now-was < idleTime {
+		now := p.usage()
+		if now.ran+now.ready-was.ran-was.ready < idleTime {
 			return false
 		}
 		was = now
