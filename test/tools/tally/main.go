@@ -1,6 +1,7 @@
 // Command tally turns the events of `go test -json` into a short report: a line
 // for each package, the whole output of what failed, the attributes that tests give, and a
-// closing count.
+// closing count. It appends to the files that TALLY_FILE and TALLY_FAILURES name, for one
+// who makes several runs: the counts, and the end of what each failed test printed.
 //
 // It is not a test runner: it only reads what one prints.
 package main
@@ -8,6 +9,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,8 +29,11 @@ type tally struct {
 	broken                  int // packages that failed without a failed test
 	output                  map[string][]string
 	failedTests             map[string]bool
-	skips                   []string
+	skips, failures         []string
 }
+
+// lastLines of a failed test tell why, mostly.
+const lastLines = 50
 
 func main() {
 	verbose := flag.Bool("v", false, "show the output of all tests")
@@ -51,7 +56,7 @@ func main() {
 	for _, skip := range t.skips {
 		fmt.Println("skipped:", skip)
 	}
-	t.keep(os.Getenv("TALLY_FILE"))
+	t.keep()
 	fmt.Printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed+t.broken, t.skipped)
 	if t.failed+t.broken > 0 || t.passed == 0 {
 		os.Exit(1)
@@ -62,11 +67,12 @@ func (t *tally) add(e event) {
 	key := e.Package + " " + e.Test
 	switch e.Action {
 	case "output", "build-output":
-		if t.verbose && e.Test != "" || e.Action == "build-output" {
+		if t.live(e) {
 			fmt.Print(e.Output)
-			return
 		}
-		t.output[key] = append(t.output[key], e.Output)
+		if e.Action == "output" {
+			t.output[key] = append(t.output[key], e.Output)
+		}
 	case "attr": // what a test has to say even if it passes
 		fmt.Printf("%s: %s: %s\n", e.Test, e.Key, e.Value)
 	case "pass", "fail", "skip":
@@ -77,6 +83,9 @@ func (t *tally) add(e event) {
 		t.endTest(e)
 	}
 }
+
+// live reports whether an event's output is shown as it comes.
+func (t *tally) live(e event) bool { return t.verbose && e.Test != "" || e.Action == "build-output" }
 
 func (t *tally) endTest(e event) {
 	key := e.Package + " " + e.Test
@@ -89,7 +98,7 @@ func (t *tally) endTest(e event) {
 	case "fail":
 		t.failed++
 		t.failedTests[e.Package] = true
-		fmt.Print(strings.Join(t.output[key], ""))
+		t.showFailure(e, t.output[key])
 	}
 	delete(t.output, key)
 }
@@ -105,30 +114,50 @@ func (t *tally) endPackage(e event) {
 			t.broken++
 			for name, lines := range t.output {
 				if strings.HasPrefix(name, key) && name != key {
-					fmt.Print(strings.Join(lines, ""))
+					t.showFailure(event{Package: e.Package, Test: strings.TrimPrefix(name, key)}, lines)
 				}
 			}
 		}
-		fmt.Print(strings.Join(t.output[key], ""))
+		t.showFailure(event{Package: e.Package}, t.output[key])
 		fmt.Printf("FAIL  %s  %.1f s\n", e.Package, e.Elapsed)
 	}
 	delete(t.output, key)
 }
 
-// keep appends the counts to a file, for one who adds up several runs.
-func (t *tally) keep(path string) {
-	if path == "" {
+// showFailure prints what a test, or a package beside its tests, has printed, unless
+// it stands there already.
+func (t *tally) showFailure(e event, lines []string) {
+	if !t.live(e) {
+		fmt.Print(strings.Join(lines, ""))
+	}
+	if e.Test == "" && t.failedTests[e.Package] {
 		return
 	}
+	last := lines[max(0, len(lines)-lastLines):]
+	t.failures = append(t.failures, fmt.Sprintf("failed: %s %s\n%s", e.Package, e.Test, strings.Join(last, "")))
+}
+
+func (t *tally) keep() {
+	counts := fmt.Sprintln(t.passed, t.failed+t.broken, t.skipped)
+	for path, text := range map[string]string{os.Getenv("TALLY_FILE"): counts, os.Getenv("TALLY_FAILURES"): strings.Join(t.failures, "")} {
+		if err := appendTo(path, text); err != nil {
+			fmt.Fprintln(os.Stderr, "tally:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// appendTo does nothing without a path.
+func appendTo(path, text string) error {
+	if path == "" {
+		return nil
+	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err == nil {
-		_, err = fmt.Fprintln(f, t.passed, t.failed+t.broken, t.skipped)
-		_ = f.Close()
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "tally:", err)
-		os.Exit(1)
+		return err
 	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // lastLine is where t.Skip puts its reason, before the line that ends the test.
