@@ -179,7 +179,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		failed = m.supervisor.Run(around)
 	}()
 	serving.Go(func() { m.serve(around) })
-	serving.Go(func() { m.dir.KeepUp(around, m.log) })
+	serving.Go(func() { m.dir.KeepUp(around, m.log, m.supervisor.Retry) })
 	select {
 	case <-m.supervisor.Started():
 		m.logReady(ctx)

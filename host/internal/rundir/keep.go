@@ -51,8 +51,9 @@ func same(f *os.File, name string) bool {
 // without it.
 const keepInterval = time.Second
 
-// KeepUp makes the directory again when somebody has removed it, until ctx ends.
-func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger) {
+// KeepUp makes the directory again when somebody has removed it, until ctx ends. It
+// calls whole each time that the directory can be used again.
+func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger, whole func()) {
 	look := time.NewTicker(keepInterval)
 	defer look.Stop()
 	told := ""
@@ -70,9 +71,13 @@ func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger) {
 			told = err.Error()
 			continue
 		}
+		again := told != "" // by somebody else, unless it was remade
 		told = ""
 		if remade {
 			log.Error("run directory was removed and made again: kills in flight are not noted there", "runDir", d.path)
+		}
+		if remade || again {
+			whole()
 		}
 	}
 }
@@ -130,7 +135,11 @@ func (d *Dir) keep() (remade bool, err error) {
 func (d *Dir) makeDirs() error {
 	for name, mode := range map[string]os.FileMode{pluginsName: throughMode, killsName: 0o700} {
 		path := filepath.Join(d.path, name)
-		if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		err := os.Mkdir(path, mode)
+		if info, there := os.Lstat(path); errors.Is(err, fs.ErrExist) && there == nil && info.IsDir() {
+			err = nil
+		}
+		if err != nil {
 			return fmt.Errorf("run directory: %w", err)
 		}
 	}

@@ -1,10 +1,16 @@
 package rundir
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A run directory that was removed was noticed by nobody: plugins never started
@@ -50,6 +56,55 @@ func TestARunDirectoryThatWasRemoved(t *testing.T) {
 			if got := mustLoad(t, again).Kills; len(got) != 1 {
 				t.Errorf("kills %v, want the one that was noted", got)
 			}
+		})
+	}
+}
+
+// Whoever failed for want of the directory waited for its time, however long the
+// directory was whole again.
+func TestWhoWaitsForTheDirectoryIsToldWhenItIsWhole(t *testing.T) {
+	inPlace := func(path string) error {
+		return errors.Join(os.RemoveAll(filepath.Join(path, pluginsName)), os.WriteFile(filepath.Join(path, pluginsName), nil, 0o600))
+	}
+	for name, c := range map[string]struct{ spoil, mend func(path string) error }{
+		"removed":                    {spoil: os.RemoveAll},
+		"a file in its place, taken": {inPlace, func(path string) error { return os.Remove(filepath.Join(path, pluginsName)) }},
+		"a file in its place, replaced": {inPlace, func(path string) error {
+			name := filepath.Join(path, pluginsName)
+			return errors.Join(os.Remove(name), os.Mkdir(name, throughMode))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := newPath(t)
+				d := mustOpen(t, path, newClock())
+				ctx, stop := context.WithCancel(t.Context())
+				whole := 0
+				var keeping sync.WaitGroup
+				keeping.Go(func() { d.KeepUp(ctx, slog.New(slog.DiscardHandler), func() { whole++ }) })
+				look := func(want int, of string) {
+					t.Helper()
+					time.Sleep(keepInterval)
+					synctest.Wait()
+					if whole != want {
+						t.Errorf("told %d times of a directory that is %s, want %d", whole, of, want)
+					}
+				}
+				look(0, "there")
+				if err := c.spoil(path); err != nil {
+					t.Fatal(err)
+				}
+				if c.mend != nil {
+					look(0, "spoilt")
+					if err := c.mend(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				look(1, "whole again")
+				look(1, "still whole")
+				stop()
+				keeping.Wait()
+			})
 		})
 	}
 }

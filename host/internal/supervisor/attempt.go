@@ -175,8 +175,8 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	p.said, p.registered, p.observes = proc.Plugin, proc.Plugin, registry.Observed(proc.Plugin)
 	p.first, p.late, p.swapPause = false, 0, swapPause
 	proc.began = time.Now()
-	if _, refused := errors.AsType[plugindir.Refusal](p.lastError); refused {
-		p.lastError = nil // What it was refused for is no more.
+	if _, refused := errors.AsType[plugindir.Refusal](p.lastError); refused || hostFault(p.lastError) {
+		p.lastError = nil // What kept it from running is no more.
 	}
 	p.enter(Running, nil)
 	c.changed = true
@@ -230,7 +230,8 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	if errors.Is(err, eviction.ErrRefused) {
 		err = plugindir.Refusal{Err: err}
 	}
-	if !harmless(err) {
+	told := hostFault(err) && p.lastError != nil && p.lastError.Error() == err.Error()
+	if !harmless(err) && !told {
 		c.log.Error("plugin did not start", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
 	}
 	if p.first && c.inside {

@@ -339,6 +339,10 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 		wait = c.patience.window // What was in the way may have gone without a trace.
 		c.unregister(p)
 	default:
+		if hostFault(why) {
+			wait = c.patience.hostFault
+			break
+		}
 		var quarantine bool
 		if wait, quarantine = p.crashes.next(time.Now(), ran, crashed && !strained(why)); quarantine {
 			state = Quarantined

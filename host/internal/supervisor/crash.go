@@ -16,10 +16,15 @@ type patience struct {
 	// stable is how long a plugin must run to be waited for no longer than after
 	// its first crash.
 	stable time.Duration
+	// hostFault is between two starts that fail for the host's own reason.
+	hostFault time.Duration
 }
 
 func defaultPatience() patience {
-	return patience{first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute, stable: time.Minute}
+	return patience{
+		first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute, stable: time.Minute,
+		hostFault: time.Second,
+	}
 }
 
 // crashes remembers the crashes of one plugin.

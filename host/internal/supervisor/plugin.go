@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -25,7 +26,8 @@ const (
 	// Waiting is for a file that somebody still writes.
 	Waiting State = "waiting"
 	Running State = "running"
-	// Backoff waits for the next start after a crash, Quarantined longer.
+	// Backoff waits for the next start after a crash, or one that the host could not
+	// make. Quarantined waits longer, after crashes.
 	Backoff     State = "backoff"
 	Quarantined State = "quarantined"
 	// Refused is a file that must not be run, a plugin that conflicts with another
@@ -70,11 +72,14 @@ func stateOf(why error) State {
 	return Backoff
 }
 
+// hostFault reports whether why is the host's own reason for not starting any plugin.
+func hostFault(why error) bool { return errors.Is(why, sandbox.ErrHostDir) }
+
 // strained reports whether why may be the node's fault and not the plugin's: it was
 // late, or the host lacked something to start it with.
 func strained(why error) bool {
 	return slices.ContainsFunc([]error{
-		context.DeadlineExceeded, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+		sandbox.ErrHostDir, context.DeadlineExceeded, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO,
 	}, func(e error) bool { return errors.Is(why, e) })
 }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,4 +57,65 @@ func TestARivalIsFreeWhenTheOtherIsReplaced(t *testing.T) {
 	}
 	put(t, dir, "rival-a", "exits")
 	eventually(t, "the other one serves", func() bool { return h.plugin("rival-b").State == Running })
+}
+
+// A file in the place of the sockets' directory counted as crashes of each plugin that
+// died then: in quarantine it stayed away long after the directory was whole again.
+func TestAHostWithoutItsDirectoryBringsNoPluginIntoQuarantine(t *testing.T) {
+	t.Parallel()
+	p := defaultPatience()
+	p.hostFault = time.Millisecond
+	h := startPatient(t, p, install(t, "good"))
+	h.breakSockets()
+	h.kill(h.plugin("good").PID)
+	eventually(t, "more starts fail than there are crashes to a quarantine", func() bool { return h.plugin("good").Restarts > 2*p.crashes })
+	if s := h.plugin("good"); s.State == Quarantined {
+		t.Errorf("%+v, want it tried again soon", s)
+	}
+	const fault = "the host cannot use its own directory: mkdir "
+	want(t, h.plugin("good").LastError, fault, "not a directory")
+	if n := strings.Count(h.log.String(), `"msg":"plugin did not start"`); n != 1 {
+		t.Errorf("told %d times that it did not start, want once for the same reason", n)
+	}
+	want(t, h.log.String(), fault)
+	h.mendSockets()
+	eventually(t, "it runs again", func() bool { return h.plugin("good").State == Running })
+	if s := h.plugin("good"); s.LastError != "" {
+		t.Errorf("last error %q, want none of what is no more", s.LastError)
+	}
+}
+
+func TestAPluginIsBackAtOnceWithTheHostsDirectory(t *testing.T) {
+	t.Parallel()
+	p := defaultPatience()
+	p.hostFault = time.Hour
+	h := startPatient(t, p, install(t, "good"))
+	h.breakSockets()
+	h.kill(h.plugin("good").PID)
+	eventually(t, "it waits for the directory", func() bool { s := h.plugin("good"); return s.State == Backoff && s.Restarts > 0 })
+	h.mendSockets()
+	h.Retry()
+	eventually(t, "it runs again", func() bool { return h.plugin("good").State == Running })
+}
+
+// breakSockets puts a file in the place of the sockets' directory.
+func (h *testHost) breakSockets() {
+	h.t.Helper()
+	if err := os.RemoveAll(h.sockets); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(h.sockets, nil, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// mendSockets makes the sockets' directory again.
+func (h *testHost) mendSockets() {
+	h.t.Helper()
+	if err := os.Remove(h.sockets); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.Mkdir(h.sockets, 0o711); err != nil {
+		h.t.Fatal(err)
+	}
 }

@@ -90,7 +90,7 @@ func (p *program) copyScript(path string, line shebang) (string, error) {
 	if _, _, err := plugindir.Trusted(line[0]); err != nil {
 		return "", fmt.Errorf("its interpreter: %w", err)
 	}
-	dir, err := os.MkdirTemp(p.copies, scriptPrefix)
+	dir, err := makeTemp(p.copies, scriptPrefix)
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -20,6 +21,9 @@ const prefix = "plugin-dir"
 
 // namesDir has a link for each plugin to the descriptor of its program.
 const namesDir = prefix + "-names"
+
+// ErrHostDir is about the directory of a Root: no plugin can do anything about it.
+var ErrHostDir = errors.New("the host cannot use its own directory")
 
 // A Root is what the sandboxes of a host's plugins share.
 type Root struct {
@@ -90,7 +94,7 @@ func (r *Root) Prepare(name string, generation uint64, path string, looked plugi
 	}
 	link, err := r.link(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrHostDir, err)
 	}
 	if s.program, err = openProgram(path, link, r.dir, looked, p.sha256); err != nil {
 		return nil, err
@@ -119,6 +123,16 @@ func (r *Root) link(name string) (string, error) {
 		return "", err
 	}
 	return link, nil
+}
+
+// makeTemp makes a directory in the host's own. The error leaves out the random part
+// of its name: what goes wrong for the same reason reads the same.
+func makeTemp(hostDir, prefix string) (string, error) {
+	dir, err := os.MkdirTemp(hostDir, prefix)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%w: make a directory in %s: %w", ErrHostDir, hostDir, failed.Err)
+	}
+	return dir, err
 }
 
 // newCgroup makes the cgroup of one start. The error is why it is not what it should be,

@@ -94,7 +94,7 @@ func (s *Sandbox) RemoveDir() {
 
 // makeDir makes the directory of the socket in root.
 func (s *Sandbox) makeDir(root string) (err error) {
-	if s.dir, err = os.MkdirTemp(root, prefix); err != nil {
+	if s.dir, err = makeTemp(root, prefix); err != nil {
 		return err
 	}
 	return s.give(s.dir)
