@@ -155,15 +155,22 @@ func (c *confinement) limit(pid int) error {
 	none := unix.Rlimit{}
 	err := limited("core size", unix.Prlimit(pid, unix.RLIMIT_CORE, &none, nil))
 	if c.files > 0 {
-		var now unix.Rlimit
-		err = errors.Join(err, limited("open files", unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now)))
-		files := unix.Rlimit{Cur: min(now.Cur, c.files), Max: min(now.Max, c.files)}
-		err = errors.Join(err, limited("open files", unix.Prlimit(pid, unix.RLIMIT_NOFILE, &files, nil)))
+		err = errors.Join(err, limited("open files", limitFiles(pid, c.files)))
 	}
 	if c.expendable {
 		err = errors.Join(err, limited("OOM score", unspare(pid)))
 	}
 	return err
+}
+
+// limitFiles lowers the limit of open files to most. One that cannot be read is left as
+// it is: it may be lower.
+func limitFiles(pid int, most uint64) error {
+	var now unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now); err != nil {
+		return err
+	}
+	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(now.Cur, most), Max: min(now.Max, most)}, nil)
 }
 
 func limited(what string, err error) error {

@@ -56,3 +56,12 @@ func TestPluginIsNotSparedWithTheHost(t *testing.T) {
 		}
 	}
 }
+
+// Who may not limit another user's process read it twice of its open files.
+func TestALimitThatCannotBeSetIsToldOnce(t *testing.T) {
+	const nobodysPID = 1 << 30 // beyond the kernel's PID_MAX_LIMIT
+	err := (&confinement{files: 100}).limit(nobodysPID)
+	if want := "limit of core size: no such process\nlimit of open files: no such process"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
