@@ -31,11 +31,11 @@ func (f *sandboxFlags) into(o *conformance.Options, warnings io.Writer) (closeAl
 	if f.memoryLimit != "" {
 		limit, err := quantity.Parse(f.memoryLimit)
 		if err != nil {
-			return nil, fmt.Errorf("--memory-limit: %w", err)
+			return nil, fmt.Errorf("--memory-limit: %q: %w", f.memoryLimit, err)
 		}
 		bytes := limit.Value()
 		if bytes < config.MinMemoryLimit {
-			return nil, fmt.Errorf("--memory-limit is %s, want 16Mi or more", f.memoryLimit)
+			return nil, fmt.Errorf("--memory-limit: %q: want 16Mi or more", f.memoryLimit)
 		}
 		c.MemoryBytes = &bytes
 	}

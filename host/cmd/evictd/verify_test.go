@@ -94,8 +94,9 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		"config twice":         {[]string{path, "--config", write("twice", "a: 1\na: 2\n")}, `"a" already set`},
 		"no time":              {[]string{path, "--timeout", "0s"}, "want more than 0"},
 		"no such user":         {[]string{path, "--user", "no-such-user"}, "--user, --memory-limit: user: \"no-such-user\""},
-		"no limit":             {[]string{path, "--memory-limit", "much"}, "--memory-limit: "},
-		"a limit of 64 bytes":  {[]string{path, "--memory-limit", "64"}, "want 16Mi or more"},
+		"no limit":             {[]string{path, "--memory-limit", "much"}, `--memory-limit: "much": quantities must match`},
+		"an endless limit":     {[]string{path, "--memory-limit", "1e-999999999"}, `--memory-limit: "1e-999999999": exponent "e-999999999" is too large`},
+		"a limit of 64 bytes":  {[]string{path, "--memory-limit", "64"}, `--memory-limit: "64": want 16Mi or more`},
 		"no such group":        {[]string{path, "--only", "rank,rang"}, `--only is "rang", want some of describe, observe, `},
 		"another flag":         {[]string{path, "--destroy"}, "unknown flag"},
 	} {

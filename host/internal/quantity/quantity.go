@@ -41,7 +41,7 @@ func Check(text string) error {
 		return fmt.Errorf("has %d characters, want at most %d", len(text), maxLength)
 	}
 	if e := exponent.FindStringSubmatch(text); e != nil && len(e[1]) > maxExponent {
-		return fmt.Errorf("exponent %s is too large", e[0])
+		return fmt.Errorf("exponent %q is too large", e[0])
 	}
 	return nil
 }

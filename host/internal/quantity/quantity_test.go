@@ -15,10 +15,10 @@ const endless = "1E-99999999"
 
 func TestAmountsThatTakeTooLongAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		endless:                          "exponent E-99999999 is too large",
-		"1e1000":                         "exponent e1000 is too large",
-		"1e+0001000":                     "exponent e+0001000 is too large",
-		" 1e1000 ":                       "exponent e1000 is too large",
+		endless:                          `exponent "E-99999999" is too large`,
+		"1e1000":                         `exponent "e1000" is too large`,
+		"1e+0001000":                     `exponent "e+0001000" is too large`,
+		" 1e1000 ":                       `exponent "e1000" is too large`,
 		strings.Repeat("9", 1<<20):       "has 1048576 characters, want at most 100",
 		"1" + strings.Repeat("0", 100):   "has 101 characters, want at most 100",
 		"1e" + strings.Repeat("0", 1000): "has 1002 characters, want at most 100",
@@ -64,7 +64,7 @@ func TestAmountsAreFoundWhereverAPodHasOne(t *testing.T) {
 	} {
 		for _, q := range []string{`"` + endless + `"`, endless} {
 			err := CheckJSON([]byte(strings.ReplaceAll(doc, "Q", q)), reflect.TypeFor[v1.Pod]())
-			if want := path + `: "` + endless + `": exponent E-99999999 is too large`; err == nil || err.Error() != want {
+			if want := path + `: "` + endless + `": exponent "E-99999999" is too large`; err == nil || err.Error() != want {
 				t.Errorf("%v, want %s", err, want)
 			}
 			if err := CheckJSON([]byte(strings.ReplaceAll(doc, "Q", `"1Gi"`)), reflect.TypeFor[v1.Pod]()); err != nil {

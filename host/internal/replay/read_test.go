@@ -131,7 +131,7 @@ pods[2]: 3: json: cannot unmarshal number into Go value of type v1.Pod: want a v
 		},
 		"amounts that would take for ever to read": {
 			`{"pods": [{"spec":{"overhead":{"memory":"1E-99999999"}}}], "steps": [{"summary": {}}]}`,
-			`pods[0]: {"spec":{"overhead":{"memory":"1E-99999999"}}}: spec.overhead.memory: "1E-99999999": exponent E-99999999 is too large: want a v1.Pod`,
+			`pods[0]: {"spec":{"overhead":{"memory":"1E-99999999"}}}: spec.overhead.memory: "1E-99999999": exponent "E-99999999" is too large: want a v1.Pod`,
 		},
 		"a field twice": {`{"name": "a", "name": "b", "steps": [{"summary": {}}]}`, `duplicate field "name"`},
 		"what does not fit together": {
