@@ -77,6 +77,9 @@ type Embedding struct {
 	// Reclaim stands in for steps of node-level reclaim, by name: "container-gc",
 	// "image-gc".
 	Reclaim map[string]ReclaimFunc
+	// SkipStepsBecause, if not empty, is why steps of plugins that Reclaim does not
+	// stand in for are not run: they would free what is on this machine.
+	SkipStepsBecause string
 	// Patience is how long every call of a plugin may take at least. A program
 	// whose time is not the machine's, as a replay, waits for a slow machine and
 	// does not conclude anything from it.

@@ -80,7 +80,7 @@ func (m *Manager) openEmbedded() error {
 	}
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
 	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
-	o.Reclaim = e.Reclaim
+	o.Reclaim, o.SkipStepsBecause = e.Reclaim, e.SkipStepsBecause
 	if e.Patience == 0 { // else time and figures are not this machine's
 		o.Fallback, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
 	}

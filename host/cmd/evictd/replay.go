@@ -28,8 +28,9 @@ func newReplay() *cobra.Command {
 		Short: "Show what evictd would decide in a scenario",
 		Long: "Take scenarios, or traces of decisions that were recorded, through the eviction manager and its\n" +
 			"plugins, and tell step by step what is observed, concluded and done. No node is looked at and no\n" +
-			"pod is killed: pods, figures and time are the scenario's. Files are JSON or YAML, also as .gz;\n" +
-			"others are passed over. Needs no root.",
+			"pod is killed: pods, figures and time are the scenario's. Reclaim steps of custom plugins are\n" +
+			"shown, and only run with --reclaim. Files are JSON or YAML, also as .gz; others are passed over.\n" +
+			"Needs no root.",
 		Args: cobra.MinimumNArgs(1),
 	}
 	var r replayer
@@ -37,6 +38,7 @@ func newReplay() *cobra.Command {
 	asJSON := flags.Bool("json", false, "print the decisions as JSON, one object a line")
 	check := flags.Bool("check", false, "compare with what was recorded, exit with 1 if anything differs that counts")
 	flags.StringVar(&r.pluginDir, "plugin-dir", "", "directory of plugin executables (default plugins beside this program, else "+config.Default().PluginDir+")")
+	flags.BoolVar(&r.reclaim, "reclaim", false, "also run the reclaim steps of custom plugins: they free what they free on this machine")
 	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)
 	cmd.MarkFlagsMutuallyExclusive("json", "check")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

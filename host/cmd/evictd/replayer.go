@@ -17,7 +17,9 @@ var errInterrupted = errors.New("interrupted")
 // A replayer takes scenarios through a manager of their own each.
 type replayer struct {
 	pluginDir string
-	log       *slog.Logger
+	// reclaim also runs the steps of plugins that the scenario does not stand in for.
+	reclaim bool
+	log     *slog.Logger
 }
 
 // A replayed is what came of a file: a trace if it could be read, a replay if the

@@ -68,6 +68,7 @@ type node struct {
 	// volumes are those of pods, by uid, that nobody has removed yet.
 	volumes   map[string]bool
 	onRequest bool
+	skipSteps string // why steps of plugins are not run
 	changed   chan struct{}
 	// awaited is what is down, by signal; fallback what the host reads by itself.
 	sampleTimes bool
@@ -400,7 +401,7 @@ func soft(value, grace string) policy.ThresholdConfig {
 func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: func() Pin { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
-		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, Explain: true, Restored: restored,
+		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, SkipStepsBecause: n.skipSteps, Explain: true, Restored: restored,
 		Manifests: n.manifests, Options: observe.Options{
 			Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
 			Now: time.Now, Fallback: n.fallback, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes,

@@ -110,6 +110,9 @@ type Options struct {
 	BootNanos func() int64
 	// Reclaim has functions that stand in for steps of node-level reclaim, by name.
 	Reclaim map[string]ReclaimFunc
+	// SkipStepsBecause, if not empty, is why steps that Reclaim does not stand in for are
+	// not run.
+	SkipStepsBecause string
 	// TellConditions sends an event about the node when a condition changes. A
 	// kubelet does so itself.
 	TellConditions bool

@@ -216,6 +216,37 @@ func TestAReclaimStepOfAnOwnSignalMaySufficeForIt(t *testing.T) {
 	})
 }
 
+// A replay ran a vendor's step where it was looked at, and emptied the cache there.
+func TestStepsOfPluginsRunOnlyWhereTheyMay(t *testing.T) {
+	for name, c := range map[string]struct {
+		because     string
+		runs, kills int
+	}{"allowed": {"", 1, 0}, "not allowed": {"it frees things here", 0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				v := n.newVendor(2, nvmePressure, spareSignal, wearSignal)
+				n.providers = append(n.providers, v.instance)
+				v.frees = 1000
+				n.onRequest, n.skipSteps = true, c.because
+				s := ownSettings(t)
+				s.Pacing = PacingKubelet
+				n.run(s, rundir.State{})
+				v.set(spareSignal, 900)
+				pass, err := n.loop.Synchronize(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if runs, kills := n.count("reclaim trim"), n.count("kill "); runs != c.runs || kills != c.kills {
+					t.Errorf("%d runs of the step and %d kills, want %d and %d: %q", runs, kills, c.runs, c.kills, n.story())
+				}
+				if r := pass.Reclaim; len(r) != 1 || r[0].Step != "trim" || r[0].By != "nvme" || r[0].NotRun != c.because {
+					t.Errorf("reclaim %+v, want trim of nvme, not run because %q", r, c.because)
+				}
+			})
+		})
+	}
+}
+
 // An own signal that is low for good, or whose plugin is down, costs no pod that a
 // step for the disk has saved.
 func TestReclaimForADiskDoesNotWaitForOwnSignals(t *testing.T) {

@@ -68,6 +68,8 @@ type reclaimRun struct {
 	pass    uint64
 	request eviction.ReclaimRequest
 	did     []ReclaimResult
+	// skipBecause is why steps of plugins are not run, empty if they are.
+	skipBecause string
 	// customUntil is when custom steps must be done, zero for no such time.
 	customUntil time.Time
 	metrics     *metrics.Metrics
@@ -75,7 +77,7 @@ type reclaimRun struct {
 }
 
 func newReclaimRun(l *Loop, p *pass, n need, groups [][]step) action {
-	r := &reclaimRun{need: n, groups: groups, pass: p.at.Pass, metrics: l.Metrics, log: l.Log}
+	r := &reclaimRun{need: n, groups: groups, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, metrics: l.Metrics, log: l.Log}
 	if n.threshold.Hard() {
 		r.customUntil = time.Now().Add(hardReclaim)
 	}
@@ -103,6 +105,10 @@ func (r *reclaimRun) run(ctx context.Context, _ Pin) {
 		started := time.Now()
 		out := r.runStep(ctx, s)
 		r.did = append(r.did, out)
+		if out.NotRun != "" {
+			r.log.Info("reclaim step not run", "signal", r.threshold.Signal, "step", out.Step, "by", out.By, "reason", out.NotRun)
+			continue
+		}
 		level := slog.LevelInfo
 		if out.Err != "" {
 			level = slog.LevelError
@@ -115,6 +121,10 @@ func (r *reclaimRun) run(ctx context.Context, _ Pin) {
 // runStep keeps custom steps from holding up an eviction for long.
 func (r *reclaimRun) runStep(ctx context.Context, s step) ReclaimResult {
 	out := ReclaimResult{Step: s.name, By: embedder}
+	if s.standsIn == nil && r.skipBecause != "" {
+		out.By, out.NotRun = s.by.Name, r.skipBecause
+		return out
+	}
 	cancel := func() {}
 	switch {
 	case s.standsIn != nil:

@@ -71,7 +71,9 @@ type ReclaimResult struct {
 	BytesFreed  int64  `json:"bytesFreed"`
 	InodesFreed int64  `json:"inodesFreed"`
 	Message     string `json:"message,omitempty"`
-	Err         string `json:"error,omitempty"`
+	// NotRun is why the step was not run, empty if it was.
+	NotRun string `json:"notRun,omitempty"`
+	Err    string `json:"error,omitempty"`
 }
 
 // RankedPod is a candidate in its place, with the figures that put it there.

@@ -194,6 +194,9 @@ func (w *timeline) reclaim(d *StepDecision, pass *loop.PassResult) {
 		if r.Err != "" {
 			text += ": " + r.Err
 		}
+		if r.NotRun != "" {
+			text += ": not run, " + r.NotRun
+		}
 		w.line("reclaim", "%s", text)
 	}
 	switch {

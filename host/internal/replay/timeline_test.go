@@ -94,7 +94,7 @@ func badPasses() []func(*fake) (loop.PassResult, error) {
 			}
 			return loop.PassResult{
 				Thresholds: []loop.MetThreshold{overSoft, inodes}, Conditions: []eviction.Condition{eviction.DiskPressure}, Chosen: 1,
-				Reclaim:         []loop.ReclaimResult{{Step: "vendor-trim", By: "vendor", Err: "busy"}, {Step: stepContainerGC, By: "host"}, {Step: stepImageGC, By: "host"}},
+				Reclaim:         []loop.ReclaimResult{{Step: "vendor-trim", By: "vendor", Err: "busy"}, {Step: "vendor-drop", By: "vendor", NotRun: "it frees things"}, {Step: stepContainerGC, By: "host"}, {Step: stepImageGC, By: "host"}},
 				ReclaimSufficed: true,
 			}, nil
 		},

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,6 +180,38 @@ func TestAnInterruptLeavesNothing(t *testing.T) {
 		}
 	}
 	p.leftNothing()
+}
+
+// A replay of a scenario with a vendor's plugin emptied the vendor's cache on the machine
+// where somebody looked at it.
+func TestStepsOfAVendorRunOnlyIfTheyMay(t *testing.T) {
+	p := install(t)
+	daemon.Install(t, daemon.Build(t, "drive"), filepath.Join(filepath.Dir(p.binary), "plugins", "drive"))
+	dir := t.TempDir()
+	// 900 blocks are left, the step frees 3000 more.
+	for name, text := range map[string]string{"spare": "900 10000", "trim": "3000", "used-u-a": "7"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "low.json")
+	scenario := fmt.Sprintf(`{"config": {"evictionHard": {"acme.example/nvme.spare": "2k"}, "plugins": {"drive": {"config": {"dir": %q}}}},
+		"pods": [{"metadata": {"name": "a", "namespace": "x", "uid": "u-a"}, "spec": {"containers": [{"name": "main"}]}}], "steps": [{"summary": {}}]}`, dir)
+	if err := os.WriteFile(file, []byte(scenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args       []string
+		want, none string
+	}{
+		{[]string{file}, "\n  reclaim     trim by drive: not run, reclaim frees things on this machine, allow it with --reclaim\n  ranking", "no pod has to go"},
+		{[]string{"--reclaim", file}, "\n  reclaim     trim by drive\n              every threshold is satisfied now, no pod has to go\n", "\n  evicted"},
+	} {
+		code, out, errs := p.run(c.args...)
+		if code != 0 || errs != "" || !strings.Contains(out, c.want) || strings.Contains(out, c.none) {
+			t.Errorf("%v: exit code %d, want %q and no %q in\n%s%s", c.args, code, c.want, c.none, out, errs)
+		}
+	}
 }
 
 // The example of docs/replay.md does what stands there.
