@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -274,6 +277,55 @@ func TestACustomStepThatIsEnoughSparesTheBuiltInOnes(t *testing.T) {
 		d.set(5 * gi)
 		n.after(time.Minute)
 		wantStory(t, n, "8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim drop-cache")
+	})
+}
+
+// What reclaim had done was only in the log.
+func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.takes = 1500 * time.Millisecond
+		d.frees["image-gc"] = 20 * gi
+		says := eviction.Reclaimed{Bytes: 7, Inodes: 3, Message: "dropped the oldest"}
+		var fails error
+		n.rankers = append(n.rankers, &registry.Instance{Name: "vendor", Generation: 3, Plugin: &eviction.Plugin{
+			Name: "vendor", Reclaimer: reclaimer(func(eviction.ReclaimRequest) (eviction.Reclaimed, error) { return says, fails }),
+			Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: []eviction.ReclaimStep{{Name: "drop-cache"}}}},
+		}})
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		if got := n.loop.Snapshot().Reclaims; got != nil {
+			t.Errorf("reclaims %+v before there was one", got)
+		}
+		// told are the reclaims without what is another one in each run.
+		told := func() string {
+			reclaims := slices.Clone(n.loop.Snapshot().Reclaims)
+			for i := range reclaims {
+				if r := &reclaims[i]; r.Pass == 0 || r.Time.Before(n.start) || r.Time.After(time.Now()) {
+					t.Errorf("pass %d at %v, want one since %v", r.Pass, r.Time, n.start)
+				}
+				reclaims[i].Pass, reclaims[i].Time = 0, time.Time{}
+			}
+			text, err := json.Marshal(reclaims)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		d.set(5 * gi)
+		n.after(time.Minute)
+		const head = `[{"pass":0,"time":"0001-01-01T00:00:00Z","signal":"containerfs.available","steps":[`
+		const gc = `{"step":"container-gc","by":"disk","bytesFreed":0,"inodesFreed":0,"tookSeconds":1.5},{"step":"image-gc","by":"disk","bytesFreed":21474836480,"inodesFreed":0,"tookSeconds":1.5}],"sufficed":true}]`
+		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":7,"inodesFreed":3,"message":"dropped the oldest","tookSeconds":0},`+gc, told()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		// The next one takes its place, what went wrong in it is told.
+		says, fails = eviction.Reclaimed{}, errBroken
+		d.set(5 * gi)
+		n.after(time.Minute)
+		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":0,"inodesFreed":0,"tookSeconds":0,"error":"broken"},`+gc, told()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	})
 }
 

@@ -66,6 +66,7 @@ type reclaimRun struct {
 	need
 	groups  [][]step
 	pass    uint64
+	began   time.Time
 	request eviction.ReclaimRequest
 	did     []ReclaimResult
 	// skipBecause is why steps of plugins are not run, empty if they are.
@@ -77,7 +78,7 @@ type reclaimRun struct {
 }
 
 func newReclaimRun(l *Loop, p *pass, n need, groups [][]step) action {
-	r := &reclaimRun{need: n, groups: groups, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, metrics: l.Metrics, log: l.Log}
+	r := &reclaimRun{need: n, groups: groups, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, metrics: l.Metrics, log: l.Log}
 	if n.threshold.Hard() {
 		r.customUntil = time.Now().Add(hardReclaim)
 	}
@@ -104,6 +105,7 @@ func (r *reclaimRun) run(ctx context.Context, _ Pin) {
 	for _, s := range group {
 		started := time.Now()
 		out := r.runStep(ctx, s)
+		out.TookSeconds = time.Since(started).Round(time.Millisecond).Seconds()
 		r.did = append(r.did, out)
 		if out.NotRun != "" {
 			r.log.Info("reclaim step not run", "signal", r.threshold.Signal, "step", out.Step, "by", out.By, "reason", out.NotRun)
@@ -114,7 +116,7 @@ func (r *reclaimRun) run(ctx context.Context, _ Pin) {
 			level = slog.LevelError
 		}
 		r.log.Log(ctx, level, "reclaim step ended", "signal", r.threshold.Signal, "step", out.Step, "by", out.By,
-			"bytesFreed", out.BytesFreed, "inodesFreed", out.InodesFreed, "tookSeconds", time.Since(started).Round(time.Millisecond).Seconds(), "message", out.Message, "error", out.Err)
+			"bytesFreed", out.BytesFreed, "inodesFreed", out.InodesFreed, "tookSeconds", out.TookSeconds, "message", out.Message, "error", out.Err)
 	}
 }
 
@@ -158,6 +160,7 @@ func (r *reclaimRun) runStep(ctx context.Context, s step) ReclaimResult {
 func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	t, thresholds := r.threshold, l.observer.Thresholds
 	if !thresholds.Has(t) { // a reload has done away with it
+		l.status.reclaimed(r.soFar(false))
 		return nil
 	}
 	concerned := policy.Concerned(t, thresholds.Served(p.pin, thresholds.InForce()))
@@ -167,6 +170,7 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	}
 	observed := l.observer.Again(ctx, observe.Request{Pin: p.pin, At: after, State: l.state}, concerned)
 	p.result.Reclaim, p.result.ReclaimSufficed = r.did, policy.Satisfied(concerned, observed)
+	l.status.reclaimed(r.soFar(p.result.ReclaimSufficed))
 	switch {
 	case p.result.ReclaimSufficed:
 		l.Log.Info("reclaim was enough, no pod has to go", "signal", t.Signal, "threshold", t.Value.String(),
@@ -179,4 +183,9 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	default:
 		return newChoosing(l, p, r.need)
 	}
+}
+
+// soFar is what r has done, for the status.
+func (r *reclaimRun) soFar(sufficed bool) ReclaimStatus {
+	return ReclaimStatus{Pass: r.pass, Time: r.began, Signal: r.threshold.Signal, Steps: r.did, Sufficed: sufficed}
 }

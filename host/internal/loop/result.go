@@ -71,6 +71,8 @@ type ReclaimResult struct {
 	BytesFreed  int64  `json:"bytesFreed"`
 	InodesFreed int64  `json:"inodesFreed"`
 	Message     string `json:"message,omitempty"`
+	// TookSeconds is how long the step ran.
+	TookSeconds float64 `json:"tookSeconds"`
 	// NotRun is why the step was not run, empty if it was.
 	NotRun string `json:"notRun,omitempty"`
 	Err    string `json:"error,omitempty"`

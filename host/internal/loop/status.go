@@ -25,6 +25,8 @@ type Snapshot struct {
 	Thresholds []ThresholdStatus      `json:"thresholds"`
 	Signals    []observe.SignalStatus `json:"signals"`
 	Evictions  []victim.Victim        `json:"evictions"`
+	// Reclaims are the last ones, one for each signal, the newest last.
+	Reclaims []ReclaimStatus `json:"reclaims,omitempty"`
 	// Waiting says why no further pod goes for thresholds that are met, by signal.
 	Waiting []policy.Wait `json:"waiting,omitempty"`
 	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
@@ -53,6 +55,18 @@ type ThresholdStatus struct {
 	MetSince *time.Time `json:"metSince,omitempty"`
 	// Unobserved: the signal could not be observed, the threshold has no effect.
 	Unobserved bool `json:"unobserved,omitempty"`
+}
+
+// ReclaimStatus is a node-level reclaim, as far as its steps have ended.
+type ReclaimStatus struct {
+	// Pass numbers the pass that began it, Time is that of the pass.
+	Pass   uint64          `json:"pass"`
+	Time   time.Time       `json:"time"`
+	Signal eviction.Signal `json:"signal"`
+	Steps  []ReclaimResult `json:"steps"`
+	// Sufficed: every threshold was satisfied after the last of the steps, and no pod
+	// had to go.
+	Sufficed bool `json:"sufficed"`
 }
 
 // OwnSignal is what a plugin says that its custom signal is. All of it is empty as
@@ -115,6 +129,14 @@ func (s *status) change(change func(next *Snapshot)) {
 	next := *s.now()
 	change(&next)
 	s.shown.Store(&next)
+}
+
+// reclaimed shows a reclaim in the place of the former one for its signal.
+func (s *status) reclaimed(r ReclaimStatus) {
+	s.change(func(next *Snapshot) {
+		others := slices.DeleteFunc(slices.Clone(next.Reclaims), func(former ReclaimStatus) bool { return former.Signal == r.Signal })
+		next.Reclaims = append(others, r)
+	})
 }
 
 // listed shows pods that cannot be evicted for want of a usable manifest.
