@@ -19,17 +19,25 @@ import (
 // reported at once with their paths. Empty input leaves into as it is, so give
 // it with the defaults set.
 func DecodeConfig(raw []byte, into any) error {
+	_, err := decode(raw, into)
+	return err
+}
+
+// decode is DecodeConfig. It is whole if every field of into that raw has is set,
+// whatever else raw has.
+func decode(raw []byte, into any) (whole bool, err error) {
 	if len(raw) == 0 {
-		return nil
+		return true, nil
 	}
 	strict, err := json.UnmarshalStrict(raw, into)
-	if err != nil {
+	whole = err == nil
+	if !whole {
 		strict = wrongFields(raw, into, err)
 	}
 	for i := range strict {
 		strict[i] = fmt.Errorf("config: %w", strict[i])
 	}
-	return errors.Join(strict...)
+	return whole, errors.Join(strict...)
 }
 
 // wrongFields is what is wrong with each of the outermost fields by itself: the decoder
@@ -59,17 +67,36 @@ func wrongFields(raw []byte, into any, whole error) []error {
 // Configure returns a Configurer that decodes the plugin's configuration into a
 // new T, strictly, and hands it to apply. The zero value of each field of T is
 // its default. An error of apply leaves the former configuration in force, so
-// apply must check first and change the plugin last.
+// apply must check first and change the plugin last. What apply would find wrong is
+// not told beside unknown fields: see ConfigureChecked.
 func Configure[T any](apply func(ctx context.Context, node eviction.NodeFacts, config T) error) eviction.Configurer {
-	return configurer[T](apply)
+	return ConfigureChecked(func(*T, eviction.NodeFacts) error { return nil }, apply)
 }
 
-type configurer[T any] func(context.Context, eviction.NodeFacts, T) error
+// ConfigureChecked is Configure with a check, which says all that is wrong with the
+// values of a configuration and may complete it for apply. It is told together with
+// unknown fields, so that nobody has to come back for the rest; apply comes only if
+// nothing is wrong. So check must change nothing but config.
+func ConfigureChecked[T any](
+	check func(config *T, node eviction.NodeFacts) error,
+	apply func(ctx context.Context, node eviction.NodeFacts, config T) error,
+) eviction.Configurer {
+	return configurer[T]{check, apply}
+}
+
+type configurer[T any] struct {
+	check func(*T, eviction.NodeFacts) error
+	apply func(context.Context, eviction.NodeFacts, T) error
+}
 
 func (c configurer[T]) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
 	var config T
-	if err := DecodeConfig(req.Config, &config); err != nil {
+	whole, err := decode(req.Config, &config)
+	if whole {
+		err = errors.Join(err, c.check(&config, req.Node))
+	}
+	if err != nil {
 		return err
 	}
-	return c(ctx, req.Node, config)
+	return c.apply(ctx, req.Node, config)
 }

@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,6 +72,40 @@ func TestDecodeConfig(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An unknown field hid what was wrong with the values of the others.
+func TestAllThatIsWrongWithAConfigurationIsToldAtOnce(t *testing.T) {
+	applied := 0
+	c := sdk.ConfigureChecked(func(s *settings, _ eviction.NodeFacts) error {
+		s.Skip = append(s.Skip, "completed")
+		if s.Factor < 0 {
+			return errors.New("factor is negative")
+		}
+		return nil
+	}, func(_ context.Context, _ eviction.NodeFacts, s settings) error {
+		if applied++; len(s.Skip) != 1 {
+			t.Errorf("applied %+v, want what check has made of it", s)
+		}
+		return nil
+	})
+	for config, want := range map[string]string{
+		`{"factor":1}`:                `<nil>`,
+		`{"factor":-1}`:               `factor is negative`,
+		`{"fakctor":1}`:               `config: unknown field "fakctor"`,
+		`{"factor":-1,"x":1,"y":1}`:   "config: unknown field \"x\"\nconfig: unknown field \"y\"\nfactor is negative",
+		`{"factor":-1,"factor":-2}`:   "config: duplicate field \"factor\"\nfactor is negative",
+		`{"factor":-1,"skip":"text"}`: "config: json: cannot unmarshal string into Go struct field settings.skip of type []string", // not whole, nothing to check
+	} {
+		before := applied
+		err := c.Configure(t.Context(), eviction.ConfigureRequest{Config: []byte(config)})
+		if fmt.Sprint(err) != want {
+			t.Errorf("%s: got %v, want %s", config, err, want)
+		}
+		if got := applied > before; got != (err == nil) {
+			t.Errorf("%s: applied: %v, and the error is %v", config, got, err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // config is the plugin's own configuration.
@@ -17,7 +18,7 @@ type config struct {
 }
 
 // validate returns all that is wrong, each with its field.
-func (c config) validate() error {
+func validate(c *config, _ eviction.NodeFacts) error {
 	return errors.Join(under("config: ", c.Settings.Validate()), under("config: walk.", c.Walk.Validate()))
 }
 

@@ -194,6 +194,7 @@ func TestAllThatIsWrongWithAConfigurationIsSaidAtOnce(t *testing.T) {
 	for config, want := range map[string][]string{
 		`{"sourc":"summary","walk":{"deep":1}}`:                                                   {`unknown field "sourc"`, `unknown field "walk.deep"`},
 		`{"imageMinimumGCAge":"-1s","minAge":"-2s","walk":{"parallel":-1,"entriesPerMeasure":5}}`: {"config: imageMinimumGCAge is -1s", "config: minAge is -2s", "config: walk.parallel is -1", "config: walk.entriesPerMeasure is 5"},
+		`{"sourc":"summary","imageMinimumGCAge":"-1s"}`:                                           {`unknown field "sourc"`, "config: imageMinimumGCAge is -1s"},
 		`{"imageMinimumGCAge":"soon"}`:                                                            {`duration "soon"`},
 	} {
 		// It is said with a summary, too: the source is easily changed.

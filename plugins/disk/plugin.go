@@ -19,7 +19,7 @@ func New(options ...Option) sdk.Plugin {
 		Version:    "1",
 		Signals:    p.signals,
 		OwnsLayout: true,
-		Configurer: sdk.Configure(p.configure),
+		Configurer: sdk.ConfigureChecked(validate, p.configure),
 		Observer:   p,
 		Measurer:   p,
 		Ranker:     sdk.RankAsKubelet(),
@@ -42,9 +42,6 @@ type plugin struct {
 // long as the host's facts of it are the same: what is known of its images, and
 // for how long, must not be forgotten for a setting.
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
-	if err := c.validate(); err != nil {
-		return err
-	}
 	if old, err := p.current.Hold(); err == nil {
 		defer old.Release()
 		if n := old.Value; facts.SummarySocket == "" && n.facts == facts && n.config.Walk == c.Walk {

@@ -67,15 +67,11 @@ type config struct {
 // configurer configures both halves, or neither: ours is only checked before the
 // other has accepted its own.
 func configurer(s *scratch, inner eviction.Configurer) eviction.Configurer {
-	return sdk.Configure(func(ctx context.Context, node eviction.NodeFacts, c config) error {
-		next, err := c.settings.complete(node)
-		if err != nil {
-			return err
-		}
+	return sdk.ConfigureChecked((*config).complete, func(ctx context.Context, node eviction.NodeFacts, c config) error {
 		if err := inner.Configure(ctx, eviction.ConfigureRequest{Node: node, Config: c.Disk}); err != nil {
 			return err
 		}
-		s.current.Store(next)
+		s.current.Store(&c.settings)
 		return nil
 	})
 }

@@ -44,12 +44,14 @@ func TestTheCacheGoesBeforeAllElse(t *testing.T) {
 func TestMistakesInTheConfigurationAreNamed(t *testing.T) {
 	for config, want := range map[string][]string{
 		`{"mountPoint":"scratch","cacheDir":"../pods","freePercent":100}`: {`mountPoint: "scratch"`, `cacheDir: "../pods"`, "freePercent: 100"},
-		`{"cacheDir":"."}`:       {`cacheDir: ".", want a directory below mountPoint`},
-		`{"cacheDir":"/cache"}`:  {`cacheDir: "/cache"`},
-		`{"freePercent":-1}`:     {"freePercent: -1"},
-		`{"mountpoint":"/s"}`:    {`unknown field "mountpoint"`},
-		`{"minAge":"1m"}`:        {`unknown field "minAge"`}, // it is the disk plugin's
-		`{"disk":{"minage":""}}`: {`unknown field "minage"`},
+		`{"cacheDir":"."}`:      {`cacheDir: ".", want a directory below mountPoint`},
+		`{"cacheDir":"/cache"}`: {`cacheDir: "/cache"`},
+		`{"freePercent":-1}`:    {"freePercent: -1"},
+		`{"mountpoint":"/s"}`:   {`unknown field "mountpoint"`},
+		// All at once, whoever says it.
+		`{"mountpoint":"/s","cacheDir":"/cache"}`: {`unknown field "mountpoint"`, `cacheDir: "/cache"`},
+		`{"minAge":"1m"}`:                         {`unknown field "minAge"`}, // it is the disk plugin's
+		`{"disk":{"minage":""}}`:                  {`unknown field "minage"`},
 	} {
 		p := plugin()
 		err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{

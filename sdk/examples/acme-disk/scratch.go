@@ -39,7 +39,7 @@ type settings struct {
 }
 
 // complete checks the settings and fills in what is left out.
-func (s settings) complete(node eviction.NodeFacts) (*settings, error) {
+func (s *settings) complete(node eviction.NodeFacts) error {
 	s.MountPoint = cmp.Or(s.MountPoint, "/scratch")
 	s.CacheDir = cmp.Or(s.CacheDir, "cache")
 	s.FreePercent = cmp.Or(s.FreePercent, 20)
@@ -54,7 +54,7 @@ func (s settings) complete(node eviction.NodeFacts) (*settings, error) {
 	if s.FreePercent < 1 || s.FreePercent > 99 {
 		errs = append(errs, fmt.Errorf("config: freePercent: %d, want 1 to 99", s.FreePercent))
 	}
-	return &s, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // Observe implements eviction.Observer for the signals that disk.WithObserver
