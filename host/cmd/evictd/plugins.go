@@ -28,7 +28,8 @@ func newPlugins() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
 		Short: "Show the plugins of the running daemon",
-		Long: "Ask the daemon that listens on listenAddress for its plugins, and for each signal and capability who is in charge and why.\n" +
+		Long: "Ask the daemon that listens on listenAddress for its plugins, for each signal and capability who is in charge and why,\n" +
+			"and which steps of reclaim run for a signal, in which order.\n" +
 			"Takes the flags of run; with --listen-address no configuration is read.",
 		Args: cobra.NoArgs,
 	}

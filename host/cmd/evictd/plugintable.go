@@ -13,7 +13,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// pluginTables has a table of the plugins and one of what is in whose charge.
+// pluginTables has a table of the plugins, one of what is in whose charge and one of the
+// steps of reclaim.
 func pluginTables(t told) ([]byte, error) {
 	var plugins []supervisor.Status
 	if err := json.Unmarshal(t.Plugins, &plugins); err != nil {
@@ -24,7 +25,7 @@ func pluginTables(t told) ([]byte, error) {
 	if len(parts) > 0 {
 		out = slices.Concat(out, []byte("\n"), table(signalRows(parts, t.Layout)))
 	}
-	return slices.Concat(out, layoutLines(t, parts)), nil
+	return slices.Concat(out, reclaimLines(parts), layoutLines(t, parts)), nil
 }
 
 // pluginTable has a line for each plugin and signal; what is of the plugin

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,29 @@ const diskPlugins = `"plugins":[
 {"name":"acme","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":7,"version":"v1","signals":[
   {"signal":"imagefs.available","offers":["rank"],"inCharge":["rank"],"roles":[{"capability":"rank","role":"in charge","why":"custom before built-in"}]},
   {"signal":"containerfs.available","offers":[],`
+
+// Of reclaim only who is in charge was shown, not that the others' steps run as well.
+func TestTheStepsOfReclaimInTheirOrder(t *testing.T) {
+	address := serve(t, http.StatusOK, `{"layout":"imagefs","thresholds":[],"plugins":[
+{"name":"acme","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":7,"version":"v1","signals":[
+  {"signal":"nodefs.available","offers":["reclaim"],"inCharge":["reclaim"],"roles":[{"capability":"reclaim","role":"in charge","why":"custom before built-in",
+   "steps":[{"step":"acme.example/drop","by":"acme"},{"step":"container-gc","by":"disk"},{"step":"image\u001bgc","by":"disk"}]}]}]},
+{"name":"disk","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":8,"version":"v1","signals":[
+  {"signal":"nodefs.available","offers":["reclaim"],"roles":[{"capability":"reclaim","role":"shadowed","why":"custom before built-in"}]}]}]}`)
+	const want = `SIGNAL            CAPABILITY  IN CHARGE  WHY                     OTHERS
+nodefs.available  reclaim     acme       custom before built-in  disk (shadowed)
+
+SIGNAL            STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE
+nodefs.available  acme.example/drop (acme), container-gc (disk), image gc (disk)
+
+layout of the filesystems: imagefs
+`
+	got := evictd(t, "plugins", "--listen-address", address)
+	_, after, _ := strings.Cut(got.Out, "\n\n")
+	if diff := cmp.Diff(want, after); diff != "" || got.Code != 0 {
+		t.Errorf("exit code %d, plugins (-want +got):\n%s", got.Code, diff)
+	}
+}
 
 // Writable layers were shown in charge of disk while acme served them.
 func TestThePluginsByTheLayout(t *testing.T) {

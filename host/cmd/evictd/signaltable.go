@@ -19,6 +19,8 @@ type part struct {
 	// layouts are those with which each plugin is in charge, where that depends on the
 	// layout.
 	layouts []inLayouts
+	// steps are what runs to reclaim, in this order.
+	steps []registry.RoleStep
 }
 
 type inLayouts struct {
@@ -59,7 +61,7 @@ func partsOf(plugins []supervisor.Status, unobserved []eviction.Signal) []*part 
 func (p *part) add(plugin supervisor.Status, r registry.Role) {
 	switch r.Role {
 	case registry.RoleInCharge:
-		p.inCharge, p.why = plugin.Name, r.Why
+		p.inCharge, p.why, p.steps = plugin.Name, r.Why, r.Steps
 	case registry.RoleShadowed:
 		p.others = append(p.others, plugin.Name+" (shadowed)")
 	case registry.RoleNone:
@@ -107,6 +109,24 @@ func (p *part) otherwise(now string) string {
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// reclaimLines say of each signal which steps run before a pod has to go.
+func reclaimLines(parts []*part) []byte {
+	rows := [][]string{{"SIGNAL", "STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE"}}
+	for _, p := range parts {
+		var steps []string
+		for _, s := range p.steps {
+			steps = append(steps, s.Step+" ("+s.By+")")
+		}
+		if len(steps) > 0 {
+			rows = append(rows, []string{string(p.signal), strings.Join(steps, ", ")})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	return slices.Concat([]byte("\n"), table(rows))
 }
 
 // layoutLines say how the filesystems are laid out, if that matters to one of the

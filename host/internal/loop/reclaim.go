@@ -35,26 +35,15 @@ type step struct {
 
 // stepsFor are the steps for s in layout, those listed for another name of its
 // filesystem too: each step of a custom plugin alone, then those of the built-in one
-// together. A step that several plugins have is run by the first of them.
+// together.
 func stepsFor(pin Pin, layout eviction.Layout, s eviction.Signal, standIns map[string]ReclaimFunc) [][]step {
 	var groups [][]step
-	seen := map[string]bool{}
-	for _, p := range pin.Serving(layout, s, eviction.CanReclaim) {
-		var builtin []step
-		for _, r := range policy.StepsOf(p.Plugin, s, layout) {
-			if seen[r.Name] {
-				continue
-			}
-			seen[r.Name] = true
-			st := step{r.Name, p.Instance, standIns[r.Name], r.Signal}
-			if p.Builtin() {
-				builtin = append(builtin, st)
-			} else {
-				groups = append(groups, []step{st})
-			}
-		}
-		if len(builtin) > 0 {
-			groups = append(groups, builtin)
+	for _, r := range registry.Steps(pin.Serving(layout, s, eviction.CanReclaim), s, layout) {
+		next := step{r.Name, r.By, standIns[r.Name], r.Signal}
+		if n := len(groups) - 1; n >= 0 && r.By.Builtin() && groups[n][0].by == r.By {
+			groups[n] = append(groups[n], next)
+		} else {
+			groups = append(groups, []step{next})
 		}
 	}
 	return groups

@@ -19,7 +19,8 @@ type Served struct {
 // The roles of a plugin for one capability of a signal.
 const (
 	RoleInCharge = "in charge"
-	// RoleShadowed is one that runs and is asked when the one in charge fails.
+	// RoleShadowed is one that runs and is asked when the one in charge fails, or, with
+	// reclaim, after it.
 	RoleShadowed = "shadowed"
 	// RoleOut is one that does not run.
 	RoleOut = "out"
@@ -38,6 +39,15 @@ type Role struct {
 	// Layouts are those with which the plugin is in charge, nil if that does not
 	// depend on the layout.
 	Layouts []string `json:"layouts,omitzero"`
+	// Steps are what runs for the signal, in this order: those of the plugin in charge
+	// of reclaim, in whose role they stand, and of the others, shadowed ones too.
+	Steps []RoleStep `json:"steps,omitempty"`
+}
+
+// A RoleStep is a step of node-level reclaim and the plugin that runs it.
+type RoleStep struct {
+	Step string `json:"step"`
+	By   string `json:"by"`
 }
 
 // Layouts is how the filesystems are laid out now, 0 if that is not known, and how they
@@ -113,6 +123,11 @@ func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 		return role
 	case n == 0:
 		role.Role = RoleInCharge
+		if o.capability == eviction.CanReclaim {
+			for _, s := range Steps(who, o.signal, in.Now) {
+				role.Steps = append(role.Steps, RoleStep{s.Name, s.By.Name})
+			}
+		}
 	default:
 		role.Role = RoleShadowed
 	}
