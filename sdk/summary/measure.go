@@ -12,11 +12,14 @@ import (
 // built-in signals of req, and 0 where its figures are missing, as in the kubelet.
 func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, emit func(eviction.Measurement)) {
 	signals := make([]eviction.Signal, 0, len(req.Signals))
+	usageOf := make([]usage, 0, len(req.Signals))
 	for _, signal := range req.Signals {
 		if _, ok := eviction.Builtin(signal); ok {
 			signals = append(signals, signal)
+			usageOf = append(usageOf, usageFor(signal, layout))
 		}
 	}
+	timeOf := timeFor(signals)
 	usages := make([]eviction.SignalUsage, 0, len(req.Pods)*len(signals))
 	for i := range req.Pods {
 		row := &req.Pods[i]
@@ -26,15 +29,15 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 			continue
 		}
 		from := len(usages)
-		for _, signal := range signals {
-			usages = append(usages, eviction.SignalUsage{Signal: signal, Value: pod.Usage(signal, layout, row.Volumes)})
+		for k, signal := range signals {
+			usages = append(usages, eviction.SignalUsage{Signal: signal, Value: usageOf[k](pod, row.Volumes)})
 		}
 		m := eviction.Measurement{
 			UID: row.UID, State: eviction.Measured, Usage: usages[from:len(usages):len(usages)],
 			WorkingSetBytes:           pod.workingSet(),
 			Processes:                 pod.Processes,
 			EphemeralStorageUsedBytes: pod.EphemeralStorage.UsedBytes,
-			Time:                      pod.timeFor(signals),
+			Time:                      timeOf(pod),
 		}
 		if req.Detail == eviction.DetailContainers {
 			m.Containers = pod.containers()
@@ -47,19 +50,27 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 // Usage returns the figure that the ranking of a built-in signal uses
 // (memoryUsage, processUsage, podDiskUsage). volumes are those of the pod's row.
 func (p *Pod) Usage(signal eviction.Signal, layout eviction.Layout, volumes []eviction.Volume) int64 {
+	return usageFor(signal, layout)(p, volumes)
+}
+
+// usage is Pod.Usage of one signal, of which many pods are asked.
+type usage func(p *Pod, volumes []eviction.Volume) int64
+
+func usageFor(signal eviction.Signal, layout eviction.Layout) usage {
 	b, _ := eviction.Builtin(signal)
+	figure := func(u *Use) int64 { return u.UsedBytes.Value }
 	switch {
-	case signal == eviction.MemoryAvailable, signal == eviction.AllocatableMemoryAvailable:
-		return p.Memory.WorkingSetBytes.Value
-	case signal == eviction.PIDAvailable:
-		return p.Processes.Value
+	case b.Condition == eviction.MemoryPressure:
+		return func(p *Pod, _ []eviction.Volume) int64 { return p.Memory.WorkingSetBytes.Value }
+	case b.Condition == eviction.PIDPressure:
+		return func(p *Pod, _ []eviction.Volume) int64 { return p.Processes.Value }
 	case b.Filesystem == "":
-		return 0
+		return func(*Pod, []eviction.Volume) int64 { return 0 }
 	case b.Unit == eviction.UnitInodes:
-		return p.disk(PartsOf(signal, layout), volumes, func(u *Use) int64 { return u.InodesUsed.Value })
-	default:
-		return p.disk(PartsOf(signal, layout), volumes, func(u *Use) int64 { return u.UsedBytes.Value })
+		figure = func(u *Use) int64 { return u.InodesUsed.Value }
 	}
+	parts := PartsOf(signal, layout)
+	return func(p *Pod, volumes []eviction.Volume) int64 { return p.disk(parts, volumes, figure) }
 }
 
 // workingSet is 0 where the part about memory has no figure: a pod whose memory
@@ -146,17 +157,19 @@ func Add(a, b int64) int64 {
 
 // timeFor is the time of the sample that the first signal is about. Counts of
 // processes have none.
-func (p *Pod) timeFor(signals []eviction.Signal) time.Time {
-	if len(signals) == 0 {
-		return p.Memory.Time
+func timeFor(signals []eviction.Signal) func(*Pod) time.Time {
+	condition := eviction.MemoryPressure
+	if len(signals) > 0 {
+		b, _ := eviction.Builtin(signals[0])
+		condition = b.Condition
 	}
-	switch d, _ := eviction.Builtin(signals[0]); d.Condition {
+	switch condition {
 	case eviction.MemoryPressure:
-		return p.Memory.Time
+		return func(p *Pod) time.Time { return p.Memory.Time }
 	case eviction.DiskPressure:
-		return p.EphemeralStorageTime
+		return func(p *Pod) time.Time { return p.EphemeralStorageTime }
 	default:
-		return time.Time{}
+		return func(*Pod) time.Time { return time.Time{} }
 	}
 }
 

@@ -8,6 +8,10 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
+// manifestsEvery is how often they are read at most: each file is looked at, which
+// costs more than a quiet pass.
+const manifestsEvery = 10 * time.Second
+
 // manifests has them read between listings of pods, in the background: there may be
 // many, on a slow disk. So broken ones are told before a pod has to go, and a pod is known
 // by then even if its manifest cannot be read any more.
@@ -27,7 +31,7 @@ func (m *manifests) begin(ctx context.Context, interval time.Duration, running *
 	if m.read == nil || m.reading || now.Before(m.next) {
 		return
 	}
-	m.reading, m.overtaken, m.next = true, false, now.Add(interval)
+	m.reading, m.overtaken, m.next = true, false, now.Add(max(interval, manifestsEvery))
 	running.Go(func() {
 		problems := m.read()
 		select {
