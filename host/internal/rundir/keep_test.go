@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,15 +80,15 @@ func TestWhoWaitsForTheDirectoryIsToldWhenItIsWhole(t *testing.T) {
 				path := newPath(t)
 				d := mustOpen(t, path, newClock())
 				ctx, stop := context.WithCancel(t.Context())
-				whole := 0
+				var whole atomic.Int32
 				var keeping sync.WaitGroup
-				keeping.Go(func() { d.KeepUp(ctx, slog.New(slog.DiscardHandler), func() { whole++ }) })
-				look := func(want int, of string) {
+				keeping.Go(func() { d.KeepUp(ctx, slog.New(slog.DiscardHandler), func() { whole.Add(1) }) })
+				look := func(want int32, of string) {
 					t.Helper()
 					time.Sleep(keepInterval)
 					synctest.Wait()
-					if whole != want {
-						t.Errorf("told %d times of a directory that is %s, want %d", whole, of, want)
+					if whole.Load() != want {
+						t.Errorf("told %d times of a directory that is %s, want %d", whole.Load(), of, want)
 					}
 				}
 				look(0, "there")
