@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-plugin"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -52,7 +53,7 @@ func likenessOf(t *testing.T, text []byte) likeness {
 func TestPluginsAreShownTheDaemonsKindOfCertificate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "certificate")
 	client := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: wire.Handshake, VersionedPlugins: wire.ClientPlugins(), AutoMTLS: true,
+		HandshakeConfig: wire.Handshake, VersionedPlugins: wire.ServerPlugins(eviction.Plugin{}), AutoMTLS: true,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Cmd:              exec.Command("/bin/sh", "-c", `printf %s "$PLUGIN_CLIENT_CERT" > "$0"; exit 1`, file),
 	})

@@ -95,7 +95,7 @@ func TestHostThatIsRefused(t *testing.T) {
 		return fmt.Errorf("want a host with %q, %s has %q", "time-travel", h.Version, h.Features)
 	}
 	s := NewGRPCServer(nil)
-	register(s, newServer(p))
+	Register(s, p)
 	_, err := NewClient(start(t, s)).Describe(within(t, 5*time.Second), eviction.Host{Version: "1.2", Features: []string{"a", "b"}})
 	wantOnly(t, err, eviction.ErrRefused)
 	if want := `want a host with "time-travel", 1.2 has ["a" "b"]`; !strings.Contains(err.Error(), want) {
@@ -167,7 +167,7 @@ func TestPluginThatDiesInACallIsUnavailable(t *testing.T) {
 					return h(srv, st)
 				}),
 			})
-			register(s, newServer(hangs().plugin()))
+			Register(s, hangs().plugin())
 			client := NewClient(start(t, s))
 			p, err := client.Describe(within(t, 5*time.Second), eviction.Host{})
 			if err != nil {
@@ -188,7 +188,7 @@ func TestPluginThatDiesInACallIsUnavailable(t *testing.T) {
 
 func TestConnectionClosedByTheHostIsUnavailable(t *testing.T) {
 	s := NewGRPCServer(nil)
-	register(s, newServer(hangs().plugin()))
+	Register(s, hangs().plugin())
 	cc := start(t, s)
 	p, err := NewClient(cc).Describe(within(t, 5*time.Second), eviction.Host{})
 	if err != nil {
@@ -227,7 +227,7 @@ func calls(p eviction.Plugin) map[string]func(context.Context) error {
 func TestCapabilityThatIsNotThere(t *testing.T) {
 	// Describe leaves such fields nil; a plugin may still lie, or be older.
 	s := NewGRPCServer(nil)
-	register(s, newServer(eviction.Plugin{}))
+	Register(s, eviction.Plugin{})
 	r := remoteOn(start(t, s))
 	p := eviction.Plugin{Configurer: r, Observer: r, Measurer: r, Watcher: r, Ranker: r, Reclaimer: r}
 	for call, err := range callAll(within(t, 5*time.Second), p) {

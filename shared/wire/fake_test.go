@@ -115,7 +115,7 @@ func start(tb testing.TB, s *grpc.Server) *grpc.ClientConn {
 func connect(tb testing.TB, p eviction.Plugin) eviction.Plugin {
 	tb.Helper()
 	s := NewGRPCServer(nil)
-	register(s, newServer(p))
+	Register(s, p)
 	remote, err := NewClient(start(tb, s)).Describe(within(tb, 5*time.Second), eviction.Host{})
 	if err != nil {
 		tb.Fatalf("describe: %v", err)

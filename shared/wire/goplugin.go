@@ -33,13 +33,7 @@ var Handshake = plugin.HandshakeConfig{
 // ServerPlugins returns what go-plugin serves for p, on a server made by
 // NewGRPCServer.
 func ServerPlugins(p eviction.Plugin) map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{server: newServer(p)}}}
-}
-
-// ClientPlugins returns what go-plugin dispenses to a host that starts plugins by it,
-// which evictd does not: under PluginName, a *Client.
-func ClientPlugins() map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{}}}
+	return map[int]plugin.PluginSet{ProtocolMajor: {PluginName: &glue{plugin: p}}}
 }
 
 // NewGRPCServer makes the server that ServerPlugins need, with the protocol's
@@ -74,18 +68,21 @@ func DialOptions() []grpc.DialOption {
 // system calls. It is held while there is a connection.
 const buffer = 128 << 10
 
-// glue is one plugin as go-plugin wants it, for either side.
+// glue is one plugin as go-plugin wants it.
 type glue struct {
 	plugin.NetRPCUnsupportedPlugin
 
-	server *server
+	plugin eviction.Plugin
 }
 
+// GRPCServer implements plugin.GRPCPlugin.
 func (g *glue) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	register(s, g.server)
+	Register(s, g.plugin)
 	return nil
 }
 
+// GRPCClient implements plugin.GRPCPlugin. A host that starts plugins by go-plugin gets
+// a *Client.
 func (g *glue) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, cc *grpc.ClientConn) (any, error) {
 	return NewClient(cc), nil
 }

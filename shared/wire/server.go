@@ -27,8 +27,6 @@ type server struct {
 	endWatch context.CancelCauseFunc
 }
 
-func newServer(p eviction.Plugin) *server { return &server{plugin: p} }
-
 func (s *server) Describe(ctx context.Context, w *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
 	if s.plugin.CheckHost != nil {
 		if err := s.plugin.CheckHost(decodeHost(w)); err != nil {

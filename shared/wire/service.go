@@ -6,12 +6,14 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// register makes gr serve s: the generated service, with the two calls that
-// carry pod rows taking messages that read and write themselves.
-func register(gr grpc.ServiceRegistrar, s *server) {
+// Register makes gr, a server made by NewGRPCServer, serve p: the generated service,
+// with the two calls that carry pod rows taking messages that read and write
+// themselves.
+func Register(gr grpc.ServiceRegistrar, p eviction.Plugin) {
 	desc := pluginv1.PluginService_ServiceDesc
 	desc.Methods = slices.Clone(desc.Methods)
 	for i := range desc.Methods {
@@ -25,7 +27,7 @@ func register(gr grpc.ServiceRegistrar, s *server) {
 			desc.Streams[i].Handler = handleMeasure
 		}
 	}
-	gr.RegisterService(&desc, s)
+	gr.RegisterService(&desc, &server{plugin: p})
 }
 
 func handleRank(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the signature is gRPC's

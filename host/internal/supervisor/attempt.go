@@ -285,8 +285,7 @@ func (r reports) about(f func(c *controller, p *plugin)) {
 func (r reports) Failed(err error) { r.about(func(_ *controller, p *plugin) { p.lastError = err }) }
 
 // Unresponsive implements client.Owner. Ending a plugin of this process would end
-// nothing: what hangs in it goes on, and the plugin is left alone as long as it does
-// (client.Direct).
+// nothing: what hangs in it goes on, and the plugin is left alone as long as it does.
 func (r reports) Unresponsive(err error) {
 	r.about(func(c *controller, p *plugin) {
 		if !c.inside {

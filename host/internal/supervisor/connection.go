@@ -14,9 +14,10 @@ import (
 
 // A connection is a started process and the gRPC connection to it.
 type connection struct {
+	*wire.Client
+
 	proc    *launch.Process
 	conn    *launch.Conn // nil before it is made
-	wire    *wire.Client
 	sandbox *sandbox.Sandbox
 }
 
@@ -59,7 +60,7 @@ func (c *connection) open(ctx context.Context, log *output.Log, path string, mtl
 	if c.conn, err = c.proc.Connect(ctx, h.Socket, security); err != nil {
 		return err
 	}
-	c.wire = wire.NewClient(c.conn)
+	c.Client = wire.NewClient(c.conn)
 	return nil
 }
 

@@ -5,13 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
 )
 
 // InProcess returns a supervisor of plugins that run in this process, by name.
@@ -29,7 +37,7 @@ func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, erro
 		if err != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
 		}
-		inside[name] = client.Direct(p)
+		inside[name] = p
 	}
 	s := newSupervisor(o, inside)
 	s.control.inside = true
@@ -50,25 +58,96 @@ func (l insiders) look() (map[string]plugindir.File, error) {
 func (l insiders) complete(context.Context, string) (plugindir.ID, error) { return plugindir.ID{}, nil }
 
 func (l insiders) launch(_ context.Context, s start) (running, error) {
-	return insider{l[s.name]}, nil
+	calls := openCalls{open: map[context.Context]bool{}}
+	server := wire.NewGRPCServer([]grpc.ServerOption{grpc.UnaryInterceptor(calls.unary), grpc.StreamInterceptor(calls.stream)})
+	wire.Register(server, l[s.name])
+	const unread = 64 << 10
+	listener := bufconn.Listen(unread)
+	conn, err := grpc.NewClient("passthrough:plugin", append(wire.DialOptions(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDisableServiceConfig(),
+	)...)
+	if err != nil {
+		return nil, err
+	}
+	i := &insider{Client: wire.NewClient(conn), conn: conn, server: server}
+	i.serving.Go(func() { _ = server.Serve(listener) }) // ends with close
+	return i, nil
 }
 
-// An insider is a plugin of this process. Nothing can end it: what hangs in it goes
-// on, and it is left alone as long as it does (client.Direct).
-type insider struct{ plugin eviction.Plugin }
+// An insider is a plugin of this process. It is called over a connection in memory, as
+// any other: it shares nothing with the host, and a call ends with its context. Nothing
+// can end what hangs in it.
+type insider struct {
+	*wire.Client
 
-func (i insider) describe(context.Context, eviction.Host) (eviction.Plugin, error) {
-	return i.plugin, nil
+	conn    *grpc.ClientConn
+	server  *grpc.Server
+	serving sync.WaitGroup
 }
 
-func (insider) pid() int { return 0 }
+func (*insider) pid() int { return 0 }
 
-func (insider) exited() <-chan struct{} { return nil }
+func (*insider) exited() <-chan struct{} { return nil }
 
-func (insider) ending() string { return "" }
+func (*insider) ending() string { return "" }
 
-func (insider) crashed() string { return "" }
+func (*insider) crashed() string { return "" }
 
-func (insider) confinement() *sandbox.Status { return nil }
+func (*insider) confinement() *sandbox.Status { return nil }
 
-func (insider) close(time.Duration) error { return nil }
+func (i *insider) close(time.Duration) error {
+	_ = i.conn.Close()
+	i.server.Stop()
+	i.serving.Wait()
+	return nil
+}
+
+// mostLate is how many calls of a plugin of this process may go on although their
+// contexts have ended. With more of them it is left alone.
+const mostLate = 3
+
+// openCalls are those that a plugin of this process has not returned from.
+type openCalls struct {
+	mu   sync.Mutex
+	open map[context.Context]bool
+}
+
+func (o *openCalls) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if err := o.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer o.end(ctx)
+	return handle(ctx, req)
+}
+
+func (o *openCalls) stream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if err := o.begin(s.Context()); err != nil {
+		return err
+	}
+	defer o.end(s.Context())
+	return handle(srv, s)
+}
+
+func (o *openCalls) begin(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	late := 0
+	for open := range o.open {
+		if open.Err() != nil {
+			late++
+		}
+	}
+	if late >= mostLate {
+		return status.Errorf(codes.Unavailable, "%d calls have not returned since their contexts ended", late)
+	}
+	o.open[ctx] = true
+	return nil
+}
+
+func (o *openCalls) end(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.open, ctx)
+}

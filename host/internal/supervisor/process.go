@@ -29,7 +29,7 @@ type launcher interface {
 
 // running is a plugin that was launched.
 type running interface {
-	describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error)
+	Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error)
 	pid() int
 	// exited is closed at the end of a process; a plugin of this one has none.
 	exited() <-chan struct{}
@@ -110,7 +110,7 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 		running: r, client: client.New(s.client), policy: s.policy, file: s.file, changes: s.changes, revision: s.revision,
 		gone: make(chan struct{}),
 	}
-	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.describe(ctx, s.host) })
+	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.Describe(ctx, s.host) })
 	p.Instance = registry.NewInstance(s.name, s.generation, r.pid(), p.client.Plugin())
 	if err == nil {
 		err = p.client.Configure(ctx, s.configure)
@@ -168,10 +168,6 @@ func (l *processes) launch(ctx context.Context, s start) (running, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-func (c *connection) describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error) {
-	return c.wire.Describe(ctx, host)
 }
 
 func (c *connection) pid() int { return c.proc.PID() }

@@ -210,8 +210,7 @@ func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), c
 
 // MeasureAndRank is Measure and Rank in one call, each with its own checks. Once
 // all pods are answered the ranking has the time of Rank, as long as Measure's own
-// lasts. A ranking that did not come for another reason is left to Rank. A plugin
-// in this process only measures, as there is no way that rows could be spared.
+// lasts. A ranking that did not come for another reason is left to Rank.
 func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
 	remote, ok := c.remote.Measurer.(eviction.MeasureRanker)
 	if !ok {

@@ -3,5 +3,5 @@
 // follows from that is for host/internal/supervisor, which is told.
 //
 // A plugin is never waited for without a deadline, whether it is a process or of the
-// host's own (Direct).
+// host's own.
 package client
