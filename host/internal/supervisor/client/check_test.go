@@ -1,11 +1,13 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -153,17 +155,64 @@ func TestTextsAreShortened(t *testing.T) {
 	}
 }
 
-func TestAFloodIsTooManyInOneSecond(t *testing.T) {
-	f := flood{of: "wakes", most: 3}
-	now := time.Now()
-	for n, want := range []bool{true, true, true, false, false} {
-		if err := f.add(now); (err == nil) != want {
-			t.Errorf("message %d: %v", n+1, err)
+// A chatterbox sends so many messages in a second, for three seconds.
+type chatterbox struct{ perSecond int }
+
+func (c chatterbox) say(ctx context.Context, message func()) error {
+	for n := range 3 * c.perSecond {
+		if n > 0 && n%c.perSecond == 0 {
+			time.Sleep(time.Second)
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		message()
 	}
-	if err := f.add(now.Add(time.Second)); err != nil {
-		t.Errorf("in the next second: %v", err)
-	}
+	return nil
+}
+
+func (c chatterbox) Watch(ctx context.Context, _ eviction.WatchRequest, wake func(eviction.Wake)) error {
+	return c.say(ctx, func() { wake(eviction.Wake{Signal: eviction.MemoryAvailable}) })
+}
+
+func (c chatterbox) Reclaim(ctx context.Context, _ eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	return eviction.Reclaimed{}, c.say(ctx, func() { progress(eviction.Reclaimed{}) })
+}
+
+// deaf has no use for what a client tells.
+type deaf struct{}
+
+func (deaf) Failed(error)          {}
+func (deaf) Unresponsive(error)    {}
+func (deaf) Delayed(time.Duration) {}
+
+func TestAFloodIsTooManyInOneSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ask := func(perSecond int, ask func(c *Client) error) error {
+			c := New(Config{Name: "chatty", Timeouts: Timeouts{}.WithDefaults(), Owner: deaf{}})
+			c.remote = eviction.Plugin{Watcher: chatterbox{perSecond}, Reclaimer: chatterbox{perSecond}}
+			return ask(c)
+		}
+		heard := 0
+		watch := func(c *Client) error {
+			heard = 0
+			return c.Watch(t.Context(), eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable}}}, func(eviction.Wake) { heard++ })
+		}
+		reclaim := func(c *Client) error {
+			heard = 0
+			_, err := c.Reclaim(t.Context(), eviction.ReclaimRequest{}, func(eviction.Reclaimed) { heard++ })
+			return err
+		}
+		for most, call := range map[int]func(*Client) error{mostWakes: watch, mostProgress: reclaim} {
+			if err := ask(most, call); err != nil || heard != 3*most {
+				t.Errorf("%d a second: heard %d, %v, want all", most, heard, err)
+			}
+			err := ask(most+1, call)
+			if !errors.Is(err, eviction.ErrInvalidReply) || !strings.Contains(err.Error(), fmt.Sprintf("more than %d ", most)) || heard != most {
+				t.Errorf("%d a second: heard %d, %v, want the call ended", most+1, heard, err)
+			}
+		}
+	})
 }
 
 func TestCheckReplies(t *testing.T) {

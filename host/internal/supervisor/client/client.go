@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -26,6 +28,21 @@ const (
 func (c call) String() string { return [...]string{"observe", "measure", "rank", "reclaim"}[c] }
 
 var errNoProgress = fmt.Errorf("no progress: %w", context.DeadlineExceeded)
+
+const (
+	// mostWakes is how many wakes a second a plugin may send. The host looks
+	// twenty times a second at most, whatever it hears.
+	mostWakes = 500
+	// mostProgress is how often a second a reclaim step may tell its progress.
+	mostProgress = 10_000
+)
+
+// errFlood is about too many messages of one stream, which is not listened to any
+// longer: reading costs the host as much as sending costs the plugin, and what has been
+// sent would be read for minutes after.
+func errFlood(of string, most int) error {
+	return fmt.Errorf("%w: more than %d %s within a second", eviction.ErrInvalidReply, most, of)
+}
 
 // An Owner is told what the calls of a plugin say about it, from the goroutines of
 // those who call.
@@ -100,12 +117,22 @@ func (c *Client) Plugin() *eviction.Plugin {
 
 // do makes one call with a deadline and takes note of how it went.
 func (c *Client) do(ctx context.Context, kind call, limit time.Duration, f func(context.Context) error) error {
+	took, err := c.timed(ctx, limit, f)
+	return c.conclude(kind, err, took, limit)
+}
+
+// timed makes one call with a deadline and takes note of how long the host has waited
+// for the answer.
+func (c *Client) timed(ctx context.Context, limit time.Duration, f func(context.Context) error) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	watch := startWatch(limit)
 	err := f(ctx)
-	c.delayed(watch, limit, err)
-	return c.conclude(kind, err, time.Since(watch.start), limit)
+	took, late := watch.stop(limit)
+	if cost := delayCost(took, limit); cost > 0 && !late && !errors.Is(err, context.Canceled) {
+		c.Owner.Delayed(cost)
+	}
+	return took, err
 }
 
 // conclude counts a call for or against the plugin and names both in its error.
@@ -145,17 +172,6 @@ func (c *Client) failed(err error) bool {
 	return news
 }
 
-// delayed takes note of how long the host has waited for an answer.
-func (c *Client) delayed(w *stopwatch, limit time.Duration, err error) {
-	took, late := w.stop(limit)
-	if late || errors.Is(err, context.Canceled) {
-		return
-	}
-	if cost := delayCost(took, limit); cost > 0 {
-		c.Owner.Delayed(cost)
-	}
-}
-
 // Observe asks for figures and keeps those that can be.
 func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	c.Asked.note(req.PassView)
@@ -189,23 +205,20 @@ func (c *Client) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
 	var wrong error
 	alive := false
-	limit := c.Timeouts.Measure
-	watch := startWatch(limit)
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := call(ctx, func(m eviction.Measurement) {
-		alive = true
-		if bad := checkMeasurement(&m); bad != nil && wrong == nil {
-			wrong = bad
-		}
-		emit(m)
+	took, err := c.timed(ctx, c.Timeouts.Measure, func(ctx context.Context) error {
+		return call(ctx, func(m eviction.Measurement) {
+			alive = true
+			if bad := checkMeasurement(&m); bad != nil && wrong == nil {
+				wrong = bad
+			}
+			emit(m)
+		})
 	})
-	c.delayed(watch, limit, err)
 	if alive && errors.Is(err, context.DeadlineExceeded) {
 		c.count(callMeasure, answered)
 		return fmt.Errorf("plugin %s: measure: incomplete: %w", c.Name, err)
 	}
-	return c.conclude(callMeasure, errors.Join(err, wrong), time.Since(watch.start), limit)
+	return c.conclude(callMeasure, errors.Join(err, wrong), took, c.Timeouts.Measure)
 }
 
 // MeasureAndRank is Measure and Rank in one call, each with its own checks. Once
@@ -260,10 +273,10 @@ func (c *Client) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 	}
 	ctx, hangUp := context.WithCancelCause(ctx)
 	defer hangUp(nil)
-	wakes := flood{of: "wakes", most: mostWakes}
+	wakes := rate.NewLimiter(mostWakes, mostWakes)
 	err := c.remote.Watcher.Watch(ctx, req, func(w eviction.Wake) {
-		if tooMany := wakes.add(time.Now()); tooMany != nil {
-			hangUp(tooMany)
+		if !wakes.Allow() {
+			hangUp(errFlood("wakes", mostWakes))
 			return
 		}
 		if asked[w.Signal] {
@@ -312,11 +325,11 @@ func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 
 	begin := time.Now()
 	last := begin
-	told := flood{of: "messages of progress", most: mostProgress}
+	messages := rate.NewLimiter(mostProgress, mostProgress)
 	freed, err := c.remote.Reclaimer.Reclaim(ctx, req, func(r eviction.Reclaimed) {
 		last = time.Now()
-		if tooMany := told.add(last); tooMany != nil {
-			cancel(tooMany)
+		if !messages.Allow() {
+			cancel(errFlood("messages of progress", mostProgress))
 			return
 		}
 		timer.Reset(idle)

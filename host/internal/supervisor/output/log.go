@@ -5,8 +5,10 @@ package output
 import (
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/evictd/evictd/shared/launch"
 )
@@ -30,17 +32,19 @@ type Log struct {
 	log  *slog.Logger
 	name string
 
-	mu sync.Mutex
-	// second is when the present budget of lines and bytes started, dropped what did
-	// not fit into it.
-	second  time.Time
-	budget  int
-	bytes   int
-	dropped int
+	lines, bytes *rate.Limiter
+	// dropped is how many lines did not fit into these limits since that was told.
+	dropped atomic.Int64
+	telling rate.Sometimes
 }
 
 // New returns the log of the plugin of that name.
-func New(log *slog.Logger, name string) *Log { return &Log{log: log, name: name} }
+func New(log *slog.Logger, name string) *Log {
+	return &Log{
+		log: log, name: name, telling: rate.Sometimes{Interval: time.Second},
+		lines: rate.NewLimiter(maxLinesPerSecond, maxLinesPerSecond), bytes: rate.NewLimiter(maxBytesPerSecond, maxBytesPerSecond),
+	}
+}
 
 // Line logs one line of stderr: an hclog record, or text.
 func (l *Log) Line(line []byte, cut bool) {
@@ -57,16 +61,14 @@ func (l *Log) Line(line []byte, cut bool) {
 // pass logs a record at its own level. Its fields are in a group of their own:
 // a plugin cannot pass them off as the host's.
 func (l *Log) pass(r record) {
-	var log func(string, ...any)
+	log := l.log.Info
 	switch r.level {
-	case slog.LevelDebug:
+	case "trace", "debug":
 		log = l.log.Debug
-	case slog.LevelWarn:
+	case "warn":
 		log = l.log.Warn
-	case slog.LevelError:
+	case "error":
 		log = l.log.Error
-	default:
-		log = l.log.Info
 	}
 	if len(r.fields) == 0 {
 		log("plugin log", "plugin", l.name, "text", r.message)
@@ -96,27 +98,19 @@ func clip(line []byte, cut bool) string {
 // keep keeps a line and reports whether it may be logged as well, with so many
 // bytes.
 func (l *Log) keep(line string, size int) bool {
-	now := time.Now()
 	l.kept.Add(line)
-	l.mu.Lock()
-	dropped := 0
-	if now.Sub(l.second) >= time.Second {
-		l.second, l.budget, l.bytes = now, maxLinesPerSecond, maxBytesPerSecond
-		dropped, l.dropped = l.dropped, 0
+	now := time.Now()
+	if !l.lines.AllowN(now, 1) || !l.bytes.AllowN(now, size) {
+		l.dropped.Add(1)
+		return false
 	}
-	ok := l.budget > 0 && l.bytes >= size
-	if ok {
-		l.budget--
-		l.bytes -= size
-	} else {
-		l.dropped++
+	if l.dropped.Load() > 0 {
+		l.telling.Do(func() {
+			l.log.Warn("plugin writes too much, lines were not logged", "plugin", l.name, "lines", l.dropped.Swap(0),
+				"perSecond", maxLinesPerSecond, "bytesPerSecond", maxBytesPerSecond)
+		})
 	}
-	l.mu.Unlock()
-	if dropped > 0 {
-		l.log.Warn("plugin writes too much, lines were not logged", "plugin", l.name, "lines", dropped,
-			"perSecond", maxLinesPerSecond, "bytesPerSecond", maxBytesPerSecond)
-	}
-	return ok
+	return true
 }
 
 // Mark remembers the present end of the output for Since.

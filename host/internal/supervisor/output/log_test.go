@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,7 +15,7 @@ import (
 
 func TestRecord(t *testing.T) {
 	r, ok := parseRecord([]byte(`{"@level":"warn","@message":"low","@timestamp":"2026-01-02T03:04:05Z","@module":"m","left":3}`))
-	if !ok || r.level != slog.LevelWarn || r.message != "low" {
+	if !ok || r.level != "warn" || r.message != "low" {
 		t.Fatalf("got %+v, %v", r, ok)
 	}
 	if got := slog.GroupValue(r.fields...).String(); got != "[module=m left=3]" {
@@ -32,6 +34,38 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%s: got %+v, want it to be text", name, r)
 		}
 	}
+}
+
+func TestRecordsAreLoggedAtTheirLevel(t *testing.T) {
+	for level, want := range map[string]string{"trace": "DEBUG", "debug": "DEBUG", "info": "INFO", "warn": "WARN", "error": "ERROR", "odd": "INFO"} {
+		out := &bytes.Buffer{}
+		l := New(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})), "p")
+		l.Line([]byte(`{"@level":"`+level+`","@message":"low","left":3}`), false)
+		if got := out.String(); !strings.Contains(got, "level="+want+` msg="plugin log" plugin=p text=low fields.left=3`) {
+			t.Errorf("%s: logged %q, want level %s", level, got, want)
+		}
+	}
+}
+
+// Lines that were dropped are told of once a second, however many there are.
+func TestDroppedLinesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &bytes.Buffer{}
+		l := New(slog.New(slog.NewTextHandler(out, nil)), "wild")
+		for range 10 * maxLinesPerSecond {
+			l.Text([]byte("x"), false)
+		}
+		if strings.Contains(out.String(), "writes too much") {
+			t.Error("told while lines are dropped, want it with the next line that is logged")
+		}
+		for range 3 {
+			time.Sleep(10 * time.Millisecond)
+			l.Text([]byte("y"), false)
+		}
+		if got := out.String(); strings.Count(got, "writes too much") != 1 || !strings.Contains(got, "lines=1800") {
+			t.Errorf("logged %.300q..., want it told once that 1800 lines were dropped", got[max(0, len(got)-300):])
+		}
+	})
 }
 
 func FuzzRecord(f *testing.F) {

@@ -9,25 +9,19 @@ import (
 
 // A record is one line of hclog's JSON format.
 type record struct {
-	level   slog.Level
-	message string
-	fields  []slog.Attr
+	level, message string
+	fields         []slog.Attr
 }
 
 // parseRecord parses a line, and reports whether it is in hclog's format.
-func parseRecord(line []byte) (record, bool) {
-	if len(line) == 0 || line[0] != '{' {
-		return record{}, false
-	}
+func parseRecord(line []byte) (r record, ok bool) {
 	var fields map[string]any
-	if json.Unmarshal(line, &fields) != nil {
+	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &fields) != nil {
 		return record{}, false
 	}
-	level, ok := fields["@level"].(string)
-	if !ok {
+	if r.level, ok = fields["@level"].(string); !ok {
 		return record{}, false
 	}
-	r := record{level: levelOf(level)}
 	if r.message, ok = fields["@message"].(string); !ok {
 		return record{}, false
 	}
@@ -41,17 +35,4 @@ func parseRecord(line []byte) (record, bool) {
 		}
 	}
 	return r, true
-}
-
-func levelOf(hclogLevel string) slog.Level {
-	switch hclogLevel {
-	case "trace", "debug":
-		return slog.LevelDebug
-	case "warn":
-		return slog.LevelWarn
-	case "error":
-		return slog.LevelError
-	default:
-		return slog.LevelInfo
-	}
 }
