@@ -236,7 +236,11 @@ func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*registry.I
 
 // Serving implements Pin.
 func (n *node) Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider {
-	return registry.Serving(layout, s, c, func(s eviction.Signal) ([]*registry.Instance, string) { return n.Providers(s, c), "" })
+	var all []registry.Plugin
+	for _, p := range slices.Concat(n.rankers, n.providers) {
+		all = append(all, registry.Plugin{Name: p.Name, Said: p.Plugin, Instance: p})
+	}
+	return registry.New(all, nil).Serving(layout, s, c)
 }
 
 // Active implements choose.PodSource.

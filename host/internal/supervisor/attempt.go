@@ -122,11 +122,6 @@ func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
 	c.admit(p, a)
 }
 
-// registration is what the process would be registered with.
-func (p *process) registration() registry.Registration {
-	return registry.Registration{Name: p.Name, Plugin: p.Plugin}
-}
-
 // admit puts the process of an attempt into service, in the place of the one that
 // serves if there is one, or ends it. At the host's start custom plugins wait for each
 // other. The built-in ones serve at once: a node is better off without a ranker than
@@ -143,7 +138,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 	if p.serving == nil {
 		p.said = proc.Plugin // What is refused is shown, too.
 	}
-	if err := c.conflicts(p, proc.registration()); err != nil {
+	if err := c.conflicts(p, proc.Instance); err != nil {
 		c.discard(p, a, plugindir.Refusal{Err: err})
 		return
 	}

@@ -155,7 +155,7 @@ func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 
 // conflicts returns what keeps a plugin from serving: whoever is registered, and
 // rivals as long as they are there.
-func (c *catalog) conflicts(p *plugin, mine registry.Registration) error {
+func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
 	var errs []error
 	r := c.registry()
 	for _, other := range c.sorted() {
@@ -164,7 +164,7 @@ func (c *catalog) conflicts(p *plugin, mine registry.Registration) error {
 			theirs = other.said
 		}
 		if other != p && theirs != nil && !c.settings[other.name].Disabled {
-			errs = append(errs, r.Conflict(registry.Registration{Name: other.name, Plugin: theirs}, mine))
+			errs = append(errs, r.Conflict(&registry.Instance{Name: other.name, Plugin: theirs}, mine))
 		}
 	}
 	return errors.Join(errs...)

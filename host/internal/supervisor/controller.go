@@ -141,7 +141,7 @@ func (c *controller) endTrial() {
 	r := c.registry()
 	for n, a := range candidates {
 		for _, b := range candidates[n+1:] {
-			if r.Conflict(a.starting.proc.registration(), b.starting.proc.registration()) != nil {
+			if r.Conflict(a.starting.proc.Instance, b.starting.proc.Instance) != nil {
 				a.rivals[b.name], b.rivals[a.name] = true, true
 			}
 		}

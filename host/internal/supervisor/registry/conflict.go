@@ -8,20 +8,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Registration is a plugin that wants to serve and what it comes with.
-type Registration struct {
-	Name   string
-	Plugin *eviction.Plugin
-}
-
 // Conflict returns why a and b cannot both serve, nil if they can: what is assigned
 // is not fought for. Both are named.
-func (r *Registry) Conflict(a, b Registration) error {
-	return conflict(a, b, func(o offer) bool { return r.assignee(o) != "" })
-}
-
-// conflict is Conflict where offers that are settled may be the same.
-func conflict(a, b Registration, settled func(offer) bool) error {
+func (r *Registry) Conflict(a, b *Instance) error {
 	if a.Name > b.Name {
 		a, b = b, a
 	}
@@ -33,11 +22,11 @@ func conflict(a, b Registration, settled func(offer) bool) error {
 	if Builtin(a.Name) == Builtin(b.Name) {
 		theirs := offers(b.Plugin)
 		for _, o := range offers(a.Plugin) {
-			if slices.Contains(theirs, o) && !settled(o) {
+			if slices.Contains(theirs, o) && r.assignee(o) == "" {
 				both("offer "+o.String(), o)
 			}
 		}
-		if a.Plugin.OwnsLayout && b.Plugin.OwnsLayout && !settled(layoutOffer) {
+		if a.Plugin.OwnsLayout && b.Plugin.OwnsLayout && r.assignee(layoutOffer) == "" {
 			both("own the filesystem layout", layoutOffer)
 		}
 	}
@@ -64,7 +53,7 @@ func (r *Registry) Conflicting(former *Registry) map[*Instance]error {
 			if losers[a] != nil || losers[b] != nil {
 				continue
 			}
-			err := r.Conflict(Registration{a.Name, a.Plugin}, Registration{b.Name, b.Plugin})
+			err := r.Conflict(a, b)
 			switch {
 			case err == nil:
 			case former.before(b, a) && !former.before(a, b):

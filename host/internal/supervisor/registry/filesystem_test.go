@@ -10,12 +10,8 @@ import (
 func TestWhoServesAFilesystem(t *testing.T) {
 	const node, image, container = eviction.NodeFsAvailable, eviction.ImageFsAvailable, eviction.ContainerFsAvailable
 	const shared, imageFs, containerFs = eviction.LayoutShared, eviction.LayoutImageFs, eviction.LayoutContainerFs
-	instances := map[string]*Instance{}
-	for _, name := range []string{"disk", "acme", "zeta"} {
-		instances[name] = &Instance{Name: name}
-	}
 	for name, c := range map[string]struct {
-		offers     map[eviction.Signal]string // names in order, for every capability
+		offers     map[eviction.Signal]string // names, for every capability
 		assigned   map[eviction.Signal]string
 		of         eviction.Signal
 		layout     eviction.Layout
@@ -73,12 +69,24 @@ func TestWhoServesAFilesystem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range Serving(c.layout, c.of, c.capability, func(s eviction.Signal) (who []*Instance, assigned string) {
-				for name := range strings.FieldsSeq(c.offers[s]) {
-					who = append(who, instances[name])
+			said := map[string]*eviction.Plugin{}
+			for _, sig := range eviction.BuiltinSignals() {
+				for name := range strings.FieldsSeq(c.offers[sig]) {
+					if said[name] == nil {
+						said[name] = &eviction.Plugin{Observer: nobody{}, Measurer: nobody{}, Watcher: nobody{}, Ranker: nobody{}, Reclaimer: nobody{}}
+					}
+					said[name].Signals = append(said[name].Signals, eviction.SignalSpec{Signal: sig})
 				}
-				return who, c.assigned[s]
-			}) {
+			}
+			var plugins []Plugin
+			for name, p := range said {
+				plugins = append(plugins, Plugin{Name: name, Said: p, Instance: NewInstance(name, 1, 1, p)})
+			}
+			assignment := Assignment{}
+			for sig, name := range c.assigned {
+				assignment[sig] = map[string]string{c.capability.String(): name}
+			}
+			for _, p := range New(plugins, assignment).Serving(c.layout, c.of, c.capability) {
 				got = append(got, p.Name+"("+string(p.As)+")")
 			}
 			if strings.Join(got, " ") != c.want {

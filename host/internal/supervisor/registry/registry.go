@@ -63,7 +63,7 @@ func New(plugins []Plugin, a Assignment) *Registry {
 			r.slow[p.Instance] = p.Slow
 		}
 	}
-	slices.SortFunc(r.instances, byPrecedence)
+	slices.SortFunc(r.instances, r.order(0, ""))
 	for _, i := range r.instances {
 		for _, o := range offers(i.Plugin) {
 			r.providers[o] = append(r.providers[o], i)
@@ -74,19 +74,38 @@ func New(plugins []Plugin, a Assignment) *Registry {
 	}
 	for o, who := range r.providers {
 		name := r.assignee(o)
-		first(who, name)
-		if waitedFor(o.capability) {
-			slices.SortStableFunc(who, r.promptFirst)
-		}
+		slices.SortFunc(who, r.order(o.capability, name))
 		if who[0].Name == name {
 			r.assigned[o] = name
 		}
 	}
-	if len(r.layouts) > 1 {
-		first(r.layouts, r.assignee(layoutOffer))
-		slices.SortStableFunc(r.layouts, r.promptFirst)
-	}
+	slices.SortFunc(r.layouts, r.order(layoutOffer.capability, r.assignee(layoutOffer)))
 	return r
+}
+
+// order is in which those are asked who offer c for the same: slow ones last if the host
+// waits for it, then who is assigned, custom ones before built-in ones, and by name.
+func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Instance) int {
+	return func(a, b *Instance) int {
+		return cmp.Or(
+			behind(waitedFor(c) && r.slow[a], waitedFor(c) && r.slow[b]),
+			behind(a.Name != assigned, b.Name != assigned),
+			behind(a.Builtin(), b.Builtin()),
+			cmp.Compare(a.Name, b.Name),
+		)
+	}
+}
+
+// behind has a after b if only a is said to come later.
+func behind(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
 }
 
 // Instances returns all that serve, custom ones first. The slice must not be
@@ -115,32 +134,14 @@ type Provider struct {
 // Serving returns who does c for sig where the filesystems are laid out as layout
 // says: the one in charge first, its fallbacks after it. Several signals may be one
 // filesystem then, and who offers c for any of them serves them all, so that one
-// plugin is in charge.
+// plugin is in charge. Of several assignments for one filesystem that of nodefs counts,
+// else that of imagefs.
 func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability) []Provider {
-	return r.serving(layout, offer{sig, c})
-}
-
-func (r *Registry) serving(layout eviction.Layout, o offer) []Provider {
-	all := Serving(layout, o.signal, o.capability, func(s eviction.Signal) ([]*Instance, string) {
-		o := offer{s, o.capability}
-		return r.providers[o], r.assigned[o]
-	})
-	if waitedFor(o.capability) {
-		slices.SortStableFunc(all, func(a, b Provider) int { return r.promptFirst(a.Instance, b.Instance) })
-	}
-	return all
-}
-
-// Serving is Registry.Serving by what is said of each signal: who offers c for it, in
-// order, and which of them it is assigned to. Of several assignments for one
-// filesystem that of nodefs counts, else that of imagefs.
-func Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability, by func(eviction.Signal) (who []*Instance, assigned string)) []Provider {
 	var all []Provider
 	names, assigned := layout.ServedWith(sig, c), ""
 	for _, name := range names {
-		who, first := by(name)
-		assigned = cmp.Or(assigned, first)
-		for _, i := range who {
+		assigned = cmp.Or(assigned, r.assigned[offer{name, c}])
+		for _, i := range r.providers[offer{name, c}] {
 			n := slices.IndexFunc(all, func(p Provider) bool { return p.Instance == i })
 			switch {
 			case n < 0:
@@ -151,15 +152,8 @@ func Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability,
 		}
 	}
 	if len(names) > 1 {
-		slices.SortStableFunc(all, func(a, b Provider) int {
-			switch {
-			case a.Name == assigned:
-				return -1
-			case b.Name == assigned:
-				return 1
-			}
-			return byPrecedence(a.Instance, b.Instance)
-		})
+		order := r.order(c, assigned)
+		slices.SortFunc(all, func(a, b Provider) int { return order(a.Instance, b.Instance) })
 	}
 	return all
 }
@@ -245,39 +239,6 @@ func (r *Registry) Ineffective() []Ineffective {
 	}
 	slices.SortStableFunc(all, func(a, b Ineffective) int { return cmp.Compare(a.Signal, b.Signal) })
 	return all
-}
-
-// promptFirst has slow plugins after all others.
-func (r *Registry) promptFirst(a, b *Instance) int {
-	switch {
-	case r.slow[a] == r.slow[b]:
-		return 0
-	case r.slow[b]:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// byPrecedence has custom plugins before built-in ones, and those by name.
-func byPrecedence(a, b *Instance) int {
-	if x, y := a.Builtin(), b.Builtin(); x != y {
-		if y {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Compare(a.Name, b.Name)
-}
-
-// first moves the instance of that name to the front, if there is one.
-func first(who []*Instance, name string) {
-	n := slices.IndexFunc(who, func(i *Instance) bool { return i.Name == name })
-	if n > 0 {
-		i := who[n]
-		copy(who[1:n+1], who[:n])
-		who[0] = i
-	}
 }
 
 // waitedFor reports whether the host waits for c before it evicts.

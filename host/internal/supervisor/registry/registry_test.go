@@ -13,7 +13,10 @@ import (
 // nobody has the methods of capabilities that are not called.
 type nobody struct {
 	eviction.Observer
+	eviction.Measurer
+	eviction.Watcher
 	eviction.Ranker
+	eviction.Reclaimer
 }
 
 func TestConflict(t *testing.T) {
@@ -28,25 +31,32 @@ func TestConflict(t *testing.T) {
 		return &p
 	}
 	memory := eviction.SignalSpec{Signal: eviction.MemoryAvailable}
+	instance := func(name string, p *eviction.Plugin) *Instance { return &Instance{Name: name, Plugin: p} }
 	own := func(unit eviction.Unit) eviction.SignalSpec {
 		return eviction.SignalSpec{Signal: "a.example/x", Definition: &eviction.Definition{Unit: unit}}
 	}
 	observer, ranker := plugin(eviction.CanObserve, memory), plugin(eviction.CanRank, memory)
 	for name, c := range map[string]struct {
-		a, b     Registration
+		a, b     *Instance
 		assigned bool
 		want     string
 	}{
-		"custom beside built-in":    {Registration{"memory", ranker}, Registration{"oldest", ranker}, false, ""},
-		"different capabilities":    {Registration{"watcher", observer}, Registration{"oldest", ranker}, false, ""},
-		"two custom":                {Registration{"youngest", ranker}, Registration{"oldest", ranker}, false, `"oldest" and "youngest" both offer rank memory.available`},
-		"two built-in":              {Registration{"memory", ranker}, Registration{"pid", ranker}, false, "both offer rank memory.available"},
-		"the same own signal":       {Registration{"a", plugin(eviction.CanObserve, own("u"))}, Registration{"b", plugin(eviction.CanRank, own("u"))}, false, ""},
-		"an own signal, two senses": {Registration{"a", plugin(eviction.CanObserve, own("u"))}, Registration{"b", plugin(eviction.CanRank, own("v"))}, false, "define a.example/x differently"},
-		"two custom, assigned":      {Registration{"youngest", ranker}, Registration{"oldest", ranker}, true, ""},
-		"two senses, assigned":      {Registration{"a", plugin(eviction.CanObserve, own("u"))}, Registration{"b", plugin(eviction.CanRank, own("v"))}, true, "define a.example/x differently"},
+		"custom beside built-in":    {instance("memory", ranker), instance("oldest", ranker), false, ""},
+		"different capabilities":    {instance("watcher", observer), instance("oldest", ranker), false, ""},
+		"two custom":                {instance("youngest", ranker), instance("oldest", ranker), false, `"oldest" and "youngest" both offer rank memory.available`},
+		"two built-in":              {instance("memory", ranker), instance("pid", ranker), false, "both offer rank memory.available"},
+		"the same own signal":       {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("u"))), false, ""},
+		"an own signal, two senses": {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), false, "define a.example/x differently"},
+		"two custom, assigned":      {instance("youngest", ranker), instance("oldest", ranker), true, ""},
+		"two senses, assigned":      {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), true, "define a.example/x differently"},
 	} {
-		err := conflict(c.a, c.b, func(offer) bool { return c.assigned })
+		assignment := Assignment{}
+		for _, o := range offers(c.a.Plugin) {
+			if c.assigned {
+				assignment[o.signal] = map[string]string{o.capability.String(): c.a.Name}
+			}
+		}
+		err := New([]Plugin{{Name: c.a.Name, Said: c.a.Plugin}}, assignment).Conflict(c.a, c.b)
 		if (err == nil) != (c.want == "") {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		} else if err != nil && !strings.Contains(err.Error(), c.want) {

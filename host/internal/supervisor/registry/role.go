@@ -108,7 +108,7 @@ func (in Layouts) reached(p *eviction.Plugin) []offer {
 
 // role is what p is to o.
 func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
-	who := r.serving(in.Now, o)
+	who := r.Serving(in.Now, o.signal, o.capability)
 	role := Role{Capability: o.capability.String(), Layouts: r.layoutsOf(p.Instance, o, in)}
 	n := slices.IndexFunc(who, func(w Provider) bool { return w.Instance == p.Instance })
 	switch {
@@ -142,7 +142,7 @@ func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 // layout who is.
 func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	first := func(l eviction.Layout) *Instance {
-		if who := r.serving(l, o); len(who) > 0 {
+		if who := r.Serving(l, o.signal, o.capability); len(who) > 0 {
 			return who[0].Instance
 		}
 		return nil
