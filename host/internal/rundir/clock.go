@@ -18,14 +18,8 @@ type moment struct {
 	bootID    string
 }
 
-// clock is where moments come from. Tests have their own.
-type clock interface {
-	now() (moment, error)
-}
-
-type systemClock struct{}
-
-func (systemClock) now() (moment, error) {
+// systemNow is the moment that it is.
+func systemNow() (moment, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return moment{}, fmt.Errorf("boot id: %w", err)

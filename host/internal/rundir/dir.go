@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,13 +19,17 @@ const (
 	pluginsName = "plugins"
 	killsName   = "kills"
 	tmpSuffix   = ".tmp"
+	// outerSuffix makes the name of a second lock, beside the directory: it is held
+	// however the directory goes, so that no other evictd takes a new one of that name.
+	// A file that another user has put there, where that is possible, is nobody's lock.
+	outerSuffix = ".lock"
 )
 
 // Dir is a run directory that this process holds. Its methods may be called
 // concurrently, the writing ones for different files only.
 type Dir struct {
-	path  string
-	clock clock
+	path string
+	now  func() (moment, error)
 	// outer is the lock beside the directory, nil where there can be none.
 	outer *os.File
 	// Conditions are noted every few seconds while the pressure lasts: they must
@@ -43,9 +45,9 @@ type Dir struct {
 // Open makes the directory if it is missing, takes it for this process and
 // removes what a killed predecessor left in it. A directory that belongs to
 // somebody else, that others may look into, or that another evictd holds is refused.
-func Open(path string) (*Dir, error) { return open(path, systemClock{}) }
+func Open(path string) (*Dir, error) { return open(path, systemNow) }
 
-func open(path string, c clock) (*Dir, error) {
+func open(path string, now func() (moment, error)) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("run directory: %w", err)
@@ -53,7 +55,7 @@ func open(path string, c clock) (*Dir, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	outer, err := acquireOuter(path)
+	outer, err := acquire(path, path+outerSuffix)
 	if errors.Is(err, errInUse) {
 		return nil, err
 	}
@@ -61,14 +63,14 @@ func open(path string, c clock) (*Dir, error) {
 		outer = nil // the parent may be read-only, or a file of others be there
 	}
 	if err := makePrivate(path); err != nil {
-		return nil, errors.Join(err, release(path, outer))
+		return nil, errors.Join(err, release(outer))
 	}
-	lock, err := acquire(path)
+	lock, err := acquire(path, filepath.Join(path, lockName))
 	if err != nil {
-		return nil, errors.Join(err, release(path, outer))
+		return nil, errors.Join(err, release(outer))
 	}
 	d := &Dir{
-		path: path, lock: lock, outer: outer, clock: c,
+		path: path, lock: lock, outer: outer, now: now,
 		forKills:      newSpares(path, spareName, killSpares),
 		forConditions: newSpares(path, conditionSpareName, conditionSpares),
 	}
@@ -95,22 +97,7 @@ func (d *Dir) Leftovers() error { return d.leftovers }
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return errors.Join(release(d.path, d.outer), d.lock.Close())
-}
-
-// release removes the lock beside the directory while it is held, and gives it up.
-// Whoever waits for it takes another one.
-func release(path string, outer *os.File) error {
-	if outer == nil {
-		return nil
-	}
-	if same(outer, path+outerSuffix) {
-		_ = os.Remove(path + outerSuffix)
-	}
-	if err := outer.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	return nil
+	return errors.Join(release(d.outer), d.lock.Close())
 }
 
 // emptyTimeout is how long the start waits for what plugins of a former host have
@@ -148,51 +135,6 @@ func makePrivate(path string) error {
 	return nil
 }
 
-// acquire locks the directory for as long as the returned file is open. The
-// kernel gives the lock up with the process, however that ends.
-func acquire(path string) (*os.File, error) {
-	name := filepath.Join(path, lockName)
-	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock run directory: %w", err)
-	}
-	if err := lockFile(path, lock); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return lock, nil
-}
-
-// errInUse is about a directory that another evictd has.
-var errInUse = errors.New("stop it, or give this evictd a run directory of its own")
-
-// lockFile locks one of the lock files of the directory at path.
-func lockFile(path string, lock *os.File) error {
-	err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("run directory %s is in use by %s: %w", path, holder(lock), errInUse)
-	}
-	if err != nil {
-		return fmt.Errorf("lock %s: %w", lock.Name(), err)
-	}
-	// The pid is only for the message above: a full disk must not keep evictd
-	// from starting, so errors do not count.
-	if lock.Truncate(0) == nil {
-		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	}
-	return nil
-}
-
-// holder names the process that wrote its pid into the lock file.
-func holder(lock *os.File) string {
-	buf := make([]byte, 32)
-	n, _ := lock.ReadAt(buf, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
-	if err != nil || pid <= 0 {
-		return "another evictd"
-	}
-	return fmt.Sprintf("another evictd, pid %d", pid)
-}
-
 // prepare removes what a killed predecessor left and makes the subdirectories.
 func (d *Dir) prepare() error {
 	d.leftovers = empty(d.Plugins())
@@ -200,7 +142,7 @@ func (d *Dir) prepare() error {
 		return err
 	}
 	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
-		return err
+		return fmt.Errorf("run directory: %w", err)
 	}
 	d.fillSpares()
 	return nil
@@ -236,17 +178,10 @@ func empty(path string) error {
 
 // removeTemporary removes files that a killed host was writing.
 func removeTemporary(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("run directory: %w", err)
-	}
-	var errs []error
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), tmpSuffix) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				errs = append(errs, fmt.Errorf("remove leftover: %w", err))
-			}
-		}
+	left, err := fs.Glob(os.DirFS(dir), "*"+tmpSuffix)
+	errs := []error{err}
+	for _, name := range left {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	return errors.Join(errs...)
 }

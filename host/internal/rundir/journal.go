@@ -2,23 +2,80 @@ package rundir
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
+	// formatVersion is the journal's. A file of another version is not read.
+	formatVersion  = 1
 	conditionsName = "conditions.json"
+	// maxFileBytes is the most that is read of a journal file, and written to one.
+	maxFileBytes = 256 << 10
 	// maxKills is how many kills a restarted host resumes. One is the rule, some
 	// tens are conceivable; more is not ours.
 	maxKills = 1000
+	// maxConditions is more than any set of plugins raises.
+	maxConditions = 1000
 )
+
+// errOtherBoot is a file that an evictd of another boot wrote.
+var errOtherBoot = errors.New("written in another boot")
+
+// An entry is what a file of the journal has: a kill and when it was decided, or when
+// conditions were last seen.
+type entry struct {
+	Version  int                          `json:"version"`
+	BootID   string                       `json:"bootID"`
+	Decided  stamp                        `json:"decided,omitzero"`
+	Kill     Kill                         `json:"kill,omitzero"`
+	LastSeen map[eviction.Condition]stamp `json:"lastSeen,omitempty"`
+}
+
+// decode trusts nothing: the bytes may be anybody's. Unknown fields are fine,
+// since a newer evictd may have written them.
+func decode(data []byte, now moment) (e entry, err error) {
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, err
+	}
+	switch {
+	case e.Version != formatVersion:
+		return e, fmt.Errorf("has version %d, want %d", e.Version, formatVersion)
+	case e.BootID == "":
+		return e, errors.New("bootID is missing")
+	case e.BootID != now.bootID:
+		return e, errOtherBoot
+	}
+	return e, nil
+}
+
+// save writes an entry to a file.
+func (d *Dir) save(path string, durable bool, from *spares, make func(now moment) entry) error {
+	now, err := d.now()
+	if err != nil {
+		return err
+	}
+	e := make(now)
+	e.Version, e.BootID = formatVersion, now.bootID
+	data, err := json.Marshal(e)
+	if err == nil && len(data) > maxFileBytes {
+		err = fmt.Errorf("has %d bytes, want at most %d", len(data), maxFileBytes)
+	}
+	if err != nil {
+		return err
+	}
+	return write(path, append(data, '\n'), durable, from)
+}
 
 // A State is what a former host on the same boot left.
 type State struct {
@@ -38,10 +95,10 @@ func (d *Dir) SaveKill(k Kill) error {
 }
 
 func (d *Dir) saveKill(k Kill) error {
-	now, err := d.clock.now()
-	if err == nil {
-		err = write(d.killPath(k.UID), encodeKill(k, now), true, d.forKills)
-	}
+	err := d.save(d.killPath(k.UID), true, d.forKills, func(now moment) entry {
+		k.Message = strings.ToValidUTF8(k.Message[:min(len(k.Message), maxMessageBytes)], "")
+		return entry{Decided: now.at(now.wall), Kill: k}
+	})
 	if err != nil {
 		return fmt.Errorf("note kill of %s/%s: %w", k.Namespace, k.Name, err)
 	}
@@ -69,93 +126,91 @@ func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
 }
 
 func (d *Dir) saveConditions(lastSeen map[eviction.Condition]time.Time) error {
-	now, err := d.clock.now()
-	if err == nil {
-		err = write(filepath.Join(d.path, conditionsName), encodeConditions(lastSeen, now), false, d.forConditions)
-	}
+	err := d.save(filepath.Join(d.path, conditionsName), false, d.forConditions, func(now moment) entry {
+		e := entry{LastSeen: map[eviction.Condition]stamp{}}
+		for c, t := range lastSeen {
+			e.LastSeen[c] = now.at(t)
+		}
+		return e
+	})
 	if err != nil {
 		return fmt.Errorf("note conditions: %w", err)
 	}
 	return nil
 }
 
+// decodeConditions reads the file with the conditions.
+func decodeConditions(data []byte, now moment) (map[eviction.Condition]time.Time, error) {
+	e, err := decode(data, now)
+	if err != nil {
+		return nil, err
+	}
+	if len(e.LastSeen) > maxConditions {
+		return nil, fmt.Errorf("lastSeen has %d conditions, want at most %d", len(e.LastSeen), maxConditions)
+	}
+	out := make(map[eviction.Condition]time.Time, len(e.LastSeen))
+	for c, s := range e.LastSeen {
+		if c == "" || len(c) > maxNameBytes {
+			return nil, fmt.Errorf("lastSeen has a condition of %d bytes, want 1 to %d", len(c), maxNameBytes)
+		}
+		out[c] = now.wall.Add(-now.since(s))
+	}
+	return out, nil
+}
+
 // Load returns what a former host on this boot left. Files of another boot are
 // removed without a word. Files that make no sense are left alone: the error
 // names each of them, and the state is good without them.
-func (d *Dir) Load() (State, error) {
-	now, err := d.clock.now()
+func (d *Dir) Load() (s State, err error) {
+	now, err := d.now()
 	if err != nil {
 		return State{}, fmt.Errorf("load journal: %w", err)
 	}
-	kills, errs := d.loadKills(now)
-	conditions, err := d.loadConditions(now)
+	files, err := os.ReadDir(d.kills())
 	if err != nil {
-		errs = append(errs, err)
+		err = fmt.Errorf("load journal: %w", err)
 	}
-	return State{Kills: kills, Conditions: conditions}, errors.Join(errs...)
-}
-
-func (d *Dir) loadKills(now moment) ([]Kill, []error) {
-	entries, err := os.ReadDir(d.kills())
-	if err != nil {
-		return nil, []error{fmt.Errorf("load journal: %w", err)}
+	errs := []error{err}
+	if len(files) > maxKills {
+		errs = append(errs, fmt.Errorf("load journal: %s has %d files, only the first %d are read", d.kills(), len(files), maxKills))
+		files = files[:maxKills]
 	}
-	var (
-		kills []Kill
-		errs  []error
-	)
-	for i, e := range entries {
-		if i == maxKills {
-			errs = append(errs, fmt.Errorf("load journal: %s has %d files, only the first %d are read", d.kills(), len(entries), maxKills))
-			break
-		}
-		path := filepath.Join(d.kills(), e.Name())
-		k, err := loadKill(path, now)
-		switch {
-		case errors.Is(err, errOtherBoot):
-			err = remove(path)
-		case err == nil:
-			kills = append(kills, k)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("journal file %s ignored: %w", path, err))
-		}
+	for _, f := range files {
+		errs = append(errs, read(filepath.Join(d.kills(), f.Name()), func(data []byte) error {
+			k, err := decodeKill(data, now)
+			switch {
+			case err != nil:
+				return err
+			case killName(k.UID) != f.Name():
+				return fmt.Errorf("is about uid %q, whose file would be %s", k.UID, killName(k.UID))
+			}
+			s.Kills = append(s.Kills, k)
+			return nil
+		}))
 	}
-	slices.SortStableFunc(kills, func(a, b Kill) int {
+	slices.SortStableFunc(s.Kills, func(a, b Kill) int {
 		return cmp.Or(a.DecidedAt.Compare(b.DecidedAt), cmp.Compare(a.UID, b.UID))
 	})
-	return kills, errs
+	errs = append(errs, read(filepath.Join(d.path, conditionsName), func(data []byte) (err error) {
+		s.Conditions, err = decodeConditions(data, now)
+		return err
+	}))
+	return s, errors.Join(errs...)
 }
 
-func loadKill(path string, now moment) (Kill, error) {
-	data, err := load(path)
-	if err != nil {
-		return Kill{}, err
-	}
-	k, err := decodeKill(data, now)
-	if err == nil && killName(k.UID) != filepath.Base(path) {
-		return Kill{}, fmt.Errorf("is about uid %q, whose file would be %s", k.UID, killName(k.UID))
-	}
-	return k, err
-}
-
-func (d *Dir) loadConditions(now moment) (map[eviction.Condition]time.Time, error) {
-	path := filepath.Join(d.path, conditionsName)
-	data, err := load(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var conditions map[eviction.Condition]time.Time
+// read has use look at a file, if there is one, and removes it if it is of another boot.
+func read(path string, use func(data []byte) error) error {
+	data, err := input.ReadFile(path, maxFileBytes)
 	if err == nil {
-		conditions, err = decodeConditions(data, now)
+		err = use(data)
 	}
 	if errors.Is(err, errOtherBoot) {
 		err = remove(path)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("journal file %s ignored: %w", path, err)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return conditions, nil
+	return fmt.Errorf("journal file %s ignored: %w", path, err)
 }
 
 func (d *Dir) killPath(uid string) string { return filepath.Join(d.kills(), killName(uid)) }

@@ -9,43 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// outerSuffix makes the name of a second lock, beside the directory: it is held
-// however the directory goes, so that no other evictd takes a new one of that name.
-const outerSuffix = ".lock"
-
-// acquireOuter locks the file beside the directory, which is removed with Close. A
-// file that another user has put there, where that is possible, is nobody's lock.
-func acquireOuter(path string) (*os.File, error) {
-	name := path + outerSuffix
-	for {
-		lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("lock beside the run directory: %w", err)
-		}
-		err = lockFile(path, lock)
-		if err != nil {
-			return nil, errors.Join(err, lock.Close())
-		}
-		if same(lock, name) {
-			return lock, nil
-		}
-		_ = lock.Close() // whoever held it has removed it
-	}
-}
-
-// same reports whether the open file is the one of that name.
-func same(f *os.File, name string) bool {
-	open, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(name)
-	return err == nil && os.SameFile(open, there)
-}
 
 // keepInterval is how often the directory is looked at: plugins cannot start
 // without it.
@@ -91,7 +55,7 @@ func (d *Dir) Check() error {
 }
 
 func (d *Dir) check() error {
-	if !same(d.lock, filepath.Join(d.path, lockName)) {
+	if !inPlace(d.lock) {
 		return fmt.Errorf("run directory %s was removed or replaced", d.path)
 	}
 	for _, name := range []string{pluginsName, killsName} {
@@ -114,8 +78,8 @@ func (d *Dir) keep() (remade bool, err error) {
 	if err := makePrivate(d.path); err != nil {
 		return false, errors.Join(why, err)
 	}
-	if !same(d.lock, filepath.Join(d.path, lockName)) {
-		lock, err := acquire(d.path)
+	if !inPlace(d.lock) {
+		lock, err := acquire(d.path, filepath.Join(d.path, lockName))
 		if err != nil {
 			return false, errors.Join(why, err)
 		}
@@ -125,8 +89,6 @@ func (d *Dir) keep() (remade bool, err error) {
 	if err := d.makeDirs(); err != nil {
 		return false, errors.Join(why, err)
 	}
-	d.forKills.forget()
-	d.forConditions.forget()
 	d.fillSpares()
 	return true, nil
 }

@@ -35,7 +35,7 @@ func TestARunDirectoryThatWasRemoved(t *testing.T) {
 			if err := d.Check(); err == nil || !strings.Contains(err.Error(), path) {
 				t.Errorf("Check: %v, want that it is gone", err)
 			}
-			if _, err := open(path, newClock()); err == nil || !strings.Contains(err.Error(), "in use by another evictd, pid ") {
+			if _, err := open(path, newClock().now); err == nil || !strings.Contains(err.Error(), "in use by another evictd, pid ") {
 				t.Errorf("a second evictd: %v, want it refused", err)
 			}
 			if remade, err := d.keep(); !remade || err != nil || d.Check() != nil {
@@ -47,7 +47,7 @@ func TestARunDirectoryThatWasRemoved(t *testing.T) {
 			if info, err := os.Stat(d.Plugins()); err != nil || info.Mode().Perm() != throughMode {
 				t.Errorf("the place of sockets: %v, %v", info, err)
 			}
-			if _, err := open(path, newClock()); err == nil {
+			if _, err := open(path, newClock().now); err == nil {
 				t.Error("a second evictd has taken what was made again")
 			}
 			if err := d.Close(); err != nil {

@@ -3,7 +3,6 @@ package rundir
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,8 +12,6 @@ import (
 )
 
 const (
-	// formatVersion is the journal's. A file of another version is not read.
-	formatVersion = 1
 	// maxMessageBytes keeps a kill with thousands of containers writable.
 	maxMessageBytes = 32 << 10
 	maxNameBytes    = 253
@@ -22,9 +19,6 @@ const (
 	// maxGraceSeconds is the API's int32 and far beyond any real grace period.
 	maxGraceSeconds = 1<<31 - 1
 )
-
-// errOtherBoot is a file that an evictd of another boot wrote.
-var errOtherBoot = errors.New("written in another boot")
 
 // A Kill is a decision to end a pod that is not known to have ended.
 type Kill struct {
@@ -46,34 +40,16 @@ type Kill struct {
 	GraceEnds time.Time `json:"-"`
 }
 
-// killFile is a Kill on disk.
-type killFile struct {
-	Version int    `json:"version"`
-	BootID  string `json:"bootID"`
-	Decided stamp  `json:"decided"`
-	Kill    Kill   `json:"kill"`
-}
-
-func encodeKill(k Kill, now moment) killFile {
-	k.Message = strings.ToValidUTF8(k.Message[:min(len(k.Message), maxMessageBytes)], "")
-	return killFile{Version: formatVersion, BootID: now.bootID, Decided: now.at(now.wall), Kill: k}
-}
-
-// decodeKill trusts nothing: the bytes may be anybody's. Unknown fields are fine,
-// since a newer evictd may have written them.
+// decodeKill reads a file with a kill.
 func decodeKill(data []byte, now moment) (Kill, error) {
-	var f killFile
-	if err := json.Unmarshal(data, &f); err != nil {
+	e, err := decode(data, now)
+	if err == nil {
+		err = e.Kill.validate()
+	}
+	if err != nil {
 		return Kill{}, err
 	}
-	if err := checkHeader(f.Version, f.BootID, now); err != nil {
-		return Kill{}, err
-	}
-	k := f.Kill
-	if err := k.validate(); err != nil {
-		return Kill{}, err
-	}
-	elapsed := now.since(f.Decided)
+	k, elapsed := e.Kill, now.since(e.Decided)
 	k.DecidedAt = now.wall.Add(-elapsed)
 	grace := min(max(k.GraceSeconds, 0), maxGraceSeconds)
 	k.GraceEnds = k.DecidedAt.Add(time.Duration(grace) * time.Second)
@@ -81,32 +57,24 @@ func decodeKill(data []byte, now moment) (Kill, error) {
 	return k, nil
 }
 
-func checkHeader(version int, bootID string, now moment) error {
-	switch {
-	case version != formatVersion:
-		return fmt.Errorf("has version %d, want %d", version, formatVersion)
-	case bootID == "":
-		return errors.New("bootID is missing")
-	case bootID != now.bootID:
-		return errOtherBoot
-	}
-	return nil
-}
-
 func (k *Kill) validate() error {
 	var errs []error
 	if k.UID == "" {
 		errs = append(errs, errors.New("kill.uid is missing"))
 	}
-	for _, f := range []struct{ name, value string }{
-		{"uid", k.UID}, {"namespace", k.Namespace}, {"name", k.Name}, {"signal", string(k.Signal)},
+	for _, f := range []struct {
+		name, value string
+		most        int
+	}{
+		{"uid", k.UID, maxNameBytes},
+		{"namespace", k.Namespace, maxNameBytes},
+		{"name", k.Name, maxNameBytes},
+		{"signal", string(k.Signal), maxNameBytes},
+		{"message", k.Message, maxMessageBytes},
 	} {
-		if len(f.value) > maxNameBytes {
-			errs = append(errs, fmt.Errorf("kill.%s has %d bytes, want at most %d", f.name, len(f.value), maxNameBytes))
+		if len(f.value) > f.most {
+			errs = append(errs, fmt.Errorf("kill.%s has %d bytes, want at most %d", f.name, len(f.value), f.most))
 		}
-	}
-	if len(k.Message) > maxMessageBytes {
-		errs = append(errs, fmt.Errorf("kill.message has %d bytes, want at most %d", len(k.Message), maxMessageBytes))
 	}
 	return errors.Join(append(errs, checkIDs("kill.sandboxIDs", k.SandboxIDs), checkIDs("kill.containerIDs", k.ContainerIDs))...)
 }

@@ -17,10 +17,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// testClock is a machine whose clocks the test moves.
+// testClock is a machine whose clocks the test moves, nil is that of the test.
 type testClock struct{ moment }
 
 func (c *testClock) now() (moment, error) {
+	if c == nil {
+		return systemNow()
+	}
 	if c.bootID == "" {
 		return moment{}, errors.New("no clock")
 	}
@@ -36,9 +39,9 @@ func newClock() *testClock {
 	return &testClock{moment{wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), bootNanos: int64(time.Hour), bootID: "boot-1"}}
 }
 
-func mustOpen(t *testing.T, path string, c clock) *Dir {
+func mustOpen(t *testing.T, path string, c *testClock) *Dir {
 	t.Helper()
-	d, err := open(path, c)
+	d, err := open(path, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +164,7 @@ func TestAKilledHolderLeavesNothingBehind(t *testing.T) {
 	}
 	_ = holder.Wait()
 
-	d := mustOpen(t, path, systemClock{})
+	d := mustOpen(t, path, nil)
 	for _, gone := range []string{"plugins/memory.1", "kills/x.json.tmp", "conditions.json.tmp"} {
 		if _, err := os.Lstat(filepath.Join(path, gone)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is still there: %v", gone, err)
@@ -290,8 +293,8 @@ func TestRubbishInTheJournalIsNamedAndLeftAlone(t *testing.T) {
 		"another pod's name":    {"kills/x.json", `{"version":1,"bootID":"boot-1","kill":{"uid":"y"}}`, `is about uid "y", whose file would be y.json`},
 		"an empty container id": {"kills/y.json", `{"version":1,"bootID":"boot-1","kill":{"uid":"y","containerIDs":["a",""]}}`, "kill.containerIDs[1] has 0 bytes"},
 		"a huge name":           {"kills/y.json", `{"version":1,"bootID":"boot-1","kill":{"uid":"y","name":"` + strings.Repeat("n", 300) + `"}}`, "kill.name has 300 bytes"},
-		"a huge file":           {"kills/x.json", strings.Repeat(" ", maxFileBytes+1), "has more than 262144 bytes"},
-		"not a file":            {"kills/x.json/", "", "is not a regular file"},
+		"a huge file":           {"kills/x.json", strings.Repeat(" ", maxFileBytes+1), "is larger than 262144 bytes"},
+		"not a file":            {"kills/x.json/", "", "is a directory, want a regular file"},
 		"conditions, no JSON":   {"conditions.json", "\x00", "invalid character"},
 		"conditions, no boot":   {"conditions.json", `{"version":1}`, "bootID is missing"},
 		"conditions, no name":   {"conditions.json", `{"version":1,"bootID":"boot-1","lastSeen":{"":{}}}`, "a condition of 0 bytes"},
@@ -348,7 +351,7 @@ func TestAFullDiskLeavesTheFormerNoteWhole(t *testing.T) {
 		}
 		return
 	}
-	d := mustOpen(t, newPath(t), systemClock{})
+	d := mustOpen(t, newPath(t), nil)
 	if err := d.SaveKill(aKill); err != nil {
 		t.Fatal(err)
 	}
@@ -369,11 +372,11 @@ func TestAFullDiskLeavesTheFormerNoteWhole(t *testing.T) {
 }
 
 func TestTheSystemClock(t *testing.T) {
-	before, err := systemClock{}.now()
+	before, err := systemNow()
 	if err != nil || before.bootNanos <= 0 || len(before.bootID) != 36 {
 		t.Fatalf("moment %+v, %v", before, err)
 	}
-	after, err := systemClock{}.now()
+	after, err := systemNow()
 	if err != nil || after.bootID != before.bootID || after.bootNanos < before.bootNanos || after.since(before.at(before.wall)) < 0 {
 		t.Errorf("moment %+v after %+v, %v", after, before, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -27,46 +26,36 @@ const (
 	spareBytes = 16 << 10
 )
 
-// room is what a spare file owns.
-type room uint8
-
-const (
-	missing room = iota
-	some         // what a note had that another one has replaced: mostly one block
-	whole        // spareBytes
-)
-
 // spares are files that own their inode and their blocks from a time when there
 // was room: an evictd that fights a full disk must be able to keep its state on it.
 // What they own is not given up to make a new one, since whoever fills the disk
-// would be faster.
+// would be faster: a note that another one has replaced is a spare file, too, mostly
+// of one block, until it can be made larger.
 type spares struct {
 	prefix string // of their paths
+	n      int
 
-	mu   sync.Mutex
-	have []room
+	mu sync.Mutex
 }
 
 func newSpares(dir, name string, n int) *spares {
-	return &spares{prefix: filepath.Join(dir, name), have: make([]room, n)}
+	return &spares{prefix: filepath.Join(dir, name), n: n}
 }
 
 func (s *spares) path(i int) string { return s.prefix + strconv.Itoa(i) }
 
-// take gives a spare file away, with as much room as there is. It has the name to
-// from then on, so that nobody takes it for a spare one.
+// take gives the spare file with the most room away, if there is one. It has the name
+// to from then on, so that nobody takes it for a spare one.
 func (s *spares) take(to string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.Index(s.have, whole)
-	if i < 0 {
-		i = slices.Index(s.have, some)
+	largest, room := "", int64(0)
+	for i := range s.n {
+		if info, err := os.Lstat(s.path(i)); err == nil && info.Mode().IsRegular() && info.Size() > room {
+			largest, room = s.path(i), info.Size()
+		}
 	}
-	if i < 0 {
-		return false
-	}
-	s.have[i] = missing
-	return os.Rename(s.path(i), to) == nil
+	return room > 0 && os.Rename(largest, to) == nil
 }
 
 // give makes a file that is of no use any more a spare one. If none is missing
@@ -74,9 +63,10 @@ func (s *spares) take(to string) bool {
 func (s *spares) give(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.have, missing); i >= 0 && os.Rename(path, s.path(i)) == nil {
-		s.have[i] = some
-		return nil
+	for i := range s.n {
+		if _, err := os.Lstat(s.path(i)); errors.Is(err, os.ErrNotExist) && os.Rename(path, s.path(i)) == nil {
+			return nil
+		}
 	}
 	return remove(path)
 }
@@ -89,50 +79,36 @@ func (s *spares) replace(tmp, path string) error {
 	return s.give(tmp)
 }
 
-// forget says that none of them is there any more.
-func (s *spares) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.have)
-}
-
 // fill makes the files that are missing, as far as there is room.
 func (s *spares) fill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, have := range s.have {
-		if have != whole {
-			s.have[i] = makeSpare(s.path(i))
-		}
+	for i := range s.n {
+		makeSpare(s.path(i))
 	}
 }
 
 // makeSpare makes a file with room of its own, or keeps the one of a former host.
 // One that cannot be made larger is kept as it is.
-func makeSpare(path string) room {
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+func makeSpare(path string) {
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
 		_ = os.RemoveAll(path) // if it stays it cannot be opened
+	case err == nil && info.Size() >= spareBytes:
+		return
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return missing
+		return
 	}
 	defer f.Close() //nolint:errcheck // what could not be written has no room
-	info, err := f.Stat()
-	if err == nil && info.Size() >= spareBytes {
-		return whole
+	if allocate(f) == nil {
+		return
 	}
-	if err == nil {
-		err = allocate(f)
+	if info, err := f.Stat(); err == nil && info.Size() == 0 {
+		_ = remove(path) // an inode alone is no room
 	}
-	if err == nil {
-		return whole
-	}
-	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		return some
-	}
-	_ = remove(path) // an inode alone is no room
-	return missing
 }
 
 func allocate(f *os.File) error {
@@ -141,10 +117,4 @@ func allocate(f *os.File) error {
 		_, err = f.Write(make([]byte, spareBytes))
 	}
 	return err
-}
-
-// full reports whether an error says that the disk has no room: neither bytes nor
-// inodes, or a quota is used up.
-func full(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

@@ -1,0 +1,79 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// errInUse is about a directory that another evictd has.
+var errInUse = errors.New("stop it, or give this evictd a run directory of its own")
+
+// acquire locks the file of that name, one of the locks of the run directory dir, for as
+// long as the returned file is open. The kernel gives the lock up with the process,
+// however that ends.
+func acquire(dir, name string) (*os.File, error) {
+	for {
+		lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("lock run directory: %w", err)
+		}
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EWOULDBLOCK):
+			err = fmt.Errorf("run directory %s is in use by %s: %w", dir, holder(lock), errInUse)
+			return nil, errors.Join(err, lock.Close())
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), lock.Close())
+		case !inPlace(lock):
+			_ = lock.Close() // whoever held it has removed it
+			continue
+		}
+		// The pid is only for the message above: a full disk must not keep evictd
+		// from starting, so errors do not count.
+		if lock.Truncate(0) == nil {
+			_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		}
+		return lock, nil
+	}
+}
+
+// release removes the lock beside the directory, if there is one, while it is held, and
+// gives it up. Whoever waits for it takes another one.
+func release(outer *os.File) error {
+	if outer == nil {
+		return nil
+	}
+	if inPlace(outer) {
+		_ = os.Remove(outer.Name())
+	}
+	if err := outer.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// holder names the process that wrote its pid into the lock file.
+func holder(lock *os.File) string {
+	buf := make([]byte, 32)
+	n, _ := lock.ReadAt(buf, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil || pid <= 0 {
+		return "another evictd"
+	}
+	return fmt.Sprintf("another evictd, pid %d", pid)
+}
+
+// inPlace reports whether the open file is still the one of its name.
+func inPlace(f *os.File) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(f.Name())
+	return err == nil && os.SameFile(open, there)
+}
