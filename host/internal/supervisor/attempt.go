@@ -24,7 +24,7 @@ const (
 
 // attempt begins to start a plugin, beside the process that serves if there is one.
 func (c *controller) attempt(p *plugin) {
-	a := &attempt{changes: p.changes, beside: p.serving != nil, mark: p.log.Mark()}
+	a := &attempt{version: version{changes: p.changes}, beside: p.serving != nil, mark: p.log.Mark()}
 	p.starting, p.news, p.freed = a, false, false
 	switch {
 	case a.beside:
@@ -33,7 +33,7 @@ func (c *controller) attempt(p *plugin) {
 		p.enter(Starting, nil)
 	}
 	if p.first {
-		a.slot = c.slots.join(registry.Builtin(p.name))
+		c.queueStart(p, a)
 	}
 	a.cancel = c.run(func(ctx context.Context) func() {
 		file, err := c.launcher.complete(ctx, p.name)
@@ -43,20 +43,30 @@ func (c *controller) attempt(p *plugin) {
 				return
 			}
 			a.file, a.complete = file, true
-			if a.slot == nil {
-				a.slot = c.slots.join(registry.Builtin(p.name))
-			}
+			c.queueStart(p, a)
 		}
 	})
+}
+
+// queueStart gives an attempt its place in the order of starts, once.
+func (c *catalog) queueStart(p *plugin, a *attempt) {
+	if a.place != nil {
+		return
+	}
+	c.queued++
+	a.place = []int{1, c.queued}
+	if registry.Builtin(p.name) {
+		a.place[0] = 0
+	}
 }
 
 // advanceAttempt does the next step of an attempt, or gives it up for another one.
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
 	case a.stale:
-	case a.changes != p.changes, a.launched && !c.inside && a.policy != startPolicyFor(c.settings, p.name):
+	case a.changes != p.changes, a.launched && !c.inside && a.policy != startPolicyFor(c.Settings, p.name):
 		c.giveUp(p, a)
-	case a.complete && !a.launched && a.slot.granted:
+	case a.complete && !a.launched && a.granted:
 		c.launch(p, a)
 	}
 }
@@ -78,18 +88,17 @@ func (c *controller) launch(p *plugin, a *attempt) {
 	a.launched = true
 	if !a.beside {
 		if p.starts++; p.starts > 1 {
-			c.metrics.PluginRestarted(p.name)
+			c.Metrics.PluginRestarted(p.name)
 		}
 	}
 	c.generation++
-	a.policy = startPolicyFor(c.settings, p.name)
+	a.policy, a.revision = startPolicyFor(c.Settings, p.name), c.revision
 	s := start{
-		name: p.name, log: p.log, file: a.file, policy: a.policy, host: c.host, configure: c.request(p),
-		handshake: c.timeouts.Handshake << p.late, stop: c.timeouts.Stop,
-		generation: c.generation, revision: c.revision, changes: a.changes,
+		version: a.version, name: p.name, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
+		handshake: c.Timeouts.Handshake << p.late, stop: c.Timeouts.Stop,
 		client: client.Config{
-			Name: p.name, Timeouts: c.timeouts, Doublings: p.late, Builtin: registry.Builtin(p.name),
-			Owner: reports{c, p, c.generation}, Asked: c.asked, Log: c.log,
+			Name: p.name, Timeouts: c.Timeouts, Doublings: p.late, Builtin: registry.Builtin(p.name),
+			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},
 	}
 	if a.beside {
@@ -102,7 +111,7 @@ func (c *controller) launch(p *plugin, a *attempt) {
 }
 
 func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
-	c.slots.release(a.slot)
+	a.holds = false
 	if err != nil {
 		c.attemptFailed(p, a, err)
 		return
@@ -178,13 +187,13 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	switch {
 	case former != nil:
 		p.swaps++
-		c.log.Info("plugin replaced", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
+		c.Log.Info("plugin replaced", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
 			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
 		c.retire(p, former, errReplaced, false)
 	case !c.inside:
-		c.log.Info("plugin started", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
+		c.Log.Info("plugin started", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
 	}
-	c.metrics.PluginUp(p.name, true)
+	c.Metrics.PluginUp(p.name, true)
 	if less {
 		c.freed()
 	}
@@ -195,7 +204,7 @@ func (c *controller) discard(p *plugin, a *attempt, why error) {
 	a.busy = true
 	proc := a.proc
 	c.run(func(context.Context) func() {
-		err := proc.end(c.timeouts.Stop)
+		err := proc.end(c.Timeouts.Stop)
 		return func() {
 			close(proc.gone)
 			c.attemptFailed(p, a, errors.Join(why, err))
@@ -206,7 +215,6 @@ func (c *controller) discard(p *plugin, a *attempt, why error) {
 // attemptFailed is the end of an attempt of which nothing is left.
 func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	c.noteUndead(p, err)
-	c.slots.release(a.slot)
 	a.cancel()
 	p.starting, c.again = nil, true
 	if p.leaving || a.stale || errors.Is(err, errOutdated) {
@@ -227,7 +235,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	}
 	told := hostFault(err) && p.lastError != nil && p.lastError.Error() == err.Error()
 	if !harmless(err) && !told {
-		c.log.Error("plugin did not start", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
+		c.Log.Error("plugin did not start", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
 	}
 	if p.first && c.inside {
 		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.name, err))
@@ -243,13 +251,13 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	if errors.Is(err, plugindir.ErrIncomplete) {
 		if p.replacing(Waiting, err) {
-			c.log.Info("plugin is not replaced as long as somebody writes its file", "plugin", p.name, "reason", err)
+			c.Log.Info("plugin is not replaced as long as somebody writes its file", "plugin", p.name, "reason", err)
 		}
 		c.pause(p, plugindir.Poll)
 		return
 	}
 	p.replacing(Refused, err)
-	c.log.Error("plugin was not replaced, the former process stays", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
+	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
 	switch {
 	case p.news || p.freed: // begun anew at once
 	case strained(err):
@@ -260,52 +268,41 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	}
 }
 
-// reports take what the calls of a process say about it into the loop.
-type reports struct {
-	control    *controller
-	plugin     *plugin
-	generation uint64
-}
-
-// about has f called in the loop if the process still serves.
-func (r reports) about(f func(c *controller, p *plugin)) {
-	r.control.report(func() {
-		if p := r.plugin; p.serving != nil && p.serving.Generation == r.generation {
-			f(r.control, p)
-		}
-	})
-}
-
-// Failed implements client.Owner.
-func (r reports) Failed(err error) { r.about(func(_ *controller, p *plugin) { p.lastError = err }) }
-
-// Unresponsive implements client.Owner. Ending a plugin of this process would end
-// nothing: what hangs in it goes on, and the plugin is left alone as long as it does.
-func (r reports) Unresponsive(err error) {
-	r.about(func(c *controller, p *plugin) {
-		if !c.inside {
-			c.takeOut(p, err, true)
-		}
-	})
-}
-
-// Delayed implements client.Owner: it puts the plugin behind all others that offer
-// the same when that is too much. What a pass has pinned stays.
-func (r reports) Delayed(cost time.Duration) {
-	r.about(func(c *controller, p *plugin) {
-		if !p.slowness.Add(time.Now(), cost) {
-			return
-		}
-		c.log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.name, "cost", p.slowness.Cost.String(),
-			"within", client.SlowWindow.String(), "for", client.StandbyFor.String())
-		c.metrics.PluginStandby(p.name, true)
-		c.changed = true
-		c.after(client.StandbyFor, func() {
-			if p.slowness.Over(time.Now()) {
-				c.log.Info("plugin has its place again", "plugin", p.name)
-				c.metrics.PluginStandby(p.name, false)
-				c.changed = true
+// reports takes what the calls of a process say about it into the loop, where it counts
+// if the process still serves.
+func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
+	return func(r client.Report) {
+		c.report(func() {
+			if p.serving == nil || p.serving.Generation != generation {
+				return
+			}
+			if r.Failed != nil {
+				p.lastError = r.Failed
+			}
+			if p.slowness.Add(time.Now(), r.Delayed) {
+				c.standBy(p)
+			}
+			// Ending a plugin of this process would end nothing: what hangs in it goes
+			// on, and the plugin is left alone as long as it does.
+			if r.Unresponsive != nil && !c.inside {
+				c.takeOut(p, r.Unresponsive, true)
 			}
 		})
+	}
+}
+
+// standBy puts a plugin behind all others that offer the same, for a while. What a pass
+// has pinned stays.
+func (c *controller) standBy(p *plugin) {
+	c.Log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.name, "cost", p.slowness.Cost.String(),
+		"within", client.SlowWindow.String(), "for", client.StandbyFor.String())
+	c.Metrics.PluginStandby(p.name, true)
+	c.changed = true
+	c.after(client.StandbyFor, func() {
+		if p.slowness.Over(time.Now()) {
+			c.Log.Info("plugin has its place again", "plugin", p.name)
+			c.Metrics.PluginStandby(p.name, false)
+			c.changed = true
+		}
 	})
 }

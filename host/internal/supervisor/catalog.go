@@ -3,7 +3,6 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -19,19 +18,19 @@ import (
 // A catalog is all that is known of the plugins, and what is wanted of them. It
 // belongs to the controller.
 type catalog struct {
-	plugins map[string]*plugin
-	// node and settings are what plugins are configured with, revision counts them.
-	node       eviction.NodeFacts
-	settings   map[string]Settings
-	revision   uint64
-	assignment registry.Assignment
+	Options
 
-	dir string
+	plugins map[string]*plugin
+	// revision counts what plugins are configured with: Node and Settings.
+	revision uint64
+	// queued counts the attempts that have got a place in the order of starts.
+	queued int
 	// inside: the plugins are of this process.
-	inside, expectBuiltins bool
-	patience               patience
-	log                    *slog.Logger
-	metrics                Metrics
+	inside   bool
+	patience patience
+
+	// undead are processes that could not be killed.
+	undead []error
 
 	// changed: who serves what has changed, and is to be told.
 	changed bool
@@ -41,7 +40,7 @@ type catalog struct {
 
 func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	return &plugin{
-		name: name, log: output.New(c.log, name), there: true, file: f, idle: true,
+		name: name, log: output.New(c.Log, name), there: true, file: f, idle: true,
 		rivals: map[string]bool{}, crashes: newCrashes(c.patience), swapPause: swapPause, since: time.Now(),
 	}
 }
@@ -57,9 +56,9 @@ func (c *catalog) sorted() []*plugin {
 
 // warnUnknown tells of settings that nobody has, most likely a misspelled name.
 func (c *catalog) warnUnknown() {
-	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		if c.plugins[name] == nil && name != everybody {
-			c.log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", c.dir)
+			c.Log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", c.Dir)
 		}
 	}
 }
@@ -69,7 +68,7 @@ func (c *catalog) warnUnknown() {
 func (c *catalog) replaced(p *plugin) {
 	p.changes++
 	if p.slowness.Standby() {
-		c.metrics.PluginStandby(p.name, false)
+		c.Metrics.PluginStandby(p.name, false)
 	}
 	p.slowness = client.Slowness{}
 	clear(p.rivals)
@@ -97,12 +96,12 @@ func (c *catalog) freed() {
 func (c *catalog) registry() *registry.Registry {
 	var all []registry.Plugin
 	for _, p := range c.sorted() {
-		all = append(all, p.registration(c.settings[p.name].Disabled))
+		all = append(all, p.registration(c.Settings[p.name].Disabled))
 	}
 	for _, sig := range eviction.BuiltinSignals() {
 		b, _ := eviction.Builtin(sig)
 		p := c.plugins[b.Plugin]
-		if !c.expectBuiltins || c.settings[b.Plugin].Disabled || p != nil && !p.leaving && !p.file.Dangling {
+		if !c.ExpectBuiltins || c.Settings[b.Plugin].Disabled || p != nil && !p.leaving && !p.file.Dangling {
 			continue
 		}
 		// It has to be there.
@@ -111,7 +110,7 @@ func (c *catalog) registry() *registry.Registry {
 			Name: b.Plugin, Unassignable: "is not there", Observes: eviction.SignalsOf(b.Plugin), Missing: fmt.Errorf("plugin %s is not there", b.Plugin),
 		})
 	}
-	return registry.New(all, c.assignment)
+	return registry.New(all, c.Assign)
 }
 
 // unwanted is the state that a plugin is to end in, "" if it is to run.
@@ -121,7 +120,7 @@ func (c *catalog) unwanted(p *plugin) State {
 		return Stopped
 	case !p.there, p.file.Dangling && p.serving != nil: // A link to nothing is refused, and says so, when nothing runs.
 		return Removed
-	case c.settings[p.name].Disabled:
+	case c.Settings[p.name].Disabled:
 		return Disabled
 	default:
 		return ""
@@ -130,7 +129,7 @@ func (c *catalog) unwanted(p *plugin) State {
 
 // outdated reports whether the settings need a new process.
 func (c *catalog) outdated(proc *process) bool {
-	return !c.inside && proc.policy != startPolicyFor(c.settings, proc.Name)
+	return !c.inside && proc.policy != startPolicyFor(c.Settings, proc.Name)
 }
 
 // unregister gives up what the plugin has served, which is switched off by that.
@@ -144,13 +143,21 @@ func (c *catalog) unregister(p *plugin) {
 // forget is the end of a plugin whose file is gone.
 func (c *catalog) forget(p *plugin) {
 	delete(c.plugins, p.name)
-	c.metrics.PluginGone(p.name)
+	c.Metrics.PluginGone(p.name)
 	c.freed()
+}
+
+// noteUndead takes note of a process that could not be killed.
+func (c *catalog) noteUndead(p *plugin, err error) {
+	if undead, ok := errors.AsType[undeadError](err); ok {
+		c.Log.Error("plugin cannot be ended", "plugin", p.name, "error", undead)
+		c.undead = append(c.undead, undead)
+	}
 }
 
 // request is what a plugin is to be configured with.
 func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
-	return eviction.ConfigureRequest{Node: c.node, Config: c.settings[p.name].Config}
+	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.name].Config}
 }
 
 // conflicts returns what keeps a plugin from serving: whoever is registered, and
@@ -163,7 +170,7 @@ func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
 		if theirs == nil && p.rivals[other.name] {
 			theirs = other.said
 		}
-		if other != p && theirs != nil && !c.settings[other.name].Disabled {
+		if other != p && theirs != nil && !c.Settings[other.name].Disabled {
 			errs = append(errs, r.Conflict(&registry.Instance{Name: other.name, Plugin: theirs}, mine))
 		}
 	}
@@ -177,7 +184,7 @@ func (c *catalog) snapshot(r *registry.Registry) *snapshot {
 		s.plugins = append(s.plugins, p.status())
 		s.logs = append(s.logs, p.log)
 		if !c.inside {
-			s.plugins[len(s.plugins)-1].Path = filepath.Join(c.dir, p.name)
+			s.plugins[len(s.plugins)-1].Path = filepath.Join(c.Dir, p.name)
 		}
 	}
 	return s

@@ -20,10 +20,10 @@ type controller struct {
 	*catalog
 
 	launcher launcher
-	host     eviction.Host
-	timeouts client.Timeouts
-	slots    *startQueue
 	asked    *client.Asked
+	// slots is how many plugins start at a time, each for slotLimit at most.
+	slots     int
+	slotLimit time.Duration
 
 	run    func(work func(context.Context) (conclude func())) context.CancelFunc
 	after  func(time.Duration, func()) *time.Timer
@@ -37,9 +37,8 @@ type controller struct {
 	// begun: the plugins found at start were begun; tried: those that exclude each
 	// other are known; started: nobody waits for them any more.
 	begun, tried, started bool
-	// undead are processes that could not be killed, failed the plugins of this
-	// process that did not serve at the start.
-	undead, failed []error
+	// failed are the plugins of this process that did not serve at the start.
+	failed []error
 }
 
 // found takes what is in the directory.
@@ -78,7 +77,7 @@ func (c *controller) begin() {
 		p.first = c.unwanted(p) == ""
 	}
 	if !c.inside {
-		c.after(c.timeouts.Start, c.limitStart)
+		c.after(c.Timeouts.Start, c.limitStart)
 	}
 }
 
@@ -94,7 +93,7 @@ func (c *controller) limitStart() {
 			late = append(late, p.name)
 		}
 	}
-	c.log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", c.timeouts.Start.String())
+	c.Log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", c.Timeouts.Start.String())
 	c.started = true
 }
 
@@ -102,16 +101,37 @@ func (c *controller) limitStart() {
 func (c *controller) settle() {
 	for c.again = c.begun; c.again; {
 		c.again = false
-		// The first that join the queue of starts are granted a slot at once.
-		for _, builtin := range []bool{true, false} {
-			for _, p := range c.sorted() {
-				if registry.Builtin(p.name) == builtin {
-					c.advance(p)
-				}
-			}
+		for _, p := range c.sorted() {
+			c.advance(p)
 		}
+		c.grantStarts()
 		c.judgeStart()
 		c.judgeAssignment(false)
+	}
+}
+
+// startSlotLimit is how long a start that does not get on keeps others from theirs.
+const startSlotLimit = time.Second
+
+// grantStarts staggers the starts of plugins: on a slow machine all that start at
+// once take each other's time, and all miss their limit. As many start at a time
+// as there are CPUs, the plugins that come with the host before all others.
+func (c *controller) grantStarts() {
+	free := c.slots
+	var waiting []*attempt
+	for _, p := range c.sorted() {
+		switch a := p.starting; {
+		case a == nil:
+		case a.holds:
+			free--
+		case a.place != nil && !a.granted:
+			waiting = append(waiting, a)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *attempt) int { return slices.Compare(a.place, b.place) })
+	for _, a := range waiting[:min(max(free, 0), len(waiting))] {
+		a.granted, a.holds, c.again = true, true, true
+		c.after(c.slotLimit, func() { a.holds = false })
 	}
 }
 
@@ -166,7 +186,7 @@ func (c *controller) judgeAssignment(another bool) {
 	}
 	for _, a := range c.ineffective {
 		if !slices.Contains(former, a) {
-			c.log.Warn("assignment to a plugin has no effect", "signal", a.Signal, "capability", a.Capability, "plugin", a.Plugin, "because", a.Because)
+			c.Log.Warn("assignment to a plugin has no effect", "signal", a.Signal, "capability", a.Capability, "plugin", a.Plugin, "because", a.Because)
 		}
 	}
 	for loser, why := range r.Conflicting(judged) {
@@ -201,7 +221,7 @@ func (c *controller) advance(p *plugin) {
 	case p.pause == nil && p.ending == nil:
 		if p.idle {
 			p.idle = false
-			c.metrics.PluginUp(p.name, false)
+			c.Metrics.PluginUp(p.name, false)
 		}
 		c.attempt(p)
 	}
@@ -219,7 +239,7 @@ func (c *controller) leave(p *plugin, to State) {
 	if proc != nil {
 		p.serving = nil
 		c.changed = true
-		c.metrics.PluginUp(p.name, false)
+		c.Metrics.PluginUp(p.name, false)
 		c.retire(p, proc, errLeaves, false)
 	}
 	c.unregister(p)
@@ -227,9 +247,9 @@ func (c *controller) leave(p *plugin, to State) {
 		r := c.registry()
 		alone := slices.DeleteFunc(registry.Observed(proc.Plugin), func(sig eviction.Signal) bool { return len(r.Providers(sig, eviction.CanObserve)) > 0 })
 		if len(alone) > 0 {
-			c.log.Warn("plugin leaves and nobody observes its signals any more", "plugin", p.name, "because", to, "signals", alone)
+			c.Log.Warn("plugin leaves and nobody observes its signals any more", "plugin", p.name, "because", to, "signals", alone)
 		} else {
-			c.log.Info("plugin leaves", "plugin", p.name, "because", to)
+			c.Log.Info("plugin leaves", "plugin", p.name, "because", to)
 		}
 	}
 	c.advance(p)
@@ -263,14 +283,14 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	}
 	p.enter(Starting, why)
 	c.changed = true
-	c.metrics.PluginUp(p.name, false)
+	c.Metrics.PluginUp(p.name, false)
 	c.retire(p, proc, why, unresponsive)
 }
 
 // retire ends a process when no pass needs it any more.
 func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bool) {
 	proc.ran = time.Since(proc.began)
-	grace := c.timeouts.Stop
+	grace := c.Timeouts.Stop
 	if unresponsive {
 		grace = 0
 	}
@@ -291,9 +311,9 @@ func (c *controller) retired(p *plugin, proc *process, why error, unresponsive b
 	switch {
 	case c.inside:
 	case harmless(why) || c.stopping:
-		c.log.Info("plugin exited", "plugin", p.name, "pid", proc.PID, "status", proc.ending())
+		c.Log.Info("plugin exited", "plugin", p.name, "pid", proc.PID, "status", proc.ending())
 	default:
-		c.log.Error("plugin exited", "plugin", p.name, "pid", proc.PID, "error", why, "status", proc.ending())
+		c.Log.Error("plugin exited", "plugin", p.name, "pid", proc.PID, "error", why, "status", proc.ending())
 	}
 	if p.ending != proc {
 		return
@@ -316,14 +336,6 @@ func (c *controller) exited(p *plugin, proc *process) {
 	}
 }
 
-// noteUndead takes note of a process that could not be killed.
-func (c *controller) noteUndead(p *plugin, err error) {
-	if undead, ok := errors.AsType[undeadError](err); ok {
-		c.log.Error("plugin cannot be ended", "plugin", p.name, "error", undead)
-		c.undead = append(c.undead, undead)
-	}
-}
-
 // rest lets a plugin wait until it may be started again: for some time, or until
 // something has changed that the last attempt did not know.
 func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool) {
@@ -333,7 +345,7 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 	case Waiting:
 		wait = plugindir.Poll
 		if p.state != Waiting {
-			c.log.Info("plugin is not started as long as somebody writes its file", "plugin", p.name, "reason", why)
+			c.Log.Info("plugin is not started as long as somebody writes its file", "plugin", p.name, "reason", why)
 		}
 	case Refused:
 		wait = c.patience.window // What was in the way may have gone without a trace.
@@ -346,7 +358,7 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 		var quarantine bool
 		if wait, quarantine = p.crashes.next(time.Now(), ran, crashed && !strained(why)); quarantine {
 			state = Quarantined
-			c.log.Error("plugin in quarantine", "plugin", p.name, "crashes", c.patience.crashes, "for", wait.String(), "error", why)
+			c.Log.Error("plugin in quarantine", "plugin", p.name, "crashes", c.patience.crashes, "for", wait.String(), "error", why)
 		}
 	}
 	p.enter(state, why)

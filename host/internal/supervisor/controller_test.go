@@ -20,9 +20,8 @@ import (
 type stage struct {
 	*controller
 
-	t      *testing.T
-	work   []func() func()
-	timers []func()
+	t    *testing.T
+	work []func() func()
 }
 
 func newStage(t *testing.T, files ...string) *stage {
@@ -35,11 +34,7 @@ func newStage(t *testing.T, files ...string) *stage {
 		st.work = append(st.work, func() func() { return work(ctx) })
 		return cancel
 	}
-	st.after = func(d time.Duration, f func()) *time.Timer {
-		st.timers = append(st.timers, f)
-		return time.NewTimer(d)
-	}
-	st.slots.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
+	st.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
 	st.found(look(files...))
 	st.settle()
 	return st
@@ -131,11 +126,11 @@ func TestReportsOfAFormerProcess(t *testing.T) {
 	s.report = func(f func()) { f() }
 	p := s.plugins["a"]
 	p.serving = &process{Instance: registry.NewInstance("a", 2, 1, &eviction.Plugin{})}
-	reports{s.controller, p, 1}.Failed(errors.New("the former"))
+	s.reports(p, 1)(client.Report{Failed: errors.New("the former")})
 	if p.lastError != nil {
 		t.Errorf("last error %v, want none", p.lastError)
 	}
-	reports{s.controller, p, 2}.Failed(errors.New("it"))
+	s.reports(p, 2)(client.Report{Failed: errors.New("it")})
 	if p.lastError == nil {
 		t.Error("no last error of the process that serves")
 	}

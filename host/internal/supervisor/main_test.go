@@ -286,14 +286,7 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// signal sends to a channel that coalesces, drain empties it.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
+// drain empties a channel that coalesces.
 func drain(c chan struct{}) {
 	select {
 	case <-c:

@@ -141,14 +141,16 @@ type pause struct{ timer *time.Timer }
 
 // An attempt is one to start a plugin. It begins with a look at the file.
 type attempt struct {
+	version
+
 	cancel context.CancelFunc
-	slot   *startSlot
-	// file is what is started; complete: it is so, launched: its process is.
-	file               plugindir.ID
+	// place is that in the order of starts, nil as long as it has none: built-in plugins
+	// have 0 and all others 1, and then whoever came first. granted: it is its turn;
+	// holds: it keeps others from theirs.
+	place          []int
+	granted, holds bool
+	// complete: its file is so, launched: its process is.
 	complete, launched bool
-	policy             startPolicy
-	// changes is the plugin's count of them when it began.
-	changes int
 	// proc is there when it can serve; busy as long as it is told something, or ended.
 	proc *process
 	busy bool

@@ -41,20 +41,28 @@ type running interface {
 	close(grace time.Duration) error
 }
 
+// A version is what a process is one of.
+type version struct {
+	file   plugindir.ID
+	policy startPolicy
+	// changes is the plugin's count of them when its start began, revision that of
+	// the settings that it is configured with.
+	changes  int
+	revision uint64
+}
+
 // A start is what a plugin is started with.
 type start struct {
-	name      string
-	log       *output.Log
-	file      plugindir.ID
-	policy    startPolicy
-	handshake time.Duration
-	stop      time.Duration
-	host      eviction.Host
-	configure eviction.ConfigureRequest
-	client    client.Config
-	// generation of the process, and the settings that it is configured with.
-	generation, revision uint64
-	changes              int
+	version
+
+	name       string
+	log        *output.Log
+	handshake  time.Duration
+	stop       time.Duration
+	host       eviction.Host
+	configure  eviction.ConfigureRequest
+	client     client.Config
+	generation uint64
 	// replaces is what serves, nil if nothing does.
 	replaces *client.Client
 }
@@ -63,14 +71,9 @@ type start struct {
 type process struct {
 	*registry.Instance
 	running
+	version
 
 	client *client.Client
-	policy startPolicy
-	file   plugindir.ID
-	// changes is the plugin's count of them when its start began, revision that of
-	// the settings that it was configured with.
-	changes  int
-	revision uint64
 	// began is when it came to serve, ran for how long it has.
 	began time.Time
 	ran   time.Duration
@@ -106,10 +109,7 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 		return nil, err
 	}
 	s.client.Ending = r.crashed
-	p := &process{
-		running: r, client: client.New(s.client), policy: s.policy, file: s.file, changes: s.changes, revision: s.revision,
-		gone: make(chan struct{}),
-	}
+	p := &process{running: r, version: s.version, client: client.New(s.client), gone: make(chan struct{})}
 	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.Describe(ctx, s.host) })
 	p.Instance = registry.NewInstance(s.name, s.generation, r.pid(), p.client.Plugin())
 	if err == nil {

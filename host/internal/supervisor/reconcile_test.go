@@ -49,7 +49,7 @@ func TestRemovalAtTheStart(t *testing.T) {
 	time.AfterFunc(300*time.Millisecond, func() { _ = os.Remove(filepath.Join(dir, "silent")) })
 	began := time.Now()
 	h := startHost(t, dir)
-	if took := time.Since(began); took > h.control.timeouts.Handshake/2 {
+	if took := time.Since(began); took > h.control.Timeouts.Handshake/2 {
 		t.Errorf("the start took %s, want it to end with the removal", took)
 	}
 	eventually(t, "it is gone", func() bool { return len(h.Status()) == 1 && len(processesOf(h.sockets)) == 1 })
@@ -88,12 +88,12 @@ func TestLinks(t *testing.T) {
 	eventually(t, "the other target is taken over", func() bool { s := h.plugin("good"); return s.PID != before && s.State == Running })
 	before = h.plugin("good").PID
 	put(t, programs, "second", "good")
-	signal(h.rescan) // What the slow look does.
+	h.look() // as after a while
 	eventually(t, "a new target is taken over", func() bool { s := h.plugin("good"); return s.PID != before && s.State == Running })
 	if err := os.Remove(filepath.Join(programs, "second")); err != nil {
 		t.Fatal(err)
 	}
-	signal(h.rescan)
+	h.look()
 	eventually(t, "a link to nothing is a plugin that was removed", func() bool {
 		s := h.plugin("good")
 		return s.State == Refused && strings.Contains(s.Reason, "no such file")

@@ -36,7 +36,7 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 		var next *process
 		if !s.call(func(c *controller) {
 			if seen == nil {
-				formerNode, former = c.node, c.settings
+				formerNode, former = c.Node, c.Settings
 			}
 			next = c.nextToTell(node, settings, seen)
 		}) {
@@ -62,8 +62,8 @@ var errEnded = errors.New("plugins have ended")
 // Reassign puts another assignment in force.
 func (s *Supervisor) Reassign(a registry.Assignment) {
 	s.call(func(c *controller) {
-		if !maps.EqualFunc(c.assignment, a, maps.Equal) {
-			c.assignment = a
+		if !maps.EqualFunc(c.Assign, a, maps.Equal) {
+			c.Assign = a
 			c.judgeAssignment(true)
 		}
 	})
@@ -93,7 +93,7 @@ func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Set
 		}
 		return proc
 	}
-	c.node, c.settings = node, maps.Clone(settings)
+	c.Node, c.Settings = node, maps.Clone(settings)
 	c.revision++
 	for _, proc := range seen {
 		proc.revision = c.revision

@@ -48,7 +48,7 @@ func TestCallFailsAtOnceWhenThePluginCrashes(t *testing.T) {
 	if !errors.Is(err, eviction.ErrUnavailable) {
 		t.Errorf("got %v, want that it is unavailable", err)
 	}
-	if took := time.Since(begin); took > h.control.timeouts.Observe/2 {
+	if took := time.Since(begin); took > h.control.Timeouts.Observe/2 {
 		t.Errorf("the call took %s, want it to fail at once", took)
 	}
 	eventually(t, "it is started again", func() bool { return h.plugin(i.Name).Restarts > 0 })

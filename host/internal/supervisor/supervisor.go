@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,8 @@ const maxSocketRoot = 65
 // others send it events and read what it publishes.
 type Supervisor struct {
 	control *controller
+	// running is how many functions run beside the loop.
+	running int
 	// root is nil for plugins of this process.
 	root *sandbox.Root
 
@@ -30,8 +33,6 @@ type Supervisor struct {
 	events           chan event
 	started, changed chan struct{}
 	ended            chan struct{}
-	// rescan asks for a look at the directory.
-	rescan chan struct{}
 	// reconfiguring holds a value while Reconfigure runs.
 	reconfiguring chan struct{}
 
@@ -60,19 +61,16 @@ func New(o Options) (*Supervisor, error) {
 func newSupervisor(o Options, l launcher) *Supervisor {
 	s := &Supervisor{
 		events: make(chan event), started: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		rescan: make(chan struct{}, 1), reconfiguring: make(chan struct{}, 1), current: registry.NewCurrent(),
+		reconfiguring: make(chan struct{}, 1), current: registry.NewCurrent(),
+	}
+	o.Timeouts = o.Timeouts.WithDefaults()
+	if o.Metrics == nil {
+		o.Metrics = noMetrics{}
 	}
 	s.control = &controller{
-		catalog: &catalog{
-			plugins: map[string]*plugin{}, node: o.Node, settings: o.Settings, assignment: o.Assign,
-			dir: o.Dir, expectBuiltins: o.ExpectBuiltins, patience: defaultPatience(), log: o.Log, metrics: o.Metrics,
-		},
-		launcher: l, host: o.Host, timeouts: o.Timeouts.WithDefaults(), slots: newStartQueue(), asked: new(client.Asked),
+		catalog:  &catalog{Options: o, plugins: map[string]*plugin{}, patience: defaultPatience()},
+		launcher: l, slots: runtime.GOMAXPROCS(0), slotLimit: startSlotLimit, asked: new(client.Asked),
 		after: s.after, report: func(f func()) { s.call(func(*controller) { f() }) }, assigned: registry.New(nil, nil),
-	}
-	s.control.slots.after = s.after
-	if o.Metrics == nil {
-		s.control.metrics = noMetrics{}
 	}
 	s.publish()
 	return s
@@ -125,49 +123,35 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer close(s.ended)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	l := loop{Supervisor: s, control: s.control}
-	s.control.run = func(work func(context.Context) func()) context.CancelFunc { return l.run(ctx, work) }
-	var changes <-chan struct{}
+	s.control.run = func(work func(context.Context) func()) context.CancelFunc { return s.run(ctx, work) }
 	if s.root != nil {
 		defer s.root.Close()
 		removeDirs := s.root.Sweep()
-		watch := plugindir.NewWatch(s.control.dir, s.control.log)
-		changes = watch.Changes()
-		l.run(ctx, func(ctx context.Context) func() { removeDirs(ctx); return func() {} })
-		l.run(ctx, func(ctx context.Context) func() { watch.Run(ctx); return func() {} })
+		watch := plugindir.NewWatch(s.control.Dir, s.control.Log)
+		s.run(ctx, func(ctx context.Context) func() { removeDirs(ctx); return func() {} })
+		s.run(ctx, func(ctx context.Context) func() { watch.Run(ctx, s.look); return func() {} })
 	}
 	files, err := s.control.launcher.look()
 	if err != nil {
 		stop()
-		l.until(ctx, nil)
+		s.until(ctx)
 		return err
 	}
 	s.control.found(files)
-	failed := l.until(ctx, changes)
+	failed := s.until(ctx)
 	return errors.Join(append(s.control.undead, failed...)...)
-}
-
-// A loop is what Run knows beside the controller.
-type loop struct {
-	*Supervisor
-
-	control *controller
-	// running is how many functions run beside the loop.
-	running int
-	// looking at the directory, and once more: something has changed since it began.
-	looking, lookAgain bool
 }
 
 // run has a function run beside the loop, and what it returns in it. What is returned
 // cancels its context.
-func (l *loop) run(ctx context.Context, work func(context.Context) func()) context.CancelFunc {
+func (s *Supervisor) run(ctx context.Context, work func(context.Context) func()) context.CancelFunc {
 	ctx, cancel := context.WithCancel(ctx)
-	l.running++
+	s.running++
 	go func() {
 		conclude := work(ctx)
 		cancel()
-		l.events <- event{do: func() {
-			l.running--
+		s.events <- event{do: func() {
+			s.running--
 			conclude()
 		}}
 	}()
@@ -176,38 +160,34 @@ func (l *loop) run(ctx context.Context, work func(context.Context) func()) conte
 
 // until runs until ctx ends and nothing is left, or the plugins of this process do not
 // start: why is what it returns then.
-func (l *loop) until(ctx context.Context, changes <-chan struct{}) (failed []error) {
+func (s *Supervisor) until(ctx context.Context) (failed []error) {
 	announced := false
 	over := ctx.Done()
 	var done chan struct{}
 	for {
-		l.control.settle()
-		l.publish()
+		s.control.settle()
+		s.publish()
 		if done != nil {
 			close(done)
 			done = nil
 		}
-		if l.control.started && !announced {
+		if s.control.started && !announced {
 			announced = true
-			if failed = l.control.failed; len(failed) == 0 {
-				close(l.started)
+			if failed = s.control.failed; len(failed) == 0 {
+				close(s.started)
 			} else {
-				l.control.stopping = true
+				s.control.stopping = true
 				continue
 			}
 		}
-		if l.control.stopping && l.running == 0 {
+		if s.control.stopping && s.running == 0 {
 			return failed
 		}
 		select {
 		case <-over:
-			l.control.stopping, over = true, nil
+			s.control.stopping, over = true, nil
 			failed = nil // What failed was cut short by the end.
-		case <-changes:
-			l.look(ctx)
-		case <-l.rescan:
-			l.look(ctx)
-		case e := <-l.events:
+		case e := <-s.events:
 			e.do()
 			done = e.done
 		}
@@ -215,26 +195,14 @@ func (l *loop) until(ctx context.Context, changes <-chan struct{}) (failed []err
 }
 
 // look looks at the directory, beside the loop: it may hang.
-func (l *loop) look(ctx context.Context) {
-	if l.looking {
-		l.lookAgain = true
-		return
-	}
-	l.looking = true
-	l.run(ctx, func(context.Context) func() {
-		files, err := l.control.launcher.look()
-		return func() {
-			l.looking = false
-			if err != nil {
-				l.control.log.Error("plugin directory cannot be used, plugins stay as they are", "error", err)
-			} else {
-				l.control.found(files)
-			}
-			if l.lookAgain {
-				l.lookAgain = false
-				l.look(ctx)
-			}
+func (s *Supervisor) look() {
+	files, err := s.control.launcher.look()
+	s.call(func(c *controller) {
+		if err != nil {
+			c.Log.Error("plugin directory cannot be used, plugins stay as they are", "error", err)
+			return
 		}
+		c.found(files)
 	})
 }
 

@@ -179,17 +179,10 @@ func (c chatterbox) Reclaim(ctx context.Context, _ eviction.ReclaimRequest, prog
 	return eviction.Reclaimed{}, c.say(ctx, func() { progress(eviction.Reclaimed{}) })
 }
 
-// deaf has no use for what a client tells.
-type deaf struct{}
-
-func (deaf) Failed(error)          {}
-func (deaf) Unresponsive(error)    {}
-func (deaf) Delayed(time.Duration) {}
-
 func TestAFloodIsTooManyInOneSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ask := func(perSecond int, ask func(c *Client) error) error {
-			c := New(Config{Name: "chatty", Timeouts: Timeouts{}.WithDefaults(), Owner: deaf{}})
+			c := New(Config{Name: "chatty", Timeouts: Timeouts{}.WithDefaults(), Report: func(Report) {}})
 			c.remote = eviction.Plugin{Watcher: chatterbox{perSecond}, Reclaimer: chatterbox{perSecond}}
 			return ask(c)
 		}

@@ -44,15 +44,14 @@ func errFlood(of string, most int) error {
 	return fmt.Errorf("%w: more than %d %s within a second", eviction.ErrInvalidReply, most, of)
 }
 
-// An Owner is told what the calls of a plugin say about it, from the goroutines of
-// those who call.
-type Owner interface {
-	// Failed tells of the latest thing that went wrong.
-	Failed(err error)
-	// Unresponsive tells that too many calls in a row had no answer.
-	Unresponsive(err error)
-	// Delayed tells what the host has waited for an answer beyond what is usual.
-	Delayed(cost time.Duration)
+// A Report is what a call says about its plugin.
+type Report struct {
+	// Failed is the latest thing that went wrong.
+	Failed error
+	// Unresponsive is that too many calls in a row had no answer.
+	Unresponsive error
+	// Delayed is what the host has waited for an answer beyond what is usual.
+	Delayed time.Duration
 }
 
 // Config is what a Client is made of.
@@ -66,7 +65,8 @@ type Config struct {
 	// Ending returns how the plugin's process has ended, after a moment for it to
 	// do so; "" if it has not. It is nil for a plugin of the host's own process.
 	Ending func() string
-	Owner  Owner
+	// Report is called from the goroutines of those who call.
+	Report func(Report)
 	// Asked is shared by all clients.
 	Asked *Asked
 	Log   *slog.Logger
@@ -130,7 +130,7 @@ func (c *Client) timed(ctx context.Context, limit time.Duration, f func(context.
 	err := f(ctx)
 	took, late := watch.stop(limit)
 	if cost := delayCost(took, limit); cost > 0 && !late && !errors.Is(err, context.Canceled) {
-		c.Owner.Delayed(cost)
+		c.Report(Report{Delayed: cost})
 	}
 	return took, err
 }
@@ -158,13 +158,13 @@ func (c *Client) count(kind call, v verdict) {
 	tooMany := c.misses.add(kind, v)
 	c.mu.Unlock()
 	if tooMany {
-		c.Owner.Unresponsive(fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, kind))
+		c.Report(Report{Unresponsive: fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, kind)})
 	}
 }
 
 // failed takes note of what went wrong, and reports whether it is something new.
 func (c *Client) failed(err error) bool {
-	c.Owner.Failed(err)
+	c.Report(Report{Failed: err})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	news := c.failure != err.Error()

@@ -24,9 +24,8 @@ const (
 // A Watch tells when something may have changed in the plugin directory. It
 // also watches the directory above it, since another one may be put in its place.
 type Watch struct {
-	dir     string
-	log     *slog.Logger
-	changes chan struct{}
+	dir string
+	log *slog.Logger
 	// events is nil if the kernel gives none.
 	events *fsnotify.Watcher
 	// watched is the directory whose events come.
@@ -35,7 +34,7 @@ type Watch struct {
 
 // NewWatch begins to watch, so that no change after it is missed. Run must follow.
 func NewWatch(dir string, log *slog.Logger) *Watch {
-	w := &Watch{dir: filepath.Clean(dir), log: log, changes: make(chan struct{}, 1)}
+	w := &Watch{dir: filepath.Clean(dir), log: log}
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
 		log.Warn("plugin directory cannot be watched, it is looked at each second instead", "pluginDir", w.dir, "error", err)
@@ -72,20 +71,9 @@ func (w *Watch) follow() {
 	w.watched = now
 }
 
-// Changes delivers a value when the directory is to be looked at, one for several
-// changes.
-func (w *Watch) Changes() <-chan struct{} { return w.changes }
-
-func (w *Watch) changed() {
-	select {
-	case w.changes <- struct{}{}:
-	default:
-	}
-}
-
-// Run asks for a look at the directory after each change and now and then, until
+// Run calls look, which looks at the directory, after changes and now and then, until
 // ctx ends.
-func (w *Watch) Run(ctx context.Context) {
+func (w *Watch) Run(ctx context.Context, look func()) {
 	var (
 		events <-chan fsnotify.Event
 		errs   <-chan error
@@ -130,10 +118,10 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-quiet.C:
 			latest = time.Time{}
 			w.follow()
-			w.changed()
+			look()
 		case <-slow.C:
 			w.follow()
-			w.changed()
+			look()
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // On a slow machine all plugins started at once, took each other's time and missed
@@ -26,7 +26,7 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := startPrepared(t, func(s *Supervisor) { s.control.slots.free, s.control.slots.limit = 1, patient }, dir)
+	h := startPrepared(t, func(s *Supervisor) { s.control.slots, s.control.slotLimit = 1, patient }, dir)
 	for _, name := range names {
 		if s := h.plugin(name); s.State != Running || s.Restarts > 0 || s.LastError != "" {
 			t.Errorf("%s is %s after %d restarts (%s), want it up at once: no other start was to be in its way", name, s.State, s.Restarts, s.LastError)
@@ -41,62 +41,72 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 	}
 }
 
-// granted lists the slots that have the leave to start.
-func granted(slots map[string]*startSlot) string {
-	var names []string
-	for name, s := range slots {
-		if s.granted {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return strings.Join(names, " ")
-}
-
 func TestWhoMayStartNext(t *testing.T) {
-	q, slots := newStartQueue(), map[string]*startSlot{}
+	c := newSupervisor(Options{}, insiders{}).control
+	c.slots = 2
 	var expire []func()
-	q.free = 2
-	q.after = func(d time.Duration, f func()) *time.Timer {
+	c.after = func(d time.Duration, f func()) *time.Timer {
 		if d != startSlotLimit {
 			t.Errorf("a slot expires after %s, want %s", d, startSlotLimit)
 		}
 		expire = append(expire, f)
 		return time.NewTimer(d)
 	}
+	starts := map[string]*attempt{}
 	for _, name := range []string{"a", "b", "c", "disk", "memory"} {
-		slots[name] = q.join(registry.Builtin(name))
+		p := c.newPlugin(name, plugindir.File{})
+		p.starting = &attempt{}
+		c.plugins[name], starts[name] = p, p.starting
+		c.queueStart(p, p.starting)
+		c.grantStarts()
 	}
 	want := func(names string) {
 		t.Helper()
-		if got := granted(slots); got != names {
+		c.grantStarts()
+		var granted []string
+		for name, a := range starts {
+			if a.granted {
+				granted = append(granted, name)
+			}
+		}
+		slices.Sort(granted)
+		if got := strings.Join(granted, " "); got != names {
 			t.Errorf("%q may start, want %q", got, names)
 		}
 	}
 	want("a b")
-	q.release(slots["a"]) // It is up.
+	starts["a"].holds = false // It is up.
 	want("a b disk")
-	q.release(slots["a"])
 	want("a b disk")
-	q.release(slots["memory"]) // It was removed before its start.
-	want("a b disk")
+	c.plugins["memory"].starting = nil // It was removed before its start.
+	c.plugins["disk"].starting = nil   // It has failed.
+	want("a b c disk")
+	late := c.newPlugin("d", plugindir.File{})
+	late.starting = &attempt{}
+	c.plugins["d"], starts["d"] = late, late.starting
+	c.queueStart(late, late.starting)
+	want("a b c disk")
 	for _, f := range expire { // They hang, and hold up nobody any longer.
 		f()
 	}
-	want("a b c disk")
-	q.release(slots["b"])
-	q.release(slots["c"])
-	q.release(slots["disk"])
-	if q.free != 2 || len(q.waiting) != 0 {
-		t.Errorf("%d slots free, %d in the queue, want 2 and none", q.free, len(q.waiting))
-	}
+	want("a b c d disk")
 }
 
-func TestAStartThatIsNotWantedAnyMoreLeavesTheQueue(t *testing.T) {
-	q := newStartQueue()
-	q.free = 0
-	q.release(q.join(false))
-	if len(q.waiting) != 0 {
-		t.Error("it is still in the queue")
+// Whoever is to be started first has its place, and one that is not ready yet has none.
+func TestAStartIsQueuedOnce(t *testing.T) {
+	c := newSupervisor(Options{}, insiders{}).control
+	c.slots = 0
+	p := c.newPlugin("a", plugindir.File{})
+	p.starting = &attempt{}
+	c.plugins["a"] = p
+	c.grantStarts()
+	if p.starting.place != nil || p.starting.granted {
+		t.Errorf("%+v, want no place before it is ready", p.starting)
+	}
+	c.queueStart(p, p.starting)
+	first := p.starting.place
+	c.queueStart(p, p.starting)
+	if !slices.Equal(first, p.starting.place) || c.queued != 1 {
+		t.Errorf("place %v after %v, want it kept", p.starting.place, first)
 	}
 }
