@@ -10,12 +10,9 @@ import (
 // answered collects the answers of a Measure into what the Rank that goes with
 // it gets.
 type answered struct {
-	mu   sync.Mutex
-	rows []eviction.Candidate
-	// next is the row that an answer in the order asked is for; index is made when
-	// one comes out of order.
-	next  int
-	index map[string]int
+	mu    sync.Mutex
+	rows  []eviction.Candidate
+	index index
 	// open is how many rows wait for an answer.
 	open   int
 	closed bool
@@ -24,7 +21,7 @@ type answered struct {
 
 func newAnswered(pods []eviction.Pod) *answered {
 	c := &answered{
-		rows: make([]eviction.Candidate, len(pods)), open: len(pods),
+		rows: make([]eviction.Candidate, len(pods)), index: index{pods: pods}, open: len(pods),
 		usage: make([]eviction.SignalUsage, 0, len(pods)),
 	}
 	for i := range pods {
@@ -37,7 +34,7 @@ func newAnswered(pods []eviction.Pod) *answered {
 func (c *answered) add(m eviction.Measurement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, asked := c.row(m.UID)
+	at, asked := c.index.find(m.UID)
 	if c.closed || !asked || c.rows[at].Measurement.State != eviction.MeasurementUnknown || m.State == eviction.MeasurementUnknown {
 		return
 	}
@@ -47,21 +44,6 @@ func (c *answered) add(m eviction.Measurement) {
 	m.Containers, m.Volumes = slices.Clone(m.Containers), slices.Clone(m.Volumes)
 	c.rows[at].Measurement = m
 	c.open--
-}
-
-func (c *answered) row(uid string) (at int, asked bool) {
-	if at = c.next; at < len(c.rows) && c.rows[at].Pod.UID == uid {
-		c.next++
-		return at, true
-	}
-	if c.index == nil {
-		c.index = make(map[string]int, len(c.rows))
-		for i := range c.rows {
-			c.index[c.rows[i].Pod.UID] = i
-		}
-	}
-	at, asked = c.index[uid]
-	return at, asked
 }
 
 // close returns the rows, and whether all of them have an answer. What is added

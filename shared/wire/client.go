@@ -113,7 +113,7 @@ func (r *remote) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(eviction.Measurement)) ([]eviction.Ranked, error) {
 	ctx, hangUp := context.WithCancel(ctx) // on return, should the plugin still send
 	defer hangUp()
-	open := openAnswers{pods: req.Pods}
+	pods, answered := index{pods: req.Pods}, make([]bool, len(req.Pods))
 	var (
 		order   []eviction.Ranked
 		dropped int
@@ -126,12 +126,14 @@ func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(evi
 			break
 		}
 		for _, m := range in.list {
-			if open.close(m.UID) {
-				emit(m)
+			at, asked := pods.find(m.UID)
+			if !asked || answered[at] {
+				dropped++
+				example = m.UID
 				continue
 			}
-			dropped++
-			example = m.UID
+			answered[at] = true
+			emit(m)
 		}
 		if in.ranking != nil {
 			order = in.ranking
@@ -143,32 +145,6 @@ func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(evi
 			eviction.ErrInvalidReply, dropped, example))
 	}
 	return order, err
-}
-
-// openAnswers knows which pods are yet to be answered. Most plugins answer in the
-// order in which they are asked, which needs no index.
-type openAnswers struct {
-	// pods are those behind the answers that came in order.
-	pods []eviction.Pod
-	// waiting has the pods that are open once an answer came out of order.
-	waiting map[string]bool
-}
-
-// close reports whether uid was open, which it no longer is.
-func (o *openAnswers) close(uid string) bool {
-	if o.waiting == nil {
-		if len(o.pods) > 0 && o.pods[0].UID == uid {
-			o.pods = o.pods[1:]
-			return true
-		}
-		o.waiting = make(map[string]bool, len(o.pods))
-		for i := range o.pods {
-			o.waiting[o.pods[i].UID] = true
-		}
-	}
-	was := o.waiting[uid]
-	delete(o.waiting, uid)
-	return was
 }
 
 // openMeasure does what generated code would.
