@@ -40,6 +40,17 @@ func (p *Plugin) For(s Signal) Capability {
 	return 0
 }
 
+// Observes returns the signals that the plugin observes; it is never nil.
+func (p *Plugin) Observes() []Signal {
+	signals := []Signal{}
+	for i := range p.Signals {
+		if s := p.Signals[i].Signal; p.For(s).Has(CanObserve) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
+}
+
 // Validate checks that p keeps the contract and returns all that is wrong.
 func (p *Plugin) Validate() error {
 	var errs []error

@@ -113,7 +113,7 @@ func (r *remote) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(eviction.Measurement)) ([]eviction.Ranked, error) {
 	ctx, hangUp := context.WithCancel(ctx) // on return, should the plugin still send
 	defer hangUp()
-	pods, answered := index{pods: req.Pods}, make([]bool, len(req.Pods))
+	pods, done := index{pods: req.Pods}, make([]bool, len(req.Pods))
 	var (
 		order   []eviction.Ranked
 		dropped int
@@ -127,12 +127,12 @@ func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(evi
 		}
 		for _, m := range in.list {
 			at, asked := pods.find(m.UID)
-			if !asked || answered[at] {
+			if !asked || done[at] {
 				dropped++
 				example = m.UID
 				continue
 			}
-			answered[at] = true
+			done[at] = true
 			emit(m)
 		}
 		if in.ranking != nil {

@@ -176,7 +176,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	a.cancel()
 	less := p.registered != nil && !registry.SameOffers(p.registered, proc.Plugin)
 	p.serving, p.starting, p.replacement = proc, nil, nil
-	p.said, p.registered, p.observes = proc.Plugin, proc.Plugin, registry.Observed(proc.Plugin)
+	p.said, p.registered, p.observes = proc.Plugin, proc.Plugin, proc.Plugin.Observes()
 	p.first, p.late, p.swapPause = false, 0, swapPause
 	proc.began = time.Now()
 	if _, refused := errors.AsType[plugindir.Refusal](p.lastError); refused || hostFault(p.lastError) {

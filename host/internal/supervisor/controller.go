@@ -245,7 +245,7 @@ func (c *controller) leave(p *plugin, to State) {
 	c.unregister(p)
 	if proc != nil && to != Stopped {
 		r := c.registry()
-		alone := slices.DeleteFunc(registry.Observed(proc.Plugin), func(sig eviction.Signal) bool { return len(r.Providers(sig, eviction.CanObserve)) > 0 })
+		alone := slices.DeleteFunc(proc.Plugin.Observes(), func(sig eviction.Signal) bool { return len(r.Providers(sig, eviction.CanObserve)) > 0 })
 		if len(alone) > 0 {
 			c.Log.Warn("plugin leaves and nobody observes its signals any more", "plugin", p.name, "because", to, "signals", alone)
 		} else {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,12 +93,7 @@ const probeTries = 3
 // Probe lets a new process observe once what it would observe. What it does not
 // know must not be known to the one that serves.
 func (c *Client) Probe(ctx context.Context, serves *Client) error {
-	var signals []eviction.Signal
-	for _, s := range c.remote.Signals {
-		if c.remote.For(s.Signal).Has(eviction.CanObserve) {
-			signals = append(signals, s.Signal)
-		}
-	}
+	signals := c.remote.Observes()
 	if len(signals) == 0 {
 		return nil
 	}
@@ -109,23 +105,20 @@ func (c *Client) Probe(ctx context.Context, serves *Client) error {
 	if err != nil {
 		return fmt.Errorf("observe: %w: %w", eviction.ErrInvalidReply, err)
 	}
-	missing := unknown(signals, reply)
-	missing = slices.DeleteFunc(missing, func(o eviction.Observation) bool { return !serves.remote.For(o.Signal).Has(eviction.CanObserve) })
-	if len(missing) == 0 {
+	why := unknown(signals, reply)
+	asked := slices.DeleteFunc(serves.remote.Observes(), func(s eviction.Signal) bool { return why[s] == "" })
+	if len(asked) == 0 {
 		return nil
-	}
-	asked := make([]eviction.Signal, len(missing))
-	for n, o := range missing {
-		asked[n] = o.Signal
 	}
 	known, err := serves.probe(ctx, asked)
 	if err != nil {
 		return ctx.Err() // The former one is worse.
 	}
 	var errs []error
-	for _, o := range missing {
-		if !slices.ContainsFunc(unknown(asked, known), func(u eviction.Observation) bool { return u.Signal == o.Signal }) {
-			errs = append(errs, fmt.Errorf("observe: does not know %s, which the former process does: %s", o.Signal, o.Err))
+	neither := unknown(asked, known)
+	for _, s := range asked {
+		if neither[s] == "" {
+			errs = append(errs, fmt.Errorf("observe: does not know %s, which the former process does: %s", s, why[s]))
 		}
 	}
 	return errors.Join(errs...)
@@ -146,17 +139,17 @@ func (c *Client) probe(ctx context.Context, signals []eviction.Signal) (reply ev
 	return reply, err
 }
 
-// unknown returns the signals that a reply has no figure for.
-func unknown(signals []eviction.Signal, reply eviction.ObserveReply) []eviction.Observation {
-	var none []eviction.Observation
+// unknown says why a reply has no figure for signals, by signal.
+func unknown(signals []eviction.Signal, reply eviction.ObserveReply) map[eviction.Signal]string {
+	why := map[eviction.Signal]string{}
 	for _, s := range signals {
 		n := slices.IndexFunc(reply.Observations, func(o eviction.Observation) bool { return o.Signal == s })
 		switch {
 		case n < 0:
-			none = append(none, eviction.Observation{Signal: s, Err: "left out of the reply"})
+			why[s] = "left out of the reply"
 		case reply.Observations[n].State == eviction.Unknown:
-			none = append(none, reply.Observations[n])
+			why[s] = cmp.Or(reply.Observations[n].Err, "without a reason")
 		}
 	}
-	return none
+	return why
 }

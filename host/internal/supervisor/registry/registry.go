@@ -276,14 +276,3 @@ func Offers(p *eviction.Plugin) []string {
 	}
 	return names
 }
-
-// Observed lists what p observes; it is never nil.
-func Observed(p *eviction.Plugin) []eviction.Signal {
-	signals := []eviction.Signal{}
-	for _, s := range p.Signals {
-		if p.For(s.Signal).Has(eviction.CanObserve) {
-			signals = append(signals, s.Signal)
-		}
-	}
-	return signals
-}
