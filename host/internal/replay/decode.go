@@ -1,8 +1,8 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -47,11 +47,11 @@ func Decode(data []byte) (*Trace, error) {
 	} else {
 		d.value("", data, reflect.ValueOf(trace.Scenario).Elem())
 	}
-	if len(d.errs) == 0 {
-		d.errs = trace.problems()
+	if len(d.problems) == 0 {
+		d.problems = trace.problems()
 	}
-	if len(d.errs) > 0 {
-		return nil, input.ClipAll(d.errs, maxErrors)
+	if len(d.problems) > 0 {
+		return nil, input.ClipAll(d.problems, maxErrors)
 	}
 	return trace, nil
 }
@@ -71,15 +71,7 @@ func blank() *Scenario {
 
 // decoder takes a document apart field by field, so that one wrong value does
 // not hide another.
-type decoder struct{ errs []error }
-
-func (d *decoder) add(path, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if path != "" {
-		text = path + ": " + text
-	}
-	d.errs = append(d.errs, errors.New(text))
-}
+type decoder struct{ problems }
 
 // value decodes raw into v. Null leaves v as it is.
 func (d *decoder) value(path string, raw json.RawMessage, v reflect.Value) {
@@ -169,37 +161,23 @@ func (d *decoder) leaf(path string, raw json.RawMessage, v reflect.Value) {
 	}
 }
 
-// form says what a value of type t looks like.
-func form(t reflect.Type) string {
-	switch t {
-	case reflect.TypeFor[*v1.Pod]():
-		return "a v1.Pod"
-	case reflect.TypeFor[Step]():
-		return "a step"
-	case reflect.TypeFor[metav1.Time]():
-		return "a time such as 2026-01-31T12:00:00Z"
-	case reflect.TypeFor[metav1.Duration]():
-		return `a duration such as "5m0s"`
-	case reflect.TypeFor[map[string]string]():
-		return `texts by name, such as {"memory.available": "100Mi"}`
-	case reflect.TypeFor[map[string]bool]():
-		return "true or false by name"
-	case reflect.TypeFor[[]string]():
-		return "a list of texts"
-	case reflect.TypeFor[*Decisions]():
-		return "recorded decisions"
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a text"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Float64, reflect.Pointer:
-		return "a number of seconds"
-	default:
-		return "a whole number"
-	}
+// forms say what values look like; all others are whole numbers.
+var forms = map[reflect.Type]string{
+	reflect.TypeFor[*v1.Pod]():           "a v1.Pod",
+	reflect.TypeFor[Step]():              "a step",
+	reflect.TypeFor[*Decisions]():        "recorded decisions",
+	reflect.TypeFor[metav1.Time]():       "a time such as 2026-01-31T12:00:00Z",
+	reflect.TypeFor[metav1.Duration]():   `a duration such as "5m0s"`,
+	reflect.TypeFor[map[string]string](): `texts by name, such as {"memory.available": "100Mi"}`,
+	reflect.TypeFor[map[string]bool]():   "true or false by name",
+	reflect.TypeFor[[]string]():          "a list of texts",
+	reflect.TypeFor[string]():            "a text",
+	reflect.TypeFor[bool]():              "true or false",
+	reflect.TypeFor[float64]():           "a number of seconds",
+	reflect.TypeFor[*float64]():          "a number of seconds",
 }
+
+func form(t reflect.Type) string { return cmp.Or(forms[t], "a whole number") }
 
 // keysOf returns the keys of a struct's fields, in their order.
 func keysOf(t reflect.Type) []string {

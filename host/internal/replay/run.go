@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
@@ -95,17 +94,23 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	d.MemoryPressure, d.DiskPressure, d.PIDPressure = m.IsUnderMemoryPressure(), m.IsUnderDiskPressure(), m.IsUnderPIDPressure()
 	d.NodeConditions = conditions(pass, err, d)
 	explain(&d, pass)
-	out := Outcome{Signals: labels(pass), Returned: returned(pass)}
+	var out Outcome
+	for _, e := range pass.Evicted {
+		out.Signals, out.Returned = append(out.Signals, string(e.Signal)), append(out.Returned, e.UID)
+	}
 	if _, awaited := w.step.Cleanup(); awaited && len(pass.Evicted) > 0 && err == nil {
 		_ = m.AwaitCleanup(ctx, pass) // Run looks at ctx itself
-		seconds := w.waitedSeconds()
-		out.CleanupWaitSeconds = &seconds
+		out.CleanupWaitSeconds = new(float64)
 	}
 	for _, p := range w.step.Admit {
-		d.Admit = append(d.Admit, ask(m, p))
+		answer := m.Admit(p)
+		d.Admit = append(d.Admit, Admit{UID: string(p.UID), Name: p.Name, Admit: answer.Admit, Reason: answer.Reason, Message: answer.Message})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if out.CleanupWaitSeconds != nil {
+		*out.CleanupWaitSeconds = w.waited.Seconds()
+	}
 	out.ReclaimCalls, out.Evictions, out.Events = w.reclaim, w.kills, w.events
 	d.Outcomes = []Outcome{out}
 	if w.calls > 0 {
@@ -114,36 +119,24 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	return d, pass
 }
 
-func (w *World) waitedSeconds() float64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.waited.Seconds()
-}
-
-func ask(m Manager, p *v1.Pod) Admit {
-	answer := m.Admit(p)
-	return Admit{UID: string(p.UID), Name: p.Name, Admit: answer.Admit, Reason: answer.Reason, Message: answer.Message}
-}
-
 // conditions are those reported, sorted. A pass that failed tells none, but they
 // hold on.
 func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	var out []string
-	if err == nil {
-		for _, c := range pass.Conditions {
-			out = append(out, string(c))
-		}
-		slices.Sort(out)
-		return out
+	for _, c := range pass.Conditions {
+		out = append(out, string(c))
 	}
-	for _, c := range []struct {
-		name  eviction.Condition
-		under bool
-	}{{eviction.DiskPressure, d.DiskPressure}, {eviction.MemoryPressure, d.MemoryPressure}, {eviction.PIDPressure, d.PIDPressure}} {
-		if c.under {
-			out = append(out, string(c.name))
+	if err != nil {
+		out = nil
+		for c, under := range map[eviction.Condition]bool{
+			eviction.MemoryPressure: d.MemoryPressure, eviction.DiskPressure: d.DiskPressure, eviction.PIDPressure: d.PIDPressure,
+		} {
+			if under {
+				out = append(out, string(c))
+			}
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -178,20 +171,4 @@ func urgency(t loop.MetThreshold) int {
 		u++
 	}
 	return u
-}
-
-func labels(pass loop.PassResult) []string {
-	var out []string
-	for _, e := range pass.Evicted {
-		out = append(out, string(e.Signal))
-	}
-	return out
-}
-
-func returned(pass loop.PassResult) []string {
-	var out []string
-	for _, e := range pass.Evicted {
-		out = append(out, e.UID)
-	}
-	return out
 }

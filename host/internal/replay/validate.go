@@ -12,6 +12,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// problems are what is wrong with a scenario, each with the path of the field.
+type problems []error
+
+func (p *problems) add(path, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if path != "" {
+		text = path + ": " + text
+	}
+	*p = append(*p, errors.New(text))
+}
+
 // maxSeconds is more than a scenario can mean, and far from what a duration
 // cannot hold.
 const maxSeconds = 1e9
@@ -44,17 +55,14 @@ func (s *Scenario) problems(recorded bool) []error {
 	if len(s.Steps) > 0 && s.Steps[0].Summary == nil && s.Steps[0].SummaryError == "" {
 		c.add("steps[0].summary", "missing: want the kubelet's stats summary; later steps without one see the one before")
 	}
-	return c.errs
+	return c.problems
 }
 
 // checker follows which pods are active.
 type checker struct {
-	errs   []error
-	active map[string]bool
-}
+	problems
 
-func (c *checker) add(path, format string, args ...any) {
-	c.errs = append(c.errs, errors.New(path+": "+fmt.Sprintf(format, args...)))
+	active map[string]bool
 }
 
 func (c *checker) step(path string, s *Step) {
