@@ -14,19 +14,6 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A call is a kind of call to a plugin.
-type call uint8
-
-const (
-	callObserve call = iota
-	callMeasure
-	callRank
-	callReclaim
-	numCalls
-)
-
-func (c call) String() string { return [...]string{"observe", "measure", "rank", "reclaim"}[c] }
-
 var errNoProgress = fmt.Errorf("no progress: %w", context.DeadlineExceeded)
 
 const (
@@ -116,7 +103,7 @@ func (c *Client) Plugin() *eviction.Plugin {
 }
 
 // do makes one call with a deadline and takes note of how it went.
-func (c *Client) do(ctx context.Context, kind call, limit time.Duration, f func(context.Context) error) error {
+func (c *Client) do(ctx context.Context, kind string, limit time.Duration, f func(context.Context) error) error {
 	took, err := c.timed(ctx, limit, f)
 	return c.conclude(kind, err, took, limit)
 }
@@ -136,7 +123,7 @@ func (c *Client) timed(ctx context.Context, limit time.Duration, f func(context.
 }
 
 // conclude counts a call for or against the plugin and names both in its error.
-func (c *Client) conclude(kind call, err error, took, limit time.Duration) error {
+func (c *Client) conclude(kind string, err error, took, limit time.Duration) error {
 	v := judge(err, took, limit)
 	c.count(kind, v)
 	if err == nil {
@@ -153,7 +140,7 @@ func (c *Client) conclude(kind call, err error, took, limit time.Duration) error
 }
 
 // count takes note of whether a call was answered.
-func (c *Client) count(kind call, v verdict) {
+func (c *Client) count(kind string, v verdict) {
 	c.mu.Lock()
 	tooMany := c.misses.add(kind, v)
 	c.mu.Unlock()
@@ -176,7 +163,7 @@ func (c *Client) failed(err error) bool {
 func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	c.Asked.note(req.PassView)
 	var reply eviction.ObserveReply
-	err := c.do(ctx, callObserve, c.Timeouts.Observe, func(ctx context.Context) (err error) {
+	err := c.do(ctx, "observe", c.Timeouts.Observe, func(ctx context.Context) (err error) {
 		reply, err = c.remote.Observer.Observe(ctx, req)
 		return err
 	})
@@ -215,10 +202,10 @@ func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), c
 		})
 	})
 	if alive && errors.Is(err, context.DeadlineExceeded) {
-		c.count(callMeasure, answered)
+		c.count("measure", answered)
 		return fmt.Errorf("plugin %s: measure: incomplete: %w", c.Name, err)
 	}
-	return c.conclude(callMeasure, errors.Join(err, wrong), took, c.Timeouts.Measure)
+	return c.conclude("measure", errors.Join(err, wrong), took, c.Timeouts.Measure)
 }
 
 // MeasureAndRank is Measure and Rank in one call, each with its own checks. Once
@@ -256,9 +243,9 @@ func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 	took := time.Since(measured)
 	switch {
 	case hangs:
-		ranking.Err = c.conclude(callRank, context.DeadlineExceeded, took, limit)
+		ranking.Err = c.conclude("rank", context.DeadlineExceeded, took, limit)
 	case ranking.Order != nil:
-		ranking.Err = c.conclude(callRank, checkRanking(len(req.Pods), func(i int) string { return req.Pods[i].UID }, ranking.Order), took, limit)
+		ranking.Err = c.conclude("rank", checkRanking(len(req.Pods), func(i int) string { return req.Pods[i].UID }, ranking.Order), took, limit)
 	}
 	return ranking, err
 }
@@ -301,7 +288,7 @@ func (c *Client) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 // or one twice.
 func (c *Client) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	var ranked []eviction.Ranked
-	err := c.do(ctx, callRank, c.Timeouts.Rank, func(ctx context.Context) (err error) {
+	err := c.do(ctx, "rank", c.Timeouts.Rank, func(ctx context.Context) (err error) {
 		if ranked, err = c.remote.Ranker.Rank(ctx, req); err != nil {
 			return err
 		}
@@ -345,5 +332,5 @@ func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 			err = why
 		}
 	}
-	return checkReclaimed(freed), c.conclude(callReclaim, err, took, deadline)
+	return checkReclaimed(freed), c.conclude("reclaim", err, took, deadline)
 }

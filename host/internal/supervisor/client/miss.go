@@ -43,18 +43,21 @@ func judge(err error, took, limit time.Duration) verdict {
 // between.
 type misses struct {
 	all  int
-	kind [numCalls]int
+	kind map[string]int
 }
 
 // add counts one call and reports whether that makes too many in a row.
-func (m *misses) add(c call, v verdict) bool {
+func (m *misses) add(kind string, v verdict) bool {
+	if m.kind == nil {
+		m.kind = map[string]int{}
+	}
 	switch v {
 	case answered:
-		m.all, m.kind[c] = 0, 0
+		m.all, m.kind[kind] = 0, 0
 	case missed:
 		m.all++
-		m.kind[c]++
+		m.kind[kind]++
 	case excused:
 	}
-	return m.all >= missesToKill || m.kind[c] >= missesToKill
+	return m.all >= missesToKill || m.kind[kind] >= missesToKill
 }

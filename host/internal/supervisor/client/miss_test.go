@@ -34,21 +34,21 @@ func TestVerdict(t *testing.T) {
 
 func TestMissesInARow(t *testing.T) {
 	type step struct {
-		call    call
+		kind    string
 		verdict verdict
 		tooMany bool
 	}
 	for name, steps := range map[string][]step{
-		"three of any kind":    {{callObserve, missed, false}, {callMeasure, missed, false}, {callRank, missed, true}},
-		"an answer in between": {{callObserve, missed, false}, {callObserve, missed, false}, {callObserve, answered, false}, {callObserve, missed, false}},
-		"excuses do not count": {{callObserve, missed, false}, {callObserve, missed, false}, {callObserve, excused, false}, {callObserve, missed, true}},
+		"three of any kind":    {{"observe", missed, false}, {"measure", missed, false}, {"rank", missed, true}},
+		"an answer in between": {{"observe", missed, false}, {"observe", missed, false}, {"observe", answered, false}, {"observe", missed, false}},
+		"excuses do not count": {{"observe", missed, false}, {"observe", missed, false}, {"observe", excused, false}, {"observe", missed, true}},
 		"one kind that always hangs": {
-			{callRank, missed, false}, {callObserve, answered, false}, {callRank, missed, false}, {callObserve, answered, false}, {callRank, missed, true},
+			{"rank", missed, false}, {"observe", answered, false}, {"rank", missed, false}, {"observe", answered, false}, {"rank", missed, true},
 		},
 	} {
 		var m misses
 		for n, s := range steps {
-			if got := m.add(s.call, s.verdict); got != s.tooMany {
+			if got := m.add(s.kind, s.verdict); got != s.tooMany {
 				t.Errorf("%s, step %d: got %v", name, n, got)
 			}
 		}
