@@ -29,14 +29,14 @@ func (c *controller) attempt(p *plugin) {
 	switch {
 	case a.beside:
 		p.replacing(Starting, nil)
-	case p.state != Waiting: // else it may still be the same
+	case p.State != Waiting: // else it may still be the same
 		p.enter(Starting, nil)
 	}
 	if p.first {
 		c.queueStart(p, a)
 	}
 	a.cancel = c.run(func(ctx context.Context) func() {
-		file, err := c.launcher.complete(ctx, p.name)
+		file, err := c.launcher.complete(ctx, p.Name)
 		return func() {
 			if err != nil || a.stale || p.leaving {
 				c.attemptFailed(p, a, err)
@@ -55,7 +55,7 @@ func (c *catalog) queueStart(p *plugin, a *attempt) {
 	}
 	c.queued++
 	a.place = []int{1, c.queued}
-	if registry.Builtin(p.name) {
+	if registry.Builtin(p.Name) {
 		a.place[0] = 0
 	}
 }
@@ -64,7 +64,7 @@ func (c *catalog) queueStart(p *plugin, a *attempt) {
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
 	case a.stale:
-	case a.changes != p.changes, a.launched && !c.inside && a.policy != startPolicyFor(c.Settings, p.name):
+	case a.changes != p.changes, a.launched && !c.inside && a.policy != startPolicyFor(c.Settings, p.Name):
 		c.giveUp(p, a)
 	case a.complete && !a.launched && a.granted:
 		c.launch(p, a)
@@ -88,16 +88,16 @@ func (c *controller) launch(p *plugin, a *attempt) {
 	a.launched = true
 	if !a.beside {
 		if p.starts++; p.starts > 1 {
-			c.Metrics.PluginRestarted(p.name)
+			c.Metrics.PluginRestarted(p.Name)
 		}
 	}
 	c.generation++
-	a.policy, a.revision = startPolicyFor(c.Settings, p.name), c.revision
+	a.policy, a.revision = startPolicyFor(c.Settings, p.Name), c.revision
 	s := start{
-		version: a.version, name: p.name, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
+		version: a.version, name: p.Name, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
 		handshake: c.Timeouts.Handshake << p.late, stop: c.Timeouts.Stop,
 		client: client.Config{
-			Name: p.name, Timeouts: c.Timeouts, Doublings: p.late, Builtin: registry.Builtin(p.name),
+			Name: p.Name, Timeouts: c.Timeouts, Doublings: p.late, Builtin: registry.Builtin(p.Name),
 			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},
 	}
@@ -141,7 +141,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 		c.discard(p, a, errOutdated)
 		return
 	}
-	if !c.tried && !registry.Builtin(p.name) {
+	if !c.tried && !registry.Builtin(p.Name) {
 		return
 	}
 	if p.serving == nil {
@@ -175,7 +175,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	proc, former := a.proc, p.serving
 	a.cancel()
 	less := p.registered != nil && !registry.SameOffers(p.registered, proc.Plugin)
-	p.serving, p.starting, p.replacement = proc, nil, nil
+	p.serving, p.starting, p.Replacement = proc, nil, nil
 	p.said, p.registered, p.observes = proc.Plugin, proc.Plugin, proc.Plugin.Observes()
 	p.first, p.late, p.swapPause = false, 0, swapPause
 	proc.began = time.Now()
@@ -186,14 +186,14 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	c.changed = true
 	switch {
 	case former != nil:
-		p.swaps++
-		c.Log.Info("plugin replaced", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
+		p.Swaps++
+		c.Log.Info("plugin replaced", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
 			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
 		c.retire(p, former, errReplaced, false)
 	case !c.inside:
-		c.Log.Info("plugin started", "plugin", p.name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
+		c.Log.Info("plugin started", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
 	}
-	c.Metrics.PluginUp(p.name, true)
+	c.Metrics.PluginUp(p.Name, true)
 	if less {
 		c.freed()
 	}
@@ -235,10 +235,10 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	}
 	told := hostFault(err) && p.lastError != nil && p.lastError.Error() == err.Error()
 	if !harmless(err) && !told {
-		c.Log.Error("plugin did not start", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
+		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
 	}
 	if p.first && c.inside {
-		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.name, err))
+		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.Name, err))
 	}
 	p.first = false
 	if p.ending == nil {
@@ -251,13 +251,13 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	if errors.Is(err, plugindir.ErrIncomplete) {
 		if p.replacing(Waiting, err) {
-			c.Log.Info("plugin is not replaced as long as somebody writes its file", "plugin", p.name, "reason", err)
+			c.Log.Info("plugin is not replaced as long as somebody writes its file", "plugin", p.Name, "reason", err)
 		}
 		c.pause(p, plugindir.Poll)
 		return
 	}
 	p.replacing(Refused, err)
-	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.name, "error", err, "output", p.log.Since(a.mark))
+	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
 	switch {
 	case p.news || p.freed: // begun anew at once
 	case strained(err):
@@ -294,14 +294,14 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 // standBy puts a plugin behind all others that offer the same, for a while. What a pass
 // has pinned stays.
 func (c *controller) standBy(p *plugin) {
-	c.Log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.name, "cost", p.slowness.Cost.String(),
+	c.Log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.Name, "cost", p.slowness.Cost.String(),
 		"within", client.SlowWindow.String(), "for", client.StandbyFor.String())
-	c.Metrics.PluginStandby(p.name, true)
+	c.Metrics.PluginStandby(p.Name, true)
 	c.changed = true
 	c.after(client.StandbyFor, func() {
 		if p.slowness.Over(time.Now()) {
-			c.Log.Info("plugin has its place again", "plugin", p.name)
-			c.Metrics.PluginStandby(p.name, false)
+			c.Log.Info("plugin has its place again", "plugin", p.Name)
+			c.Metrics.PluginStandby(p.Name, false)
 			c.changed = true
 		}
 	})

@@ -40,8 +40,8 @@ type catalog struct {
 
 func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	return &plugin{
-		name: name, log: output.New(c.Log, name), there: true, file: f, idle: true,
-		rivals: map[string]bool{}, crashes: newCrashes(c.patience), swapPause: swapPause, since: time.Now(),
+		Status: Status{Name: name, Since: time.Now()}, log: output.New(c.Log, name), there: true, file: f, idle: true,
+		rivals: map[string]bool{}, crashes: newCrashes(c.patience), swapPause: swapPause,
 	}
 }
 
@@ -68,13 +68,13 @@ func (c *catalog) warnUnknown() {
 func (c *catalog) replaced(p *plugin) {
 	p.changes++
 	if p.slowness.Standby() {
-		c.Metrics.PluginStandby(p.name, false)
+		c.Metrics.PluginStandby(p.Name, false)
 	}
 	p.slowness = client.Slowness{}
 	clear(p.rivals)
 	for _, other := range c.plugins {
-		if other.rivals[p.name] {
-			delete(other.rivals, p.name)
+		if other.rivals[p.Name] {
+			delete(other.rivals, p.Name)
 			c.freed()
 		}
 	}
@@ -86,7 +86,7 @@ func (c *catalog) freed() {
 	c.again = true
 	for _, p := range c.plugins {
 		p.freed = true
-		if p.state == Refused || p.replacement != nil && p.replacement.State == Refused {
+		if p.State == Refused || p.Replacement != nil && p.Replacement.State == Refused {
 			p.resume()
 		}
 	}
@@ -96,7 +96,7 @@ func (c *catalog) freed() {
 func (c *catalog) registry() *registry.Registry {
 	var all []registry.Plugin
 	for _, p := range c.sorted() {
-		all = append(all, p.registration(c.Settings[p.name].Disabled))
+		all = append(all, p.registration(c.Settings[p.Name].Disabled))
 	}
 	for _, sig := range eviction.BuiltinSignals() {
 		b, _ := eviction.Builtin(sig)
@@ -120,7 +120,7 @@ func (c *catalog) unwanted(p *plugin) State {
 		return Stopped
 	case !p.there, p.file.Dangling && p.serving != nil: // A link to nothing is refused, and says so, when nothing runs.
 		return Removed
-	case c.Settings[p.name].Disabled:
+	case c.Settings[p.Name].Disabled:
 		return Disabled
 	default:
 		return ""
@@ -142,22 +142,22 @@ func (c *catalog) unregister(p *plugin) {
 
 // forget is the end of a plugin whose file is gone.
 func (c *catalog) forget(p *plugin) {
-	delete(c.plugins, p.name)
-	c.Metrics.PluginGone(p.name)
+	delete(c.plugins, p.Name)
+	c.Metrics.PluginGone(p.Name)
 	c.freed()
 }
 
 // noteUndead takes note of a process that could not be killed.
 func (c *catalog) noteUndead(p *plugin, err error) {
 	if undead, ok := errors.AsType[undeadError](err); ok {
-		c.Log.Error("plugin cannot be ended", "plugin", p.name, "error", undead)
+		c.Log.Error("plugin cannot be ended", "plugin", p.Name, "error", undead)
 		c.undead = append(c.undead, undead)
 	}
 }
 
 // request is what a plugin is to be configured with.
 func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
-	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.name].Config}
+	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
 }
 
 // conflicts returns what keeps a plugin from serving: whoever is registered, and
@@ -167,11 +167,11 @@ func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
 	r := c.registry()
 	for _, other := range c.sorted() {
 		theirs := other.registered
-		if theirs == nil && p.rivals[other.name] {
+		if theirs == nil && p.rivals[other.Name] {
 			theirs = other.said
 		}
-		if other != p && theirs != nil && !c.Settings[other.name].Disabled {
-			errs = append(errs, r.Conflict(&registry.Instance{Name: other.name, Plugin: theirs}, mine))
+		if other != p && theirs != nil && !c.Settings[other.Name].Disabled {
+			errs = append(errs, r.Conflict(&registry.Instance{Name: other.Name, Plugin: theirs}, mine))
 		}
 	}
 	return errors.Join(errs...)
@@ -184,7 +184,7 @@ func (c *catalog) snapshot(r *registry.Registry) *snapshot {
 		s.plugins = append(s.plugins, p.status())
 		s.logs = append(s.logs, p.log)
 		if !c.inside {
-			s.plugins[len(s.plugins)-1].Path = filepath.Join(c.Dir, p.name)
+			s.plugins[len(s.plugins)-1].Path = filepath.Join(c.Dir, p.Name)
 		}
 	}
 	return s

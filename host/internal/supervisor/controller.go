@@ -51,7 +51,7 @@ func (c *controller) found(files map[string]plugindir.File) {
 		}
 		former := p.file
 		p.there, p.file = true, f
-		if _, was := errors.AsType[unfit](p.reason); was && f.Fit && p.state == Refused {
+		if _, was := errors.AsType[unfit](p.reason); was && f.Fit && p.State == Refused {
 			p.wake()
 		}
 		if f.ID != former.ID && !p.leaving {
@@ -90,7 +90,7 @@ func (c *controller) limitStart() {
 	var late []string
 	for _, p := range c.sorted() {
 		if p.first && (p.starting == nil || p.starting.proc == nil) {
-			late = append(late, p.name)
+			late = append(late, p.Name)
 		}
 	}
 	c.Log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", c.Timeouts.Start.String())
@@ -156,13 +156,13 @@ func (c *controller) endTrial() {
 	}
 	c.tried = true
 	candidates := slices.DeleteFunc(c.sorted(), func(p *plugin) bool {
-		return registry.Builtin(p.name) || p.starting == nil || p.starting.proc == nil || p.starting.busy
+		return registry.Builtin(p.Name) || p.starting == nil || p.starting.proc == nil || p.starting.busy
 	})
 	r := c.registry()
 	for n, a := range candidates {
 		for _, b := range candidates[n+1:] {
 			if r.Conflict(a.starting.proc.Instance, b.starting.proc.Instance) != nil {
-				a.rivals[b.name], b.rivals[a.name] = true, true
+				a.rivals[b.Name], b.rivals[a.Name] = true, true
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (c *controller) advance(p *plugin) {
 	case p.idle && end == Removed:
 		c.forget(p)
 	case p.idle && end != "":
-		if p.state == "" {
+		if p.State == "" {
 			p.enter(end, nil)
 		}
 	case end != "":
@@ -216,12 +216,12 @@ func (c *controller) advance(p *plugin) {
 	case a != nil:
 		c.advanceAttempt(p, a)
 	case p.serving != nil && p.file.ID == p.serving.file && !c.outdated(p.serving):
-		p.replacement = nil
+		p.Replacement = nil
 		p.resume()
 	case p.pause == nil && p.ending == nil:
 		if p.idle {
 			p.idle = false
-			c.Metrics.PluginUp(p.name, false)
+			c.Metrics.PluginUp(p.Name, false)
 		}
 		c.attempt(p)
 	}
@@ -231,7 +231,7 @@ func (c *controller) advance(p *plugin) {
 func (c *controller) leave(p *plugin, to State) {
 	p.leaving = true
 	p.enter(to, nil)
-	p.replacement = nil
+	p.Replacement = nil
 	if p.starting != nil {
 		c.giveUp(p, p.starting)
 	}
@@ -239,7 +239,7 @@ func (c *controller) leave(p *plugin, to State) {
 	if proc != nil {
 		p.serving = nil
 		c.changed = true
-		c.Metrics.PluginUp(p.name, false)
+		c.Metrics.PluginUp(p.Name, false)
 		c.retire(p, proc, errLeaves, false)
 	}
 	c.unregister(p)
@@ -247,9 +247,9 @@ func (c *controller) leave(p *plugin, to State) {
 		r := c.registry()
 		alone := slices.DeleteFunc(proc.Plugin.Observes(), func(sig eviction.Signal) bool { return len(r.Providers(sig, eviction.CanObserve)) > 0 })
 		if len(alone) > 0 {
-			c.Log.Warn("plugin leaves and nobody observes its signals any more", "plugin", p.name, "because", to, "signals", alone)
+			c.Log.Warn("plugin leaves and nobody observes its signals any more", "plugin", p.Name, "because", to, "signals", alone)
 		} else {
-			c.Log.Info("plugin leaves", "plugin", p.name, "because", to)
+			c.Log.Info("plugin leaves", "plugin", p.Name, "because", to)
 		}
 	}
 	c.advance(p)
@@ -265,8 +265,8 @@ func (c *controller) left(p *plugin) {
 	case c.stopping:
 	case !p.there:
 		c.forget(p)
-	case p.state == Removed && !p.file.Dangling:
-		c.plugins[p.name] = c.newPlugin(p.name, p.file) // One that is put back counts fresh.
+	case p.State == Removed && !p.file.Dangling:
+		c.plugins[p.Name] = c.newPlugin(p.Name, p.file) // One that is put back counts fresh.
 	}
 }
 
@@ -274,7 +274,7 @@ func (c *controller) left(p *plugin) {
 // one.
 func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	proc := p.serving
-	p.serving, p.ending, p.replacement = nil, proc, nil
+	p.serving, p.ending, p.Replacement = nil, proc, nil
 	p.resume()
 	// It ran through all that has changed but for its file.
 	p.news, p.freed = proc.changes != p.changes, false
@@ -283,7 +283,7 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	}
 	p.enter(Starting, why)
 	c.changed = true
-	c.Metrics.PluginUp(p.name, false)
+	c.Metrics.PluginUp(p.Name, false)
 	c.retire(p, proc, why, unresponsive)
 }
 
@@ -311,9 +311,9 @@ func (c *controller) retired(p *plugin, proc *process, why error, unresponsive b
 	switch {
 	case c.inside:
 	case harmless(why) || c.stopping:
-		c.Log.Info("plugin exited", "plugin", p.name, "pid", proc.PID, "status", proc.ending())
+		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending())
 	default:
-		c.Log.Error("plugin exited", "plugin", p.name, "pid", proc.PID, "error", why, "status", proc.ending())
+		c.Log.Error("plugin exited", "plugin", p.Name, "pid", proc.PID, "error", why, "status", proc.ending())
 	}
 	if p.ending != proc {
 		return
@@ -344,8 +344,8 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 	switch state {
 	case Waiting:
 		wait = plugindir.Poll
-		if p.state != Waiting {
-			c.Log.Info("plugin is not started as long as somebody writes its file", "plugin", p.name, "reason", why)
+		if p.State != Waiting {
+			c.Log.Info("plugin is not started as long as somebody writes its file", "plugin", p.Name, "reason", why)
 		}
 	case Refused:
 		wait = c.patience.window // What was in the way may have gone without a trace.
@@ -358,7 +358,7 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 		var quarantine bool
 		if wait, quarantine = p.crashes.next(time.Now(), ran, crashed && !strained(why)); quarantine {
 			state = Quarantined
-			c.Log.Error("plugin in quarantine", "plugin", p.name, "crashes", c.patience.crashes, "for", wait.String(), "error", why)
+			c.Log.Error("plugin in quarantine", "plugin", p.Name, "crashes", c.patience.crashes, "for", wait.String(), "error", why)
 		}
 	}
 	p.enter(state, why)
@@ -367,7 +367,8 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 		return
 	}
 	if state == Backoff || state == Quarantined {
-		p.until = time.Now().Add(wait)
+		until := time.Now().Add(wait)
+		p.Until = &until
 	}
 	c.pause(p, wait)
 }

@@ -63,7 +63,7 @@ func (s *stage) next() {
 func (s *stage) states() string {
 	var all []string
 	for _, p := range s.sorted() {
-		all = append(all, fmt.Sprintf("%s %s", p.name, p.state))
+		all = append(all, fmt.Sprintf("%s %s", p.Name, p.State))
 	}
 	return strings.Join(all, ", ")
 }
@@ -114,8 +114,8 @@ func TestNewsDuringAnAttempt(t *testing.T) {
 		}
 		s.attemptFailed(a, a.starting, errors.New("exit status 3"))
 		s.settle()
-		if again := a.starting != nil; again != news || (a.state == Backoff) == news {
-			t.Errorf("news %v: another attempt %v, %s", news, again, a.state)
+		if again := a.starting != nil; again != news || (a.State == Backoff) == news {
+			t.Errorf("news %v: another attempt %v, %s", news, again, a.State)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestWhoIsInItsFirstStart(t *testing.T) {
 		"it has failed":              {func(*plugin) {}, eviction.MemoryAvailable, false},
 		"it has served before":       {func(p *plugin) { p.late, p.observes = 1, memory }, eviction.MemoryAvailable, false},
 		"it is another's signal":     {func(p *plugin) { p.first = true }, eviction.PIDAvailable, false},
-		"it is disabled":             {func(p *plugin) { p.first, p.state = true, Disabled }, eviction.MemoryAvailable, false},
+		"it is disabled":             {func(p *plugin) { p.first, p.State = true, Disabled }, eviction.MemoryAvailable, false},
 		"it leaves before its start": {func(p *plugin) { p.first, p.leaving = true, true }, eviction.MemoryAvailable, false},
 	} {
 		s := newSupervisor(Options{}, insiders{})

@@ -87,8 +87,10 @@ func strained(why error) bool {
 // A plugin is one plugin of the directory, whether it runs or not. It belongs to
 // the controller.
 type plugin struct {
-	name string
-	log  *output.Log
+	// Status is what is shown of it, as far as that does not derive from the rest.
+	Status
+
+	log *output.Log
 
 	// there: its file is in the directory; it was another one changes times.
 	there   bool
@@ -117,19 +119,12 @@ type plugin struct {
 	// it was admitted with, until it gives that up.
 	said, registered *eviction.Plugin
 	// observes is what it observed when it last served, nil if it never did.
-	observes []eviction.Signal
-	// replacement is how the attempt at replacing the process goes, or went wrong.
-	replacement *Replacement
-
-	state     State
-	since     time.Time
-	until     time.Time // of backoff and quarantine
-	reason    error     // for not running
+	observes  []eviction.Signal
+	reason    error // for not running
 	lastError error
-	// starts and swaps count those of processes, late the starts in a row that took
-	// too long.
-	starts, swaps, late int
-	crashes             *crashes
+	// starts counts those of processes, late the ones in a row that took too long.
+	starts, late int
+	crashes      *crashes
 	// swapPause is how long another attempt at a replacement waits.
 	swapPause time.Duration
 	// slowness is that of its answers, whichever process gave them.
@@ -164,10 +159,10 @@ type attempt struct {
 
 // enter changes the state.
 func (p *plugin) enter(state State, why error) {
-	if p.state != state || why != nil && state != Waiting {
-		p.state, p.since = state, time.Now()
+	if p.State != state || why != nil && state != Waiting {
+		p.State, p.Since = state, time.Now()
 	}
-	p.reason, p.until = why, time.Time{}
+	p.reason, p.Until = why, nil
 	if !harmless(why) {
 		p.lastError = why
 	}
@@ -195,23 +190,23 @@ func (p *plugin) wake() {
 // registration is what the registry knows of it.
 func (p *plugin) registration(disabled bool) registry.Plugin {
 	r := registry.Plugin{
-		Name: p.name, State: string(p.state), Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
+		Name: p.Name, State: string(p.State), Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
 		FirstStart: p.observes == nil && (p.first || p.late > 0),
 	}
 	if p.serving != nil {
 		r.Instance = p.serving.Instance
 	}
 	if p.observes == nil {
-		r.Observes = eviction.SignalsOf(p.name)
+		r.Observes = eviction.SignalsOf(p.Name)
 	}
 	switch {
-	case p.leaving && p.state == Removed:
+	case p.leaving && p.State == Removed:
 		r.Unassignable = "is not there"
 	case p.leaving || disabled:
 		r.Unassignable = "is disabled"
 	}
-	if !p.leaving && p.state != Disabled && p.state != Stopped && !p.file.Dangling {
-		r.Missing = fmt.Errorf("plugin %s does not run (%s)", p.name, p.state)
+	if !p.leaving && p.State != Disabled && p.State != Stopped && !p.file.Dangling {
+		r.Missing = fmt.Errorf("plugin %s does not run (%s)", p.Name, p.State)
 		if p.lastError != nil {
 			r.Missing = fmt.Errorf("%w: %w", r.Missing, p.lastError)
 		}
@@ -222,20 +217,20 @@ func (p *plugin) registration(disabled bool) registry.Plugin {
 // replacing shows how it goes; no state is that nothing is to be replaced. It reports
 // whether that is news.
 func (p *plugin) replacing(state State, why error) bool {
-	r := p.replacement
+	r := p.Replacement
 	switch {
 	case state == "" || p.leaving:
-		p.replacement = nil
+		p.Replacement = nil
 		return false
 	case r != nil && r.State == Waiting && state == Starting:
 		return false // Looked at again and again until it is complete.
 	case r != nil && r.State == Waiting && state == Waiting:
-		r.Reason = why.Error()
+		p.Replacement = &Replacement{r.State, r.Since, why.Error()}
 		return false
 	}
-	p.replacement = &Replacement{State: state, Since: time.Now()}
+	p.Replacement = &Replacement{State: state, Since: time.Now()}
 	if why != nil {
-		p.replacement.Reason = why.Error()
+		p.Replacement.Reason = why.Error()
 	}
 	return true
 }

@@ -88,7 +88,7 @@ func checkPolicies(all map[string]Settings) error {
 func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
 	for _, p := range c.sorted() {
 		proc := p.serving
-		if proc == nil || settings[p.name].Disabled || !c.inside && proc.policy != startPolicyFor(settings, p.name) || slices.Contains(seen, proc) {
+		if proc == nil || settings[p.Name].Disabled || !c.inside && proc.policy != startPolicyFor(settings, p.Name) || slices.Contains(seen, proc) {
 			continue
 		}
 		return proc
@@ -99,7 +99,7 @@ func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Set
 		proc.revision = c.revision
 	}
 	for _, p := range c.plugins {
-		if p.serving != nil && !c.inside && startPolicyFor(settings, p.name).Unpinned() {
+		if p.serving != nil && !c.inside && startPolicyFor(settings, p.Name).Unpinned() {
 			c.takeOut(p, errOutdated, false) // It must not serve, and no other process may.
 		}
 		p.wake() // It may need a new process, or another attempt at one.

@@ -89,20 +89,16 @@ func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) 
 }
 
 func (p *plugin) status() Status {
-	st := Status{Name: p.name, State: p.state, Since: p.since, Restarts: max(0, p.starts-1), Swaps: p.swaps}
-	if !p.until.IsZero() {
-		until := p.until
-		st.Until = &until
-	}
+	st := p.Status
+	st.Restarts = max(0, p.starts-1)
 	if p.reason != nil {
 		st.Reason = p.reason.Error()
 	}
 	if p.lastError != nil {
 		st.LastError = p.lastError.Error()
 	}
-	if p.replacement != nil && p.serving != nil {
-		r := *p.replacement
-		st.Replacement = &r
+	if p.serving == nil {
+		st.Replacement = nil
 	}
 	if slow := p.slowness; slow.Standby() {
 		st.Standby = &Standby{slow.Since, slow.Until, fmt.Sprintf("its answers cost %v of %v", slow.Cost.Round(time.Millisecond), client.SlowWindow)}
