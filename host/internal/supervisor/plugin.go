@@ -214,23 +214,18 @@ func (p *plugin) registration(disabled bool) registry.Plugin {
 	return r
 }
 
-// replacing shows how it goes; no state is that nothing is to be replaced. It reports
-// whether that is news.
+// replacing shows how the attempt at another process goes, and reports whether that is
+// news: an incomplete file is looked at again and again.
 func (p *plugin) replacing(state State, why error) bool {
-	r := p.Replacement
-	switch {
-	case state == "" || p.leaving:
-		p.Replacement = nil
-		return false
-	case r != nil && r.State == Waiting && state == Starting:
-		return false // Looked at again and again until it is complete.
-	case r != nil && r.State == Waiting && state == Waiting:
-		p.Replacement = &Replacement{r.State, r.Since, why.Error()}
-		return false
+	r := &Replacement{State: state, Since: time.Now()}
+	former := p.Replacement
+	still := former != nil && former.State == Waiting && state != Refused
+	if still {
+		*r = *former
 	}
-	p.Replacement = &Replacement{State: state, Since: time.Now()}
 	if why != nil {
-		p.Replacement.Reason = why.Error()
+		r.Reason = why.Error()
 	}
-	return true
+	p.Replacement = r
+	return !still
 }
