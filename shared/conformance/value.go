@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -37,10 +36,7 @@ func serveValue(p eviction.Plugin, socket string) (*value, error) {
 	v := &value{since: time.Now(), socket: socket, server: wire.NewGRPCServer([]grpc.ServerOption{
 		grpc.UnaryInterceptor(catchUnary), grpc.StreamInterceptor(catchStream),
 	})}
-	glue := wire.ServerPlugins(p)[wire.ProtocolMajor][wire.PluginName].(plugin.GRPCPlugin)
-	if err := glue.GRPCServer(nil, v.server); err != nil {
-		return nil, err
-	}
+	wire.Register(v.server, p)
 	v.serving.Go(func() { _ = v.server.Serve(listener) }) // ends with stop
 	return v, nil
 }
