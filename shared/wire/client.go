@@ -21,7 +21,7 @@ var options = []grpc.CallOption{
 
 // A Client is the host's end of a connection to a plugin.
 type Client struct {
-	cc  grpc.ClientConnInterface
+	cc  grpc.ClientConnInterface // for calls with messages that read and write themselves
 	rpc pluginv1.PluginServiceClient
 }
 
@@ -48,7 +48,7 @@ func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plu
 // connect puts calls behind a description.
 func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) {
 	p := decodePlugin(w)
-	r := &remote{cc: c.cc, rpc: c.rpc, pods: podEncoder{labels: p.WantLabels, annotations: p.WantAnnotations}}
+	r := &remote{c, podEncoder{labels: p.WantLabels, annotations: p.WantAnnotations}}
 	if w.GetConfigurable() {
 		p.Configurer = r
 	}
@@ -76,8 +76,8 @@ func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) 
 
 // remote is every capability of a plugin as calls to it.
 type remote struct {
-	cc   grpc.ClientConnInterface // for calls with messages that read and write themselves
-	rpc  pluginv1.PluginServiceClient
+	*Client
+
 	pods podEncoder
 }
 

@@ -133,5 +133,5 @@ func within(tb testing.TB, d time.Duration) context.Context {
 
 // remoteOn returns calls that no Describe has announced.
 func remoteOn(cc *grpc.ClientConn) *remote {
-	return &remote{cc: cc, rpc: NewClient(cc).rpc}
+	return &remote{Client: NewClient(cc)}
 }
