@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/hang"
 )
 
 // pseudo are filesystems whose regular files are none: reading one may block, have
@@ -23,9 +26,12 @@ var pseudo = []int64{
 
 const configfs, fusectl = 0x62656570, 0x65735543
 
+// readTimeout is how long ReadFileSoon waits.
+const readTimeout = 10 * time.Second
+
 // ReadFile returns what is in the regular file at path, which may be a symbolic
 // link to one, if that has at most maxBytes. It opens nothing else. On a filesystem
-// that hangs it does, too: see Wait. The error does not name the file.
+// that hangs it does, too: see package hang. The error does not name the file.
 func ReadFile(path string, maxBytes int64) ([]byte, error) {
 	f, size, err := open(path)
 	if err != nil {
@@ -43,6 +49,14 @@ func ReadFile(path string, maxBytes int64) ([]byte, error) {
 		return nil, tooLarge(maxBytes)
 	}
 	return data.Bytes(), nil
+}
+
+// ReadFileSoon is ReadFile for a file that is read once, by somebody who has no
+// former content to go on with. It waits ten seconds at most.
+func ReadFileSoon(path string, maxBytes int64) ([]byte, error) {
+	late := make(chan struct{})
+	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
+	return hang.Do(late, func() ([]byte, error) { return ReadFile(path, maxBytes) }, nil)
 }
 
 func tooLarge(maxBytes int64) error {

@@ -55,49 +55,6 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForAFilesystemThatHangs(t *testing.T) {
-	var o Operations
-	hangs, begun, late := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	read := func(late chan struct{}) error {
-		_, err := Wait(late, &o, "a", func() (int, error) {
-			close(begun)
-			<-hangs
-			return 0, nil
-		})
-		return err
-	}
-	go func() {
-		<-begun
-		close(late)
-	}()
-	if err := read(late); !errors.Is(err, ErrHangs) {
-		t.Errorf("one that hangs: %v", err)
-	}
-	if err := read(nil); !errors.Is(err, ErrHangs) { // would close begun again
-		t.Errorf("while it hangs: %v", err)
-	}
-	quick := func(name string) (int, error) {
-		return Wait(nil, &o, name, func() (int, error) { return 7, errors.ErrUnsupported })
-	}
-	if got, err := quick("b"); got != 7 || !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("another file: %v, %v", got, err)
-	}
-	close(hangs)
-	for {
-		if got, err := quick("a"); !errors.Is(err, ErrHangs) {
-			if got != 7 || !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("once it answers: %v, %v", got, err)
-			}
-			break
-		}
-	}
-	for range 1000 { // what has answered is over
-		if _, err := quick("a"); errors.Is(err, ErrHangs) {
-			t.Fatal("a former one is still open after its answer")
-		}
-	}
-}
-
 func TestErrorsAreClipped(t *testing.T) {
 	if err := Clip(nil); err != nil {
 		t.Error(err)

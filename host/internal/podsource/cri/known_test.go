@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -181,7 +181,7 @@ func TestAFileThatHangsHoldsUpNobody(t *testing.T) {
 			<-hangs
 			return struct{}{}, nil
 		}
-		if _, err := input.Wait(late, &m.operations, name, hung); err == nil {
+		if _, err := hang.DoAs(&m.left, name, late, hung); err == nil {
 			t.Fatal("does not hang")
 		}
 		return func() { close(hangs); <-over }

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 const (
@@ -28,9 +28,9 @@ const (
 // is away, or a file of it cannot be read or makes no sense, or is gone and its pod
 // runs. It is safe for concurrent use.
 type Manifests struct {
-	dir        string
-	rules      pods.Rules
-	operations input.Operations
+	dir   string
+	rules pods.Rules
+	left  hang.Left
 
 	mu     sync.Mutex
 	joined join
@@ -95,7 +95,7 @@ func (m *Manifests) last() (map[string]*manifest, []pods.Problem) {
 // look returns the files as they are now, as far as that is known before late. The
 // known ones are never changed, so that one who is late may still look at them.
 func (m *Manifests) look(late <-chan struct{}, known map[string]*manifestFile) (map[string]*manifestFile, error) {
-	entries, err := input.Wait(late, &m.operations, m.dir, func() ([]entry, error) { return entriesOf(m.dir, known) })
+	entries, err := hang.DoAs(&m.left, m.dir, late, func() ([]entry, error) { return entriesOf(m.dir, known) })
 	if err != nil {
 		return known, directoryProblem(err, len(known))
 	}
@@ -120,7 +120,7 @@ func (m *Manifests) look(late <-chan struct{}, known map[string]*manifestFile) (
 }
 
 func (m *Manifests) readSoon(late <-chan struct{}, path string, former *manifestFile) *manifestFile {
-	f, err := input.Wait(late, &m.operations, path, func() (*manifestFile, error) { return m.read(path, former), nil })
+	f, err := hang.DoAs(&m.left, path, late, func() (*manifestFile, error) { return m.read(path, former), nil })
 	if err != nil {
 		return failed(path, former, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 const (
@@ -132,21 +133,7 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 // CleanedUp implements victim.Killer: whoever made the pod's volumes has removed
 // them. A look at a disk may hang, and is then left behind.
 func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
-	type answer struct {
-		is  bool
-		err error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		is, err := noVolumes(filepath.Join(k.podsDir, v.UID, "volumes"))
-		answered <- answer{is, err}
-	}()
-	select {
-	case a := <-answered:
-		return a.is, a.err
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
+	return hang.Do(ctx.Done(), func() (bool, error) { return noVolumes(filepath.Join(k.podsDir, v.UID, "volumes")) }, nil)
 }
 
 // exited reports whether a container is known to run no more. A container that

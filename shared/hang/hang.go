@@ -1,0 +1,108 @@
+// Package hang waits for calls that may never return: of a filesystem whose server is
+// away, of a cgroup whose lock is held. Nothing can end such a call. It is left behind, in
+// a goroutine of its own that ends with it, and whoever waited goes on.
+//
+// It is not a way to end what can be ended: that takes a context.
+package hang
+
+import (
+	"errors"
+	"sync"
+)
+
+// ErrHangs is that of a call that was left behind, or not begun because a former one is
+// still on its way.
+var ErrHangs = errors.New("the filesystem does not answer")
+
+// Do returns what call returns. When late is closed before, call is left behind, and
+// ended, unless it is nil, is called when it has returned after all.
+func Do[T any](late <-chan struct{}, call func() (T, error), ended func()) (T, error) {
+	value, _, err := do(late, call, ended)
+	return value, err
+}
+
+func do[T any](late <-chan struct{}, call func() (T, error), ended func()) (value T, left bool, err error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answered, gone := make(chan answer), make(chan struct{})
+	go func() {
+		value, err := call()
+		select {
+		case answered <- answer{value, err}:
+		case <-gone:
+			if ended != nil {
+				ended()
+			}
+		}
+	}()
+	select {
+	case a := <-answered:
+		return a.value, false, a.err
+	case <-late:
+	}
+	select {
+	case a := <-answered: // at the last moment
+		return a.value, false, a.err
+	default:
+		close(gone)
+		return value, true, ErrHangs
+	}
+}
+
+// A Slot is held by one call at a time. What hangs keeps its slot and no other one.
+type Slot chan struct{}
+
+// NewSlot returns a slot that is free.
+func NewSlot() Slot { return make(Slot, 1) }
+
+// DoIn is Do when the slot is free, for which it waits until late.
+func DoIn[T any](slot Slot, late <-chan struct{}, call func() (T, error)) (T, error) {
+	select {
+	case slot <- struct{}{}:
+	case <-late:
+		return *new(T), ErrHangs
+	}
+	return Do(late, func() (T, error) {
+		defer func() { <-slot }()
+		return call()
+	}, nil)
+}
+
+// Left has the names of calls that were left behind and have not returned. The zero Left
+// has none. It is safe for concurrent use.
+type Left struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+// DoAs is Do, unless a call of that name hangs.
+func DoAs[T any](l *Left, name string, late <-chan struct{}, call func() (T, error)) (T, error) {
+	if l.has(name) {
+		return *new(T), ErrHangs
+	}
+	value, left, err := do(late, call, func() { l.add(name, -1) })
+	if left {
+		l.add(name, 1)
+	}
+	return value, err
+}
+
+func (l *Left) has(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[name] > 0
+}
+
+// add may take away first what is only added afterwards.
+func (l *Left) add(name string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls == nil {
+		l.calls = map[string]int{}
+	}
+	if l.calls[name] += n; l.calls[name] == 0 {
+		delete(l.calls, name)
+	}
+}
