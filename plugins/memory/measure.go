@@ -2,10 +2,9 @@ package memory
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -28,7 +27,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 			return err // what was emitted counts
 		}
 		pod := &req.Pods[i]
-		m := n.measurePod(pod, b)
+		m := figures.PodMemory(n.pods, pod, b)
 		if m.State == eviction.Measured {
 			m.Usage = usage.of(m.WorkingSetBytes.Value)
 			if req.Detail == eviction.DetailContainers {
@@ -38,22 +37,6 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 		emit(m)
 	}
 	return nil
-}
-
-func (n *node) measurePod(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
-	m := eviction.Measurement{UID: pod.UID, Time: time.Now()}
-	use, err := n.pods.Read(pod.UID, string(pod.QoSClass), b)
-	switch {
-	case err == nil:
-		m.State = eviction.Measured
-		m.WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
-	case errors.Is(err, nodefs.ErrGone) && !pod.Running:
-		m.State = eviction.NoStats
-	default:
-		m.State = eviction.MeasurementUnknown
-		m.Err = err.Error()
-	}
-	return m
 }
 
 // measureContainers reads the containers in the order of the row. One that has

@@ -2,10 +2,9 @@ package memory
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -30,33 +29,11 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	reply := eviction.ObserveReply{Observations: make([]eviction.Observation, 0, len(req.Signals))}
 	for _, s := range req.Signals {
 		if gauge := n.gauge(s); gauge != nil {
-			reply.Observations = append(reply.Observations, observe(s, gauge, b))
+			o := figures.At(s)
+			m, err := gauge.Read(b)
+			reply.Observations = append(reply.Observations, figures.Memory(o, m, err))
 		}
 	}
 	n.pods.Probe(probesPerPass, b)
 	return reply, nil
-}
-
-func observe(s eviction.Signal, gauge *nodefs.MemoryGauge, b *nodefs.Buffer) eviction.Observation {
-	o := eviction.Observation{Signal: s, Time: time.Now(), BootNanos: nodefs.BootNanos()}
-	m, err := gauge.Read(b)
-	switch {
-	case err == nil && m.Limited:
-		o.State = eviction.Observed
-		o.Available = m.AvailableBytes
-		o.Capacity = m.CapacityBytes
-		o.Components = []eviction.Component{
-			{Name: "limit", Value: m.CapacityBytes},
-			{Name: "usage", Value: m.UsageBytes},
-			{Name: "inactive_file", Value: m.InactiveFileBytes},
-			{Name: "working_set", Value: m.WorkingSetBytes()},
-		}
-	case err == nil:
-		o.State = eviction.Absent // no limit: the kubelet has no figure then
-	case errors.Is(err, nodefs.ErrGone) && s == eviction.AllocatableMemoryAvailable:
-		o.State = eviction.Absent // no cgroup of pods, or not any more
-	default:
-		o.Err = err.Error()
-	}
-	return o
 }

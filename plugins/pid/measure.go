@@ -2,11 +2,10 @@ package pid
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -32,7 +31,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 		if err := ctx.Err(); err != nil {
 			return err // what was emitted counts
 		}
-		m := n.measure(&req.Pods[i], b)
+		m := figures.PodTasks(n.pods, &req.Pods[i], b)
 		if m.State == eviction.Measured && usages != nil {
 			usages = append(usages, eviction.SignalUsage{Signal: eviction.PIDAvailable, Value: m.Processes.Value})
 			m.Usage = usages[len(usages)-1 : len(usages) : len(usages)]
@@ -40,19 +39,4 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 		emit(m)
 	}
 	return nil
-}
-
-func (n *node) measure(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
-	m := eviction.Measurement{UID: pod.UID, Time: time.Now()}
-	tasks, err := n.pods.Read(pod.UID, string(pod.QoSClass), b)
-	switch {
-	case err == nil:
-		m.State = eviction.Measured
-		m.Processes = eviction.Some(tasks)
-	case errors.Is(err, nodefs.ErrGone) && !pod.Running:
-		m.State = eviction.NoStats
-	default:
-		m.Err = err.Error()
-	}
-	return m
 }

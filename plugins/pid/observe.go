@@ -3,9 +3,9 @@ package pid
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -29,26 +29,10 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	defer release()
 	var reply eviction.ObserveReply
 	if slices.Contains(req.Signals, eviction.PIDAvailable) {
-		reply.Observations = []eviction.Observation{n.observe(b)}
+		o := figures.At(eviction.PIDAvailable)
+		sample, err := n.gauge.Read(b)
+		reply.Observations = []eviction.Observation{figures.PIDs(o, sample, err)}
 	}
 	n.pods.Probe(probesPerPass, b)
 	return reply, nil
-}
-
-func (n *node) observe(b *nodefs.Buffer) eviction.Observation {
-	o := eviction.Observation{Signal: eviction.PIDAvailable, Time: time.Now(), BootNanos: nodefs.BootNanos()}
-	s, err := n.gauge.Read(b)
-	if err != nil {
-		o.Err = err.Error()
-		return o
-	}
-	o.State = eviction.Observed
-	o.Available = s.Available()
-	o.Capacity = s.Max()
-	o.Components = []eviction.Component{
-		{Name: "pid_max", Value: s.PIDMax},
-		{Name: "threads_max", Value: s.ThreadsMax},
-		{Name: "running", Value: s.Running},
-	}
-	return o
 }

@@ -21,17 +21,26 @@ type MemorySample struct {
 	AvailableBytes int64
 }
 
-// MemoryGauge reads how much memory is available to a cgroup. It keeps its
-// files open and opens them anew when the cgroup was removed and made again. It
-// may be used concurrently, with a Buffer for each caller.
-type MemoryGauge struct {
-	open func() (*gaugeFiles, error)
+// A MemoryGauge reads how much memory is available to a cgroup.
+type MemoryGauge = Gauge[MemorySample]
+
+// A Gauge reads a figure of the node. It keeps its files open, and opens them anew when
+// the cgroup that they are of was removed and made again. It may be used concurrently,
+// with a Buffer for each caller.
+type Gauge[T any] struct {
+	open func() (gaugeFiles[T], error)
 
 	mu    sync.Mutex
-	files *gaugeFiles // nil until the first read and while the cgroup is gone
+	files gaugeFiles[T] // nil until the first read and while the cgroup is gone
 }
 
-type gaugeFiles struct {
+type gaugeFiles[T any] interface {
+	read(b *Buffer) (T, error)
+	close()
+}
+
+// memoryFiles are those of a MemoryGauge.
+type memoryFiles struct {
 	cgroup *MemoryCgroup
 	limit  *File
 	parse  func([]byte) (limit int64, ok bool, err error)
@@ -40,7 +49,7 @@ type gaugeFiles struct {
 // NodeMemory is the gauge of the whole node: the root cgroup's use against the
 // machine's memory, which is what cAdvisor says the root's limit is.
 func (h Hierarchy) NodeMemory() *MemoryGauge {
-	return &MemoryGauge{open: func() (*gaugeFiles, error) {
+	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		limit, err := h.FS.Open("/proc/meminfo")
 		if err != nil {
 			return nil, err
@@ -59,7 +68,7 @@ func (h Hierarchy) CgroupMemory(cgroup string) *MemoryGauge {
 	if h.Version == V1 {
 		name = "memory.limit_in_bytes"
 	}
-	return &MemoryGauge{open: func() (*gaugeFiles, error) {
+	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		limit, err := h.open(cgroup, name)
 		if err != nil {
 			return nil, err
@@ -68,13 +77,13 @@ func (h Hierarchy) CgroupMemory(cgroup string) *MemoryGauge {
 	}}
 }
 
-func (h Hierarchy) openGauge(cgroup string, limit *File, parse func([]byte) (int64, bool, error)) (*gaugeFiles, error) {
+func (h Hierarchy) openGauge(cgroup string, limit *File, parse func([]byte) (int64, bool, error)) (gaugeFiles[MemorySample], error) {
 	use, err := h.OpenMemory(cgroup)
 	if err != nil {
 		limit.Close()
 		return nil, err
 	}
-	return &gaugeFiles{cgroup: use, limit: limit, parse: parse}, nil
+	return &memoryFiles{cgroup: use, limit: limit, parse: parse}, nil
 }
 
 // ReadNodeMemory reads the node's memory once, keeping nothing open.
@@ -89,23 +98,24 @@ func (f FS) ReadNodeMemory() (MemorySample, error) {
 }
 
 // Read reads the figures now.
-func (g *MemoryGauge) Read(b *Buffer) (MemorySample, error) {
+func (g *Gauge[T]) Read(b *Buffer) (T, error) {
+	var none T
 	files, err := g.acquire(nil)
 	if err != nil {
-		return MemorySample{}, err
+		return none, err
 	}
 	s, err := files.read(b)
 	if !errors.Is(err, ErrGone) {
 		return s, err
 	}
 	if files, err = g.acquire(files); err != nil {
-		return MemorySample{}, err
+		return none, err
 	}
 	return files.read(b)
 }
 
 // Close closes the files. A later read opens them again.
-func (g *MemoryGauge) Close() {
+func (g *Gauge[T]) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.files != nil {
@@ -115,7 +125,7 @@ func (g *MemoryGauge) Close() {
 }
 
 // acquire returns the open files, and others than stale.
-func (g *MemoryGauge) acquire(stale *gaugeFiles) (*gaugeFiles, error) {
+func (g *Gauge[T]) acquire(stale gaugeFiles[T]) (gaugeFiles[T], error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.files != nil && g.files != stale {
@@ -126,14 +136,13 @@ func (g *MemoryGauge) acquire(stale *gaugeFiles) (*gaugeFiles, error) {
 		g.files = nil
 	}
 	files, err := g.open()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		g.files = files
 	}
-	g.files = files
-	return files, nil
+	return files, err
 }
 
-func (f *gaugeFiles) read(b *Buffer) (MemorySample, error) {
+func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 	content, err := f.limit.Read(b)
 	if err != nil {
 		return MemorySample{}, err
@@ -149,7 +158,7 @@ func (f *gaugeFiles) read(b *Buffer) (MemorySample, error) {
 	return sample(use, limit, limited), nil
 }
 
-func (f *gaugeFiles) close() {
+func (f *memoryFiles) close() {
 	f.cgroup.Close()
 	f.limit.Close()
 }

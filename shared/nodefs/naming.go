@@ -137,7 +137,7 @@ func (h Hierarchy) hasChild(cgroup, prefix string) bool {
 // the cgroup that they are in. A read returns an error that wraps ErrGone while
 // there is no such cgroup.
 func (h Hierarchy) AllPodsMemory(naming *Naming) *MemoryGauge {
-	return &MemoryGauge{open: func() (*gaugeFiles, error) {
+	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		names, err := naming.Names()
 		if err != nil {
 			return nil, err

@@ -3,7 +3,6 @@ package nodefs
 import (
 	"errors"
 	"fmt"
-	"sync"
 )
 
 // PIDSample is how many tasks the node may have and has, by the kubelet's
@@ -33,17 +32,11 @@ func (s PIDSample) Max() int64 {
 // when a limit was set below what runs.
 func (s PIDSample) Available() int64 { return s.Max() - s.Running }
 
-// PIDGauge reads how many tasks may still be started on the node. It keeps its
-// files open, and may be used concurrently, with a Buffer for each caller.
+// A PIDGauge reads how many tasks may still be started on the node.
 //
 // kernel.pid_max is that of the pid namespace of the process that opens it, also
 // through a mount of the node's /proc (Linux 6.14): see CheckPIDNamespace.
-type PIDGauge struct {
-	fs FS
-
-	mu    sync.Mutex
-	files *pidFiles // nil until the first read and after Close
-}
+type PIDGauge = Gauge[PIDSample]
 
 type pidFiles struct {
 	pidMax, threadsMax *File // nil where there is none, at most one of them
@@ -51,7 +44,7 @@ type pidFiles struct {
 }
 
 // PIDs is the gauge of the node's tasks.
-func (f FS) PIDs() *PIDGauge { return &PIDGauge{fs: f} }
+func (f FS) PIDs() *PIDGauge { return &PIDGauge{open: f.openPIDs} }
 
 // ReadPIDs reads the node's tasks once, keeping nothing open.
 func (f FS) ReadPIDs() (PIDSample, error) {
@@ -60,42 +53,9 @@ func (f FS) ReadPIDs() (PIDSample, error) {
 	return g.Read(&Buffer{})
 }
 
-// Read reads the figures now.
-func (g *PIDGauge) Read(b *Buffer) (PIDSample, error) {
-	files, err := g.acquire()
-	if err != nil {
-		return PIDSample{}, err
-	}
-	return files.read(b)
-}
-
-// Close closes the files. A later read opens them again.
-func (g *PIDGauge) Close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.files != nil {
-		g.files.close()
-		g.files = nil
-	}
-}
-
-func (g *PIDGauge) acquire() (*pidFiles, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.files != nil {
-		return g.files, nil
-	}
-	files, err := g.fs.openPIDs()
-	if err != nil {
-		return nil, err
-	}
-	g.files = files
-	return files, nil
-}
-
 // openPIDs opens what there is. As in the kubelet one of the two limits is
 // enough.
-func (f FS) openPIDs() (*pidFiles, error) {
+func (f FS) openPIDs() (gaugeFiles[PIDSample], error) {
 	files := new(pidFiles)
 	var pidMaxErr, threadsMaxErr, loadavgErr error
 	files.pidMax, pidMaxErr = f.Open("/proc/sys/kernel/pid_max")

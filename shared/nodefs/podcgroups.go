@@ -43,6 +43,12 @@ func newPodCgroups[T any](names *Naming, descriptors uint64, open func(string) (
 	return &PodCgroups[T]{names: names, open: open, limit: maxOpenPods(descriptors), kept: make(map[string]podCgroup[T])}
 }
 
+// KeepingNone has p open and close the files for each read.
+func (p *PodCgroups[T]) KeepingNone() *PodCgroups[T] {
+	p.limit = 0
+	return p
+}
+
 // maxOpenPods leaves half of the descriptors that the process may have to
 // everything else. A pod takes as many as are given.
 func maxOpenPods(descriptors uint64) int {

@@ -1,6 +1,6 @@
 // Package fallback reads figures for the host when no plugin does: the node's
 // memory, the kubelet's filesystem and tasks, and what pods use of memory and tasks,
-// through package nodefs and by the formulas of the built-in plugins.
+// through packages nodefs and figures, as the built-in plugins do.
 //
 // It is for the node that would else run out of memory because a plugin is
 // broken, and for nothing more: it does not watch, keeps nothing open between two

@@ -1,88 +1,82 @@
 package fallback
 
 import (
-	"errors"
-
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// node reads what a Reader can. Its formulas are those of the built-in plugins.
+// node reads what a Reader can, keeping nothing open.
 type node struct {
 	fs    nodefs.FS
 	facts eviction.NodeFacts
 }
 
-func (n node) memory() ([]eviction.Observation, error) {
+func (n node) memory(o eviction.Observation) eviction.Observation {
 	m, err := n.fs.ReadNodeMemory()
-	return ofMemory(eviction.MemoryAvailable, m, err)
+	return figures.Memory(o, m, err)
 }
 
-// allocatable is absent where pods have no cgroup of their own, or no limit.
-func (n node) allocatable() ([]eviction.Observation, error) {
-	naming, err := n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver)
+func (n node) allocatable(o eviction.Observation) eviction.Observation {
+	h, naming, err := n.cgroups(nodefs.FS.MemoryHierarchy)
 	if err != nil {
-		return nil, err
-	}
-	h, err := n.fs.MemoryHierarchy()
-	if err != nil {
-		return nil, err
+		o.Err = err.Error()
+		return o
 	}
 	g := h.AllPodsMemory(naming)
 	defer g.Close()
 	m, err := g.Read(&nodefs.Buffer{})
-	if errors.Is(err, nodefs.ErrGone) {
-		return nil, nil
-	}
-	return ofMemory(eviction.AllocatableMemoryAvailable, m, err)
+	return figures.Memory(o, m, err)
 }
 
-func ofMemory(s eviction.Signal, m nodefs.MemorySample, err error) ([]eviction.Observation, error) {
-	if err != nil || !m.Limited {
-		return nil, err
-	}
-	return []eviction.Observation{{Signal: s, Available: m.AvailableBytes, Capacity: m.CapacityBytes, Components: []eviction.Component{
-		{Name: "limit", Value: m.CapacityBytes},
-		{Name: "usage", Value: m.UsageBytes},
-		{Name: "inactive_file", Value: m.InactiveFileBytes},
-		{Name: "working_set", Value: m.WorkingSetBytes()},
-	}}}, nil
-}
-
-// disk has no figure where the filesystem counts no inodes, or has no size.
-func (n node) disk() (all []eviction.Observation, err error) {
+func (n node) disk(o eviction.Observation) eviction.Observation {
 	room, err := n.fs.Statfs(n.facts.KubeletRootDir)
-	if err != nil {
-		return nil, err
-	}
-	if room.CapacityBytes > 0 {
-		all = append(all, eviction.Observation{Signal: eviction.NodeFsAvailable, Available: room.AvailableBytes, Capacity: room.CapacityBytes, Components: []eviction.Component{
-			{Name: "used", Value: room.CapacityBytes - room.FreeBytes},
-			{Name: "free", Value: room.FreeBytes},
-			{Name: "reserved", Value: room.FreeBytes - room.AvailableBytes},
-		}})
-	}
-	if room.Inodes > 0 {
-		all = append(all, eviction.Observation{Signal: eviction.NodeFsInodesFree, Available: room.InodesFree, Capacity: room.Inodes, Components: []eviction.Component{
-			{Name: "used", Value: room.Inodes - room.InodesFree},
-		}})
-	}
-	return all, nil
+	return figures.Filesystem(o, room, err)
 }
 
 // pids are those of this process's pid namespace, which must be the node's. Where the
 // node is a container itself only the pid plugin is told so; here it is unknown.
-func (n node) pids() ([]eviction.Observation, error) {
-	if err := n.fs.CheckPIDNamespace(false); err != nil {
-		return nil, err
+func (n node) pids(o eviction.Observation) eviction.Observation {
+	var s nodefs.PIDSample
+	err := n.fs.CheckPIDNamespace(false)
+	if err == nil {
+		s, err = n.fs.ReadPIDs()
 	}
-	s, err := n.fs.ReadPIDs()
+	return figures.PIDs(o, s, err)
+}
+
+// A podReader reads a figure of one pod.
+type podReader func(*eviction.Pod, *nodefs.Buffer) eviction.Measurement
+
+func (n node) podMemory() (podReader, error) {
+	return n.pods(nodefs.FS.MemoryHierarchy, func(h nodefs.Hierarchy, naming *nodefs.Naming) podReader {
+		from := h.PodMemory(naming).KeepingNone()
+		return func(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement { return figures.PodMemory(from, pod, b) }
+	})
+}
+
+func (n node) podTasks() (podReader, error) {
+	return n.pods(nodefs.FS.PIDsHierarchy, func(h nodefs.Hierarchy, naming *nodefs.Naming) podReader {
+		from := h.PodTasks(naming).KeepingNone()
+		return func(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement { return figures.PodTasks(from, pod, b) }
+	})
+}
+
+// pods returns what reads pods, unless it cannot be told where they are.
+func (n node) pods(find func(nodefs.FS) (nodefs.Hierarchy, error), reader func(nodefs.Hierarchy, *nodefs.Naming) podReader) (podReader, error) {
+	h, naming, err := n.cgroups(find)
 	if err != nil {
 		return nil, err
 	}
-	return []eviction.Observation{{Signal: eviction.PIDAvailable, Available: s.Available(), Capacity: s.Max(), Components: []eviction.Component{
-		{Name: "pid_max", Value: s.PIDMax},
-		{Name: "threads_max", Value: s.ThreadsMax},
-		{Name: "running", Value: s.Running},
-	}}}, nil
+	if _, err := naming.Names(); err != nil {
+		return nil, err
+	}
+	return reader(h, naming), nil
+}
+
+func (n node) cgroups(find func(nodefs.FS) (nodefs.Hierarchy, error)) (h nodefs.Hierarchy, naming *nodefs.Naming, err error) {
+	if naming, err = n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver); err == nil {
+		h, err = find(n.fs)
+	}
+	return h, naming, err
 }

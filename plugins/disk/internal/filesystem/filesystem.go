@@ -11,9 +11,9 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// maxPatience is how long Observe waits for filesystems and the runtime where
+// longestWait is how long Observe waits for filesystems and the runtime where
 // its caller sets no deadline.
-const maxPatience = 500 * time.Millisecond
+const longestWait = 500 * time.Millisecond
 
 var errClosed = errors.New("closed")
 
@@ -47,24 +47,25 @@ func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([]eviction.Observation, eviction.LayoutReport, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	kubelet := f.kubelet.look(ctx) // before the runtime is asked, so that it cannot be late
+	var all samples
+	var wait sync.WaitGroup
+	wait.Go(func() { all.node = f.kubelet.look(ctx) }) // beside the runtime, so that that cannot make it late
 	named, err := f.runtime.directories(ctx)
+	if err != nil {
+		all.image.err = fmt.Errorf("image filesystem: %w", err)
+		all.container.err = all.image.err
+	} else {
+		all.image, all.container = f.lookAtImages(ctx, named)
+	}
+	wait.Wait()
 	if errors.Is(err, errClosed) {
 		return nil, eviction.LayoutReport{}, err
 	}
-	var imagefs, containerfs sample
-	if err != nil {
-		imagefs.err = fmt.Errorf("image filesystem: %w", err)
-		containerfs.err = imagefs.err
-	} else {
-		imagefs, containerfs = f.lookAtImages(ctx, named)
-	}
-	all := samples{node: kubelet.await(ctx), image: imagefs, container: containerfs}
 	report := f.detect(&all)
 	observations := make([]eviction.Observation, 0, len(signals))
 	for _, s := range signals {
-		if of, inodes := all.of(s); of != nil {
-			observations = append(observations, of.observation(s, inodes))
+		if of := all.of(s); of != nil {
+			observations = append(observations, of.observation(s))
 		}
 	}
 	return observations, report, nil
@@ -73,22 +74,24 @@ func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([
 // bounded leaves the caller half of its time, so that what is known arrives
 // although something hangs.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	patience := maxPatience
+	wait := longestWait
 	if deadline, ok := ctx.Deadline(); ok {
-		patience = time.Until(deadline) / 2
+		wait = time.Until(deadline) / 2
 	}
-	return context.WithTimeout(ctx, patience)
+	return context.WithTimeout(ctx, wait)
 }
 
 func (f *Filesystems) lookAtImages(ctx context.Context, named directories) (image, container sample) {
 	images, containers := f.places(named)
-	imagesLook := images.look(ctx)
 	if containers == images {
-		image = imagesLook.await(ctx)
+		image = images.look(ctx)
 		return image, image
 	}
-	containersLook := containers.look(ctx)
-	return imagesLook.await(ctx), containersLook.await(ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() { container = containers.look(ctx) })
+	image = images.look(ctx)
+	wait.Wait()
+	return image, container
 }
 
 // places returns the places of the directories that the runtime has named. They

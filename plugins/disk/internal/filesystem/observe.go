@@ -1,7 +1,10 @@
 package filesystem
 
 import (
+	"slices"
+
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 )
 
 // samples is one look at all of the node's filesystems.
@@ -9,49 +12,26 @@ type samples struct {
 	node, image, container sample
 }
 
-// of returns the sample of the filesystem that a signal is of, nil for another
-// signal, and whether the signal counts inodes.
-func (s *samples) of(signal eviction.Signal) (of *sample, inodes bool) {
-	b, _ := eviction.Builtin(signal)
-	inodes = b.Unit == eviction.UnitInodes
-	switch b.Filesystem {
+// of returns the sample of the filesystem that a signal is of, nil for another signal.
+func (s *samples) of(signal eviction.Signal) *sample {
+	switch b, _ := eviction.Builtin(signal); b.Filesystem {
 	case eviction.NodeFs:
-		return &s.node, inodes
+		return &s.node
 	case eviction.ImageFs:
-		return &s.image, inodes
+		return &s.image
 	case eviction.ContainerFs:
-		return &s.container, inodes
+		return &s.container
 	default:
-		return nil, false
+		return nil
 	}
 }
 
-// observation is the figure of a signal. A filesystem that counts no inodes
-// (btrfs), or has no size, has no figure; the kubelet takes 0 of 0 for one.
-func (s *sample) observation(signal eviction.Signal, inodes bool) eviction.Observation {
-	o := eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos}
-	if s.err != nil {
-		o.Err = s.err.Error()
-		return o
+// observation is the figure of a signal.
+func (s *sample) observation(signal eviction.Signal) eviction.Observation {
+	o := figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos}, s.room, s.err)
+	if o.State == eviction.Observed {
+		o.Components = slices.Insert(o.Components, 0, eviction.Component{Name: s.at.name, Value: o.Capacity})
 	}
-	o.Available, o.Capacity = s.room.AvailableBytes, s.room.CapacityBytes
-	if inodes {
-		o.Available, o.Capacity = s.room.InodesFree, s.room.Inodes
-	}
-	if o.Capacity == 0 {
-		o.State, o.Available = eviction.Absent, 0
-		return o
-	}
-	o.State = eviction.Observed
-	o.Components = []eviction.Component{{Name: s.at.name, Value: o.Capacity}}
-	if inodes {
-		o.Components = append(o.Components, eviction.Component{Name: "used", Value: s.room.Inodes - s.room.InodesFree})
-		return o
-	}
-	o.Components = append(o.Components,
-		eviction.Component{Name: "used", Value: s.room.CapacityBytes - s.room.FreeBytes},
-		eviction.Component{Name: "free", Value: s.room.FreeBytes},
-		eviction.Component{Name: "reserved", Value: s.room.FreeBytes - s.room.AvailableBytes})
 	return o
 }
 

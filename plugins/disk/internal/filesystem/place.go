@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -15,15 +16,13 @@ type place struct {
 	dir  string // as the node names it
 	path string // as this process reaches it
 
-	// turn is held by the one goroutine that asks the kernel. A filesystem that
-	// hangs (a dead NFS server) keeps that one and no other.
-	turn chan struct{}
-	// at is where the directory was last found; whoever has the turn may use it.
-	at location
+	// slot is of who asks the kernel, and has at, where the directory was last found.
+	slot hang.Slot
+	at   location
 }
 
 func newPlace(root nodefs.FS, dir string) *place {
-	return &place{dir: dir, path: root.Path(dir), turn: make(chan struct{}, 1)}
+	return &place{dir: dir, path: root.Path(dir), slot: hang.NewSlot()}
 }
 
 // sample is one look at a place.
@@ -35,42 +34,16 @@ type sample struct {
 	err       error
 }
 
-// look is a look that has begun.
-type look struct {
-	path string
-	came chan sample
-}
-
-// look begins to look. What it sees is newer than the call.
-func (p *place) look(ctx context.Context) look {
-	l := look{path: p.path, came: make(chan sample, 1)}
-	go func() { // ends with ctx, or when the kernel has answered
-		select {
-		case p.turn <- struct{}{}:
-			defer func() { <-p.turn }()
-			l.came <- p.read()
-		case <-ctx.Done():
-		}
-	}()
-	return l
-}
-
-// await returns what the look has seen, or an error when ctx ends before.
-func (l look) await(ctx context.Context) sample {
-	select {
-	case s := <-l.came:
-		return s
-	default:
+// look looks now, until ctx ends. What it sees is newer than the call.
+func (p *place) look(ctx context.Context) sample {
+	s, err := hang.DoIn(p.slot, ctx.Done(), func() (sample, error) { return p.read(), nil })
+	if err != nil {
+		return sample{err: fmt.Errorf("the filesystem of %s does not answer", p.path)}
 	}
-	select {
-	case s := <-l.came:
-		return s
-	case <-ctx.Done():
-		return sample{err: fmt.Errorf("the filesystem of %s does not answer", l.path)}
-	}
+	return s
 }
 
-// read asks the kernel, with the turn held.
+// read asks the kernel.
 func (p *place) read() sample {
 	s := sample{time: time.Now(), bootNanos: nodefs.BootNanos()}
 	dev, err := deviceNumber(p.path)

@@ -20,9 +20,9 @@ const (
 	retryInterval = time.Second
 	// askTimeout ends a call that hangs, which no pass waits for.
 	askTimeout = 10 * time.Second
-	// refreshPatience is how long a pass waits for an answer that will most likely
+	// refreshWait is how long a pass waits for an answer that will most likely
 	// be what it knows already. A runtime takes a millisecond.
-	refreshPatience = 50 * time.Millisecond
+	refreshWait = 50 * time.Millisecond
 )
 
 // ImageFilesystems is the part of the runtime's image service that is needed
@@ -57,12 +57,12 @@ type runtime struct {
 // directories returns what the runtime has last said, having asked anew when it
 // is time. The error says why it has never said anything.
 func (r *runtime) directories(ctx context.Context) (directories, error) {
-	answered, patience, err := r.ask(ctx)
+	answered, most, err := r.ask(ctx)
 	if err != nil {
 		return directories{}, err
 	}
 	if answered != nil {
-		wait, cancel := context.WithTimeout(ctx, patience)
+		wait, cancel := context.WithTimeout(ctx, most)
 		defer cancel()
 		select {
 		case <-answered:
@@ -82,7 +82,7 @@ func (r *runtime) directories(ctx context.Context) (directories, error) {
 }
 
 // ask begins a call if one is due, and returns what to wait for, and how long.
-func (r *runtime) ask(ctx context.Context) (answered <-chan struct{}, patience time.Duration, err error) {
+func (r *runtime) ask(ctx context.Context) (answered <-chan struct{}, most time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -97,7 +97,7 @@ func (r *runtime) ask(ctx context.Context) (answered <-chan struct{}, patience t
 		r.begin(ctx)
 	}
 	if known {
-		return r.answered, refreshPatience, nil
+		return r.answered, refreshWait, nil
 	}
 	return r.answered, askTimeout, nil
 }

@@ -106,7 +106,7 @@ func TestTheRuntimeIsAskedUntilItAnswersAndThenNowAndThen(t *testing.T) {
 			if n := c.calls.Load(); n != calls {
 				t.Errorf("%s: %d calls, want %d", when, n, calls)
 			}
-			if took > refreshPatience && errText == "" {
+			if took > refreshWait && errText == "" {
 				t.Errorf("%s: a pass that knows the answer took %v", when, took)
 			}
 		}
@@ -161,8 +161,8 @@ func TestARuntimeThatHangsLaterLeavesWhatIsKnown(t *testing.T) {
 		c.set(hangs)
 		<-time.After(askInterval)
 		for range 2 {
-			if got, took, err := c.step(t, r); got.images != "/a" || err != nil || took != refreshPatience {
-				t.Errorf("%+v, %v after %v, want the known directory after %v", got, err, took, refreshPatience)
+			if got, took, err := c.step(t, r); got.images != "/a" || err != nil || took != refreshWait {
+				t.Errorf("%+v, %v after %v, want the known directory after %v", got, err, took, refreshWait)
 			}
 		}
 	})
