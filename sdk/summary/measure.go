@@ -40,8 +40,8 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 			Time:                      timeOf(pod),
 		}
 		if req.Detail == eviction.DetailContainers {
-			m.Containers = pod.containers()
-			m.Volumes = pod.volumes()
+			m.Containers = pod.ContainerMeasurements()
+			m.Volumes = pod.VolumeMeasurements()
 		}
 		emit(m)
 	}
@@ -173,7 +173,8 @@ func timeFor(signals []eviction.Signal) func(*Pod) time.Time {
 	}
 }
 
-func (p *Pod) containers() []eviction.ContainerMeasurement {
+// ContainerMeasurements are the figures of the containers in the words of a measurement.
+func (p *Pod) ContainerMeasurements() []eviction.ContainerMeasurement {
 	out := make([]eviction.ContainerMeasurement, len(p.Containers))
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -189,7 +190,8 @@ func (p *Pod) containers() []eviction.ContainerMeasurement {
 	return out
 }
 
-func (p *Pod) volumes() []eviction.VolumeMeasurement {
+// VolumeMeasurements are those of the volumes.
+func (p *Pod) VolumeMeasurements() []eviction.VolumeMeasurement {
 	out := make([]eviction.VolumeMeasurement, len(p.Volumes))
 	for i := range p.Volumes {
 		v := &p.Volumes[i]

@@ -34,10 +34,10 @@ func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
 	return t
 }
 
-// settle ends the walks that are not to wait for the next call: the fleeting ones,
+// endWaiting ends the walks that are not to wait for the next call: the fleeting ones,
 // and of the others all but mostWaiting. Those that began first stay, so that each
 // comes to its end some day.
-func (ts *trees) settle() {
+func (ts *trees) endWaiting() {
 	type waiter struct {
 		t     *tree
 		since time.Time
@@ -86,7 +86,7 @@ func (ts *trees) close() {
 	ts.mu.Lock()
 	ts.closed = true
 	ts.mu.Unlock()
-	ts.settle()
+	ts.endWaiting()
 }
 
 func (ts *trees) all() (all []*tree, closed bool) {

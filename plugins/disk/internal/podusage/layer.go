@@ -1,12 +1,9 @@
 package podusage
 
 import (
-	"bytes"
-	"os"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
@@ -38,37 +35,6 @@ func (p *pod) findLayers() {
 		g.layer = &visit{pod: p, tree: m.trees.at(m.places.fs.Path(dir), false, p.call.began)}
 		p.visits = append(p.visits, g.layer)
 	}
-}
-
-// mostStarters is how many processes are asked who started them: the first of a
-// container is among its lowest numbers, unless numbers have come round.
-const mostStarters = 16
-
-// startedBy returns the process outside of the pod that started one of pids: the
-// runtime's. It is 0 if there is none.
-func (p *pod) startedBy(pids []int) int {
-	for _, pid := range pids[:min(len(pids), mostStarters)] {
-		parent := readParent(p.call.meter.places.fs.Path(path.Join("/proc", strconv.Itoa(pid), "stat")))
-		if parent > 0 && !p.has(parent) {
-			return parent
-		}
-	}
-	return 0
-}
-
-// readParent reads the fourth field of a file /proc/PID/stat; the second one is a
-// name in parentheses, which may have any characters.
-func readParent(name string) int {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(fields[1])
-	return parent
 }
 
 // layer is what a container's writable layer takes: what the runtime says or what

@@ -153,7 +153,7 @@ func TestOnlySoManyProcessesAreLookedAt(t *testing.T) {
 	n.start(Walk{})
 	for uid, want := range map[string]int{"u": mostProcesses, "v": mostCgroups + 1} {
 		p := &pod{call: &call{meter: n.meter}, row: &eviction.Pod{UID: uid, QoSClass: eviction.Burstable}}
-		p.findCgroups()
+		p.processes = n.meter.cgroups.of(p.row)
 		got := 0
 		for _, g := range p.cgroups {
 			got += len(g.pids)

@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/quota"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 // The defaults of Walk.
@@ -79,7 +80,8 @@ type Meter struct {
 	places  places
 	cgroups cgroups
 	trees   *trees
-	hanging *hanging
+	// hanging are the pods whose files hang.
+	hanging hang.Left
 }
 
 // New returns a Meter. Close it when no further Measure will begin.
@@ -91,7 +93,6 @@ func New(o Options) *Meter {
 		places:  newPlaces(o.Node),
 		cgroups: newCgroups(o.Node),
 		trees:   newTrees(),
-		hanging: newHanging(),
 	}
 }
 
@@ -137,7 +138,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		})
 	}
 	wait.Wait()
-	m.trees.settle()
+	m.trees.endWaiting()
 	if err := c.known.err; err != nil {
 		return fmt.Errorf("figures of containers: %w", err)
 	}

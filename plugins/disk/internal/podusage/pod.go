@@ -22,19 +22,19 @@ type pod struct {
 	row  *eviction.Pod
 	// volumes are those that are looked at, in the row's order.
 	volumes []volume
-	// cgroup is the pod's, cgroups are those of its containers, the sandbox's too.
-	cgroup  string
-	cgroups []cgroup
-	visits  []*visit
-	left    atomic.Int32 // visits without an answer
-	bad     error        // the row cannot be used
+	processes
+	visits []*visit
+	left   atomic.Int32 // visits without an answer
+	bad    error        // the row cannot be used
 
 	stats  summary.Pod
 	oldest time.Time
 	errs   []error
 	// others is what the kubelet charges to the pod beside containers and volumes.
 	others walk.Usage
-	held   heldUsage
+	// held is what the pod's processes hold open of the kubelet's filesystem, of a volume
+	// or a log, although it is deleted.
+	held walk.Usage
 }
 
 // A volume is one that is looked at: by quota, which needs no visit, or by a walk.
@@ -69,7 +69,7 @@ func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 		return p
 	}
 	if ctx.Err() == nil && (c.looks.Rootfs || c.looks.Volumes) {
-		p.findCgroups()
+		p.processes = c.meter.cgroups.of(row)
 	}
 	if c.looks.Rootfs {
 		p.findLayers()
@@ -103,7 +103,7 @@ func (p *pod) findVolumes() {
 
 // answer is the pod's measurement, or why there was no time for one.
 func (p *pod) answer(ctx, stop context.Context) eviction.Measurement {
-	m, err := guard(stop, p.call.meter.hanging, p.row.UID, func() eviction.Measurement { return p.measurement(ctx) })
+	m, err := guard(stop, &p.call.meter.hanging, p.row.UID, func() eviction.Measurement { return p.measurement(ctx) })
 	if err != nil {
 		return eviction.Measurement{UID: p.row.UID, Err: err.Error()}
 	}
@@ -225,6 +225,47 @@ func (p *pod) addHosts() {
 	used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
 	p.errs = append(p.errs, err)
 	p.others = sum(p.others, used)
+}
+
+// fill writes the pod's figures into m.
+func (p *pod) fill(m *eviction.Measurement) {
+	c := p.call
+	m.Time = p.oldest
+	for _, s := range c.signals {
+		used := p.stats.Usage(s, c.layout, p.row.Volumes)
+		if summary.PartsOf(s, c.layout).Volumes {
+			held := p.held.Bytes
+			if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitInodes {
+				held = p.held.Inodes
+			}
+			used = summary.Add(used, held)
+		}
+		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s, Value: used})
+	}
+	if c.looks == everything && c.known.err == nil {
+		m.EphemeralStorageUsedBytes = p.ephemeral()
+	}
+	if c.detailed {
+		m.Containers, m.Volumes = p.stats.ContainerMeasurements(), p.stats.VolumeMeasurements()
+	}
+}
+
+// ephemeral is what the kubelet holds against the pod's limit on ephemeral storage
+// (stats/helper.go: calcEphemeralStorage): writable layers and logs of containers,
+// volumes that live as long as the pod and on the node's disk, files beside the
+// containers' logs, and the file of hosts. Deleted files are ours.
+func (p *pod) ephemeral() eviction.Figure {
+	total := summary.Add(p.others.Bytes, p.held.Bytes)
+	for i := range p.stats.Containers {
+		c := &p.stats.Containers[i]
+		total = summary.Add(total, summary.Add(c.Rootfs.UsedBytes.Value, c.Logs.UsedBytes.Value))
+	}
+	for i := range p.volumes {
+		if v := &p.volumes[i]; v.look.ok && ephemeral(v.row) {
+			total = summary.Add(total, v.look.figure.Bytes)
+		}
+	}
+	return eviction.Some(total)
 }
 
 // sampled notes when a figure was taken.

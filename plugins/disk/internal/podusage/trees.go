@@ -16,7 +16,7 @@ const (
 	// some 30 ms where nothing has to be read from the disk.
 	chunkEntries = 20_000
 	// chunkTime is how long, where much has to be read.
-	chunkTime = patience / 4
+	chunkTime = hangsAfter / 4
 	// forgetAfter is how long a directory is remembered that nobody asks for, with
 	// the walk in it.
 	forgetAfter = 2 * time.Minute
@@ -114,10 +114,10 @@ func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.O
 		t.turn.give()
 		return answer{look: t.known(errLate), ok: true}
 	}
-	a, err := patiently(stop, func() answer {
+	a, err := bounded(stop, func() answer {
 		defer t.turn.give()
 		return t.walkOn(ctx, c, open)
-	}, c.meter.trees.settle)
+	}, c.meter.trees.endWaiting)
 	if err != nil {
 		return answer{look: t.known(err), ok: true}
 	}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/evictd/evictd/shared/hang"
 )
 
-// patience is how long a filesystem is waited for that does not answer. It is a
+// hangsAfter is how long a filesystem is waited for that does not answer. It is a
 // few times what a healthy one is given to do at a time.
-const patience = time.Second
+const hangsAfter = time.Second
 
 var (
 	// errLate: there was no time to look.
@@ -18,31 +20,34 @@ var (
 	errHangs = errors.New("its filesystem does not answer")
 )
 
-// patiently runs f in a goroutine of its own and returns what it returns. When
-// patience is over or stop ends first, f is left behind: nothing can end a system
-// call that hangs. It goes on alone then, and late is called at its end.
-func patiently[T any](stop context.Context, f func() T, late func()) (T, error) {
-	var none T
-	result, left := make(chan T), make(chan struct{})
-	go func() {
-		r := f()
-		select {
-		case result <- r:
-		case <-left:
-			late()
-		}
-	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case r := <-result:
-		return r, nil
-	case <-timer.C:
-		close(left)
-		return none, errHangs
-	case <-stop.Done():
-		close(left)
-		return none, errLate
+// bounded does f. When hangsAfter is over or stop ends first, f is left behind, and
+// late is called at its end.
+func bounded[T any](stop context.Context, f func() T, late func()) (T, error) {
+	ctx, cancel := context.WithTimeout(stop, hangsAfter)
+	defer cancel()
+	r, err := hang.Do(ctx.Done(), func() (T, error) { return f(), nil }, late)
+	return r, whyLate(stop, err)
+}
+
+// guard is bounded for a pod, unless something else hangs that was done for it.
+func guard[T any](stop context.Context, hanging *hang.Left, uid string, f func() T) (T, error) {
+	if stop.Err() != nil {
+		return *new(T), errLate
+	}
+	ctx, cancel := context.WithTimeout(stop, hangsAfter)
+	defer cancel()
+	r, err := hang.DoAs(hanging, uid, ctx.Done(), func() (T, error) { return f(), nil })
+	return r, whyLate(stop, err)
+}
+
+func whyLate(stop context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case stop.Err() != nil:
+		return errLate
+	default:
+		return errHangs
 	}
 }
 
@@ -63,7 +68,7 @@ func (t *turn) take(ctx context.Context) error {
 	if t.stuck() {
 		return errHangs
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(hangsAfter)
 	defer timer.Stop()
 	select {
 	case t.token <- struct{}{}:
@@ -96,50 +101,11 @@ func (t *turn) give() {
 func (t *turn) stuck() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.since.IsZero() && time.Since(t.since) >= patience
+	return !t.since.IsZero() && time.Since(t.since) >= hangsAfter
 }
 
 func (t *turn) set(since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.since = since
-}
-
-// hanging counts what was left behind, by pod, so that it is not tried again while
-// it hangs.
-type hanging struct {
-	mu   sync.Mutex
-	pods map[string]int
-}
-
-func newHanging() *hanging { return &hanging{pods: make(map[string]int)} }
-
-func (h *hanging) has(uid string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pods[uid] > 0
-}
-
-func (h *hanging) add(uid string, n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.pods[uid] += n; h.pods[uid] == 0 {
-		delete(h.pods, uid)
-	}
-}
-
-// guard does f for a pod, patiently.
-func guard[T any](stop context.Context, h *hanging, uid string, f func() T) (T, error) {
-	var none T
-	switch {
-	case stop.Err() != nil:
-		return none, errLate
-	case h.has(uid):
-		return none, errHangs
-	}
-	r, err := patiently(stop, f, func() { h.add(uid, -1) })
-	if err != nil {
-		h.add(uid, 1)
-	}
-	return r, err
 }
