@@ -3,7 +3,7 @@ package gc
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
@@ -32,14 +32,10 @@ type Collector struct {
 	root       nodefs.FS
 	podLogsDir string
 	now        func() time.Time
-	// turn holds a value while a GC runs.
-	turn chan struct{}
-
-	mu       sync.Mutex
-	settings Settings
-	images   map[string]imageRecord
-	// volumes are the images that each container mounts, which never change.
-	volumes map[string][]string
+	settings   atomic.Pointer[Settings]
+	// turn holds a value while a GC runs, whose images are.
+	turn   chan struct{}
+	images images
 }
 
 // New returns a Collector. The settings must be valid.
@@ -47,24 +43,19 @@ func New(o Options) *Collector {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Collector{
+	c := &Collector{
 		client: o.Client, root: o.Root, podLogsDir: o.PodLogsDir, now: o.Now, turn: make(chan struct{}, 1),
-		settings: o.Settings.filled(), images: map[string]imageRecord{}, volumes: map[string][]string{},
+		images: images{records: map[string]imageRecord{}, volumes: map[string][]string{}},
 	}
+	c.Apply(o.Settings)
+	return c
 }
 
 // Apply puts other settings, which must be valid, in force for the next GC. What
 // is known of images is kept.
 func (c *Collector) Apply(s Settings) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settings = s.filled()
-}
-
-func (c *Collector) inForce() Settings {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.settings
+	s = s.filled()
+	c.settings.Store(&s)
 }
 
 // Containers runs container GC for the pods that the host knows; with all sources
@@ -73,14 +64,14 @@ func (c *Collector) inForce() Settings {
 // seconds while nothing else happens. The result counts also with an error, which
 // joins all that went wrong.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	s := c.newStep(progress)
-	if err := c.takeTurn(ctx, s); err != nil {
+	s, err := c.begin(ctx, progress)
+	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	defer func() { <-c.turn }()
+	defer c.end()
 	now := c.now()
 	g := containerGC{
-		step: s, settings: c.inForce(), podLogsDir: c.podLogsDir,
+		step: s, settings: *c.settings.Load(), podLogsDir: c.podLogsDir,
 		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-hearsay)),
 	}
 	g.run(ctx)
@@ -91,27 +82,47 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 // runtime's sandbox image, and not too new. progress is called as by
 // Containers. The result counts also with an error.
 func (c *Collector) Images(ctx context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	s := c.newStep(progress)
-	if err := c.takeTurn(ctx, s); err != nil {
+	s, err := c.begin(ctx, progress)
+	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	defer func() { <-c.turn }()
-	return c.freeImages(ctx, s)
+	defer c.end()
+	g := imageGC{step: s, images: &c.images, settings: *c.settings.Load(), now: c.now()}
+	return g.run(ctx)
 }
 
-// takeTurn waits until no other GC runs, and tells the host meanwhile that the step
-// is alive.
-func (c *Collector) takeTurn(ctx context.Context, s *step) error {
+// Detect looks at the images once and notes which are new and which are used. The
+// kubelet does so at its start and every five minutes. It waits for a GC that runs:
+// what that removes must not be noted as there.
+func (c *Collector) Detect(ctx context.Context) error {
+	s, err := c.begin(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	g := imageGC{step: s, images: &c.images, now: c.now()}
+	_, err = g.detect(ctx)
+	return err
+}
+
+// begin waits until no other GC runs, and tells the host meanwhile that the step is
+// alive.
+func (c *Collector) begin(ctx context.Context, progress func(eviction.Reclaimed)) (*step, error) {
+	if progress == nil {
+		progress = func(eviction.Reclaimed) {}
+	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
 		select {
 		case c.turn <- struct{}{}:
-			return nil
+			return &step{client: c.client, root: c.root, progress: progress}, nil
 		case <-beat.C:
-			s.progress(s.freed)
+			progress(eviction.Reclaimed{})
 		case <-ctx.Done():
-			return fmt.Errorf("wait for another garbage collection: %w", ctx.Err())
+			return nil, fmt.Errorf("wait for another garbage collection: %w", ctx.Err())
 		}
 	}
 }
+
+func (c *Collector) end() { <-c.turn }

@@ -51,7 +51,9 @@ func (g *containerGC) run(ctx context.Context) {
 		}
 	}
 	g.removeLinks(ctx)
-	g.settle(ctx)
+	if g.layers.Bytes > 0 {
+		g.awaitRoom(ctx, g.podLogsDir, g.layers, g.logs)
+	}
 }
 
 func (g *containerGC) result(ctx context.Context) (eviction.Reclaimed, error) {
@@ -152,7 +154,7 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 	}
 	if d.lost {
 		req := &runtimeapi.StopContainerRequest{ContainerId: d.id, Timeout: grace(c)}
-		if err := g.remove(ctx, func(ctx context.Context) error { _, err := g.client.Runtime.StopContainer(ctx, req); return err }); err != nil {
+		if err := remove(ctx, g.step, g.client.Runtime.StopContainer, req); err != nil {
 			return fmt.Errorf("stop it, its state is unknown: %w", err)
 		}
 	}
@@ -163,8 +165,8 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 	if err != nil {
 		return fmt.Errorf("remove its logs: %w", err)
 	}
-	req := &runtimeapi.RemoveContainerRequest{ContainerId: d.id}
-	if err := g.remove(ctx, func(ctx context.Context) error { _, err := g.client.Runtime.RemoveContainer(ctx, req); return err }); err != nil && !gone(err) {
+	err = remove(ctx, g.step, g.client.Runtime.RemoveContainer, &runtimeapi.RemoveContainerRequest{ContainerId: d.id})
+	if err != nil && !gone(err) {
 		return err
 	}
 	g.containers++

@@ -3,6 +3,7 @@ package gc
 import (
 	"math"
 
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -11,17 +12,6 @@ import (
 
 func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
-func plus(a, b int64) int64 {
-	switch {
-	case b > 0 && a > math.MaxInt64-b:
-		return math.MaxInt64
-	case b < 0 && a < math.MinInt64-b:
-		return math.MinInt64
-	default:
-		return a + b
-	}
-}
-
 func sum(a, b eviction.Reclaimed) eviction.Reclaimed {
-	return eviction.Reclaimed{Bytes: plus(a.Bytes, b.Bytes), Inodes: plus(a.Inodes, b.Inodes)}
+	return eviction.Reclaimed{Bytes: summary.Add(a.Bytes, b.Bytes), Inodes: summary.Add(a.Inodes, b.Inodes)}
 }

@@ -14,23 +14,25 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// images is what is remembered of them.
+type images struct {
+	records map[string]imageRecord
+	// volumes are the images that each container mounts, which never change.
+	volumes map[string][]string
+}
+
 // imageRecord is what is remembered of an image.
 type imageRecord struct {
 	firstDetected time.Time
 	lastUsed      time.Time // zero if never
 }
 
-// Detect looks at the images once and notes which are new and which are used. The
-// kubelet does so at its start and every five minutes. It waits for a GC that runs:
-// what that removes must not be noted as there.
-func (c *Collector) Detect(ctx context.Context) error {
-	s := c.newStep(nil)
-	if err := c.takeTurn(ctx, s); err != nil {
-		return err
-	}
-	defer func() { <-c.turn }()
-	_, err := c.detect(ctx, s, c.now())
-	return err
+// imageGC is one run.
+type imageGC struct {
+	*step
+	*images
+	settings Settings
+	now      time.Time
 }
 
 // census is what a look at the images found.
@@ -43,29 +45,27 @@ type census struct {
 // detect lists images before containers, so that a container's image is in use as
 // soon as both are known. Images found at the first look count as new, as in the
 // kubelet: one of them may have been pulled a second ago.
-func (c *Collector) detect(ctx context.Context, s *step, now time.Time) (census, error) {
-	reply, err := ask(ctx, s, c.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
+func (g *imageGC) detect(ctx context.Context) (census, error) {
+	reply, err := ask(ctx, g.step, g.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
 	if err != nil {
 		return census{}, fmt.Errorf("list images: %w", err)
 	}
 	out := census{images: reply.GetImages(), index: indexImages(reply.GetImages())}
-	if out.used, err = c.used(ctx, s, out.index); err != nil {
+	if out.used, err = g.used(ctx, out.index); err != nil {
 		return census{}, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	records := make(map[string]imageRecord, len(out.images))
 	for _, i := range out.images {
-		r, ok := c.images[i.GetId()]
+		r, ok := g.records[i.GetId()]
 		if !ok {
-			r.firstDetected = now
+			r.firstDetected = g.now
 		}
 		if out.used[i.GetId()] {
-			r.lastUsed = now
+			r.lastUsed = g.now
 		}
 		records[i.GetId()] = r
 	}
-	c.images = records
+	g.records = records
 	return out, nil
 }
 
@@ -75,63 +75,60 @@ type candidate struct {
 	image *runtimeapi.Image
 }
 
-// freeImages removes what it can (image_gc_manager.go:DeleteUnusedImages).
-func (c *Collector) freeImages(ctx context.Context, s *step) (eviction.Reclaimed, error) {
-	now := c.now()
-	seen, err := c.detect(ctx, s, now)
+// run removes what it can (image_gc_manager.go:DeleteUnusedImages).
+func (g *imageGC) run(ctx context.Context) (eviction.Reclaimed, error) {
+	seen, err := g.detect(ctx)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	sandbox, err := c.sandboxImages(ctx, s, seen)
+	sandbox, err := g.sandboxImages(ctx, seen)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	s.rooms = s.measureRooms(ctx)
+	g.rooms = g.measureRooms(ctx)
 	var counts imageCounts
-	for _, next := range c.candidates(seen, sandbox, now, &counts) {
-		if s.over(ctx) {
+	for _, next := range g.candidates(seen, sandbox, &counts) {
+		if g.over(ctx) {
 			break
 		}
 		// A pod may have begun to use the image while others were removed.
-		used, err := c.used(ctx, s, seen.index)
+		used, err := g.used(ctx, seen.index)
 		if err != nil {
-			s.fail(err)
+			g.fail(err)
 			break
 		}
 		if used[next.image.GetId()] {
 			counts.used++
 			continue
 		}
-		removed, err := c.removeImage(ctx, s, next.image)
+		removed, err := g.remove(ctx, next.image)
 		if err != nil {
-			s.fail(fmt.Errorf("remove image %s: %w", nameOf(next.image), err))
+			g.fail(fmt.Errorf("remove image %s: %w", nameOf(next.image), err))
 		}
 		if removed {
 			counts.removed++
-			s.free(clamp(next.image.GetSize()), 0)
+			g.free(clamp(next.image.GetSize()), 0)
 		}
 	}
-	counts.describe(s)
-	if err := s.problems(ctx); err != nil {
-		return s.told(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), s.freed.Bytes, list{err})
+	counts.describe(g.step)
+	if err := g.problems(ctx); err != nil {
+		return g.told(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.freed.Bytes, list{err})
 	}
-	return s.told(), nil
+	return g.told(), nil
 }
 
 // candidates are in the order in which they go: least recently used, then first
 // detected.
-func (c *Collector) candidates(seen census, sandbox map[string]bool, now time.Time, counts *imageCounts) []candidate {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (g *imageGC) candidates(seen census, sandbox map[string]bool, counts *imageCounts) []candidate {
 	var out []candidate
 	for _, i := range seen.images {
-		r := c.images[i.GetId()]
+		r := g.records[i.GetId()]
 		switch {
 		case seen.used[i.GetId()]:
 			counts.used++
 		case i.GetPinned() || sandbox[i.GetId()]:
 			counts.pinned++
-		case now.Sub(r.firstDetected) < time.Duration(*c.settings.ImageMinimumGCAge):
+		case g.now.Sub(r.firstDetected) < time.Duration(*g.settings.ImageMinimumGCAge):
 			counts.young++
 		default:
 			out = append(out, candidate{r, i})
@@ -143,31 +140,26 @@ func (c *Collector) candidates(seen census, sandbox map[string]bool, now time.Ti
 	return out
 }
 
-// removeImage reports whether it has removed the image. The kubelet removes images
-// as well, and the runtime is content when there is none: it is asked before.
-func (c *Collector) removeImage(ctx context.Context, s *step, i *runtimeapi.Image) (bool, error) {
+// remove reports whether it has removed the image. The kubelet removes images as well,
+// and the runtime is content when there is none: it is asked before.
+func (g *imageGC) remove(ctx context.Context, i *runtimeapi.Image) (bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: i.GetId(), RuntimeHandler: i.GetSpec().GetRuntimeHandler()}
-	there, err := ask(ctx, s, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: spec})
+	there, err := ask(ctx, g.step, g.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil && !gone(err) {
-		if s.silent > 0 {
-			s.stuck++ // between two images the runtime answers other questions
+		if g.silent > 0 {
+			g.stuck++ // between two images the runtime answers other questions
 		}
 		return false, fmt.Errorf("ask whether it is there: %w", err)
 	}
 	removed := there.GetImage() != nil
 	if removed {
-		err = s.remove(ctx, func(ctx context.Context) error {
-			_, err := c.client.Images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: spec})
-			return err
-		})
+		err = remove(ctx, g.step, g.client.Images.RemoveImage, &runtimeapi.RemoveImageRequest{Image: spec})
 		if err != nil && !gone(err) {
 			return false, err
 		}
 		removed = err == nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.images, i.GetId()) // if it is pulled again it is new
+	delete(g.records, i.GetId()) // if it is pulled again it is new
 	return removed, nil
 }
 

@@ -44,8 +44,8 @@ func (ix imageIndex) find(names ...string) []string {
 // used returns the images that containers in any state run or mount. It asks once
 // about the mounts of each container: the list does not have them. What it has
 // learned is kept if it does not come to the end.
-func (c *Collector) used(ctx context.Context, s *step, ix imageIndex) (map[string]bool, error) {
-	reply, err := ask(ctx, s, c.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
+func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, error) {
+	reply, err := ask(ctx, g.step, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
@@ -55,7 +55,7 @@ func (c *Collector) used(ctx context.Context, s *step, ix imageIndex) (map[strin
 		for _, id := range ix.find(container.GetImageId(), container.GetImageRef(), container.GetImage().GetImage(), container.GetImage().GetUserSpecifiedImage()) {
 			used[id] = true
 		}
-		names, err := c.imageVolumes(ctx, s, container.GetId())
+		names, err := g.imageVolumes(ctx, container.GetId())
 		if err != nil {
 			return nil, err
 		}
@@ -66,34 +66,28 @@ func (c *Collector) used(ctx context.Context, s *step, ix imageIndex) (map[strin
 			}
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.volumes, func(id string, _ []string) bool { return !there[id] })
+	maps.DeleteFunc(g.volumes, func(id string, _ []string) bool { return !there[id] })
 	return used, nil
 }
 
-func (c *Collector) imageVolumes(ctx context.Context, s *step, container string) ([]string, error) {
-	c.mu.Lock()
-	names, ok := c.volumes[container]
-	c.mu.Unlock()
-	if ok {
+func (g *imageGC) imageVolumes(ctx context.Context, container string) ([]string, error) {
+	if names, ok := g.volumes[container]; ok {
 		return names, nil
 	}
-	reply, err := ask(ctx, s, c.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: container})
+	reply, err := ask(ctx, g.step, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: container})
 	if gone(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask for the image volumes of container %s: %w", container, err)
 	}
+	var names []string
 	for _, m := range reply.GetStatus().GetMounts() {
 		if m.GetImage() != nil {
 			names = append(names, m.GetImage().GetImage(), m.GetImage().GetImageRef())
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.volumes[container] = names
+	g.volumes[container] = names
 	return names, nil
 }
 
@@ -104,8 +98,8 @@ var errNoSandboxImage = errors.New("no image is removed: the runtime neither nam
 // sandboxImages returns the images that the runtime makes sandboxes from.
 // containerd 2 pins it, containerd 1 and CRI-O name it in their verbose status; the
 // runtime itself knows best which image the name means.
-func (c *Collector) sandboxImages(ctx context.Context, s *step, seen census) (map[string]bool, error) {
-	reply, err := ask(ctx, s, c.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
+func (g *imageGC) sandboxImages(ctx context.Context, seen census) (map[string]bool, error) {
+	reply, err := ask(ctx, g.step, g.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image: %w", err)
 	}
@@ -120,7 +114,7 @@ func (c *Collector) sandboxImages(ctx context.Context, s *step, seen census) (ma
 	for _, id := range seen.index.find(name) {
 		out[id] = true
 	}
-	image, err := ask(ctx, s, c.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+	image, err := ask(ctx, g.step, g.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image %s: %w", name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -70,23 +71,21 @@ func (s *step) noteRooms() {
 	}
 }
 
-// settle waits until what the runtime has removed is free, so that the node is not
-// looked at too early and a pod evicted for want of space that is about to come.
-func (g *containerGC) settle(ctx context.Context) {
-	if g.layers.Bytes == 0 || len(g.rooms) == 0 {
-		return
-	}
+// awaitRoom waits until what the runtime has removed is free, so that the node is not
+// looked at too early and a pod evicted for want of space that is about to come. Logs were
+// in logDir, which may be on a filesystem of the runtime's.
+func (s *step) awaitRoom(ctx context.Context, logDir string, layers, logs eviction.Reclaimed) {
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
-	want := g.layers
-	if device, _, err := freeOn(g.root, g.podLogsDir); err == nil && g.hasDevice(device) {
-		want = sum(want, g.logs)
+	want := layers
+	if device, _, err := freeOn(s.root, logDir); err == nil && slices.ContainsFunc(s.rooms, func(r room) bool { return r.device == device }) {
+		want = sum(want, logs)
 	}
-	for {
+	for len(s.rooms) > 0 {
 		var more eviction.Reclaimed
-		for _, r := range g.rooms {
+		for _, r := range s.rooms {
 			more = sum(more, r.more())
 		}
 		if more.Bytes >= enough(want.Bytes) && more.Inodes >= enough(want.Inodes) {
@@ -102,15 +101,6 @@ func (g *containerGC) settle(ctx context.Context) {
 
 // enough is the settled part of n.
 func enough(n int64) int64 { return n/100*settled + n%100*settled/100 }
-
-func (g *containerGC) hasDevice(device uint64) bool {
-	for _, r := range g.rooms {
-		if r.device == device {
-			return true
-		}
-	}
-	return false
-}
 
 func freeOn(root nodefs.FS, name string) (device uint64, free eviction.Reclaimed, err error) {
 	path, err := within(root, name)

@@ -49,17 +49,11 @@ func (g *containerGC) removeSandboxes(ctx context.Context, l listing) {
 // removeSandbox stops the sandbox first, as the kubelet does, for the rare case
 // that its network is still there.
 func (g *containerGC) removeSandbox(ctx context.Context, id string) error {
-	err := g.remove(ctx, func(ctx context.Context) error {
-		_, err := g.client.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-		return err
-	})
+	err := remove(ctx, g.step, g.client.Runtime.StopPodSandbox, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 	if err != nil && !gone(err) {
 		return fmt.Errorf("stop it: %w", err)
 	}
-	err = g.remove(ctx, func(ctx context.Context) error {
-		_, err := g.client.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
-		return err
-	})
+	err = remove(ctx, g.step, g.client.Runtime.RemovePodSandbox, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 	if err != nil && !gone(err) {
 		return err
 	}

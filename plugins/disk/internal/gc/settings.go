@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,9 +52,6 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 // MarshalJSON implements json.Marshaler.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// Default returns the settings with each default written out.
-func Default() Settings { return Settings{}.filled() }
-
 // filled returns s with the defaults in place of what is not set.
 func (s Settings) filled() Settings {
 	return Settings{
@@ -61,7 +59,7 @@ func (s Settings) filled() Settings {
 		MinAge:             or(s.MinAge, 0),
 		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
 		MaxContainers:      or(s.MaxContainers, -1),
-		ContainerLogsDir:   *or(nonEmpty(s.ContainerLogsDir), "/var/log/containers"),
+		ContainerLogsDir:   cmp.Or(s.ContainerLogsDir, "/var/log/containers"),
 	}
 }
 
@@ -71,13 +69,6 @@ func or[T any](p *T, fallback T) *T {
 		fallback = *p
 	}
 	return &fallback
-}
-
-func nonEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // Validate returns all that is wrong, each with the field's name.

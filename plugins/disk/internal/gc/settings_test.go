@@ -26,7 +26,7 @@ func TestSettingsAreTheKubeletsUnlessTheySayOtherwise(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if d := Default(); *d.MaxPerPodContainer != 1 || time.Duration(*d.ImageMinimumGCAge) != 2*time.Minute {
+	if d := (Settings{}).filled(); *d.MaxPerPodContainer != 1 || time.Duration(*d.ImageMinimumGCAge) != 2*time.Minute {
 		t.Errorf("defaults are %+v", d)
 	}
 }

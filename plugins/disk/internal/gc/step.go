@@ -50,13 +50,6 @@ type step struct {
 	stuck, silent int
 }
 
-func (c *Collector) newStep(progress func(eviction.Reclaimed)) *step {
-	if progress == nil {
-		progress = func(eviction.Reclaimed) {}
-	}
-	return &step{client: c.client, root: c.root, progress: progress}
-}
-
 // ask calls the runtime for something that it answers at once. Each answer is a
 // sign of life: a slow runtime may be asked about hundreds of containers.
 func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
@@ -71,13 +64,16 @@ func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Con
 	return reply, err
 }
 
-// remove runs a removal, which may take long, and tells the host meanwhile that
-// the step is alive.
-func (s *step) remove(ctx context.Context, call func(context.Context) error) error {
+// remove calls the runtime for a removal, which may take long, and tells the host
+// meanwhile that the step is alive.
+func remove[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) error {
 	limited, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- call(limited) }() // ends with limited at the latest
+	go func() { // ends with limited at the latest
+		_, err := call(limited, req)
+		done <- err
+	}()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {

@@ -85,8 +85,7 @@ func (r *remover) unlink(dir *os.File, name, path string, st *unix.Stat_t) bool 
 		return false
 	}
 	if flags == unix.AT_REMOVEDIR || st.Nlink == 1 { // another link keeps the blocks
-		r.freed.Bytes = plus(r.freed.Bytes, st.Blocks*blockBytes)
-		r.freed.Inodes++
+		r.freed = sum(r.freed, eviction.Reclaimed{Bytes: st.Blocks * blockBytes, Inodes: 1})
 	}
 	return true
 }
