@@ -7,10 +7,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/cgroups"
-	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -37,7 +37,7 @@ func askDriver(client runtimeapi.RuntimeServiceClient) func(context.Context) (st
 }
 
 // running lists the pods that run, and counts those without a manifest.
-func running(ctx context.Context, source choose.PodSource, m *metrics.Metrics) ([]cgroups.Pod, error) {
+func running(ctx context.Context, source pods.Source, m *metrics.Metrics) ([]cgroups.Pod, error) {
 	active, err := source.Active(ctx)
 	if err != nil {
 		return nil, err

@@ -176,7 +176,7 @@ func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reaso
 	return m.preemption.handle(ctx, pod, reasons)
 }
 
-// Active implements choose.PodSource.
+// Active implements pods.Source.
 func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -144,7 +144,7 @@ func (m *Manager) open() (loop.Options, error) {
 	}
 	o := loop.Options{
 		Settings: settings(c, thresholds),
-		Pin:      func() loop.Pin { return m.supervisor.Pin() },
+		Pin:      m.supervisor.Pin,
 		Changed:  m.supervisor.Changed(),
 		Recorder: podRecorder{m.recorder},
 		Options:  observe.Options{Metrics: m.metrics, Log: m.log},

@@ -5,7 +5,6 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/pods"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
@@ -16,7 +15,7 @@ import (
 // A podSource knows the pods of the node, and what is wrong with what it knows them
 // from.
 type podSource interface {
-	choose.PodSource
+	pods.Source
 	Problems() []pods.Problem
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -27,16 +28,11 @@ const (
 	rankingShown = 10
 )
 
-// PodSource lists the active pods, in a stable order.
-type PodSource interface {
-	Active(ctx context.Context) (pods.Snapshot, error)
-}
-
 // Options is what a Chooser is made of.
 type Options struct {
 	observe.Options
 
-	Pods           PodSource
+	Pods           pods.Source
 	Responsiveness *observe.Responsiveness
 	// MinDeadline is how long a call may take at least.
 	MinDeadline time.Duration
@@ -72,7 +68,7 @@ func (c *Chooser) Forget(s eviction.Signal) {
 
 // Reliable is what a pod was measured to use of s, as far as one can rely on it: a
 // vendor's figure may be a score that is good for an order only.
-func Reliable(pin observe.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
+func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
 	measurers := pin.Serving(layout, s, eviction.CanMeasure)
 	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
 	if m.State != eviction.Measured || i < 0 || len(measurers) == 0 || !measurers[0].Builtin() {
@@ -114,7 +110,7 @@ type Choice struct {
 }
 
 // Choose lists, measures and ranks the pods.
-func (c *Chooser) Choose(ctx context.Context, pin observe.Pin, r Request) (out Choice) {
+func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out Choice) {
 	if out.Snapshot, out.Err = r.List(ctx); out.Err != nil {
 		return out
 	}
@@ -139,7 +135,7 @@ func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 
 // rank measures the candidates and asks the ranker in charge for an order, then
 // the fallbacks, then sorts by itself.
-func (c *Chooser) rank(ctx context.Context, pin observe.Pin, r Request, out *Choice) {
+func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *Choice) {
 	t, o := r.Threshold, r.Observation
 	req := eviction.RankRequest{
 		Pass: r.At.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
@@ -212,7 +208,7 @@ func withLeftOut(order, all []eviction.Ranked) []eviction.Ranked {
 
 // tooSoon reports whether to look again rather than to go by a choice: no pod was
 // measured, and the plugin that should do so has not had its first start.
-func (c *Chooser) tooSoon(pin observe.Pin, s eviction.Signal, out *Choice) bool {
+func (c *Chooser) tooSoon(pin *registry.Pin, s eviction.Signal, out *Choice) bool {
 	if len(out.Order) == 0 || time.Since(c.Began) >= FirstStarts {
 		return false
 	}
@@ -226,8 +222,8 @@ func (c *Chooser) tooSoon(pin observe.Pin, s eviction.Signal, out *Choice) bool 
 
 // detail looks into the containers of the first pod, for the message. If that fails
 // the message does without them.
-func (c *Chooser) detail(ctx context.Context, pin observe.Pin, r Request, out *Choice) eviction.Measurement {
-	pod, known := out.first()
+func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out *Choice) eviction.Measurement {
+	pod, known := out.First()
 	if known.State != eviction.Measured || len(known.Containers) > 0 {
 		return known
 	}
@@ -241,18 +237,13 @@ func (c *Chooser) detail(ctx context.Context, pin observe.Pin, r Request, out *C
 	return detailed
 }
 
-func (c *Choice) first() (pods.Pod, eviction.Measurement) {
-	uid := c.Order[0].UID
-	return c.pod(uid), c.Measured[uid]
-}
-
 // First is the pod that is to go, and what is known of it. There must be one.
 func (c *Choice) First() (pods.Pod, eviction.Measurement) {
-	pod, known := c.first()
-	if c.detailed.UID == pod.Row.UID {
-		known = c.detailed
+	uid := c.Order[0].UID
+	if c.detailed.UID == uid {
+		return c.pod(uid), c.detailed
 	}
-	return pod, known
+	return c.pod(uid), c.Measured[uid]
 }
 
 func (c *Choice) pod(uid string) pods.Pod {

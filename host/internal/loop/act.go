@@ -8,6 +8,7 @@ import (
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
@@ -21,7 +22,7 @@ type action interface {
 	// quick: it is not worth a goroutine.
 	quick() bool
 	// run does what takes long. It touches no state of the loop.
-	run(ctx context.Context, pin Pin)
+	run(ctx context.Context, pin *registry.Pin)
 	// conclude draws the conclusions in the loop, within the pass that has begun it or
 	// later, and returns what is to be done next, nil for nothing.
 	conclude(ctx context.Context, l *Loop, p *pass) action

@@ -8,6 +8,7 @@ import (
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -47,7 +48,7 @@ func newChoosing(l *Loop, p *pass, n need) action {
 // condition has got its action meanwhile, and memory does not wait for it.
 func (c *choosing) quick() bool { return c.condition().CheapToMeasure() }
 
-func (c *choosing) run(ctx context.Context, pin Pin) {
+func (c *choosing) run(ctx context.Context, pin *registry.Pin) {
 	c.choice = c.chooser.Choose(ctx, pin, c.request)
 }
 
@@ -59,7 +60,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case later && (!l.observer.Thresholds.Has(t) || !l.crossings.standing[t.Key()]):
+	case later && (!l.observer.Thresholds.Has(t) || !l.state.Stands(t, l.observer.Last(t.Signal))):
 		l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
 		return nil
 	case later && !l.mayTake(ctx, p, t): // for another threshold's victim

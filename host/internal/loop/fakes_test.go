@@ -82,6 +82,7 @@ type node struct {
 	log       lockedBuffer
 	rankers   []*registry.Instance
 	providers []*registry.Instance
+	plugins   *registry.Current
 }
 
 // A lockedBuffer is read by a test while the loop writes.
@@ -107,7 +108,7 @@ func newNode(t *testing.T) *node {
 	n := &node{
 		t: t, start: time.Now(), available: 4 * gi,
 		usage: map[string]int64{}, running: map[string]bool{}, gone: map[string]time.Time{}, dies: map[string]time.Duration{},
-		journal: map[string]rundir.Kill{}, changed: make(chan struct{}, 1),
+		journal: map[string]rundir.Kill{}, changed: make(chan struct{}, 1), plugins: registry.NewCurrent(),
 	}
 	memory := &eviction.Plugin{
 		Name: "memory", Observer: n, Measurer: n, Watcher: n,
@@ -186,64 +187,29 @@ func (n *node) Watch(ctx context.Context, r eviction.WatchRequest, wake func(evi
 	return ctx.Err()
 }
 
-// Layouts implements Pin.
-func (n *node) Layouts() []*registry.Instance {
-	return slices.DeleteFunc(slices.Clone(n.providers), func(p *registry.Instance) bool { return !p.Plugin.OwnsLayout })
-}
-
-// Assigned implements Pin.
-func (n *node) Assigned(s eviction.Signal, _ eviction.Capability) bool { return n.assigned == s }
-
-// Awaited implements Pin.
-func (n *node) Awaited(s eviction.Signal) error {
+// pin pins the plugins as they are now.
+func (n *node) pin() *registry.Pin {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.awaited[s]
-}
-
-// FirstStart implements Pin.
-func (n *node) FirstStart(eviction.Signal) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.starting
-}
-
-// Definition implements Pin.
-func (n *node) Definition(s eviction.Signal) (eviction.Definition, bool) {
-	for _, p := range slices.Concat(n.rankers, n.providers) {
-		for _, spec := range p.Plugin.Signals {
-			if spec.Signal == s && spec.Definition != nil {
-				return *spec.Definition, true
-			}
-		}
+	var plugins []registry.Plugin
+	for _, i := range slices.Concat(n.rankers, n.providers) {
+		plugins = append(plugins, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin})
 	}
-	return eviction.Definition{}, false
-}
-
-// Release implements Pin.
-func (n *node) Release() {}
-
-// Providers implements Pin.
-func (n *node) Providers(s eviction.Signal, c eviction.Capability) []*registry.Instance {
-	var out []*registry.Instance
-	for _, p := range slices.Concat(n.rankers, n.providers) {
-		if p.Plugin.For(s).Has(c) {
-			out = append(out, p)
-		}
+	for s, why := range n.awaited {
+		plugins = append(plugins, registry.Plugin{Name: "down", Missing: why, Observes: []eviction.Signal{s}})
 	}
-	return out
-}
-
-// Serving implements Pin.
-func (n *node) Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider {
-	var all []registry.Plugin
-	for _, p := range slices.Concat(n.rankers, n.providers) {
-		all = append(all, registry.Plugin{Name: p.Name, Said: p.Plugin, Instance: p})
+	if n.starting {
+		plugins = append(plugins, registry.Plugin{Name: "starting", Missing: errBroken, Observes: []eviction.Signal{eviction.MemoryAvailable}, FirstStart: true})
 	}
-	return registry.New(all, nil).Serving(layout, s, c)
+	assignment := registry.Assignment{}
+	if n.assigned != "" {
+		assignment[n.assigned] = map[string]string{"observe": plugins[0].Name}
+	}
+	n.plugins.Publish(registry.New(plugins, assignment))
+	return n.plugins.Pin()
 }
 
-// Active implements choose.PodSource.
+// Active implements pods.Source.
 func (n *node) Active(context.Context) (pods.Snapshot, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -404,7 +370,7 @@ func soft(value, grace string) policy.ThresholdConfig {
 // run starts the loop; it ends with the test.
 func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
-		Settings: s, Pin: func() Pin { return n }, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
+		Settings: s, Pin: n.pin, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, SkipStepsBecause: n.skipSteps, Explain: true, Restored: restored,
 		Manifests: n.manifests, Options: observe.Options{
 			Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),

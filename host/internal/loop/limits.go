@@ -9,6 +9,7 @@ import (
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -70,7 +71,7 @@ func (*limitCheck) condition() eviction.Condition { return "" }
 
 func (*limitCheck) quick() bool { return false }
 
-func (c *limitCheck) run(ctx context.Context, pin Pin) {
+func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 	c.began = time.Now()
 	defer func() { c.took = time.Since(c.began) }()
 	listed, err := c.list(ctx)

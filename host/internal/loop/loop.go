@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,8 +36,9 @@ const (
 type Loop struct {
 	Options
 
-	reloads  chan reload
-	requests chan request
+	// calls and requests are what others want done between two passes. Requests wait, in
+	// the kubelet's pacing, for what the last pass has begun.
+	calls, requests chan func(context.Context)
 	// done has the actions that have run in the background.
 	done   chan action
 	ended  chan struct{}
@@ -51,7 +53,6 @@ type Loop struct {
 	schedule   wake.Schedule
 	state      policy.State
 	conditions savedConditions
-	crossings  crossings
 	manifests  manifests
 	limits     limits
 	busy       map[eviction.Condition]bool // something is done for it in the background
@@ -60,30 +61,13 @@ type Loop struct {
 	working    sync.WaitGroup
 }
 
-type reload struct {
-	settings Settings
-	applied  chan struct{}
-}
-
-// request asks the loop for one pass.
-type request struct {
-	ctx   context.Context //nolint:containedctx // of the caller, who waits
-	reply chan<- reply
-}
-
-type reply struct {
-	result PassResult
-	err    error
-}
-
 // New returns a loop that has not looked at anything yet.
 func New(o Options) *Loop {
 	l := &Loop{
 		Options: o,
-		reloads: make(chan reload), requests: make(chan request), done: make(chan action), ended: make(chan struct{}),
+		calls:   make(chan func(context.Context)), requests: make(chan func(context.Context)), done: make(chan action), ended: make(chan struct{}),
 		state: policy.Restore(o.Restored.Conditions), busy: map[eviction.Condition]bool{},
 		status: status{metrics: o.Metrics, log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
-		crossings: crossings{met: map[policy.Key]bool{}, standing: map[policy.Key]bool{}},
 	}
 	l.observer = observe.New(o.Options)
 	l.chooser = choose.New(choose.Options{
@@ -93,7 +77,7 @@ func New(o Options) *Loop {
 		Killer: o.Killer, Recorder: o.Recorder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
 		Moment: l.moment, Restored: o.Restored.Kills,
 	})
-	l.streams = wake.NewStreams(l.observer.Thresholds.Condition, o.Log, o.Metrics.CallFailed)
+	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed)
 	l.configure(o.Settings)
 	return l
 }
@@ -141,11 +125,8 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.Changed:
 			l.followPlugins(ctx)
 			l.lookAtAll()
-		case r := <-l.reloads:
-			l.configure(r.settings)
-			l.followPlugins(ctx)
-			l.lookAtAll()
-			close(r.applied)
+		case call := <-l.calls:
+			call(ctx)
 		case r := <-l.victims.Reports():
 			if l.victims.Handle(r) {
 				l.schedule.Look(time.Now())
@@ -156,8 +137,8 @@ func (l *Loop) Run(ctx context.Context) {
 			if l.manifests.ended() {
 				l.status.change(func(next *Snapshot) { l.status.problems(next, problems) })
 			}
-		case r := <-requests:
-			l.serve(r)
+		case call := <-requests:
+			call(ctx)
 		}
 	}
 	close(l.ended)
@@ -184,7 +165,6 @@ func (l *Loop) configure(s Settings) {
 	l.Settings = s
 	l.victims.AsKubelet(s.Pacing == PacingKubelet)
 	gone := l.observer.Configure(s.Config)
-	l.victims.Relief.Forget(gone...)
 	l.status.change(func(next *Snapshot) {
 		next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s observe.SignalStatus) bool { return slices.Contains(gone, s.Signal) })
 	})
@@ -198,18 +178,17 @@ func (l *Loop) followPlugins(ctx context.Context) {
 	}
 	pin := l.pin()
 	defer pin.Release()
-	var watched []eviction.WatchThreshold
+	var watched []wake.Watched
 	for _, t := range l.observer.Thresholds.InForce() {
-		if t.Definition().Condition == eviction.MemoryPressure && !l.Settings.MemoryNotifications {
-			continue
+		if c := t.Definition().Condition; c != eviction.MemoryPressure || l.Settings.MemoryNotifications {
+			watched = append(watched, wake.Watched{WatchThreshold: eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()}, Condition: c})
 		}
-		watched = append(watched, eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()})
 	}
 	l.streams.Update(ctx, func(s eviction.Signal) []*registry.Instance { return pin.Providers(s, eviction.CanWatch) }, watched)
 }
 
 // pin pins the running plugins and puts in force what they say of custom signals.
-func (l *Loop) pin() Pin {
+func (l *Loop) pin() *registry.Pin {
 	pin := l.Pin()
 	for s, former := range l.observer.Thresholds.Define(pin) { // what was counted in its unit means nothing any more
 		l.chooser.Forget(s)
@@ -231,33 +210,38 @@ func (l *Loop) moment() policy.Moment {
 // Apply puts new settings in force between two passes: it waits for the one that is
 // under way. It is an error if the loop has ended.
 func (l *Loop) Apply(s Settings) error {
-	r := reload{settings: s, applied: make(chan struct{})}
-	select {
-	case l.reloads <- r:
-		<-r.applied
-		return nil
-	case <-l.ended:
-		return errEnded
-	}
+	return call(l.calls, nil, l.ended, func(ctx context.Context) {
+		l.configure(s)
+		l.followPlugins(ctx)
+		l.lookAtAll()
+	})
 }
 
 // Synchronize makes one full pass and returns when all that it decided on was
 // done, reclaim and kills too: the kubelet's synchronize. The error is why the
 // pass concluded nothing.
-func (l *Loop) Synchronize(ctx context.Context) (PassResult, error) {
+func (l *Loop) Synchronize(ctx context.Context) (result PassResult, err error) {
 	if err := l.Reentered(); err != nil {
 		return PassResult{}, err
 	}
-	came := make(chan reply, 1)
-	select {
-	case l.requests <- request{ctx, came}:
-	case <-ctx.Done():
-		return PassResult{}, ctx.Err()
-	case <-l.ended:
-		return PassResult{}, errEnded
+	if ended := call(l.requests, ctx.Done(), l.ended, func(context.Context) { result, err = l.synchronize(ctx) }); ended != nil {
+		return PassResult{}, cmp.Or(ctx.Err(), ended)
 	}
-	r := <-came
-	return r.result, r.err
+	return result, err
+}
+
+// call has f called in a loop and waits for its end. It is an error if the loop has
+// ended, or the caller has given up, before it began.
+func call(calls chan<- func(context.Context), givenUp, ended <-chan struct{}, f func(context.Context)) error {
+	called := make(chan struct{})
+	select {
+	case calls <- func(ctx context.Context) { defer close(called); f(ctx) }:
+		<-called
+		return nil
+	case <-givenUp:
+	case <-ended:
+	}
+	return errEnded
 }
 
 // Reentered is an error if it is called from the loop's own goroutine, where waiting

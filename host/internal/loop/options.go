@@ -4,22 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// A Pin is the running plugins, pinned for as long as a pass or what it has begun
-// uses them: a registry.Pin.
-type Pin interface {
-	observe.Pin
-	// Release ends that: only now may the pinned processes be replaced.
-	Release()
-}
 
 // A Recorder takes the events of the eviction manager, worded as the kubelet's.
 type Recorder interface {
@@ -95,9 +87,9 @@ type Options struct {
 	Settings Settings
 	// Pin starts a pass with the plugins that run now. Changed delivers a value
 	// when their set has changed.
-	Pin     func() Pin
+	Pin     func() *registry.Pin
 	Changed <-chan struct{}
-	Pods    choose.PodSource
+	Pods    pods.Source
 	// Manifests, if not nil, tells at the start what is wrong with pod manifests,
 	// which Pods would tell when pods are needed for the first time.
 	Manifests func() []pods.Problem

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -18,7 +20,7 @@ import (
 // A pass is one pass while it runs, or the end of what one has begun in the background.
 type pass struct {
 	scope wake.Scope
-	pin   Pin
+	pin   *registry.Pin
 	// synchronous: slow work and kills are waited for, and nothing is put off.
 	synchronous bool
 	started     time.Time
@@ -82,14 +84,14 @@ func (l *Loop) pass(ctx context.Context, scope wake.Scope) {
 	}
 }
 
-// serve makes a pass that somebody waits for.
-func (l *Loop) serve(r request) {
-	p := l.newPass(r.ctx, wake.Scope{Full: true})
+// synchronize makes a pass that somebody waits for.
+func (l *Loop) synchronize(ctx context.Context) (PassResult, error) {
+	p := l.newPass(ctx, wake.Scope{Full: true})
 	p.synchronous = true
 	defer p.end()
-	err := l.run(r.ctx, p)
+	err := l.run(ctx, p)
 	l.finish(p)
-	r.reply <- reply{p.complete(l.observer.Thresholds.Definitions(), l.status.now().Conditions, l.Explain), err}
+	return p.complete(l.observer.Thresholds.Definitions, l.status.now().Conditions, l.Explain), err
 }
 
 // run observes what p asks for, assesses it and does what follows. The error is
@@ -109,17 +111,18 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 		return err
 	}
 	p.now = l.Now()
-	l.state, p.assessment = policy.Assess(l.state, policy.Input{
+	before := l.state
+	l.state, p.assessment = policy.Assess(before, policy.Input{
 		Now: p.now, Thresholds: p.seen.Thresholds, Observations: p.seen.Observations, Claims: p.seen.Claims,
 		TransitionPeriod: l.Settings.TransitionPeriod,
 	})
 	p.concluded = true
-	l.crossings.note(l.Log, p)
+	logThresholds(l.Log, p, before, l.state)
 	must := p.assessment.Met // wait for the relief of former victims
 	if l.Settings.Pacing == PacingKubelet {
 		must = nil
 	}
-	l.victims.Relief.Observed(p.seen.Asked, p.seen.Observations, p.assessment.Observed, must, l.observer.Last)
+	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, must, l.observer.Last)
 	l.noteConditions(p.assessment)
 	l.conditions.save(p.now, l.state.ConditionsLastSeen(), l.Journal, l.Log)
 	p.incomplete = slices.ContainsFunc(p.seen.Asked, func(s eviction.Signal) bool {
@@ -134,6 +137,21 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 		l.act(ctx, p)
 	}
 	return nil
+}
+
+// logThresholds tells of thresholds that came to be met, or ceased to be.
+func logThresholds(log *slog.Logger, p *pass, before, now policy.State) {
+	for _, o := range p.assessment.Observed {
+		if t, seen := o.Threshold, p.seen.Observations[o.Signal]; !before.Observed(t) {
+			log.Info("threshold met", "signal", t.Signal, "threshold", t.Value.String(), "available", seen.Available,
+				"capacity", seen.Capacity, "hard", t.Hard(), "gracePeriod", t.GracePeriod.String(), "trigger", p.trigger(), "cause", p.scope.Causes())
+		}
+	}
+	for _, t := range p.seen.Thresholds {
+		if before.Observed(t) && !now.Observed(t) {
+			log.Info("threshold satisfied", "signal", t.Signal, "threshold", t.Value.String(), "available", p.seen.Observations[t.Signal].Available)
+		}
+	}
 }
 
 // noteConditions logs, counts and tells of conditions that changed.
@@ -175,7 +193,7 @@ func (l *Loop) resume(p *pass) {
 			return true, false
 		}
 		return l.observer.Last(s).State != eviction.Unknown, slices.ContainsFunc(thresholds.InForce(), func(t policy.Threshold) bool {
-			return t.Signal == s && l.crossings.standing[t.Key()]
+			return t.Signal == s && l.state.Stands(t, l.observer.Last(s))
 		})
 	}
 	for _, v := range l.victims.Resume(snapshot, l.Settings.DryRun, short) {

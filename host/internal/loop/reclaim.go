@@ -36,7 +36,7 @@ type step struct {
 // stepsFor are the steps for s in layout, those listed for another name of its
 // filesystem too: each step of a custom plugin alone, then those of the built-in one
 // together.
-func stepsFor(pin Pin, layout eviction.Layout, s eviction.Signal, standIns map[string]ReclaimFunc) [][]step {
+func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal, standIns map[string]ReclaimFunc) [][]step {
 	var groups [][]step
 	for _, r := range registry.Steps(pin.Serving(layout, s, eviction.CanReclaim), s, layout) {
 		next := step{r.Name, r.By, standIns[r.Name], r.Signal}
@@ -88,7 +88,7 @@ func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 
 func (*reclaimRun) quick() bool { return false }
 
-func (r *reclaimRun) run(ctx context.Context, _ Pin) {
+func (r *reclaimRun) run(ctx context.Context, _ *registry.Pin) {
 	group := r.groups[0]
 	r.groups = r.groups[1:]
 	for _, s := range group {

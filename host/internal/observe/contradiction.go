@@ -13,10 +13,9 @@ import (
 // A Contradiction is that two observers of a signal have said different things for a
 // while. Those are the figures of last time.
 type Contradiction struct {
-	Since   time.Time     `json:"since"`
-	Figures []ClaimStatus `json:"figures"`
+	policy.Contradiction
 
-	policy policy.Contradiction
+	Figures []ClaimStatus `json:"figures"`
 }
 
 // A ClaimStatus is what one of several observers says of a signal.
@@ -30,7 +29,7 @@ type ClaimStatus struct {
 // next takes note of what was said of a signal at now, and tells when custom observers
 // came to contradict those that were asked beside them, or ceased to.
 func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []policy.Threshold, claims []policy.Claim, log *slog.Logger, m *metrics.Metrics) {
-	before := c.policy
+	before := c.Contradiction
 	custom, other, ok := pair(claims)
 	if !ok {
 		if len(claims) == 0 && before != (policy.Contradiction{}) { // nobody is asked beside another any more
@@ -44,7 +43,7 @@ func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []poli
 		return
 	}
 	after := before.Next(now, yes)
-	*c = Contradiction{Since: after.Since, Figures: []ClaimStatus{claimStatus(custom), claimStatus(other)}, policy: after}
+	*c = Contradiction{after, []ClaimStatus{claimStatus(custom), claimStatus(other)}}
 	m.Contradicted(s, after.Lasting)
 	switch {
 	case after.Lasting && !before.Lasting:

@@ -7,15 +7,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// maxTextBytes is what is kept of a text that a plugin has written.
-const maxTextBytes = 1 << 10
 
 // leftOut is why a signal is unknown that a plugin said nothing of.
 const leftOut = "left out of the plugin's reply"
@@ -30,7 +27,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	began := time.Now()
 	q := newInquiry(r, signals, o.Thresholds)
 	owners := r.Pin.Layouts()
-	heard := map[*registry.Instance]bool{}
+	heard := map[*registry.Instance]error{}
 	for attempt := 0; ; attempt++ {
 		asks := q.attempt(attempt)
 		var owner *registry.Instance // of the layout; others are not asked once it is known
@@ -41,17 +38,15 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 		if len(asks) == 0 {
 			break
 		}
-		for i := range asks {
-			heard[i] = true
-		}
 		for _, a := range o.ask(ctx, r.At, asks) {
+			heard[a.by] = a.err
 			q.heard(a)
 			if a.by == owner {
 				q.layout = a.layout
 			}
 		}
 	}
-	o.Responsiveness.keep(heard)
+	o.Responsiveness.observed(heard)
 	o.confirm(ctx, q)
 	for s, by := range q.by {
 		o.of(s).by = by
@@ -59,7 +54,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	for _, s := range signals {
 		if _, ok := q.Observations[s]; !ok {
 			if why := o.Thresholds.awaited(r.Pin, s); why != nil {
-				q.Observations[s] = eviction.Observation{Signal: s, Err: clip(why.Error())}
+				q.Observations[s] = eviction.Observation{Signal: s, Err: input.ClipText(why.Error())}
 			}
 		}
 	}
@@ -96,7 +91,6 @@ func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*regi
 	for p, signals := range asks {
 		wg.Go(func() {
 			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
-			o.Responsiveness.observed(p, err)
 			if err != nil {
 				o.Metrics.CallFailed(p.Name, "observe", err)
 				o.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
@@ -119,7 +113,7 @@ func (o *Observer) complete(asked []eviction.Signal, replied []eviction.Observat
 		i := slices.IndexFunc(replied, func(o eviction.Observation) bool { return o.Signal == s })
 		switch {
 		case err != nil:
-			out = append(out, eviction.Observation{Signal: s, Err: clip(err.Error())})
+			out = append(out, eviction.Observation{Signal: s, Err: input.ClipText(err.Error())})
 		case i < 0:
 			out = append(out, eviction.Observation{Signal: s, Err: leftOut})
 		default:
@@ -138,18 +132,6 @@ func (o *Observer) ofItsTime(of eviction.Observation) eviction.Observation {
 		return eviction.Observation{Signal: of.Signal, Err: err.Error()}
 	}
 	return of
-}
-
-// clip shortens a text that others have written and that is kept.
-func clip(s string) string {
-	if len(s) <= maxTextBytes {
-		return s
-	}
-	n := maxTextBytes
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return strings.Clone(s[:n]) + "..."
 }
 
 // An inquiry asks several times about signals: who is in charge first, and whoever is

@@ -17,32 +17,6 @@ import (
 // nobody is why a signal is not observed that no plugin is there for.
 const nobody = "no running plugin observes it"
 
-// A Pin is the running plugins, pinned for as long as somebody uses them.
-type Pin interface {
-	// Providers returns who offers c for s, the one in charge first and the
-	// fallbacks after it. Their calls have deadlines, and their replies were
-	// checked.
-	Providers(s eviction.Signal, c eviction.Capability) []*registry.Instance
-	// Serving returns who does c for s where the filesystems are laid out as layout
-	// says, in the same order: who offers it for another name of the filesystem, too,
-	// and is asked under that name.
-	Serving(layout eviction.Layout, s eviction.Signal, c eviction.Capability) []registry.Provider
-	// Assigned reports whether the configuration names who is in charge of c for s.
-	Assigned(s eviction.Signal, c eviction.Capability) bool
-	// Layouts are those that report the layout of the filesystems, the one in
-	// charge first.
-	Layouts() []*registry.Instance
-	// Awaited is why nobody observes s although somebody should: a plugin that is
-	// there does not run. It is nil if nobody is to come.
-	Awaited(s eviction.Signal) error
-	// Definition is what the running plugins say that a custom signal is, and false
-	// if none of them brings it.
-	Definition(s eviction.Signal) (eviction.Definition, bool)
-	// FirstStart reports whether a plugin that should serve s is still in its first
-	// start.
-	FirstStart(s eviction.Signal) bool
-}
-
 // Config is what a reload may change.
 type Config struct {
 	Thresholds []policy.Threshold
@@ -97,10 +71,7 @@ type signal struct {
 
 // New returns an observer that has seen nothing yet.
 func New(o Options) *Observer {
-	return &Observer{
-		Options: o, Thresholds: newThresholds(o.Log), signals: map[eviction.Signal]*signal{},
-		Responsiveness: Responsiveness{missed: map[*registry.Instance]missed{}},
-	}
+	return &Observer{Options: o, Thresholds: &Thresholds{log: o.Log}, signals: map[eviction.Signal]*signal{}}
 }
 
 // Configure puts a configuration in force, and forgets and returns the signals that
@@ -123,7 +94,7 @@ func (o *Observer) of(s eviction.Signal) *signal {
 
 // A Request says what a pass is to see.
 type Request struct {
-	Pin   Pin
+	Pin   *registry.Pin
 	At    eviction.PassView
 	Scope wake.Scope
 	// State says which of several figures of a signal counts.
@@ -269,7 +240,7 @@ func (o *Observer) Statuses() []SignalStatus {
 		if all[i].State != StateUnknown {
 			all[i].ObservedBy = s.by
 		}
-		if s.contradiction.policy.Lasting {
+		if s.contradiction.Lasting {
 			c := s.contradiction
 			all[i].Contradiction = &c
 		}

@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"time"
 
@@ -28,18 +27,18 @@ const (
 	missedMeasureToo
 )
 
-// observed takes note of how an Observe ended.
-func (r *Responsiveness) observed(i *registry.Instance, err error) {
+// observed takes note of how those that were just asked have answered Observe. Of others
+// nothing new is heard.
+func (r *Responsiveness) observed(heard map[*registry.Instance]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !errors.Is(err, context.DeadlineExceeded) {
-		delete(r.missed, i)
-		return
+	former := r.missed
+	r.missed = map[*registry.Instance]missed{}
+	for i, err := range heard {
+		if errors.Is(err, context.DeadlineExceeded) {
+			r.missed[i] = max(missedObserve, former[i])
+		}
 	}
-	if len(r.missed) > 64 { // of processes that are gone
-		clear(r.missed)
-	}
-	r.missed[i] = max(missedObserve, r.missed[i])
 }
 
 // Measured takes note of how a Measure ended.
@@ -68,12 +67,4 @@ func (r *Responsiveness) of(i *registry.Instance) missed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.missed[i]
-}
-
-// keep forgets all but those that were asked to observe just now: of the others
-// nothing new is heard.
-func (r *Responsiveness) keep(asked map[*registry.Instance]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.missed, func(i *registry.Instance, _ missed) bool { return !asked[i] })
 }

@@ -6,41 +6,31 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// definitions are what plugins say that custom signals are. They are replaced and
-// never changed: streams of wakes read them from other goroutines.
-type definitions map[eviction.Signal]eviction.Definition
-
 // Thresholds are those in force: the configured ones, with custom signals defined as
-// plugins say and those for writable layers derived once the layout is known. One
-// goroutine uses them; only Condition may be called from anywhere.
+// plugins say and those for writable layers derived once the layout is known.
 type Thresholds struct {
 	// Layout is that of the filesystems, 0 while it is not known. Once known it stays
 	// until another one is.
 	Layout eviction.Layout
 	// Split is what of the assignments the layout shows to be for one filesystem.
 	Split []string
+	// Definitions are what custom signals are. They are replaced and never changed.
+	Definitions map[eviction.Signal]eviction.Definition
 
-	configured  []policy.Threshold
-	assigned    policy.Assigned
-	inForce     []policy.Threshold
-	definitions atomic.Pointer[definitions]
+	configured []policy.Threshold
+	assigned   policy.Assigned
+	inForce    []policy.Threshold
 	// once: the layout is asked for until it is known, asked says that it is.
 	once, asked bool
 	// problem is the latest error of the layout that was logged.
 	problem string
 	log     *slog.Logger
-}
-
-func newThresholds(log *slog.Logger) *Thresholds {
-	t := &Thresholds{log: log}
-	t.definitions.Store(&definitions{})
-	return t
 }
 
 // InForce are the thresholds in force. They are not to be changed.
@@ -63,7 +53,7 @@ func (t *Thresholds) Of(s eviction.Signal) (policy.Threshold, bool) {
 // configure returns the signals that have no threshold any more.
 func (t *Thresholds) configure(c Config) (gone []eviction.Signal) {
 	former := t.configured
-	t.configured, t.assigned, t.once = policy.Define(c.Thresholds, *t.definitions.Load()), c.Assigned, c.LayoutOnce
+	t.configured, t.assigned, t.once = policy.Define(c.Thresholds, t.Definitions), c.Assigned, c.LayoutOnce
 	t.derive()
 	for _, f := range former {
 		if !slices.ContainsFunc(t.configured, func(u policy.Threshold) bool { return u.Signal == f.Signal }) {
@@ -93,8 +83,8 @@ func (t *Thresholds) derive() policy.ContainerFs {
 // are, and returns what those were that are something else now. What a plugin has said
 // stays while that plugin is down. Thresholds of a signal that no plugin brings are out of
 // force.
-func (t *Thresholds) Define(pin Pin) (former map[eviction.Signal]eviction.Definition) {
-	before, now := *t.definitions.Load(), definitions{}
+func (t *Thresholds) Define(pin *registry.Pin) (former map[eviction.Signal]eviction.Definition) {
+	before, now := t.Definitions, map[eviction.Signal]eviction.Definition{}
 	for _, u := range t.configured {
 		if _, builtin := eviction.Builtin(u.Signal); builtin {
 			continue
@@ -111,7 +101,7 @@ func (t *Thresholds) Define(pin Pin) (former map[eviction.Signal]eviction.Defini
 		return nil
 	}
 	t.logDefinitions(before, now)
-	t.definitions.Store(&now)
+	t.Definitions = now
 	t.configured, t.inForce = policy.Define(t.configured, now), policy.Define(t.inForce, now)
 	former = maps.Clone(before)
 	maps.DeleteFunc(former, func(s eviction.Signal, d eviction.Definition) bool { return now[s] == d })
@@ -119,7 +109,7 @@ func (t *Thresholds) Define(pin Pin) (former map[eviction.Signal]eviction.Defini
 }
 
 // logDefinitions tells which custom signals came, went or are something else now.
-func (t *Thresholds) logDefinitions(former, now definitions) {
+func (t *Thresholds) logDefinitions(former, now map[eviction.Signal]eviction.Definition) {
 	for _, s := range slices.Sorted(maps.Keys(now)) {
 		d, was := now[s], former[s]
 		attrs := []any{"signal", s, "unit", d.Unit, "format", d.Format, "resource", d.Resource, "condition", d.Condition}
@@ -136,19 +126,6 @@ func (t *Thresholds) logDefinitions(former, now definitions) {
 			t.log.Info("custom signal is gone, its thresholds have no effect", "signal", s, "condition", former[s].Condition)
 		}
 	}
-}
-
-// Definitions are what custom signals are. They are not to be changed.
-func (t *Thresholds) Definitions() map[eviction.Signal]eviction.Definition {
-	return *t.definitions.Load()
-}
-
-// Condition is that of any signal. It may be called from anywhere.
-func (t *Thresholds) Condition(s eviction.Signal) eviction.Condition {
-	if d, ok := eviction.Builtin(s); ok {
-		return d.Condition
-	}
-	return t.Definitions()[s].Condition
 }
 
 // wantsLayout reports whether a full pass asks how the filesystems are laid out.
@@ -201,14 +178,14 @@ func (t *Thresholds) logLayout(of, problem string) {
 
 // Served leaves out thresholds of signals that no plugin observes, nor one that is
 // down would: they have no effect, and nothing waits for them.
-func (t *Thresholds) Served(pin Pin, thresholds []policy.Threshold) []policy.Threshold {
+func (t *Thresholds) Served(pin *registry.Pin, thresholds []policy.Threshold) []policy.Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(u policy.Threshold) bool {
 		return !u.Defined() || len(pin.Serving(t.Layout, u.Signal, eviction.CanObserve)) == 0 && t.awaited(pin, u.Signal) == nil
 	})
 }
 
 // awaited is why nobody observes s although somebody should, by whatever name.
-func (t *Thresholds) awaited(pin Pin, s eviction.Signal) error {
+func (t *Thresholds) awaited(pin *registry.Pin, s eviction.Signal) error {
 	why := pin.Awaited(s)
 	if from, derived := t.Layout.ContainerFsFrom(s); why == nil && derived {
 		return pin.Awaited(from)

@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/input"
@@ -26,6 +28,11 @@ type Pod struct {
 
 // String names the pod as Kubernetes does: namespace/name.
 func (p Pod) String() string { return p.Row.Namespace + "/" + p.Row.Name }
+
+// A Source lists the active pods, in a stable order.
+type Source interface {
+	Active(ctx context.Context) (Snapshot, error)
+}
 
 // A Snapshot is the active pods at one time, in the order of their creation,
 // and the manifests that are not as they should be.

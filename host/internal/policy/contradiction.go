@@ -14,9 +14,9 @@ const (
 // is that they agree.
 type Contradiction struct {
 	// Lasting: they contradict each other, and have for a while.
-	Lasting bool
+	Lasting bool `json:"-"`
 	// Since is the first of the looks in a row that made it so.
-	Since time.Time
+	Since time.Time `json:"since"`
 	// turned is since when, and for how many looks in a row, it has been the other way round.
 	turned time.Time
 	looks  int

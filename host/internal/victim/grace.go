@@ -21,28 +21,18 @@ func Timeout(graceSeconds int64) time.Duration {
 	return max(minTimeout, grace+grace/2)
 }
 
-// Grace is what the grace period of a kill depends on; all in seconds.
-type Grace struct {
-	// Deletion is metadata.deletionGracePeriodSeconds.
-	Deletion *int64
-	// Override is what the eviction asks for.
-	Override *int64
-	// Spec is spec.terminationGracePeriodSeconds.
-	Spec *int64
-}
-
-// Effective is the grace period that the kubelet kills with: the shorter of the
-// deletion's and the override, the pod's own if neither is given, and never less
-// than 1. As there, 0 means not given.
-func (g Grace) Effective() int64 {
+// effectiveGrace is the grace period in seconds that the kubelet kills with: the shorter
+// of metadata.deletionGracePeriodSeconds and what the eviction asks for, the pod's own of
+// the spec if neither is given, and never less than 1. As there, 0 means not given.
+func effectiveGrace(deletion, override, spec *int64) int64 {
 	var shortest int64
-	for _, limit := range []*int64{g.Deletion, g.Override} {
+	for _, limit := range []*int64{deletion, override} {
 		if limit != nil && (shortest == 0 || *limit < shortest) {
 			shortest = *limit
 		}
 	}
-	if shortest == 0 && g.Spec != nil {
-		shortest = *g.Spec
+	if shortest == 0 && spec != nil {
+		shortest = *spec
 	}
 	return max(shortest, 1)
 }

@@ -9,21 +9,21 @@ import (
 func TestEffectiveGrace(t *testing.T) {
 	of := func(v int64) *int64 { return &v }
 	for name, c := range map[string]struct {
-		grace Grace
-		want  int64
+		deletion, override, spec *int64
+		want                     int64
 	}{
 		"nothing is known":                               {want: 1},
-		"the pod's own":                                  {grace: Grace{Spec: of(30)}, want: 30},
-		"an override shortens it":                        {grace: Grace{Spec: of(30), Override: of(1)}, want: 1},
-		"an override counts though it is longer":         {grace: Grace{Spec: of(5), Override: of(60)}, want: 60},
-		"a deletion that is under way limits it":         {grace: Grace{Spec: of(30), Override: of(60), Deletion: of(7)}, want: 7},
-		"a shorter override limits the deletion":         {grace: Grace{Spec: of(30), Override: of(3), Deletion: of(7)}, want: 3},
-		"an override of zero is none":                    {grace: Grace{Spec: of(30), Override: of(0)}, want: 30},
-		"a negative one is the least":                    {grace: Grace{Spec: of(30), Override: of(-5)}, want: 1},
-		"at least one second, though the pod wants none": {grace: Grace{Spec: of(0)}, want: 1},
+		"the pod's own":                                  {spec: of(30), want: 30},
+		"an override shortens it":                        {spec: of(30), override: of(1), want: 1},
+		"an override counts though it is longer":         {spec: of(5), override: of(60), want: 60},
+		"a deletion that is under way limits it":         {spec: of(30), override: of(60), deletion: of(7), want: 7},
+		"a shorter override limits the deletion":         {spec: of(30), override: of(3), deletion: of(7), want: 3},
+		"an override of zero is none":                    {spec: of(30), override: of(0), want: 30},
+		"a negative one is the least":                    {spec: of(30), override: of(-5), want: 1},
+		"at least one second, though the pod wants none": {spec: of(0), want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.grace.Effective(); got != c.want {
+			if got := effectiveGrace(c.deletion, c.override, c.spec); got != c.want {
 				t.Errorf("effective grace period %d, want %d", got, c.want)
 			}
 		})

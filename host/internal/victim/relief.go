@@ -36,11 +36,11 @@ func (r *Relief) Measured(uid string, t policy.Threshold, layout eviction.Layout
 	r.ledger = r.ledger.Measured(uid, policy.Relieved(t, layout, use), at)
 }
 
-// Observed enters what a pass has observed of the asked signals and which thresholds it
-// has found to be met, and works out what those of must wait for.
-func (r *Relief) Observed(asked []eviction.Signal, observed map[eviction.Signal]eviction.Observation, met []policy.Observed, must []policy.Threshold, last func(eviction.Signal) eviction.Observation) {
-	before := maps.Clone(r.waiting)
-	r.Forget(asked...)
+// Observed enters what a pass has observed and which thresholds it has found to be met,
+// and works out what those of must wait for.
+func (r *Relief) Observed(observed map[eviction.Signal]eviction.Observation, met []policy.Observed, must []policy.Threshold, last func(eviction.Signal) eviction.Observation) {
+	before := r.waiting
+	r.waiting = map[eviction.Signal]policy.Wait{}
 	r.ledger = r.ledger.Observed(observed, met, r.moment())
 	for _, t := range must {
 		if o := last(t.Signal); o.State == eviction.Observed {
@@ -80,11 +80,4 @@ func (r *Relief) LookAt() time.Time {
 		}
 	}
 	return soonest
-}
-
-// Forget drops what is said of signals.
-func (r *Relief) Forget(signals ...eviction.Signal) {
-	for _, s := range signals {
-		delete(r.waiting, s)
-	}
 }

@@ -367,28 +367,26 @@ func (s *Set) History() []Victim { return *s.shown.Load() }
 // journal.
 func (s *Set) Drain() {
 	defer s.cancel()
-	timeout := time.NewTimer(EndOfKills)
-	defer timeout.Stop()
+	defer time.AfterFunc(EndOfKills, s.cancel).Stop()
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()
 		close(done)
 	}()
+	inFlight := func(v *Victim) bool { return !v.DryRun }
 	for waiting := true; waiting; {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(s.ending)), func(v *Victim) bool { return !v.DryRun }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(s.ending)), inFlight) {
 			s.cancel()
 		}
 		select {
 		case r := <-s.reports:
 			s.Handle(r)
-		case <-timeout.C:
-			s.cancel()
 		case <-done:
 			waiting = false
 		}
 	}
 	for uid, v := range s.ending {
-		if !v.DryRun {
+		if inFlight(v) {
 			s.Log.Warn("kill in flight is left to the next evictd", "pod", v.Name, "uid", uid)
 		}
 	}

@@ -59,10 +59,10 @@ type Victim struct {
 // New returns a pod as the victim of s, with a grace period of so many seconds at
 // most.
 func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Victim {
-	grace := Grace{Override: &graceOverrideSeconds, Spec: pod.API.Spec.TerminationGracePeriodSeconds, Deletion: pod.API.DeletionGracePeriodSeconds}
+	grace := effectiveGrace(pod.API.DeletionGracePeriodSeconds, &graceOverrideSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	return Victim{
 		Time: time.Now(), Pod: pod, Name: pod.String(), UID: pod.Row.UID, Signal: s, State: StateKilling,
-		GraceSeconds: grace.Effective(), GraceOverrideSeconds: graceOverrideSeconds, Message: message, Annotations: annotations,
+		GraceSeconds: grace, GraceOverrideSeconds: graceOverrideSeconds, Message: message, Annotations: annotations,
 	}
 }
 

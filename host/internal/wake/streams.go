@@ -24,18 +24,24 @@ type key struct {
 	generation uint64
 }
 
+// A Watched is a threshold to be watched, and the condition that its signal wakes.
+type Watched struct {
+	eviction.WatchThreshold
+
+	Condition eviction.Condition
+}
+
 type stream struct {
-	thresholds []eviction.WatchThreshold
-	cancel     context.CancelFunc
+	watched []Watched
+	cancel  context.CancelFunc
 }
 
 // Streams keeps one stream of wakes open per plugin that watches for us, and joins the
 // wakes: it has the conditions that were woken since somebody last looked, all signals
 // that raise the same one together. Update and Stop are for one goroutine.
 type Streams struct {
-	condition func(eviction.Signal) eviction.Condition
-	log       *slog.Logger
-	failed    func(plugin, call string, err error)
+	log    *slog.Logger
+	failed func(plugin, call string, err error)
 
 	notify chan struct{}
 	open   map[key]stream
@@ -45,10 +51,9 @@ type Streams struct {
 	woken map[eviction.Condition]string // with the cause of the first wake
 }
 
-// NewStreams returns streams of which none is open. condition is that of a signal, asked
-// from any goroutine; failed counts a call of a plugin.
-func NewStreams(condition func(eviction.Signal) eviction.Condition, log *slog.Logger, failed func(plugin, call string, err error)) *Streams {
-	return &Streams{condition: condition, log: log, failed: failed, notify: make(chan struct{}, 1), open: map[key]stream{}, woken: map[eviction.Condition]string{}}
+// NewStreams returns streams of which none is open. failed counts a call of a plugin.
+func NewStreams(log *slog.Logger, failed func(plugin, call string, err error)) *Streams {
+	return &Streams{log: log, failed: failed, notify: make(chan struct{}, 1), open: map[key]stream{}, woken: map[eviction.Condition]string{}}
 }
 
 // Notify delivers a value when something was woken.
@@ -78,10 +83,10 @@ func (w *Streams) put(c eviction.Condition, cause string) {
 // Update opens, keeps and closes streams so that every threshold is watched by all
 // who watch its signal. The one in charge is not enough: that it has fallen silent
 // cannot be seen.
-func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*registry.Instance, thresholds []eviction.WatchThreshold) {
-	wanted := map[key][]eviction.WatchThreshold{}
+func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*registry.Instance, watched []Watched) {
+	wanted := map[key][]Watched{}
 	provider := map[key]*registry.Instance{}
-	for _, t := range thresholds {
+	for _, t := range watched {
 		for _, p := range watchers(t.Signal) {
 			k := key{p.Name, p.Generation}
 			wanted[k] = append(wanted[k], t)
@@ -89,7 +94,7 @@ func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*
 		}
 	}
 	for k, have := range w.open {
-		if !slices.Equal(have.thresholds, wanted[k]) {
+		if !slices.Equal(have.watched, wanted[k]) {
 			have.cancel()
 			delete(w.open, k)
 		}
@@ -99,31 +104,33 @@ func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*
 			continue
 		}
 		sctx, cancel := context.WithCancel(ctx)
-		w.open[k] = stream{thresholds: want, cancel: cancel}
+		w.open[k] = stream{want, cancel}
 		w.wg.Go(func() { w.follow(sctx, provider[k], want) })
 	}
 }
 
 // follow keeps a stream open until ctx ends. A crossing may have happened while
 // no stream was open, so each start counts as a wake of all its conditions.
-func (w *Streams) follow(ctx context.Context, p *registry.Instance, thresholds []eviction.WatchThreshold) {
-	conditions := map[eviction.Condition]bool{}
-	for _, t := range thresholds {
-		conditions[w.condition(t.Signal)] = true
+func (w *Streams) follow(ctx context.Context, p *registry.Instance, watched []Watched) {
+	conditions := map[eviction.Signal]eviction.Condition{}
+	var request eviction.WatchRequest
+	for _, t := range watched {
+		conditions[t.Signal] = t.Condition
+		request.Thresholds = append(request.Thresholds, t.WatchThreshold)
 	}
 	wake := func(k eviction.Wake) {
-		if c := w.condition(k.Signal); conditions[c] {
+		if c, watched := conditions[k.Signal]; watched {
 			w.put(c, k.Cause)
 		}
 	}
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for ctx.Err() == nil {
-		for c := range conditions {
+		for _, c := range conditions {
 			w.put(c, CauseWatchStarted)
 		}
 		started := time.Now()
-		err := p.Plugin.Watcher.Watch(ctx, eviction.WatchRequest{Thresholds: thresholds}, wake)
+		err := p.Plugin.Watcher.Watch(ctx, request, wake)
 		if ctx.Err() != nil {
 			return
 		}
