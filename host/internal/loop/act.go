@@ -96,7 +96,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 // answerTo is what t asks for: reclaim, if there is a step, else a pod.
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
 	need := need{threshold: t, observed: p.seen.Observations, actionable: p.assessment.Actionable}
-	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal, l.Reclaim)
+	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
 	if len(steps) > 0 && !l.Settings.DryRun {
 		return newReclaimRun(l, p, need, steps)
 	}

@@ -23,27 +23,16 @@ const (
 	mostReclaim = 10 * time.Minute
 )
 
-// A step is a step of node-level reclaim and who runs it: a plugin, or the function of
-// the embedding program that stands in.
-type step struct {
-	name     string
-	by       *registry.Instance
-	standsIn ReclaimFunc
-	// as is the signal that it is listed for.
-	as eviction.Signal
-}
-
 // stepsFor are the steps for s in layout, those listed for another name of its
 // filesystem too: each step of a custom plugin alone, then those of the built-in one
 // together.
-func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal, standIns map[string]ReclaimFunc) [][]step {
-	var groups [][]step
-	for _, r := range registry.Steps(pin.Serving(layout, s, eviction.CanReclaim), s, layout) {
-		next := step{r.Name, r.By, standIns[r.Name], r.Signal}
-		if n := len(groups) - 1; n >= 0 && r.By.Builtin() && groups[n][0].by == r.By {
+func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) [][]registry.Step {
+	var groups [][]registry.Step
+	for _, next := range registry.Steps(pin.Serving(layout, s, eviction.CanReclaim), s, layout) {
+		if n := len(groups) - 1; n >= 0 && next.By.Builtin() && groups[n][0].By == next.By {
 			groups[n] = append(groups[n], next)
 		} else {
-			groups = append(groups, []step{next})
+			groups = append(groups, []registry.Step{next})
 		}
 	}
 	return groups
@@ -53,11 +42,14 @@ func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal, stan
 // looked at after each.
 type reclaimRun struct {
 	need
-	groups  [][]step
+	groups  [][]registry.Step
 	pass    uint64
 	began   time.Time
 	request eviction.ReclaimRequest
 	did     []ReclaimResult
+	// standIns are the functions of the embedding program, which run instead of steps of
+	// plugins.
+	standIns map[string]ReclaimFunc
 	// skipBecause is why steps of plugins are not run, empty if they are.
 	skipBecause string
 	// customUntil is when custom steps must be done, zero for no such time.
@@ -66,8 +58,8 @@ type reclaimRun struct {
 	log         *slog.Logger
 }
 
-func newReclaimRun(l *Loop, p *pass, n need, groups [][]step) action {
-	r := &reclaimRun{need: n, groups: groups, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, metrics: l.Metrics, log: l.Log}
+func newReclaimRun(l *Loop, p *pass, n need, groups [][]registry.Step) action {
+	r := &reclaimRun{need: n, groups: groups, standIns: l.Reclaim, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, metrics: l.Metrics, log: l.Log}
 	if n.threshold.Hard() {
 		r.customUntil = time.Now().Add(hardReclaim)
 	}
@@ -78,7 +70,7 @@ func newReclaimRun(l *Loop, p *pass, n need, groups [][]step) action {
 // of them what containers have left behind can still go by other rules.
 func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 	r.request = eviction.ReclaimRequest{Pass: r.pass, Signal: r.threshold.Signal}
-	if slices.ContainsFunc(slices.Concat(r.groups...), func(s step) bool { return s.standsIn == nil }) { // else the embedding program knows its pods
+	if slices.ContainsFunc(slices.Concat(r.groups...), func(s registry.Step) bool { return r.standIns[s.Name] == nil }) { // else the embedding program knows its pods
 		if listed, err := p.list(); err == nil {
 			r.request.AllSourcesReady, r.request.Pods = listed.Complete, l.victims.Phases(listed)
 		}
@@ -110,31 +102,32 @@ func (r *reclaimRun) run(ctx context.Context, _ *registry.Pin) {
 }
 
 // runStep keeps custom steps from holding up an eviction for long.
-func (r *reclaimRun) runStep(ctx context.Context, s step) ReclaimResult {
-	out := ReclaimResult{Step: s.name, By: embedder}
-	if s.standsIn == nil && r.skipBecause != "" {
-		out.By, out.NotRun = s.by.Name, r.skipBecause
+func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) ReclaimResult {
+	out := ReclaimResult{Step: s.Name, By: embedder}
+	standIn := r.standIns[s.Name]
+	if standIn == nil && r.skipBecause != "" {
+		out.By, out.NotRun = s.By.Name, r.skipBecause
 		return out
 	}
 	cancel := func() {}
 	switch {
-	case s.standsIn != nil:
+	case standIn != nil:
 		ctx, cancel = context.WithTimeout(ctx, mostReclaim)
-	case !s.by.Builtin() && !r.customUntil.IsZero():
+	case !s.By.Builtin() && !r.customUntil.IsZero():
 		ctx, cancel = context.WithDeadline(ctx, r.customUntil)
 	}
 	defer cancel()
 	var err error
-	if s.standsIn != nil {
-		err = s.standsIn(ctx)
+	if standIn != nil {
+		err = standIn(ctx)
 	} else {
 		req := r.request
-		req.Signal, req.Step, out.By = s.as, s.name, s.by.Name
+		req.Signal, req.Step, out.By = s.Signal, s.Name, s.By.Name
 		var freed eviction.Reclaimed
-		freed, err = s.by.Plugin.Reclaimer.Reclaim(ctx, req, func(eviction.Reclaimed) {})
+		freed, err = s.By.Plugin.Reclaimer.Reclaim(ctx, req, func(eviction.Reclaimed) {})
 		out.BytesFreed, out.InodesFreed, out.Message = freed.Bytes, freed.Inodes, freed.Message
 		if err != nil {
-			r.metrics.CallFailed(s.by.Name, "reclaim", err)
+			r.metrics.CallFailed(s.By.Name, "reclaim", err)
 		}
 	}
 	if err != nil {

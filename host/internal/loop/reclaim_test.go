@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -17,8 +18,8 @@ func TestReclaimIsToldWhetherAllPodsAreKnown(t *testing.T) {
 		p := &pass{list: func() (pods.Snapshot, error) {
 			return pods.Snapshot{Pods: []pods.Pod{{Row: eviction.Pod{UID: "a"}}}, Complete: complete}, nil
 		}}
-		for name, s := range map[string]step{"plugin": {by: &registry.Instance{}}, "embedder": {standsIn: func(context.Context) error { return nil }}} {
-			r := &reclaimRun{groups: [][]step{{s}}}
+		for name, standIns := range map[string]map[string]ReclaimFunc{"plugin": nil, "embedder": {"trim": func(context.Context) error { return nil }}} {
+			r := &reclaimRun{groups: [][]registry.Step{{{Step: policy.Step{Name: "trim"}}}}, standIns: standIns}
 			r.prepared(l, p)
 			listed := name == "plugin"
 			if got := r.request; got.AllSourcesReady != (complete && listed) || len(got.Pods) == 1 != listed {
