@@ -87,7 +87,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 		reason, message := policy.NodeEvent(t)
 		l.nodeEvent("Warning", reason, message)
 		l.do(ctx, p, l.answerTo(p, t))
-		if t.Own == nil || !l.busy[t.Definition().Condition] || l.Settings.Pacing == PacingKubelet {
+		if t.Custom == nil || !l.busy[t.Definition().Condition] || l.Settings.Pacing == PacingKubelet {
 			return
 		}
 	}

@@ -70,9 +70,9 @@ type node struct {
 	onRequest bool
 	skipSteps string // why steps of plugins are not run
 	changed   chan struct{}
-	// awaited is what is down, by signal; fallback what the host reads by itself.
+	// down is what is down, by signal; fallback what the host reads by itself.
 	sampleTimes bool
-	awaited     map[eviction.Signal]error
+	down        map[eviction.Signal]error
 	starting    bool
 	assigned    eviction.Signal
 	fallback    observe.Fallback
@@ -195,7 +195,7 @@ func (n *node) pin() *registry.Pin {
 	for _, i := range slices.Concat(n.rankers, n.providers) {
 		plugins = append(plugins, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin})
 	}
-	for s, why := range n.awaited {
+	for s, why := range n.down {
 		plugins = append(plugins, registry.Plugin{Name: "down", Missing: why, Observes: []eviction.Signal{s}})
 	}
 	if n.starting {

@@ -167,7 +167,7 @@ func (n *node) leave(why error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.providers = nil
-	n.awaited = map[eviction.Signal]error{eviction.MemoryAvailable: why}
+	n.down = map[eviction.Signal]error{eviction.MemoryAvailable: why}
 }
 
 // changes tells the loop that the set of plugins has changed.

@@ -268,7 +268,7 @@ func TestReclaimForADiskDoesNotWaitForOwnSignals(t *testing.T) {
 				n.settle()
 				v.set(spareSignal, 10)
 				if down {
-					n.awaited = map[eviction.Signal]error{spareSignal: errBroken}
+					n.down = map[eviction.Signal]error{spareSignal: errBroken}
 					v.goes()
 				}
 				d.set(5 * gi)
@@ -359,11 +359,11 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		n.set(gi / 2)
 		n.run(s, rundir.State{})
 		since := n.thresholdOf(eviction.MemoryAvailable).MetSince
-		if own := n.thresholdOf(eviction.MemoryAvailable).Own; own != nil {
+		if own := n.thresholdOf(eviction.MemoryAvailable).Custom; own != nil {
 			t.Errorf("memory.available is shown as an own signal: %+v", own)
 		}
 		for _, own := range []eviction.Signal{spareSignal, wearSignal} {
-			if th := n.thresholdOf(own); !th.Unobserved || th.Met || *th.Own != (OwnSignal{}) {
+			if th := n.thresholdOf(own); !th.Unobserved || th.Met || *th.Custom != (CustomSignal{}) {
 				t.Errorf("before the plugin came: %+v", th)
 			}
 		}
@@ -371,7 +371,7 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		v := n.newVendor(2, nvmePressure, spareSignal, wearSignal)
 		v.set(wearSignal, 50)
 		v.comes()
-		if th := n.thresholdOf(wearSignal); th.Unobserved || !th.Met || th.Own.Condition != nvmePressure || !n.loop.Under(nvmePressure) {
+		if th := n.thresholdOf(wearSignal); th.Unobserved || !th.Met || th.Custom.Condition != nvmePressure || !n.loop.Under(nvmePressure) {
 			t.Errorf("when it has come: %+v, conditions %v", th, n.loop.Snapshot().Conditions)
 		}
 		n.after(time.Second)
@@ -413,13 +413,13 @@ func TestAPluginThatIsDownKeepsItsCondition(t *testing.T) {
 		n.run(ownSettings(t), rundir.State{})
 		n.settle()
 		v.crosses(wearSignal, 50)
-		n.awaited = map[eviction.Signal]error{spareSignal: errBroken, wearSignal: errBroken}
+		n.down = map[eviction.Signal]error{spareSignal: errBroken, wearSignal: errBroken}
 		v.goes()
 		n.after(time.Hour)
 		if th := n.thresholdOf(wearSignal); !n.loop.Under(nvmePressure) || !th.Met || !th.Unobserved {
 			t.Errorf("%+v, conditions %v", th, n.loop.Snapshot().Conditions)
 		}
-		n.awaited = nil
+		n.down = nil
 		v.goes()
 		n.after(time.Hour)
 		if n.loop.Under(nvmePressure) {

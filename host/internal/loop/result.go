@@ -21,8 +21,8 @@ type PassResult struct {
 	Time time.Time `json:"time"`
 	// Signals are the observations, by name of the signal.
 	Signals []observe.SignalStatus `json:"signals,omitempty"`
-	// Own says what the signals are that are not the kubelet's.
-	Own map[eviction.Signal]*OwnSignal `json:"own,omitempty"`
+	// Custom says what the signals are that are not the kubelet's.
+	Custom map[eviction.Signal]*CustomSignal `json:"own,omitempty"`
 	// Thresholds are those that are met, in the order of the configuration.
 	Thresholds []MetThreshold `json:"thresholds,omitempty"`
 	// Conditions are those reported after the pass, by name.
@@ -102,10 +102,10 @@ func (p *pass) complete(definitions map[eviction.Signal]eviction.Definition, con
 	r.Pass, r.Time, r.Signals, r.Conditions, r.Chosen = p.at.Pass, p.now, observe.Statuses(p.seen.Observations), conditions, -1
 	r.Ranker, r.MeasuringSeconds = p.choice.Ranker, p.choice.Took.Seconds()
 	for signal, d := range definitions {
-		if r.Own == nil {
-			r.Own = map[eviction.Signal]*OwnSignal{}
+		if r.Custom == nil {
+			r.Custom = map[eviction.Signal]*CustomSignal{}
 		}
-		r.Own[signal] = ownSignal(d)
+		r.Custom[signal] = customSignal(d)
 	}
 	met, actionable := keysOf(p.assessment.Met), keysOf(p.assessment.Actionable)
 	for i, t := range p.assessment.Observed {

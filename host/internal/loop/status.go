@@ -47,8 +47,8 @@ type ThresholdStatus struct {
 	Value       string          `json:"value"`
 	GracePeriod string          `json:"gracePeriod,omitempty"`
 	Hard        bool            `json:"hard"`
-	// Own is set for a signal that is not the kubelet's.
-	Own *OwnSignal `json:"own,omitempty"`
+	// Custom is set for a signal that is not the kubelet's.
+	Custom *CustomSignal `json:"own,omitempty"`
 	// Met: under the threshold now, whatever the grace period.
 	Met bool `json:"met"`
 	// MetSince is when it was first seen to be met.
@@ -69,9 +69,9 @@ type ReclaimStatus struct {
 	Sufficed bool `json:"sufficed"`
 }
 
-// OwnSignal is what a plugin says that its custom signal is. All of it is empty as
+// CustomSignal is what a plugin says that its custom signal is. All of it is empty as
 // long as no plugin brings the signal.
-type OwnSignal struct {
+type CustomSignal struct {
 	Unit      eviction.Unit      `json:"unit"`
 	Format    eviction.Format    `json:"format"`
 	Resource  string             `json:"resource"`
@@ -80,8 +80,8 @@ type OwnSignal struct {
 	ReliefTime string `json:"reliefTime,omitempty"`
 }
 
-func ownSignal(d eviction.Definition) *OwnSignal {
-	own := &OwnSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition}
+func customSignal(d eviction.Definition) *CustomSignal {
+	own := &CustomSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition}
 	if d.Condition != "" {
 		own.ReliefTime = policy.ReliefTime(d).String()
 	}
@@ -97,7 +97,7 @@ func thresholdStatus(inForce []policy.Threshold, a policy.Assessment, unobserved
 	for _, t := range inForce {
 		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: unobserved(t.Signal)}
 		if _, builtin := eviction.Builtin(t.Signal); !builtin {
-			s.Own = ownSignal(t.Definition())
+			s.Custom = customSignal(t.Definition())
 		}
 		if !t.Hard() {
 			s.GracePeriod = t.GracePeriod.String()

@@ -64,7 +64,7 @@ func (m *Metrics) describePlugins(r registrar) {
 func (m *Metrics) describeKills(r registrar) {
 	m.killDuration = r.histograms("evictd_kill_duration_seconds",
 		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")
-	m.killsInFlight = r.NewGauge(prometheus.GaugeOpts{
+	m.victimsEnding = r.NewGauge(prometheus.GaugeOpts{
 		Name: "evictd_kills_in_flight", Help: "Victims that are not yet finished.",
 	})
 	m.reloads = r.counters("evictd_config_reloads_total",

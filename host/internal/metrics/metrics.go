@@ -44,7 +44,7 @@ type Metrics struct {
 	callFailures *prometheus.CounterVec
 
 	killDuration  *prometheus.HistogramVec
-	killsInFlight prometheus.Gauge
+	victimsEnding prometheus.Gauge
 	reloads       *prometheus.CounterVec
 	misplaced     prometheus.Gauge
 	unmanaged     prometheus.Gauge
@@ -173,8 +173,8 @@ func (m *Metrics) Killed(took time.Duration, err error) {
 	m.killDuration.WithLabelValues(result(err)).Observe(took.Seconds())
 }
 
-// KillsInFlight records how many victims are not yet finished.
-func (m *Metrics) KillsInFlight(n int) { m.killsInFlight.Set(float64(n)) }
+// VictimsEnding records how many victims are not yet finished.
+func (m *Metrics) VictimsEnding(n int) { m.victimsEnding.Set(float64(n)) }
 
 // PodsMisplaced records how many running pods have no cgroup where it should be.
 func (m *Metrics) PodsMisplaced(n int) { m.misplaced.Set(float64(n)) }

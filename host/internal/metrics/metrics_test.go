@@ -30,7 +30,7 @@ func TestExposition(t *testing.T) {
 	m.PluginUp("memory", true)
 	m.PluginRestarted("memory")
 	m.CallFailed("memory", "observe", fmt.Errorf("observe: %w", context.DeadlineExceeded))
-	m.KillsInFlight(1)
+	m.VictimsEnding(1)
 	m.Reloaded(errors.New("bad"))
 
 	want := `

@@ -53,7 +53,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	}
 	for _, s := range signals {
 		if _, ok := q.Observations[s]; !ok {
-			if why := o.Thresholds.awaited(r.Pin, s); why != nil {
+			if why := o.Thresholds.missingObserver(r.Pin, s); why != nil {
 				q.Observations[s] = eviction.Observation{Signal: s, Err: input.ClipText(why.Error())}
 			}
 		}

@@ -90,7 +90,7 @@ func (t *Thresholds) Define(pin *registry.Pin) (former map[eviction.Signal]evict
 			continue
 		}
 		d, ok := pin.Definition(u.Signal)
-		if !ok && pin.Awaited(u.Signal) != nil {
+		if !ok && pin.MissingObserver(u.Signal) != nil {
 			d, ok = before[u.Signal]
 		}
 		if ok {
@@ -180,15 +180,15 @@ func (t *Thresholds) logLayout(of, problem string) {
 // down would: they have no effect, and nothing waits for them.
 func (t *Thresholds) Served(pin *registry.Pin, thresholds []policy.Threshold) []policy.Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(u policy.Threshold) bool {
-		return !u.Defined() || len(pin.Serving(t.Layout, u.Signal, eviction.CanObserve)) == 0 && t.awaited(pin, u.Signal) == nil
+		return !u.Defined() || len(pin.Serving(t.Layout, u.Signal, eviction.CanObserve)) == 0 && t.missingObserver(pin, u.Signal) == nil
 	})
 }
 
-// awaited is why nobody observes s although somebody should, by whatever name.
-func (t *Thresholds) awaited(pin *registry.Pin, s eviction.Signal) error {
-	why := pin.Awaited(s)
+// missingObserver is why nobody observes s although somebody should, by whatever name.
+func (t *Thresholds) missingObserver(pin *registry.Pin, s eviction.Signal) error {
+	why := pin.MissingObserver(s)
 	if from, derived := t.Layout.ContainerFsFrom(s); why == nil && derived {
-		return pin.Awaited(from)
+		return pin.MissingObserver(from)
 	}
 	return why
 }

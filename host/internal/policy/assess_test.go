@@ -200,7 +200,7 @@ func TestAllUnknownChangesNothing(t *testing.T) {
 
 func TestOwnSignalsRaiseTheirOwnConditions(t *testing.T) {
 	own := gib("acme.example/nvme.spare", 1, 0)
-	own.Own = &eviction.Definition{Unit: "blocks", Resource: "acme.example/nvme", Condition: "acme.example/NVMePressure"}
+	own.Custom = &eviction.Definition{Unit: "blocks", Resource: "acme.example/nvme", Condition: "acme.example/NVMePressure"}
 	_, a := Assess(State{}, Input{
 		Now: storyStart, Thresholds: []Threshold{own}, TransitionPeriod: time.Minute,
 		Observations: map[eviction.Signal]eviction.Observation{own.Signal: {State: eviction.Observed, Capacity: 8 << 30}},

@@ -20,7 +20,7 @@ func Choose(actionable []Threshold) (Threshold, bool) {
 	return slices.MinFunc(actionable, func(a, b Threshold) int {
 		return cmp.Or(
 			first(isMemory(a.Signal), isMemory(b.Signal)),
-			first(a.Own == nil, b.Own == nil),
+			first(a.Custom == nil, b.Custom == nil),
 			first(a.Hard(), b.Hard()),
 			cmp.Compare(a.Signal, b.Signal),
 			cmp.Compare(a.GracePeriod, b.GracePeriod),
@@ -52,8 +52,8 @@ func first(a, b bool) int {
 // must cost no pod that reclaim has saved. Those of t's condition count for t.
 func Concerned(t Threshold, thresholds []Threshold) []Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(u Threshold) bool {
-		if t.Own == nil {
-			return u.Own != nil
+		if t.Custom == nil {
+			return u.Custom != nil
 		}
 		return u.Definition().Condition != t.Definition().Condition
 	})

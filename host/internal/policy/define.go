@@ -15,12 +15,12 @@ func (t Threshold) Defined() bool { return t.Definition() != eviction.Definition
 func Define(thresholds []Threshold, definitions map[eviction.Signal]eviction.Definition) []Threshold {
 	out := slices.Clone(thresholds)
 	for i := range out {
-		out[i].Own = nil
+		out[i].Custom = nil
 		if _, builtin := eviction.Builtin(out[i].Signal); builtin {
 			continue
 		}
 		if d, ok := definitions[out[i].Signal]; ok {
-			out[i].Own = &d
+			out[i].Custom = &d
 		}
 	}
 	return out

@@ -278,7 +278,7 @@ func TestAPluginThatGoesLeavesNothingBehind(t *testing.T) {
 		for i, in := range run {
 			gone := in
 			if i >= len(run)/2 {
-				gone.Thresholds = slices.DeleteFunc(slices.Clone(in.Thresholds), func(th Threshold) bool { return th.Own != nil })
+				gone.Thresholds = slices.DeleteFunc(slices.Clone(in.Thresholds), func(th Threshold) bool { return th.Custom != nil })
 			}
 			var a, b Assessment
 			s, a = Assess(s, gone)
@@ -300,7 +300,7 @@ func TestAPluginThatGoesLeavesNothingBehind(t *testing.T) {
 					return fmt.Errorf("%v was met since %s, want %s", key, s.firstObserved[key], undisturbed.firstObserved[key])
 				}
 			}
-			others := slices.DeleteFunc(slices.Clone(b.Actionable), func(th Threshold) bool { return th.Own != nil })
+			others := slices.DeleteFunc(slices.Clone(b.Actionable), func(th Threshold) bool { return th.Custom != nil })
 			if !maps.Equal(keys(a.Actionable), keys(others)) {
 				return fmt.Errorf("%v are acted on, want %v", a.Actionable, others)
 			}

@@ -18,9 +18,9 @@ type Threshold struct {
 	// MinReclaim is what must be available beyond Value once the threshold has
 	// been met, nil for nothing.
 	MinReclaim *Value
-	// Own is what a plugin says that its custom signal is, nil for the kubelet's
+	// Custom is what a plugin says that its custom signal is, nil for the kubelet's
 	// signals and where no plugin has said so yet: see Defined.
-	Own *eviction.Definition
+	Custom *eviction.Definition
 }
 
 // Key identifies a threshold across passes and configuration reloads: signal,
@@ -55,8 +55,8 @@ func (t Threshold) String() string {
 
 // Definition returns what t's signal counts and which condition it raises.
 func (t Threshold) Definition() eviction.Definition {
-	if t.Own != nil {
-		return *t.Own
+	if t.Custom != nil {
+		return *t.Custom
 	}
 	d, _ := eviction.Builtin(t.Signal)
 	return d.Definition
@@ -66,8 +66,8 @@ func (t Threshold) Definition() eviction.Definition {
 // percentage of a custom signal prints in that one's format.
 func (t Threshold) Amount(capacity int64) resource.Quantity {
 	q := t.Value.Of(capacity)
-	if t.Own != nil && t.Value.IsPercentage {
-		q.Format = resource.Format(t.Own.Format)
+	if t.Custom != nil && t.Value.IsPercentage {
+		q.Format = resource.Format(t.Custom.Format)
 	}
 	return q
 }

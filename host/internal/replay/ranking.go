@@ -26,7 +26,7 @@ func (w *timeline) ranking(pass *loop.PassResult) {
 	if pass.Chosen >= 0 && pass.Chosen < len(pass.Thresholds) {
 		signal = pass.Thresholds[pass.Chosen].Signal
 	}
-	own := pass.Own[signal]
+	own := pass.Custom[signal]
 	w.line("ranking", "of %s by %s", count(len(pass.Ranking), "candidate"), pass.Ranker)
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -106,7 +106,7 @@ func inodes(signal eviction.Signal) bool {
 }
 
 // request shows what usage is compared with.
-func request(own *loop.OwnSignal, signal eviction.Signal, p loop.RankedPod) string {
+func request(own *loop.CustomSignal, signal eviction.Signal, p loop.RankedPod) string {
 	if inodes(signal) {
 		return bytesText(p.LessBytes)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // observation tells a signal's figures.
-func observation(own *loop.OwnSignal, s observe.SignalStatus) string {
+func observation(own *loop.CustomSignal, s observe.SignalStatus) string {
 	text := string(s.Signal) + " "
 	switch {
 	case s.State == observe.StateObserved && s.Capacity > 0:
@@ -43,7 +43,7 @@ func amount(signal eviction.Signal, n int64) string {
 
 // amountOf is n of a signal that may be own, nil for not: in the format and unit of its
 // definition.
-func amountOf(own *loop.OwnSignal, signal eviction.Signal, n int64) string {
+func amountOf(own *loop.CustomSignal, signal eviction.Signal, n int64) string {
 	if own == nil {
 		return amount(signal, n)
 	}

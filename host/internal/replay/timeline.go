@@ -116,7 +116,7 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	w.heading("\nstep %d  %s  +%gs  %s", i, clock(d.Now.Time), step.AdvanceSeconds, step.Note)
 	w.changes(step)
 	for _, s := range pass.Signals {
-		w.line("observed", "%s", observation(pass.Own[s.Signal], s))
+		w.line("observed", "%s", observation(pass.Custom[s.Signal], s))
 	}
 	if d.Error == "" {
 		w.unobserved(pass)

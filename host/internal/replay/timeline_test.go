@@ -196,7 +196,7 @@ func TestAmounts(t *testing.T) {
 // Amounts of own signals were raw numbers beside thresholds of a few gibibytes.
 func TestAmountsOfOwnSignalsHaveTheirFormatAndUnit(t *testing.T) {
 	const spare eviction.Signal = "acme.example/spare"
-	for want, own := range map[string]*loop.OwnSignal{
+	for want, own := range map[string]*loop.CustomSignal{
 		"3Gi of 4Gi (75%)":                             {Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI},
 		"3Gi pages of 4Gi pages (75%)":                 {Unit: "pages", Format: eviction.FormatBinarySI},
 		"3221225472 blocks of 4294967296 blocks (75%)": {Unit: "blocks", Format: eviction.FormatDecimalSI},
@@ -209,7 +209,7 @@ func TestAmountsOfOwnSignalsHaveTheirFormatAndUnit(t *testing.T) {
 			}
 			w := &timeline{}
 			w.ranking(&loop.PassResult{
-				Own: map[eviction.Signal]*loop.OwnSignal{spare: own}, Thresholds: []loop.MetThreshold{{Signal: spare}},
+				Custom: map[eviction.Signal]*loop.CustomSignal{spare: own}, Thresholds: []loop.MetThreshold{{Signal: spare}},
 				Ranking: []loop.RankedPod{{Pod: "a/large", State: "measured", Usage: 3 << 30}},
 			})
 			if use, _, _ := strings.Cut(want, " of "); !strings.Contains(w.b.String(), "  "+use+"  ") {

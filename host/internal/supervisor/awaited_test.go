@@ -13,7 +13,7 @@ import (
 func awaited(h *testHost, s eviction.Signal) error {
 	pass := h.Pin()
 	defer pass.Release()
-	return pass.Awaited(s)
+	return pass.MissingObserver(s)
 }
 
 // The host must tell a plugin that is broken from one that was never wanted.
@@ -70,7 +70,7 @@ func TestAPluginThatComesUpDuringAPassIsAwaitedInIt(t *testing.T) {
 	})
 	defer pass.Release()
 	eventually(t, "it is back", func() bool { return awaited(h, own) == nil && h.plugin("good").State == Running })
-	if pass.Awaited(own) == nil {
+	if pass.MissingObserver(own) == nil {
 		t.Error("in the pass that began without it the plugin is not awaited")
 	}
 }

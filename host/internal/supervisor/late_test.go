@@ -91,7 +91,7 @@ func TestBuiltinPluginsThatAreExpectedAreMissed(t *testing.T) {
 	} {
 		s := newSupervisor(Options{ExpectBuiltins: c.expect, Settings: map[string]Settings{"pid": {Disabled: true}}}, insiders{})
 		pass := s.Pin()
-		if got := pass.Awaited(c.signal); (got != nil) != c.missed {
+		if got := pass.MissingObserver(c.signal); (got != nil) != c.missed {
 			t.Errorf("%s: %v, want missed %v", name, got, c.missed)
 		}
 		pass.Release()

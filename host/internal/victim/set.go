@@ -118,7 +118,7 @@ func (s *Set) Start(v Victim) *Victim {
 func (s *Set) add(v *Victim) *Victim {
 	v.shorten = make(chan struct{})
 	s.ending[v.UID] = v
-	s.Metrics.KillsInFlight(len(s.ending))
+	s.Metrics.VictimsEnding(len(s.ending))
 	if len(s.history) == maxHistory {
 		s.history = slices.Delete(s.history, 0, 1)
 	}
@@ -215,7 +215,7 @@ func (s *Set) killed(v *Victim, r Report) {
 // remove takes a victim from those that are ending.
 func (s *Set) remove(uid string) {
 	delete(s.ending, uid)
-	s.Metrics.KillsInFlight(len(s.ending))
+	s.Metrics.VictimsEnding(len(s.ending))
 	now := time.Now()
 	maps.DeleteFunc(s.endedAt, func(_ string, at time.Time) bool { return now.Sub(at) > endedFor })
 	s.endedAt[uid] = now

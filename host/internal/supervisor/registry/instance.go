@@ -92,12 +92,12 @@ func (p *Pin) Release() {
 	p.Registry = &Registry{}
 }
 
-// Awaited returns why nobody observes sig although somebody should: a plugin
+// MissingObserver returns why nobody observes sig although somebody should: a plugin
 // whose file is there, and that observed sig when it last ran, does not run. It
 // is nil if there is no such plugin: nobody has come, or whoever did was removed or
 // disabled, which is how signals are switched off. One that has come up since the
 // pass began does not serve in it, and is awaited as well.
-func (p *Pin) Awaited(sig eviction.Signal) error {
+func (p *Pin) MissingObserver(sig eviction.Signal) error {
 	return p.current.Registry().awaited(p.Registry, sig, func(Plugin) bool { return true })
 }
 

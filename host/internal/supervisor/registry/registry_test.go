@@ -169,7 +169,7 @@ func TestWhoIsAwaited(t *testing.T) {
 		}
 		pass := current.Pin()
 		current.Publish(now)
-		if got := pass.Awaited(eviction.MemoryAvailable) != nil; got != c.awaited {
+		if got := pass.MissingObserver(eviction.MemoryAvailable) != nil; got != c.awaited {
 			t.Errorf("%s: awaited %v", name, got)
 		}
 		if got := pass.FirstStart(eviction.MemoryAvailable); got != c.first {
