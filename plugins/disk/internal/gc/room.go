@@ -3,9 +3,7 @@ package gc
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -107,19 +105,12 @@ func freeOn(root nodefs.FS, name string) (device uint64, free eviction.Reclaimed
 	if err != nil {
 		return 0, free, err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
 		return 0, free, err
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return 0, free, &os.PathError{Op: "statfs", Path: path, Err: err}
-	}
-	free = eviction.Reclaimed{Bytes: int64(st.Bfree) * st.Bsize, Inodes: int64(st.Ffree)}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		device = sys.Dev
-	}
-	return device, free, nil
+	room, err := nodefs.FS{}.Statfs(path)
+	return st.Dev, eviction.Reclaimed{Bytes: room.FreeBytes, Inodes: room.InodesFree}, err
 }
 
 // amounts prints figures for people.
