@@ -1,8 +1,6 @@
 package stack
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // A hierarchy is one mounted cgroup tree: each v1 controller has its own, v2 has one.
@@ -37,17 +37,13 @@ func hierarchies() ([]hierarchy, error) {
 	return all, nil
 }
 
-// parseHierarchies reads mountinfo (proc_pid_mountinfo(5)): the fifth field is
-// the mount point; after " - " come the type, the source and the options.
+// parseHierarchies reads mountinfo.
 func parseHierarchies(mountinfo []byte) []hierarchy {
 	var out []hierarchy
-	for s := bufio.NewScanner(bytes.NewReader(mountinfo)); s.Scan(); {
-		before, after, ok := strings.Cut(s.Text(), " - ")
-		left, right := strings.Fields(before), strings.Fields(after)
-		if !ok || len(left) < 5 || len(right) < 3 || !strings.HasPrefix(right[0], "cgroup") {
-			continue
+	for line := range strings.Lines(string(mountinfo)) {
+		if m, ok := nodefs.ParseMount(line); ok && strings.HasPrefix(m.Kind, "cgroup") {
+			out = append(out, hierarchy{mount: m.Point, v2: m.Kind == "cgroup2", controllers: strings.Split(m.Options, ",")})
 		}
-		out = append(out, hierarchy{mount: left[4], v2: right[0] == "cgroup2", controllers: strings.Split(right[2], ",")})
 	}
 	return out
 }

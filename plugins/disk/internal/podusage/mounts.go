@@ -5,11 +5,8 @@ import (
 	"io"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -64,13 +61,13 @@ func (m *nodeMounts) upperDir(device uint64) (dir string, ok bool) {
 	return dir, ok
 }
 
-func (o overlays) add(m mount) {
-	if m.kind != "overlay" {
+func (o overlays) add(m nodefs.Mount) {
+	if m.Kind != "overlay" {
 		return
 	}
-	for option := range strings.SplitSeq(m.options, ",") {
+	for option := range strings.SplitSeq(m.Options, ",") {
 		if dir, is := strings.CutPrefix(option, "upperdir="); is && path.IsAbs(dir) {
-			o[m.device] = unescape(dir)
+			o[m.Device] = nodefs.Unescape(dir)
 		}
 	}
 }
@@ -79,22 +76,16 @@ func (o overlays) add(m mount) {
 // if it is gone. The root itself is not touched: a pod may have changed it to one
 // whose server does not answer.
 func readRootDevice(mounts string) (device uint64) {
-	eachMount(mounts, maxMountsBytes, func(m mount) {
-		if m.point == "/" {
-			device = m.device // the last one hides those before it
+	eachMount(mounts, maxMountsBytes, func(m nodefs.Mount) {
+		if m.Point == "/" {
+			device = m.Device // the last one hides those before it
 		}
 	})
 	return device
 }
 
-// A mount is a line of mountinfo.
-type mount struct {
-	device               uint64
-	point, kind, options string
-}
-
 // eachMount reads mounts from a file of /proc, as far as it can.
-func eachMount(name string, most int64, each func(mount)) {
+func eachMount(name string, most int64, each func(nodefs.Mount)) {
 	f, err := os.Open(name)
 	if err != nil {
 		return
@@ -103,44 +94,8 @@ func eachMount(name string, most int64, each func(mount)) {
 	lines := bufio.NewScanner(io.LimitReader(f, most))
 	lines.Buffer(nil, maxMountsBytes) // each lower layer adds to the line
 	for lines.Scan() {
-		if m, ok := parseMount(lines.Text()); ok {
+		if m, ok := nodefs.ParseMount(lines.Text()); ok {
 			each(m)
 		}
 	}
-}
-
-// parseMount reads a line of mountinfo (man 5 proc).
-func parseMount(line string) (m mount, ok bool) {
-	// What is mounted comes before the dash, among it optional fields.
-	at, what, found := strings.Cut(line, " - ")
-	left, right := strings.Fields(at), strings.Fields(what)
-	if !found || len(left) < 6 || len(right) < 3 {
-		return mount{}, false
-	}
-	major, minor, found := strings.Cut(left[2], ":")
-	high, highErr := strconv.ParseUint(major, 10, 32)
-	low, lowErr := strconv.ParseUint(minor, 10, 32)
-	if !found || highErr != nil || lowErr != nil {
-		return mount{}, false
-	}
-	return mount{device: unix.Mkdev(uint32(high), uint32(low)), point: left[4], kind: right[0], options: right[2]}, true
-}
-
-// unescape undoes the kernel's octal escapes of spaces, commas and the like.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var out strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if b, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(b))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(s[i])
-	}
-	return out.String()
 }

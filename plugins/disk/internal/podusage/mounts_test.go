@@ -66,7 +66,7 @@ func FuzzParseMount(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		m, ok := parseMount(line)
+		m, ok := nodefs.ParseMount(line)
 		if !ok {
 			return
 		}
