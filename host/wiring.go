@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // nodeFacts is what plugins are told of the node.
@@ -31,14 +31,13 @@ func nodeFacts(c *Config, cgroupDriver, summarySocket string) eviction.NodeFacts
 func pluginSettings(c *Config) map[string]supervisor.Settings {
 	all := make(map[string]supervisor.Settings, len(c.Plugins)+1)
 	if c.RequirePins {
-		all[""] = supervisor.Settings{Sandbox: sandbox.Config{RequirePin: true}}
+		all[""] = supervisor.Settings{RequirePin: true}
 	}
 	for name, p := range c.Plugins {
 		all[name] = supervisor.Settings{
-			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled,
+			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: text(p.SHA256), RequirePin: c.RequirePins,
 			Sandbox: sandbox.Config{
-				SHA256: text(p.SHA256), RequirePin: c.RequirePins, User: text(p.User), Group: text(p.Group),
-				Capabilities: p.Allowed(), MemoryBytes: p.MemoryBytes(), MilliCPU: p.MilliCPU(),
+				User: text(p.User), Group: text(p.Group), Capabilities: p.Allowed(), MemoryBytes: p.MemoryBytes(), MilliCPU: p.MilliCPU(),
 			},
 		}
 	}

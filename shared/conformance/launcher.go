@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-plugin"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
+	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -27,10 +29,12 @@ type launcher struct {
 	options *Options
 	node    eviction.NodeFacts
 	dir     string
+	// root is that of the sandboxes, nil for processes with all our rights.
+	root   *sandbox.Root
+	starts atomic.Uint64
 
-	mu     sync.Mutex
-	starts int
-	all    []*process
+	mu  sync.Mutex
+	all []*process
 
 	// growth and printed are what the processes of the groups have left.
 	growth  []growth
@@ -39,30 +43,48 @@ type launcher struct {
 
 // process starts the executable with a new socket directory.
 func (l *launcher) process(byHand, tls bool) (*process, error) {
-	l.mu.Lock()
-	l.starts++
-	p := &process{dir: filepath.Join(l.dir, fmt.Sprint(l.starts))}
-	l.mu.Unlock()
-	if err := os.Mkdir(p.dir, 0o700); err != nil {
-		return nil, err
-	}
-	c := launch.Command{Path: l.path, ByHand: byHand, Environment: l.options.Environment}
-	if byHand {
-		c.Environment = append(slices.Clone(c.Environment), "PATH="+os.Getenv("PATH"))
-	}
+	var identity *launch.Identity
+	var err error
 	if tls {
-		var err error
-		if p.identity, err = launch.NewIdentity(); err != nil {
+		if identity, err = launch.NewIdentity(); err != nil {
 			return nil, fmt.Errorf("make certificate: %w", err)
 		}
 	}
-	if err := p.start(c, l.options.Sandbox); err != nil {
+	c, err := l.command()
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	c.Identity, c.ByHand, c.Environment = identity, byHand, slices.Clone(l.options.Environment)
+	if byHand {
+		c.Environment = append(c.Environment, "PATH="+os.Getenv("PATH"))
+	}
+	p := &process{dir: c.Dir, identity: c.Identity}
+	c.Stdout, c.Stderr = p.print, func(line []byte, _ bool) { p.written.Add(valid(line)) }
+	if p.Process, err = launch.Start(c); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, p)
 	return p, nil
+}
+
+// command is how the executable is started once more.
+func (l *launcher) command() (launch.Command, error) {
+	n := l.starts.Add(1)
+	if l.root == nil {
+		dir := filepath.Join(l.dir, fmt.Sprint(n))
+		return launch.Command{Path: l.path, Args: []string{l.path}, Dir: dir}, os.Mkdir(dir, 0o700)
+	}
+	file, err := os.Open(l.path)
+	if err != nil {
+		return launch.Command{}, err
+	}
+	box, err := l.root.Prepare(filepath.Base(l.path), n, sandbox.Program{File: file}, *l.options.Sandbox)
+	if err != nil {
+		return launch.Command{}, err
+	}
+	return box.Command(l.path), nil
 }
 
 // killAll ends whatever was started.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/launch"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // DefaultTimeout is what a whole run may take: that of a right plugin takes less than
@@ -31,8 +31,10 @@ type Options struct {
 	NoTLS bool
 	// Timeout limits the whole run, DefaultTimeout when zero.
 	Timeout time.Duration
-	// Sandbox starts the processes; nil is with all our rights.
-	Sandbox Sandbox
+	// Sandbox is what the processes are confined to; nil is with all our rights. What
+	// they are not limited in nevertheless, or have left, is told.
+	Sandbox *sandbox.Policy
+	Tell    sandbox.Tell
 	// Skip are names of checks not to run.
 	Skip []string
 	// Only are the groups of checks to run after the first one, DescribeGroup; nil is all.
@@ -43,13 +45,6 @@ type Options struct {
 
 	// patience multiplies all deadlines, 0 is 1.
 	patience time.Duration
-}
-
-// A Sandbox has processes run with less than our rights.
-type Sandbox interface {
-	// Confine makes ready the confinement of a process of the file at path, and makes
-	// dir, where its socket is to be, its own.
-	Confine(path, dir string) (launch.Confinement, error)
 }
 
 // DescribeGroup is the group of checks that always runs: all others depend on it.

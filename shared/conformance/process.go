@@ -32,20 +32,6 @@ type process struct {
 	stdout []string // after the first line
 }
 
-// start starts a process as the host does.
-func (p *process) start(c launch.Command, s Sandbox) (err error) {
-	c.Args = []string{c.Path}
-	c.Dir, c.Identity = p.dir, p.identity
-	c.Stdout, c.Stderr = p.print, func(line []byte, _ bool) { p.written.Add(valid(line)) }
-	if s != nil {
-		if c.Confinement, err = s.Confine(c.Path, p.dir); err != nil {
-			return fmt.Errorf("start: %w", err)
-		}
-	}
-	p.Process, err = launch.Start(c)
-	return err
-}
-
 func valid(line []byte) string { return strings.ToValidUTF8(string(line), "\uFFFD") }
 
 func (p *process) print(line []byte, _ bool) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // maxDir leaves room for a name in the 107 bytes that a socket's path may have.
@@ -31,6 +32,11 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 	}
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
 		r.from = &launcher{path: path, options: &r.options, node: r.node, dir: r.dir}
+		if o.Sandbox != nil {
+			r.from.root = sandbox.NewRoot(r.dir, o.Tell)
+			r.from.root.Strict = true
+			defer r.from.root.Close()
+		}
 		defer r.from.killAll()
 		r.connect = func(ctx context.Context) (*target, error) { return r.from.open(ctx, !r.options.NoTLS) }
 		if r.start(ctx) {

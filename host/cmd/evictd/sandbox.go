@@ -10,8 +10,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/quantity"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/conformance"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // sandboxFlags say how to confine a plugin that is checked.
@@ -22,38 +22,34 @@ func (f *sandboxFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.memoryLimit, "memory-limit", "", "run it with this limit of memory, such as 64Mi, confined as the daemon would: plugins.NAME.memoryLimit")
 }
 
-// into confines what o starts, if it is asked for. What it made is removed by close.
-func (f *sandboxFlags) into(o *conformance.Options, warnings io.Writer) (closeAll func(), err error) {
+// into confines what o starts, if it is asked for.
+func (f *sandboxFlags) into(o *conformance.Options, warnings io.Writer) error {
 	if f.user == "" && f.memoryLimit == "" {
-		return func() {}, nil
+		return nil
 	}
-	c := sandbox.Config{User: f.user}
+	policy := sandbox.Usual()
+	policy.User = f.user
 	if f.memoryLimit != "" {
 		limit, err := quantity.Parse(f.memoryLimit)
 		if err != nil {
-			return nil, fmt.Errorf("--memory-limit: %q: %w", f.memoryLimit, err)
+			return fmt.Errorf("--memory-limit: %q: %w", f.memoryLimit, err)
 		}
-		bytes := limit.Value()
-		if bytes < config.MinMemoryLimit {
-			return nil, fmt.Errorf("--memory-limit: %q: want 16Mi or more", f.memoryLimit)
+		if policy.MemoryBytes = limit.Value(); policy.MemoryBytes < config.MinMemoryLimit {
+			return fmt.Errorf("--memory-limit: %q: want 16Mi or more", f.memoryLimit)
 		}
-		c.MemoryBytes = &bytes
+	}
+	if err := sandbox.Try(policy); err != nil {
+		return fmt.Errorf("--user, --memory-limit: %w", err)
 	}
 	var mu sync.Mutex
-	told := map[string]bool{}
-	s, err := sandbox.NewStandalone(c, func(lacking error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if text := oneLineOf(lacking); !told[text] {
-			told[text] = true
-			say(warnings, text)
+	warn := func(what string) func(string, error) {
+		return func(_ string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			say(warnings, what+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("--user, --memory-limit: %w", err)
 	}
-	o.Sandbox = s
-	return s.Close, nil
+	o.Sandbox = &policy
+	o.Tell = sandbox.Tell{Unlimited: warn("the plugin runs without some of its limits"), Left: warn("something of a plugin is left")}
+	return nil
 }
-
-func oneLineOf(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -70,11 +70,9 @@ func newVerify() *cobra.Command {
 		if o.Config, err = pluginConfig(configFile); err != nil {
 			return fmt.Errorf("--config: %w", err)
 		}
-		closeSandbox, err := sandbox.into(&o, cmd.ErrOrStderr())
-		if err != nil {
+		if err := sandbox.into(&o, cmd.ErrOrStderr()); err != nil {
 			return err
 		}
-		defer closeSandbox()
 		// Ended from outside, it still ends what it has started.
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()

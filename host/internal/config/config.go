@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evictd/evictd/host/internal/capability"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // Config is the configuration of evictd as it is in force: defaults filled in,
@@ -224,11 +224,11 @@ func (s *Summary) Options() summary.Options {
 }
 
 // Allowed is Capabilities as a set, nil if there are none in the configuration.
-func (p Plugin) Allowed() *capability.Set {
+func (p Plugin) Allowed() *sandbox.Capabilities {
 	if p.Capabilities == nil {
 		return nil
 	}
-	set, _ := capability.Parse(p.Capabilities) // Names that are none were reported.
+	set, _ := sandbox.ParseCapabilities(p.Capabilities) // Names that are none were reported.
 	return &set
 }
 

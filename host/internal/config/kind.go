@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evictd/evictd/host/internal/capability"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // A kind is what fields may be that are alike.
@@ -95,8 +95,8 @@ var kinds = map[string]kind{
 	"user":  {wants: []string{`the name or number of a user, in quotes`}, ok: is(validAccount)},
 	"group": {wants: []string{`the name or number of a group, in quotes`}, ok: is(validAccount)},
 	"capabilities": {wants: []string{`a list of capabilities such as ["CAP_DAC_READ_SEARCH"], or [] for none`, `one of capabilities(7) such as "CAP_SYS_ADMIN"`}, one: func(list []string, i int) bool {
-		_, err := capability.Parse(list[i : i+1])
-		return err == nil
+		_, unknown := sandbox.ParseCapabilities(list[i : i+1])
+		return unknown == nil
 	}},
 	"memory": {wants: []string{`a quantity of at least 16Mi such as "256Mi", or 0 for no limit`}, ok: is(func(q resource.Quantity) bool { return q.IsZero() || q.Value() >= MinMemoryLimit })},
 	"cpu":    {wants: []string{`a quantity of at least 10m such as "500m", or 0 for no limit`}, ok: is(func(q resource.Quantity) bool { return q.IsZero() || q.MilliValue() >= minMilliCPU })},

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/host/internal/dirtree"
+	"github.com/evictd/evictd/shared/dirtree"
 )
 
 const (

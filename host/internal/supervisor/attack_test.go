@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // attacked returns which attacks of a plugin were done, and of all what became.

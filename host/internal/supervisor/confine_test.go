@@ -11,10 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/capability"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
-
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // requireRoot skips what needs root.
@@ -45,17 +43,27 @@ func procStatus(t *testing.T, pid int) map[string]string {
 	return fields
 }
 
-// capabilitiesOf returns the sets of a process, by name.
-func capabilitiesOf(t *testing.T, pid int) map[string]capability.Set {
+// capabilities is the set of those names.
+func capabilities(t *testing.T, names ...string) sandbox.Capabilities {
 	t.Helper()
-	sets := map[string]capability.Set{}
+	set, unknown := sandbox.ParseCapabilities(names)
+	if unknown != nil {
+		t.Fatalf("no capabilities: %q", unknown)
+	}
+	return set
+}
+
+// capabilitiesOf returns the sets of a process, by name.
+func capabilitiesOf(t *testing.T, pid int) map[string]sandbox.Capabilities {
+	t.Helper()
+	sets := map[string]sandbox.Capabilities{}
 	for name, value := range procStatus(t, pid) {
 		if set, ok := strings.CutPrefix(name, "Cap"); ok {
 			n, err := strconv.ParseUint(value, 16, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sets[set] = capability.Set(n)
+			sets[set] = sandbox.Capabilities(n)
 		}
 	}
 	return sets
@@ -116,12 +124,12 @@ func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	own := capabilitiesOf(t, os.Getpid())["Prm"]
-	asked := capability.Of("SYS_PTRACE", "DAC_READ_SEARCH")
+	asked := capabilities(t, "SYS_PTRACE", "DAC_READ_SEARCH")
 	h := startHost(t, install(t, "custom", "asks", "memory", "disk", "pid"), confined("asks", sandbox.Config{Capabilities: &asked}))
-	for name, keep := range map[string]capability.Set{
+	for name, keep := range map[string]sandbox.Capabilities{
 		"custom": 0, "asks": asked,
-		"memory": capability.Of("IPC_LOCK"), "pid": capability.Of("IPC_LOCK"),
-		"disk": capability.Of("IPC_LOCK", "DAC_READ_SEARCH", "DAC_OVERRIDE", "SYS_PTRACE", "SYS_ADMIN"),
+		"memory": capabilities(t, "IPC_LOCK"), "pid": capabilities(t, "IPC_LOCK"),
+		"disk": capabilities(t, "IPC_LOCK", "DAC_READ_SEARCH", "DAC_OVERRIDE", "SYS_PTRACE", "SYS_ADMIN"),
 	} {
 		sets := capabilitiesOf(t, h.plugin(name).PID)
 		for _, set := range []string{"Prm", "Eff", "Bnd"} {
@@ -151,7 +159,7 @@ func TestCapabilities(t *testing.T) {
 func TestPluginWithAUser(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	asked := capability.Of("NET_RAW")
+	asked := capabilities(t, "NET_RAW")
 	off := false
 	h := startHost(t, install(t, "named", "numbered", "clear"), func(o *Options) {
 		through(t, o.SocketRoot)
@@ -163,7 +171,7 @@ func TestPluginWithAUser(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		uid, gid string
-		keep     capability.Set
+		keep     sandbox.Capabilities
 	}{
 		"named": {"65534", "65534", 0}, "numbered": {"4242", "4343", asked}, "clear": {"65534", "1", 0},
 	} {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/output"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/launch"
+	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -19,6 +19,7 @@ type connection struct {
 	proc    *launch.Process
 	conn    *launch.Conn // nil before it is made
 	sandbox *sandbox.Sandbox
+	pinned  bool
 }
 
 // connect starts the file at path and returns once it can be called. On an error

@@ -11,7 +11,7 @@
 // (files, settings) with what runs and begins the next step for each plugin
 // (controller); what takes time runs beside it and comes back as an event. Everybody
 // else reads what it publishes: a registry.Registry for a pass, a snapshot for the
-// status. Below it are plugindir (files), sandbox (confinement), client (calls) and
+// status. Below it are plugindir (files), shared/sandbox (confinement), client (calls) and
 // registry (who serves what).
 //
 // The directory is watched. A file is started when nobody writes it any more. One

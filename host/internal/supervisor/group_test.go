@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // cgroupsOf returns the directories of a plugin's cgroups that exist.
@@ -54,7 +54,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: limits %v, want %+v", name, got, c)
 		}
 	}
-	wanted := &sandbox.Status{Capabilities: "none", MemoryBytes: memory, MilliCPU: cpu}
+	wanted := &Confinement{Status: sandbox.Status{Policy: sandbox.Policy{MemoryBytes: memory, MilliCPU: cpu, Custom: true}}}
 	if diff := cmp.Diff(wanted, h.plugin("limited").Confinement); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}

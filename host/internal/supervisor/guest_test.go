@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
+	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 

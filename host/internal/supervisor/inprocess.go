@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -95,7 +94,7 @@ func (*insider) ending() string { return "" }
 
 func (*insider) crashed() string { return "" }
 
-func (*insider) confinement() *sandbox.Status { return nil }
+func (*insider) confinement() *Confinement { return nil }
 
 func (i *insider) close(time.Duration) error {
 	_ = i.conn.Close()

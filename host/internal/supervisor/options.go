@@ -1,12 +1,16 @@
 package supervisor
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // Options is what a Supervisor is made of. Log is required and, for plugins that
@@ -42,7 +46,11 @@ type Settings struct {
 	AutoMTLS *bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
-	// Sandbox is how far it is trusted.
+	// SHA256 is the hash that its file must have, in hexadecimal digits; "" for any.
+	SHA256 string
+	// RequirePin refuses it without SHA256, unless it is built-in.
+	RequirePin bool
+	// Sandbox is what it is confined to.
 	Sandbox sandbox.Config
 }
 
@@ -55,16 +63,50 @@ const everybody = ""
 type startPolicy struct {
 	sandbox.Policy
 
-	mtls bool
+	// pin is the hash of its file, "" for any; mustPin: there must be one.
+	pin     string
+	mustPin bool
+	mtls    bool
 }
 
-// startPolicyFor returns the policy for the plugin of that name.
+// builtinNeeds are the capabilities that the plugins which come with the host use.
+// All of them keep their memory from being paged out.
+var builtinNeeds = map[string]sandbox.Capabilities{
+	// Cgroup files and /proc/meminfo belong to root and let everybody read.
+	"memory": 1 << unix.CAP_IPC_LOCK,
+	"pid":    1 << unix.CAP_IPC_LOCK,
+	// It walks trees whatever their modes, removes logs in directories of others,
+	// looks for deleted files in /proc/PID/fd and asks for quotas of projects.
+	"disk": 1<<unix.CAP_IPC_LOCK | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_ADMIN,
+}
+
+// startPolicyFor returns the policy for the plugin of that name. Those that come with
+// the host have other defaults than custom ones.
 func startPolicyFor(all map[string]Settings, name string) startPolicy {
 	s, ok := all[name]
 	if !ok {
-		s = Settings{Sandbox: all[everybody].Sandbox}
+		s = Settings{RequirePin: all[everybody].RequirePin}
 	}
-	return startPolicy{sandbox.PolicyFor(name, s.Sandbox), s.AutoMTLS == nil || *s.AutoMTLS}
+	usual := sandbox.Usual()
+	needs, builtin := builtinNeeds[name]
+	if builtin {
+		usual = sandbox.Policy{Capabilities: needs}
+	}
+	return startPolicy{
+		Policy: s.Sandbox.Policy(usual), pin: strings.ToLower(s.SHA256), mustPin: s.RequirePin && !builtin,
+		mtls: s.AutoMTLS == nil || *s.AutoMTLS,
+	}
+}
+
+// unpinned reports whether a pin is missing that there must be.
+func (p startPolicy) unpinned() bool { return p.mustPin && p.pin == "" }
+
+// checkPin is about the plugin of that name.
+func (p startPolicy) checkPin(name string) error {
+	if p.unpinned() {
+		return fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)
+	}
+	return nil
 }
 
 // Metrics counts what happens to plugins. host/internal/metrics has one.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -56,7 +57,11 @@ func checkPlugin(o Options, name string) error {
 		}
 		return err
 	}
-	return startPolicyFor(o.Settings, name).Check(name, resolved, looked)
+	policy := startPolicyFor(o.Settings, name)
+	if err := cmp.Or(policy.checkPin(name), policy.Possible()); err != nil {
+		return err
+	}
+	return plugindir.TryOpen(resolved, looked, policy.pin)
 }
 
 // strangers tells of settings and assignments for plugins that are not in the

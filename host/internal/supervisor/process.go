@@ -11,9 +11,9 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // A launcher knows what the plugins are: processes of a directory, or of the host's
@@ -36,7 +36,7 @@ type running interface {
 	// ending tells how it has ended, "" if it has not; crashed gives it a moment to.
 	ending() string
 	crashed() string
-	confinement() *sandbox.Status
+	confinement() *Confinement
 	// close ends it, and returns an error if it cannot be killed.
 	close(grace time.Duration) error
 }
@@ -154,8 +154,18 @@ func (l *processes) launch(ctx context.Context, s start) (running, error) {
 	if err != nil {
 		return nil, plugindir.Refusal{Err: unfit{err}}
 	}
-	box, err := l.root.Prepare(s.name, s.generation, resolved, s.file, s.policy.Policy)
+	if err := s.policy.checkPin(s.name); err != nil {
+		return nil, plugindir.Refusal{Err: err}
+	}
+	program, err := plugindir.Open(resolved, s.file, s.policy.pin, l.root.MkdirTemp)
 	if err != nil {
+		return nil, err
+	}
+	box, err := l.root.Prepare(s.name, s.generation, program, s.policy.Policy)
+	if err != nil {
+		if _, ok := errors.AsType[sandbox.Impossible](err); ok {
+			return nil, plugindir.Refusal{Err: err}
+		}
 		return nil, err
 	}
 	c, err := connect(ctx, s.log, box, path, s.policy.mtls, s.handshake)
@@ -167,6 +177,7 @@ func (l *processes) launch(ctx context.Context, s start) (running, error) {
 	case err != nil:
 		return nil, err
 	}
+	c.pinned = s.policy.pin != ""
 	return c, nil
 }
 
@@ -181,4 +192,4 @@ func (c *connection) crashed() string {
 	return c.proc.Ending()
 }
 
-func (c *connection) confinement() *sandbox.Status { return c.sandbox.Status() }
+func (c *connection) confinement() *Confinement { return &Confinement{c.pinned, c.sandbox.Status()} }

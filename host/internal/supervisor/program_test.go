@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 func pinOf(t *testing.T, file string) string {
@@ -25,7 +25,7 @@ func pinOf(t *testing.T, file string) string {
 
 func pins(name, pin string) func(*Options) {
 	return func(o *Options) {
-		o.Settings = map[string]Settings{name: {Sandbox: sandbox.Config{SHA256: pin}}}
+		o.Settings = map[string]Settings{name: {SHA256: pin}}
 	}
 }
 
@@ -38,7 +38,7 @@ func TestPinnedPlugin(t *testing.T) {
 		t.Errorf("good is %s, want it refused", s.State)
 	}
 	want(t, s.Reason, "has sha256 "+right+", want "+wrong)
-	settings := map[string]Settings{"good": {Sandbox: sandbox.Config{SHA256: strings.ToUpper(right)}}}
+	settings := map[string]Settings{"good": {SHA256: strings.ToUpper(right)}}
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestChangedConfinementNeedsANewProcess(t *testing.T) {
 	before := h.plugin("good")
 	reconfigure := func(pin string) {
 		t.Helper()
-		settings := map[string]Settings{"good": {Sandbox: sandbox.Config{SHA256: pin}}}
+		settings := map[string]Settings{"good": {SHA256: pin}}
 		if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
 			t.Fatal(err)
 		}
@@ -77,10 +77,9 @@ func TestChangedConfinementNeedsANewProcess(t *testing.T) {
 func TestPinsMayBeRequired(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "good", "other", "memory"), func(o *Options) {
-		require := sandbox.Config{RequirePin: true}
-		pinned := require
-		pinned.SHA256 = pinOf(t, faultyProgram)
-		o.Settings = map[string]Settings{"": {Sandbox: require}, "good": {Sandbox: pinned}, "memory": {Sandbox: require}}
+		o.Settings = map[string]Settings{
+			"": {RequirePin: true}, "good": {RequirePin: true, SHA256: pinOf(t, faultyProgram)}, "memory": {RequirePin: true},
+		}
 	})
 	if s := h.plugin("other"); s.State != Refused {
 		t.Errorf("other is %s, want it refused", s.State)
@@ -102,7 +101,7 @@ func TestPinsMayBeRequired(t *testing.T) {
 func TestPinsMayComeToBeRequired(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "good", "memory"))
-	require := map[string]Settings{"": {Sandbox: sandbox.Config{RequirePin: true}}}
+	require := map[string]Settings{"": {RequirePin: true}}
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, require); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +155,7 @@ func TestScriptWithAUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := startHost(t, dir, func(o *Options) {
 				through(t, o.SocketRoot)
-				o.Settings = map[string]Settings{"script": {Sandbox: sandbox.Config{User: "nobody", SHA256: pin}}}
+				o.Settings = map[string]Settings{"script": {SHA256: pin, Sandbox: sandbox.Config{User: "nobody"}}}
 			})
 			eventually(t, "it says who it is", func() bool { return slices.Contains(h.plugin("script").Log, "I am 65534") })
 		})

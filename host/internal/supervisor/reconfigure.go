@@ -99,7 +99,7 @@ func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Set
 		proc.revision = c.revision
 	}
 	for _, p := range c.plugins {
-		if p.serving != nil && !c.inside && startPolicyFor(settings, p.Name).Unpinned() {
+		if p.serving != nil && !c.inside && startPolicyFor(settings, p.Name).unpinned() {
 			c.takeOut(p, errOutdated, false) // It must not serve, and no other process may.
 		}
 		p.wake() // It may need a new process, or another attempt at one.

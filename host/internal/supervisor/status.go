@@ -8,8 +8,8 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // Status is what is known of one plugin, whether it runs or not.
@@ -38,7 +38,7 @@ type Status struct {
 	PID        int    `json:"pid,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
 	// Confinement is what its process is confined to.
-	Confinement *sandbox.Status `json:"confinement,omitempty"`
+	Confinement *Confinement `json:"confinement,omitempty"`
 
 	// These are what the plugin last said of itself, also if it does not run.
 	Version string            `json:"version,omitempty"`
@@ -46,6 +46,13 @@ type Status struct {
 
 	// Log has the last lines that the plugin wrote, also before its end.
 	Log []string `json:"log,omitempty"`
+}
+
+// A Confinement is what a process is confined to.
+type Confinement struct {
+	// Pinned: its file had the hash that it must have.
+	Pinned bool `json:"pinned"`
+	sandbox.Status
 }
 
 // A Standby is why a plugin is asked after all others that offer the same.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/sandbox"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // maxSocketRoot is what go-plugin's own names leave of the 107 bytes that a
@@ -52,10 +53,26 @@ type event struct {
 // an error if the directory is missing or others could put plugins into it.
 func New(o Options) (*Supervisor, error) {
 	socketRoot, err := checkSocketRoot(o.SocketRoot)
-	root := sandbox.NewRoot(socketRoot, o.Log)
+	root := sandbox.NewRoot(socketRoot, tell(o.Log))
 	s := newSupervisor(o, &processes{o.Dir, root})
 	s.root = root
 	return s, errors.Join(plugindir.Check(o.Dir), err)
+}
+
+// tell logs what is told of sandboxes.
+func tell(log *slog.Logger) sandbox.Tell {
+	return sandbox.Tell{
+		Unlimited: func(name string, err error) {
+			log.Warn("plugins run without some of their limits", "plugin", name, "error", err)
+		},
+		Left: func(name string, err error) {
+			if name == "" {
+				log.Error("something of former plugins is left", "error", err)
+			} else {
+				log.Error("something of a plugin is left", "plugin", name, "error", err)
+			}
+		},
+	}
 }
 
 func newSupervisor(o Options, l launcher) *Supervisor {

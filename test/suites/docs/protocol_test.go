@@ -83,7 +83,7 @@ var pins = []struct{ file, code, text string }{
 	{"host/internal/supervisor/client/client.go", "mostProgress = 10_000", "| messages of progress | 10 000 a second |"},
 	{"host/internal/supervisor/client/check.go", "maxReasonBytes = 1 << 10", "1 KiB is kept"},
 	{"shared/launch/command.go", `parentFDEnv = "EVICTD_PARENT_FD=3"`, "| `EVICTD_PARENT_FD` | the number of the inherited pipe, `3`."},
-	{"host/internal/supervisor/sandbox/program.go", "programFD = 4", "`/proc/self/fd/4`"},
+	{"shared/sandbox/sandbox.go", "programFD = 4", "`/proc/self/fd/4`"},
 	{"host/internal/loop/reclaim.go", "hardReclaim = 30 * time.Second", "of a pass have 30 s together"},
 	{"host/internal/wake/limiter.go", "wakesPerSecond = 20", "more than 20 a second come to nothing"},
 	{"host/internal/config/config.go", `is:"interval" default:"10s"`, "until the next interval (10 s)"},
@@ -128,7 +128,7 @@ func TestProtocolFigures(t *testing.T) {
 func TestProtocolNamesEveryVariable(t *testing.T) {
 	text := read(t, protocol)
 	want := map[string]bool{wire.Handshake.MagicCookieKey: true, wire.Handshake.MagicCookieValue: true, plugin.EnvUnixSocketDir: true}
-	for _, dir := range []string{"host/internal/supervisor", "host/internal/supervisor/sandbox", "shared/launch", "shared/wire", "sdk", "sdk/internal/stdout"} {
+	for _, dir := range []string{"host/internal/supervisor", "shared/sandbox", "shared/launch", "shared/wire", "sdk", "sdk/internal/stdout"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no code in %s: %v", dir, err)

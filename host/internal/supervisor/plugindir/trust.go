@@ -78,12 +78,6 @@ func Executable(path string) (string, error) {
 	return resolved, checkExecutable(resolved, info)
 }
 
-// CheckProgram checks what is found at path, which has no links in it, as
-// Executable does, but for the directories above it.
-func CheckProgram(path string, info fs.FileInfo) error {
-	return errors.Join(checkOwner(path, info, uint32(os.Geteuid()), true), checkExecutable(path, info))
-}
-
 func checkExecutable(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: is a %s, want an executable regular file", path, kind(info.Mode()))

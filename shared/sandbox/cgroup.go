@@ -20,25 +20,26 @@ import (
 // uninterruptible sleep keeps the cgroup, nothing else.
 const endTime = 2 * time.Second
 
-// A cgroup is that of one start, in each hierarchy. A nil cgroup has no
-// directories.
+// A cgroup is that of one start, in each hierarchy. A nil cgroup has no parts.
 type cgroup struct {
-	hierarchies []hierarchy
-	dirs        []cgroupDir
-	limits      []limit
+	parts []part
 	// handle is an open directory in version 2, back what the starting thread
 	// returns to in version 1.
 	handle *os.File
-	back   []string
+	back   []cgroupDir
+}
+
+// A part is a cgroup in one hierarchy.
+type part struct {
+	hierarchy hierarchy
+	dir       cgroupDir
 }
 
 // open is for prepare and join.
-func (g *cgroup) open() error {
-	if g == nil || !g.hierarchies[0].v2() {
-		return nil
+func (g *cgroup) open() (err error) {
+	if g != nil && g.parts[0].hierarchy.v2() {
+		g.handle, err = os.Open(string(g.parts[0].dir))
 	}
-	var err error
-	g.handle, err = os.Open(string(g.dirs[0]))
 	return err
 }
 
@@ -61,16 +62,15 @@ func (g *cgroup) join() error {
 		return fmt.Errorf("join cgroup: %w", err)
 	}
 	in := parseMembership(string(own))
-	for i, d := range g.dirs {
-		m := g.hierarchies[i].mount
-		back, err := m.dir(in[m.controllers[0]])
+	for _, p := range g.parts {
+		back, err := p.hierarchy.dir(in[p.hierarchy.first()])
+		if err == nil {
+			err = p.dir.write("tasks", "0")
+		}
 		if err != nil {
 			return fmt.Errorf("join cgroup: %w", err)
 		}
-		if err := d.write("tasks", "0"); err != nil {
-			return fmt.Errorf("join cgroup: %w", err)
-		}
-		g.back = append(g.back, back)
+		g.back = append(g.back, cgroupDir(back))
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (g *cgroup) leave() error {
 	}
 	var errs []error
 	for _, dir := range g.back {
-		errs = append(errs, cgroupDir(dir).write("tasks", "0"))
+		errs = append(errs, dir.write("tasks", "0"))
 	}
 	g.back = nil
 	return errors.Join(errs...)
@@ -99,8 +99,8 @@ func (g *cgroup) end() error {
 		return nil
 	}
 	var errs []error
-	for _, d := range g.dirs {
-		errs = append(errs, d.remove())
+	for _, p := range g.parts {
+		errs = append(errs, p.dir.remove())
 	}
 	return errors.Join(errs...)
 }
@@ -111,9 +111,9 @@ func (g *cgroup) outOfMemory() bool {
 	if g == nil {
 		return false
 	}
-	for _, d := range g.dirs {
+	for _, p := range g.parts {
 		for _, file := range []string{"memory.events", "memory.oom_control"} {
-			content, _ := os.ReadFile(filepath.Join(string(d), file))
+			content, _ := os.ReadFile(filepath.Join(string(p.dir), file))
 			for line := range strings.Lines(string(content)) {
 				if count, ok := strings.CutPrefix(line, "oom_kill "); ok && strings.TrimSpace(count) != "0" {
 					return true

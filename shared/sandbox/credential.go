@@ -9,63 +9,53 @@ import (
 	"syscall"
 )
 
-// credential returns who a process runs as, nil for the host's own user and
+// credential returns who a process runs as, nil for the caller's own user and
 // groups. Names are looked up at each start.
 func credential(userName, groupName string) (*syscall.Credential, error) {
 	if userName == "" && groupName == "" {
 		return nil, nil
 	}
-	c := &syscall.Credential{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())}
+	// Only root may change the supplementary groups; others keep their own.
+	c := &syscall.Credential{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid()), NoSetGroups: os.Geteuid() != 0}
 	groupKnown := true
+	var err error
 	if userName != "" {
-		u, err := lookUpUser(userName)
-		if err != nil {
-			return nil, fmt.Errorf("user: %w", err)
+		if c.Uid, c.Gid, groupKnown, err = lookUpUser(userName); err != nil {
+			return nil, fmt.Errorf("user: %q: %w", userName, err)
 		}
-		c.Uid = u.uid
-		c.Gid, groupKnown = u.gid, u.listed
 	}
 	if groupName != "" {
-		gid, err := lookUpGroup(groupName)
-		if err != nil {
-			return nil, fmt.Errorf("group: %w", err)
+		if c.Gid, err = lookUpGroup(groupName); err != nil {
+			return nil, fmt.Errorf("group: %q: %w", groupName, err)
 		}
-		c.Gid, groupKnown = gid, true
-	}
-	if !groupKnown {
+	} else if !groupKnown {
 		return nil, fmt.Errorf("group: user %s is not in /etc/passwd, want a group as well", userName)
 	}
 	if os.Geteuid() != 0 && (c.Uid != uint32(os.Geteuid()) || c.Gid != uint32(os.Getegid())) {
 		return nil, fmt.Errorf("user: evictd runs as uid %d and cannot start a process as %d:%d, want it to run as root", os.Geteuid(), c.Uid, c.Gid)
 	}
-	// Only root may change the supplementary groups; others keep their own.
-	c.NoSetGroups = os.Geteuid() != 0
 	return c, nil
 }
 
-type account struct {
-	uid, gid uint32
-	listed   bool // in /etc/passwd
-}
-
-func lookUpUser(name string) (account, error) {
+// lookUpUser returns the ids of a user. listed: in /etc/passwd, and so with a group.
+func lookUpUser(name string) (uid, gid uint32, listed bool, err error) {
 	u, err := user.Lookup(name)
 	number, numeric := parseID(name)
 	if err != nil && numeric {
 		u, err = user.LookupId(name)
 		if _, ok := errors.AsType[user.UnknownUserIdError](err); ok {
-			return account{uid: number}, nil
+			return number, 0, false, nil
 		}
 	}
 	if err != nil {
-		return account{}, fmt.Errorf("%q: %w, want the name of a user of this machine or a number", name, err)
+		return 0, 0, false, fmt.Errorf("%w, want the name of a user of this machine or a number", err)
 	}
 	uid, okUID := parseID(u.Uid)
 	gid, okGID := parseID(u.Gid)
 	if !okUID || !okGID {
-		return account{}, fmt.Errorf("%q: has the ids %.20q and %.20q, want numbers", name, u.Uid, u.Gid)
+		return 0, 0, false, fmt.Errorf("has the ids %.20q and %.20q, want numbers", u.Uid, u.Gid)
 	}
-	return account{uid, gid, true}, nil
+	return uid, gid, true, nil
 }
 
 func lookUpGroup(name string) (uint32, error) {
@@ -74,11 +64,11 @@ func lookUpGroup(name string) (uint32, error) {
 		if number, ok := parseID(name); ok {
 			return number, nil
 		}
-		return 0, fmt.Errorf("%q: %w, want the name of a group of this machine or a number", name, err)
+		return 0, fmt.Errorf("%w, want the name of a group of this machine or a number", err)
 	}
 	number, ok := parseID(g.Gid)
 	if !ok {
-		return 0, fmt.Errorf("%q: has the id %.20q, want a number", name, g.Gid)
+		return 0, fmt.Errorf("has the id %.20q, want a number", g.Gid)
 	}
 	return number, nil
 }

@@ -9,24 +9,22 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/evictd/evictd/host/internal/capability"
 )
 
 func TestCapabilityThatTheHostLacks(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	own, err := ownCapabilities()
+	_, own, err := heldCapabilities()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if own.Has(unix.CAP_SYS_RESOURCE) {
 		own &^= 1 << unix.CAP_SYS_RESOURCE // Then there may be none that it lacks.
 	}
-	asked := ^own & capability.Of("SYS_RESOURCE", "KILL")
-	_, err = confine(Policy{allowed: asked | 1<<63, asked: true})
-	if err == nil {
-		t.Fatal("no error")
+	asked := ^own & (1<<unix.CAP_SYS_RESOURCE | 1<<unix.CAP_KILL)
+	err = Policy{Capabilities: asked | 1<<63, Asked: true}.Possible()
+	if _, ok := errors.AsType[Impossible](err); !ok {
+		t.Fatalf("%v, want that it is impossible", err)
 	}
 	if !strings.Contains(err.Error(), "capabilities: evictd does not have") {
 		t.Error(err)
@@ -60,8 +58,10 @@ func TestPluginIsNotSparedWithTheHost(t *testing.T) {
 // Who may not limit another user's process read it twice of its open files.
 func TestALimitThatCannotBeSetIsToldOnce(t *testing.T) {
 	const nobodysPID = 1 << 30 // beyond the kernel's PID_MAX_LIMIT
-	err := (&confinement{files: 100}).limit(nobodysPID)
-	if want := "limit of core size: no such process\nlimit of open files: no such process"; err == nil || err.Error() != want {
+	err := (&Sandbox{policy: Policy{Custom: true}}).limit(nobodysPID)
+	want := "limit of core size: no such process\nlimit of open files: no such process\n" +
+		"limit of OOM score: open /proc/1073741824/oom_score_adj: no such file or directory"
+	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

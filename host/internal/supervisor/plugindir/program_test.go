@@ -1,4 +1,4 @@
-package sandbox
+package plugindir
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/launch"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // TestMain is a plugin where a test has started it as one.
@@ -32,16 +32,6 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Fprintln(os.Stderr, "no reason to live")
 	os.Exit(3)
-}
-
-func requireRoot(t *testing.T) {
-	t.Helper()
-	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
-		t.Skip("needs root: run make test")
-	}
-	if os.Geteuid() != 0 {
-		t.Fatal("EVICTD_TEST_ROOT is set and this is not root")
-	}
 }
 
 // posing is a copy of this program that behaves as another one.
@@ -83,12 +73,13 @@ func TestSwappedProgramIsNeverExecuted(t *testing.T) {
 			exchange(t, path, other, n)
 		}
 	}()
+	root := newRoot(t)
 	ran, refused := 0, 0
 	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
-		switch err := runOnce(t, path, dir, pin); {
+		switch err := runOnce(t, root, path, pin); {
 		case err == nil:
 			ran++
-		case errors.Is(err, plugindir.ErrIncomplete), errors.Is(err, unix.ETXTBSY), strings.Contains(err.Error(), "has sha256"):
+		case errors.Is(err, ErrIncomplete), errors.Is(err, unix.ETXTBSY), strings.Contains(err.Error(), "has sha256"):
 			refused++
 		default:
 			t.Error(err)
@@ -123,25 +114,36 @@ func exchange(t *testing.T, path, other string, n int) {
 	_ = f.Close()
 }
 
+// newRoot is of sandboxes that leave nothing.
+func newRoot(t *testing.T) *sandbox.Root {
+	return sandbox.NewRoot(t.TempDir(), sandbox.Tell{
+		Unlimited: func(string, error) {},
+		Left:      func(_ string, err error) { t.Error(err) },
+	})
+}
+
 // runOnce starts the program as a host does and waits for its end.
-func runOnce(t *testing.T, path, copies, pin string) error {
+func runOnce(t *testing.T, root *sandbox.Root, path, pin string) error {
 	t.Helper()
-	id, err := plugindir.Identify(path)
+	id, err := Identify(path)
 	if err != nil {
 		return err
 	}
-	p, err := openProgram(path, programPath, copies, id, pin)
+	p, err := Open(path, id, pin, root.MkdirTemp)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	return runProgram(t, path, p, func([]byte, bool) {})
+	return runProgram(t, root, path, p, func([]byte, bool) {})
 }
 
 // runProgram runs an open program and waits for its end.
-func runProgram(t *testing.T, path string, p *program, lines func([]byte, bool)) error {
+func runProgram(t *testing.T, root *sandbox.Root, path string, p sandbox.Program, lines func([]byte, bool)) error {
 	t.Helper()
-	s := &Sandbox{program: p, tell: func(error) {}, left: func(err error) { t.Error(err) }}
+	s, err := root.Prepare(filepath.Base(path), 0, p, sandbox.Policy{})
+	if err != nil {
+		return err
+	}
+	defer s.RemoveDir()
 	command := s.Command(path)
 	command.Stdout, command.Stderr = lines, lines
 	proc, err := launch.Start(command)
@@ -161,28 +163,33 @@ func TestPinnedCopies(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh -e\necho \"from $0\" >&2\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for file, says := range map[string]string{binary: "no reason to live", script: "from " + dir + "/plugin-dir-script"} {
+	root := newRoot(t)
+	copies, err := root.MkdirTemp("") // what the names of copies begin with
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, says := range map[string]string{binary: "no reason to live", script: "from " + filepath.Dir(copies) + "/plugin-dir-script"} {
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &program{file: f, copies: dir, path: programPath}
-		if err := p.verify(file, pinOf(t, file)); err != nil {
+		p := program{Program: sandbox.Program{File: f}, copies: root.MkdirTemp}
+		if err := p.verify(file, pinOf(t, file), false); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, []byte("#!/bin/false\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		out := ""
-		if err := runProgram(t, file, p, func(line []byte, _ bool) { out += string(line) }); err != nil {
+		if err := runProgram(t, root, file, p.Program, func(line []byte, _ bool) { out += string(line) }); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out, says) {
 			t.Errorf("%s: it wrote %q, want %q", file, out, says)
 		}
-		p.close()
 	}
-	if left, _ := filepath.Glob(dir + "/plugin-dir*"); len(left) > 0 {
+	root.Close()
+	if left, _ := filepath.Glob(filepath.Dir(copies) + "/plugin-dir*"); len(left) != 1 || left[0] != copies {
 		t.Errorf("copies are left: %v", left)
 	}
 }
@@ -219,26 +226,4 @@ func FuzzShebang(f *testing.F) {
 			t.Errorf("%q: %q", start, got)
 		}
 	})
-}
-
-// Whoever waits for the handshake of a process that has just ended was told that the
-// directory of its socket was missing, and not how the process had ended.
-func TestTheSocketDirectoryOutlivesTheProcess(t *testing.T) {
-	root := t.TempDir()
-	file, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Sandbox{program: &program{file: file}, tell: func(error) {}, left: func(err error) { t.Error(err) }}
-	if err := s.makeDir(root); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	if err := s.CheckDir(); err != nil {
-		t.Error(err)
-	}
-	s.RemoveDir()
-	if left, _ := os.ReadDir(root); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
 }

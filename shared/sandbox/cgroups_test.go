@@ -1,9 +1,7 @@
 package sandbox
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +18,7 @@ func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
 	requireRoot(t)
 	key := t.TempDir()
 	g := findCgroups(key)
-	left, err := g.make("left", 1, PolicyFor("left", Config{}))
+	left, err := g.make("left", 1, Usual())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +26,12 @@ func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range left.dirs {
-		if err := d.write("cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
+	for _, p := range left.parts {
+		if err := p.dir.write("cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
 			t.Error(err)
 		}
 	}
-	root := NewRoot(key, slog.New(slog.DiscardHandler))
+	root := newRoot(t, key)
 	defer root.Close()
 	root.Sweep()
 	if err := sleeper.Wait(); err == nil || err.Error() != "signal: killed" {
@@ -48,10 +46,10 @@ func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
 // the former ones, beside the starts that needed them.
 func TestSweepingSparesWhatIsNew(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := NewRoot(dir, slog.New(slog.DiscardHandler)).link("old"); err != nil {
+	if _, err := newRoot(t, dir).link("old"); err != nil {
 		t.Fatal(err)
 	}
-	root := NewRoot(dir, slog.New(slog.DiscardHandler))
+	root := newRoot(t, dir)
 	removeDirs := root.Sweep()
 	link, err := root.link("new")
 	if err != nil {
@@ -69,7 +67,7 @@ func TestStaleCgroupsOfOthersAreSwept(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	other := findCgroups(t.TempDir())
-	left, err := other.make("left", 1, PolicyFor("left", Config{}))
+	left, err := other.make("left", 1, Usual())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,21 +75,21 @@ func TestStaleCgroupsOfOthersAreSwept(t *testing.T) {
 	if err := g.sweep(); err != nil {
 		t.Fatal(err)
 	}
-	for i, d := range left.dirs {
-		if _, err := os.Stat(string(d)); err != nil {
+	for _, p := range left.parts {
+		if _, err := os.Stat(string(p.dir)); err != nil {
 			t.Errorf("a young one is gone: %v", err)
 		}
 		old := time.Now().Add(-2 * staleAfter)
-		if err := errors.Join(os.Chtimes(string(d), old, old), os.Chtimes(other.hierarchies[i].base, old, old)); err != nil {
+		if err := errors.Join(os.Chtimes(string(p.dir), old, old), os.Chtimes(p.hierarchy.base, old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := g.sweep(); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range left.dirs {
-		if _, err := os.Stat(string(d)); err == nil {
-			t.Errorf("%s is left", d)
+	for _, p := range left.parts {
+		if _, err := os.Stat(string(p.dir)); err == nil {
+			t.Errorf("%s is left", p.dir)
 		}
 	}
 	// Removing what was in the directories has made them young again.
@@ -100,16 +98,35 @@ func TestStaleCgroupsOfOthersAreSwept(t *testing.T) {
 
 func TestNoPlaceForCgroups(t *testing.T) {
 	t.Parallel()
-	out := &bytes.Buffer{}
-	s := NewRoot("", slog.New(slog.NewTextHandler(out, nil)))
-	s.cgroups = &cgroups{none: errors.New("no cgroups here")}
-	for range 3 {
-		if g, err := s.newCgroup("a", 1, PolicyFor("a", Config{})); g != nil || err == nil {
-			t.Error("a group from nowhere")
+	root := newRoot(t, t.TempDir())
+	defer root.Close()
+	var told []string
+	root.tell.Unlimited = func(name string, err error) { told = append(told, name+": "+err.Error()) }
+	root.cgroups = &cgroups{none: errors.New("no cgroups here")}
+	prepare := func() (*Sandbox, error) {
+		file, err := os.Open("/proc/self/exe")
+		if err != nil {
+			t.Fatal(err)
 		}
+		return root.Prepare("a", 1, Program{File: file}, Usual())
 	}
-	if n := strings.Count(out.String(), "no cgroups here"); n != 1 {
-		t.Errorf("told %d times, want once:\n%s", n, out)
+	for range 3 {
+		s, err := prepare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.cgroup != nil || s.Status().Unlimited != "no cgroups here" {
+			t.Errorf("a group from nowhere: %+v", s.Status())
+		}
+		s.Close()
+		s.RemoveDir()
+	}
+	if diff := cmp.Diff([]string{"a: no cgroups here"}, told); diff != "" {
+		t.Errorf("told, not once: %s", diff)
+	}
+	root.Strict = true
+	if _, err := prepare(); err == nil || err.Error() != "no cgroups here" {
+		t.Errorf("%v, want no process without limits", err)
 	}
 }
 
@@ -128,31 +145,28 @@ const (
 func TestTrees(t *testing.T) {
 	for name, c := range map[string]struct {
 		mounts, in string
-		own        []string
+		bases      []string
 		err        string
 	}{
 		"hybrid": {
 			hybrid, "4:memory:/box/in\n3:cpu,cpuacct:/\n2:pids:/a b\n0::/\n",
-			[]string{"/sys/fs/cgroup/memory/in", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/pids/a b"},
+			[]string{"/sys/fs/cgroup/memory/in/base", "/sys/fs/cgroup/cpu,cpuacct/base", "/sys/fs/cgroup/pids/a b/base"},
 			"",
 		},
-		"unified":                    {unified, "0::/system.slice/evictd.service\n", []string{"/sys/fs/cgroup/system.slice/evictd.service"}, ""},
-		"a delegated unit":           {unified, "0::/system.slice/evictd.service/host\n", []string{"/sys/fs/cgroup/system.slice/evictd.service/host"}, ""},
+		"unified":                    {unified, "0::/system.slice/evictd.service\n", []string{"/sys/fs/cgroup/system.slice/evictd.service/base"}, ""},
+		"a delegated unit":           {unified, "0::/system.slice/evictd.service/host\n", []string{"/sys/fs/cgroup/system.slice/evictd.service/base"}, ""},
 		"outside of the namespace":   {unified, "0::/../../x\n", nil, "cgroup /../../x is outside of what is mounted at /sys/fs/cgroup"},
 		"not below what is mounted":  {hybrid, "4:memory:/boxes\n", nil, "cgroup /boxes is not below /box, which is what is mounted at /sys/fs/cgroup/memory"},
 		"nothing":                    {"", "", nil, "no cgroup hierarchy is mounted"},
 		"only hierarchies of others": {"36 30 0:32 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n", "1:devices:/\n", nil, "no cgroup hierarchy"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trees, err := hierarchiesOf(parseMounts(c.mounts, limiters), parseMembership(c.in), "base")
-			var own []string
+			trees, err := hierarchiesOf(c.mounts, c.in, "base")
+			var bases []string
 			for _, tree := range trees {
-				own = append(own, tree.own)
-				if tree.base != strings.TrimSuffix(tree.own, "/host")+"/base" {
-					t.Errorf("base %s", tree.base)
-				}
+				bases = append(bases, tree.base)
 			}
-			if diff := cmp.Diff(c.own, own); diff != "" {
+			if diff := cmp.Diff(c.bases, bases); diff != "" {
 				t.Error(diff)
 			}
 			if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
@@ -166,7 +180,7 @@ func FuzzMounts(f *testing.F) {
 	f.Add(hybrid, "4:memory:/box/in\n")
 	f.Add(unified, "0::/a\n")
 	f.Fuzz(func(t *testing.T, mountinfo, membership string) {
-		trees, err := hierarchiesOf(parseMounts(mountinfo, limiters), parseMembership(membership), "base")
+		trees, err := hierarchiesOf(mountinfo, membership, "base")
 		if (len(trees) == 0) != (err != nil) {
 			t.Errorf("%d trees and %v", len(trees), err)
 		}

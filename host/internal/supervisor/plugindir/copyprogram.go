@@ -1,4 +1,4 @@
-package sandbox
+package plugindir
 
 import (
 	"bytes"
@@ -10,16 +10,10 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 // shebangBytes is how much of a script the kernel looks at (BINPRM_BUF_SIZE).
 const shebangBytes = 256
-
-// scriptPrefix begins like the names of socket directories, so that what a killed
-// host left behind is swept with them.
-const scriptPrefix = prefix + "-script"
 
 // shebang is the first line of a script: its interpreter and perhaps one argument.
 type shebang []string
@@ -69,7 +63,7 @@ func (p *program) copyBinary(path string) (string, error) {
 		return "", fmt.Errorf("its filesystem has no leases, and no copy can be made in memory: %w", err)
 	}
 	sealed := os.NewFile(uintptr(fd), name)
-	found, err := hashOf(p.file, sealed)
+	found, err := hashOf(p.File, sealed)
 	if err == nil {
 		_, err = unix.FcntlInt(sealed.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
 	}
@@ -77,8 +71,8 @@ func (p *program) copyBinary(path string) (string, error) {
 		// A descriptor that may write would keep the kernel from executing it.
 		var again *os.File
 		if again, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", sealed.Fd())); err == nil {
-			_ = p.file.Close()
-			p.file = again
+			_ = p.File.Close()
+			p.File = again
 		}
 	}
 	return found, errors.Join(err, sealed.Close())
@@ -87,14 +81,14 @@ func (p *program) copyBinary(path string) (string, error) {
 // copyScript has the interpreter read a copy that only the host could change, and
 // returns its hash.
 func (p *program) copyScript(path string, line shebang) (string, error) {
-	if _, _, err := plugindir.Trusted(line[0]); err != nil {
+	if _, _, err := Trusted(line[0]); err != nil {
 		return "", fmt.Errorf("its interpreter: %w", err)
 	}
-	dir, err := makeTemp(p.copies, scriptPrefix)
+	dir, err := p.copies("-script")
 	if err != nil {
 		return "", err
 	}
-	p.cleanUp = func() { _ = os.RemoveAll(dir) }
+	p.CleanUp = func() { _ = os.RemoveAll(dir) }
 	// The plugin's user must be able to read it.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return "", err
@@ -104,10 +98,10 @@ func (p *program) copyScript(path string, line shebang) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := hashOf(p.file, file)
+	found, err := hashOf(p.File, file)
 	if err := errors.Join(err, file.Chmod(0o444), file.Close()); err != nil {
 		return "", err
 	}
-	p.path, p.args = line[0], append(line, name)
+	p.Args = append(line, name)
 	return found, nil
 }

@@ -1,0 +1,113 @@
+package plugindir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/sandbox"
+)
+
+// Open opens the program at path, which has no links in it and is to be the one
+// that was looked at, checks it once more and, if there is a pin, that it has that
+// hash. copies makes a directory, by the end of its name, that only the host can change.
+func Open(path string, looked ID, pin string, copies func(what string) (string, error)) (sandbox.Program, error) {
+	// Without O_NONBLOCK it would wait for the writer of a pipe.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return sandbox.Program{}, err
+	}
+	p := program{Program: sandbox.Program{File: file}, copies: copies}
+	if err := p.check(path, looked, pin); err != nil {
+		p.Close()
+		p.Discard()
+		return sandbox.Program{}, err
+	}
+	return p.Program, nil
+}
+
+// TryOpen does what Open does, without effect.
+func TryOpen(path string, looked ID, pin string) error {
+	program, err := Open(path, looked, pin, func(string) (string, error) { return os.MkdirTemp("", "evictd-check-") })
+	if err == nil {
+		program.Close()
+		program.Discard()
+	}
+	return err
+}
+
+// A program is one that is checked.
+type program struct {
+	sandbox.Program
+
+	copies func(what string) (string, error)
+}
+
+func (p *program) check(path string, looked ID, pin string) error {
+	info, err := p.File.Stat()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(checkOwner(path, info, uint32(os.Geteuid()), true), checkExecutable(path, info)); err != nil {
+		return Refusal{Err: err}
+	}
+	// A read lease is refused while somebody writes, and makes who wants to write
+	// wait. Not every filesystem has them.
+	_, err = unix.FcntlInt(p.File.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	if errors.Is(err, unix.EAGAIN) {
+		return fmt.Errorf("%w: somebody has %s open for writing", ErrIncomplete, path)
+	}
+	leased := err == nil
+	// The time of the last change is that of the lease or before.
+	if info, err = p.File.Stat(); err != nil {
+		return err
+	}
+	if IDOf(info) != looked {
+		return fmt.Errorf("%w: %s changes", ErrIncomplete, path)
+	}
+	if pin == "" {
+		return nil
+	}
+	return p.verify(path, pin, leased)
+}
+
+// verify checks the hash of what will be executed. A binary under a lease is
+// executed as it is. One that could be written to meanwhile is copied first, and so
+// is a script: its interpreter reads it when the lease is gone, perhaps by name.
+func (p *program) verify(path, pin string, leased bool) error {
+	script, err := readShebang(p.File)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	found := ""
+	switch {
+	case script != nil:
+		found, err = p.copyScript(path, script)
+	case !leased:
+		found, err = p.copyBinary(path)
+	default:
+		found, err = hashOf(p.File, io.Discard)
+	}
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", path, err)
+	}
+	if found != pin {
+		return Refusal{Err: fmt.Errorf("%s: has sha256 %s, want %s", path, found, pin)}
+	}
+	return nil
+}
+
+// hashOf returns the hash of a file's content, which it copies to w.
+func hashOf(file *os.File, w io.Writer) (string, error) {
+	h := sha256.New()
+	// By position: the descriptor's own is shared with the process.
+	if _, err := io.Copy(io.MultiWriter(h, w), io.NewSectionReader(file, 0, 1<<62)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,185 @@
+package sandbox
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// limiters are the controllers that limit a plugin.
+var limiters = []string{"memory", "cpu", "pids"}
+
+const (
+	// groupPrefix is how the directories begin that hold the cgroups of plugins.
+	groupPrefix = "evictd-plugins-"
+	// hostLeaf is the name of a cgroup that holds the host alone.
+	hostLeaf = "host"
+)
+
+// cgroups is where the cgroups of this host's plugins are made: in a directory below
+// its own cgroup, in each hierarchy that has one of the limiters.
+type cgroups struct {
+	hierarchies []hierarchy
+	// none is why there is no place for cgroups.
+	none error
+}
+
+// findCgroups looks where cgroups can be made and makes nothing yet. key, which is
+// the host's own, tells its plugins' cgroups from those of others, and is the same
+// for its successor.
+func findCgroups(key string) *cgroups {
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return &cgroups{none: fmt.Errorf("find cgroups: %w", err)}
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return &cgroups{none: fmt.Errorf("find cgroups: %w", err)}
+	}
+	sum := sha256.Sum256([]byte(key))
+	all, err := hierarchiesOf(string(mountinfo), string(own), groupPrefix+hex.EncodeToString(sum[:8]))
+	return &cgroups{all, err}
+}
+
+// hierarchiesOf prefers version 1: on a hybrid machine it has the controllers.
+func hierarchiesOf(mountinfo, membership, name string) ([]hierarchy, error) {
+	var v1, v2 []hierarchy
+	var errs []error
+	in, taken := parseMembership(membership), map[string]bool{}
+	for _, h := range parseMounts(mountinfo) {
+		cgroup, ok := in[h.first()]
+		if !ok || taken[h.first()] {
+			continue
+		}
+		own, err := h.dir(cgroup)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		taken[h.first()] = true
+		h.base = filepath.Join(own, name)
+		switch {
+		case !h.v2():
+			v1 = append(v1, h)
+			continue
+		case filepath.Base(own) == hostLeaf:
+			// The service manager has put the host there for this: beside it there are no
+			// processes, and cgroups can have limits (DelegateSubgroup=host).
+			h.base = filepath.Join(filepath.Dir(own), name)
+		}
+		v2 = append(v2, h)
+	}
+	switch {
+	case len(v1) > 0:
+		slices.SortFunc(v1, func(a, b hierarchy) int {
+			return cmp.Compare(slices.Index(limiters, a.first()), slices.Index(limiters, b.first()))
+		})
+		return v1, nil
+	case len(v2) > 0:
+		return v2[:1], nil
+	}
+	return nil, errors.Join(append(errs, errors.New("no cgroup hierarchy is mounted with one of the controllers "+strings.Join(limiters, ", ")))...)
+}
+
+// make makes the cgroup of one start, nil for a process without limits. What could not
+// be limited is the error; what could is in the cgroup, which is nil if there is none at
+// all.
+func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
+	wanted := slices.DeleteFunc(slices.Clone(limiters), func(controller string) bool { return !p.limits(controller) })
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	if g.none != nil {
+		return nil, g.none
+	}
+	var made cgroup
+	var errs []error
+	for _, h := range g.hierarchies {
+		dir, err := h.mkdir(fmt.Sprintf("%.200s.%d", name, start))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, h.enable(wanted))
+		if err := h.usable(dir); err != nil {
+			errs = append(errs, err, dir.remove())
+			continue
+		}
+		made.parts = append(made.parts, part{h, dir})
+		errs = append(errs, h.limit(dir, p))
+		wanted = slices.DeleteFunc(wanted, h.has)
+	}
+	if len(made.parts) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	if len(wanted) > 0 {
+		errs = append(errs, fmt.Errorf("no cgroup hierarchy that plugins can be in has the controllers %s", strings.Join(wanted, ", ")))
+	}
+	return &made, errors.Join(errs...)
+}
+
+// sweep kills and removes what plugins of a killed host left behind, and removes
+// what hosts with other directories did.
+func (g *cgroups) sweep() error {
+	var errs []error
+	for _, leaf := range g.all() {
+		errs = append(errs, cgroupDir(leaf).remove())
+	}
+	for _, h := range g.hierarchies {
+		others, _ := filepath.Glob(filepath.Join(filepath.Dir(h.base), groupPrefix+"*"))
+		for _, base := range others {
+			for _, leaf := range leaves(base) {
+				removeStale(leaf)
+			}
+			removeStale(base)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// all returns the cgroups of this host's plugins that exist.
+func (g *cgroups) all() []string {
+	var all []string
+	for _, h := range g.hierarchies {
+		all = append(all, leaves(h.base)...)
+	}
+	return all
+}
+
+// leaves returns the cgroups in a directory, which may be missing.
+func leaves(base string) []string {
+	var all []string
+	found, _ := os.ReadDir(base)
+	for _, dir := range found {
+		if dir.IsDir() {
+			all = append(all, filepath.Join(base, dir.Name()))
+		}
+	}
+	return all
+}
+
+// staleAfter is far longer than it takes from making a cgroup to having a process
+// in it.
+const staleAfter = time.Minute
+
+// removeStale removes an old cgroup if nothing is in it. That of a living host can
+// be made again.
+func removeStale(dir string) {
+	if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > staleAfter {
+		_ = os.Remove(dir) // The kernel refuses it if there are processes or cgroups in it.
+	}
+}
+
+// remove removes the directories that held the plugins' cgroups.
+func (g *cgroups) remove() {
+	for _, h := range g.hierarchies {
+		_ = os.Remove(h.base) // Not there if no cgroup was made, or one could not be removed.
+	}
+}

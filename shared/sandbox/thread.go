@@ -1,0 +1,147 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+
+	"github.com/moby/sys/capability"
+	"golang.org/x/sys/unix"
+)
+
+// confine returns a sandbox for p, with what is left of its capabilities, that has no
+// program, cgroup and directory yet. Its error is an Impossible.
+func confine(p Policy) (*Sandbox, error) {
+	who, err := credential(p.User, p.Group)
+	if err != nil {
+		return nil, Impossible{err}
+	}
+	_, own, err := heldCapabilities()
+	if err != nil {
+		return nil, Impossible{err}
+	}
+	if lacking := p.Capabilities &^ own; p.Asked && lacking != 0 {
+		return nil, Impossible{fmt.Errorf("capabilities: evictd does not have %s itself, want a subset of %s", lacking, own)}
+	}
+	p.Capabilities &= own
+	return &Sandbox{policy: p, credential: who}, nil
+}
+
+// prepare makes the rest of cmd's attributes.
+func (s *Sandbox) prepare(cmd *exec.Cmd) {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: s.credential}
+	uid := uint32(os.Geteuid())
+	if s.credential != nil {
+		uid = s.credential.Uid
+	}
+	if uid != 0 {
+		// A program of another user than root loses all but these.
+		for c := range s.policy.Capabilities.Each() {
+			attr.AmbientCaps = append(attr.AmbientCaps, uintptr(c))
+		}
+	}
+	s.cgroup.prepare(attr)
+	cmd.SysProcAttr = attr
+}
+
+// enter confines the calling thread, which must be locked and end with the process
+// that it starts: nothing of this can be taken back, and a child inherits it.
+//
+// The thread keeps the capabilities that are in force: it needs some of them to
+// start a process as somebody else, and a plugin without any could trace a thread
+// of the host that has none either, and with it the host.
+func (s *Sandbox) enter() error {
+	// The working directory and the umask are the process's unless this succeeds,
+	// which a container's seccomp profile may prevent. Plugins can change their
+	// umask anyway.
+	if unix.Unshare(unix.CLONE_FS) == nil {
+		unix.Umask(0o077)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	// Root's supplementary groups stay behind. Those of a plugin that has a user are
+	// dropped with setuid.
+	if s.credential == nil && os.Geteuid() == 0 {
+		// The system call, since the C library's and Go's change all threads.
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 && errno != unix.EPERM {
+			return fmt.Errorf("drop supplementary cgroups: %w", errno)
+		}
+	}
+	return dropCapabilities(s.policy.Capabilities)
+}
+
+// dropCapabilities leaves to programs of root what is in keep: they get the
+// bounding set, and under no_new_privs no more than the thread has.
+func dropCapabilities(keep Capabilities) error {
+	if err := capability.ResetAmbient(); err != nil {
+		return fmt.Errorf("drop ambient capabilities: %w", err)
+	}
+	held, permitted, err := heldCapabilities()
+	if err != nil {
+		return err
+	}
+	held.Unset(capability.INHERITABLE, slices.Collect((^Capabilities(0)).Each())...)
+	if err := held.Apply(capability.CAPS); err != nil {
+		return fmt.Errorf("drop inheritable capabilities: %w", err)
+	}
+	for c := range (^keep).Each() {
+		bounded, err := capability.GetBound(c)
+		if errors.Is(err, unix.EINVAL) {
+			return nil // the kernel has no more
+		}
+		if err != nil {
+			return fmt.Errorf("read the bounding set: %w", err)
+		}
+		if !bounded {
+			continue
+		}
+		// Where that cannot be, a child cannot get it, having no way to gain what the
+		// thread does not have.
+		if err := capability.DropBound(c); err != nil && permitted.Has(c) && os.Geteuid() == 0 {
+			return fmt.Errorf("drop %s: %w; evictd needs CAP_SETPCAP for that", Capabilities(1<<c), err)
+		}
+	}
+	return nil
+}
+
+// limit lowers limits that belong to a process as a whole, right after it was
+// started: before, they would be the caller's.
+func (s *Sandbox) limit(pid int) error {
+	err := limited("core size", unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil))
+	if !s.policy.Custom {
+		return err
+	}
+	return errors.Join(err, limited("open files", limitFiles(pid)), limited("OOM score", unspare(pid)))
+}
+
+// limitFiles lowers the limit of open files. One that cannot be read is left as it is: it
+// may be lower.
+func limitFiles(pid int) error {
+	var now unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now); err != nil {
+		return err
+	}
+	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(now.Cur, usualFiles), Max: min(now.Max, usualFiles)}, nil)
+}
+
+func limited(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("limit of %s: %w", what, err)
+	}
+	return nil
+}
+
+// unspare takes back what the host's service manager may have given to it alone.
+func unspare(pid int) error {
+	file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
+	now, err := os.ReadFile(file)
+	if err != nil || !bytes.HasPrefix(now, []byte("-")) {
+		return err
+	}
+	return os.WriteFile(file, []byte("0"), 0)
+}
