@@ -33,12 +33,8 @@ type Status struct {
 	Pods      []string `json:"pods,omitempty"`
 	// Problem is what is wrong, or why nothing can be told.
 	Problem string `json:"problem,omitempty"`
-}
 
-// A state is a Status and whether its problem keeps evictd from finding the right
-// pod.
-type state struct {
-	Status
+	// unhealthy: the problem keeps evictd from finding the right pod.
 	unhealthy bool
 }
 
@@ -61,7 +57,7 @@ type Options struct {
 type Watch struct {
 	Options
 
-	last   atomic.Pointer[state]
+	last   atomic.Pointer[Status]
 	told   string
 	logged string
 }
@@ -70,9 +66,9 @@ type Watch struct {
 // the runtime.
 func NewWatch(o Options) *Watch {
 	w := &Watch{Options: o}
-	s := w.state(o.Node.see())
+	s := w.judge(o.Node.see(), 0, nil, nil)
 	w.told = s.Driver
-	w.last.Store(&s)
+	w.last.Store(s)
 	return w
 }
 
@@ -80,7 +76,7 @@ func NewWatch(o Options) *Watch {
 func (w *Watch) Driver() string { return w.last.Load().Driver }
 
 // Status returns what the last look found.
-func (w *Watch) Status() Status { return w.last.Load().Status }
+func (w *Watch) Status() Status { return *w.last.Load() }
 
 // Healthy reports why the right pod cannot be found, if it cannot.
 func (w *Watch) Healthy() error {
@@ -93,15 +89,9 @@ func (w *Watch) Healthy() error {
 // Begin asks the runtime, and does not look for pods. It is for the time before
 // anybody reads their cgroups.
 func (w *Watch) Begin(ctx context.Context) {
-	s := w.state(w.Node.Find(ctx))
-	w.last.Store(&s)
+	s := w.judge(w.Node.Find(ctx), 0, nil, nil)
+	w.last.Store(s)
 	w.tell(ctx, s.Driver)
-}
-
-func (w *Watch) state(found Found) state {
-	s := state{Status: Status{Driver: found.InUse(w.Configured), Configured: w.Configured, SeenBy: found.By}}
-	s.judge(found, nil)
-	return s
 }
 
 // Run looks again and again until ctx ends.
@@ -126,26 +116,24 @@ func (w *Watch) Run(ctx context.Context) {
 // Look looks once.
 func (w *Watch) Look(ctx context.Context) {
 	found := w.Node.Find(ctx)
-	s := w.state(found)
-	running, lost, err := w.misplaced(ctx, s.Driver)
+	running, lost, err := w.misplaced(ctx, found.InUse(w.Configured))
 	if ctx.Err() != nil {
 		return
 	}
-	s.Running, s.Misplaced = running, len(lost)
-	for _, p := range lost[:min(len(lost), mostNamed)] {
-		s.Pods = append(s.Pods, p.Name)
-	}
-	s.judge(found, err)
-	w.last.Store(&s)
+	s := w.judge(found, running, lost, err)
+	w.last.Store(s)
 	w.Tally(s.Misplaced)
 	w.tell(ctx, s.Driver)
 	w.log(s)
 }
 
 // judge says what is wrong, the worst first.
-func (s *state) judge(found Found, err error) {
+func (w *Watch) judge(found Found, running int, lost []Pod, err error) *Status {
+	s := &Status{Driver: found.InUse(w.Configured), Configured: w.Configured, SeenBy: found.By, Running: running, Misplaced: len(lost)}
+	for _, p := range lost[:min(len(lost), mostNamed)] {
+		s.Pods = append(s.Pods, p.Name)
+	}
 	contradiction := found.Contradicts(s.Configured)
-	s.Problem, s.unhealthy = "", false
 	switch {
 	case contradiction != nil:
 		s.Problem, s.unhealthy = contradiction.Error(), true
@@ -158,6 +146,7 @@ func (s *state) judge(found Found, err error) {
 	case err != nil:
 		s.Problem = fmt.Sprintf("where the cgroups of pods are was not looked at: %v", err)
 	}
+	return s
 }
 
 // misplaced looks at the running pods. One that is not found may just have ended:
@@ -195,7 +184,7 @@ func (w *Watch) tell(ctx context.Context, driver string) {
 }
 
 // log tells of what is another than at the last look.
-func (w *Watch) log(s state) {
+func (w *Watch) log(s *Status) {
 	text := s.Driver + " " + s.SeenBy + " " + s.Problem
 	if text == w.logged {
 		return
