@@ -20,23 +20,27 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
-	"github.com/evictd/evictd/test/fakes/broken/fault"
 )
 
 // serveWrong serves right with one thing wrong that no single answer shows: what
 // `evictd plugins verify` is to find.
 func serveWrong(variant string) {
+	p, known := newRight(), variant == "nothing"
 	if before := beforeServing[variant]; before != nil {
 		before()
+		known = true
 	}
-	p := newRight()
 	for _, list := range wrongs {
 		if spoil := list[variant]; spoil != nil {
 			spoil(&p)
+			known = true
 		}
 	}
+	if !known {
+		panic("nobody knows what is wrong: " + variant)
+	}
 	switch variant {
-	case fault.ServesOneConnection, fault.IgnoresSIGTERM:
+	case "serves one connection and ends", "ignores SIGTERM":
 		serveAlone(p, variant)
 	default:
 		sdk.Serve(p)
@@ -48,7 +52,7 @@ func serveAlone(p eviction.Plugin, variant string) {
 	signal.Ignore(syscall.SIGINT)
 	leaveWithHost()
 	serve := wire.NewGRPCServer
-	if variant == fault.IgnoresSIGTERM {
+	if variant == "ignores SIGTERM" {
 		signal.Ignore(syscall.SIGTERM)
 	} else {
 		terminated := make(chan os.Signal, 1)
@@ -78,16 +82,18 @@ func (oneConnection) HandleConn(_ context.Context, s stats.ConnStats) {
 	}
 }
 
-// beforeServing is what goes wrong at the start.
+// beforeServing is what goes wrong at the start, or in serveAlone.
 var beforeServing = map[string]func(){
-	fault.NeedsRoot: func() {
+	"serves one connection and ends": func() {},
+	"ignores SIGTERM":                func() {},
+	"needs to be root": func() {
 		if _, err := os.ReadFile("/etc/shadow"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	},
-	fault.NeedsMuchMemory: func() { kept.add(200 << 20) },
-	fault.LeavesAChild: func() {
+	"needs much memory": func() { kept.add(200 << 20) },
+	"leaves a child in a session of its own": func() {
 		if len(os.Args) > 1 || os.Getenv(wire.Handshake.MagicCookieKey) == "" {
 			return
 		}
@@ -97,7 +103,7 @@ var beforeServing = map[string]func(){
 			panic(err)
 		}
 	},
-	fault.OpensAPort: func() {
+	"opens a port": func() {
 		if _, err := net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			panic(err)
 		}
@@ -124,7 +130,7 @@ func (k *keeper) add(n int) {
 
 // wrongs are the faults of calls.
 var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
-	fault.WatchFloods: func(p *eviction.Plugin) {
+	"floods with wakes": func(p *eviction.Plugin) {
 		p.Watcher = watcher(func(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) {
 			for ctx.Err() == nil && len(req.Thresholds) > 0 {
 				wake(eviction.Wake{Signal: req.Thresholds[0].Signal, Cause: "flood"})
@@ -133,10 +139,10 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 			<-ctx.Done()
 		})
 	},
-	fault.NeverWakes: func(p *eviction.Plugin) {
+	"never wakes": func(p *eviction.Plugin) {
 		p.Watcher = watcher(func(ctx context.Context, _ eviction.WatchRequest, _ func(eviction.Wake)) { <-ctx.Done() })
 	},
-	fault.TakesHalfOfAConfig: func(p *eviction.Plugin) {
+	"takes over what is right in a refused config": func(p *eviction.Plugin) {
 		r := p.Configurer.(*right)
 		p.Configurer = configurer(func(ctx context.Context, req eviction.ConfigureRequest) error {
 			c := &rightConfig{}
@@ -146,7 +152,7 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 			return r.Configure(ctx, req)
 		})
 	},
-	fault.AcceptsUnknownFields: func(p *eviction.Plugin) {
+	"accepts unknown fields": func(p *eviction.Plugin) {
 		p.Configurer = configurer(func(_ context.Context, req eviction.ConfigureRequest) error {
 			if len(req.Config) == 0 {
 				return nil
@@ -154,7 +160,7 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 			return json.Unmarshal(req.Config, &rightConfig{})
 		})
 	},
-	fault.DescriptionFollowsConfig: func(p *eviction.Plugin) {
+	"another description once it is configured": func(p *eviction.Plugin) {
 		signals := p.Signals
 		r := p.Configurer.(*right)
 		p.Configurer = configurer(func(ctx context.Context, req eviction.ConfigureRequest) error {
@@ -162,15 +168,15 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 			return r.Configure(ctx, req)
 		})
 	},
-	fault.DescriptionIsRandom: func(p *eviction.Plugin) { p.Version = fmt.Sprint(os.Getpid()) },
-	fault.ClaimsWithoutFreeing: func(p *eviction.Plugin) {
+	"another description in each process": func(p *eviction.Plugin) { p.Version = fmt.Sprint(os.Getpid()) },
+	"claims to have freed what it did not": func(p *eviction.Plugin) {
 		next := p.Reclaimer
 		p.Reclaimer = reclaimer(func(ctx context.Context, req eviction.ReclaimRequest) (eviction.Reclaimed, error) {
 			_, err := next.Reclaim(ctx, req, func(eviction.Reclaimed) {})
 			return eviction.Reclaimed{Bytes: 1 << 30}, err
 		})
 	},
-	fault.ReclaimsOnce: func(p *eviction.Plugin) {
+	"reclaims once": func(p *eviction.Plugin) {
 		next := p.Reclaimer
 		var calls atomic.Int64
 		p.Reclaimer = reclaimer(func(ctx context.Context, req eviction.ReclaimRequest) (eviction.Reclaimed, error) {
@@ -181,7 +187,7 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 			return freed, err
 		})
 	},
-	fault.Prints: func(p *eviction.Plugin) {
+	"prints on standard output": func(p *eviction.Plugin) {
 		out := handshake
 		observing(p, func(*eviction.Observation) { fmt.Fprintln(out, "observing") })
 	},

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakes/broken/fault"
 )
 
 // wrongFigures are the faults of Observe and Measure.
 var wrongFigures = map[string]func(*eviction.Plugin){
-	fault.FiguresNeverChange: func(p *eviction.Plugin) {
+	"figures that never change": func(p *eviction.Plugin) {
 		kept := map[eviction.Signal]eviction.Observation{}
 		var mu sync.Mutex
 		observing(p, func(o *eviction.Observation) {
@@ -24,7 +23,7 @@ var wrongFigures = map[string]func(*eviction.Plugin){
 			*o = kept[o.Signal]
 		})
 	},
-	fault.FreshTimeOnAnOldFigure: func(p *eviction.Plugin) {
+	"a fresh time on an old figure": func(p *eviction.Plugin) {
 		kept := map[eviction.Signal]int64{}
 		var mu sync.Mutex
 		observing(p, func(o *eviction.Observation) {
@@ -36,51 +35,51 @@ var wrongFigures = map[string]func(*eviction.Plugin){
 			o.Available = kept[o.Signal]
 		})
 	},
-	fault.CapacityInKiB: func(p *eviction.Plugin) {
+	"capacity in KiB": func(p *eviction.Plugin) {
 		observing(p, func(o *eviction.Observation) {
 			if o.Signal == eviction.MemoryAvailable {
 				o.Available, o.Capacity = o.Available>>10, o.Capacity>>10
 			}
 		})
 	},
-	fault.MemoryIsAbsent: func(p *eviction.Plugin) {
+	"memory is absent": func(p *eviction.Plugin) {
 		observing(p, func(o *eviction.Observation) {
 			if o.Signal == eviction.MemoryAvailable {
 				*o = eviction.Observation{Signal: o.Signal, State: eviction.Absent}
 			}
 		})
 	},
-	fault.ObservesUnasked: func(p *eviction.Plugin) {
+	"observes what nobody asked for": func(p *eviction.Plugin) {
 		observe(p, func(next eviction.Observer, ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 			req.Signals = []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable, cacheSignal}
 			return next.Observe(ctx, req)
 		})
 	},
-	fault.LeaksMemoryInObserve: func(p *eviction.Plugin) { observing(p, func(*eviction.Observation) { kept.add(32 << 10) }) },
-	fault.LeaksAThread: func(p *eviction.Plugin) {
+	"leaks memory in Observe": func(p *eviction.Plugin) { observing(p, func(*eviction.Observation) { kept.add(32 << 10) }) },
+	"leaks a thread in Observe": func(p *eviction.Plugin) {
 		observe(p, func(next eviction.Observer, ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 			go blockThread()
 			return next.Observe(ctx, req)
 		})
 	},
-	fault.MeasuresNobody: func(p *eviction.Plugin) {
+	"measures nobody": func(p *eviction.Plugin) {
 		p.Measurer = measurer(func(context.Context, eviction.MeasureRequest, emit) {})
 	},
-	fault.MeasuresZeros: func(p *eviction.Plugin) {
+	"measures zeros for pods that are not there": func(p *eviction.Plugin) {
 		p.Measurer = measurer(func(_ context.Context, req eviction.MeasureRequest, emit emit) {
 			for i := range req.Pods {
 				emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.Measured})
 			}
 		})
 	},
-	fault.LeaksMemoryInMeasure: func(p *eviction.Plugin) {
+	"leaks memory in Measure": func(p *eviction.Plugin) {
 		next := p.Measurer
 		p.Measurer = measurer(func(ctx context.Context, req eviction.MeasureRequest, emit emit) {
 			kept.add(64 << 10)
 			_ = next.Measure(ctx, req, emit)
 		})
 	},
-	fault.WorksOnWhenCancelled: func(p *eviction.Plugin) {
+	"works on when it is cancelled": func(p *eviction.Plugin) {
 		next := p.Measurer
 		p.Measurer = measurer(func(ctx context.Context, req eviction.MeasureRequest, emit emit) {
 			_ = next.Measure(ctx, req, emit)

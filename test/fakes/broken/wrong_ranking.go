@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/fakes/broken/fault"
 )
 
 // wrongRankings are the faults of Rank.
 var wrongRankings = map[string]func(*eviction.Plugin){
-	fault.OrderDependsOnPass: func(p *eviction.Plugin) {
+	"the order depends on the pass": func(p *eviction.Plugin) {
 		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			if req.Pass%5 == 3 {
 				slices.Reverse(order)
@@ -23,7 +22,7 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			return order
 		})
 	},
-	fault.ShufflesNowAndThen: func(p *eviction.Plugin) {
+	"shuffles now and then": func(p *eviction.Plugin) {
 		var calls atomic.Int64
 		ranking(p, func(_ eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			if calls.Add(1)%61 == 0 {
@@ -32,7 +31,7 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			return order
 		})
 	},
-	fault.SparesWhomItNamed: func(p *eviction.Plugin) {
+	"spares whom it named the last time": func(p *eviction.Plugin) {
 		var mu sync.Mutex
 		last := ""
 		ranking(p, func(_ eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
@@ -47,7 +46,7 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			return order
 		})
 	},
-	fault.Quadratic: func(p *eviction.Plugin) {
+	"takes quadratic time": func(p *eviction.Plugin) {
 		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			others := 0
 			for i := range req.Candidates {
@@ -60,13 +59,13 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			return order[:len(order)-min(0, others)]
 		})
 	},
-	fault.LeaksMemoryInRank: func(p *eviction.Plugin) {
+	"leaks memory in Rank": func(p *eviction.Plugin) {
 		ranking(p, func(_ eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			kept.add(256 << 10)
 			return order
 		})
 	},
-	fault.LeaksChildren: func(p *eviction.Plugin) {
+	"leaves zombies": func(p *eviction.Plugin) {
 		var calls atomic.Int64
 		ranking(p, func(_ eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			if calls.Add(1)%20 == 0 {
@@ -75,10 +74,10 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			return order
 		})
 	},
-	fault.RanksNobody: func(p *eviction.Plugin) {
+	"ranks nobody": func(p *eviction.Plugin) {
 		ranking(p, func(eviction.RankRequest, []eviction.Ranked) []eviction.Ranked { return nil })
 	},
-	fault.KeyedByName: func(p *eviction.Plugin) {
+	"takes pods of the same name for one": func(p *eviction.Plugin) {
 		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			names := map[string]string{}
 			for _, c := range req.Candidates {
@@ -94,7 +93,7 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			})
 		})
 	},
-	fault.PanicsBelowZero: func(p *eviction.Plugin) {
+	"panics when less than nothing is available": func(p *eviction.Plugin) {
 		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			if req.Available < 0 {
 				panic("available below zero")
@@ -102,7 +101,7 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			return order
 		})
 	},
-	fault.HangsWithMany: func(p *eviction.Plugin) {
+	"hangs with many pods": func(p *eviction.Plugin) {
 		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			for len(req.Candidates) > 50 {
 				time.Sleep(time.Hour)

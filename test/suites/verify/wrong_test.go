@@ -27,42 +27,42 @@ var wrongPlugins = map[string]struct {
 	flags       []string
 	alone       bool
 }{
-	fault.FiguresNeverChange:       {only: "machine", check: "machine-follows"},
-	fault.FreshTimeOnAnOldFigure:   {only: "machine", check: "machine-follows"},
-	fault.CapacityInKiB:            {only: "machine", check: "machine-figures"},
-	fault.MemoryIsAbsent:           {only: "machine", check: "machine-figures"},
-	fault.ObservesUnasked:          {only: "observe", check: "observe-only-asked"},
-	fault.ReclaimsOnce:             {only: "reclaim", check: "reclaim-again", flags: []string{"--reclaim"}},
-	fault.LeaksMemoryInObserve:     {only: "steady", check: "steady-observe"},
-	fault.LeaksAThread:             {only: "steady", check: "steady-observe"},
-	fault.MeasuresNobody:           {only: "measure", check: "measure-answers"},
-	fault.MeasuresZeros:            {only: "measure", check: "measure-no-pod"},
-	fault.LeaksMemoryInMeasure:     {only: "steady", check: "steady-measure"},
-	fault.WorksOnWhenCancelled:     {only: "measure,process", check: "idle"},
-	fault.OrderDependsOnPass:       {only: "steady", check: "steady-rank"},
-	fault.ShufflesNowAndThen:       {only: "steady", check: "steady-rank"},
-	fault.SparesWhomItNamed:        {only: "rank", check: "rank-deterministic"},
-	fault.Quadratic:                {only: "steady", check: "steady-scale"},
-	fault.LeaksMemoryInRank:        {only: "steady", check: "steady-rank-growth"},
-	fault.LeaksChildren:            {only: "steady", check: "steady-rank-growth"},
-	fault.RanksNobody:              {only: "rank", check: "rank-somebody"},
-	fault.KeyedByName:              {only: "rank", check: "rank-namesakes"},
-	fault.PanicsBelowZero:          {only: "steady", check: "steady-rank"},
-	fault.HangsWithMany:            {only: "rank", check: "rank"},
-	fault.WatchFloods:              {only: "watch", check: "watch-quiet"},
-	fault.NeverWakes:               {only: "watch", check: "watch-wakes", alone: true},
-	fault.TakesHalfOfAConfig:       {only: "describe", check: "configure-keeps-former", flags: []string{"--config"}},
-	fault.AcceptsUnknownFields:     {only: "describe", check: "configure-unknown-field"},
-	fault.DescriptionFollowsConfig: {only: "describe", check: "configure-description"},
-	fault.DescriptionIsRandom:      {only: "process", check: "describe-restarted"},
-	fault.ClaimsWithoutFreeing:     {only: "reclaim", check: "reclaim-claims", flags: []string{"--reclaim"}},
-	fault.LeavesAChild:             {only: "process", check: "survivors"},
-	fault.ServesOneConnection:      {only: "process", check: "reconnect"},
-	fault.NeedsRoot:                {only: "describe", check: "start", flags: []string{"--user", "nobody"}},
-	fault.NeedsMuchMemory:          {only: "describe", check: "start", flags: []string{"--memory-limit", "64Mi"}},
-	fault.Prints:                   {only: "observe,process", check: "stdout"},
-	fault.IgnoresSIGTERM:           {only: "process", check: "sigterm"},
-	fault.OpensAPort:               {only: "process"}, // plugins may ask services of theirs
+	"figures that never change":                    {only: "machine", check: "machine-follows"},
+	"a fresh time on an old figure":                {only: "machine", check: "machine-follows"},
+	"capacity in KiB":                              {only: "machine", check: "machine-figures"},
+	"memory is absent":                             {only: "machine", check: "machine-figures"},
+	"observes what nobody asked for":               {only: "observe", check: "observe-only-asked"},
+	"reclaims once":                                {only: "reclaim", check: "reclaim-again", flags: []string{"--reclaim"}},
+	"leaks memory in Observe":                      {only: "steady", check: "steady-observe"},
+	"leaks a thread in Observe":                    {only: "steady", check: "steady-observe"},
+	"measures nobody":                              {only: "measure", check: "measure-answers"},
+	"measures zeros for pods that are not there":   {only: "measure", check: "measure-no-pod"},
+	"leaks memory in Measure":                      {only: "steady", check: "steady-measure"},
+	"works on when it is cancelled":                {only: "measure,process", check: "idle"},
+	"the order depends on the pass":                {only: "steady", check: "steady-rank"},
+	"shuffles now and then":                        {only: "steady", check: "steady-rank"},
+	"spares whom it named the last time":           {only: "rank", check: "rank-deterministic"},
+	"takes quadratic time":                         {only: "steady", check: "steady-scale"},
+	"leaks memory in Rank":                         {only: "steady", check: "steady-rank-growth"},
+	"leaves zombies":                               {only: "steady", check: "steady-rank-growth"},
+	"ranks nobody":                                 {only: "rank", check: "rank-somebody"},
+	"takes pods of the same name for one":          {only: "rank", check: "rank-namesakes"},
+	"panics when less than nothing is available":   {only: "steady", check: "steady-rank"},
+	"hangs with many pods":                         {only: "rank", check: "rank"},
+	"floods with wakes":                            {only: "watch", check: "watch-quiet"},
+	"never wakes":                                  {only: "watch", check: "watch-wakes", alone: true},
+	"takes over what is right in a refused config": {only: "describe", check: "configure-keeps-former", flags: []string{"--config"}},
+	"accepts unknown fields":                       {only: "describe", check: "configure-unknown-field"},
+	"another description once it is configured":    {only: "describe", check: "configure-description"},
+	"another description in each process":          {only: "process", check: "describe-restarted"},
+	"claims to have freed what it did not":         {only: "reclaim", check: "reclaim-claims", flags: []string{"--reclaim"}},
+	"leaves a child in a session of its own":       {only: "process", check: "survivors"},
+	"serves one connection and ends":               {only: "process", check: "reconnect"},
+	"needs to be root":                             {only: "describe", check: "start", flags: []string{"--user", "nobody"}},
+	"needs much memory":                            {only: "describe", check: "start", flags: []string{"--memory-limit", "64Mi"}},
+	"prints on standard output":                    {only: "observe,process", check: "stdout"},
+	"ignores SIGTERM":                              {only: "process", check: "sigterm"},
+	"opens a port":                                 {only: "process"}, // plugins may ask services of theirs
 }
 
 // A plugin that nobody finds fault with goes onto nodes: each of these was given to
@@ -108,7 +108,7 @@ func TestThePluginThatIsNotWrongPasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failed, err := verifyWrong(t, evictd, broken, fault.None, flags)
+			failed, err := verifyWrong(t, evictd, broken, "nothing", flags)
 			if err != nil || len(failed) > 0 {
 				t.Errorf("failed %q: %v", failed, err)
 			}

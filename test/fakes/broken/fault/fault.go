@@ -39,6 +39,9 @@ const (
 	Late      Kind = "late"
 	// Slow answers just before the deadline.
 	Slow Kind = "slow"
+	// Wrong is what is wrong with a plugin on the whole, which no single answer shows. The
+	// variant says what; "nothing" is that nothing is.
+	Wrong Kind = "wrong"
 )
 
 // A Fault is one fault of one plugin.
