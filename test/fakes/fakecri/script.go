@@ -32,8 +32,9 @@ const (
 // A Fault is what goes wrong with calls. Its parts happen in the order of the
 // fields.
 type Fault struct {
-	// Delay is added before anything else happens.
+	// Delay is added before anything else happens, Until waited for if it is not nil.
 	Delay time.Duration
+	Until <-chan struct{}
 	// Hang never answers, until the caller gives up.
 	Hang bool
 	// Die breaks all connections instead of an answer, and the socket goes. Only
@@ -127,6 +128,13 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(f.Delay):
+		}
+	}
+	if f.Until != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.Until:
 		}
 	}
 	if f.Die {

@@ -132,7 +132,7 @@ func TestTheKernelRingsWhenTheHogCrosses(t *testing.T) {
 	for range 3 {
 		n.drain()
 		began := monotonic()
-		crossed, err := h.fill(t.Context())
+		crossed, err := h.fill()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestTheKernelRingsWhenTheHogCrosses(t *testing.T) {
 		case <-time.After(5 * time.Second):
 			t.Fatal("the kernel has not called")
 		}
-		if err := h.drain(t.Context()); err != nil {
+		if err := h.drain(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 const (
@@ -66,10 +68,7 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 	if err := d.Ready(ctx); err != nil {
 		return nil, err
 	}
-	x := &crosser{site: s, hog: h, kernel: n, daemon: d, lists: make(chan time.Duration, 1), stops: make(chan time.Duration), drained: make(chan struct{})}
-	s.cri.notify(x.onList, x.onStop)
-	defer close(x.drained)
-
+	x := &crosser{site: s, hog: h, kernel: n, daemon: d}
 	// The first one reads all manifests and opens all files; it is told apart.
 	var first, all reactions
 	if err := x.cross(ctx, &first); err != nil {
@@ -89,31 +88,10 @@ type crosser struct {
 	hog    *hog
 	kernel *notifier
 	daemon *daemon
-	// lists has the time of the first listing of pods since it was emptied: a pass
-	// has begun to look for a victim.
-	lists chan time.Duration
-	// stops has the time of each StopContainer, which is answered when the hog's
-	// memory is free again, as that of a killed container is.
-	stops   chan time.Duration
-	drained chan struct{}
 }
 
-// onList and onStop are called by the runtime.
-
-func (x *crosser) onList() {
-	select {
-	case x.lists <- monotonic():
-	default:
-	}
-}
-
-func (x *crosser) onStop() {
-	select {
-	case x.stops <- monotonic():
-		<-x.drained
-	case <-x.drained:
-	}
-}
+// callTime is when a call came to the runtime.
+func callTime(c fakecri.Call) time.Duration { return monotonic() - time.Since(c.Time) }
 
 // cross makes one crossing and puts everything back.
 func (x *crosser) cross(ctx context.Context, r *reactions) error {
@@ -122,18 +100,20 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	}
 	x.daemon.forget()
 	x.kernel.drain()
-	select {
-	case <-x.lists:
-	default:
-	}
-	crossed, err := x.hog.fill(ctx)
+	runtime := x.site.runtime
+	lists, stops := len(runtime.Calls(fakecri.ListPodSandbox)), len(runtime.Calls(fakecri.StopContainer))
+	// The container ends when the hog's memory is free again, as that of a killed one is.
+	drained := make(chan struct{})
+	runtime.Inject(fakecri.StopContainer, fakecri.Fault{Until: drained, Times: 1})
+	crossed, err := x.hog.fill()
 	if err != nil {
 		return err
 	}
 	chosen, err := x.daemon.await(ctx, "evicting pod", missedAfter)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		r.missed++
-		return x.hog.drain(ctx)
+		runtime.Heal()
+		return x.hog.drain()
 	}
 	if err != nil {
 		return err
@@ -142,37 +122,28 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 		return fmt.Errorf("evictd chose %s (uid %s), want the pod that fills memory, uid %s", chosen.String("pod"), uid, podUID(0))
 	}
 	r.chosen = append(r.chosen, time.Duration(chosen.At)-crossed)
-	r.listed = append(r.listed, <-x.lists-crossed) // it comes before a choice
-	select {
-	case at := <-x.stops:
-		r.stopped = append(r.stopped, at-crossed)
-	case <-time.After(missedAfter):
-		return errors.New("evictd chose a victim and did not stop its container")
-	case <-ctx.Done():
-		return ctx.Err()
+	// The first listing comes before a choice: a pass has begun to look for a victim.
+	r.listed = append(r.listed, callTime(runtime.Calls(fakecri.ListPodSandbox)[lists])-crossed)
+	inTime, cancel := context.WithTimeoutCause(ctx, missedAfter, errors.New("evictd chose a victim and did not stop its container"))
+	defer cancel()
+	if err := runtime.Await(inTime, fakecri.StopContainer, stops+1); err != nil {
+		return context.Cause(inTime)
 	}
+	r.stopped = append(r.stopped, callTime(runtime.Calls(fakecri.StopContainer)[stops])-crossed)
 	select {
 	case at := <-x.kernel.rings:
 		r.kernel = append(r.kernel, at-crossed) // negative when it beats the hog's own look
 	default:
 	}
-	return x.putBack(ctx)
-}
-
-// putBack lets the victim end and runs it again.
-func (x *crosser) putBack(ctx context.Context) error {
-	if err := x.hog.drain(ctx); err != nil {
+	if err := x.hog.drain(); err != nil {
 		return err
 	}
-	select {
-	case x.drained <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	close(drained)
 	if _, err := x.daemon.await(ctx, "pod finished", missedAfter); err != nil {
 		return err
 	}
-	x.site.cri.revive()
+	runtime.Remove(podUID(0))
+	runtime.Add(runtimePod(0))
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/evictd/evictd/test/harness/evictd"
@@ -15,22 +14,6 @@ type daemon struct {
 	*evictd.Process
 	// seen is when the last record was read that is of no interest any more.
 	seen int64
-}
-
-// startEvictd starts evictd with its files in dir. config is what differs from
-// the common part.
-func startEvictd(b *bench, dir string, config map[string]any) (*daemon, error) {
-	full := map[string]any{"pluginDir": b.programs.pluginDir}
-	maps.Copy(full, config)
-	file, err := evictd.Configure(dir, full)
-	if err != nil {
-		return nil, err
-	}
-	p, err := evictd.Start(evictd.Options{Binary: b.programs.evictd, ConfigFile: file, Spawn: start})
-	if err != nil {
-		return nil, err
-	}
-	return &daemon{Process: p}, nil
 }
 
 // await returns the next record with this message, within a time, and forgets

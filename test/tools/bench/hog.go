@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,10 +30,10 @@ const (
 )
 
 type hog struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	lines chan string
-	done  chan struct{}
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	answers *os.File
+	lines   *bufio.Reader // of answers
 }
 
 // startHog starts a hog that is to lift the usage in all over levelBytes.
@@ -43,33 +42,27 @@ func startHog(pod, all string, levelBytes int64) (*hog, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hog{cmd: exec.Command(self), lines: make(chan string, 1), done: make(chan struct{})}
+	h := &hog{cmd: exec.Command(self)}
 	h.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%s:%d", hogEnv, pod, all, levelBytes))
 	h.cmd.Stderr = os.Stderr
 	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	stdout, err := h.cmd.StdoutPipe()
+	answers, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
+	defer stdout.Close() //nolint:errcheck // it is the hog's
+	h.cmd.Stdout, h.answers, h.lines = stdout, answers, bufio.NewReader(answers)
 	if err := start(h.cmd); err != nil {
-		return nil, fmt.Errorf("start hog: %w", err)
+		return nil, errors.Join(fmt.Errorf("start hog: %w", err), answers.Close())
 	}
-	go func() { // ends with the process, which stop waits for
-		for s := bufio.NewScanner(stdout); s.Scan(); {
-			h.lines <- s.Text()
-		}
-		close(h.lines)
-		_ = h.cmd.Wait()
-		close(h.done)
-	}()
 	return h, nil
 }
 
 // fill lets the hog fill and returns when it crossed the level.
-func (h *hog) fill(ctx context.Context) (time.Duration, error) {
-	answer, err := h.ask(ctx, "fill")
+func (h *hog) fill() (time.Duration, error) {
+	answer, err := h.ask("fill")
 	if err != nil {
 		return 0, err
 	}
@@ -78,37 +71,35 @@ func (h *hog) fill(ctx context.Context) (time.Duration, error) {
 }
 
 // drain lets the hog give its memory back.
-func (h *hog) drain(ctx context.Context) error {
-	_, err := h.ask(ctx, "drain")
+func (h *hog) drain() error {
+	_, err := h.ask("drain")
 	return err
 }
 
-func (h *hog) ask(ctx context.Context, what string) (string, error) {
-	if _, err := fmt.Fprintln(h.stdin, what); err != nil {
+func (h *hog) ask(what string) (string, error) {
+	_, err := fmt.Fprintln(h.stdin, what)
+	if err == nil {
+		err = h.answers.SetReadDeadline(time.Now().Add(endPatience))
+	}
+	answer := ""
+	if err == nil {
+		answer, err = h.lines.ReadString('\n')
+	}
+	if err != nil {
 		return "", fmt.Errorf("hog: %s: %w", what, err)
 	}
-	select {
-	case answer, ok := <-h.lines:
-		if !ok {
-			return "", fmt.Errorf("hog: ended while asked to %s", what)
-		}
-		return answer, nil
-	case <-time.After(10 * time.Second):
-		return "", fmt.Errorf("hog: no answer to %s", what)
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	return strings.TrimSpace(answer), nil
 }
 
 // stop ends the hog: it leaves when its input ends.
 func (h *hog) stop() error {
 	_ = h.stdin.Close() // the hog may be gone
+	done := make(chan struct{})
 	go func() {
-		for range h.lines { // an answer that nobody waits for any more
-			continue
-		}
+		_ = h.cmd.Wait()
+		close(done)
 	}()
-	return end(h.cmd.Process, h.done)
+	return errors.Join(end(h.cmd.Process, done), h.answers.Close())
 }
 
 // runIfHog turns this process into a hog if it was started as one, and then

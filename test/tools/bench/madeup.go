@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // Made-up pods: the i-th is the same in cgroups, manifests, runtime and rows.
@@ -14,7 +15,6 @@ import (
 func podUID(i int) string      { return fmt.Sprintf("00000000-be4c-4000-8000-%012d", i) }
 func podName(i int) string     { return fmt.Sprintf("pod-%04d", i) }
 func containerID(i int) string { return fmt.Sprintf("%064x", 0xc0000+i) }
-func sandboxID(i int) string   { return fmt.Sprintf("%064x", 0x50000+i) }
 
 const (
 	namespace     = "bench"
@@ -24,9 +24,20 @@ const (
 // requestBytes spreads pods over being within and above their request.
 func requestBytes(i int) int64 { return int64(i%7) << 20 }
 
+// began is when the first pod was made.
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// runtimePod is a pod as the runtime knows it.
+func runtimePod(i int) fakecri.Pod {
+	created := began.Add(time.Duration(i) * time.Second)
+	return fakecri.Pod{
+		UID: podUID(i), Namespace: namespace, Name: podName(i), CreatedAt: created,
+		Containers: []fakecri.Container{{ID: containerID(i), Name: containerName, CreatedAt: created, Image: "bench", ImageRef: "bench"}},
+	}
+}
+
 // podRows are the pods as plugins see them.
 func podRows(n int) []eviction.Pod {
-	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	rows := make([]eviction.Pod, n)
 	for i := range rows {
 		rows[i] = eviction.Pod{

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // bench is what all parts share.
@@ -120,16 +122,9 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile string) (err error)
 }
 
 func kernel() string {
-	var u syscall.Utsname
-	if syscall.Uname(&u) != nil {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
 		return "unknown kernel"
 	}
-	var s strings.Builder
-	for _, c := range u.Release {
-		if c == 0 {
-			break
-		}
-		s.WriteByte(byte(c))
-	}
-	return "Linux " + s.String()
+	return "Linux " + unix.ByteSliceToString(u.Release[:])
 }

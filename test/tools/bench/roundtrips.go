@@ -111,19 +111,7 @@ func measureTrip(ctx context.Context, name string, m eviction.Measurer, g *cgrou
 	}
 	c, err := compare(ctx, budget, func(ctx context.Context) error {
 		req.Pass++
-		measured := 0
-		err := m.Measure(ctx, req, func(m eviction.Measurement) {
-			if m.State == eviction.Measured {
-				measured++
-			}
-		})
-		if err == nil && measured != n {
-			err = fmt.Errorf("%d of %d pods were measured", measured, n)
-		}
-		if err != nil {
-			return fmt.Errorf("measure: %w", err)
-		}
-		return nil
+		return measureAll(ctx, m, req, func(eviction.Measurement) {})
 	}, f.read)
 	return c.row(name, n, "pread of the same files"), err
 }
@@ -136,19 +124,45 @@ func rankTrip(ctx context.Context, proc *process, n int, budget time.Duration) (
 	}
 	c, err := compare(ctx, budget, func(ctx context.Context) error {
 		req.Pass++
-		order, err := proc.Ranker.Rank(ctx, req)
-		if err == nil && len(order) != n {
-			err = fmt.Errorf("%d of %d pods were ranked", len(order), n)
-		}
-		if err != nil {
-			return fmt.Errorf("rank: %w", err)
-		}
-		return nil
-	}, func(context.Context) error {
-		if order := rank.Sort(req.Candidates, rank.For(eviction.MemoryAvailable)); len(order) != n {
-			return fmt.Errorf("%d of %d pods were sorted", len(order), n)
-		}
-		return nil
-	})
+		return rankAll(ctx, proc.Ranker, req)
+	}, func(context.Context) error { return sortAll(req) })
 	return c.row("Rank", n, "the same sort in this process"), err
+}
+
+// measureAll hands the figures of all pods to emit.
+func measureAll(ctx context.Context, m eviction.Measurer, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	measured := 0
+	err := m.Measure(ctx, req, func(m eviction.Measurement) {
+		if m.State == eviction.Measured {
+			emit(m)
+			measured++
+		}
+	})
+	if err == nil && measured != len(req.Pods) {
+		err = fmt.Errorf("%d of %d pods were measured", measured, len(req.Pods))
+	}
+	if err != nil {
+		return fmt.Errorf("measure: %w", err)
+	}
+	return nil
+}
+
+// rankAll ranks all candidates.
+func rankAll(ctx context.Context, r eviction.Ranker, req eviction.RankRequest) error {
+	order, err := r.Rank(ctx, req)
+	if err == nil && len(order) != len(req.Candidates) {
+		err = fmt.Errorf("%d of %d pods were ranked", len(order), len(req.Candidates))
+	}
+	if err != nil {
+		return fmt.Errorf("rank: %w", err)
+	}
+	return nil
+}
+
+// sortAll is what ranking costs without a plugin.
+func sortAll(req eviction.RankRequest) error {
+	if order := rank.Sort(req.Candidates, rank.For(req.Signal)); len(order) != len(req.Candidates) {
+		return fmt.Errorf("%d of %d pods were sorted", len(order), len(req.Candidates))
+	}
+	return nil
 }

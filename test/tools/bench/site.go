@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/evictd"
 )
 
 // farAway are thresholds of all three plugins that nothing here comes near.
@@ -15,19 +18,19 @@ var farAway = map[string]string{
 }
 
 // A site is a node with pods for evictd to look after: cgroups, manifests and a
-// runtime, over the machine's real memory.
+// runtime without containers behind its pods, over the machine's real memory.
 type site struct {
 	b   *bench
 	dir string
 	// runDir is in memory, as /run is on nodes.
 	runDir  string
 	cgroups *cgroups
-	cri     *cri
+	runtime *fakecri.Server
 }
 
 // newSite makes a site; the cgroup of all pods may use limitBytes.
 func newSite(b *bench, pods int, limitBytes int64) (_ *site, err error) {
-	s := &site{b: b}
+	s := &site{b: b, runtime: fakecri.New()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -42,7 +45,11 @@ func newSite(b *bench, pods int, limitBytes int64) (_ *site, err error) {
 	if err := writeManifests(s.manifests(), pods); err != nil {
 		return nil, err
 	}
-	if s.cri, err = serveCRI(s.socket(), pods); err != nil {
+	s.runtime.SetImageDir(s.dir)
+	for i := range pods {
+		s.runtime.Add(runtimePod(i))
+	}
+	if err := s.runtime.Listen(s.socket()); err != nil {
 		return nil, err
 	}
 	if s.cgroups, err = newCgroups(b.name, limitBytes); err != nil {
@@ -57,19 +64,26 @@ func (s *site) socket() string    { return filepath.Join(s.dir, "cri.sock") }
 // start starts evictd on the site with notifications on.
 func (s *site) start(config map[string]any) (*daemon, error) {
 	full := map[string]any{
+		"pluginDir":       s.b.programs.pluginDir,
 		"runtimeEndpoint": "unix://" + s.socket(), "podManifestDir": s.manifests(),
 		"cgroupRoot": s.cgroups.root, "cgroupDriver": "cgroupfs", "kernelMemcgNotification": true,
 		"runDir": filepath.Join(s.runDir, "run"), "kubeletRootDir": s.dir, "podLogsDir": filepath.Join(s.dir, "logs"), "evictionHard": farAway,
 	}
 	maps.Copy(full, config)
-	return startEvictd(s.b, s.dir, full)
+	file, err := evictd.Configure(s.dir, full)
+	if err != nil {
+		return nil, err
+	}
+	p, err := evictd.Start(evictd.Options{Binary: s.b.programs.evictd, ConfigFile: file, Spawn: start})
+	if err != nil {
+		return nil, err
+	}
+	return &daemon{Process: p}, nil
 }
 
 func (s *site) close() error {
+	s.runtime.Die()
 	var errs []error
-	if s.cri != nil {
-		errs = append(errs, s.cri.close())
-	}
 	if s.cgroups != nil {
 		errs = append(errs, s.cgroups.remove())
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/eviction/rank"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
@@ -87,8 +86,8 @@ type summaryTrip struct {
 	signal eviction.Signal
 	pods   []eviction.Pod
 	pass   uint64
-	// last are the candidates of the last ranking.
-	last []eviction.Candidate
+	// last is the last ranking.
+	last eviction.RankRequest
 }
 
 // observe begins a new pass.
@@ -107,39 +106,22 @@ func (t *summaryTrip) observe(ctx context.Context) error {
 // rank measures and ranks in the pass that observe began.
 func (t *summaryTrip) rank(ctx context.Context) error {
 	candidates := make([]eviction.Candidate, 0, len(t.pods))
-	err := t.proc.Measurer.Measure(ctx, eviction.MeasureRequest{
+	err := measureAll(ctx, t.proc.Measurer, eviction.MeasureRequest{
 		PassView: eviction.PassView{Pass: t.pass, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: []eviction.Signal{t.signal}, Pods: t.pods,
 	}, func(m eviction.Measurement) {
-		if m.State == eviction.Measured {
-			candidates = append(candidates, eviction.Candidate{Pod: t.pods[len(candidates)], Measurement: m})
-		}
+		candidates = append(candidates, eviction.Candidate{Pod: t.pods[len(candidates)], Measurement: m})
 	})
-	if err == nil && len(candidates) != len(t.pods) {
-		err = fmt.Errorf("%d of %d pods were measured", len(candidates), len(t.pods))
-	}
 	if err != nil {
-		return fmt.Errorf("measure: %w", err)
+		return err
 	}
-	t.last = candidates
-	order, err := t.proc.Ranker.Rank(ctx, eviction.RankRequest{
+	t.last = eviction.RankRequest{
 		Pass: t.pass, Signal: t.signal, Unit: eviction.UnitBytes, Threshold: eviction.Threshold{Amount: 1 << 30},
 		Available: 1 << 29, Capacity: 1 << 33, Shortfall: 1 << 29, Hard: true, Candidates: candidates,
-	})
-	if err == nil && len(order) != len(t.pods) {
-		err = fmt.Errorf("%d of %d pods were ranked", len(order), len(t.pods))
 	}
-	if err != nil {
-		return fmt.Errorf("rank: %w", err)
-	}
-	return nil
+	return rankAll(ctx, t.proc.Ranker, t.last)
 }
 
-func (t *summaryTrip) sort(context.Context) error {
-	if order := rank.Sort(t.last, rank.For(t.signal)); len(order) != len(t.pods) {
-		return fmt.Errorf("%d of %d pods were sorted", len(order), len(t.pods))
-	}
-	return nil
-}
+func (t *summaryTrip) sort(context.Context) error { return sortAll(t.last) }
 
 // A summaryHost serves one summary for every pass, as sdk/summary says.
 type summaryHost struct {
