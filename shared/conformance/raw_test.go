@@ -3,8 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,10 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -38,7 +34,7 @@ func TestFaultyServersFailForTheRightReason(t *testing.T) {
 			t.Parallel()
 			o := faultOptions(f.text, f.fails)
 			o.Reclaim = true
-			r, err := prepared(t.Context(), o, func(ctx context.Context, r *run) { r.value(ctx, proxy(t, r.dir, f)) })
+			r, err := prepared(t.Context(), o, func(ctx context.Context, r *run) { r.value(ctx, proxy(t, f)) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,37 +46,32 @@ func TestFaultyServersFailForTheRightReason(t *testing.T) {
 }
 
 // proxy serves a sound plugin with a fault in between.
-func proxy(t *testing.T, dir string, f serverFault) *value {
+func proxy(t *testing.T, f serverFault) *value {
 	t.Helper()
 	s := newSound()
 	p := s.plugin()
 	if f.watches {
 		p.Watcher = s
 	}
-	behind, err := serveValue(p, filepath.Join(dir, "b"))
+	behind, err := serveValue(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(behind.stop)
-	cc, err := launch.Dial(behind.socket, insecure.NewCredentials())
+	t.Cleanup(behind.Close)
+	cc, err := behind.Dial()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cc.Close() })
-	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	limit := wire.MaxMessageBytes
 	if f.limit != 0 {
 		limit = f.limit
 	}
-	front := &value{socket: listener.Addr().String(), server: grpc.NewServer(
+	front := &value{Local: wire.ServeLocal(grpc.NewServer(
 		grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(limit),
 		grpc.UnknownServiceHandler(func(_ any, gr grpc.ServerStream) error { return f.serve(cc, gr) }),
-	)}
-	front.serving.Go(func() { _ = front.server.Serve(listener) })
-	t.Cleanup(front.stop)
+	))}
+	t.Cleanup(front.Close)
 	return front
 }
 

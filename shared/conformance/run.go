@@ -50,14 +50,14 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 // but for what concerns the process. A method that panics fails its check.
 func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
-		v, err := serveValue(p, filepath.Join(r.dir, "s"))
+		v, err := serveValue(p)
 		if err != nil {
 			r.checks = append(r.checks, Check{
 				Name: "start", RPC: "(serve)", Input: "the value", Expected: "it can be served", Result: Failed, Seen: err.Error(),
 			})
 			return
 		}
-		defer v.stop()
+		defer v.Close()
 		r.value(ctx, v)
 	})
 }

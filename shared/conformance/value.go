@@ -3,52 +3,35 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"net"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
 )
 
 // A value is a plugin that is served in this process.
 type value struct {
-	since   time.Time
-	server  *grpc.Server
-	socket  string
-	serving sync.WaitGroup
+	*wire.Local
+
+	since time.Time
 }
 
-func serveValue(p eviction.Plugin, socket string) (*value, error) {
+func serveValue(p eviction.Plugin) (*value, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("unix", socket) //nolint:noctx // it does not block
-	if err != nil {
-		return nil, err
-	}
-	v := &value{since: time.Now(), socket: socket, server: wire.NewGRPCServer([]grpc.ServerOption{
-		grpc.UnaryInterceptor(catchUnary), grpc.StreamInterceptor(catchStream),
-	})}
-	wire.Register(v.server, p)
-	v.serving.Go(func() { _ = v.server.Serve(listener) }) // ends with stop
-	return v, nil
-}
-
-func (v *value) stop() {
-	v.server.Stop()
-	v.serving.Wait()
+	s := wire.NewGRPCServer([]grpc.ServerOption{grpc.UnaryInterceptor(catchUnary), grpc.StreamInterceptor(catchStream)})
+	wire.Register(s, p)
+	return &value{wire.ServeLocal(s), time.Now()}, nil
 }
 
 // target connects with the value anew.
 func (v *value) target(ctx context.Context, r *run) (*target, error) {
-	cc, err := launch.Dial(v.socket, insecure.NewCredentials())
+	cc, err := v.Dial()
 	if err != nil {
 		return nil, err
 	}

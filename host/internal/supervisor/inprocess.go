@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
@@ -60,46 +57,36 @@ func (l insiders) launch(_ context.Context, s start) (running, error) {
 	calls := openCalls{open: map[context.Context]bool{}}
 	server := wire.NewGRPCServer([]grpc.ServerOption{grpc.UnaryInterceptor(calls.unary), grpc.StreamInterceptor(calls.stream)})
 	wire.Register(server, l[s.name])
-	const unread = 64 << 10
-	listener := bufconn.Listen(unread)
-	conn, err := grpc.NewClient("passthrough:plugin", append(wire.DialOptions(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDisableServiceConfig(),
-	)...)
+	local := wire.ServeLocal(server)
+	conn, err := local.Dial()
 	if err != nil {
+		local.Close()
 		return nil, err
 	}
-	i := &insider{Client: wire.NewClient(conn), conn: conn, server: server}
-	i.serving.Go(func() { _ = server.Serve(listener) }) // ends with close
-	return i, nil
+	return insider{wire.NewClient(conn), conn, local}, nil
 }
 
-// An insider is a plugin of this process. It is called over a connection in memory, as
-// any other: it shares nothing with the host, and a call ends with its context. Nothing
-// can end what hangs in it.
+// An insider is a plugin of this process, called as any other.
 type insider struct {
 	*wire.Client
 
-	conn    *grpc.ClientConn
-	server  *grpc.Server
-	serving sync.WaitGroup
+	conn  *grpc.ClientConn
+	local *wire.Local
 }
 
-func (*insider) pid() int { return 0 }
+func (insider) pid() int { return 0 }
 
-func (*insider) exited() <-chan struct{} { return nil }
+func (insider) exited() <-chan struct{} { return nil }
 
-func (*insider) ending() string { return "" }
+func (insider) ending() string { return "" }
 
-func (*insider) crashed() string { return "" }
+func (insider) crashed() string { return "" }
 
-func (*insider) confinement() *Confinement { return nil }
+func (insider) confinement() *Confinement { return nil }
 
-func (i *insider) close(time.Duration) error {
+func (i insider) close(time.Duration) error {
 	_ = i.conn.Close()
-	i.server.Stop()
-	i.serving.Wait()
+	i.local.Close()
 	return nil
 }
 
