@@ -33,6 +33,7 @@ func TestBadFiles(t *testing.T) {
 		"only a comment":    {"# nothing\n", []string{"is empty, want at least one field, or {} for all defaults"}},
 		"two documents":     {"mode: cri\n---\nmode: cri\n", []string{"has more than one YAML document, want one"}},
 		"a word":            {"hello\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
+		"nothing at all":    {"null\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
 		"a list":            {"- mode\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
 		"not YAML":          {"mode: cri\n\tx: [\n", []string{"yaml: line 2: found a tab character that violates indentation"}},
 		"a slip":            {"evictionHrad: {}\n", []string{`evictionHrad: unknown field, want "evictionHard"`}},
@@ -42,7 +43,7 @@ func TestBadFiles(t *testing.T) {
 		"twice":             {"mode: cri\nevictionHard:\n  memory.available: 1Gi\n  memory.available: 2Gi\nmode: cri\n", []string{`evictionHard["memory.available"]: given twice, again on line 4`, `mode: given twice, again on line 5`}},
 		"twice in a plugin": {"plugins:\n  a:\n    config: {x: 1, x: 2}\n", []string{`plugins["a"].config["x"]: given twice, again on line 3`}},
 		"twice, once as a number": {"plugins: {a: {config: {1: a, \"1\": b}}}", []string{
-			`plugins["a"].config["1"]: given twice`,
+			`plugins["a"].config["1"]: given twice, again on line 1`,
 		}},
 		"a quantity": {"evictionHard: {memory.available: abc}\n", []string{
 			`evictionHard["memory.available"]: "abc": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`,

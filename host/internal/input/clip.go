@@ -8,8 +8,12 @@ import (
 	"unicode"
 )
 
-// maxText is how much an error says of what others have written, in bytes.
-const maxText = 1000
+// maxText is how much an error says of what others have written, maxShown how much it
+// repeats of one wrong value, in bytes.
+const (
+	maxText  = 1000
+	maxShown = 80
+)
 
 // Clip is err with a text of one line that is short and harmless to a terminal.
 // nil stays nil.
@@ -27,11 +31,7 @@ func Clip(err error) error {
 // ClipText is text on one line, as much of it as somebody reads, without what
 // does something to a terminal.
 func ClipText(text string) string {
-	cut := len(text) > maxText
-	if cut {
-		text = strings.ToValidUTF8(text[:maxText], "")
-	}
-	text = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n':
 			return ' '
@@ -40,9 +40,15 @@ func ClipText(text string) string {
 		default:
 			return unicode.ReplacementChar
 		}
-	}, text)
-	if cut {
-		text += "..."
+	}, cut(text, maxText))
+}
+
+// Shown is as much of a wrong value as an error repeats.
+func Shown(value string) string { return cut(value, maxShown) }
+
+func cut(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
 }

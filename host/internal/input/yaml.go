@@ -1,18 +1,17 @@
 package input
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
-	yamlv2 "go.yaml.in/yaml/v2"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
@@ -23,6 +22,16 @@ var (
 	ErrNoMapping = errors.New("is not a mapping")
 )
 
+const (
+	// maxExpandedBytes bounds what aliases may add to a file.
+	maxExpandedBytes = 4 << 20
+	// nodeBytes is what a node counts beside its text: the decoder's values take many
+	// times what JSON does.
+	nodeBytes = 64
+
+	tagString, tagFloat, tagMerge = "!!str", "!!float", "!!merge"
+)
+
 // YAML returns the one document of data, a mapping, as JSON. Keys that are given
 // twice, of which the last counts, are in twice, at most most of them. where
 // writes the path of a key for errors.
@@ -31,163 +40,154 @@ func YAML(data []byte, most int, where func(path []string) string) (doc []byte, 
 		// JSON is YAML but for tabs, which it has between its words only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
 	}
-	if data, err = onlyDocument(data); err != nil {
+	root, document, err := onlyDocument(data)
+	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkAliases(data); err != nil {
-		return nil, nil, err
-	}
-	var fields yamlv2.MapSlice // keeps duplicates, and the order
-	if err := yamlv2.Unmarshal(data, &fields); err != nil {
-		if isMapping(data) {
-			return nil, nil, err
-		}
+	if root.Kind != yamlv3.MappingNode {
 		return nil, nil, ErrNoMapping
 	}
-	w := walk{data: data, where: where, most: most}
-	w.mapping(fields)
-	if w.fatal != nil {
-		return nil, w.twice, w.fatal
+	w := walk{where: where, most: most, sizes: map[*yamlv3.Node]int{}}
+	w.node(root)
+	if w.err != nil {
+		return nil, w.twice, w.err
 	}
-	doc, err = yaml.YAMLToJSON(data)
+	doc, err = yaml.YAMLToJSON(document)
 	return doc, w.twice, err
 }
 
-// isMapping reports whether data is a mapping or nothing that can be read at all.
-func isMapping(data []byte) bool {
-	var doc any
-	if err := yamlv2.Unmarshal(data, &doc); err != nil {
-		return true
-	}
-	_, ok := doc.(map[any]any)
-	return ok
-}
-
-// onlyDocument refuses a file with several documents: a YAML parser would read
-// the first and say nothing of the others.
-func onlyDocument(data []byte) ([]byte, error) {
-	var doc []byte
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		next, err := reader.Read()
-		if errors.Is(err, io.EOF) {
+// onlyDocument returns the tree of the one document that has something in it, and
+// data from there on. It refuses a file with several: the conversion to JSON would
+// read the first and say nothing of the others.
+func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
+	blank := false
+	for decoder := yamlv3.NewDecoder(bytes.NewReader(data)); ; {
+		var doc yamlv3.Node
+		if err = decoder.Decode(&doc); err != nil {
 			break
 		}
-		if err != nil {
-			return nil, err
+		switch content := doc.Content[0]; {
+		case content.Kind == yamlv3.ScalarNode && content.Value == "" && content.Style == 0:
+			blank = true
+		case root != nil:
+			return nil, nil, errors.New("has more than one YAML document, want one")
+		default:
+			root, document = content, data
+			if blank { // the conversion would read that
+				lines := bytes.SplitAfterN(data, []byte("\n"), root.Line)
+				document = lines[len(lines)-1]
+			}
 		}
-		if isBlank(next) {
-			continue
-		}
-		if doc != nil {
-			return nil, errors.New("has more than one YAML document, want one")
-		}
-		doc = next
 	}
-	if doc == nil {
-		return nil, ErrEmpty
+	switch {
+	case !errors.Is(err, io.EOF):
+		return nil, nil, err
+	case root == nil:
+		return nil, nil, ErrEmpty
 	}
-	return doc, nil
+	return root, document, nil
 }
 
-// isBlank reports whether a document has nothing but comments and separators.
-func isBlank(doc []byte) bool {
-	for line := range bytes.Lines(doc) {
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
-			return false
-		}
-	}
-	return true
-}
-
-// duplicateLines finds the lines on which keys are given again. The YAML library
-// knows lines but not paths; walk knows paths. Both go through the document in
-// the same order, so the n-th of a key is the n-th of that key.
-func duplicateLines(data []byte) map[string][]string {
-	var ignored any
-	typeErr, ok := errors.AsType[*yamlv2.TypeError](yamlv2.UnmarshalStrict(data, &ignored))
-	if !ok {
-		return nil
-	}
-	lines := make(map[string][]string, len(typeErr.Errors))
-	for _, text := range typeErr.Errors {
-		line, rest, _ := strings.Cut(text, ": key ")
-		if key, ok := strings.CutSuffix(rest, " already set in map"); ok {
-			lines[key] = append(lines[key], line)
-		}
-	}
-	return lines
-}
-
-// walk goes once through a document that still has its duplicates.
+// walk goes once through a document's tree, in which keys that are given twice are
+// both there and an alias is still one node. The decoder of version 2, which all of
+// Kubernetes reads YAML with, has no such tree, and bounds how many nodes aliases make,
+// but not how many bytes.
 type walk struct {
-	data  []byte
 	where func(path []string) string
 	most  int
-	// lines are those on which keys are given again, once somebody has asked.
-	lines map[string][]string
 	// path is where the walk is; one stack for all, as files can nest deeply.
 	path  []string
 	twice []error
-	// fatal ends the walk: nothing can be made of the document.
-	fatal error
+	// sizes are those of nodes that aliases may stand for, once they were measured.
+	sizes map[*yamlv3.Node]int
+	// added is what aliases add.
+	added int
+	// err ends the walk: nothing can be made of the document.
+	err error
 }
 
-func (w *walk) mapping(m yamlv2.MapSlice) {
-	seen := make(map[string]bool, len(m))
-	for _, item := range m {
-		key, ok := keyString(item.Key)
-		if !ok {
-			w.fatal = fmt.Errorf("%s: key %v, want a word", w.here(), fmt.Sprint(item.Key))
+// node looks at n and what is in it, and returns its size with all aliases in it
+// expanded.
+func (w *walk) node(n *yamlv3.Node) int {
+	size := nodeBytes + len(n.Value)
+	switch n.Kind {
+	case yamlv3.AliasNode:
+		return w.alias(n)
+	case yamlv3.MappingNode:
+		size += w.mapping(n)
+	case yamlv3.SequenceNode:
+		for i, c := range n.Content {
+			size += w.below(strconv.Itoa(i), c)
 		}
-		if w.fatal != nil {
-			return
+	default:
+		w.scalar(n)
+	}
+	size = min(size, maxExpandedBytes+1)
+	if n.Anchor != "" {
+		w.sizes[n] = size
+	}
+	return size
+}
+
+// alias comes after its anchor in the document, or is in what that stands for.
+func (w *walk) alias(n *yamlv3.Node) int {
+	size, measured := w.sizes[n.Alias]
+	w.added += size
+	switch {
+	case !measured:
+		w.fail(errors.New("has an alias of what contains it"))
+	case w.added > maxExpandedBytes:
+		w.fail(fmt.Errorf("has aliases that expand to more than %d MiB", maxExpandedBytes>>20))
+	}
+	return size
+}
+
+func (w *walk) mapping(n *yamlv3.Node) int {
+	size := 0
+	seen := make(map[string]bool, len(n.Content)/2)
+	for pair := range slices.Chunk(n.Content, 2) {
+		size += w.node(pair[0])
+		key, err := keyString(pair[0])
+		if err != nil {
+			w.fail(fmt.Errorf("%s: %w", w.here(), err))
 		}
-		w.below(key, item.Value, func() {
-			if seen[key] && len(w.twice) < w.most {
-				w.twice = append(w.twice, w.duplicate(item.Key))
-			}
-		})
+		if w.err != nil {
+			break
+		}
+		size += w.below(key, pair[1])
+		if seen[key] && pair[0].Tag != tagMerge && len(w.twice) < w.most {
+			w.twice = append(w.twice, fmt.Errorf("%s: given twice, again on line %d", w.where(append(w.path, key)), pair[0].Line))
+		}
 		seen[key] = true
 	}
+	return size
 }
 
-// below looks at what is at key, then calls after, still there.
-func (w *walk) below(key string, v any, after func()) {
-	w.path = append(w.path, key)
-	w.value(v)
-	after()
+func (w *walk) below(step string, n *yamlv3.Node) int {
+	if w.err != nil {
+		return 0
+	}
+	w.path = append(w.path, step)
+	size := w.node(n)
 	w.path = w.path[:len(w.path)-1]
+	return size
 }
 
-func (w *walk) value(v any) {
-	switch v := v.(type) {
-	case yamlv2.MapSlice:
-		w.mapping(v)
-	case []any:
-		for i, e := range v {
-			if w.fatal == nil {
-				w.below(strconv.Itoa(i), e, func() {})
-			}
-		}
-	case float64:
-		if math.IsInf(v, 0) || math.IsNaN(v) {
-			w.fatal = fmt.Errorf("%s: %v, want a finite number", w.here(), v)
-		}
+func (w *walk) scalar(n *yamlv3.Node) {
+	var number float64
+	if n.Tag != tagFloat || !strings.ContainsAny(n.Value, "nN") || n.Decode(&number) != nil {
+		return
+	}
+	if math.IsInf(number, 0) || math.IsNaN(number) {
+		w.fail(fmt.Errorf("%s: %v, want a finite number", w.here(), number))
 	}
 }
 
-func (w *walk) duplicate(key any) error {
-	if w.lines == nil {
-		w.lines = duplicateLines(w.data)
+// fail ends the walk. What was found first is told.
+func (w *walk) fail(err error) {
+	if w.err == nil {
+		w.err = err
 	}
-	id := fmt.Sprintf("%#v", key)
-	if lines := w.lines[id]; len(lines) > 0 {
-		w.lines[id] = lines[1:]
-		return fmt.Errorf("%s: given twice, again on %s", w.here(), lines[0])
-	}
-	return fmt.Errorf("%s: given twice", w.here())
 }
 
 func (w *walk) here() string {
@@ -198,15 +198,16 @@ func (w *walk) here() string {
 }
 
 // keyString writes a key as the conversion to JSON does.
-func keyString(key any) (string, bool) {
-	switch k := key.(type) {
-	case string:
-		return k, true
-	case int, int64, uint64, bool:
-		return fmt.Sprint(k), true
-	case float64:
-		return strconv.FormatFloat(k, 'g', -1, 32), true
-	default:
-		return "", false
+func keyString(n *yamlv3.Node) (string, error) {
+	if n.Kind == yamlv3.AliasNode {
+		n = n.Alias
 	}
+	if n.Tag == tagString {
+		return n.Value, nil
+	}
+	var key any
+	if err := n.Decode(&key); err != nil || n.Kind != yamlv3.ScalarNode || key == nil {
+		return "", fmt.Errorf("key %v, want a word", key)
+	}
+	return fmt.Sprint(key), nil
 }

@@ -33,6 +33,9 @@ func TestDocuments(t *testing.T) {
 		"# nothing\n---\n":  "is empty",
 		"- a\n":             "is not a mapping",
 		"word":              "is not a mapping",
+		"null":              "is not a mapping",
+		"a: 1\n]\n":         "did not find expected key",
+		"a: 1\n...\nb: 1\n": "did not find expected <document start>",
 		"a: 1\n---\nb: 1\n": "has more than one YAML document, want one",
 		"a: {b: .nan}":      "a.b: NaN, want a finite number",
 		"a: &x [*x]":        "has an alias of what contains it",
@@ -52,6 +55,10 @@ func TestKeysGivenTwiceAreTold(t *testing.T) {
 	}
 	if got := fmt.Sprint(twice); len(twice) != 5 || !strings.HasPrefix(got, "[a.b: given twice, again on line 2 a: given twice, again on line 3 c: given twice, again on line 5") {
 		t.Errorf("%s", got)
+	}
+	// Beside an empty document lines were counted from its end.
+	if _, twice, err := decode("---\n# nothing\n---\na: 1\na: 2\n"); err != nil || fmt.Sprint(twice) != "[a: given twice, again on line 5]" {
+		t.Errorf("%s, %v", twice, err)
 	}
 }
 

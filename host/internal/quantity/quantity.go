@@ -6,11 +6,18 @@
 package quantity
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 const (
@@ -42,6 +49,130 @@ func Check(text string) error {
 	}
 	if e := exponent.FindStringSubmatch(text); e != nil && len(e[1]) > maxExponent {
 		return fmt.Errorf("exponent %q is too large", e[0])
+	}
+	return nil
+}
+
+const (
+	// maxDepth is how deep a document may nest, as in the decoders.
+	maxDepth = 10_000
+	// maxProblems bounds what a document of rubbish can make us say.
+	maxProblems = 10
+)
+
+var errDeep = fmt.Errorf("is nested more than %d deep", maxDepth)
+
+// CheckJSON reports which amounts in the JSON document doc must not be decoded
+// into a value of type t: it finds the places at which t has a quantity, however
+// often the document gives them. A document that is no JSON is for the decoder to
+// refuse.
+func CheckJSON(doc []byte, t reflect.Type) error {
+	w := walk{tokens: json.NewDecoder(bytes.NewReader(doc))}
+	w.tokens.UseNumber()
+	if err := w.value(t); err != nil && json.Valid(doc) || errors.Is(err, errDeep) {
+		w.problems = append(w.problems, err) // The rest was not looked at.
+	}
+	return errors.Join(w.problems...)
+}
+
+// walk goes once through a document, token by token: a key that is given twice is
+// decoded twice.
+type walk struct {
+	tokens   *json.Decoder
+	path     []string
+	problems []error
+}
+
+// value takes the next value, which is to be decoded into a t. A nil t is a place
+// that nothing is decoded into.
+func (w *walk) value(t reflect.Type) error {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	token, err := w.tokens.Token()
+	if err != nil {
+		return err
+	}
+	switch token := token.(type) {
+	case json.Delim:
+		return w.inside(token, t)
+	case string:
+		w.amount(t, token)
+	case json.Number:
+		w.amount(t, token.String())
+	}
+	return nil
+}
+
+// inside takes the rest of an object or list.
+func (w *walk) inside(opened json.Delim, t reflect.Type) error {
+	if len(w.path) >= maxDepth {
+		return errDeep
+	}
+	for i := 0; w.tokens.More(); i++ {
+		step, key := "["+strconv.Itoa(i)+"]", ""
+		if opened == '{' {
+			token, err := w.tokens.Token()
+			if err != nil {
+				return err
+			}
+			key, _ = token.(string) // The decoder takes nothing else here.
+			step = "." + input.Shown(key)
+		}
+		w.path = append(w.path, step)
+		if err := w.value(at(t, opened, key)); err != nil {
+			return err
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+	_, err := w.tokens.Token()
+	return err
+}
+
+func (w *walk) amount(t reflect.Type, text string) {
+	if t != reflect.TypeFor[resource.Quantity]() || len(w.problems) >= maxProblems {
+		return
+	}
+	if err := Check(text); err != nil {
+		path := strings.TrimPrefix(strings.Join(w.path, ""), ".")
+		if path != "" {
+			path += ": "
+		}
+		w.problems = append(w.problems, fmt.Errorf("%s%q: %w", path, input.Shown(text), err))
+	}
+}
+
+// at returns what is in a t, in an object at key; nil if nothing.
+func at(t reflect.Type, opened json.Delim, key string) reflect.Type {
+	switch {
+	case t == nil:
+		return nil
+	case opened == '[' && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array), opened == '{' && t.Kind() == reflect.Map:
+		return t.Elem()
+	case opened == '{' && t.Kind() == reflect.Struct:
+		return field(t, key)
+	default:
+		return nil
+	}
+}
+
+// field finds the field of a struct that encoding/json has under key, also in
+// embedded structs.
+func field(t reflect.Type, key string) reflect.Type {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			embedded := f.Type
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
+			}
+			if found := at(embedded, '{', key); found != nil {
+				return found
+			}
+		case name == key, name == "" && f.Name == key:
+			return f.Type
+		}
 	}
 	return nil
 }
