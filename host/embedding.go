@@ -16,7 +16,6 @@ import (
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started, a daemon's is run")
@@ -105,9 +104,7 @@ func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active Acti
 	}
 	e.active, e.cleanedUp = active, cleanedUp
 	m.preemption.pods.Store(&active)
-	if disks != nil && m.stats != nil {
-		m.stats.layout = func(ctx context.Context) summaryapi.Layout { return askLayout(ctx, disks) }
-	}
+	m.disks = disks
 	c := *m.config()
 	c.MonitoringInterval.Duration = monitoringInterval
 	m.current.Store(&c)

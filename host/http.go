@@ -71,7 +71,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	if err := m.dir.Check(); err != nil {
 		return err
 	}
-	if err := m.stats.reachable(); err != nil {
+	if err := m.stats.Reachable(); err != nil {
 		return err
 	}
 	observed := make(map[eviction.Signal]bool, len(s.Signals))

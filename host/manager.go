@@ -23,9 +23,11 @@ import (
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // passAllowance is what a pass may take on top of its interval before the host
@@ -49,10 +51,12 @@ type Manager struct {
 	started time.Time
 	current atomic.Pointer[Config]
 
-	metrics    *metrics.Metrics
-	recorder   *recorder
-	dir        *rundir.Dir
-	stats      *statsServer
+	metrics  *metrics.Metrics
+	recorder *recorder
+	dir      *rundir.Dir
+	stats    *summary.Server
+	// disks may be nil: then the configuration says what there is.
+	disks      DiskInfoProvider
 	listener   net.Listener
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
@@ -134,7 +138,7 @@ func (m *Manager) open() (loop.Options, error) {
 		return loop.Options{}, err
 	}
 	var errStats, errPlugins error
-	m.stats, errStats = openStats(m.config, m.dir.Path(), m.embedded, m.log)
+	m.stats, errStats = openStats(c, m.dir.Path(), m.embedded, m.log)
 	m.supervisor, errPlugins = openPlugins(supervisor.Options{
 		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
 		Node: m.facts(c), Settings: pluginSettings(c), Assign: assignment(c), Log: m.log, Metrics: m.metrics,
@@ -150,16 +154,24 @@ func (m *Manager) open() (loop.Options, error) {
 		Options:  observe.Options{Metrics: m.metrics, Log: m.log},
 	}
 	if m.stats != nil {
-		o.Begin = m.stats.begin
+		o.Begin = viewsOf(m.stats, m.layout)
 	}
 	return o, nil
 }
 
 func (m *Manager) config() *Config { return m.current.Load() }
 
+// layout is what the embedding program says, or the configuration.
+func (m *Manager) layout(ctx context.Context) summaryapi.Layout {
+	if m.disks != nil {
+		return askLayout(ctx, m.disks)
+	}
+	return summaryapi.Layout{InForce: eviction.LayoutNamed(m.config().Summary.Layout)}
+}
+
 // facts is what plugins are told of the node.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
-	return nodeFacts(c, m.cgroups.Driver(), m.stats.socket())
+	return nodeFacts(c, m.cgroups.Driver(), m.stats.Socket())
 }
 
 // Run starts the plugins, makes passes and serves until ctx ends. Then it takes
@@ -326,7 +338,8 @@ func (m *Manager) close() error {
 	if m.runtime != nil {
 		errs = append(errs, m.runtime.Close())
 	}
-	errs = append(errs, m.stats.close())
+	//nolint:forbidigo // there is no caller's context at the end, and Close limits itself
+	errs = append(errs, m.stats.Close(context.Background()))
 	if m.dir != nil {
 		errs = append(errs, m.dir.Close())
 	}

@@ -84,22 +84,8 @@ type Config struct {
 	RequirePins bool `json:"requirePins"`
 }
 
-// Summary says where the kubelet's stats summary is, as Options of
-// host/internal/summary do, and what it does not tell.
-type Summary struct {
-	Address            string `json:"address" is:"url"`
-	TokenFile          string `json:"tokenFile" is:"file"`
-	CertFile           string `json:"certFile" is:"file"`
-	KeyFile            string `json:"keyFile" is:"file"`
-	CAFile             string `json:"caFile" is:"file"`
-	ServerName         string `json:"serverName" is:"host"`
-	InsecureSkipVerify bool   `json:"insecureSkipVerify"`
-	// Timeout is how long a fetch may take in all. The default leaves a plugin
-	// some of the second that it has for an observation.
-	Timeout metav1.Duration `json:"timeout" is:"timeout" default:"800ms"`
-	// Layout says which filesystems the node has, "" if nobody said so.
-	Layout string `json:"layout" oneof:"shared imagefs containerfs"`
-}
+// Summary says where the kubelet's stats summary is, and what it does not tell.
+type Summary = summary.Options
 
 // Plugin is what the configuration says of one plugin. A pointer that is nil is a
 // field that was not given: its text may be wrong, but never empty by mistake.
@@ -207,20 +193,6 @@ func (c *Config) Feature(name string) bool {
 	}
 	on, ok := c.FeatureGates[allBeta]
 	return on || !ok
-}
-
-// Options are s as host/internal/summary takes them.
-func (s *Summary) Options() summary.Options {
-	return summary.Options{
-		Address:            s.Address,
-		TokenFile:          s.TokenFile,
-		CertFile:           s.CertFile,
-		KeyFile:            s.KeyFile,
-		CAFile:             s.CAFile,
-		ServerName:         s.ServerName,
-		InsecureSkipVerify: s.InsecureSkipVerify,
-		Timeout:            s.Timeout.Duration,
-	}
 }
 
 // Allowed is Capabilities as a set, nil if there are none in the configuration.

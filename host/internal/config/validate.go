@@ -69,8 +69,8 @@ func summaryProblems(s *Summary) []error {
 	if s.Address == "" {
 		return nil
 	}
-	o := s.Options()
-	o.Timeout = 0 // was reported
+	o := *s
+	o.Timeout.Duration = 0 // was reported
 	// Open begins nothing, so that there is nothing to close.
 	_, err := summary.Open(o)
 	var errs []error

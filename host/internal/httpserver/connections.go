@@ -1,54 +1,65 @@
 package httpserver
 
 import (
-	"cmp"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // closedLogInterval keeps who opens too many connections from filling the log.
 const closedLogInterval = time.Minute
 
-// Limits are how many connections there may be at once.
+// Limits are what those who connect may cost.
 type Limits struct {
-	// Total is of all peers, PerPeer of one of them; 0 is no limit for one.
+	// Total is how many connections there may be of all peers, PerPeer of one of them;
+	// 0 is no limit for one.
 	Total, PerPeer int
 	// Peer names who is at the other end. One that it refuses is closed at once.
 	Peer func(net.Conn) (string, error)
+	// Request is how long a client may take for all of its request, Answer until it has
+	// read the answer.
+	Request, Answer time.Duration
+	// HeaderBytes is how much a request's header may have.
+	HeaderBytes int
 }
 
 // Connections is a listener that never holds more connections than it may. A new
 // one is always let in, in the place of an older one: of the peer's own, or of the
 // peer that has most; what is idle goes first. So whoever holds connections for
-// nothing cannot keep others out. Its server must have Changed as ConnState.
+// nothing cannot keep others out.
 type Connections struct {
 	net.Listener
 
 	limits Limits
 	log    *slog.Logger
-	// served counts those that the server has not done with.
-	served sync.WaitGroup
+	// done waits for those that the server has not done with.
+	done sync.WaitGroup
 
-	mu     sync.Mutex
-	open   map[net.Conn]*connection
-	closed int       // since told
-	told   time.Time // of closed ones
+	mu   sync.Mutex
+	open map[net.Conn]*connection
+
+	closed atomic.Int64 // since they were told
+	tell   rate.Sometimes
 }
 
 // A connection is what is known of one that is open.
 type connection struct {
-	peer  string
-	state http.ConnState
-	since time.Time // in that state
+	peer string
+	// busy while a request is under way: without the connection it is lost.
+	busy  bool
+	since time.Time // busy, or not
 }
 
-// NewConnections takes the listener over.
-func NewConnections(l net.Listener, limits Limits, log *slog.Logger) *Connections {
-	return &Connections{Listener: l, limits: limits, log: log, open: make(map[net.Conn]*connection)}
+func newConnections(l net.Listener, limits Limits, log *slog.Logger) *Connections {
+	return &Connections{
+		Listener: l, limits: limits, log: log, open: make(map[net.Conn]*connection), tell: rate.Sometimes{Interval: closedLogInterval},
+	}
 }
 
 // Accept returns the next connection, and closes another one if there are too many.
@@ -69,29 +80,24 @@ func (c *Connections) Accept() (net.Conn, error) {
 }
 
 func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
-	c.served.Add(1)
+	c.done.Add(1)
 	c.mu.Lock()
 	goes := c.limits.displaced(c.open, peer)
 	delete(c.open, goes)
-	c.open[conn] = &connection{peer: peer, state: http.StateNew, since: now}
-	told := 0
-	if goes != nil {
-		c.closed++
-		if now.Sub(c.told) >= closedLogInterval {
-			told, c.closed, c.told = c.closed, 0, now
-		}
-	}
+	c.open[conn] = &connection{peer: peer, since: now}
 	c.mu.Unlock()
-	if goes != nil {
-		_ = goes.Close() // its server sees it
+	if goes == nil {
+		return
 	}
-	if told > 0 {
-		attrs := []any{"address", c.Addr().String(), "peer", peer, "closed", told, "limit", c.limits.Total}
+	_ = goes.Close() // its server sees it
+	c.closed.Add(1)
+	c.tell.Do(func() {
+		attrs := []any{"address", c.Addr().String(), "peer", peer, "closed", c.closed.Swap(0), "limit", c.limits.Total}
 		if c.limits.PerPeer > 0 { // else there is none
 			attrs = append(attrs, "limitPerPeer", c.limits.PerPeer)
 		}
 		c.log.Warn("too many connections, older ones are closed", attrs...)
-	}
+	})
 }
 
 // displaced returns the connection of open that another one of peer takes the place
@@ -113,43 +119,35 @@ func (l Limits) displaced(open map[net.Conn]*connection, peer string) net.Conn {
 	default:
 		return nil
 	}
-	var (
-		goes net.Conn
-		is   *connection
-	)
+	var goes net.Conn
 	for conn, o := range open {
-		if o.peer == from && (is == nil || before(o, is) < 0) {
-			goes, is = conn, o
+		if o.peer == from && (goes == nil || o.before(open[goes])) {
+			goes = conn
 		}
 	}
 	return goes
 }
 
-// before orders connections by who goes first.
-func before(a, b *connection) int {
-	return cmp.Or(cmp.Compare(use(a.state), use(b.state)), a.since.Compare(b.since))
-}
-
-// use is 1 while a request is under way: without the connection it is lost.
-func use(s http.ConnState) int {
-	if s == http.StateActive {
-		return 1
+// before reports whether o goes first.
+func (o *connection) before(other *connection) bool {
+	if o.busy != other.busy {
+		return other.busy
 	}
-	return 0
+	return o.since.Before(other.since)
 }
 
-// Changed is the server's ConnState.
-func (c *Connections) Changed(conn net.Conn, state http.ConnState) {
+// changed is the server's ConnState.
+func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if state == http.StateClosed {
 		// The last thing that the goroutine of a connection does.
 		delete(c.open, conn)
-		c.served.Done()
+		c.done.Done()
 		return
 	}
-	if o, ok := c.open[conn]; ok && o.state != state {
-		o.state, o.since = state, time.Now()
+	if o, ok := c.open[conn]; ok && o.busy != (state == http.StateActive) {
+		o.busy, o.since = !o.busy, time.Now()
 	}
 }
 
@@ -159,9 +157,6 @@ func (c *Connections) Count() int {
 	defer c.mu.Unlock()
 	return len(c.open)
 }
-
-// Wait returns when the server, which accepts no more, has done with all connections.
-func (c *Connections) Wait() { c.served.Wait() }
 
 // Address names a peer on the network by its address: of version 6 by the network
 // that one machine commonly has for itself. All of one machine's own are one peer.

@@ -33,7 +33,7 @@ type crowd struct {
 }
 
 func newCrowd(l Limits) *crowd {
-	return &crowd{Connections: NewConnections(nowhere{}, l, slog.New(slog.DiscardHandler)), now: time.Now().Add(-time.Hour)}
+	return &crowd{Connections: newConnections(nowhere{}, l, slog.New(slog.DiscardHandler)), now: time.Now().Add(-time.Hour)}
 }
 
 func (c *crowd) comes(peer string, state http.ConnState) *end {
@@ -41,7 +41,7 @@ func (c *crowd) comes(peer string, state http.ConnState) *end {
 	c.ends = append(c.ends, e)
 	c.now = c.now.Add(time.Second)
 	c.add(e, peer, c.now)
-	c.open[e].state = state
+	c.open[e].busy = state == http.StateActive
 	return e
 }
 
@@ -106,15 +106,15 @@ func TestWhoMakesRoomForAnother(t *testing.T) {
 func TestWhoIsDoneDoesNotCount(t *testing.T) {
 	c := newCrowd(Limits{Total: 2})
 	first, second := c.comes("a", http.StateActive), c.comes("a", http.StateActive)
-	c.Changed(second, http.StateIdle)
+	c.changed(second, http.StateIdle)
 	third := c.comes("b", http.StateNew)
 	if first.closed || !second.closed {
 		t.Error("the one that waits for an answer was closed, want the idle one")
 	}
 	for _, e := range []*end{second, first, third} { // the server hears of each
-		c.Changed(e, http.StateClosed)
+		c.changed(e, http.StateClosed)
 	}
-	c.Wait()
+	c.done.Wait()
 	if c.Count() != 0 {
 		t.Errorf("%d connections count, want none", c.Count())
 	}

@@ -6,26 +6,28 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// headerTimeout is how long a client may take for its request, requestTimeout
-	// for all of it, answerTimeout until it has read the answer; keepTimeout is how
-	// long it may keep a connection without asking anything: scrapers come each
+	// headerTimeout is how long a client may take for its request's header; keepTimeout
+	// is how long it may keep a connection without asking anything: scrapers come each
 	// minute.
-	headerTimeout  = 5 * time.Second
+	headerTimeout = 5 * time.Second
+	keepTimeout   = 2 * time.Minute
+	// requestTimeout, answerTimeout and maxHeaderBytes are Serve's Limits.
 	requestTimeout = 10 * time.Second
 	answerTimeout  = 15 * time.Second
-	keepTimeout    = 2 * time.Minute
+	maxHeaderBytes = 16 << 10
 	// makeTimeout is how long an answer may take to be made.
 	makeTimeout = 10 * time.Second
 	// endTimeout is how long clients may take for their last answers.
 	endTimeout = time.Second
 
-	maxHeaderBytes = 16 << 10
 	// mostConnections is for any number of scrapers and people. It is but a share of
 	// the descriptors: files must be opened and journals written whoever connects.
 	mostConnections   = 64
@@ -33,36 +35,62 @@ const (
 	fewestConnections = 4
 )
 
+// A Server answers those who connect to a listener.
+type Server struct {
+	*Connections
+	http   http.Server
+	served chan struct{} // closed when nothing is accepted any more
+}
+
+// New takes the listener over. Serve and End must be called.
+func New(l net.Listener, h http.Handler, limits Limits, log *slog.Logger) *Server {
+	s := &Server{Connections: newConnections(l, limits, log), served: make(chan struct{})}
+	s.http = http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       limits.Request,
+		WriteTimeout:      limits.Answer,
+		IdleTimeout:       keepTimeout,
+		MaxHeaderBytes:    limits.HeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ConnState:         s.changed,
+	}
+	return s
+}
+
+// Serve answers until End. An error is why it cannot until then.
+func (s *Server) Serve() error {
+	defer close(s.served)
+	if err := s.http.Serve(s.Connections); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// End returns when nothing is left of the server. Clients may take a second for their
+// last answers, if ctx does not end before.
+func (s *Server) End(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close() // of connections that are given up
+	}
+	<-s.served
+	s.done.Wait()
+}
+
 // Serve answers on l until ctx ends. Answers are made whole before anything of
 // them is written, so that a client which does not read holds its connection and
 // nothing else.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	connections := NewConnections(l, Limits{Total: total(), Peer: Address}, log)
 	if local(l.Addr()) {
 		h = onlyLocalNames(h)
 	}
-	server := &http.Server{
-		Handler:           http.TimeoutHandler(h, makeTimeout, "not made in time"),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       requestTimeout,
-		WriteTimeout:      answerTimeout,
-		IdleTimeout:       keepTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ConnState:         connections.Changed,
-	}
-	stop := context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
-		if server.Shutdown(ending) != nil {
-			_ = server.Close()
-		}
-	})
+	limits := Limits{Total: total(), Peer: Address, Request: requestTimeout, Answer: answerTimeout, HeaderBytes: maxHeaderBytes}
+	s := New(l, http.TimeoutHandler(h, makeTimeout, "not made in time"), limits, log)
+	stop := context.AfterFunc(ctx, func() { s.End(context.WithoutCancel(ctx)) })
 	defer stop()
-	if err := server.Serve(connections); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return s.Serve()
 }
 
 // total is how many connections there may be, with the descriptors that there are.
@@ -72,4 +100,34 @@ func total() int {
 		return fewestConnections
 	}
 	return int(max(fewestConnections, min(mostConnections, files.Cur/shareOfFiles)))
+}
+
+// local reports whether only processes of this machine reach an address.
+func local(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// onlyLocalNames refuses requests for another host than this machine. A browser on
+// it may be led here by a page from elsewhere whose name has come to mean the
+// loopback address, and would give the page the answer.
+func onlyLocalNames(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !localName(r.Host) {
+			http.Error(w, "want localhost or a loopback address as Host", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// localName reports whether a request's Host is this machine. Programs of old
+// give none, browsers always do.
+func localName(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return hostPort == "" || strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") || err == nil && ip.Unmap().IsLoopback()
 }

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
-
-// keptPasses is for how many passes answers are kept, the running one included:
-// a late Measure of the former one may still ask.
-const keptPasses = 2
 
 var (
 	errClosed = errors.New("the host stops")
@@ -33,36 +28,33 @@ type answer struct {
 
 // answers fetches once for each pass and view.
 type answers struct {
-	source  Source
+	source  *Source
 	fetches sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
-	passes []answeredPass // the running one last
-}
-
-// answeredPass has the views that the host has begun, nil for one that nobody has
-// asked for.
-type answeredPass struct {
-	number uint64
-	views  map[eviction.View]*answer
+	// running is the number of the pass that runs.
+	running uint64
+	// begun has what the host has begun in that pass and in the one before, of which a
+	// late Measure may still ask; nil for what nobody has asked for.
+	begun map[eviction.PassView]*answer
 }
 
 // begin allows at to be asked.
 func (a *answers) begin(at eviction.PassView) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	running := len(a.passes) - 1
-	if running < 0 || a.passes[running].number != at.Pass {
-		a.passes = append(a.passes, answeredPass{number: at.Pass, views: make(map[eviction.View]*answer, 2)})
-		if len(a.passes) > keptPasses {
-			a.passes[0].stop(errNotRun)
-			a.passes = slices.Delete(a.passes, 0, 1)
+	if a.running != at.Pass {
+		for former, answer := range a.begun {
+			if former.Pass != a.running {
+				answer.end(errNotRun)
+				delete(a.begun, former)
+			}
 		}
-		running = len(a.passes) - 1
+		a.running = at.Pass
 	}
-	if views := a.passes[running].views; views[at.View] == nil {
-		views[at.View] = nil
+	if _, known := a.begun[at]; !known {
+		a.begun[at] = nil
 	}
 }
 
@@ -86,23 +78,17 @@ func (a *answers) get(ctx context.Context, at eviction.PassView) ([]byte, error)
 func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return nil, errClosed
-	}
-	i := slices.IndexFunc(a.passes, func(p answeredPass) bool { return p.number == at.Pass })
-	if i < 0 {
-		return nil, errNotRun
-	}
-	found, begun := a.passes[i].views[at.View]
+	found, begun := a.begun[at]
 	switch {
+	case a.closed:
+		return nil, errClosed
 	case found != nil:
 		return found, nil
-	case !begun || i < len(a.passes)-1:
+	case !begun || at.Pass != a.running:
 		return nil, errNotRun
 	}
-	found = a.fetch(ctx)
-	a.passes[i].views[at.View] = found
-	return found, nil
+	a.begun[at] = a.fetch(ctx)
+	return a.begun[at], nil
 }
 
 // fetch starts a fetch that is nobody's own: it goes on when who asked first
@@ -126,17 +112,16 @@ func (a *answers) fetch(ctx context.Context) *answer {
 func (a *answers) close() {
 	a.mu.Lock()
 	a.closed = true
-	for _, p := range a.passes {
-		p.stop(errClosed)
+	for _, answer := range a.begun {
+		answer.end(errClosed)
 	}
 	a.mu.Unlock()
 	a.fetches.Wait()
 }
 
-func (p answeredPass) stop(cause error) {
-	for _, v := range p.views {
-		if v != nil {
-			v.stop(cause)
-		}
+// end ends the fetch of an answer that somebody has asked for.
+func (a *answer) end(cause error) {
+	if a != nil {
+		a.stop(cause)
 	}
 }

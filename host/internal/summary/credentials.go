@@ -1,7 +1,6 @@
 package summary
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -30,43 +29,34 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// tlsFiles is what the files of Options have, nil for no file.
-type tlsFiles struct{ ca, cert, key []byte }
+// tlsFiles is what the files of Options have, by their paths.
+type tlsFiles map[string]string
 
 func readTLSFiles(o *Options) (tlsFiles, error) {
-	var f tlsFiles
-	for _, r := range []struct {
-		name, path string
-		into       *[]byte
-	}{
-		{"caFile", o.CAFile, &f.ca}, {"certFile", o.CertFile, &f.cert}, {"keyFile", o.KeyFile, &f.key},
-	} {
-		if r.path == "" {
+	files := tlsFiles{}
+	for _, f := range []struct{ name, path string }{{"caFile", o.CAFile}, {"certFile", o.CertFile}, {"keyFile", o.KeyFile}} {
+		if f.path == "" {
 			continue
 		}
-		data, err := readRegular(r.path, maxCredentialBytes)
+		data, err := readRegular(f.path, maxCredentialBytes)
 		if err != nil {
-			return tlsFiles{}, fmt.Errorf("%s: %w", r.name, err)
+			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
-		*r.into = data
+		files[f.path] = string(data)
 	}
-	return f, nil
-}
-
-func (f tlsFiles) equal(g tlsFiles) bool {
-	return bytes.Equal(f.ca, g.ca) && bytes.Equal(f.cert, g.cert) && bytes.Equal(f.key, g.key)
+	return files, nil
 }
 
 func (f tlsFiles) config(o *Options) (*tls.Config, error) {
 	c := &tls.Config{ServerName: o.ServerName, InsecureSkipVerify: o.InsecureSkipVerify} //nolint:gosec // the configuration says so
 	if o.CAFile != "" {
 		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(f.ca) {
+		if !c.RootCAs.AppendCertsFromPEM([]byte(f[o.CAFile])) {
 			return nil, fmt.Errorf("caFile %s: no certificate in it, want PEM", o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
-		pair, err := tls.X509KeyPair(f.cert, f.key)
+		pair, err := tls.X509KeyPair([]byte(f[o.CertFile]), []byte(f[o.KeyFile]))
 		if err != nil {
 			return nil, fmt.Errorf("certFile %s and keyFile %s: %w", o.CertFile, o.KeyFile, err)
 		}

@@ -47,7 +47,7 @@ func receive[T any](t *testing.T, c <-chan T, what string) T {
 }
 
 // open returns the source and closes it at the end.
-func open(t *testing.T, o Options) Source {
+func open(t *testing.T, o Options) *Source {
 	t.Helper()
 	s, err := Open(o)
 	if err != nil {
@@ -172,7 +172,7 @@ func wantError(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func wantSummary(t *testing.T, s Source, want string) {
+func wantSummary(t *testing.T, s *Source, want string) {
 	t.Helper()
 	got, err := s.Fetch(t.Context())
 	if err != nil || string(got) != want {

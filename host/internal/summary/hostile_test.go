@@ -45,7 +45,7 @@ func TestAProcessHasFewConnections(t *testing.T) {
 			t.Fatalf("read %d bytes, %v from one of the older connections over the limit, want them closed", n, err)
 		}
 	}
-	if n := s.connections.Count(); n != maxPerProcess {
+	if n := s.http.Count(); n != maxPerProcess {
 		t.Errorf("%d connections, want %d", n, maxPerProcess)
 	}
 	wantReply(t, ask(t, plugin(t, s), "pass=1&view=before"), `200 {"fetch":1}`)
@@ -100,7 +100,7 @@ func TestAHostileClientEndsItsOwnConnection(t *testing.T) {
 			if len(answer) > 0 && !strings.HasPrefix(string(answer), "HTTP/1.1 4") {
 				t.Errorf("answer %.100q, want status 4xx", answer)
 			}
-			if took := time.Since(began); took > headerTimeout-time.Second {
+			if took := time.Since(began); took > requestTimeout-time.Second {
 				t.Errorf("the connection ended after %v", took)
 			}
 		})
@@ -149,7 +149,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		all.Go(func() {
 			s.Begin(eviction.PassView{Pass: pass, View: before})
 			s.SetLayout(summaryapi.Layout{ImageFsErr: "not yet"})
-			_, _ = s.Bytes(t.Context(), eviction.PassView{Pass: pass, View: before})
+			_, _ = s.answers.get(t.Context(), eviction.PassView{Pass: pass, View: before})
 			s.Begin(eviction.PassView{Pass: pass, View: after})
 		})
 	}

@@ -1,15 +1,19 @@
 package summary
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,36 +28,45 @@ const (
 	idleTimeout = 90 * time.Second
 )
 
-// newClient returns a client that goes nowhere but where it is told: no proxy,
-// and no redirect, which could carry the token away.
-func newClient(t *http.Transport) *http.Client {
-	t.DisableCompression = true // it costs more than it saves on one machine
-	t.MaxIdleConnsPerHost = 2   // the views of a pass
-	t.IdleConnTimeout = idleTimeout
-	t.MaxResponseHeaderBytes = maxHeaderBytes
-	return &http.Client{
-		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// A get is one question to an HTTP server.
-type get struct {
-	url   string
-	token string
+// kubelet gets the summary from an HTTP server: over TLS, or on a unix socket.
+type kubelet struct {
+	options Options
+	url     string
+	// socket is the path of the socket, "" for TLS.
+	socket string
 	// size is how large the last summary was.
-	size *atomic.Int64
+	size atomic.Int64
+
+	mu     sync.Mutex
+	made   tlsFiles // what client is made of
+	client *http.Client
 }
 
-// do returns the summary. Its errors say neither the address nor the token.
-func (g get) do(ctx context.Context, client *http.Client) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url, http.NoBody)
+func newKubelet(u *url.URL, o Options) *Source {
+	k := &kubelet{options: o, url: u.String()}
+	if u.Scheme == "unix" {
+		k.url, k.socket = "http://kubelet"+summaryPath, u.Path
+	}
+	return &Source{name: u.String(), timeout: o.Timeout.Duration, fetch: k.fetch, close: k.close}
+}
+
+// fetch returns the summary. Its errors say neither the address nor the token.
+func (k *kubelet) fetch(ctx context.Context) ([]byte, error) {
+	token, err := readToken(k.options.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	client, err := k.current()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
-	if g.token != "" {
-		req.Header.Set("Authorization", "Bearer "+g.token)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -61,33 +74,95 @@ func (g get) do(ctx context.Context, client *http.Client) ([]byte, error) {
 	}
 	defer func() { _ = resp.Body.Close() }() // read only
 	if resp.StatusCode != http.StatusOK {
-		return nil, g.refused(resp)
+		return nil, refused(resp, token)
 	}
-	summary, err := readSummary(resp.Body, max(resp.ContentLength, g.size.Load()))
+	return k.read(ctx, resp)
+}
+
+// read reads an answer to its end.
+func (k *kubelet) read(ctx context.Context, resp *http.Response) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(resp.ContentLength, k.size.Load()), summaryapi.MaxBytes)) + bytes.MinRead)
+	_, err := b.ReadFrom(io.LimitReader(resp.Body, summaryapi.MaxBytes+1))
 	switch {
 	case ctx.Err() != nil:
 		// A server may end its answer properly when it sees that nobody wants it any
 		// more, and that end may still be read.
 		return nil, context.Cause(ctx)
-	case err == nil:
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, errors.New("the answer ends early")
-	default:
+	case err != nil:
 		return nil, explain(ctx, err)
 	}
-	if err := check(summary); err != nil {
+	if err := check(b.Bytes()); err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
-	g.size.Store(int64(len(summary)))
-	return summary, nil
+	k.size.Store(int64(b.Len()))
+	return b.Bytes(), nil
+}
+
+// current returns the client for the files as they are now. Requests under way
+// end with the former one. Reading a few kilobytes at each pass beats any
+// notification, which would miss some of the ways in which files change.
+func (k *kubelet) current() (*http.Client, error) {
+	files, err := readTLSFiles(&k.options)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.client != nil && maps.Equal(k.made, files) {
+		return k.client, nil
+	}
+	config, err := files.config(&k.options)
+	if err != nil {
+		return nil, err
+	}
+	k.closeIdle()
+	k.client, k.made = k.newClient(config), files
+	return k.client, nil
+}
+
+// newClient returns a client that goes nowhere but where it is told: no proxy,
+// and no redirect, which could carry the token away.
+func (k *kubelet) newClient(config *tls.Config) *http.Client {
+	t := &http.Transport{
+		TLSClientConfig:        config,
+		DisableCompression:     true, // it costs more than it saves on one machine
+		MaxIdleConnsPerHost:    2,    // the views of a pass
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+	if k.socket != "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", k.socket)
+		}
+	}
+	return &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (k *kubelet) close(context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closeIdle()
+	return nil
+}
+
+func (k *kubelet) closeIdle() {
+	if k.client != nil {
+		k.client.CloseIdleConnections()
+	}
 }
 
 // refused is the error of an answer without a summary.
-func (g get) refused(resp *http.Response) error {
+func refused(resp *http.Response, token string) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2*summaryapi.MaxTextBytes)) // what there is of it
 	// The beginning of an answer that repeats the token may have a part of it.
 	text := string(body)
-	if g.token != "" && strings.Contains(text, g.token[:min(len(g.token), 8)]) {
+	if token != "" && strings.Contains(text, token[:min(len(token), 8)]) {
 		text = "(text not shown, it has the token)"
 	}
 	want := "want 200"

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
@@ -175,7 +177,7 @@ func TestAHungKubeletCostsTheDeadline(t *testing.T) {
 				}
 				<-r.Context().Done()
 			})
-			source := open(t, Options{Address: s.URL, CAFile: caFile(t, s), Timeout: 200 * time.Millisecond})
+			source := open(t, Options{Address: s.URL, CAFile: caFile(t, s), Timeout: metav1.Duration{Duration: 200 * time.Millisecond}})
 			_, err := source.Fetch(t.Context())
 			wantError(t, err, s.URL, "no whole answer within 200ms")
 		})

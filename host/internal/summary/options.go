@@ -1,12 +1,14 @@
 package summary
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
-	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -16,48 +18,47 @@ const (
 	wantAddress = "want https://HOST:PORT, unix:///PATH or file:///PATH"
 )
 
-// Options say where the summary comes from.
+// Options say where the summary comes from, and what it does not tell. It is a table of
+// host/internal/config, which reads the tags.
 type Options struct {
 	// Address is https://HOST:PORT of a kubelet, with a path if the summary is not
 	// at /stats/summary, or unix:///PATH of a socket with an HTTP server that has
 	// /stats/summary, or file:///PATH of a file.
-	Address string
+	Address string `json:"address" is:"url"`
 	// TokenFile has a bearer token. CertFile and KeyFile have a client certificate
 	// and its key as PEM, and may be one file. CAFile has the certificates, as PEM,
 	// that vouch for the kubelet's serving certificate; without it the system's do.
 	// All are for https only, and are read again when they change.
-	TokenFile string
-	CertFile  string
-	KeyFile   string
-	CAFile    string
+	TokenFile string `json:"tokenFile" is:"file"`
+	CertFile  string `json:"certFile" is:"file"`
+	KeyFile   string `json:"keyFile" is:"file"`
+	CAFile    string `json:"caFile" is:"file"`
 	// ServerName is the name in the kubelet's certificate, if it is not the host of
 	// the address.
-	ServerName string
+	ServerName string `json:"serverName" is:"host"`
 	// InsecureSkipVerify trusts whoever answers at the address, with the token too.
-	InsecureSkipVerify bool
-	// Timeout is how long a fetch may take in all; 0 is DefaultTimeout.
-	Timeout time.Duration
+	InsecureSkipVerify bool `json:"insecureSkipVerify"`
+	// Timeout is how long a fetch may take in all; 0 is DefaultTimeout. The default of
+	// the configuration leaves a plugin some of the second that it has for an
+	// observation.
+	Timeout metav1.Duration `json:"timeout" is:"timeout" default:"800ms"`
+	// Layout says which filesystems the node has, "" if nobody said so.
+	Layout string `json:"layout" oneof:"shared imagefs containerfs"`
 }
 
 // Open returns the source that o describes. It reads nothing yet: what o names
 // may come later than evictd. An error has a line for each bad option, and never
 // shows what may be a secret.
-func Open(o Options) (Source, error) {
+func Open(o Options) (*Source, error) {
 	u, err := o.check()
 	if err != nil {
 		return nil, err
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
+	o.Timeout.Duration = cmp.Or(o.Timeout.Duration, DefaultTimeout)
+	if u.Scheme == "file" {
+		return newFile(u.Path, o.Timeout.Duration), nil
 	}
-	switch u.Scheme {
-	case "unix":
-		return newSocket(u.Path, o.Timeout), nil
-	case "file":
-		return newFile(u.Path, o.Timeout), nil
-	default:
-		return newKubelet(u, o), nil
-	}
+	return newKubelet(u, o), nil
 }
 
 func (o *Options) check() (*url.URL, error) {
@@ -66,25 +67,26 @@ func (o *Options) check() (*url.URL, error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("address: %w", err))
 	}
-	if o.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("timeout: %v, want more than 0", o.Timeout))
+	if o.Timeout.Duration < 0 {
+		errs = append(errs, fmt.Errorf("timeout: %v, want more than 0", o.Timeout.Duration))
 	}
+	plain := u != nil && u.Scheme != "https"
 	for _, f := range []struct{ name, path string }{
 		{"tokenFile", o.TokenFile}, {"certFile", o.CertFile}, {"keyFile", o.KeyFile}, {"caFile", o.CAFile},
 	} {
 		switch {
 		case f.path == "":
-		case u != nil && u.Scheme != "https":
+		case plain:
 			errs = append(errs, fmt.Errorf("%s: only for an https address", f.name))
 		case !filepath.IsAbs(f.path):
 			// Not shown: somebody may have put the token here.
 			errs = append(errs, fmt.Errorf("%s: want an absolute path", f.name))
 		}
 	}
-	if u != nil && u.Scheme != "https" && o.ServerName != "" {
+	if plain && o.ServerName != "" {
 		errs = append(errs, errors.New("serverName: only for an https address"))
 	}
-	if u != nil && u.Scheme != "https" && o.InsecureSkipVerify {
+	if plain && o.InsecureSkipVerify {
 		errs = append(errs, errors.New("insecureSkipVerify: only for an https address"))
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {

@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/shared/eviction"
@@ -24,56 +27,48 @@ const (
 	socketName = "summary.sock"
 	// maxSocketPath is what the kernel takes, less the final zero.
 	maxSocketPath = 107
+	// maxConnections is how many there may be, maxPerProcess how many of one process: a
+	// plugin needs two, and one that takes more costs itself only.
+	maxConnections = 128
+	maxPerProcess  = 16
 	// maxRequestBytes is how much a request's header may have.
 	maxRequestBytes = 4 << 10
-	// headerTimeout is how long a client may take for its request, writeTimeout how
-	// long for the answer, keepTimeout how long it may keep a connection unused.
-	headerTimeout = 5 * time.Second
-	writeTimeout  = 10 * time.Second
-	keepTimeout   = 2 * time.Minute
-	// closeTimeout is how long clients may take for their last answers, and the
-	// source for its end.
+	// requestTimeout is how long a client may take for its request, writeTimeout how
+	// long for the answer.
+	requestTimeout = 5 * time.Second
+	writeTimeout   = 10 * time.Second
+	// closeTimeout is how long the source may take for its end.
 	closeTimeout = time.Second
 )
 
 // A Server gives plugins the summaries of the passes that the host runs, as
-// sdk/summary defines it. Its methods may be called concurrently.
+// sdk/summary defines it. Its methods may be called concurrently. A nil Server serves
+// none: plugins read sources of their own, and ask it for nothing.
 type Server struct {
-	answers     answers
-	layout      atomic.Pointer[summaryapi.Layout]
-	http        http.Server
-	connections *httpserver.Connections
-	log         *slog.Logger
-	path        string
-	served      chan struct{} // closed when nothing is accepted any more
+	answers answers
+	layout  atomic.Pointer[summaryapi.Layout]
+	http    *httpserver.Server
+	path    string
 }
 
 // Listen starts a server on a socket in dir, which must be the caller's own
 // directory that nobody else can write to or look into. The server owns the source from here on.
-func Listen(dir string, source Source, log *slog.Logger) (*Server, error) {
-	s := &Server{
-		answers: answers{source: source},
-		log:     log,
-		path:    filepath.Join(dir, socketName),
-		served:  make(chan struct{}),
-	}
+func Listen(dir string, source *Source, log *slog.Logger) (*Server, error) {
+	s := &Server{answers: answers{source: source, begun: map[eviction.PassView]*answer{}}, path: filepath.Join(dir, socketName)}
 	l, err := listen(dir, s.path)
 	if err != nil {
 		return nil, fmt.Errorf("listen for plugins that want summaries: %w", err)
 	}
 	s.layout.Store(&summaryapi.Layout{})
-	s.connections = httpserver.NewConnections(l, httpserver.Limits{Total: maxConnections, PerPeer: maxPerProcess, Peer: process}, log)
-	s.http = http.Server{
-		Handler:           http.HandlerFunc(s.handle),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       headerTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       keepTimeout,
-		MaxHeaderBytes:    maxRequestBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ConnState:         s.connections.Changed,
-	}
-	go s.serve()
+	s.http = httpserver.New(l, http.HandlerFunc(s.handle), httpserver.Limits{
+		Total: maxConnections, PerPeer: maxPerProcess, Peer: process,
+		Request: requestTimeout, Answer: writeTimeout, HeaderBytes: maxRequestBytes,
+	}, log)
+	go func() { // until Close
+		if err := s.http.Serve(); err != nil {
+			log.Error("summaries are not served any more", "error", err)
+		}
+	}()
 	return s, nil
 }
 
@@ -108,15 +103,44 @@ func listen(dir, path string) (net.Listener, error) {
 	return l, nil
 }
 
-func (s *Server) serve() {
-	defer close(s.served)
-	if err := s.http.Serve(s.connections); !errors.Is(err, http.ErrServerClosed) {
-		s.log.Error("summaries are not served any more", "error", err)
+// process names the process that connected.
+func process(conn net.Conn) (string, error) {
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		return "", fmt.Errorf("%T is not a unix connection", conn)
 	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return "", err
+	}
+	var peer *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(err, failed); err != nil {
+		return "", fmt.Errorf("peer credentials: %w", err)
+	}
+	return fmt.Sprintf("pid %d", peer.Pid), nil
 }
 
 // Socket returns the path of the socket, for eviction.NodeFacts.
-func (s *Server) Socket() string { return s.path }
+func (s *Server) Socket() string {
+	if s == nil {
+		return ""
+	}
+	return s.path
+}
+
+// Reachable reports that plugins do not find the socket any more. One cannot be put
+// in its place, since it is in use by those who found it.
+func (s *Server) Reachable() error {
+	if s == nil {
+		return nil
+	}
+	if _, err := os.Lstat(s.path); err != nil {
+		return fmt.Errorf("socket of summaries is gone, plugins that start do not find it: restart evictd: %w", err)
+	}
+	return nil
+}
 
 // Begin says that the host begins a view of a pass: from now on it may be asked
 // for, and who asks first has it fetched. A view that the host has not begun is
@@ -125,12 +149,6 @@ func (s *Server) Socket() string { return s.path }
 // others. To begin the same again changes nothing.
 func (s *Server) Begin(at eviction.PassView) { s.answers.begin(at) }
 
-// Bytes returns what plugins get for a pass and view that has begun, and fetches
-// it if nobody has asked yet. The caller must not change it.
-func (s *Server) Bytes(ctx context.Context, at eviction.PassView) ([]byte, error) {
-	return s.answers.get(ctx, at)
-}
-
 // SetLayout sets what answers say from now on about the node's filesystems.
 func (s *Server) SetLayout(l summaryapi.Layout) { s.layout.Store(&l) }
 
@@ -138,12 +156,11 @@ func (s *Server) SetLayout(l summaryapi.Layout) { s.layout.Store(&l) }
 // when nothing is left of the server and its source, or ctx ends. It waits a
 // second at most for slow clients, and another for a source that does not end.
 func (s *Server) Close(ctx context.Context) error {
-	s.answers.close()
-	if err := s.shutdown(ctx); err != nil {
-		_ = s.http.Close() // of connections that are given up
+	if s == nil {
+		return nil
 	}
-	<-s.served
-	s.connections.Wait()
+	s.answers.close()
+	s.http.End(ctx)
 	ending, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := s.answers.source.Close(ending); err != nil {
@@ -152,8 +169,44 @@ func (s *Server) Close(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) shutdown(ctx context.Context) error {
-	ending, cancel := context.WithTimeout(ctx, closeTimeout)
-	defer cancel()
-	return s.http.Shutdown(ending)
+// handle answers one request. Statuses other than 200 and 503 say that it is not
+// the summary that is at fault.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// The server would read a body to its end, however slowly it comes.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		http.Error(w, "want a request without a body", http.StatusBadRequest)
+		return
+	}
+	switch {
+	case r.URL.Path != summaryapi.Path:
+		http.Error(w, "want "+summaryapi.Path, http.StatusNotFound)
+		return
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "want GET", http.StatusMethodNotAllowed)
+		return
+	}
+	at, err := summaryapi.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	summary, err := s.answers.get(r.Context(), at)
+	// The time that the fetch took is not the client's.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	switch {
+	case errors.Is(err, errNotRun):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case errors.Is(err, errClosed), err != nil && r.Context().Err() != nil: // the host or the client goes
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case err != nil:
+		s.layout.Load().Write(w.Header())
+		http.Error(w, summaryapi.Line(err.Error()), http.StatusServiceUnavailable)
+	default:
+		s.layout.Load().Write(w.Header())
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(summary)))
+		_, _ = w.Write(summary) // the client's loss
+	}
 }

@@ -136,7 +136,7 @@ func TestTenPluginsShareOneFetch(t *testing.T) {
 			for range cap(replies) {
 				wantReply(t, <-replies, c.want)
 			}
-			if _, err := s.Bytes(t.Context(), eviction.PassView{Pass: 7, View: before}); !errors.Is(err, c.err) {
+			if _, err := s.answers.get(t.Context(), eviction.PassView{Pass: 7, View: before}); !errors.Is(err, c.err) {
 				t.Errorf("the host gets %v, want %v", err, c.err)
 			}
 			if n := fetches.Load(); n != 1 {
@@ -162,7 +162,7 @@ func TestAnswersAreKeptForTwoPasses(t *testing.T) {
 	s.Begin(eviction.PassView{Pass: 2, View: before})
 	s.Begin(eviction.PassView{Pass: 2, View: after})
 	wantReply(t, ask(t, c, "pass=1&view=before"), `200 {"fetch":1}`)
-	if got, err := s.Bytes(t.Context(), eviction.PassView{Pass: 2, View: before}); err != nil || string(got) != `{"fetch":3}` {
+	if got, err := s.answers.get(t.Context(), eviction.PassView{Pass: 2, View: before}); err != nil || string(got) != `{"fetch":3}` {
 		t.Errorf("the host gets %q, %v, want the third fetch", got, err)
 	}
 	wantReply(t, ask(t, c, "pass=2&view=before"), `200 {"fetch":3}`)
@@ -268,7 +268,7 @@ func TestAPluginThatGivesUpCancelsNothing(t *testing.T) {
 	if err := receive(t, gone, "end of the request"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
-	if _, err := s.Bytes(ctx, eviction.PassView{Pass: 1, View: before}); !errors.Is(err, context.Canceled) {
+	if _, err := s.answers.get(ctx, eviction.PassView{Pass: 1, View: before}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 	close(release)
@@ -316,7 +316,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	}
 	receive(t, fetching, "fetch")
 	// All five must be inside, or Close may refuse some before they are heard.
-	if !eventually(func() bool { return s.connections.Count() == cap(replies) }) {
+	if !eventually(func() bool { return s.http.Count() == cap(replies) }) {
 		t.Fatal("not all have connected")
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -329,7 +329,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("answer %q, want 500 or none", r)
 		}
 	}
-	if _, err := s.Bytes(t.Context(), eviction.PassView{Pass: 1, View: before}); !errors.Is(err, errClosed) {
+	if _, err := s.answers.get(t.Context(), eviction.PassView{Pass: 1, View: before}); !errors.Is(err, errClosed) {
 		t.Errorf("error %v after Close, want %v", err, errClosed)
 	}
 	if _, err := os.Lstat(s.Socket()); !errors.Is(err, os.ErrNotExist) {

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/evictd/evictd/shared/summaryapi"
 
 	"github.com/evictd/evictd/test/harness/leaks"
@@ -35,7 +37,7 @@ func TestOptionsAreRefusedAllAtOnce(t *testing.T) {
 		"a half pair":        {Options{Address: "https://host", CertFile: "/cert"}, []string{"certFile: want keyFile"}},
 		"insecure with a CA": {Options{Address: "https://host", CAFile: "/ca", InsecureSkipVerify: true}, []string{"insecureSkipVerify: want it without caFile"}},
 		"a token for a file, and more": {
-			Options{Address: "file:///summary", TokenFile: "/t", ServerName: "x", InsecureSkipVerify: true, Timeout: -1},
+			Options{Address: "file:///summary", TokenFile: "/t", ServerName: "x", InsecureSkipVerify: true, Timeout: metav1.Duration{Duration: -1}},
 			[]string{"tokenFile: only", "serverName: only", "insecureSkipVerify: only", "timeout: -1ns"},
 		},
 	} {
@@ -60,7 +62,7 @@ func TestSocketSource(t *testing.T) {
 	wantError(t, err, "unix://"+path+"2", "want a kubelet that listens there")
 
 	hung := serveUnix(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	_, err = open(t, Options{Address: "unix://" + hung, Timeout: 100 * time.Millisecond}).Fetch(t.Context())
+	_, err = open(t, Options{Address: "unix://" + hung, Timeout: metav1.Duration{Duration: 100 * time.Millisecond}}).Fetch(t.Context())
 	wantError(t, err, "unix://"+hung, "no whole answer within 100ms")
 
 	endless := serveUnix(t, func(w http.ResponseWriter, _ *http.Request) {
