@@ -115,7 +115,7 @@ func TestAReloadThatSplitsAFilesystemIsRefused(t *testing.T) {
 	}
 	assign := func(nodefs, imagefs string) error {
 		c := config
-		c.Assign = map[string]map[string]string{"nodefs.available": {"rank": nodefs}, "imagefs.available": {"rank": imagefs}}
+		c.Assign = map[eviction.Signal]map[string]string{"nodefs.available": {"rank": nodefs}, "imagefs.available": {"rank": imagefs}}
 		return manager.Reload(t.Context(), c)
 	}
 	err := assign("disk", "acme")

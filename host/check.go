@@ -42,7 +42,7 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	}
 	split, err := checkAssignments(ctx, c)
 	errs = append(errs, checkCgroups(ctx, c), err)
-	refused, warnings := supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: assignment(c)})
+	refused, warnings := supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: c.Assign})
 	if isDir(c.PluginDir) == nil { // else it was reported
 		errs = append(errs, refused...)
 	}

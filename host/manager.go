@@ -141,7 +141,7 @@ func (m *Manager) open() (loop.Options, error) {
 	m.stats, errStats = openStats(c, m.dir.Path(), m.embedded, m.log)
 	m.supervisor, errPlugins = openPlugins(supervisor.Options{
 		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
-		Node: m.facts(c), Settings: pluginSettings(c), Assign: assignment(c), Log: m.log, Metrics: m.metrics,
+		Node: m.facts(c), Settings: pluginSettings(c), Assign: c.Assign, Log: m.log, Metrics: m.metrics,
 	}, m.embedded)
 	if err := errors.Join(errStats, errPlugins); err != nil {
 		return loop.Options{}, err
@@ -278,7 +278,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), pluginSettings(&c)); err != nil {
 		return err
 	}
-	m.supervisor.Reassign(assignment(&c))
+	m.supervisor.Reassign(c.Assign)
 	if err := m.loop.Apply(settings(&c, thresholds)); err != nil { // not abandoned half way when ctx ends
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/client"
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
@@ -34,11 +33,19 @@ func pluginSettings(c *Config) map[string]supervisor.Settings {
 		all[""] = supervisor.Settings{RequirePin: true}
 	}
 	for name, p := range c.Plugins {
+		s := sandbox.Config{User: text(p.User), Group: text(p.Group)}
+		if p.Capabilities != nil {
+			set, _ := sandbox.ParseCapabilities(p.Capabilities) // names that are none were reported
+			s.Capabilities = &set
+		}
+		if p.MemoryLimit != nil {
+			s.MemoryBytes = new(p.MemoryLimit.Value())
+		}
+		if p.CPULimit != nil {
+			s.MilliCPU = new(p.CPULimit.MilliValue())
+		}
 		all[name] = supervisor.Settings{
-			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: text(p.SHA256), RequirePin: c.RequirePins,
-			Sandbox: sandbox.Config{
-				User: text(p.User), Group: text(p.Group), Capabilities: p.Allowed(), MemoryBytes: p.MemoryBytes(), MilliCPU: p.MilliCPU(),
-			},
+			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: text(p.SHA256), RequirePin: c.RequirePins, Sandbox: s,
 		}
 	}
 	return all
@@ -50,14 +57,6 @@ func text(s *string) string {
 		return ""
 	}
 	return *s
-}
-
-func assignment(c *Config) registry.Assignment {
-	all := make(registry.Assignment, len(c.Assign))
-	for s, plugins := range c.Assign {
-		all[eviction.Signal(s)] = plugins
-	}
-	return all
 }
 
 func settings(c *Config, thresholds []policy.Threshold) loop.Settings {

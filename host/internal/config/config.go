@@ -12,7 +12,6 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // Config is the configuration of evictd as it is in force: defaults filled in,
@@ -79,7 +78,7 @@ type Config struct {
 	Plugins map[string]Plugin `json:"plugins" is:"plugins"`
 	// Assign names the plugin in charge by signal and capability, for what more
 	// than one offers.
-	Assign map[string]map[string]string `json:"assign" is:"assignment"`
+	Assign map[eviction.Signal]map[string]string `json:"assign" is:"assignment"`
 	// RequirePins keeps custom plugins without Plugin.SHA256 from running.
 	RequirePins bool `json:"requirePins"`
 }
@@ -171,7 +170,7 @@ func (c *Config) CustomSignals() []eviction.Signal {
 
 // Assigned returns the plugin that is assigned a capability of a signal, "" if none is.
 func (c *Config) Assigned(s eviction.Signal, capability eviction.Capability) string {
-	return c.Assign[string(s)][capability.String()]
+	return c.Assign[s][capability.String()]
 }
 
 // PossibleLayouts are those that the node's filesystems may have.
@@ -184,7 +183,7 @@ func (c *Config) PossibleLayouts() []eviction.Layout {
 	return eviction.Layouts()
 }
 
-// Feature reports whether one of the features of feature.go is on: as its gate
+// Feature reports whether one of the features of warn.go is on: as its gate
 // says, else as AllBeta does, else yes, as all that are asked for are beta and on in
 // the kubelet.
 func (c *Config) Feature(name string) bool {
@@ -193,31 +192,4 @@ func (c *Config) Feature(name string) bool {
 	}
 	on, ok := c.FeatureGates[allBeta]
 	return on || !ok
-}
-
-// Allowed is Capabilities as a set, nil if there are none in the configuration.
-func (p Plugin) Allowed() *sandbox.Capabilities {
-	if p.Capabilities == nil {
-		return nil
-	}
-	set, _ := sandbox.ParseCapabilities(p.Capabilities) // Names that are none were reported.
-	return &set
-}
-
-// MemoryBytes is MemoryLimit, nil if it is not in the configuration.
-func (p Plugin) MemoryBytes() *int64 {
-	if p.MemoryLimit == nil {
-		return nil
-	}
-	bytes := p.MemoryLimit.Value()
-	return &bytes
-}
-
-// MilliCPU is CPULimit in thousandths, nil if it is not in the configuration.
-func (p Plugin) MilliCPU() *int64 {
-	if p.CPULimit == nil {
-		return nil
-	}
-	milli := p.CPULimit.MilliValue()
-	return &milli
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/slip"
 )
 
@@ -136,7 +137,7 @@ var whole = field{typ: reflect.TypeFor[Config]()}
 func pathString(path []string) string {
 	var b strings.Builder
 	for i, f := 0, whole; i < len(path); i++ {
-		p := shown(path[i])
+		p := input.Shown(path[i])
 		// The capabilities of an assignment are as good as fields.
 		dots := tables[f.typ] != nil || i == 2 && path[0] == "assign"
 		switch {
@@ -162,33 +163,18 @@ func plain(s string) bool {
 
 // wrong is the error of a place whose value, as it is to be shown, cannot be.
 func wrong(at, value, want string) error {
-	return fmt.Errorf("%s: %s: want %s", at, shown(value), want)
+	return fmt.Errorf("%s: %s: want %s", at, input.Shown(value), want)
 }
 
 // unknown is the error of a name that none of fields has.
 func unknown(path []string, fields []field) error {
-	known := names(fields)
+	known := make([]string, 0, len(fields))
+	for _, f := range fields {
+		known = append(known, f.name)
+	}
 	if k := slip.Nearest(path[len(path)-1], known); k != "" {
 		return fmt.Errorf("%s: unknown field, want %q", pathString(path), k)
 	}
 	slices.Sort(known)
 	return fmt.Errorf("%s: unknown field, want one of %s", pathString(path), strings.Join(known, ", "))
-}
-
-func names(fields []field) []string {
-	all := make([]string, 0, len(fields))
-	for _, f := range fields {
-		all = append(all, f.name)
-	}
-	return all
-}
-
-// maxShown is how much of a wrong value an error repeats, in bytes.
-const maxShown = 80
-
-func shown(value string) string {
-	if len(value) > maxShown {
-		return strings.ToValidUTF8(value[:maxShown], "") + "..."
-	}
-	return value
 }

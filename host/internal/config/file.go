@@ -7,6 +7,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	sigsjson "sigs.k8s.io/json"
 
@@ -17,16 +19,11 @@ import (
 // maxErrors bounds what a file of rubbish can make us say.
 const maxErrors = 50
 
-var (
-	errEmpty     = errors.New("is empty, want at least one field, or {} for all defaults")
-	errNoMapping = errors.New("is not a mapping, want fields and values such as \"dryRun: true\"")
-)
-
 type object = map[string]json.RawMessage
 
 // decode lays evictd's own file over c.
 func decode(c *Config, l *layer, data []byte) []error {
-	doc, errs := fieldsIn(data)
+	doc, errs := fieldsIn(data, "at least one field, or {} for all defaults", `fields and values such as "dryRun: true"`)
 	if doc == nil {
 		return errs
 	}
@@ -38,20 +35,20 @@ func decode(c *Config, l *layer, data []byte) []error {
 	return append(errs, lay(c, l, doc)...)
 }
 
-// fieldsIn returns a file's fields, nil if nothing can be made of it.
-func fieldsIn(data []byte) (object, []error) {
+// fieldsIn returns a file's fields, nil if nothing can be made of it. The last two are
+// wanted of a file that is empty, and of one that is no mapping.
+func fieldsIn(data []byte, something, mapping string) (doc object, errs []error) {
 	asJSON, errs, err := input.YAML(data, maxErrors, pathString)
 	switch {
+	case err == nil:
+		err = json.Unmarshal(asJSON, &doc)
 	case errors.Is(err, input.ErrEmpty):
-		return nil, append(errs, errEmpty)
+		err = fmt.Errorf("%w, want %s", err, something)
 	case errors.Is(err, input.ErrNoMapping):
-		return nil, append(errs, errNoMapping)
-	case err != nil:
-		return nil, append(errs, err)
+		err = fmt.Errorf("%w, want %s", err, mapping)
 	}
-	var doc object
-	if err := json.Unmarshal(asJSON, &doc); err != nil || doc == nil {
-		return nil, append(errs, fmt.Errorf("not a mapping of fields to values: %w", err))
+	if err != nil {
+		return nil, append(errs, err)
 	}
 	return doc, errs
 }
@@ -60,70 +57,153 @@ func fieldsIn(data []byte) (object, []error) {
 // out, so that the rest can still be checked.
 func lay(c *Config, l *layer, doc object) []error {
 	s := sieve{layer: l}
-	s.entries(nil, whole, doc)
-	to := reflect.ValueOf(c).Elem()
-	for _, f := range tables[to.Type()] {
-		if doc[f.name] == nil {
-			continue
-		}
-		value := reflect.New(f.typ)
-		if f.typ.Kind() == reflect.Struct {
-			value.Elem().Set(f.in(to)) // its fields are laid over what is there
-		}
-		if _, err := sigsjson.UnmarshalStrict(doc[f.name], value.Interface()); err != nil {
-			s.errs = append(s.errs, fmt.Errorf("%s: %w", f.name, err))
-			continue
-		}
-		f.lay(to, value.Elem())
-	}
+	s.entries(nil, whole, reflect.ValueOf(c).Elem(), doc)
 	return s.errs
 }
 
-// sieve takes out of a document what does not fit into a Config.
+// sieve takes from a document what fits into a Config.
 type sieve struct {
 	layer *layer
 	errs  []error
 }
 
-// entries checks what is in a document that is at path, which is that of f.
-func (s *sieve) entries(path []string, f field, in object) {
+// entries puts what is in a document at path, which is that of f, into to: the
+// fields of a struct over what is there.
+func (s *sieve) entries(path []string, f field, to reflect.Value, in object) {
+	_, isStruct := tables[f.typ]
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		here := append(slices.Clip(path), key)
 		entry, known := f.below(key)
 		// In a struct a key without a value is as good as none.
-		if len(s.errs) >= maxErrors || len(path) > 0 && tables[f.typ] != nil && string(in[key]) == "null" {
-			delete(in, key)
+		if len(s.errs) >= maxErrors || len(path) > 0 && isStruct && string(in[key]) == "null" {
 			continue
 		}
-		var err error
 		if !known {
-			err = unknown(here, tables[f.typ])
-		} else if in[key], err = s.value(here, entry, in[key]); err == nil {
+			s.errs = append(s.errs, unknown(here, tables[f.typ]))
 			continue
 		}
-		s.errs = append(s.errs, err)
-		delete(in, key)
-		s.layer.noteGrace(here)
+		value := reflect.New(entry.typ).Elem()
+		if isStruct {
+			value.Set(entry.in(to))
+		}
+		switch err := s.value(here, entry, value, in[key]); {
+		case err != nil:
+			s.errs = append(s.errs, err)
+			s.layer.refused = append(s.layer.refused, pathString(here))
+		case isStruct:
+			entry.lay(to, value)
+		default:
+			to.SetMapIndex(reflect.ValueOf(key).Convert(f.typ.Key()), value)
+		}
 	}
 }
 
-// value returns what is left of the value at path, or why it cannot stand there.
-// One bad entry of it does not hide another.
-func (s *sieve) value(path []string, f field, value json.RawMessage) (json.RawMessage, error) {
-	var inner object
-	if tables[f.typ] != nil || f.typ.Kind() == reflect.Map {
+// value reads the value at path, or says why it cannot stand there. One bad entry of
+// it does not hide another.
+func (s *sieve) value(path []string, f field, to reflect.Value, value json.RawMessage) error {
+	_, isStruct := tables[f.typ]
+	if isMap := f.typ.Kind() == reflect.Map; isMap || isStruct {
+		var inner object
 		if json.Unmarshal(value, &inner) == nil && inner != nil {
-			s.entries(path, f, inner)
-			return json.Marshal(inner)
+			if isMap {
+				to.Set(reflect.MakeMap(f.typ))
+			}
+			s.entries(path, f, to, inner)
+			return nil
 		}
 	}
-	into := reflect.New(f.typ)
 	null := string(value) == "null" && path[0] != "plugins"
 	if null || quantity.CheckJSON(value, f.typ) != nil {
-		return nil, wrong(pathString(path), string(value), f.want())
+		return wrong(pathString(path), string(value), f.want())
 	}
-	if strict, err := sigsjson.UnmarshalStrict(value, into.Interface()); err != nil || len(strict) > 0 {
-		return nil, wrong(pathString(path), string(value), f.want())
+	to.SetZero()
+	if strict, err := sigsjson.UnmarshalStrict(value, to.Addr().Interface()); err != nil || len(strict) > 0 {
+		return wrong(pathString(path), string(value), f.want())
 	}
-	return value, nil
+	return nil
+}
+
+// What a file of the kubelet says it is.
+const (
+	kubeletVersion = "kubelet.config.k8s.io/v1beta1"
+	kubeletKind    = "KubeletConfiguration"
+)
+
+// decodeKubelet lays what the kubelet's file has of interest over c: the keys of
+// which a field's tag has the name. The rest of the file is for the kubelet alone.
+func decodeKubelet(c *Config, l *layer, data []byte) []error {
+	ours := map[string]field{}
+	for _, f := range tables[reflect.TypeFor[Config]()] {
+		if f.kubelet != "" {
+			ours[f.kubelet] = f
+		}
+	}
+	doc, errs := fieldsIn(data, "a "+kubeletKind, "a "+kubeletKind)
+	errs = slices.DeleteFunc(errs, func(err error) bool { return doc != nil && ours[topField(err)].name == "" })
+	if doc == nil {
+		return errs
+	}
+	errs = append(errs, checkKind(doc)...)
+	fields := make(object, len(ours))
+	for key, f := range ours {
+		if value := doc[key]; len(value) > 0 && string(value) != "null" {
+			if value = kubeletValue(f, value); value != nil {
+				fields[f.name], l.keys[f.name] = value, key
+			}
+		}
+	}
+	return append(errs, lay(c, l, fields)...)
+}
+
+// kubeletValue returns the value of a field as evictd has it: with what the kubelet
+// takes for granted, and nil for the empty text, which is none to the kubelet.
+func kubeletValue(f field, value json.RawMessage) json.RawMessage {
+	var text string
+	switch {
+	case f.name == "featureGates":
+		return knownGates(value)
+	case f.typ.Kind() != reflect.String || json.Unmarshal(value, &text) != nil:
+		return value
+	case text == "":
+		return nil
+	case strings.HasSuffix(f.name, "Endpoint") && strings.HasPrefix(text, "/"): // a path is that of a socket
+		text = "unix://" + text
+	case f.name == "cgroupRoot" && !strings.HasPrefix(text, "/"): // cgroups are named from the root
+		text = "/" + text
+	}
+	full, err := json.Marshal(text)
+	if err != nil {
+		return value
+	}
+	return full
+}
+
+// knownGates leaves out the many gates that are none of evictd's business, so that
+// they do not count as slips.
+func knownGates(value json.RawMessage) json.RawMessage {
+	var gates object
+	if json.Unmarshal(value, &gates) != nil || gates == nil {
+		return value
+	}
+	maps.DeleteFunc(gates, func(name string, _ json.RawMessage) bool { return !slices.Contains(features, name) })
+	out, err := json.Marshal(gates)
+	if err != nil {
+		return value
+	}
+	return out
+}
+
+// checkKind keeps another program's file from passing as one without settings.
+func checkKind(doc object) []error {
+	var errs []error
+	for _, f := range []struct{ key, want string }{{"apiVersion", kubeletVersion}, {"kind", kubeletKind}} {
+		value, ok := doc[f.key]
+		if got := string(value); got != strconv.Quote(f.want) {
+			if !ok {
+				got = "not given"
+			}
+			errs = append(errs, fmt.Errorf("%s: %s, want %q", f.key, input.Shown(got), f.want))
+		}
+	}
+	return errs
 }

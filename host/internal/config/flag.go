@@ -54,9 +54,6 @@ func respell(fs *pflag.FlagSet, name, former string) {
 	defined.NoOptDefVal = now.NoOptDefVal
 }
 
-// File returns what --config names, "" if it was not given.
-func (f *Flags) File() string { return f.file }
-
 // apply lays the flags over what the files say.
 func (f *Flags) apply(c *Config) {
 	to, from := reflect.ValueOf(c).Elem(), reflect.ValueOf(f.values)
@@ -104,17 +101,13 @@ func (v *flagValue) Set(s string) error {
 		return nil
 	}
 	v.flags.errs = append(v.flags.errs, wrong("--"+v.field.flag(), strconv.Quote(s), want))
-	given.noteGrace([]string{v.field.name})
+	given.refused = append(given.refused, v.field.name)
 	return nil
 }
 
 // String implements pflag.Value.
 func (v *flagValue) String() string {
 	switch value := v.at.Interface().(type) {
-	case bool:
-		return strconv.FormatBool(value)
-	case int32:
-		return strconv.Itoa(int(value))
 	case []string:
 		return strings.Join(value, ",")
 	case map[string]string:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -142,14 +143,12 @@ func (f field) check(path []string, at reflect.Value) []error {
 
 func text(value any) string {
 	switch value := value.(type) {
-	case string:
-		return value
 	case metav1.Duration:
 		return value.Duration.String()
 	case resource.Quantity:
 		return value.String()
 	default:
-		return ""
+		return fmt.Sprint(value)
 	}
 }
 

@@ -322,7 +322,6 @@ func FuzzKubelet(f *testing.F) {
 		c, l := blank(), &layer{file: "kubelet", keys: map[string]string{}}
 		var errs []error
 		cost.Within(t, len(data), func() { errs = decodeKubelet(&c, l, data) })
-		layers{l}.dropUnpaired(&c)
 		mergeHard(&c)
 		if err := complete(&c, func() (string, error) { return "node-1", nil }); err != nil {
 			t.Fatal(err)

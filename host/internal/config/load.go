@@ -68,13 +68,14 @@ func (f *Flags) load(also func(*Config) []error) (Config, error) {
 	mergeHard(&c)
 	f.apply(&c)
 	ls = append(ls, &f.given)
-	ls.dropUnpaired(&c)
 	found := append(split(complete(&c, os.Hostname)), problems(&c)...)
 	if also != nil {
 		found = append(found, also(&c)...)
 	}
 	for _, err := range found {
-		errs = append(errs, ls.blame(err))
+		if !ls.refused(err) {
+			errs = append(errs, ls.blame(err))
+		}
 	}
 	if len(errs) > 0 {
 		return Config{}, report(errs)
@@ -88,21 +89,8 @@ type layer struct {
 	file string
 	// keys are the fields that it gives, with the keys by which it does.
 	keys map[string]string
-	// badGrace are the signals whose grace period was reported and taken out, or
-	// all are.
-	badGrace    []string
-	badAllGrace bool
-}
-
-// noteGrace notes that what is at path was reported, if that is a grace period.
-func (l *layer) noteGrace(path []string) {
-	switch {
-	case path[0] != "evictionSoftGracePeriod":
-	case len(path) == 1:
-		l.badAllGrace = true
-	default:
-		l.badGrace = append(l.badGrace, path[1])
-	}
+	// refused are the paths of what was reported and left out.
+	refused []string
 }
 
 // named is err with what the layer calls the field that it is about.
@@ -122,17 +110,15 @@ func (l *layer) named(err error) error {
 // layers are beaten each by the next.
 type layers []*layer
 
-// dropUnpaired forgets soft thresholds whose grace period was reported already:
-// to say that it is missing would send the reader the wrong way.
-func (ls layers) dropUnpaired(c *Config) {
-	for _, l := range ls {
-		if l.badAllGrace {
-			c.EvictionSoft = nil
-		}
-		for _, signal := range l.badGrace {
-			delete(c.EvictionSoft, signal)
-		}
-	}
+// refused reports whether err is about what was reported already: to say that it is
+// missing would send the reader the wrong way.
+func (ls layers) refused(err error) bool {
+	return slices.ContainsFunc(ls, func(l *layer) bool {
+		return slices.ContainsFunc(l.refused, func(path string) bool {
+			rest, is := strings.CutPrefix(err.Error(), path)
+			return is && strings.IndexAny(rest, ":[.") == 0
+		})
+	})
 }
 
 // blame is err as it is named by who gave the field that it is about; a grace

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
 
 	"github.com/evictd/evictd/test/harness/cost"
 )
@@ -83,10 +84,10 @@ func TestWhatAFileSays(t *testing.T) {
 			c.EvictionHard = map[string]string{"acme.example/nvme.spare": "5%"}
 		}},
 		"assignments that are none of one filesystem in some layout": {"assign:\n  nodefs.available: {rank: a}\n  imagefs.available: {rank: b}\n", func(c *Config) {
-			c.Assign = map[string]map[string]string{"nodefs.available": {"rank": "a"}, "imagefs.available": {"rank": "b"}}
+			c.Assign = map[eviction.Signal]map[string]string{"nodefs.available": {"rank": "a"}, "imagefs.available": {"rank": "b"}}
 		}},
 		"assignments": {"assign:\n  memory.available: {rank: oldest, observe: memory}\n  acme.example/nvme.spare: {watch: nvme}\n", func(c *Config) {
-			c.Assign = map[string]map[string]string{"memory.available": {"rank": "oldest", "observe": "memory"}, "acme.example/nvme.spare": {"watch": "nvme"}}
+			c.Assign = map[eviction.Signal]map[string]string{"memory.available": {"rank": "oldest", "observe": "memory"}, "acme.example/nvme.spare": {"watch": "nvme"}}
 		}},
 		"plugin settings": {"plugins:\n  memory:\n  oldest: {config: {labels: [a], count: 9007199254740993}, autoMTLS: false}\n  pid: {disabled: true, config: null}\n", func(c *Config) {
 			no := false
@@ -182,7 +183,6 @@ func FuzzLoad(f *testing.F) {
 		c, l := blank(), &layer{keys: map[string]string{}}
 		var errs []error
 		cost.Within(t, len(data), func() { errs = decode(&c, l, data) })
-		layers{l}.dropUnpaired(&c)
 		mergeHard(&c)
 		if err := complete(&c, func() (string, error) { return "node-1", nil }); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/shared/eviction"
@@ -33,7 +34,7 @@ func problems(c *Config) []error {
 	errs = append(errs, split(policy.Split(c.Assigned, c.PossibleLayouts()...))...)
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 		if !validPluginName(name) {
-			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, shown(name)))
+			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, input.Shown(name)))
 		}
 		each([]string{"plugins", name}, reflect.ValueOf(c.Plugins[name]), func(path []string, f field, at reflect.Value) {
 			errs = append(errs, f.check(path, at)...)
@@ -44,17 +45,17 @@ func problems(c *Config) []error {
 
 // assignProblems finds what cannot be a signal, a capability or a plugin. Whether
 // the plugin is there and offers it is known only while evictd runs.
-func assignProblems(assign map[string]map[string]string) []error {
+func assignProblems(assign map[eviction.Signal]map[string]string) []error {
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(assign)) {
-		if !validSignal(name) {
-			errs = append(errs, fmt.Errorf("%s: want %s", pathString([]string{"assign", name}), wantSignal))
+	for _, s := range slices.Sorted(maps.Keys(assign)) {
+		if !validSignal(string(s)) {
+			errs = append(errs, fmt.Errorf("%s: want %s", pathString([]string{"assign", string(s)}), wantSignal))
 		}
-		for _, word := range slices.Sorted(maps.Keys(assign[name])) {
-			at := pathString([]string{"assign", name, word})
+		for _, word := range slices.Sorted(maps.Keys(assign[s])) {
+			at := pathString([]string{"assign", string(s), word})
 			if eviction.CapabilityNamed(word) == 0 {
 				errs = append(errs, fmt.Errorf("%s: unknown capability, want one of %s", at, strings.Join(eviction.AllCapabilities().Names(), ", ")))
-			} else if plugin := assign[name][word]; !validPluginName(plugin) {
+			} else if plugin := assign[s][word]; !validPluginName(plugin) {
 				errs = append(errs, wrong(at, strconv.Quote(plugin), kinds["assignment"].wants[2]))
 			}
 		}
@@ -113,4 +114,28 @@ func diskSignal(c *Config) eviction.Signal {
 		}
 	}
 	return ""
+}
+
+// CheckReload reports why b cannot take the place of a while evictd runs. Then
+// nothing of b is to be applied.
+func CheckReload(a, b Config) error {
+	changed := changed(a, b)
+	if len(changed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s changed, which needs a restart; nothing was applied", strings.Join(changed, ", "))
+}
+
+// changed returns the fields in which b differs from a and that cannot change while
+// evictd runs: other parts hold what they name open, locked or listened on.
+func changed(a, b Config) []string {
+	var changed []string
+	for _, f := range tables[reflect.TypeFor[Config]()] {
+		from, to := f.in(reflect.ValueOf(a)), f.in(reflect.ValueOf(b))
+		empty := f.typ.Kind() == reflect.Map && from.Len()+to.Len() == 0
+		if f.fixed && !empty && !reflect.DeepEqual(from.Interface(), to.Interface()) {
+			changed = append(changed, f.name)
+		}
+	}
+	return changed
 }
