@@ -52,7 +52,7 @@ type preemption struct {
 	pods     atomic.Pointer[ActivePodsFunc]
 	rules    pods.Rules
 	kill     KillPodFunc
-	recorder Recorder
+	recorder *recorder
 	log      *slog.Logger
 	// counted takes the first resource that was lacking, for each victim.
 	counted func(resource string)
@@ -115,7 +115,7 @@ func (p *preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []po
 
 // end kills pod and returns when that is over.
 func (p *preemption) end(pod *v1.Pod, first v1.ResourceName) {
-	p.recorder.PodEvent(pod, nil, v1.EventTypeWarning, victim.ReasonPreempting, victim.MessagePreempted)
+	p.recorder.PodEvent(pods.Pod{API: pod}, v1.EventTypeWarning, victim.ReasonPreempting, victim.MessagePreempted, nil)
 	started := p.now()
 	err := p.kill(pod, true, nil, func(status *v1.PodStatus) {
 		victim.SetPreempted(status, pod.Generation, p.now())

@@ -66,7 +66,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func (c *crowd) manager() *Manager {
 	c.statuses = map[string]v1.PodStatus{}
 	m := &Manager{preemption: &preemption{
-		rules: pods.Rules{PodLevelResources: true}, kill: c.kill, recorder: c, log: slog.New(slog.NewTextHandler(&c.log, nil)),
+		rules: pods.Rules{PodLevelResources: true}, kill: c.kill, recorder: &recorder{next: c, log: slog.New(slog.DiscardHandler)}, log: slog.New(slog.NewTextHandler(&c.log, nil)),
 		counted: func(resource string) { c.did = append(c.did, "count "+resource) },
 		dryRun:  func() bool { return c.dry },
 		now:     func() time.Time { return noon },

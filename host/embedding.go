@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
@@ -49,7 +50,7 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 		return nil, err
 	}
 	if e.Clock == nil {
-		e.Clock = realClock{}
+		e.Clock = clock.RealClock{}
 	}
 	m := newManager(&e.Config, e.Version, e.Commit, e.Log)
 	m.recorder.next = e.Recorder
@@ -214,15 +215,6 @@ func (e *embedding) Finished(_ context.Context, v victim.Victim) (bool, error) {
 func (e *embedding) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 	return e.Finished(ctx, v)
 }
-
-// realClock is the machine's.
-type realClock struct{}
-
-// Now implements Clock.
-func (realClock) Now() time.Time { return time.Now() }
-
-// After implements Clock.
-func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // noJournal keeps nothing: an embedding program has a memory of its own.
 type noJournal struct{}

@@ -41,7 +41,7 @@ type recorder struct {
 	latest []Event
 }
 
-// NodeEvent implements Recorder.
+// NodeEvent implements loop.Recorder.
 func (r *recorder) NodeEvent(eventType, reason, message string) {
 	r.record(Event{Kind: "Node", Name: r.nodeName, UID: r.nodeName, Type: eventType, Reason: reason, Message: message})
 	if r.next != nil {
@@ -49,25 +49,16 @@ func (r *recorder) NodeEvent(eventType, reason, message string) {
 	}
 }
 
-// PodEvent implements Recorder.
-func (r *recorder) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
-	r.record(Event{Kind: "Pod", Name: podName(pod), UID: string(pod.UID), Type: eventType, Reason: reason, Message: message, Annotations: annotations})
-	if r.next != nil {
-		r.next.PodEvent(pod, annotations, eventType, reason, message)
-	}
-}
-
-// A podRecorder is the recorder as the loop has it, which knows some pods by
-// their identity only.
-type podRecorder struct{ *recorder }
-
-// PodEvent implements loop.Recorder.
-func (r podRecorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
+// PodEvent implements loop.Recorder. The loop knows some pods by their identity only.
+func (r *recorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
 	api := pod.API
 	if api == nil {
 		api = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Row.Namespace, Name: pod.Row.Name, UID: types.UID(pod.Row.UID)}}
 	}
-	r.recorder.PodEvent(api, annotations, eventType, reason, message)
+	r.record(Event{Kind: "Pod", Name: podName(api), UID: string(api.UID), Type: eventType, Reason: reason, Message: message, Annotations: annotations})
+	if r.next != nil {
+		r.next.PodEvent(api, annotations, eventType, reason, message)
+	}
 }
 
 func (r *recorder) record(e Event) {

@@ -150,7 +150,7 @@ func (m *Manager) open() (loop.Options, error) {
 		Settings: settings(c, thresholds),
 		Pin:      m.supervisor.Pin,
 		Changed:  m.supervisor.Changed(),
-		Recorder: podRecorder{m.recorder},
+		Recorder: m.recorder,
 		Options:  observe.Options{Metrics: m.metrics, Log: m.log},
 	}
 	if m.stats != nil {
