@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,14 +45,17 @@ func newPlugins() *cobra.Command {
 		if err != nil {
 			return failure{err}
 		}
-		out, err := pluginTables(said)
-		if *asJSON && err == nil {
-			out, err = indented(said.Plugins)
-		}
+		tables, err := pluginTables(said)
 		if err != nil {
 			return failure{fmt.Errorf("status of %s: %w", address, err)}
 		}
-		return written(cmd.OutOrStdout().Write(out))
+		if *asJSON {
+			out := json.NewEncoder(cmd.OutOrStdout())
+			out.SetEscapeHTML(false)
+			out.SetIndent("", "  ")
+			return written(0, out.Encode(said.Plugins))
+		}
+		return written(cmd.OutOrStdout().Write(tables))
 	}
 	return cmd
 }
@@ -81,17 +83,6 @@ type told struct {
 	} `json:"thresholds"`
 	Layout         string   `json:"layout"`
 	AssignProblems []string `json:"assignProblems"`
-}
-
-// unobserved lists the signals of thresholds that no plugin observes.
-func (t told) unobserved() []eviction.Signal {
-	var signals []eviction.Signal
-	for _, th := range t.Thresholds {
-		if th.Unobserved {
-			signals = append(signals, th.Signal)
-		}
-	}
-	return signals
 }
 
 // askPlugins returns what the daemon that listens on address says of its plugins.
@@ -130,13 +121,4 @@ func askPlugins(ctx context.Context, address string) (status told, err error) {
 		return told{}, fmt.Errorf("get %s: no plugins in the answer, want the status of evictd; does something else listen there?", url)
 	}
 	return status, nil
-}
-
-func indented(raw json.RawMessage) ([]byte, error) {
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return nil, err
-	}
-	b.WriteByte('\n')
-	return b.Bytes(), nil
 }

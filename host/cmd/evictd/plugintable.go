@@ -21,11 +21,11 @@ func pluginTables(t told) ([]byte, error) {
 		return nil, err
 	}
 	out := pluginTable(plugins)
-	parts := partsOf(plugins, t.unobserved())
+	parts := partsOf(plugins, t)
 	if len(parts) > 0 {
-		out = slices.Concat(out, []byte("\n"), table(signalRows(parts, t.Layout)))
+		out = slices.Concat(out, []byte("\n"), table(signalRows(parts)))
 	}
-	return slices.Concat(out, reclaimLines(parts), layoutLines(t, parts)), nil
+	return slices.Concat(out, reclaimTable(parts), layoutLines(t, parts)), nil
 }
 
 // pluginTable has a line for each plugin and signal; what is of the plugin
@@ -90,4 +90,118 @@ func compareSignals(a, b eviction.Signal) int {
 		return len(known)
 	}
 	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+}
+
+// A part is one capability of a signal and who is there for it.
+type part struct {
+	signal        eviction.Signal
+	capability    string
+	inCharge, why string
+	others        []string
+	// otherwise is who is in charge with other layouts than that of now, where it is
+	// somebody else.
+	otherwise []string
+	// steps are what runs to reclaim, in this order.
+	steps []registry.RoleStep
+}
+
+// partsOf says of each signal and capability who is in charge, why, and what of the
+// others. Signals of thresholds that nobody offers to observe are in it, too.
+func partsOf(plugins []supervisor.Status, t told) []*part {
+	var parts []*part
+	find := func(s eviction.Signal, capability string) *part {
+		n := slices.IndexFunc(parts, func(p *part) bool { return p.signal == s && p.capability == capability })
+		if n < 0 {
+			n = len(parts)
+			parts = append(parts, &part{signal: s, capability: capability, why: "nobody offers it"})
+		}
+		return parts[n]
+	}
+	for _, th := range t.Thresholds {
+		if th.Unobserved {
+			find(th.Signal, eviction.CanObserve.String())
+		}
+	}
+	for _, p := range plugins {
+		for _, s := range p.Signals {
+			for _, r := range s.Roles {
+				find(s.Signal, r.Capability).add(p, r, t.Layout)
+			}
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b *part) int {
+		return cmp.Or(compareSignals(a.signal, b.signal),
+			cmp.Compare(eviction.CapabilityNamed(a.capability), eviction.CapabilityNamed(b.capability)))
+	})
+	return parts
+}
+
+// add takes what a plugin is to p.
+func (p *part) add(plugin supervisor.Status, r registry.Role, layout string) {
+	if r.Role == registry.RoleInCharge {
+		p.inCharge, p.why, p.steps = plugin.Name, r.Why, r.Steps
+		return
+	}
+	switch r.Role {
+	case registry.RoleShadowed:
+		p.others = append(p.others, plugin.Name+" (shadowed)")
+	case registry.RoleNone:
+	default:
+		p.others = append(p.others, plugin.Name+" ("+string(plugin.State)+")")
+	}
+	if p.inCharge == "" && len(p.others) > 0 {
+		p.why = "nobody who offers it serves"
+	}
+	if layouts := slices.DeleteFunc(slices.Clone(r.Layouts), func(l string) bool { return l == layout }); len(layouts) > 0 {
+		p.otherwise = append(p.otherwise, plugin.Name+" ("+strings.Join(layouts, ", ")+")")
+	}
+}
+
+// signalRows has a line for each of the parts.
+func signalRows(parts []*part) [][]string {
+	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS", "WITH OTHER LAYOUTS"}}
+	var former eviction.Signal
+	for _, p := range parts {
+		signal := string(p.signal)
+		if p.signal == former {
+			signal = same
+		}
+		former = p.signal
+		rows = append(rows, []string{signal, p.capability, p.inCharge, p.why, strings.Join(p.others, ", "), strings.Join(p.otherwise, ", ")})
+	}
+	if !slices.ContainsFunc(parts, func(p *part) bool { return len(p.otherwise) > 0 }) {
+		for i, row := range rows {
+			rows[i] = row[:len(row)-1]
+		}
+	}
+	return rows
+}
+
+// reclaimTable says of each signal which steps run before a pod has to go.
+func reclaimTable(parts []*part) []byte {
+	var rows [][]string
+	for _, p := range parts {
+		var steps []string
+		for _, s := range p.steps {
+			steps = append(steps, s.Step+" ("+s.By+")")
+		}
+		if len(steps) > 0 {
+			rows = append(rows, []string{string(p.signal), strings.Join(steps, ", ")})
+		}
+	}
+	return furtherTable([]string{"SIGNAL", "STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE"}, rows)
+}
+
+// layoutLines say how the filesystems are laid out, if that matters to one of the
+// parts, and which assignments do not go with it.
+func layoutLines(t told, parts []*part) []byte {
+	var b strings.Builder
+	ofFilesystem := func(p *part) bool { return len(eviction.LayoutShared.SameFilesystem(p.signal)) > 1 }
+	if slices.ContainsFunc(parts, ofFilesystem) {
+		b.WriteString("\nlayout of the filesystems: " + printable(cmp.Or(t.Layout, "not known, each name of a filesystem is for itself")) + "\n")
+	}
+	for _, problem := range t.AssignProblems {
+		b.WriteString("warning: " + printable(problem) + "\n")
+	}
+	return []byte(b.String())
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
@@ -74,15 +75,13 @@ func scratchDir(parent string) (string, error) {
 // what came of them in their order. An error of use ends it.
 func (r *replayer) each(ctx context.Context, files []string, use func(replayed) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	type place = chan replayed
-	places := make(chan place, runtime.NumCPU())
-	dealt := make(chan struct{})
-	go func() {
-		defer close(dealt)
+	defer cancel()
+	places := make(chan chan replayed, runtime.NumCPU())
+	go func() { // until its last place was used
 		defer close(places)
 		slots := make(chan struct{}, runtime.NumCPU())
 		for _, file := range files {
-			p := make(place, 1)
+			p := make(chan replayed, 1)
 			slots <- struct{}{}
 			go func() {
 				p <- r.replay(ctx, file)
@@ -100,8 +99,6 @@ func (r *replayer) each(ctx context.Context, files []string, use func(replayed) 
 			}
 		}
 	}
-	cancel()
-	<-dealt
 	return err
 }
 
@@ -124,4 +121,39 @@ func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string
 		return nil
 	})
 	return errors.Join(append(errs, err)...)
+}
+
+// withoutReclaim is why steps of plugins are not run.
+const withoutReclaim = "reclaim frees things on this machine, allow it with --reclaim"
+
+// starter makes managers of package host, with plugin processes and a run
+// directory of their own.
+func (r *replayer) starter(runDir string) replay.Start {
+	skip := withoutReclaim
+	if r.reclaim {
+		skip = ""
+	}
+	return func(ctx context.Context, w *replay.World) (replay.Manager, func(), error) {
+		w.Config.PluginDir, w.Config.RunDir = r.pluginDir, runDir
+		m, err := host.NewEmbedded(host.Embedding{ //nolint:contextcheck // closing what it could not use takes no context
+			Config: w.Config, Version: version, Commit: commit, Log: w.Log,
+			KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), SkipStepsBecause: skip,
+			Explain: true, Patience: replay.Patience,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		stop := func() {
+			cancel()
+			if err := m.Wait(); err != nil {
+				w.Log.Warn("manager did not end well", "error", err)
+			}
+		}
+		if err := m.Start(ctx, w, w.ActivePods, w.CleanedUp, 0); err != nil {
+			stop()
+			return nil, nil, err
+		}
+		return m, stop, nil
+	}
 }
