@@ -7,13 +7,17 @@ package cri
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // listTimeout bounds a listing whose caller is more patient.
@@ -54,18 +58,75 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	c.manifests.refresh()
 	listing.Wait()
 	if errListing != nil {
-		_, problems := c.manifests.last()
+		_, problems := c.manifests.of(nil)
 		return pods.Snapshot{Problems: c.manifests.told(problems)}, errListing
 	}
-	groups, known := group(listed)
+	groups, known, left := group(listed)
 	manifests, problems := c.manifests.of(known)
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(groups)), Problems: problems}
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(groups)), Problems: c.manifests.told(problems)}
 	for _, g := range groups {
 		out.Pods = append(out.Pods, g.pod(manifests[g.uid]))
 	}
-	used := allUsed(out.Problems)
-	ended, unknown := c.ended(listed, groups, manifests, used)
+	used := allUsed(problems)
+	ended, unknown := c.ended(left, known, manifests, used)
 	out.Ended, out.Complete = ended, used && !unknown && allKnown(out.Pods)
-	out.Problems = c.manifests.told(out.Problems)
 	return out, nil
+}
+
+// ended returns the pods that have a manifest, or had one and have something left
+// in the runtime, and are not active; also whether some pod has never had one: it
+// may be somebody else's. A manifest that is not used as it should be may be that
+// of any pod.
+func (c *Source) ended(left []string, listed map[string]listedPod, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, unknown bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	noted, seen := make(map[string]bool, len(listed)), make(map[string]bool, len(manifests))
+	for _, uid := range left {
+		if noted[uid] {
+			continue
+		}
+		noted[uid] = true
+		m := manifests[uid]
+		if m == nil && !c.seen[uid] {
+			unknown = true
+			continue
+		}
+		seen[uid] = true
+		if !listed[uid].active {
+			out = append(out, pods.Ended{UID: uid, State: stateOf(m, allUsed)})
+		}
+	}
+	// A runtime that wipes its containers at boot has nothing of a pod until it is
+	// started again, however often it may run.
+	for _, uid := range slices.Sorted(maps.Keys(manifests)) {
+		seen[uid] = true
+		if !noted[uid] {
+			out = append(out, pods.Ended{UID: uid, State: eviction.PodActive})
+		}
+	}
+	c.seen = seen
+	return out, unknown
+}
+
+func stateOf(m *manifest, allUsed bool) eviction.PodState {
+	switch {
+	case m == nil && allUsed:
+		return eviction.PodDeleted
+	case m != nil && m.api.Spec.RestartPolicy == v1.RestartPolicyNever:
+		return eviction.PodTerminated
+	default:
+		return eviction.PodActive
+	}
+}
+
+// allUsed reports whether each manifest counts.
+func allUsed(problems []pods.Problem) bool {
+	return !slices.ContainsFunc(problems, func(p pods.Problem) bool { return !p.Used })
+}
+
+// allKnown reports whether there are pods and each has its manifest. A node on
+// which something runs that has none is shared with somebody whose pods are not
+// known here.
+func allKnown(active []pods.Pod) bool {
+	return len(active) > 0 && !slices.ContainsFunc(active, func(p pods.Pod) bool { return !p.HasManifest })
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/resource"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/evictd/evictd/host/internal/input"
@@ -59,7 +61,7 @@ func negative(pod *v1.Pod) []error {
 		for i, list := range []v1.ResourceList{r.Limits, r.Requests} {
 			for _, name := range slices.Sorted(maps.Keys(list)) {
 				if q := list[name]; q.Sign() < 0 {
-					out = append(out, fmt.Errorf("%s.resources.%s.%s: %s is negative", path, []string{"limits", "requests"}[i], clip(string(name)), q.String()))
+					out = append(out, fmt.Errorf("%s.resources.%s.%s: %s is negative", path, []string{"limits", "requests"}[i], input.Shown(string(name)), q.String()))
 				}
 			}
 		}
@@ -103,7 +105,7 @@ func inPlainWords(err error) error {
 
 func checkIdentity(pod *v1.Pod) error {
 	if pod.APIVersion != "v1" || pod.Kind != "Pod" {
-		return fmt.Errorf("is apiVersion %q, kind %q, want apiVersion \"v1\", kind \"Pod\"", clip(pod.APIVersion), clip(pod.Kind))
+		return fmt.Errorf("is apiVersion %q, kind %q, want apiVersion \"v1\", kind \"Pod\"", input.Shown(pod.APIVersion), input.Shown(pod.Kind))
 	}
 	return errors.Join(
 		checkName("metadata.uid", string(pod.UID), true),
@@ -117,18 +119,62 @@ func checkName(field, value string, required bool) error {
 	case value == "" && required:
 		return fmt.Errorf("%s is missing, want the one that the runtime knows the pod by", field)
 	case len(value) > maxIdentity:
-		return fmt.Errorf("%s %q has %d bytes, want at most %d", field, clip(value), len(value), maxIdentity)
+		return fmt.Errorf("%s %q has %d bytes, want at most %d", field, input.Shown(value), len(value), maxIdentity)
 	case strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' }):
-		return fmt.Errorf("%s %q has characters that no name in Kubernetes has", field, clip(value))
+		return fmt.Errorf("%s %q has characters that no name in Kubernetes has", field, input.Shown(value))
 	}
 	return nil
 }
 
-// clip keeps a hostile value from filling the log.
-func clip(s string) string {
-	const most = 64
-	if len(s) > most {
-		return s[:most] + "..."
+// setDefaults fills in what the API server would have: manifests in a directory
+// may be written by hand, and the kubelet never decides on a pod without these.
+// Only defaults that a decision can depend on are set.
+func setDefaults(pod *v1.Pod) {
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		grace := int64(v1.DefaultTerminationGracePeriodSeconds)
+		pod.Spec.TerminationGracePeriodSeconds = &grace
 	}
-	return s
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			// Who limits a resource and requests nothing requests the limit.
+			r := &containers[i].Resources
+			for name, limit := range r.Limits {
+				request(r, name, limit)
+			}
+		}
+	}
+	defaultPodRequests(pod)
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {
+			v.EmptyDir = &v1.EmptyDirVolumeSource{}
+		}
+	}
+}
+
+// defaultPodRequests completes the requests of a pod that has limits at pod
+// level: from its containers where they request anything, else from the limit.
+func defaultPodRequests(pod *v1.Pod) {
+	r := pod.Spec.Resources
+	if r == nil || len(r.Limits) == 0 {
+		return
+	}
+	ofContainers := resource.AggregateContainerRequests(pod, resource.PodResourcesOptions{})
+	for _, from := range []v1.ResourceList{ofContainers, r.Limits} {
+		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+			if q, ok := from[name]; ok {
+				request(r, name, q)
+			}
+		}
+	}
+}
+
+// request has r request an amount of what it requests nothing of.
+func request(r *v1.ResourceRequirements, name v1.ResourceName, q apiresource.Quantity) {
+	if _, ok := r.Requests[name]; ok {
+		return
+	}
+	if r.Requests == nil {
+		r.Requests = v1.ResourceList{}
+	}
+	r.Requests[name] = q.DeepCopy()
 }

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,21 +18,25 @@ import (
 
 // podGroup is what the runtime knows of one pod.
 type podGroup struct {
-	uid, namespace, name string
+	listedPod
+
 	// createdNanos is when the oldest sandbox was made, else the oldest container.
 	createdNanos int64
 	sandboxes    []*runtimeapi.PodSandbox
-	containers   []*runtimeapi.Container
+	// containers are those that have not exited.
+	containers []*runtimeapi.Container
 }
 
-// group returns the active pods in order, and who all pods are.
-func group(l criclient.Listing) ([]*podGroup, map[string]listedPod) {
+// group returns the active pods in order, who all pods are that have a sandbox or a
+// container that has not exited, and the uids of all that have anything.
+func group(l criclient.Listing) (active []*podGroup, listed map[string]listedPod, left []string) {
 	byUID := make(map[string]*podGroup, len(l.Sandboxes))
 	uidOfSandbox := make(map[string]string, len(l.Sandboxes))
+	left = make([]string, 0, len(l.Sandboxes)+len(l.Containers))
 	of := func(uid, namespace, name string) *podGroup {
 		g := byUID[uid]
 		if g == nil {
-			g = &podGroup{uid: uid, namespace: namespace, name: name}
+			g = &podGroup{listedPod: listedPod{identity: identity{uid, namespace, name}}}
 			byUID[uid] = g
 		}
 		return g
@@ -41,23 +46,31 @@ func group(l criclient.Listing) ([]*podGroup, map[string]listedPod) {
 		if uid == "" {
 			continue
 		}
+		left = append(left, uid)
 		uidOfSandbox[s.GetId()] = uid
 		g := of(uid, s.GetMetadata().GetNamespace(), s.GetMetadata().GetName())
 		g.sandboxes = append(g.sandboxes, s)
+		g.active = g.active || criclient.Ready(s)
 	}
 	for _, c := range l.Containers {
 		uid := criclient.ContainerUID(c, uidOfSandbox)
-		if uid == "" || criclient.Exited(c) {
+		if uid == "" {
+			continue
+		}
+		left = append(left, uid)
+		if criclient.Exited(c) {
 			continue
 		}
 		g := of(uid, c.GetLabels()[criclient.LabelNamespace], c.GetLabels()[criclient.LabelName])
 		g.containers = append(g.containers, c)
+		// One that was created and not started counts only with a ready sandbox, since
+		// without one it never starts and holds nothing to reclaim.
+		g.active = g.active || criclient.Running(c)
 	}
-	active := make([]*podGroup, 0, len(byUID))
-	listed := make(map[string]listedPod, len(byUID))
+	active, listed = make([]*podGroup, 0, len(byUID)), make(map[string]listedPod, len(byUID))
 	for uid, g := range byUID {
-		listed[uid] = listedPod{identity{uid, g.namespace, g.name}, g.active()}
-		if listed[uid].active {
+		listed[uid] = g.listedPod
+		if g.active {
 			g.sort()
 			active = append(active, g)
 		}
@@ -66,22 +79,12 @@ func group(l criclient.Listing) ([]*podGroup, map[string]listedPod) {
 		return cmp.Or(cmp.Compare(a.createdNanos, b.createdNanos), cmp.Compare(a.namespace, b.namespace),
 			cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid))
 	})
-	return active, listed
-}
-
-// active: a container that was created and not started counts only with a ready
-// sandbox, since without one it never starts and holds nothing to reclaim.
-func (g *podGroup) active() bool {
-	return slices.ContainsFunc(g.sandboxes, criclient.Ready) || slices.ContainsFunc(g.containers, criclient.Running)
+	return active, listed, left
 }
 
 func (g *podGroup) sort() {
-	slices.SortFunc(g.sandboxes, func(a, b *runtimeapi.PodSandbox) int {
-		return cmp.Or(cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
-	})
-	slices.SortFunc(g.containers, func(a, b *runtimeapi.Container) int {
-		return cmp.Or(cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
-	})
+	slices.SortFunc(g.sandboxes, byCreation[*runtimeapi.PodSandbox])
+	slices.SortFunc(g.containers, byCreation[*runtimeapi.Container])
 	if len(g.sandboxes) > 0 {
 		g.createdNanos = g.sandboxes[0].GetCreatedAt()
 	} else {
@@ -89,12 +92,11 @@ func (g *podGroup) sort() {
 	}
 }
 
-// newest returns the sandbox that was made last, nil if there is none.
-func (g *podGroup) newest() *runtimeapi.PodSandbox {
-	if len(g.sandboxes) == 0 {
-		return nil
-	}
-	return g.sandboxes[len(g.sandboxes)-1]
+func byCreation[T interface {
+	GetCreatedAt() int64
+	GetId() string
+}](a, b T) int {
+	return cmp.Or(cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
 }
 
 // pod joins what runs with what it is.
@@ -109,7 +111,7 @@ func (g *podGroup) pod(m *manifest) pods.Pod {
 		p.ContainerIDs = append(p.ContainerIDs, c.GetId())
 	}
 	if m != nil {
-		p.API, p.Row, p.HasManifest = withSource(m.api, g.newest()), m.row, true
+		p.API, p.Row, p.HasManifest = withSource(m.api, g.sandboxes), m.row, true
 		p.Row.Annotations = p.API.Annotations
 	} else {
 		p.API = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(g.uid), Namespace: g.namespace, Name: g.name}}
@@ -152,4 +154,37 @@ func newer(a, b *runtimeapi.Container) bool {
 		return criclient.Running(a)
 	}
 	return cmp.Or(cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt()), cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt())) > 0
+}
+
+// The annotations by which the kubelet knows a static pod and its mirror.
+const (
+	annotationSource = "kubernetes.io/config.source"
+	annotationMirror = "kubernetes.io/config.mirror"
+)
+
+// withSource returns pod with what the newest sandbox says of where the pod comes from. Who makes
+// the sandbox knows: the kubelet writes the source over what the pod's author has
+// written, and hands the pod's annotations to the runtime. A mirror never runs. Of
+// a pod whose sandbox is gone, which its author cannot bring about, the manifest is
+// believed. It changes nothing and returns pod itself if that says the same.
+func withSource(pod *v1.Pod, sandboxes []*runtimeapi.PodSandbox) *v1.Pod {
+	if len(sandboxes) == 0 {
+		return pod
+	}
+	newest := sandboxes[len(sandboxes)-1]
+	says, static := newest.GetAnnotations()[annotationSource]
+	wrote, written := pod.Annotations[annotationSource]
+	_, mirror := pod.Annotations[annotationMirror]
+	if says == wrote && static == written && !mirror {
+		return pod
+	}
+	changed := *pod
+	changed.Annotations = make(map[string]string, len(pod.Annotations)+1)
+	maps.Copy(changed.Annotations, pod.Annotations)
+	delete(changed.Annotations, annotationMirror)
+	delete(changed.Annotations, annotationSource)
+	if static {
+		changed.Annotations[annotationSource] = says
+	}
+	return &changed
 }

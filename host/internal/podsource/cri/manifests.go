@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/hang"
 )
@@ -21,6 +24,9 @@ const (
 	// maxProblems is how many problems are told.
 	maxProblems = 100
 )
+
+// endings are those of manifests' names.
+var endings = []string{".yaml", ".yml", ".json"}
 
 // Manifests is a directory of v1.Pod manifests, each in a file that ends with
 // .yaml, .yml or .json. Files whose names begin with a dot are ignored. What was
@@ -61,7 +67,7 @@ func (m *Manifests) told(problems []pods.Problem) []pods.Problem {
 // list brings the files up to date and joins them with the pods of the last listing.
 func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
 	m.refresh()
-	return m.last()
+	return m.of(nil)
 }
 
 // refresh reads what changed since the last time.
@@ -75,42 +81,36 @@ func (m *Manifests) refresh() {
 	m.joined.update(files, err)
 }
 
-// of returns the manifests of these pods, and of those that only have a file, with
-// all problems.
+// of returns the manifests of these pods, or else those of the last listing, and of those
+// that only have a file, with all problems.
 func (m *Manifests) of(listed map[string]listedPod) (map[string]*manifest, []pods.Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.joined.list(listed)
-	return m.joined.result()
-}
-
-// last returns what the files of the last refresh and the pods of the last listing
-// say.
-func (m *Manifests) last() (map[string]*manifest, []pods.Problem) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if listed != nil {
+		m.joined.list(listed)
+	}
 	return m.joined.result()
 }
 
 // look returns the files as they are now, as far as that is known before late. The
 // known ones are never changed, so that one who is late may still look at them.
 func (m *Manifests) look(late <-chan struct{}, known map[string]*manifestFile) (map[string]*manifestFile, error) {
-	entries, err := hang.DoAs(&m.left, m.dir, late, func() ([]entry, error) { return entriesOf(m.dir, known) })
+	entries, err := hang.DoAs(&m.left, m.dir, late, func() (map[string]bool, error) { return entriesOf(m.dir, known) })
 	if err != nil {
 		return known, directoryProblem(err, len(known))
 	}
 	files, missed := make(map[string]*manifestFile, len(entries)), 0
-	for _, e := range entries {
-		f := known[e.name]
+	for name, unchanged := range entries {
+		f := known[name]
 		switch {
-		case e.unchanged:
+		case unchanged:
 		case closed(late):
 			missed++
 		default:
-			f = m.readSoon(late, filepath.Join(m.dir, e.name), f)
+			f = m.readSoon(late, filepath.Join(m.dir, name), f)
 		}
 		if f != nil {
-			files[e.name] = f
+			files[name] = f
 		}
 	}
 	if missed > 0 {
@@ -147,16 +147,10 @@ func directoryProblem(err error, known int) error {
 	}
 }
 
-// An entry is a file in the directory that is taken for a manifest.
-type entry struct {
-	name string
-	// unchanged: there is nothing to be read.
-	unchanged bool
-}
-
-// entriesOf returns the manifests in dir. It looks at files of the directory's own
-// filesystem alone: a link may lead to one that hangs.
-func entriesOf(dir string, known map[string]*manifestFile) ([]entry, error) {
+// entriesOf returns the manifests in dir, and whether there is nothing to be read of
+// each. It looks at files of the directory's own filesystem alone: a link may lead to one
+// that hangs.
+func entriesOf(dir string, known map[string]*manifestFile) (unchanged map[string]bool, err error) {
 	found, err := os.ReadDir(dir)
 	if err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
@@ -164,23 +158,101 @@ func entriesOf(dir string, known map[string]*manifestFile) ([]entry, error) {
 		}
 		return nil, err
 	}
-	entries := make([]entry, 0, len(found))
+	unchanged = make(map[string]bool, len(found))
 	for _, f := range found {
-		if name := f.Name(); isManifestName(name) {
-			entries = append(entries, entry{name, f.Type().IsRegular() && known[name].isIn(filepath.Join(dir, name))})
+		if name := f.Name(); !strings.HasPrefix(name, ".") && slices.Contains(endings, filepath.Ext(name)) {
+			unchanged[name] = f.Type().IsRegular() && known[name].isIn(filepath.Join(dir, name))
 		}
 	}
-	return entries, nil
+	return unchanged, nil
 }
 
-func isManifestName(name string) bool {
-	if strings.HasPrefix(name, ".") {
-		return false
+const (
+	// maxManifestBytes is the most that is read of one manifest. The largest
+	// object that a cluster can store has 1.5 MiB, real pods a few KiB.
+	maxManifestBytes = 1 << 20
+	// settleTime is how old a change must be for the file's times to tell it from
+	// a later one: filesystem timestamps tick every 4 to 10 ms.
+	settleTime = 100 * time.Millisecond
+)
+
+// manifestFile is what was read of a file, kept until the file changes.
+type manifestFile struct {
+	identity fileIdentity
+	// settled: the file was read, and had changed long enough before, so that a
+	// later change shows in its identity.
+	settled bool
+	// manifest is what counts, also of a former content if the present one cannot.
+	manifest *manifest
+	problems []pods.Problem
+}
+
+// fileIdentity changes when the file's content does.
+type fileIdentity struct {
+	device, inode    uint64
+	size             int64
+	modified, status unix.Timespec
+}
+
+func identityOf(s *unix.Stat_t) fileIdentity {
+	return fileIdentity{device: s.Dev, inode: s.Ino, size: s.Size, modified: s.Mtim, status: s.Ctim}
+}
+
+// isIn reports whether path has what was read. A nil file is one that was not.
+func (f *manifestFile) isIn(path string) bool {
+	var stat unix.Stat_t
+	return f != nil && f.settled && unix.Stat(path, &stat) == nil && f.identity == identityOf(&stat)
+}
+
+// read returns former if the file is unchanged, what is in it now otherwise, and
+// nil if it is gone.
+func (m *Manifests) read(path string, former *manifestFile) *manifestFile {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return failed(path, former, err)
+		}
+		if unix.Lstat(path, &stat) != nil {
+			return nil
+		}
+		return failed(path, former, errors.New("is a symbolic link to nothing"))
 	}
-	switch filepath.Ext(name) {
-	case ".yaml", ".yml", ".json":
-		return true
-	default:
-		return false
+	now := identityOf(&stat)
+	if former != nil && former.settled && former.identity == now {
+		return former
 	}
+	started := time.Now()
+	data, err := input.ReadFile(path, maxManifestBytes)
+	if err != nil {
+		return failed(path, former, err)
+	}
+	f := m.parse(path, data, former)
+	f.identity = now
+	modified, status := time.Unix(stat.Mtim.Unix()), time.Unix(stat.Ctim.Unix())
+	f.settled = started.Sub(modified) > settleTime && started.Sub(status) > settleTime
+	return f
+}
+
+func (m *Manifests) parse(path string, data []byte, former *manifestFile) *manifestFile {
+	pod, warning, err := decode(data, filepath.Ext(path) == ".json")
+	if err != nil {
+		return failed(path, former, err)
+	}
+	f := &manifestFile{manifest: &manifest{file: path, api: pod, row: m.rules.Row(pod, nil)}}
+	if warning != nil {
+		f.problems = []pods.Problem{{File: path, Err: input.Clip(warning), Used: true}}
+	}
+	return f
+}
+
+// failed is a file that could not be read, or not be understood. It is read again
+// the next time.
+func failed(path string, former *manifestFile, err error) *manifestFile {
+	f := &manifestFile{}
+	if former != nil && former.manifest != nil {
+		f.manifest = former.manifest
+		err = fmt.Errorf("%w; what was read of it before is still used", input.Clip(err))
+	}
+	f.problems = []pods.Problem{{File: path, Err: input.Clip(err)}}
+	return f
 }
