@@ -12,9 +12,10 @@ var passBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, 
 // A kill takes from a few milliseconds to a pod's whole grace period.
 var killBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 
-// The names, labels and buckets of these are the kubelet's, as what watches
-// a kubelet must work here (pkg/kubelet/metrics/metrics.go).
-func (m *Metrics) describeEvictions(r registrar) {
+// describe makes the metrics and registers them.
+func describe(m *Metrics, r registrar) {
+	// The names, labels and buckets of these are the kubelet's, as what watches
+	// a kubelet must work here (pkg/kubelet/metrics/metrics.go).
 	m.evictions = r.counters("kubelet_evictions",
 		"Pods evicted, by the signal whose threshold was acted on. Counts evictions whose kill failed too, as the kubelet does.",
 		"eviction_signal")
@@ -24,14 +25,10 @@ func (m *Metrics) describeEvictions(r registrar) {
 	m.preemptions = r.counters("kubelet_preemptions",
 		"Pods killed to make room for a critical one, by the first resource that this one lacked.",
 		"preemption_signal")
-}
 
-func (m *Metrics) describePasses(r registrar) {
 	m.passDuration = r.histograms("evictd_pass_duration_seconds",
 		"Duration in seconds of a pass from observation to decision, by what made it run.", passBuckets, "trigger")
-	m.passes = r.NewCounter(prometheus.CounterOpts{
-		Name: "evictd_passes_total", Help: "Passes since the start.",
-	})
+	m.passes = r.NewCounter(prometheus.CounterOpts{Name: "evictd_passes_total", Help: "Passes since the start."})
 	m.available = r.gauges("evictd_signal_available",
 		"What was left of a signal when last observed, in its base unit: bytes, inodes, processes or what its plugin counts.", "signal")
 	m.capacity = r.gauges("evictd_signal_capacity",
@@ -44,45 +41,27 @@ func (m *Metrics) describePasses(r registrar) {
 		"1 while a custom observer of the signal and the one that is asked beside it contradict each other, and have for a minute; else 0.", "signal"), m.signals, true)
 	m.condition = newFlags(r.gauges("evictd_node_condition",
 		"1 while the node condition is in force, else 0.", "condition"), m.conditions, true)
-	m.misplaced = r.NewGauge(prometheus.GaugeOpts{
-		Name: "evictd_pods_misplaced", Help: "Running pods without a cgroup where it should be, so that what they use is not known.",
-	})
-	m.unmanaged = r.NewGauge(prometheus.GaugeOpts{
-		Name: "evictd_pods_unmanaged", Help: "Running pods without a manifest, which are never evicted, as of the last listing of the pods.",
-	})
-}
+	m.misplaced = r.gauge("evictd_pods_misplaced", "Running pods without a cgroup where it should be, so that what they use is not known.")
+	m.unmanaged = r.gauge("evictd_pods_unmanaged", "Running pods without a manifest, which are never evicted, as of the last listing of the pods.")
 
-func (m *Metrics) describePlugins(r registrar) {
 	m.pluginUp = newFlags(r.gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin"), m.plugins, false)
 	m.standby = newFlags(r.gauges("evictd_plugin_standby",
 		"1 while the plugin is asked after all others that offer the same, because its answers were too slow; else 0.", "plugin"), m.plugins, true)
 	m.restarts = r.counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
 	m.callFailures = r.counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")
-}
 
-func (m *Metrics) describeKills(r registrar) {
 	m.killDuration = r.histograms("evictd_kill_duration_seconds",
 		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")
-	m.victimsEnding = r.NewGauge(prometheus.GaugeOpts{
-		Name: "evictd_kills_in_flight", Help: "Victims that are not yet finished.",
-	})
+	m.victimsEnding = r.gauge("evictd_kills_in_flight", "Victims that are not yet finished.")
 	m.reloads = r.counters("evictd_config_reloads_total",
 		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")
 	// Both exist from the start, so that an alert on an increase sees the first.
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("error")
-}
-
-func (m *Metrics) describeLog(r registrar) {
 	r.NewCounterFunc(prometheus.CounterOpts{
 		Name: "evictd_log_lines_dropped_total", Help: "Lines of the log that were dropped, since it could not be written for too long.",
-	}, func() float64 {
-		if f := m.droppedLogLines.Load(); f != nil {
-			return float64((*f)())
-		}
-		return 0
-	})
+	}, func() float64 { return float64(m.droppedLogLines()) })
 }
 
 // A registrar makes metrics that are registered.
@@ -90,6 +69,10 @@ type registrar struct{ promauto.Factory }
 
 func (r registrar) counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return r.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func (r registrar) gauge(name, help string) prometheus.Gauge {
+	return r.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
 func (r registrar) gauges(name, help string, labels ...string) *prometheus.GaugeVec {

@@ -1,16 +1,20 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"runtime"
-	"sync/atomic"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -48,8 +52,8 @@ type Metrics struct {
 	reloads       *prometheus.CounterVec
 	misplaced     prometheus.Gauge
 	unmanaged     prometheus.Gauge
-	// droppedLogLines is asked at each scrape; nil until there is somebody to ask.
-	droppedLogLines atomic.Pointer[func() uint64]
+	// droppedLogLines is asked at each scrape.
+	droppedLogLines func() uint64
 }
 
 // New returns the metrics of a host of the given build.
@@ -57,14 +61,11 @@ func New(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		plugins:  bounded(), signals: bounded(), conditions: bounded(), resources: bounded(),
+		droppedLogLines: func() uint64 { return 0 },
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r := registrar{promauto.With(m.registry)}
-	m.describeEvictions(r)
-	m.describePasses(r)
-	m.describePlugins(r)
-	m.describeKills(r)
-	m.describeLog(r)
+	describe(m, r)
 	r.NewGauge(prometheus.GaugeOpts{
 		Name:        "evictd_build_info",
 		Help:        "Always 1; the labels say which build runs.",
@@ -182,8 +183,9 @@ func (m *Metrics) PodsMisplaced(n int) { m.misplaced.Set(float64(n)) }
 // PodsUnmanaged records how many running pods have no manifest.
 func (m *Metrics) PodsUnmanaged(n int) { m.unmanaged.Set(float64(n)) }
 
-// CountDroppedLogLines has f asked for the number of log lines dropped so far.
-func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines.Store(&f) }
+// CountDroppedLogLines has f asked for the number of log lines dropped so far. It is
+// called before the first scrape.
+func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines = f }
 
 // Reloaded counts a reload of the configuration, applied or refused.
 func (m *Metrics) Reloaded(err error) { m.reloads.WithLabelValues(result(err)).Inc() }
@@ -220,4 +222,25 @@ func kindOf(err error) string {
 	default:
 		return other
 	}
+}
+
+// maxScrapes bounds what a crowd of scrapers can cost the host.
+const maxScrapes = 4
+
+// places are those of metrics by the first word of their names: what people know from
+// the kubelet is at the top, where whoever looks by eye finds it.
+var places = map[string]int{"kubelet": -2, "evictd": -1}
+
+func handler(from prometheus.Gatherer) http.Handler {
+	inOrder := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := from.Gather()
+		slices.SortStableFunc(families, func(a, b *dto.MetricFamily) int { return cmp.Compare(place(a), place(b)) })
+		return families, err
+	})
+	return promhttp.HandlerFor(inOrder, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+}
+
+func place(f *dto.MetricFamily) int {
+	word, _, _ := strings.Cut(f.GetName(), "_")
+	return places[word]
 }
