@@ -1,5 +1,18 @@
 package pods
 
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
 // Rules are the kubelet's feature gates that decide what a pod requests and of
 // which class it is.
 type Rules struct {
@@ -8,4 +21,165 @@ type Rules struct {
 	// for the whole pod before the sum of its containers', but for each resource
 	// on its own, and no longer for the class.
 	PodLevelResources bool
+}
+
+// QoSClass is the recorded class of the pod, else the computed one (ComputePodQOS
+// of the kubelet). Resources at pod level, when there are any, decide alone; else
+// a pod is BestEffort only if all its containers are, init containers included,
+// and Guaranteed only if each has limits of cpu and memory and together they
+// request just that.
+func (r Rules) QoSClass(pod *v1.Pod) eviction.QoSClass {
+	if pod.Status.QOSClass != "" {
+		return eviction.QoSClass(pod.Status.QOSClass)
+	}
+	if r.PodLevelResources && pod.Spec.Resources != nil {
+		return classOf(pod.Spec.Resources)
+	}
+	all := make([]*v1.ResourceRequirements, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			all = append(all, &containers[i].Resources)
+		}
+	}
+	return classOf(all...)
+}
+
+// classOf is the class that sets of figures make together. Of them only cpu and
+// memory count, and only what is above zero.
+func classOf(all ...*v1.ResourceRequirements) eviction.QoSClass {
+	nothing, guaranteed := true, len(all) > 0
+	for _, name := range [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		var requested, limit quantity.Quantity
+		for _, r := range all {
+			request := r.Requests[name]
+			if request.Sign() > 0 {
+				requested.Add(request)
+			}
+			most := r.Limits[name]
+			if most.Sign() > 0 {
+				limit.Add(most)
+			} else {
+				guaranteed = false
+			}
+		}
+		nothing = nothing && requested.IsZero() && limit.IsZero()
+		guaranteed = guaranteed && requested.Cmp(limit) == 0
+	}
+	switch {
+	case nothing:
+		return eviction.BestEffort
+	case guaranteed:
+		return eviction.Guaranteed
+	default:
+		return eviction.Burstable
+	}
+}
+
+// Request is what the pod requests of a resource by the kubelet's rule for
+// eviction (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its
+// containers and sidecars, at least what an init container needs. With any
+// resource at pod level only the pod level counts, so that such a pod requests
+// no ephemeral storage. Overhead is added to what is not zero.
+//
+// The spec alone counts, never the status: of a pod that is being resized the
+// pod source passes the spec with what is allocated.
+func (r Rules) Request(pod *v1.Pod, name v1.ResourceName) int64 {
+	q := withOverhead(pod, name, r.withoutOverhead(pod)[name])
+	return q.Value()
+}
+
+// Requests are what the pod requests of everything, by the rule of Request and
+// in the units in which the kubelet admits pods: cpu in thousandths, everything
+// else whole (GetResourceRequest).
+func (r Rules) Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
+	requests := r.withoutOverhead(pod)
+	all := make(map[v1.ResourceName]int64, len(requests))
+	for name, q := range requests {
+		q = withOverhead(pod, name, q)
+		if name == v1.ResourceCPU {
+			all[name] = q.MilliValue()
+		} else {
+			all[name] = q.Value()
+		}
+	}
+	return all
+}
+
+func (r Rules) withoutOverhead(pod *v1.Pod) v1.ResourceList {
+	return resource.PodRequests(pod, resource.PodResourcesOptions{
+		SkipContainerLevelResources: r.PodLevelResources && resource.IsPodLevelResourcesSet(pod),
+		ExcludeOverhead:             true,
+	})
+}
+
+func withOverhead(pod *v1.Pod, name v1.ResourceName, q quantity.Quantity) quantity.Quantity {
+	if overhead, ok := pod.Spec.Overhead[name]; ok && !q.IsZero() {
+		q = q.DeepCopy()
+		q.Add(overhead)
+	}
+	return q
+}
+
+// Row returns the compact row of pod. It has all labels and annotations, of
+// which a plugin is sent those that it asked for. It keeps containers and the
+// pod's maps, and changes nothing.
+func (r Rules) Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
+	row := eviction.Pod{
+		UID:                          string(pod.UID),
+		Namespace:                    pod.Namespace,
+		Name:                         pod.Name,
+		Labels:                       pod.Labels,
+		Annotations:                  pod.Annotations,
+		QoSClass:                     r.QoSClass(pod),
+		MemoryRequestBytes:           r.Request(pod, v1.ResourceMemory),
+		EphemeralStorageRequestBytes: r.Request(pod, v1.ResourceEphemeralStorage),
+		Volumes:                      volumes(pod),
+		Containers:                   containers,
+		Running:                      slices.ContainsFunc(pod.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.State.Running != nil }),
+	}
+	if pod.Spec.Priority != nil {
+		row.Priority = *pod.Spec.Priority
+	}
+	if pod.Status.StartTime != nil {
+		row.StartTime = pod.Status.StartTime.Time
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		row.OwnerKind = owner.Kind
+	}
+	return row
+}
+
+func volumes(pod *v1.Pod) []eviction.Volume {
+	if len(pod.Spec.Volumes) == 0 {
+		return nil
+	}
+	out := make([]eviction.Volume, len(pod.Spec.Volumes))
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		out[i] = eviction.Volume{Name: v.Name, Kind: volumeKind(&v.VolumeSource), CountsForRanking: countsForRanking(v)}
+		if v.EmptyDir != nil {
+			out[i].Medium = string(v.EmptyDir.Medium)
+		}
+	}
+	return out
+}
+
+// countsForRanking: the kubelet charges these to the pod as local storage
+// (localVolumeNames of its eviction helpers). Secrets, projected volumes and the
+// downward API live in memory or are tiny, claims are accounted elsewhere.
+func countsForRanking(v *v1.Volume) bool {
+	return v.HostPath != nil || v.GitRepo != nil || v.ConfigMap != nil ||
+		v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
+}
+
+// volumeKind is the JSON name of the source that is set, "" when none is known.
+func volumeKind(s *v1.VolumeSource) string {
+	source := reflect.ValueOf(s).Elem()
+	for f := range source.Type().Fields() {
+		if !source.FieldByIndex(f.Index).IsNil() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return ""
 }
