@@ -1,0 +1,191 @@
+// Package criclient asks the container runtime over CRI: what it is, and which
+// sandboxes and containers it has.
+//
+// It does not know which pods may be evicted, has no manifests (podsource/cri) and
+// ends nothing (victim/cri).
+package criclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/crisocket"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const (
+	// maxMessageBytes is how large a list may be: the kubelet's limit (16 MiB)
+	// and as much again, for a node on which exited containers have piled up.
+	maxMessageBytes = 32 << 20
+	// probeTimeout bounds the question at the start.
+	probeTimeout = 2 * time.Second
+	// driverTimeout bounds the question for the cgroup driver.
+	driverTimeout = time.Second
+)
+
+// Dial returns a connection to the container runtime at endpoint, which is made
+// by the first call and again whenever the runtime comes back. An error means
+// that the endpoint can never work.
+func Dial(endpoint string) (*grpc.ClientConn, error) {
+	return crisocket.Dial(endpoint, maxMessageBytes)
+}
+
+// Probe asks the runtime for its name and version, so that a wrong endpoint is
+// found at the start and not by the first eviction. It takes at most 2 s.
+func Probe(ctx context.Context, client runtimeapi.RuntimeServiceClient) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	v, err := client.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return "", fmt.Errorf("ask container runtime for its version: %w", err)
+	}
+	return v.GetRuntimeName() + " " + v.GetRuntimeVersion(), nil
+}
+
+// CgroupDriver asks the runtime for its cgroup driver, "cgroupfs" or "systemd". It
+// is "" if the runtime does not tell: containerd does so since 2.0. It takes at most
+// a second.
+func CgroupDriver(ctx context.Context, client runtimeapi.RuntimeServiceClient) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, driverTimeout)
+	defer cancel()
+	reply, err := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("ask container runtime for its cgroup driver: %w", err)
+	case reply.GetLinux() == nil:
+		return "", nil
+	}
+	switch driver := reply.GetLinux().GetCgroupDriver(); driver {
+	case runtimeapi.CgroupDriver_CGROUPFS:
+		return nodefs.Cgroupfs, nil
+	case runtimeapi.CgroupDriver_SYSTEMD:
+		return nodefs.Systemd, nil
+	default:
+		return "", fmt.Errorf("ask container runtime for its cgroup driver: unknown driver %s", driver)
+	}
+}
+
+// A Listing is all sandboxes and containers that the runtime knows.
+type Listing struct {
+	Sandboxes  []*runtimeapi.PodSandbox
+	Containers []*runtimeapi.Container
+}
+
+// List asks for sandboxes and containers at the same time.
+func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) (Listing, error) {
+	var (
+		wg            sync.WaitGroup
+		sandboxes     *runtimeapi.ListPodSandboxResponse
+		errSandboxes  error
+		errContainers error
+	)
+	wg.Go(func() {
+		sandboxes, errSandboxes = client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+		if errSandboxes != nil {
+			errSandboxes = fmt.Errorf("list pod sandboxes: %w", errSandboxes)
+		}
+	})
+	containers, errContainers := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if errContainers != nil {
+		errContainers = fmt.Errorf("list containers: %w", errContainers)
+	}
+	wg.Wait()
+	if err := errors.Join(errSandboxes, errContainers); err != nil {
+		return Listing{}, err
+	}
+	return Listing{Sandboxes: sandboxes.GetItems(), Containers: containers.GetContainers()}, nil
+}
+
+// The labels that Kubernetes puts on sandboxes and containers.
+const (
+	labelUID       = "io.kubernetes.pod.uid"
+	LabelNamespace = "io.kubernetes.pod.namespace"
+	LabelName      = "io.kubernetes.pod.name"
+)
+
+// SandboxUID is the uid of the pod that s belongs to, "" if it is nobody's.
+func SandboxUID(s *runtimeapi.PodSandbox) string {
+	if uid := s.GetLabels()[labelUID]; uid != "" {
+		return uid
+	}
+	return s.GetMetadata().GetUid()
+}
+
+// ContainerUID is the uid of the pod that c belongs to; uidOfSandbox finds it
+// for a container without labels.
+func ContainerUID(c *runtimeapi.Container, uidOfSandbox map[string]string) string {
+	if uid := c.GetLabels()[labelUID]; uid != "" {
+		return uid
+	}
+	return uidOfSandbox[c.GetPodSandboxId()]
+}
+
+// Ready reports whether a sandbox is up.
+func Ready(s *runtimeapi.PodSandbox) bool {
+	return s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+}
+
+// Running reports whether processes of c may live. A runtime that lost track of
+// a container calls it unknown, and the kubelet takes it to be alive as well.
+func Running(c *runtimeapi.Container) bool {
+	return c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING ||
+		c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN
+}
+
+// Exited reports whether c ran and ended.
+func Exited(c *runtimeapi.Container) bool {
+	return c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
+}
+
+// layoutTimeout bounds the question for the directories of images.
+const layoutTimeout = 2 * time.Second
+
+// Layout asks the runtime where images and writable layers are and compares the devices
+// with that of the kubelet's directory, as the disk plugin will. It takes at most
+// 2 s, if the filesystems answer.
+func Layout(ctx context.Context, client runtimeapi.ImageServiceClient, root nodefs.FS, kubeletRootDir string) (eviction.Layout, error) {
+	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
+	defer cancel()
+	reply, err := client.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+	if err != nil {
+		return 0, fmt.Errorf("ask container runtime where images are: %w", err)
+	}
+	images := mountpoint(reply.GetImageFilesystems())
+	if images == "" {
+		return 0, errors.New("the container runtime names no directory of images")
+	}
+	containers := mountpoint(reply.GetContainerFilesystems())
+	if containers == "" {
+		containers = images // containerd says nothing of writable layers that are with the images
+	}
+	var devices [3]uint64
+	for i, dir := range []string{kubeletRootDir, images, containers} {
+		var stat unix.Stat_t
+		if err := unix.Stat(root.Path(dir), &stat); err != nil {
+			return 0, fmt.Errorf("stat %s: %w", dir, err)
+		}
+		devices[i] = stat.Dev
+	}
+	split := devices[1] != devices[2]
+	report := eviction.LayoutReport{ImageFs: split || devices[0] != devices[1], ContainerFs: split}
+	return report.Layout(), nil
+}
+
+func mountpoint(of []*runtimeapi.FilesystemUsage) string {
+	if len(of) == 0 {
+		return ""
+	}
+	return of[0].GetFsId().GetMountpoint()
+}
