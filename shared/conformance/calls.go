@@ -8,19 +8,22 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
 )
 
 // configureWith sends a config that is to be refused.
 func (t *target) configureWith(ctx context.Context, config []byte) error {
-	return t.options.within(ctx, configureTime, func(ctx context.Context) error {
-		return t.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.node, Config: config})
+	return t.run.options.within(ctx, configureTime, func(ctx context.Context) error {
+		return t.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.run.node, Config: config})
 	})
 }
 
 func (t *target) observe(ctx context.Context, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
 	var reply eviction.ObserveReply
-	err := t.options.within(ctx, observeTime, func(ctx context.Context) (err error) {
+	err := t.run.options.within(ctx, observeTime, func(ctx context.Context) (err error) {
 		reply, err = t.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: view}, Signals: signals})
 		return err
 	})
@@ -35,13 +38,12 @@ func (t *target) observeAll(ctx context.Context) ([]eviction.Observation, error)
 // measure calls Measure and keeps the answers as they came.
 func (t *target) measure(ctx context.Context, limit time.Duration, request message) *transcript {
 	got := &transcript{}
-	got.err = t.options.within(ctx, limit, func(ctx context.Context) error {
+	got.err = t.run.options.within(ctx, limit, func(ctx context.Context) error {
 		var wrong error
 		err := stream(ctx, t.cc, service+"Measure", request, func(raw []byte) {
-			rows, ranked, err := parseMeasurements(raw)
+			rows, err := wire.DecodeMeasurements(raw)
 			wrong = errors.Join(wrong, err)
 			got.messages = append(got.messages, rows)
-			got.ranked = got.ranked || ranked
 		})
 		return errors.Join(rpcError(ctx, err), wrong)
 	})
@@ -95,7 +97,7 @@ func (t *target) passed(ctx context.Context) error {
 // rank returns the order of uids as it came.
 func (t *target) rank(ctx context.Context, req eviction.RankRequest) ([]string, error) {
 	var order []string
-	err := t.options.within(ctx, rankTime, func(ctx context.Context) error {
+	err := t.run.options.within(ctx, rankTime, func(ctx context.Context) error {
 		list, err := t.plugin.Ranker.Rank(ctx, req)
 		for _, r := range list {
 			order = append(order, r.UID)
@@ -129,7 +131,7 @@ func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step s
 		}
 		freed = r
 	}
-	err = t.options.within(ctx, reclaimTime, func(ctx context.Context) error {
+	err = t.run.options.within(ctx, reclaimTime, func(ctx context.Context) error {
 		got, err := t.plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Pass: 1, Signal: signal, Step: step}, check)
 		if err == nil {
 			check(got)
@@ -161,57 +163,50 @@ func (t *target) behavior(ctx context.Context) (string, error) {
 	return b.String(), nil
 }
 
+// An rpc is a call of the service.
+type rpc struct {
+	name string
+	// text is the number of a text in the request. In Configure and Watch it is in a
+	// message inside, where it fails to be one.
+	text    protowire.Number
+	limit   time.Duration
+	offered func(*eviction.Plugin) bool
+}
+
+var rpcs = []rpc{
+	{"Describe", 1, describeTime, func(*eviction.Plugin) bool { return true }},
+	{"Configure", 1, configureTime, func(p *eviction.Plugin) bool { return p.Configurer != nil }},
+	{"Observe", 3, observeTime, func(p *eviction.Plugin) bool { return p.Observer != nil }},
+	{"Measure", 4, measureTime, func(p *eviction.Plugin) bool { return p.Measurer != nil }},
+	{"Watch", 1, describeTime, func(p *eviction.Plugin) bool { return p.Watcher != nil }},
+	{"Rank", 2, rankTime, func(p *eviction.Plugin) bool { return p.Ranker != nil }},
+	{"Reclaim", 2, measureTime, func(p *eviction.Plugin) bool { return p.Reclaimer != nil }},
+}
+
+// destructive: an answer to it may have freed something.
+func (t *target) destructive(c rpc) bool { return c.name == "Reclaim" && !t.run.options.Reclaim }
+
 // poke makes any call with raw bytes. A stream that stays open is an answer.
-func (t *target) poke(ctx context.Context, rpc string, in message) error {
+func (t *target) poke(ctx context.Context, c rpc, in message) error {
 	const patience = 200 * time.Millisecond
-	switch rpc {
+	switch c.name {
 	case "Measure", "Reclaim":
-		return rpcError(ctx, stream(ctx, t.cc, service+rpc, in, func([]byte) {}))
+		return rpcError(ctx, stream(ctx, t.cc, service+c.name, in, func([]byte) {}))
 	case "Watch":
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer time.AfterFunc(patience, cancel).Stop()
-		err := rpcError(ctx, stream(ctx, t.cc, service+rpc, in, func([]byte) {}))
+		err := rpcError(ctx, stream(ctx, t.cc, service+c.name, in, func([]byte) {}))
 		if ctx.Err() != nil {
 			return nil // it was open until we ended it
 		}
 		return err
 	default:
-		_, err := t.call(ctx, rpc, in)
+		_, err := t.call(ctx, c.name, in)
 		return err
 	}
 }
 
-func (t *target) pokeInTime(ctx context.Context, rpc string, in message) error {
-	return t.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return t.poke(ctx, rpc, in) })
+func (t *target) pokeInTime(ctx context.Context, c rpc, in message) error {
+	return t.run.options.within(ctx, c.limit, func(ctx context.Context) error { return t.poke(ctx, c, in) })
 }
-
-// callTime is the host's deadline for a call.
-func callTime(rpc string) time.Duration {
-	switch rpc {
-	case "Observe":
-		return observeTime
-	case "Rank":
-		return rankTime
-	case "Measure", "Reclaim":
-		return measureTime
-	default:
-		return describeTime
-	}
-}
-
-// calls lists the calls of the service but Describe, and whether each is
-// offered.
-func (t *target) calls() map[string]bool {
-	p := &t.plugin
-	return map[string]bool{
-		"Configure": p.Configurer != nil, "Observe": p.Observer != nil, "Measure": p.Measurer != nil,
-		"Watch": p.Watcher != nil, "Rank": p.Ranker != nil, "Reclaim": p.Reclaimer != nil,
-	}
-}
-
-// offered reports whether a call applies to the plugin.
-func (t *target) offered(rpc string) bool { return rpc == "Describe" || t.calls()[rpc] }
-
-// destructive: an answer to it may have freed something.
-func (t *target) destructive(rpc string) bool { return rpc == "Reclaim" && !t.options.Reclaim }

@@ -51,7 +51,7 @@ var configureChecks = []check{
 
 func configured(ctx context.Context, t *target) error {
 	err := t.configure(ctx)
-	if errors.Is(err, eviction.ErrRefused) && len(t.options.Config) == 0 {
+	if errors.Is(err, eviction.ErrRefused) && len(t.run.options.Config) == 0 {
 		return fmt.Errorf("%w (without any config; if it needs one, give it: --config FILE)", err)
 	}
 	return err
@@ -113,7 +113,7 @@ func another(value any) any {
 }
 
 func configuredWithUnknownField(ctx context.Context, t *target) error {
-	config, err := strangeConfig(t.options.Config, same)
+	config, err := strangeConfig(t.run.options.Config, same)
 	if err != nil {
 		return err
 	}
@@ -146,12 +146,12 @@ func configuredKeepsFormer(ctx context.Context, t *target) error {
 	}
 	// What follows is not to fail for it.
 	defer func() { _ = t.configure(ctx) }()
-	config, err := strangeConfig(t.options.Config, same)
+	config, err := strangeConfig(t.run.options.Config, same)
 	if err != nil {
 		return err
 	}
 	// Who takes over what is right in it shows it.
-	changed, err := strangeConfig(t.options.Config, another)
+	changed, err := strangeConfig(t.run.options.Config, another)
 	if err != nil {
 		return err
 	}
@@ -169,11 +169,11 @@ func configuredKeepsFormer(ctx context.Context, t *target) error {
 }
 
 func configuredByNewer(ctx context.Context, t *target) error {
-	facts := message{}.text(1, t.node.NodeName).text(2, t.node.RootDir).text(3, t.node.CgroupRoot).text(4, t.node.CgroupDriver).
-		text(5, t.node.KubeletRootDir).text(6, t.node.PodLogsDir).text(7, t.node.RuntimeEndpoint).text(8, t.node.ImageEndpoint).
-		text(9, t.node.SummarySocket).newer()
-	return t.options.within(ctx, configureTime, func(ctx context.Context) error {
-		_, err := t.call(ctx, "Configure", message{}.bytes(1, facts).bytes(2, t.options.Config).newer())
+	facts := message{}.text(1, t.run.node.NodeName).text(2, t.run.node.RootDir).text(3, t.run.node.CgroupRoot).text(4, t.run.node.CgroupDriver).
+		text(5, t.run.node.KubeletRootDir).text(6, t.run.node.PodLogsDir).text(7, t.run.node.RuntimeEndpoint).text(8, t.run.node.ImageEndpoint).
+		text(9, t.run.node.SummarySocket).newer()
+	return t.run.options.within(ctx, configureTime, func(ctx context.Context) error {
+		_, err := t.call(ctx, "Configure", message{}.bytes(1, facts).bytes(2, t.run.options.Config).newer())
 		return err
 	})
 }

@@ -35,7 +35,7 @@ var describeGroup = group{name: DescribeGroup, rpc: "Describe", opens: (*run).op
 
 func described(ctx context.Context, t *target) error {
 	var reply []byte
-	err := t.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
+	err := t.run.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
 		reply, err = t.call(ctx, "Describe", message{}.text(1, hostVersion))
 		return err
 	})
@@ -94,7 +94,7 @@ func sameDescription(a, b *eviction.Plugin) error {
 
 func describedToOlder(ctx context.Context, t *target) error {
 	was := t.plugin
-	return t.options.within(ctx, describeTime, func(ctx context.Context) error {
+	return t.run.options.within(ctx, describeTime, func(ctx context.Context) error {
 		is, err := t.client.Describe(ctx, eviction.Host{})
 		if err != nil {
 			if err := refused(err); err != nil {
@@ -124,12 +124,12 @@ func describedToNewer(ctx context.Context, t *target) error {
 // absentCalls makes the calls that the plugin says it does not have.
 func absentCalls(ctx context.Context, t *target) error {
 	var bad []error
-	for rpc, offered := range t.calls() {
-		if offered || t.destructive(rpc) {
+	for _, c := range rpcs {
+		if c.offered(&t.plugin) || t.destructive(c) {
 			continue
 		}
-		if err := t.poke(ctx, rpc, nil); !errors.Is(err, errUnimplemented) {
-			bad = append(bad, fmt.Errorf("%s: %v", rpc, err)) //nolint:errorlint // it may be nil
+		if err := t.poke(ctx, c, nil); !errors.Is(err, errUnimplemented) {
+			bad = append(bad, fmt.Errorf("%s: %v", c.name, err)) //nolint:errorlint // it may be nil
 		}
 	}
 	return errors.Join(bad...)

@@ -1,6 +1,10 @@
 package conformance
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/evictd/evictd/shared/wire"
+)
 
 func FuzzMeasurements(f *testing.F) {
 	f.Add([]byte(nil))
@@ -8,7 +12,7 @@ func FuzzMeasurements(f *testing.F) {
 	f.Add([]byte(message{}.bytes(1, message{}.bytes(8, message{}.text(1, "main")).bytes(9, []byte{0xff}))))
 	f.Add([]byte{0x0a, 0xff})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		rows, _, err := parseMeasurements(raw)
+		rows, err := wire.DecodeMeasurements(raw)
 		if err != nil && rows != nil {
 			t.Errorf("rows %+v with error %v", rows, err)
 		}

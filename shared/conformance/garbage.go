@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -32,12 +32,12 @@ var garbageGroup = group{name: "garbage", checks: append(garbageChecks(), []chec
 
 func garbageChecks() []check {
 	var checks []check
-	for _, rpc := range []string{"Describe", "Configure", "Observe", "Measure", "Watch", "Rank", "Reclaim"} {
+	for _, c := range rpcs {
 		checks = append(checks, check{
-			name: "garbage-" + strings.ToLower(rpc), rpc: rpc,
+			name: "garbage-" + strings.ToLower(c.name), rpc: c.name,
 			input:  "messages that are cut off; and bytes that some decoders take for one: a field with the number 0, text that is not UTF-8",
 			expect: "an error for what is cut off, an error or an answer for the rest, and the next call is answered",
-			run:    func(ctx context.Context, t *target) error { return garbage(ctx, t, rpc) },
+			run:    func(ctx context.Context, t *target) error { return garbage(ctx, t, c) },
 		})
 	}
 	return checks
@@ -53,26 +53,26 @@ var broken = map[string]message{
 // doubtful are bytes that some decoders refuse and others, which are in wide use,
 // read as far as they can: C++ and what is made of it ends at a field with the number
 // 0, JavaScript puts something else in the place of bytes that are not UTF-8.
-func doubtful(rpc string) map[string]message {
+func doubtful(c rpc) map[string]message {
 	return map[string]message{
 		"a field with the number 0": {0x00, 0x01},
 		"a message, then zeros":     append(message{}.text(1000, "x"), make([]byte, 64)...),
 		"the end of no group":       {1<<3 | 4},
-		"a text that is not UTF-8":  message{}.bytes(textField(rpc), []byte("\xff\xfe")),
+		"a text that is not UTF-8":  message{}.bytes(c.text, []byte("\xff\xfe")),
 	}
 }
 
-func garbage(ctx context.Context, t *target, rpc string) error {
-	if !t.offered(rpc) {
+func garbage(ctx context.Context, t *target, c rpc) error {
+	if !c.offered(&t.plugin) {
 		return notApplicable("it does not offer the call")
 	}
-	if t.destructive(rpc) {
+	if t.destructive(c) {
 		return notApplicable(withoutReclaim)
 	}
 	for what, in := range broken {
-		err := t.pokeInTime(ctx, rpc, in)
+		err := t.pokeInTime(ctx, c, in)
 		switch {
-		case err == nil && rpc == "Watch":
+		case err == nil && c.name == "Watch":
 			return fmt.Errorf("%s (%x): the stream was opened", what, clipped(in))
 		case err == nil:
 			return fmt.Errorf("%s (%x): an answer as if it were a message", what, clipped(in))
@@ -80,41 +80,26 @@ func garbage(ctx context.Context, t *target, rpc string) error {
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}
-	for what, in := range doubtful(rpc) {
-		if err := t.pokeInTime(ctx, rpc, in); t.lost(err) {
+	for what, in := range doubtful(c) {
+		if err := t.pokeInTime(ctx, c, in); t.lost(err) {
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}
-	if err := t.describe(ctx); err != nil || rpc != "Configure" {
+	if err := t.describe(ctx); err != nil || c.name != "Configure" {
 		return err
 	}
 	return t.configure(ctx) // one of the doubtful ones may have been a configuration
 }
 
-// textField is the number of a text in the request of a call.
-func textField(rpc string) protowire.Number {
-	switch rpc {
-	case "Observe":
-		return 3
-	case "Measure":
-		return 4
-	case "Rank", "Reclaim":
-		return 2
-	default: // in Configure and Watch it is in a message inside, where it fails to be one
-		return 1
-	}
-}
-
 func clipped(in []byte) []byte { return in[:min(len(in), 16)] }
 
 func emptyMessages(ctx context.Context, t *target) error {
-	for _, rpc := range []string{"Describe", "Observe", "Measure", "Watch", "Rank", "Reclaim", "Configure"} {
-		if !t.offered(rpc) || t.destructive(rpc) {
+	for _, c := range slices.Concat(rpcs[2:], rpcs[:2]) { // Configure at the end
+		if !c.offered(&t.plugin) || t.destructive(c) {
 			continue
 		}
-		err := t.options.within(ctx, callTime(rpc), func(ctx context.Context) error { return t.poke(ctx, rpc, nil) })
-		if err := answered(err); err != nil {
-			return fmt.Errorf("%s: %w", rpc, err)
+		if err := answered(t.pokeInTime(ctx, c, nil)); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	return t.configure(ctx)
@@ -127,16 +112,16 @@ func largeMessage(ctx context.Context, t *target) error {
 
 func oversizedMessage(ctx context.Context, t *target) error {
 	in := message{}.bytes(1000, make([]byte, wire.MaxMessageBytes+1))
-	for _, rpc := range []string{"Describe", "Observe", "Measure", "Rank"} {
-		if !t.offered(rpc) {
+	for _, c := range rpcs {
+		if !c.offered(&t.plugin) || slices.Contains([]string{"Configure", "Watch", "Reclaim"}, c.name) {
 			continue
 		}
-		err := t.poke(ctx, rpc, in)
+		err := t.poke(ctx, c, in)
 		if err == nil {
-			return noted(rpc + " took it")
+			return noted(c.name + " took it")
 		}
 		if t.proc != nil && t.proc.ended() || status.Code(err) == codes.Unavailable {
-			return fmt.Errorf("%s: %w", rpc, err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	return t.describe(ctx)

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -93,12 +94,12 @@ var processGroup = group{name: "process", opens: (*run).open, checks: []check{
 }}
 
 func byHand(_ context.Context, t *target) error {
-	p, err := t.from.process(true, false)
+	p, err := t.run.spawn(true, false)
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	if !p.WaitFor(t.options.patient(graceTime)) {
+	if !p.WaitFor(t.run.options.patient(graceTime)) {
 		return slow{errors.New("it runs on" + p.quote())}
 	}
 	line := p.FirstLine()
@@ -139,31 +140,17 @@ func unknownRPC(ctx context.Context, t *target) error {
 
 // unauthenticated tries certificates that are not the host's.
 func unauthenticated(ctx context.Context, t *target) error {
-	if t.options.NoTLS {
+	if t.run.options.NoTLS {
 		return notApplicable("TLS is off by option")
 	}
-	p, err := t.from.process(false, true)
+	stranger, err := launch.NewIdentity()
 	if err != nil {
 		return err
 	}
-	defer p.kill()
-	h, err := p.ready(ctx)
-	if err != nil {
-		return err
-	}
-	other, err := launch.NewIdentity()
-	if err != nil {
-		return err
-	}
-	for who, certificate := range map[string]func() credentials.TransportCredentials{
-		"another certificate": func() credentials.TransportCredentials { return credentials.NewTLS(other.Trusting(h.Certificate)) },
-		"no certificate": func() credentials.TransportCredentials {
-			config := other.Trusting(h.Certificate)
-			config.Certificates = nil
-			return credentials.NewTLS(config)
-		},
-	} {
-		cc, err := launch.Dial(h.Socket, certificate())
+	another, none := stranger.Trusting(t.handshake.Certificate), stranger.Trusting(t.handshake.Certificate)
+	none.Certificates = nil
+	for who, config := range map[string]*tls.Config{"another certificate": another, "no certificate": none} {
+		cc, err := launch.Dial(t.handshake.Socket, credentials.NewTLS(config))
 		if err != nil {
 			return err
 		}
@@ -177,10 +164,10 @@ func unauthenticated(ctx context.Context, t *target) error {
 }
 
 func plain(ctx context.Context, t *target) error {
-	if t.options.NoTLS {
+	if t.run.options.NoTLS {
 		return notApplicable("all checks were made so, by option")
 	}
-	other, err := t.from.open(ctx, false)
+	other, err := t.run.openProcess(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -192,7 +179,7 @@ func plain(ctx context.Context, t *target) error {
 // to open.
 func onAnother(run func(ctx context.Context, t, other *target) error) func(context.Context, *target) error {
 	return func(ctx context.Context, t *target) error {
-		other, err := t.from.open(ctx, !t.options.NoTLS)
+		other, err := t.run.openProcess(ctx, !t.run.options.NoTLS)
 		if err != nil {
 			return err
 		}
@@ -200,7 +187,7 @@ func onAnother(run func(ctx context.Context, t, other *target) error) func(conte
 		// ends it is told elsewhere.
 		if err := other.configure(ctx); other.crash(err) != "" {
 			other.end()
-			if other, err = t.from.open(ctx, !t.options.NoTLS); err != nil {
+			if other, err = t.run.openProcess(ctx, !t.run.options.NoTLS); err != nil {
 				return err
 			}
 		}
@@ -253,7 +240,7 @@ func orphaned(_ context.Context, _, other *target) error {
 // has been without any.
 func reconnected(ctx context.Context, _, other *target) error {
 	for range 2 {
-		cc, err := other.redial()
+		cc, err := launch.Dial(other.handshake.Socket, other.handshake.Credentials(other.proc.identity))
 		if err != nil {
 			return err
 		}
@@ -272,10 +259,10 @@ func describedAnew(_ context.Context, t, other *target) error {
 	return sameDescription(&t.plugin, &other.plugin)
 }
 
-func noSurvivors(ctx context.Context, t *target) error { return t.from.survivors(ctx) }
+func noSurvivors(ctx context.Context, t *target) error { return t.run.survivors(ctx) }
 
 func nothingPrinted(_ context.Context, t *target) error {
-	if printed := t.from.printed; len(printed) > 0 {
+	if printed := t.run.printed; len(printed) > 0 {
 		return fmt.Errorf("%.300q", lines(printed))
 	}
 	return nil
@@ -285,7 +272,7 @@ func nothingPrinted(_ context.Context, t *target) error {
 func left(what func(growth) string) func(context.Context, *target) error {
 	return func(_ context.Context, t *target) error {
 		var bad []error
-		for _, g := range t.from.growth {
+		for _, g := range t.run.growth {
 			if more := what(g); more != "" {
 				bad = append(bad, errors.New(more+" after the checks of "+g.group))
 			}

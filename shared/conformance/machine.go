@@ -58,7 +58,7 @@ func capacities() map[eviction.Signal]int64 {
 
 // elsewhere: the plugin is told of another tree than this machine.
 func elsewhere(t *target) error {
-	if t.node.RootDir != "/" || t.node.SummarySocket != "" {
+	if t.run.node.RootDir != "/" || t.run.node.SummarySocket != "" {
 		return notApplicable("it is told of a node that is not this machine")
 	}
 	return nil
@@ -201,7 +201,7 @@ func crossedOnce(ctx context.Context, t *target) error {
 		return notApplicable(err.Error())
 	}
 	defer release()
-	late := time.NewTimer(t.options.patient(wakeTime))
+	late := time.NewTimer(t.run.options.patient(wakeTime))
 	defer late.Stop()
 	select {
 	case <-woken:

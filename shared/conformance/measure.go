@@ -79,7 +79,6 @@ var measureGroup = group{name: "measure", rpc: "Measure", needs: eviction.CanMea
 // A transcript is what a Measure answered, message by message.
 type transcript struct {
 	messages [][]eviction.Measurement
-	ranked   bool
 	err      error
 }
 
@@ -226,7 +225,7 @@ func measuredNone(ctx context.Context, t *target) error {
 }
 
 func measuredOne(ctx context.Context, t *target) error {
-	pod := podMessage(&t.pods(1)[0]).newer()
+	pod := t.podMessage(&t.pods(1)[0]).newer()
 	got := t.measure(ctx, measureTime, t.measureMessage(99, nil).bytes(5, pod).newer())
 	if got.err == nil && len(got.rows()) > 1 {
 		return fmt.Errorf("%d answers", len(got.rows()))
@@ -294,7 +293,7 @@ func measuredAndRanked(ctx context.Context, t *target) error {
 		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}
 	}
 	var ranking eviction.Ranking
-	err := t.options.within(ctx, measureTime, func(ctx context.Context) (err error) {
+	err := t.run.options.within(ctx, measureTime, func(ctx context.Context) (err error) {
 		ranking, err = both.MeasureAndRank(ctx, eviction.MeasureRequest{
 			PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
 		}, request, func(m eviction.Measurement) {

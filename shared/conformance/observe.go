@@ -243,7 +243,7 @@ func observedInEachView(ctx context.Context, t *target) error {
 	for _, signal := range signals {
 		request = request.text(3, string(signal))
 	}
-	err = t.options.within(ctx, observeTime, func(ctx context.Context) error {
+	err = t.run.options.within(ctx, observeTime, func(ctx context.Context) error {
 		_, err := t.call(ctx, "Observe", request)
 		return err
 	})
@@ -296,7 +296,7 @@ func observedInParallel(ctx context.Context, t *target) error {
 	return all(50, func(int) error {
 		var reply eviction.ObserveReply
 		// They wait for each other, so none has to be done in its own time.
-		err := t.options.within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
+		err := t.run.options.within(ctx, checkTime-time.Second, func(ctx context.Context) (err error) {
 			reply, err = t.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: signals})
 			return err
 		})

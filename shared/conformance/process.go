@@ -94,7 +94,7 @@ func checkSocket(path string) error {
 		err = fmt.Errorf("%s is not a socket", path)
 	}
 	if err != nil {
-		return launch.Faults{{Part: launch.Address, Err: err}}
+		return launch.Faults{launch.Address: err}
 	}
 	return nil
 }

@@ -279,9 +279,9 @@ func rankedByNewer(ctx context.Context, t *target) error {
 		bytes(4, message{}.number(1, 100<<20).newer()).number(5, 60<<20).number(6, 8<<30).number(7, 40<<20).number(8, 1)
 	candidates := t.candidates(10)
 	for i := range candidates {
-		m = m.bytes(9, candidateMessage(&candidates[i], int64(90+i)))
+		m = m.bytes(9, t.candidateMessage(&candidates[i], int64(90+i)))
 	}
-	return t.options.within(ctx, rankTime, func(ctx context.Context) error {
+	return t.run.options.within(ctx, rankTime, func(ctx context.Context) error {
 		_, err := t.call(ctx, "Rank", m.newer())
 		return err
 	})

@@ -25,7 +25,7 @@ var reclaimGroup = group{name: "reclaim", rpc: "Reclaim", needs: eviction.CanRec
 	},
 	{
 		name: "reclaim", input: "each step of each signal, no pods, sources not ready", limit: 2 * reclaimTime,
-		expect: "what was freed, at least 0, or a refusal with a text", run: reclaimed,
+		expect: "what was freed, at least 0, or a refusal with a text", run: reclaimAll,
 	},
 	{
 		name: "reclaim-again", input: "the first step twice more, the second time both at once", limit: 2 * reclaimTime,
@@ -42,7 +42,7 @@ var reclaimGroup = group{name: "reclaim", rpc: "Reclaim", needs: eviction.CanRec
 }}
 
 func reclaimNotAllowed(t *target) error {
-	if !t.options.Reclaim {
+	if !t.run.options.Reclaim {
 		return notApplicable(withoutReclaim)
 	}
 	return nil
@@ -78,8 +78,6 @@ func reclaimAll(ctx context.Context, t *target) error {
 func reclaimedUnknown(ctx context.Context, t *target) error {
 	return refused(t.reclaim(ctx, t.offering(eviction.CanReclaim)[0], nobodysStep))
 }
-
-func reclaimed(ctx context.Context, t *target) error { return reclaimAll(ctx, t) }
 
 func reclaimedAgain(ctx context.Context, t *target) error {
 	if err := reclaimAll(ctx, t); err != nil {

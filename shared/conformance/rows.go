@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
 )
 
 // epoch is when the made-up pods started.
@@ -71,6 +72,17 @@ func (t *target) rankRequest(signal eviction.Signal, candidates []eviction.Candi
 	}
 }
 
+// podMessage is a pod as the host sends it.
+func (t *target) podMessage(p *eviction.Pod) message {
+	return wire.EncodePod(p, t.plugin.WantLabels, t.plugin.WantAnnotations)
+}
+
+// candidateMessage is a candidate by a newer host, with the measurement state given.
+func (t *target) candidateMessage(c *eviction.Candidate, state int64) message {
+	measured := message(wire.EncodeMeasurement(&c.Measurement)).number(2, state) // the last one counts
+	return message{}.bytes(1, t.podMessage(&c.Pod).newer()).bytes(2, measured.newer()).newer()
+}
+
 // measureMessage is a request for all signals that are offered for it.
 func (t *target) measureMessage(detail int64, pods []eviction.Pod) message {
 	m := message{}.number(1, 1).number(2, 1).number(3, detail)
@@ -78,7 +90,7 @@ func (t *target) measureMessage(detail int64, pods []eviction.Pod) message {
 		m = m.text(4, string(signal))
 	}
 	for i := range pods {
-		m = m.bytes(5, podMessage(&pods[i]))
+		m = m.bytes(5, t.podMessage(&pods[i]))
 	}
 	return m
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,14 +32,14 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 		return Report{}, err
 	}
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
-		r.from = &launcher{path: path, options: &r.options, node: r.node, dir: r.dir}
+		r.path = path
 		if o.Sandbox != nil {
-			r.from.root = sandbox.NewRoot(r.dir, o.Tell)
-			r.from.root.Strict = true
-			defer r.from.root.Close()
+			r.root = sandbox.NewRoot(r.dir, o.Tell)
+			r.root.Strict = true
+			defer r.root.Close()
 		}
-		defer r.from.killAll()
-		r.connect = func(ctx context.Context) (*target, error) { return r.from.open(ctx, !r.options.NoTLS) }
+		defer r.killAll()
+		r.connect = func(ctx context.Context) (*target, error) { return r.openProcess(ctx, !r.options.NoTLS) }
 		if r.start(ctx) {
 			r.calls(ctx)
 		}
@@ -72,11 +73,21 @@ type run struct {
 	options Options
 	node    eviction.NodeFacts
 	dir     string
-	from    *launcher // nil for a value
+	// path is that of the executable, "" for a value.
+	path string
+	// root is that of the sandboxes, nil for processes with all our rights.
+	root    *sandbox.Root
 	connect func(context.Context) (*target, error)
 	known   *target
 	plugin  *Description
 	checks  []Check
+
+	spawned atomic.Uint64
+	mu      sync.Mutex
+	all     []*process
+	// growth and printed are what the processes of the groups have left.
+	growth  []growth
+	printed []string
 }
 
 func prepared(ctx context.Context, o Options, checks func(context.Context, *run)) (Report, error) {
@@ -139,13 +150,6 @@ func executable(path string) (string, error) {
 	return path, nil
 }
 
-// start checks how the plugin comes up, and reports whether it can be called.
-func (r *run) start(ctx context.Context) bool {
-	checks, ok := r.from.checkStart(ctx)
-	r.checks = append(r.checks, checks...)
-	return ok
-}
-
 // calls checks the calls: what it is and how it is configured first, since all
 // others depend on it, then those in parallel.
 func (r *run) calls(ctx context.Context) {
@@ -180,10 +184,8 @@ func (r *run) together(ctx context.Context, blocked string, groups ...group) []*
 	running.Wait()
 	for _, one := range runners {
 		r.checks = append(r.checks, one.results...)
-		if r.from != nil {
-			r.from.growth = append(r.from.growth, one.growth...)
-			r.from.printed = append(r.from.printed, one.printed...)
-		}
+		r.growth = append(r.growth, one.growth...)
+		r.printed = append(r.printed, one.printed...)
 	}
 	return runners
 }

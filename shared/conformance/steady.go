@@ -102,9 +102,6 @@ func steadily(t *target, call func(i int) error) (grown, err error) {
 	return errors.Join(bad...), nil
 }
 
-// A steadiness is what came of the calls of steadily, for the checks that look at it.
-type steadiness struct{ order, grown error }
-
 // The nodes under pressure of rankSteadily: above the threshold, at it, far below.
 var pressures = []struct {
 	available, shortfall int64
@@ -122,7 +119,7 @@ var pressures = []struct {
 func rankedSteadily(ctx context.Context, t *target) error {
 	candidates := t.candidates(100)
 	first := map[int][]string{}
-	t.steady = &steadiness{}
+	var changed error
 	grown, err := steadily(t, func(i int) error {
 		k := i % len(pressures)
 		req := t.rankRequest(t.offering(eviction.CanRank)[0], candidates)
@@ -134,17 +131,17 @@ func rankedSteadily(ctx context.Context, t *target) error {
 		}
 		if first[k] == nil {
 			first[k] = order
-		} else if !slices.Equal(first[k], order) && t.steady.order == nil {
-			t.steady.order = fmt.Errorf("available %d, shortfall %d: first %s, in pass %d %s",
+		} else if !slices.Equal(first[k], order) && changed == nil {
+			changed = fmt.Errorf("available %d, shortfall %d: first %s, in pass %d %s",
 				req.Available, req.Shortfall, brief(first[k]), req.Pass, brief(order))
 		}
 		return nil
 	})
-	t.steady.grown = grown
+	t.steady = &grown
 	if err != nil {
 		return err
 	}
-	return t.steady.order
+	return changed
 }
 
 // growth is what the check before has seen.
@@ -152,13 +149,13 @@ func steadyGrowth(_ context.Context, t *target) error {
 	if t.steady == nil {
 		return errAnew
 	}
-	return t.steady.grown
+	return *t.steady
 }
 
 func observedSteadily(ctx context.Context, t *target) error {
 	signals := t.offering(eviction.CanObserve)
 	grown, err := steadily(t, func(i int) error {
-		return t.options.within(ctx, observeTime, func(ctx context.Context) error {
+		return t.run.options.within(ctx, observeTime, func(ctx context.Context) error {
 			view := eviction.ViewBefore
 			if i%3 == 2 {
 				view = eviction.ViewAfterReclaim
@@ -238,7 +235,7 @@ func costToRank(ctx context.Context, t *target, n, rankings int) (rankingCost, e
 	least := rankingCost{took: math.MaxInt64, computed: math.MaxInt64}
 	for range rankings {
 		begin, ran := time.Now(), t.usage().ran
-		err := t.options.within(ctx, scaleTime, func(ctx context.Context) error {
+		err := t.run.options.within(ctx, scaleTime, func(ctx context.Context) error {
 			_, err := t.plugin.Ranker.Rank(ctx, req)
 			return err
 		})

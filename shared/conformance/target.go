@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -19,24 +20,23 @@ const readyTime = eviction.HandshakeDeadline
 // A target is a plugin that can be called: a process with a connection, or a
 // value that is served here.
 type target struct {
-	options *Options
-	node    eviction.NodeFacts
-	cc      *grpc.ClientConn
-	client  *wire.Client
+	run    *run
+	cc     *grpc.ClientConn
+	client *wire.Client
 	// plugin is what it described itself to be, with calls in its fields.
 	plugin eviction.Plugin
 
 	since time.Time // before it was there
 	proc  *process  // nil for a value
-	from  *launcher
-	// redial makes another connection to the process.
-	redial func() (*grpc.ClientConn, error)
-	end    func()
+	// handshake is that of the process.
+	handshake launch.Handshake
+	end       func()
 	// measured is the answer of a Measure that several checks look at.
 	measured *transcript
 	watched  *watched
-	steady   *steadiness
-	before   usage // of the process, once it was warm
+	// steady is what the calls of a check before have left, nil before it.
+	steady *error
+	before usage // of the process, once it was warm
 }
 
 // call calls an RPC of the service with raw bytes.
@@ -58,7 +58,7 @@ func (t *target) offering(c eviction.Capability) []eviction.Signal {
 
 // describe asks the plugin what it is.
 func (t *target) describe(ctx context.Context) error {
-	return t.options.within(ctx, describeTime, func(ctx context.Context) error {
+	return t.run.options.within(ctx, describeTime, func(ctx context.Context) error {
 		p, err := t.client.Describe(ctx, eviction.Host{Version: hostVersion})
 		if err == nil {
 			t.plugin = p
@@ -75,8 +75,8 @@ func (t *target) configure(ctx context.Context) error {
 	if t.plugin.Configurer == nil {
 		return nil
 	}
-	return t.options.within(ctx, configureTime, func(ctx context.Context) error {
-		return t.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.node, Config: t.options.Config})
+	return t.run.options.within(ctx, configureTime, func(ctx context.Context) error {
+		return t.plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.run.node, Config: t.run.options.Config})
 	})
 }
 
@@ -98,7 +98,7 @@ func (t *target) crash(err error) string {
 
 // ends wants the process to end within d.
 func (t *target) ends(d time.Duration, otherwise string) error {
-	if !t.proc.WaitFor(t.options.patient(d)) {
+	if !t.proc.WaitFor(t.run.options.patient(d)) {
 		return slow{errors.New(otherwise + t.proc.quote())}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (t *target) grown(ctx context.Context, group string) (growth, bool) {
 		}
 		_ = largeMessage(ctx, t)
 	}
-	g := growth{group: group, busy: t.proc.busy(t.options.patient(settleTime))}
+	g := growth{group: group, busy: t.proc.busy(t.run.options.patient(settleTime))}
 	g.descriptors, g.rssBytes = now.descriptors-t.before.descriptors, now.rssBytes-t.before.rssBytes
 	return g, true
 }

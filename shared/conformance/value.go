@@ -35,7 +35,7 @@ func (v *value) target(ctx context.Context, r *run) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &target{since: v.since, options: &r.options, node: r.node, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
+	s := &target{since: v.since, run: r, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
 	if err := s.describe(ctx); err != nil {
 		s.end()
 		return nil, err

@@ -130,7 +130,7 @@ func watchReplaced(ctx context.Context, t *target) error {
 	if err := t.passed(ctx); err != nil {
 		return err
 	}
-	late := time.NewTimer(t.options.patient(endTime))
+	late := time.NewTimer(t.run.options.patient(endTime))
 	defer late.Stop()
 	select {
 	case err := <-second:

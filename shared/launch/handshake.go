@@ -25,44 +25,22 @@ type Handshake struct {
 	Certificate *x509.Certificate
 }
 
-// A Part is one part of the line that can be wrong.
-type Part uint8
-
-// The parts of a handshake. Of a line that is none nothing else is said.
+// The parts of a handshake that can be wrong. Of a line that is none nothing else is
+// said.
 const (
-	Line Part = iota
+	Line = iota
 	Major
 	Address
 	Protocol
 	Certificate
+	parts
 )
 
-// A Fault is what is wrong with one part of a handshake.
-type Fault struct {
-	Part Part
-	Err  error
-}
+// Faults are the error of a handshake: what is wrong with each part, nil for what is
+// right.
+type Faults [parts]error
 
-// Faults are the error of a handshake, one line for each part that is wrong.
-type Faults []Fault
-
-func (f Faults) Error() string {
-	var lines []string
-	for _, one := range f {
-		lines = append(lines, one.Err.Error())
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Of returns what is wrong with a part, nil if nothing is.
-func (f Faults) Of(p Part) error {
-	for _, one := range f {
-		if one.Part == p {
-			return one.Err
-		}
-	}
-	return nil
-}
+func (f Faults) Error() string { return errors.Join(f[:]...).Error() }
 
 // lookInterval is how often the caller of Ready looks at what the plugin does
 // meanwhile.
@@ -107,40 +85,37 @@ func parse(line, dir string, tls bool) (Handshake, error) {
 		h      Handshake
 		faults Faults
 	)
-	wrong := func(part Part, format string, args ...any) {
-		faults = append(faults, Fault{part, fmt.Errorf(format, args...)})
-	}
-	parts := strings.Split(strings.TrimSpace(line), "|")
-	if len(parts) < 5 || parts[0] != strconv.Itoa(plugin.CoreProtocolVersion) {
-		wrong(Line, "wrote %.100q to stdout, want go-plugin's handshake first: serve the plugin with the evictd SDK and write to stderr instead", line)
+	fields := strings.Split(strings.TrimSpace(line), "|")
+	if len(fields) < 5 || fields[0] != strconv.Itoa(plugin.CoreProtocolVersion) {
+		faults[Line] = fmt.Errorf("wrote %.100q to stdout, want go-plugin's handshake first: serve the plugin with the evictd SDK and write to stderr instead", line)
 		return h, faults
 	}
-	if parts[1] != strconv.Itoa(wire.ProtocolMajor) {
-		wrong(Major, "speaks protocol major %.20s, this host speaks %d: use a build of the plugin for this host", parts[1], wire.ProtocolMajor)
+	if fields[1] != strconv.Itoa(wire.ProtocolMajor) {
+		faults[Major] = fmt.Errorf("speaks protocol major %.20s, this host speaks %d: use a build of the plugin for this host", fields[1], wire.ProtocolMajor)
 	}
-	h.Socket = parts[3]
-	if parts[2] != "unix" || filepath.Dir(filepath.Clean(h.Socket)) != filepath.Clean(dir) {
-		wrong(Address, "listens on %s %.100q, want a unix socket directly in %s ($%s)", parts[2], h.Socket, dir, plugin.EnvUnixSocketDir)
+	h.Socket = fields[3]
+	if fields[2] != "unix" || filepath.Dir(filepath.Clean(h.Socket)) != filepath.Clean(dir) {
+		faults[Address] = fmt.Errorf("listens on %s %.100q, want a unix socket directly in %s ($%s)", fields[2], h.Socket, dir, plugin.EnvUnixSocketDir)
 	}
-	if parts[4] != string(plugin.ProtocolGRPC) {
-		wrong(Protocol, "speaks %.20q, want %q", parts[4], plugin.ProtocolGRPC)
+	if fields[4] != string(plugin.ProtocolGRPC) {
+		faults[Protocol] = fmt.Errorf("speaks %.20q, want %q", fields[4], plugin.ProtocolGRPC)
 	}
 	sent := ""
-	if len(parts) > 5 {
-		sent = parts[5]
+	if len(fields) > 5 {
+		sent = fields[5]
 	}
 	switch {
 	case tls && sent == "":
-		wrong(Certificate, "sent no certificate, want one: autoMTLS is on for it, set autoMTLS: false if it has none")
+		faults[Certificate] = fmt.Errorf("sent no certificate, want one: autoMTLS is on for it, set autoMTLS: false if it has none")
 	case tls:
 		var err error
 		if h.Certificate, err = parseCertificate(sent); err != nil {
-			wrong(Certificate, "sent a certificate that cannot be used: %w", err)
+			faults[Certificate] = fmt.Errorf("sent a certificate that cannot be used: %w", err)
 		}
 	case sent != "":
-		wrong(Certificate, "sent a certificate, want none: autoMTLS is off for it")
+		faults[Certificate] = fmt.Errorf("sent a certificate, want none: autoMTLS is off for it")
 	}
-	if len(faults) > 0 {
+	if faults != (Faults{}) {
 		return h, faults
 	}
 	return h, nil

@@ -92,12 +92,14 @@ type measurements struct {
 	// ranking is nil if the message has none. atMost is as in rankResponse.
 	ranking []eviction.Ranked
 	atMost  int
+	// unbounded: there may be more measurements than a host takes.
+	unbounded bool
 }
 
 func (m *measurements) decode(s string) error {
 	r := reader{rest: s}
 	n := r.count(1)
-	if n > chunk {
+	if n > chunk && !m.unbounded {
 		return fmt.Errorf("%d measurements in one message, want at most %d", n, chunk)
 	}
 	var l lists

@@ -9,40 +9,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
 
-	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A launcher makes targets of one executable.
-type launcher struct {
-	path    string
-	options *Options
-	node    eviction.NodeFacts
-	dir     string
-	// root is that of the sandboxes, nil for processes with all our rights.
-	root   *sandbox.Root
-	starts atomic.Uint64
-
-	mu  sync.Mutex
-	all []*process
-
-	// growth and printed are what the processes of the groups have left.
-	growth  []growth
-	printed []string
-}
-
-// process starts the executable with a new socket directory.
-func (l *launcher) process(byHand, tls bool) (*process, error) {
+// spawn starts the executable with a new socket directory.
+func (r *run) spawn(byHand, tls bool) (*process, error) {
 	var identity *launch.Identity
 	var err error
 	if tls {
@@ -50,11 +28,11 @@ func (l *launcher) process(byHand, tls bool) (*process, error) {
 			return nil, fmt.Errorf("make certificate: %w", err)
 		}
 	}
-	c, err := l.command()
+	c, err := r.command()
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	c.Identity, c.ByHand, c.Environment = identity, byHand, slices.Clone(l.options.Environment)
+	c.Identity, c.ByHand, c.Environment = identity, byHand, slices.Clone(r.options.Environment)
 	if byHand {
 		c.Environment = append(c.Environment, "PATH="+os.Getenv("PATH"))
 	}
@@ -63,92 +41,83 @@ func (l *launcher) process(byHand, tls bool) (*process, error) {
 	if p.Process, err = launch.Start(c); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, p)
 	return p, nil
 }
 
 // command is how the executable is started once more.
-func (l *launcher) command() (launch.Command, error) {
-	n := l.starts.Add(1)
-	if l.root == nil {
-		dir := filepath.Join(l.dir, fmt.Sprint(n))
-		return launch.Command{Path: l.path, Args: []string{l.path}, Dir: dir}, os.Mkdir(dir, 0o700)
+func (r *run) command() (launch.Command, error) {
+	n := r.spawned.Add(1)
+	if r.root == nil {
+		dir := filepath.Join(r.dir, fmt.Sprint(n))
+		return launch.Command{Path: r.path, Args: []string{r.path}, Dir: dir}, os.Mkdir(dir, 0o700)
 	}
-	file, err := os.Open(l.path)
+	file, err := os.Open(r.path)
 	if err != nil {
 		return launch.Command{}, err
 	}
-	box, err := l.root.Prepare(filepath.Base(l.path), n, sandbox.Program{File: file}, *l.options.Sandbox)
+	box, err := r.root.Prepare(filepath.Base(r.path), n, sandbox.Program{File: file}, *r.options.Sandbox)
 	if err != nil {
 		return launch.Command{}, err
 	}
-	return box.Command(l.path), nil
+	return box.Command(r.path), nil
 }
 
 // killAll ends whatever was started.
-func (l *launcher) killAll() {
-	for _, p := range l.all {
+func (r *run) killAll() {
+	for _, p := range r.all {
 		p.kill()
 	}
 }
 
-// open starts the executable and connects with it, as far as possible: an error
+// openProcess starts the executable and connects with it, as far as possible: an error
 // says what was in the way.
-func (l *launcher) open(ctx context.Context, tls bool) (*target, error) {
+func (r *run) openProcess(ctx context.Context, tls bool) (*target, error) {
 	since := time.Now()
-	p, err := l.process(false, tls)
+	p, err := r.spawn(false, tls)
 	if err != nil {
 		return nil, err
 	}
-	h, err := p.ready(ctx)
-	if err != nil {
-		p.kill()
-		return nil, err
+	t := &target{run: r, since: since, proc: p, end: p.kill}
+	if t.handshake, err = p.ready(ctx); err == nil {
+		err = r.dial(ctx, t)
 	}
-	t, err := l.connect(ctx, p, h)
-	if err != nil {
-		p.kill()
-		return nil, err
-	}
-	t.since = since
-	if err := t.describe(ctx); err != nil {
-		if end := t.crash(err); end != "" {
-			err = fmt.Errorf("%w; %s", err, end)
+	if err == nil {
+		if err = t.describe(ctx); err != nil && t.crash(err) != "" {
+			err = fmt.Errorf("%w; %s", err, t.crash(err))
 		}
+	}
+	if err != nil {
 		t.end()
 		return nil, err
 	}
 	return t, nil
 }
 
-// connect makes a connection to a process that has shaken hands.
-func (l *launcher) connect(ctx context.Context, p *process, h launch.Handshake) (*target, error) {
-	security := h.Credentials(p.identity)
-	var conn *launch.Conn
-	err := l.options.within(ctx, describeTime, func(ctx context.Context) (err error) {
-		conn, err = p.Connect(ctx, h.Socket, security)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &target{
-		options: l.options, node: l.node, cc: conn.ClientConn, client: wire.NewClient(conn), proc: p, from: l,
-		redial: func() (*grpc.ClientConn, error) { return launch.Dial(h.Socket, security.Clone()) },
-		end: func() {
-			p.kill()
+// dial makes the connection to a process that has shaken hands.
+func (r *run) dial(ctx context.Context, t *target) error {
+	return r.options.within(ctx, describeTime, func(ctx context.Context) error {
+		conn, err := t.proc.Connect(ctx, t.handshake.Socket, t.handshake.Credentials(t.proc.identity))
+		if err != nil {
+			return err
+		}
+		t.cc, t.client = conn.ClientConn, wire.NewClient(conn)
+		t.end = func() {
+			t.proc.kill()
 			conn.Close()
-		},
-	}, nil
+		}
+		return nil
+	})
 }
 
-// checkStart starts the executable once and checks its handshake, part by part.
-func (l *launcher) checkStart(ctx context.Context) ([]Check, bool) {
+// start starts the executable once and checks its handshake, part by part. It reports
+// whether the plugin can be called.
+func (r *run) start(ctx context.Context) bool {
 	begin := time.Now()
-	tls := !l.options.NoTLS
-	p, err := l.process(false, tls)
+	tls := !r.options.NoTLS
+	p, err := r.spawn(false, tls)
 	if err == nil {
 		defer p.kill()
 		_, err = p.ready(ctx)
@@ -162,13 +131,14 @@ func (l *launcher) checkStart(ctx context.Context) ([]Check, bool) {
 	if !tls {
 		input = "the environment of a host without AutoMTLS, no arguments"
 	}
-	results := []Check{{
+	first := Check{
 		Name: "start", RPC: "(start)", Input: input,
 		Expected: fmt.Sprintf("one line on standard output within %s", readyTime), Took: time.Since(begin),
-	}}
-	results[0].end(verdict(started))
+	}
+	first.end(verdict(started))
+	r.checks = append(r.checks, first)
 	for _, part := range []struct {
-		is           launch.Part
+		is           int
 		name, expect string
 	}{
 		{launch.Line, "handshake-line", "first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE"},
@@ -181,14 +151,14 @@ func (l *launcher) checkStart(ctx context.Context) ([]Check, bool) {
 		switch {
 		case started != nil:
 			c.Result, c.Seen = Skipped, "not run after start failed"
-		case faults.Of(launch.Line) != nil && part.is != launch.Line:
+		case faults[launch.Line] != nil && part.is != launch.Line:
 			c.Result, c.Seen = Skipped, "not run after handshake-line failed"
 		default:
-			c.end(verdict(faults.Of(part.is)))
+			c.end(verdict(faults[part.is]))
 		}
-		results = append(results, c)
+		r.checks = append(r.checks, c)
 	}
-	return results, err == nil
+	return err == nil
 }
 
 func certificateExpected(tls bool) string {
@@ -204,15 +174,15 @@ const lastGasp = 500 * time.Millisecond
 // survivors wants nobody left of the processes that have ended, and ends who is.
 // They are known by the socket directory in their environment, which each start has
 // one of: a child that has left the process group keeps it, wherever it went.
-func (l *launcher) survivors(ctx context.Context) error {
+func (r *run) survivors(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; <-tick.C {
-		left := l.left()
+		left := r.left()
 		if len(left) == 0 {
 			return nil
 		}
-		if time.Since(begin) < l.options.patient(lastGasp) && ctx.Err() == nil {
+		if time.Since(begin) < r.options.patient(lastGasp) && ctx.Err() == nil {
 			continue
 		}
 		var bad []error
@@ -225,8 +195,8 @@ func (l *launcher) survivors(ctx context.Context) error {
 }
 
 // left are the processes of plugins that have ended, with their names.
-func (l *launcher) left() map[int]string {
-	ended := l.endedDirs()
+func (r *run) left() map[int]string {
+	ended := r.endedDirs()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -252,11 +222,11 @@ func (l *launcher) left() map[int]string {
 }
 
 // endedDirs are the socket directories of processes that have ended.
-func (l *launcher) endedDirs() map[string]bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (r *run) endedDirs() map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	dirs := map[string]bool{}
-	for _, p := range l.all {
+	for _, p := range r.all {
 		if p.ended() {
 			dirs[p.dir] = true
 		}
