@@ -1,9 +1,11 @@
 package choose
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,14 +125,28 @@ func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out
 	return out
 }
 
+// spared is why a pod may not be evicted at all, empty if it may.
+func spared(p *pods.Pod, ending func(uid string) bool) string {
+	switch {
+	case !p.HasManifest:
+		return "without a manifest"
+	case !policy.Evictable(p.API):
+		return "critical or static"
+	case ending(p.Row.UID):
+		return "being evicted"
+	default:
+		return ""
+	}
+}
+
 // candidates are the pods that may be evicted at all. Plugins see no others. The
 // slice must not be changed: it is the snapshot's own if all pods may.
 func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
-	spared := func(p pods.Pod) bool { return !p.HasManifest || !policy.Evictable(p.API) || ending(p.Row.UID) }
-	if !slices.ContainsFunc(s.Pods, spared) {
+	isSpared := func(p pods.Pod) bool { return spared(&p, ending) != "" }
+	if !slices.ContainsFunc(s.Pods, isSpared) {
 		return s.Pods
 	}
-	return slices.DeleteFunc(slices.Clone(s.Pods), spared)
+	return slices.DeleteFunc(slices.Clone(s.Pods), isSpared)
 }
 
 // rank measures the candidates and asks the ranker in charge for an order, then
@@ -266,4 +282,20 @@ func (c *Choice) Shown() []string {
 		out = append(out, text)
 	}
 	return out
+}
+
+// WhyNobody says why none of the active pods can be evicted. ending reports whether a
+// pod is a victim already.
+func (c *Choice) WhyNobody(ending func(uid string) bool) string {
+	counts := map[string]int{}
+	for i := range c.Snapshot.Pods {
+		counts[cmp.Or(spared(&c.Snapshot.Pods[i], ending), "left out by the ranker")]++
+	}
+	var reasons []string
+	for _, reason := range []string{"without a manifest", "critical or static", "being evicted", "left out by the ranker"} {
+		if n := counts[reason]; n > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d %s", n, reason))
+		}
+	}
+	return cmp.Or(strings.Join(reasons, ", "), "no pod is active")
 }

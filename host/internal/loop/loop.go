@@ -1,10 +1,13 @@
 package loop
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -252,6 +255,14 @@ func (l *Loop) Reentered() error {
 		return errReentered
 	}
 	return nil
+}
+
+// goroutine is the number of this goroutine, as stacks show it ("goroutine 7 [...").
+func goroutine() uint64 {
+	var buf [32]byte
+	fields := bytes.Fields(buf[:runtime.Stack(buf[:], false)])
+	n, _ := strconv.ParseUint(string(fields[1]), 10, 64)
+	return n
 }
 
 // AwaitCleanup waits until nothing is left of the pods that a pass evicted, as long

@@ -58,8 +58,7 @@ type Observer struct {
 
 // A signal is what is known of one.
 type signal struct {
-	observation eviction.Observation // the last one
-	observed    bool                 // there was one
+	observation eviction.Observation // the last one, without its signal if there was none
 	by          string               // who has made it
 	why         string               // it is not observed
 	// unknownSince is when the first pass began that found nothing although a hard
@@ -138,8 +137,7 @@ func (o *Observer) Look(ctx context.Context, r Request) (Seen, error) {
 	}
 	seen.Asked, seen.Thresholds = asked, o.Thresholds.Served(r.Pin, thresholds)
 	for s, observation := range seen.Observations {
-		of := o.of(s)
-		of.observation, of.observed = observation, true
+		o.of(s).observation = observation
 	}
 	now := o.Now()
 	for _, s := range asked {
@@ -187,7 +185,7 @@ func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Obse
 	switch {
 	case !ok:
 		why = nobody
-		of.observation, of.observed = eviction.Observation{Signal: s, Err: nobody}, true
+		of.observation = eviction.Observation{Signal: s, Err: nobody}
 	case observation.State == eviction.Unknown:
 		why = cmp.Or(observation.Err, "the plugin does not say why")
 	}
@@ -218,7 +216,7 @@ func (o *Observer) Last(s eviction.Signal) eviction.Observation {
 func (o *Observer) Latest() map[eviction.Signal]eviction.Observation {
 	all := make(map[eviction.Signal]eviction.Observation, len(o.signals))
 	for s, of := range o.signals {
-		if of.observed {
+		if of.observation.Signal != "" {
 			all[s] = of.observation
 		}
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -60,6 +61,26 @@ func (t Threshold) Definition() eviction.Definition {
 	}
 	d, _ := eviction.Builtin(t.Signal)
 	return d.Definition
+}
+
+// Defined reports whether it is known what t's signal is. Otherwise t cannot be in
+// force: it is of a custom signal that no plugin brings.
+func (t Threshold) Defined() bool { return t.Definition() != eviction.Definition{} }
+
+// Define returns thresholds with those of custom signals defined as definitions has
+// it, and undefined if it has nothing.
+func Define(thresholds []Threshold, definitions map[eviction.Signal]eviction.Definition) []Threshold {
+	out := slices.Clone(thresholds)
+	for i := range out {
+		out[i].Custom = nil
+		if _, builtin := eviction.Builtin(out[i].Signal); builtin {
+			continue
+		}
+		if d, ok := definitions[out[i].Signal]; ok {
+			out[i].Custom = &d
+		}
+	}
+	return out
 }
 
 // Amount returns the amount below which t is met, for an observed capacity. A
