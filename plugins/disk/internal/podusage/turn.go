@@ -3,7 +3,7 @@ package podusage
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/shared/hang"
@@ -53,12 +53,11 @@ func whyLate(stop context.Context, err error) error {
 
 // A turn is had by one goroutine at a time.
 type turn struct {
-	token chan struct{}
-	mu    sync.Mutex
-	since time.Time // zero while nobody has it
+	slot  hang.Slot
+	since atomic.Pointer[time.Time] // nil while nobody has it
 }
 
-func newTurn() *turn { return &turn{token: make(chan struct{}, 1)} }
+func newTurn() *turn { return &turn{slot: hang.NewSlot()} }
 
 // take waits for the turn, but not for one that somebody has who hangs.
 func (t *turn) take(ctx context.Context) error {
@@ -71,8 +70,8 @@ func (t *turn) take(ctx context.Context) error {
 	timer := time.NewTimer(hangsAfter)
 	defer timer.Stop()
 	select {
-	case t.token <- struct{}{}:
-		t.set(time.Now())
+	case t.slot <- struct{}{}:
+		t.taken()
 		return nil
 	case <-timer.C:
 		return errHangs
@@ -84,28 +83,26 @@ func (t *turn) take(ctx context.Context) error {
 // try takes the turn if nobody has it.
 func (t *turn) try() bool {
 	select {
-	case t.token <- struct{}{}:
-		t.set(time.Now())
+	case t.slot <- struct{}{}:
+		t.taken()
 		return true
 	default:
 		return false
 	}
 }
 
+func (t *turn) taken() {
+	now := time.Now()
+	t.since.Store(&now)
+}
+
 func (t *turn) give() {
-	t.set(time.Time{})
-	<-t.token
+	t.since.Store(nil)
+	<-t.slot
 }
 
 // stuck reports whether somebody has had the turn for longer than anybody needs it.
 func (t *turn) stuck() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.since.IsZero() && time.Since(t.since) >= hangsAfter
-}
-
-func (t *turn) set(since time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.since = since
+	since := t.since.Load()
+	return since != nil && time.Since(*since) >= hangsAfter
 }

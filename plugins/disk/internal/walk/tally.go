@@ -43,12 +43,10 @@ func (t *tally) usage() Usage {
 	}
 }
 
-// inodes is a set of at most max inode numbers: eight bytes each, in an open
-// table that is at most three quarters full.
+// inodes is a set of at most max inode numbers.
 type inodes struct {
-	slots []uint64 // a power of two of them; 0 is free, no inode has that number
-	n     int
-	max   int
+	seen map[uint64]struct{}
+	max  int
 }
 
 type membership uint8
@@ -60,42 +58,15 @@ const (
 )
 
 func (s *inodes) add(ino uint64) membership {
-	if s.slots == nil {
-		s.slots = make([]uint64, 64)
-	}
-	i := s.find(ino)
-	switch {
-	case s.slots[i] == ino:
+	if _, ok := s.seen[ino]; ok {
 		return known
-	case s.n >= s.max:
+	}
+	if len(s.seen) >= s.max {
 		return full
 	}
-	s.slots[i] = ino
-	s.n++
-	if 4*s.n > 3*len(s.slots) {
-		s.grow()
+	if s.seen == nil {
+		s.seen = map[uint64]struct{}{}
 	}
+	s.seen[ino] = struct{}{}
 	return added
-}
-
-// find returns the slot that has ino, or the free one where it belongs.
-func (s *inodes) find(ino uint64) int {
-	mask := uint64(len(s.slots) - 1)
-	// Inode numbers come in runs and in steps: the upper half of the product
-	// (Fibonacci hashing) spreads both.
-	i := ino * 0x9E3779B97F4A7C15 >> 32 & mask
-	for s.slots[i] != 0 && s.slots[i] != ino {
-		i = (i + 1) & mask
-	}
-	return int(i)
-}
-
-func (s *inodes) grow() {
-	old := s.slots
-	s.slots = make([]uint64, 2*len(old))
-	for _, ino := range old {
-		if ino != 0 {
-			s.slots[s.find(ino)] = ino
-		}
-	}
 }

@@ -25,7 +25,7 @@ type Options struct {
 	// and the walk goes on higher up without what was left in them.
 	MaxOpen int
 	// MaxLinks is how many inodes with several links are remembered; 0: 1<<18,
-	// which take 4 MiB if there are as many. Of a file beyond it each link counts
+	// which take some 5 MiB if there are as many. Of a file beyond it each link counts
 	// as its share (one of three links a third): exact when all its links are in
 	// the tree, a lower bound otherwise.
 	MaxLinks int
