@@ -87,7 +87,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 		reason, message := policy.NodeEvent(t)
 		l.nodeEvent("Warning", reason, message)
 		l.do(ctx, p, l.answerTo(p, t))
-		if t.Custom == nil || !l.busy[t.Definition().Condition] || l.Settings.Pacing == PacingKubelet {
+		if t.Custom == nil || !l.busy[t.Definition().Condition] || l.Settings.asKubelet() {
 			return
 		}
 	}
@@ -116,7 +116,7 @@ func (l *Loop) nodeEvent(eventType, reason, message string) {
 // mayTake reports whether a pod may go for t now. If none may while a victim of a
 // soft threshold is ending, t shortens its grace.
 func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
-	if l.Settings.Pacing == PacingKubelet {
+	if l.Settings.asKubelet() {
 		return true
 	}
 	if l.victims.Pretending() {
@@ -159,7 +159,7 @@ func (l *Loop) kill(ctx context.Context, p *pass, v *victim.Victim) {
 	if p.synchronous {
 		l.victims.KillNow(ctx, v)
 	} else {
-		l.victims.Kill(v)
+		l.victims.Kill(v, l.Settings.asKubelet())
 	}
 	p.result.Evicted = append(p.result.Evicted, *v)
 }

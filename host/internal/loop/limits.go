@@ -110,7 +110,7 @@ func (c *limitCheck) pause(interval time.Duration) time.Duration {
 // conclude evicts every pod that is over a limit, in the order of the pod source.
 func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.limits.checking = false
-	if l.Settings.Pacing != PacingKubelet && !p.synchronous {
+	if !l.Settings.asKubelet() && !p.synchronous {
 		l.limits.next = time.Now().Add(c.pause(l.Settings.MonitoringInterval))
 	}
 	if !l.Settings.LocalStorageLimits {

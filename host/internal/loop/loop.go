@@ -160,13 +160,12 @@ func (l *Loop) lookAtAll() {
 // kubelet's pacing has the next pass wait for it, as its synchronize and the wait for
 // clean-up after it do.
 func (l *Loop) synchronizing() bool {
-	return l.Settings.Pacing == PacingKubelet && (len(l.busy) > 0 || l.victims.Busy())
+	return l.Settings.asKubelet() && (len(l.busy) > 0 || l.victims.Busy())
 }
 
 // configure puts settings in force. Timers of thresholds that stay are kept.
 func (l *Loop) configure(s Settings) {
 	l.Settings = s
-	l.victims.AsKubelet(s.Pacing == PacingKubelet)
 	gone := l.observer.Configure(s.Config)
 	l.status.change(func(next *Snapshot) {
 		next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s observe.SignalStatus) bool { return slices.Contains(gone, s.Signal) })

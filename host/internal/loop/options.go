@@ -77,6 +77,8 @@ type Settings struct {
 	PodLevelResources bool
 }
 
+func (s *Settings) asKubelet() bool { return s.Pacing == PacingKubelet }
+
 // A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
 type ReclaimFunc = func(ctx context.Context) error
 

@@ -119,7 +119,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	p.concluded = true
 	logThresholds(l.Log, p, before, l.state)
 	must := p.assessment.Met // wait for the relief of former victims
-	if l.Settings.Pacing == PacingKubelet {
+	if l.Settings.asKubelet() {
 		must = nil
 	}
 	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, must, l.observer.Last)
@@ -200,7 +200,7 @@ func (l *Loop) resume(p *pass) {
 		if t, ok := thresholds.Of(v.Signal); ok {
 			l.victims.Relief.Expect(v, t, thresholds.Layout, eviction.Figure{}, l.observer.Latest())
 		}
-		l.victims.Kill(v)
+		l.victims.Kill(v, l.Settings.asKubelet())
 	}
 }
 

@@ -127,7 +127,7 @@ func (o *Observer) Look(ctx context.Context, r Request) (Seen, error) {
 	if err := ctx.Err(); err != nil {
 		return Seen{}, err
 	}
-	thresholds, err := o.Thresholds.settle(seen.layout)
+	thresholds, err := o.Thresholds.learn(seen.layout)
 	switch {
 	case err != nil && o.Thresholds.once:
 		return Seen{}, err

@@ -131,10 +131,10 @@ func (t *Thresholds) logDefinitions(former, now map[eviction.Signal]eviction.Def
 // wantsLayout reports whether a full pass asks how the filesystems are laid out.
 func (t *Thresholds) wantsLayout() bool { return !t.once || !t.asked }
 
-// settle takes what the layout's owner says, nil for nothing, and returns the
+// learn takes what the layout's owner says, nil for nothing, and returns the
 // thresholds that this pass is to look at. It is an error if the layout is not known,
 // without which thresholds of disks would be the wrong ones.
-func (t *Thresholds) settle(r *eviction.LayoutReport) ([]policy.Threshold, error) {
+func (t *Thresholds) learn(r *eviction.LayoutReport) ([]policy.Threshold, error) {
 	if r == nil {
 		return t.inForce, nil
 	}

@@ -195,14 +195,14 @@ func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, 
 	for s, o := range observations {
 		if _, ok := next.accounts[s]; ok && o.State == eviction.Observed {
 			short := slices.ContainsFunc(met, func(m Observed) bool { return m.Signal == s })
-			next.settle(s, o, short, sampled(o, now))
+			next.close(s, o, short, sampled(o, now))
 		}
 	}
 	return next.tidied()
 }
 
-// settle closes the promises of s that o shows to be kept or over.
-func (l Ledger) settle(s eviction.Signal, o eviction.Observation, short bool, at Moment) {
+// close closes the promises of s that o shows to be kept or over.
+func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at Moment) {
 	a, open := l.accounts[s], l.of(s)
 	if len(open) == 0 {
 		return

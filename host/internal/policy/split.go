@@ -33,10 +33,10 @@ func split(assigned Assigned, layout eviction.Layout) error {
 				if other == s {
 					break // what comes after it is compared with it in its turn
 				}
-				plugin, rival := assigned(s, c), assigned(other, c)
-				if plugin != "" && rival != "" && rival != plugin {
+				plugin, second := assigned(s, c), assigned(other, c)
+				if plugin != "" && second != "" && second != plugin {
 					errs = append(errs, fmt.Errorf("assign[%q].%s is %q and assign[%q].%s is %q: with the layout %s they are one filesystem, want one plugin for both",
-						other, c, rival, s, c, plugin, layout))
+						other, c, second, s, c, plugin, layout))
 					break
 				}
 			}

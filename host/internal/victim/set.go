@@ -70,17 +70,16 @@ type Set struct {
 	// Relief is what is expected of the victims.
 	Relief Relief
 
-	asKubelet bool
-	ending    map[string]*Victim   // by uid, as all maps here
-	cleaning  map[string]bool      // finished victims whose volumes are still being removed
-	endedAt   map[string]time.Time // the last hour's
-	leftover  map[string]bool      // victims that are gone and may have left something behind
-	history   []*Victim
-	shown     atomic.Pointer[[]Victim]
-	reports   chan Report
-	running   sync.WaitGroup
-	ctx       context.Context //nolint:containedctx // of kills, which outlive the loop by EndOfKills
-	cancel    context.CancelFunc
+	ending   map[string]*Victim   // by uid, as all maps here
+	cleaning map[string]bool      // finished victims whose volumes are still being removed
+	endedAt  map[string]time.Time // the last hour's
+	leftover map[string]bool      // victims that are gone and may have left something behind
+	history  []*Victim
+	shown    atomic.Pointer[[]Victim]
+	reports  chan Report
+	running  sync.WaitGroup
+	ctx      context.Context //nolint:containedctx // of kills, which outlive the loop by EndOfKills
+	cancel   context.CancelFunc
 }
 
 // NewSet returns a set without victims. Begin it before the first one.
@@ -98,10 +97,6 @@ func NewSet(o Options) *Set {
 func (s *Set) Begin(ctx context.Context) {
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 }
-
-// AsKubelet says whether every victim is waited for as the kubelet does it: each
-// second, volumes included.
-func (s *Set) AsKubelet(yes bool) { s.asKubelet = yes }
 
 // Start puts a victim among those that are ending and into the journal, so that a
 // host that dies before the kill is followed by one that finishes it and takes no
@@ -128,13 +123,14 @@ func (s *Set) add(v *Victim) *Victim {
 }
 
 // Kill sends the event and kills v in the background. What becomes of it comes by
-// Reports.
-func (s *Set) Kill(v *Victim) {
+// Reports. asKubelet has its end waited for as the kubelet does it: each second, volumes
+// included.
+func (s *Set) Kill(v *Victim, asKubelet bool) {
 	if !v.DryRun && !v.Resumed {
 		s.evicted(v)
 	}
 	e := ending{
-		victim: *v, volumes: s.asKubelet || v.leavesSpace(), looks: cleanupLooks(s.asKubelet),
+		victim: *v, volumes: asKubelet || v.leavesSpace(), looks: cleanupLooks(asKubelet),
 		killer: s.Killer, log: s.Log, reports: s.reports, running: &s.running,
 	}
 	s.running.Go(func() { e.run(s.ctx) })

@@ -17,13 +17,6 @@ import (
 // CauseWatchStarted is the cause of the wake that each new stream begins with.
 const CauseWatchStarted = "watch started"
 
-// key identifies a stream: another process or other thresholds need
-// another one.
-type key struct {
-	plugin     string
-	generation uint64
-}
-
 // A Watched is a threshold to be watched, and the condition that its signal wakes.
 type Watched struct {
 	eviction.WatchThreshold
@@ -31,6 +24,7 @@ type Watched struct {
 	Condition eviction.Condition
 }
 
+// A stream is open with one process: another one, or other thresholds, need another.
 type stream struct {
 	watched []Watched
 	cancel  context.CancelFunc
@@ -44,7 +38,7 @@ type Streams struct {
 	failed func(plugin, call string, err error)
 
 	notify chan struct{}
-	open   map[key]stream
+	open   map[*registry.Instance]stream
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -53,7 +47,7 @@ type Streams struct {
 
 // NewStreams returns streams of which none is open. failed counts a call of a plugin.
 func NewStreams(log *slog.Logger, failed func(plugin, call string, err error)) *Streams {
-	return &Streams{log: log, failed: failed, notify: make(chan struct{}, 1), open: map[key]stream{}, woken: map[eviction.Condition]string{}}
+	return &Streams{log: log, failed: failed, notify: make(chan struct{}, 1), open: map[*registry.Instance]stream{}, woken: map[eviction.Condition]string{}}
 }
 
 // Notify delivers a value when something was woken.
@@ -84,28 +78,25 @@ func (w *Streams) put(c eviction.Condition, cause string) {
 // who watch its signal. The one in charge is not enough: that it has fallen silent
 // cannot be seen.
 func (w *Streams) Update(ctx context.Context, watchers func(eviction.Signal) []*registry.Instance, watched []Watched) {
-	wanted := map[key][]Watched{}
-	provider := map[key]*registry.Instance{}
+	wanted := map[*registry.Instance][]Watched{}
 	for _, t := range watched {
 		for _, p := range watchers(t.Signal) {
-			k := key{p.Name, p.Generation}
-			wanted[k] = append(wanted[k], t)
-			provider[k] = p
+			wanted[p] = append(wanted[p], t)
 		}
 	}
-	for k, have := range w.open {
-		if !slices.Equal(have.watched, wanted[k]) {
+	for p, have := range w.open {
+		if !slices.Equal(have.watched, wanted[p]) {
 			have.cancel()
-			delete(w.open, k)
+			delete(w.open, p)
 		}
 	}
-	for k, want := range wanted {
-		if _, ok := w.open[k]; ok {
+	for p, want := range wanted {
+		if _, ok := w.open[p]; ok {
 			continue
 		}
 		sctx, cancel := context.WithCancel(ctx)
-		w.open[k] = stream{want, cancel}
-		w.wg.Go(func() { w.follow(sctx, provider[k], want) })
+		w.open[p] = stream{want, cancel}
+		w.wg.Go(func() { w.follow(sctx, p, want) })
 	}
 }
 
