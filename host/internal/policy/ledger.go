@@ -19,6 +19,28 @@ func ReliefTime(d eviction.Definition) time.Duration {
 	return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
 }
 
+// Relieved returns the signals that the end of a victim of t relieves, and what it
+// used of each if it used so much of t's signal: memory of the node and of its pods
+// alike, a filesystem by all its names. How many inodes go with so many bytes is not
+// known.
+func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[eviction.Signal]eviction.Figure {
+	frees := map[eviction.Signal]eviction.Figure{}
+	if b, _ := eviction.Builtin(t.Signal); b.Filesystem == "" {
+		for _, s := range eviction.SameResource(t.Signal) {
+			frees[s] = use
+		}
+		return frees
+	}
+	for _, s := range layout.SameFilesystem(t.Signal) {
+		b, _ := eviction.Builtin(s)
+		for _, figure := range eviction.SignalsOn(b.Filesystem) {
+			frees[figure] = eviction.Figure{}
+		}
+		frees[s] = use
+	}
+	return frees
+}
+
 // A Ledger has what victims of node pressure are expected to free and what has
 // come back since, so that no second pod goes for what the first has freed. The
 // zero Ledger is empty. A Ledger never changes: its methods return another one.
@@ -78,7 +100,9 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 	for s := range p.Frees {
 		o := observations[s]
 		if _, ok := next.accounts[s]; !ok {
-			next.accounts[s] = account{relief: ReliefTime(definitionOf(s, t)), base: o.Available, known: o.State == eviction.Observed}
+			of := t
+			of.Signal = s
+			next.accounts[s] = account{relief: ReliefTime(of.Definition()), base: o.Available, known: o.State == eviction.Observed}
 		}
 	}
 	if o := observations[t.Signal]; o.State == eviction.Observed {
@@ -88,13 +112,6 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 		next.accounts[t.Signal] = a
 	}
 	return next
-}
-
-func definitionOf(s eviction.Signal, t Threshold) eviction.Definition {
-	if d, builtin := eviction.Builtin(s); builtin {
-		return d.Definition
-	}
-	return t.Definition()
 }
 
 // Measured corrects what a victim that is still ending uses. It may have grown since

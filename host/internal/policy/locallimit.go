@@ -100,10 +100,11 @@ func emptyDirLimit(volume *v1.Volume) *resource.Quantity {
 }
 
 // podStorageViolation compares all that the pod uses with the limits of those
-// containers that have one: a container without a limit lives on the others'. A
-// limit of 0 counts here: with it the pod may use nothing.
+// containers that have one, overhead included: a container without a limit lives on the
+// others'. A limit of 0 counts here: with it the pod may use nothing. Limits at pod level
+// do not exist for storage.
 func podStorageViolation(pod *v1.Pod, used eviction.Figure) (LocalViolation, bool) {
-	limit := podStorageLimit(pod)
+	limit := limitOf(helpers.PodLimits(pod, helpers.PodResourcesOptions{}))
 	if limit == nil || !used.OK || limit.CmpInt64(used.Value) >= 0 {
 		return LocalViolation{}, false
 	}
@@ -125,9 +126,9 @@ func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasu
 		}
 	}
 	for _, c := range containers {
-		used := storageUsed(c.LogsUsedBytes)
+		used := figure(c.LogsUsedBytes.Value, eviction.FormatBinarySI)
 		if layout == eviction.LayoutShared {
-			used.Add(storageUsed(c.RootfsUsedBytes))
+			used.Add(figure(c.RootfsUsedBytes.Value, eviction.FormatBinarySI))
 		}
 		if limit, ok := limits[c.Name]; ok && limit.Cmp(used) < 0 {
 			message := fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
@@ -137,24 +138,10 @@ func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasu
 	return LocalViolation{}, false
 }
 
-// podStorageLimit returns how much ephemeral storage the containers of pod may
-// use together, overhead included, or nil if none has a limit. Limits at pod level do
-// not exist for storage.
-func podStorageLimit(pod *v1.Pod) *resource.Quantity {
-	return limitOf(helpers.PodLimits(pod, helpers.PodResourcesOptions{}))
-}
-
 // limitOf returns nil if there is no limit. There may be one of 0.
 func limitOf(limits v1.ResourceList) *resource.Quantity {
 	if limit, ok := limits[v1.ResourceEphemeralStorage]; ok {
 		return &limit
 	}
 	return nil
-}
-
-func storageUsed(f eviction.Figure) resource.Quantity {
-	if !f.OK {
-		return resource.Quantity{}
-	}
-	return figure(f.Value, eviction.FormatBinarySI)
 }

@@ -105,7 +105,9 @@ func (l Ledger) others(t Threshold, now Moment) (w Wait, ok bool) {
 		due := p.Grace + ReliefTime(t.Definition())
 		if !p.open(t.Signal) && p.ending() && now.since(p.decided) < due {
 			w.For, w.Victims = WaitForEnd, append(w.Victims, p.Pod)
-			w.Until = later(w.Until, now.Time.Add(due-now.since(p.decided)))
+			if until := now.Time.Add(due - now.since(p.decided)); until.After(w.Until) {
+				w.Until = until
+			}
 		}
 	}
 	w.Signal, w.LookAt = t.Signal, w.Until
@@ -135,11 +137,4 @@ func (l Ledger) wait(s eviction.Signal, open []*promise, now Moment) Wait {
 func nextLook(since time.Duration) time.Duration {
 	const soonest, latest = 20 * time.Millisecond, time.Second
 	return min(max(since/4, soonest), latest)
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
