@@ -51,7 +51,7 @@ func (c *controller) found(files map[string]plugindir.File) {
 		}
 		former := p.file
 		p.there, p.file = true, f
-		if _, was := errors.AsType[unfit](p.reason); was && f.Fit && p.State == Refused {
+		if r, ok := errors.AsType[plugindir.Refusal](p.reason); ok && r.MayPass && f.Fit && p.State == Refused {
 			p.wake()
 		}
 		if f.ID != former.ID && !p.leaving {

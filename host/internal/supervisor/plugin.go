@@ -42,12 +42,6 @@ const (
 	Stopped  State = "stopped"
 )
 
-// unfit is a reason not to run a file that may go away with the file as it is: the
-// rights of a directory above it, or its absence for a while.
-type unfit struct{ error }
-
-func (u unfit) Unwrap() error { return u.error }
-
 // Why a process is taken out of service that has done nothing wrong.
 var (
 	errOutdated = errors.New("its settings need a new process")
@@ -57,8 +51,11 @@ var (
 
 // harmless reports whether why is no fault of the plugin.
 func harmless(why error) bool {
-	return why == nil || slices.ContainsFunc([]error{errOutdated, errLeaves, errReplaced, plugindir.ErrIncomplete},
-		func(e error) bool { return errors.Is(why, e) })
+	return why == nil || isAny(why, errOutdated, errLeaves, errReplaced, plugindir.ErrIncomplete)
+}
+
+func isAny(why error, all ...error) bool {
+	return slices.ContainsFunc(all, func(one error) bool { return errors.Is(why, one) })
 }
 
 // stateOf is the state of a plugin that could not be started.
@@ -78,10 +75,10 @@ func hostFault(why error) bool { return errors.Is(why, sandbox.ErrHostDir) }
 // strained reports whether why may be the node's fault and not the plugin's: it was
 // late, or the host lacked something to start it with.
 func strained(why error) bool {
-	return slices.ContainsFunc([]error{
+	return isAny(why,
 		sandbox.ErrHostDir, context.DeadlineExceeded, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO,
-	}, func(e error) bool { return errors.Is(why, e) })
+	)
 }
 
 // A plugin is one plugin of the directory, whether it runs or not. It belongs to

@@ -17,9 +17,6 @@ import (
 // nothing. The errors are what New or the start of a plugin would be refused for,
 // the warnings what has no effect or may be refused later.
 func Check(o Options) (errs []error, warnings []string) {
-	if err := plugindir.Check(o.Dir); err != nil {
-		return []error{err}, nil
-	}
 	names, err := plugindir.Names(o.Dir)
 	if err != nil {
 		return []error{err}, nil

@@ -139,20 +139,17 @@ func (l *processes) look() (map[string]plugindir.File, error) { return plugindir
 func (l *processes) complete(ctx context.Context, name string) (plugindir.ID, error) {
 	path := filepath.Join(l.dir, name)
 	file, err := plugindir.Complete(ctx, path)
-	if err != nil {
-		return file, err
+	if err == nil {
+		_, err = plugindir.Executable(path)
 	}
-	if _, err := plugindir.Executable(path); err != nil {
-		return file, plugindir.Refusal{Err: unfit{err}}
-	}
-	return file, nil
+	return file, err
 }
 
 func (l *processes) launch(ctx context.Context, s start) (running, error) {
 	path := filepath.Join(l.dir, s.name)
 	resolved, err := plugindir.Executable(path) // Once more: it may have waited for long.
 	if err != nil {
-		return nil, plugindir.Refusal{Err: unfit{err}}
+		return nil, err
 	}
 	if err := s.policy.checkPin(s.name); err != nil {
 		return nil, plugindir.Refusal{Err: err}

@@ -122,19 +122,11 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 			return fmt.Errorf("%w: pod uid %.64q is in the ranking twice", eviction.ErrInvalidReply, uid)
 		}
 		open[uid] = false
+		// One entry of the history would keep the whole message that it came in, which
+		// may have megabytes.
+		ranked[i] = eviction.Ranked{UID: strings.Clone(uid), Reason: strings.Clone(shorten(ranked[i].Reason, maxReasonBytes))}
 	}
-	tidyRanking(ranked)
 	return nil
-}
-
-// tidyRanking clips reasons, and gives each string memory of its own: one entry of
-// the history would keep the whole message that it came in, which may have
-// megabytes.
-func tidyRanking(ranked []eviction.Ranked) {
-	for i := range ranked {
-		r := &ranked[i]
-		r.UID, r.Reason = strings.Clone(r.UID), strings.Clone(shorten(r.Reason, maxReasonBytes))
-	}
 }
 
 // checkMeasurement makes a measurement unknown that has a figure below zero.

@@ -161,7 +161,7 @@ func (c *Client) failed(err error) bool {
 
 // Observe asks for figures and keeps those that can be.
 func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	c.Asked.note(req.PassView)
+	c.Asked.Store(&req.PassView)
 	var reply eviction.ObserveReply
 	err := c.do(ctx, "observe", c.Timeouts.Observe, func(ctx context.Context) (err error) {
 		reply, err = c.remote.Observer.Observe(ctx, req)

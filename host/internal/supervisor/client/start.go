@@ -72,18 +72,13 @@ func (c *Client) ask(ctx context.Context, what string, limit time.Duration, f fu
 }
 
 // Asked is the pass and the view that plugins were last asked to observe for.
-type Asked struct {
-	last atomic.Pointer[eviction.PassView]
-}
+type Asked = atomic.Pointer[eviction.PassView]
 
-func (a *Asked) note(at eviction.PassView) { a.last.Store(&at) }
-
-// latest is the view before reclaim of no pass if nothing was asked yet.
-func (a *Asked) latest() eviction.PassView {
-	if at := a.last.Load(); at != nil {
-		return *at
-	}
-	return eviction.PassView{View: eviction.ViewBefore}
+// NewAsked is the view before reclaim of no pass: nothing was asked yet.
+func NewAsked() *Asked {
+	a := new(Asked)
+	a.Store(&eviction.PassView{View: eviction.ViewBefore})
+	return a
 }
 
 // probeTries is how often a new process is asked: with the summary as the source, a
@@ -127,12 +122,12 @@ func (c *Client) Probe(ctx context.Context, serves *Client) error {
 // probe asks for signals as in the latest pass.
 func (c *Client) probe(ctx context.Context, signals []eviction.Signal) (reply eviction.ObserveReply, err error) {
 	for range probeTries {
-		at := c.Asked.latest()
+		at := *c.Asked.Load()
 		err = c.ask(ctx, "observe", c.Timeouts.Observe, func(ctx context.Context) (err error) {
 			reply, err = c.remote.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
 			return err
 		})
-		if err == nil && len(unknown(signals, reply)) == 0 || ctx.Err() != nil || c.Asked.latest() == at {
+		if err == nil && len(unknown(signals, reply)) == 0 || ctx.Err() != nil || *c.Asked.Load() == at {
 			break
 		}
 	}

@@ -10,7 +10,12 @@ import (
 )
 
 // A Refusal is a reason not to run a plugin that trying again does not remove.
-type Refusal struct{ Err error }
+type Refusal struct {
+	Err error
+	// MayPass: it may go away with the file as it is, as the rights of a directory above
+	// it or its absence for a while.
+	MayPass bool
+}
 
 func (r Refusal) Error() string { return r.Err.Error() }
 
@@ -29,8 +34,11 @@ func Check(dir string) error {
 	return nil
 }
 
-// Names returns the names of the plugins in dir, sorted.
+// Names checks the plugin directory and returns the names of the plugins in it, sorted.
 func Names(dir string) ([]string, error) {
+	if err := Check(dir); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list plugins: %w", err)
@@ -60,9 +68,6 @@ type File struct {
 
 // Look returns what is in the plugin directory, by name.
 func Look(dir string) (map[string]File, error) {
-	if err := Check(dir); err != nil {
-		return nil, err
-	}
 	names, err := Names(dir)
 	if err != nil {
 		return nil, err

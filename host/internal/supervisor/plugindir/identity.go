@@ -33,7 +33,3 @@ func IDOf(info fs.FileInfo) ID {
 	//nolint:unconvert // the widths differ between architectures
 	return ID{uint64(st.Dev), st.Ino, st.Size, syscall.TimespecToNsec(st.Mtim), syscall.TimespecToNsec(st.Ctim)}
 }
-
-// sameFile reports whether both are the same file or directory, whatever is in
-// it.
-func (a ID) sameFile(b ID) bool { return a.dev == b.dev && a.ino == b.ino }

@@ -69,13 +69,17 @@ func TrustedDir(path string) error {
 }
 
 // Executable checks that path may be run as a plugin and returns it without
-// symbolic links. It is asked before every start: the file may have changed.
+// symbolic links; an error is a Refusal. It is asked before every start: the file may
+// have changed.
 func Executable(path string) (string, error) {
 	resolved, info, err := Trusted(path)
 	if err != nil {
-		return "", err
+		return "", Refusal{Err: err, MayPass: true}
 	}
-	return resolved, checkExecutable(resolved, info)
+	if err := checkExecutable(resolved, info); err != nil {
+		return resolved, Refusal{Err: err, MayPass: true}
+	}
+	return resolved, nil
 }
 
 func checkExecutable(path string, info fs.FileInfo) error {

@@ -55,7 +55,7 @@ func (w *Watch) follow() {
 		return
 	}
 	now, err := Identify(w.dir)
-	if err == nil && now.sameFile(w.watched) {
+	if err == nil && now.dev == w.watched.dev && now.ino == w.watched.ino {
 		_ = w.events.Add(w.dir) // It may be a new one with the number of the old.
 		return
 	}
