@@ -160,8 +160,8 @@ func (c *controller) admit(p *plugin, a *attempt) {
 	a.cancel = c.run(func(ctx context.Context) func() {
 		err := proc.client.Configure(ctx, req)
 		return func() {
-			if err != nil || proc.dead {
-				c.discard(p, a, errors.Join(err, proc.died()))
+			if err := errors.Join(err, proc.died()); err != nil {
+				c.discard(p, a, err)
 				return
 			}
 			a.busy, proc.revision = false, revision

@@ -326,7 +326,6 @@ func (c *controller) retired(p *plugin, proc *process, why error, unresponsive b
 
 // exited takes note of the end of a process.
 func (c *controller) exited(p *plugin, proc *process) {
-	proc.dead = true
 	why := proc.died()
 	switch a := p.starting; {
 	case p.serving == proc:

@@ -77,8 +77,7 @@ type process struct {
 	// began is when it came to serve, ran for how long it has.
 	began time.Time
 	ran   time.Duration
-	// dead: it has exited. gone is closed when it was ended.
-	dead bool
+	// gone is closed when it was ended.
 	gone chan struct{}
 }
 
@@ -95,10 +94,10 @@ func (p *process) end(grace time.Duration) error {
 
 // died says how the process has exited that was not to, nil if it has not.
 func (p *process) died() error {
-	if !p.dead {
-		return nil
+	if how := p.ending(); how != "" {
+		return fmt.Errorf("exited by itself (%s)", how)
 	}
-	return fmt.Errorf("exited by itself (%s)", p.ending())
+	return nil
 }
 
 // run starts the plugin and gets it to the point where it can serve. On an error
