@@ -19,6 +19,10 @@ var errMalformed = errors.New("malformed message")
 // who keeps one for long should clone it.
 type reader struct {
 	rest string
+	// outer are what is left of the messages around the current one, of which there are
+	// depth.
+	outer [maxDepth]string
+	depth int
 
 	// The current field: its number and, by its wire type, its value.
 	num   int
@@ -28,9 +32,27 @@ type reader struct {
 	err error
 }
 
+// maxDepth is that of a volume in the pod of a candidate.
+const maxDepth = 3
+
+// enter begins to read the current field as a nested message. Its end, where next is
+// false, leads back to the message around it.
+func (r *reader) enter() {
+	r.outer[r.depth] = r.rest
+	r.depth++
+	r.rest = r.bytes
+}
+
 // next reads a field; false at the end or with err set.
 func (r *reader) next() bool {
-	if r.err != nil || r.rest == "" {
+	if r.err != nil {
+		return false
+	}
+	if r.rest == "" {
+		if r.depth > 0 {
+			r.depth--
+			r.rest = r.outer[r.depth]
+		}
 		return false
 	}
 	tag := r.uvarint()
@@ -131,23 +153,10 @@ func eight(s string, i int) uint64 {
 func (r *reader) int() int64 { return int64(r.value) }
 func (r *reader) bool() bool { return r.value != 0 }
 
-// enter returns a reader of the current field as a nested message, to be given
-// back to leave.
-func (r *reader) enter() reader { return reader{rest: r.bytes} }
-
-// enterOneOf is enter for one of many, of which there are n so far and may be at
-// most so many.
-func (r *reader) enterOneOf(many string, n, most int) reader {
+// atMost refuses one more of many entries of a pod, of which there are n so far.
+func (r *reader) atMost(many string, n, most int) {
 	if n >= most {
 		r.err = fmt.Errorf("more than %d %s of one pod", most, many)
-		return reader{}
-	}
-	return r.enter()
-}
-
-func (r *reader) leave(inner *reader) {
-	if inner.err != nil {
-		r.err = inner.err
 	}
 }
 

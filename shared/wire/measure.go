@@ -54,15 +54,13 @@ func (m *measureRequest) decode(s string) error {
 		case 4:
 			m.Signals = append(m.Signals, eviction.Signal(r.text()))
 		case 5:
-			in := r.enter()
-			decodePod(&in, grow(&m.Pods), &l)
-			r.leave(&in)
+			decodePod(&r, grow(&m.Pods), &l)
 			if len(m.Pods) == 1 {
 				l.expect(cap(m.Pods) - 1)
 			}
 		case 6:
 			m.rank = new(eviction.RankRequest)
-			if err := decodeRank(r.enter(), m.rank); err != nil {
+			if err := decodeRank(reader{rest: r.bytes}, m.rank); err != nil {
 				return err
 			}
 		}
@@ -107,9 +105,7 @@ func (m *measurements) decode(s string) error {
 	for r.next() {
 		switch r.num {
 		case 1:
-			in := r.enter()
-			decodeMeasurement(&in, grow(&m.list), &l)
-			r.leave(&in)
+			decodeMeasurement(&r, grow(&m.list), &l)
 			if len(m.list) == 1 {
 				l.expect(n - 1)
 			}

@@ -64,16 +64,15 @@ func appendFigure(b []byte, n protowire.Number, f eviction.Figure) []byte {
 
 func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 	usage := len(l.usage)
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			m.UID = r.text()
 		case 2:
 			m.State = measurementStates.read(r, eviction.MeasurementUnknown)
 		case 3:
-			in := r.enterOneOf("usages", len(l.usage)-usage, maxUsages)
-			decodeSignalUsage(&in, grow(&l.usage))
-			r.leave(&in)
+			r.atMost("usages", len(l.usage)-usage, maxUsages)
+			decodeSignalUsage(r, grow(&l.usage))
 		case 4:
 			m.WorkingSetBytes = eviction.Some(r.int())
 		case 5:
@@ -83,13 +82,11 @@ func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 		case 7:
 			m.Time = decodeTime(r.int())
 		case 8:
-			in := r.enterOneOf("containers", len(m.Containers), maxContainers)
-			decodeContainerMeasurement(&in, grow(&m.Containers))
-			r.leave(&in)
+			r.atMost("containers", len(m.Containers), maxContainers)
+			decodeContainerMeasurement(r, grow(&m.Containers))
 		case 9:
-			in := r.enterOneOf("volumes", len(m.Volumes), maxVolumes)
-			decodeVolumeMeasurement(&in, grow(&m.Volumes))
-			r.leave(&in)
+			r.atMost("volumes", len(m.Volumes), maxVolumes)
+			decodeVolumeMeasurement(r, grow(&m.Volumes))
 		case 10:
 			m.Err = r.text()
 		}
@@ -114,7 +111,7 @@ func ownStrings(m *eviction.Measurement) {
 }
 
 func decodeSignalUsage(r *reader, u *eviction.SignalUsage) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			u.Signal = eviction.Signal(r.text())
@@ -125,7 +122,7 @@ func decodeSignalUsage(r *reader, u *eviction.SignalUsage) {
 }
 
 func decodeContainerMeasurement(r *reader, c *eviction.ContainerMeasurement) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			c.Name = r.text()
@@ -144,7 +141,7 @@ func decodeContainerMeasurement(r *reader, c *eviction.ContainerMeasurement) {
 }
 
 func decodeVolumeMeasurement(r *reader, v *eviction.VolumeMeasurement) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			v.Name = r.text()

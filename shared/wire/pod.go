@@ -65,7 +65,7 @@ func appendWanted(b []byte, n protowire.Number, from map[string]string, keys []s
 
 func decodePod(r *reader, p *eviction.Pod, l *lists) {
 	volumes, containers := len(l.volumes), len(l.containers)
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			p.UID = r.text()
@@ -90,13 +90,9 @@ func decodePod(r *reader, p *eviction.Pod, l *lists) {
 		case 11:
 			p.EphemeralStorageRequestBytes = r.int()
 		case 12:
-			in := r.enter()
-			decodeVolume(&in, grow(&l.volumes))
-			r.leave(&in)
+			decodeVolume(r, grow(&l.volumes))
 		case 13:
-			in := r.enter()
-			decodeContainer(&in, grow(&l.containers))
-			r.leave(&in)
+			decodeContainer(r, grow(&l.containers))
 		case 14:
 			p.Running = r.bool()
 		}
@@ -105,7 +101,7 @@ func decodePod(r *reader, p *eviction.Pod, l *lists) {
 }
 
 func decodeVolume(r *reader, v *eviction.Volume) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			v.Name = r.text()
@@ -120,7 +116,7 @@ func decodeVolume(r *reader, v *eviction.Volume) {
 }
 
 func decodeContainer(r *reader, c *eviction.Container) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			c.Name = r.text()
@@ -133,16 +129,14 @@ func decodeContainer(r *reader, c *eviction.Container) {
 // decodeEntry reads one entry of a map.
 func decodeEntry(r *reader, into *map[string]string) {
 	var key, value string
-	in := r.enter()
-	for in.next() {
-		switch in.num {
+	for r.enter(); r.next(); {
+		switch r.num {
 		case 1:
-			key = in.text()
+			key = r.text()
 		case 2:
-			value = in.text()
+			value = r.text()
 		}
 	}
-	r.leave(&in)
 	if *into == nil {
 		*into = make(map[string]string)
 	}

@@ -61,9 +61,7 @@ func decodeRank(r reader, q *eviction.RankRequest) error {
 		case 3:
 			q.Unit = eviction.Unit(r.text())
 		case 4:
-			in := r.enter()
-			readThreshold(&in, &q.Threshold)
-			r.leave(&in)
+			readThreshold(&r, &q.Threshold)
 		case 5:
 			q.Available = r.int()
 		case 6:
@@ -73,9 +71,7 @@ func decodeRank(r reader, q *eviction.RankRequest) error {
 		case 8:
 			q.Hard = r.bool()
 		case 9:
-			in := r.enter()
-			decodeCandidate(&in, grow(&q.Candidates), &l)
-			r.leave(&in)
+			decodeCandidate(&r, grow(&q.Candidates), &l)
 			if len(q.Candidates) == 1 {
 				l.expect(cap(q.Candidates) - 1)
 			}
@@ -85,16 +81,12 @@ func decodeRank(r reader, q *eviction.RankRequest) error {
 }
 
 func decodeCandidate(r *reader, c *eviction.Candidate, l *lists) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
-			in := r.enter()
-			decodePod(&in, &c.Pod, l)
-			r.leave(&in)
+			decodePod(r, &c.Pod, l)
 		case 2:
-			in := r.enter()
-			decodeMeasurement(&in, &c.Measurement, l)
-			r.leave(&in)
+			decodeMeasurement(r, &c.Measurement, l)
 		}
 	}
 	c.Measurement.UID = c.Pod.UID
@@ -108,7 +100,7 @@ func appendThreshold(b []byte, t eviction.Threshold) []byte {
 }
 
 func readThreshold(r *reader, t *eviction.Threshold) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			*t = eviction.Threshold{Amount: r.int()}
@@ -146,16 +138,14 @@ func (k *rankResponse) decode(s string) error {
 	k.ranking = make([]eviction.Ranked, 0, n)
 	for r.next() {
 		if r.num == 1 {
-			in := r.enter()
-			decodeRanked(&in, grow(&k.ranking))
-			r.leave(&in)
+			decodeRanked(&r, grow(&k.ranking))
 		}
 	}
 	return r.err
 }
 
 func decodeRanked(r *reader, k *eviction.Ranked) {
-	for r.next() {
+	for r.enter(); r.next(); {
 		switch r.num {
 		case 1:
 			k.UID = r.text()
