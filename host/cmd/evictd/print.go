@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"unicode"
 )
@@ -12,6 +13,20 @@ import (
 // say writes a line for whoever started evictd. Where standard error is gone
 // there is nobody left to tell.
 func say(stderr io.Writer, line string) { _, _ = fmt.Fprintf(stderr, "evictd: %s\n", line) }
+
+// sayOnce returns say without what was said before. It may be called concurrently.
+func sayOnce(stderr io.Writer) func(line string) {
+	var mu sync.Mutex
+	said := map[string]bool{}
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !said[line] {
+			said[line] = true
+			say(stderr, line)
+		}
+	}
+}
 
 // written makes a failure of what could not be written to standard output.
 func written(_ int, err error) error {

@@ -50,13 +50,13 @@ func newReplay() *cobra.Command {
 		if err := host.CheckPluginDir(r.pluginDir); err != nil {
 			return fmt.Errorf("--plugin-dir: %q: %w", r.pluginDir, err)
 		}
-		r.log = slog.New(&startFailures{to: cmd.ErrOrStderr()})
+		r.log, r.say = slog.New(slog.DiscardHandler), sayOnce(cmd.ErrOrStderr())
 		if *level != "" {
 			var from slog.Level
 			if err := from.UnmarshalText([]byte(*level)); err != nil {
 				return fmt.Errorf(`--log-level: %q: want "debug", "info", "warn" or "error"`, *level)
 			}
-			r.log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from}))
+			r.log, r.say = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from})), func(string) {}
 		}
 		files, passedOver := scenarioFiles(args)
 		for _, file := range passedOver {

@@ -90,6 +90,30 @@ func TestReplayOfARefusedConfiguration(t *testing.T) {
 	}
 }
 
+// A plugin that wants a configuration and has none was absent from a replay without a
+// word.
+func TestPluginsThatDoNotStartAreTold(t *testing.T) {
+	n := newNode(t)
+	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var scenarios []string
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		scenarios = append(scenarios, filepath.Join(n.dir, name))
+		if err := os.WriteFile(scenarios[len(scenarios)-1], []byte("steps: [{summary: {}}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := evictd(t, append([]string{"replay", "--plugin-dir", n.plugins}, scenarios...)...)
+	if got.Code != 0 || !strings.HasPrefix(got.Errors, "evictd: plugin memory did not start: ") || strings.Count(got.Errors, "\n") != 1 {
+		t.Errorf("exit code %d, errors %q, want one line of the plugin for both scenarios", got.Code, got.Errors)
+	}
+	got = evictd(t, append([]string{"replay", "--log-level", "error", "--plugin-dir", n.plugins}, scenarios...)...)
+	if strings.HasPrefix(got.Errors, "evictd: ") || strings.Count(got.Errors, `"msg":"plugin did not start"`) != 2 {
+		t.Errorf("with the log: %q, want its lines alone", got.Errors)
+	}
+}
+
 func TestVerdictsAsText(t *testing.T) {
 	quirky := &replay.Trace{Scenario: &replay.Scenario{Quirks: []string{"panic", "other"}}}
 	for want, c := range map[string]struct {

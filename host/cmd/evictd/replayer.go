@@ -11,6 +11,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/supervisor"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -21,6 +22,9 @@ type replayer struct {
 	// reclaim also runs the steps of plugins that the scenario does not stand in for.
 	reclaim bool
 	log     *slog.Logger
+	// say tells what the log would, if nobody asked for that: which plugins did not start,
+	// and why. That may be somebody's ranker, or an observer that wants a configuration.
+	say func(line string)
 }
 
 // A replayed is what came of a file: a trace if it could be read, a replay if the
@@ -153,6 +157,11 @@ func (r *replayer) starter(runDir string) replay.Start {
 		if err := m.Start(ctx, w, w.ActivePods, w.CleanedUp, 0); err != nil {
 			stop()
 			return nil, nil, err
+		}
+		for _, p := range m.Status().Plugins {
+			if p.LastError != "" && (p.State == supervisor.Backoff || p.State == supervisor.Refused) {
+				r.say(fmt.Sprintf("plugin %s did not start: %s", p.Name, p.LastError))
+			}
 		}
 		return m, stop, nil
 	}
