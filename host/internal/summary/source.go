@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
@@ -45,38 +46,29 @@ func (s *Source) Close(ctx context.Context) error { return s.close(ctx) }
 // hangs, a function that ignores its context. A call of f that is late is left behind,
 // but never more than one.
 func newSource(name string, timeout time.Duration, f func(context.Context) ([]byte, error)) *Source {
-	busy := make(chan struct{}, 1) // holds a value while f runs
+	slot := hang.NewSlot()
 	fetch := func(ctx context.Context) ([]byte, error) {
 		select {
-		case busy <- struct{}{}:
+		case slot <- struct{}{}:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: a former call has not ended", context.Cause(ctx))
 		}
-		var (
-			summary []byte
-			err     error
-			done    = make(chan struct{})
-		)
-		go func() { // close waits for it
-			defer close(done)
-			defer func() { <-busy }()
-			if summary, err = f(ctx); err == nil {
-				err = check(summary)
-			}
-		}()
-		select {
-		case <-done:
-			return summary, err
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		summary, err := hang.Do(ctx.Done(), func() ([]byte, error) {
+			defer func() { <-slot }()
+			summary, err := f(ctx)
+			return summary, cmp.Or(err, check(summary))
+		}, nil)
+		if errors.Is(err, hang.ErrHangs) {
+			err = context.Cause(ctx)
 		}
+		return summary, err
 	}
 	end := func(ctx context.Context) error { // there may be calls afterwards
 		select {
-		case busy <- struct{}{}:
-			<-busy
+		case slot <- struct{}{}:
+			<-slot
 		case <-ctx.Done():
-			if len(busy) > 0 {
+			if len(slot) > 0 {
 				return errors.New("a late call for the summary has not ended")
 			}
 		}
