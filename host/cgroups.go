@@ -17,10 +17,7 @@ import (
 // watchCgroups looks at the node's cgroups, so that plugins are told of the driver
 // that it has. A runtime and the embedding program are there or not.
 func watchCgroups(c *Config, runtime *grpc.ClientConn, e *embedding, o cgroups.Options) *cgroups.Watch {
-	o.Node, o.Configured = cgroupsOf(c), c.CgroupDriver
-	if runtime != nil {
-		o.Node.Ask = askDriver(runtimeapi.NewRuntimeServiceClient(runtime))
-	}
+	o.Node, o.Configured = cgroupsOf(c, runtime), c.CgroupDriver
 	// A summary has the figures of pods from elsewhere.
 	if c.Source == config.SourceSummary || e != nil && e.Summary != nil {
 		o.Running = nil
@@ -28,12 +25,13 @@ func watchCgroups(c *Config, runtime *grpc.ClientConn, e *embedding, o cgroups.O
 	return cgroups.NewWatch(o)
 }
 
-func cgroupsOf(c *Config) cgroups.Node {
-	return cgroups.Node{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot}
-}
-
-func askDriver(client runtimeapi.RuntimeServiceClient) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) { return criclient.CgroupDriver(ctx, client) }
+func cgroupsOf(c *Config, runtime *grpc.ClientConn) cgroups.Node {
+	node := cgroups.Node{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot}
+	if runtime != nil {
+		client := runtimeapi.NewRuntimeServiceClient(runtime)
+		node.Ask = func(ctx context.Context) (string, error) { return criclient.CgroupDriver(ctx, client) }
+	}
+	return node
 }
 
 // running lists the pods that run, and counts those without a manifest.
@@ -62,10 +60,9 @@ func checkCgroups(ctx context.Context, c *Config) error {
 	if c.CgroupDriver == "" {
 		return nil
 	}
-	node := cgroupsOf(c)
-	if conn, err := criclient.Dial(c.RuntimeEndpoint); err == nil { // else it was reported
-		defer func() { _ = conn.Close() }() // nothing is lost
-		node.Ask = askDriver(runtimeapi.NewRuntimeServiceClient(conn))
+	runtime, err := criclient.Dial(c.RuntimeEndpoint)
+	if err == nil { // else it was reported
+		defer func() { _ = runtime.Close() }() // nothing is lost
 	}
-	return node.Find(ctx).Contradicts(c.CgroupDriver)
+	return cgroupsOf(c, runtime).Find(ctx).Contradicts(c.CgroupDriver)
 }

@@ -123,7 +123,7 @@ func checkAssignments(ctx context.Context, c *Config) (warnings []string, err er
 // those that do not start with it. With a summary as source they are told of no
 // socket, as there is none yet.
 func TryPlugins(ctx context.Context, c *Config, version string) []error {
-	driver := cgroupsOf(c).Find(ctx).InUse(c.CgroupDriver)
+	driver := cgroupsOf(c, nil).Find(ctx).InUse(c.CgroupDriver)
 	return supervisor.Try(ctx, supervisor.Options{
 		Dir: c.PluginDir, Host: eviction.Host{Version: version}, Node: nodeFacts(c, driver, ""), Settings: pluginSettings(c),
 		Log: slog.New(slog.DiscardHandler),
