@@ -6,9 +6,11 @@
 package criclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,14 +79,16 @@ func CgroupDriver(ctx context.Context, client runtimeapi.RuntimeServiceClient) (
 	}
 }
 
-// A Listing is all sandboxes and containers that the runtime knows.
-type Listing struct {
+// A Pod is what the runtime has of one pod, in the order in which it is listed.
+type Pod struct {
+	UID        string
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
 }
 
-// List asks for sandboxes and containers at the same time.
-func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) (Listing, error) {
+// List asks for all sandboxes and containers at the same time, and returns them by pod.
+// What is of no pod is left out.
+func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) ([]*Pod, error) {
 	var (
 		wg            sync.WaitGroup
 		sandboxes     *runtimeapi.ListPodSandboxResponse
@@ -103,9 +107,9 @@ func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) (Listing,
 	}
 	wg.Wait()
 	if err := errors.Join(errSandboxes, errContainers); err != nil {
-		return Listing{}, err
+		return nil, err
 	}
-	return Listing{Sandboxes: sandboxes.GetItems(), Containers: containers.GetContainers()}, nil
+	return byPod(sandboxes.GetItems(), containers.GetContainers()), nil
 }
 
 // The labels that Kubernetes puts on sandboxes and containers.
@@ -115,27 +119,59 @@ const (
 	LabelName      = "io.kubernetes.pod.name"
 )
 
-// SandboxUID is the uid of the pod that s belongs to, "" if it is nobody's.
-func SandboxUID(s *runtimeapi.PodSandbox) string {
-	if uid := s.GetLabels()[labelUID]; uid != "" {
-		return uid
+func byPod(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*Pod {
+	all := make([]*Pod, 0, len(sandboxes))
+	byUID, ofSandbox := make(map[string]*Pod, len(sandboxes)), make(map[string]*Pod, len(sandboxes))
+	of := func(uid string) *Pod {
+		p := byUID[uid]
+		if p == nil {
+			p = &Pod{UID: uid}
+			byUID[uid], all = p, append(all, p)
+		}
+		return p
 	}
-	return s.GetMetadata().GetUid()
+	for _, s := range sandboxes {
+		if uid := cmp.Or(s.GetLabels()[labelUID], s.GetMetadata().GetUid()); uid != "" {
+			p := of(uid)
+			p.Sandboxes, ofSandbox[s.GetId()] = append(p.Sandboxes, s), p
+		}
+	}
+	for _, c := range containers {
+		p := ofSandbox[c.GetPodSandboxId()]
+		if uid := c.GetLabels()[labelUID]; uid != "" {
+			p = of(uid)
+		}
+		if p != nil {
+			p.Containers = append(p.Containers, c)
+		}
+	}
+	return all
 }
 
-// ContainerUID is the uid of the pod that c belongs to; uidOfSandbox finds it
-// for a container without labels.
-func ContainerUID(c *runtimeapi.Container, uidOfSandbox map[string]string) string {
-	if uid := c.GetLabels()[labelUID]; uid != "" {
-		return uid
+// Ready are the ids of the sandboxes that are up.
+func (p *Pod) Ready() []string {
+	var ids []string
+	for _, s := range p.Sandboxes {
+		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
+			ids = append(ids, s.GetId())
+		}
 	}
-	return uidOfSandbox[c.GetPodSandboxId()]
+	return ids
 }
 
-// Ready reports whether a sandbox is up.
-func Ready(s *runtimeapi.PodSandbox) bool {
-	return s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+// Left are the ids of the containers that have not exited.
+func (p *Pod) Left() []string {
+	var ids []string
+	for _, c := range p.Containers {
+		if !Exited(c) {
+			ids = append(ids, c.GetId())
+		}
+	}
+	return ids
 }
+
+// Running reports whether some container runs.
+func (p *Pod) Running() bool { return slices.ContainsFunc(p.Containers, Running) }
 
 // Running reports whether processes of c may live. A runtime that lost track of
 // a container calls it unknown, and the kubelet takes it to be alive as well.

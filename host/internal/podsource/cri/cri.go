@@ -51,7 +51,7 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	defer cancel()
 	var (
 		listing    sync.WaitGroup
-		listed     criclient.Listing
+		listed     []*criclient.Pod
 		errListing error
 	)
 	listing.Go(func() { listed, errListing = criclient.List(ctx, c.client) })
@@ -61,14 +61,14 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		_, problems := c.manifests.of(nil)
 		return pods.Snapshot{Problems: c.manifests.told(problems)}, errListing
 	}
-	groups, known, left := group(listed)
+	groups, known := group(listed)
 	manifests, problems := c.manifests.of(known)
 	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(groups)), Problems: c.manifests.told(problems)}
 	for _, g := range groups {
 		out.Pods = append(out.Pods, g.pod(manifests[g.uid]))
 	}
 	used := allUsed(problems)
-	ended, unknown := c.ended(left, known, manifests, used)
+	ended, unknown := c.ended(listed, known, manifests, used)
 	out.Ended, out.Complete = ended, used && !unknown && allKnown(out.Pods)
 	return out, nil
 }
@@ -77,23 +77,20 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 // in the runtime, and are not active; also whether some pod has never had one: it
 // may be somebody else's. A manifest that is not used as it should be may be that
 // of any pod.
-func (c *Source) ended(left []string, listed map[string]listedPod, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, unknown bool) {
+func (c *Source) ended(left []*criclient.Pod, known map[string]listedPod, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, unknown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	noted, seen := make(map[string]bool, len(listed)), make(map[string]bool, len(manifests))
-	for _, uid := range left {
-		if noted[uid] {
-			continue
-		}
-		noted[uid] = true
-		m := manifests[uid]
-		if m == nil && !c.seen[uid] {
+	noted, seen := make(map[string]bool, len(left)), make(map[string]bool, len(manifests))
+	for _, p := range left {
+		noted[p.UID] = true
+		m := manifests[p.UID]
+		if m == nil && !c.seen[p.UID] {
 			unknown = true
 			continue
 		}
-		seen[uid] = true
-		if !listed[uid].active {
-			out = append(out, pods.Ended{UID: uid, State: stateOf(m, allUsed)})
+		seen[p.UID] = true
+		if !known[p.UID].active {
+			out = append(out, pods.Ended{UID: p.UID, State: stateOf(m, allUsed)})
 		}
 	}
 	// A runtime that wipes its containers at boot has nothing of a pod until it is

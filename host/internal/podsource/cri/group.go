@@ -16,60 +16,36 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// podGroup is what the runtime knows of one pod.
+// podGroup is what the runtime knows of one pod, but for containers that have exited.
 type podGroup struct {
 	listedPod
+	*criclient.Pod
 
 	// createdNanos is when the oldest sandbox was made, else the oldest container.
 	createdNanos int64
-	sandboxes    []*runtimeapi.PodSandbox
-	// containers are those that have not exited.
-	containers []*runtimeapi.Container
 }
 
-// group returns the active pods in order, who all pods are that have a sandbox or a
-// container that has not exited, and the uids of all that have anything.
-func group(l criclient.Listing) (active []*podGroup, listed map[string]listedPod, left []string) {
-	byUID := make(map[string]*podGroup, len(l.Sandboxes))
-	uidOfSandbox := make(map[string]string, len(l.Sandboxes))
-	left = make([]string, 0, len(l.Sandboxes)+len(l.Containers))
-	of := func(uid, namespace, name string) *podGroup {
-		g := byUID[uid]
-		if g == nil {
-			g = &podGroup{listedPod: listedPod{identity: identity{uid, namespace, name}}}
-			byUID[uid] = g
-		}
-		return g
-	}
-	for _, s := range l.Sandboxes {
-		uid := criclient.SandboxUID(s)
-		if uid == "" {
+// group returns the active pods in order, and who all pods are that have a sandbox or a
+// container that has not exited. Only such containers are left in listed.
+func group(listed []*criclient.Pod) (active []*podGroup, known map[string]listedPod) {
+	active, known = make([]*podGroup, 0, len(listed)), make(map[string]listedPod, len(listed))
+	for _, p := range listed {
+		p.Containers = slices.DeleteFunc(p.Containers, criclient.Exited)
+		g := &podGroup{Pod: p, listedPod: listedPod{identity: identity{uid: p.UID}}}
+		switch {
+		case len(p.Sandboxes) > 0:
+			m := p.Sandboxes[0].GetMetadata()
+			g.namespace, g.name = m.GetNamespace(), m.GetName()
+		case len(p.Containers) > 0:
+			labels := p.Containers[0].GetLabels()
+			g.namespace, g.name = labels[criclient.LabelNamespace], labels[criclient.LabelName]
+		default:
 			continue
 		}
-		left = append(left, uid)
-		uidOfSandbox[s.GetId()] = uid
-		g := of(uid, s.GetMetadata().GetNamespace(), s.GetMetadata().GetName())
-		g.sandboxes = append(g.sandboxes, s)
-		g.active = g.active || criclient.Ready(s)
-	}
-	for _, c := range l.Containers {
-		uid := criclient.ContainerUID(c, uidOfSandbox)
-		if uid == "" {
-			continue
-		}
-		left = append(left, uid)
-		if criclient.Exited(c) {
-			continue
-		}
-		g := of(uid, c.GetLabels()[criclient.LabelNamespace], c.GetLabels()[criclient.LabelName])
-		g.containers = append(g.containers, c)
-		// One that was created and not started counts only with a ready sandbox, since
-		// without one it never starts and holds nothing to reclaim.
-		g.active = g.active || criclient.Running(c)
-	}
-	active, listed = make([]*podGroup, 0, len(byUID)), make(map[string]listedPod, len(byUID))
-	for uid, g := range byUID {
-		listed[uid] = g.listedPod
+		// A container that was created and not started counts only with a ready sandbox,
+		// since without one it never starts and holds nothing to reclaim.
+		g.active = p.Running() || len(p.Ready()) > 0
+		known[p.UID] = g.listedPod
 		if g.active {
 			g.sort()
 			active = append(active, g)
@@ -79,16 +55,16 @@ func group(l criclient.Listing) (active []*podGroup, listed map[string]listedPod
 		return cmp.Or(cmp.Compare(a.createdNanos, b.createdNanos), cmp.Compare(a.namespace, b.namespace),
 			cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid))
 	})
-	return active, listed, left
+	return active, known
 }
 
 func (g *podGroup) sort() {
-	slices.SortFunc(g.sandboxes, byCreation[*runtimeapi.PodSandbox])
-	slices.SortFunc(g.containers, byCreation[*runtimeapi.Container])
-	if len(g.sandboxes) > 0 {
-		g.createdNanos = g.sandboxes[0].GetCreatedAt()
+	slices.SortFunc(g.Sandboxes, byCreation[*runtimeapi.PodSandbox])
+	slices.SortFunc(g.Containers, byCreation[*runtimeapi.Container])
+	if len(g.Sandboxes) > 0 {
+		g.createdNanos = g.Sandboxes[0].GetCreatedAt()
 	} else {
-		g.createdNanos = g.containers[0].GetCreatedAt()
+		g.createdNanos = g.Containers[0].GetCreatedAt()
 	}
 }
 
@@ -101,17 +77,9 @@ func byCreation[T interface {
 
 // pod joins what runs with what it is.
 func (g *podGroup) pod(m *manifest) pods.Pod {
-	p := pods.Pod{ContainerIDs: make([]string, 0, len(g.containers))}
-	for _, s := range g.sandboxes {
-		if criclient.Ready(s) {
-			p.SandboxIDs = append(p.SandboxIDs, s.GetId())
-		}
-	}
-	for _, c := range g.containers {
-		p.ContainerIDs = append(p.ContainerIDs, c.GetId())
-	}
+	p := pods.Pod{SandboxIDs: g.Ready(), ContainerIDs: g.Left()}
 	if m != nil {
-		p.API, p.Row, p.HasManifest = withSource(m.api, g.sandboxes), m.row, true
+		p.API, p.Row, p.HasManifest = withSource(m.api, g.Sandboxes), m.row, true
 		p.Row.Annotations = p.API.Annotations
 	} else {
 		p.API = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(g.uid), Namespace: g.namespace, Name: g.name}}
@@ -126,22 +94,22 @@ func (g *podGroup) pod(m *manifest) pods.Pod {
 		p.Row.StartTime = time.Unix(0, g.createdNanos)
 	}
 	p.Row.Containers = g.rowContainers()
-	p.Row.Running = slices.ContainsFunc(g.containers, criclient.Running)
+	p.Row.Running = g.Running()
 	return p
 }
 
 // rowContainers gives each name the container to look at: the newest that runs,
 // else the newest that is about to. They stay in the order of creation.
 func (g *podGroup) rowContainers() []eviction.Container {
-	newest := make(map[string]*runtimeapi.Container, len(g.containers))
-	for _, c := range g.containers {
+	newest := make(map[string]*runtimeapi.Container, len(g.Containers))
+	for _, c := range g.Containers {
 		name := c.GetMetadata().GetName()
 		if former := newest[name]; former == nil || newer(c, former) {
 			newest[name] = c
 		}
 	}
 	out := make([]eviction.Container, 0, len(newest))
-	for _, c := range g.containers {
+	for _, c := range g.Containers {
 		if name := c.GetMetadata().GetName(); newest[name] == c {
 			out = append(out, eviction.Container{Name: name, ID: c.GetId()})
 		}

@@ -106,25 +106,16 @@ func (k *Killer) stopSandboxes(ctx context.Context, ids []string) error {
 // ended, it stops the sandboxes, which nobody else would do. Of a pod that was not
 // to be killed it changes nothing.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
-	uid := v.UID
-	sandboxes, containers, err := k.parts(ctx, uid)
-	if err != nil {
+	left, err := k.left(ctx, v.UID)
+	if err != nil || left.Running() {
 		return false, err
 	}
-	if slices.ContainsFunc(containers, criclient.Running) {
-		return false, nil
-	}
-	var ready []string
-	for _, s := range sandboxes {
-		if criclient.Ready(s) {
-			ready = append(ready, s.GetId())
-		}
-	}
-	if _, unfinished := k.unfinished.Load(uid); unfinished {
+	ready := left.Ready()
+	if _, unfinished := k.unfinished.Load(v.UID); unfinished {
 		if err := k.stopSandboxes(ctx, ready); err != nil {
 			return false, err
 		}
-		k.unfinished.Delete(uid)
+		k.unfinished.Delete(v.UID)
 		return true, nil
 	}
 	return len(ready) == 0, nil
@@ -147,49 +138,28 @@ func (k *Killer) exited(ctx context.Context, id string) bool {
 // resolve finds what is left of a pod of which only the uid is known.
 func (k *Killer) resolve(ctx context.Context, uid string, pod *pods.Pod) error {
 	return k.retry(ctx, "find pod "+uid, func() error {
-		sandboxes, containers, err := k.parts(ctx, uid)
+		left, err := k.left(ctx, uid)
 		if err != nil {
 			return err
 		}
-		pod.SandboxIDs, pod.ContainerIDs = nil, nil
-		for _, s := range sandboxes {
-			if criclient.Ready(s) {
-				pod.SandboxIDs = append(pod.SandboxIDs, s.GetId())
-			}
-		}
-		for _, c := range containers {
-			if !criclient.Exited(c) {
-				pod.ContainerIDs = append(pod.ContainerIDs, c.GetId())
-			}
-		}
+		pod.SandboxIDs, pod.ContainerIDs = left.Ready(), left.Left()
 		return nil
 	})
 }
 
-// parts lists all sandboxes and containers and picks the pod's own. The runtime
-// could pick by label, but then a sandbox made without labels would look gone.
-func (k *Killer) parts(ctx context.Context, uid string) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+// left is what the runtime has of the pod. It could pick by label, but then a sandbox
+// made without labels would look gone.
+func (k *Killer) left(ctx context.Context, uid string) (*criclient.Pod, error) {
 	listed, err := criclient.List(ctx, k.client)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var (
-		sandboxes    []*runtimeapi.PodSandbox
-		containers   []*runtimeapi.Container
-		uidOfSandbox = make(map[string]string, len(listed.Sandboxes))
-	)
-	for _, s := range listed.Sandboxes {
-		uidOfSandbox[s.GetId()] = criclient.SandboxUID(s)
-		if criclient.SandboxUID(s) == uid {
-			sandboxes = append(sandboxes, s)
+	for _, p := range listed {
+		if p.UID == uid {
+			return p, nil
 		}
 	}
-	for _, c := range listed.Containers {
-		if criclient.ContainerUID(c, uidOfSandbox) == uid {
-			containers = append(containers, c)
-		}
-	}
-	return sandboxes, containers, nil
+	return &criclient.Pod{UID: uid}, nil
 }
 
 // each calls stop for all ids in parallel and joins their errors in order.
