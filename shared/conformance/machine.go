@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -86,27 +87,15 @@ func observedOfThisMachine(ctx context.Context, t *target) error {
 
 func observedFollows(ctx context.Context, t *target) error {
 	seen := map[eviction.Signal]map[int64]bool{}
-	look := func() error {
-		list, err := t.observeAll(ctx)
-		for _, o := range list {
-			if o.State == eviction.Observed && (o.Signal == eviction.MemoryAvailable || o.Signal == eviction.PIDAvailable) {
-				if seen[o.Signal] == nil {
-					seen[o.Signal] = map[int64]bool{}
-				}
-				seen[o.Signal][o.Available] = true
-			}
-		}
-		return err
-	}
 	for range 3 {
-		if err := look(); err != nil {
+		if err := lookAtMachine(ctx, t, seen); err != nil {
 			return err
 		}
 		release, err := takeBallast(ballastBytes, ballastThreads)
 		if err != nil {
 			return notApplicable(err.Error())
 		}
-		err = look()
+		err = lookAtMachine(ctx, t, seen)
 		release()
 		if err != nil {
 			return err
@@ -118,12 +107,25 @@ func observedFollows(ctx context.Context, t *target) error {
 	var bad []error
 	for signal, figures := range seen {
 		if len(figures) == 1 {
-			for figure := range figures {
-				bad = append(bad, fmt.Errorf("%s: %d all the time: a figure that was kept", signal, figure))
-			}
+			bad = append(bad, fmt.Errorf("%s: %d all the time: a figure that was kept", signal, slices.Collect(maps.Keys(figures))[0]))
 		}
 	}
 	return errors.Join(bad...)
+}
+
+// lookAtMachine adds to the figures that were seen of the kernel's signals.
+func lookAtMachine(ctx context.Context, t *target, seen map[eviction.Signal]map[int64]bool) error {
+	list, err := t.observeAll(ctx)
+	for _, o := range list {
+		if o.State != eviction.Observed || o.Signal != eviction.MemoryAvailable && o.Signal != eviction.PIDAvailable {
+			continue
+		}
+		if seen[o.Signal] == nil {
+			seen[o.Signal] = map[int64]bool{}
+		}
+		seen[o.Signal][o.Available] = true
+	}
+	return err
 }
 
 // takeBallast takes memory and threads of the machine until release.

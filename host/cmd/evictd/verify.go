@@ -19,15 +19,18 @@ import (
 	"github.com/evictd/evictd/shared/conformance"
 )
 
+// A verification is how a plugin is to be checked.
+type verification struct {
+	conformance.Options
+	sandboxFlags
+
+	configFile       string
+	asJSON, autoMTLS bool
+}
+
 // newVerify checks a plugin without a daemon and without a node.
 func newVerify() *cobra.Command {
-	var (
-		o          conformance.Options
-		configFile string
-		asJSON     bool
-		autoMTLS   bool
-		sandbox    sandboxFlags
-	)
+	var v verification
 	cmd := &cobra.Command{
 		Use:   "verify BINARY",
 		Short: "Check that a plugin keeps the contract",
@@ -47,55 +50,57 @@ func newVerify() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return v.run(cmd, args[0]) }
 	flags := cmd.Flags()
-	flags.StringVar(&configFile, "config", "", "file with the plugin's own configuration, YAML or JSON: what stands under plugins.NAME.config of the daemon's")
-	flags.BoolVar(&o.Reclaim, "reclaim", false, "also run the plugin's reclaim steps: they free what they free on this machine")
-	flags.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", "", "CRI socket that the plugin is told of, as unix:// and a path (default: that of containerd or CRI-O)")
-	flags.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	flags.BoolVar(&autoMTLS, "auto-mtls", true, "talk over TLS, as the daemon does unless plugins.NAME.autoMTLS is false")
-	flags.DurationVar(&o.Timeout, "timeout", conformance.DefaultTimeout, "time that the whole run may take")
-	flags.StringSliceVar(&o.Only, "only", nil, "groups of checks to run after those of describe, to look again at what failed: "+strings.Join(conformance.Groups(), ", "))
-	sandbox.add(flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.NoTLS = !autoMTLS
-		if o.Timeout <= 0 {
-			return fmt.Errorf("--timeout is %s, want more than 0", o.Timeout)
-		}
-		for _, group := range o.Only {
-			if !slices.Contains(conformance.Groups(), group) {
-				return fmt.Errorf("--only is %q, want some of %s", group, strings.Join(conformance.Groups(), ", "))
-			}
-		}
-		var err error
-		if o.Config, err = pluginConfig(configFile); err != nil {
-			return fmt.Errorf("--config: %w", err)
-		}
-		if err := sandbox.into(&o, cmd.ErrOrStderr()); err != nil {
-			return err
-		}
-		// Ended from outside, it still ends what it has started.
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-		defer stop()
-		report, err := conformance.Binary(ctx, args[0], o)
-		if err != nil {
-			return err
-		}
-		out := verifyTable(&report)
-		if asJSON {
-			if out, err = json.MarshalIndent(report, "", "  "); err != nil {
-				return failure{err}
-			}
-			out = append(out, '\n')
-		}
-		if err := written(cmd.OutOrStdout().Write(out)); err != nil {
-			return err
-		}
-		if n := report.Count(conformance.Failed); n > 0 {
-			return failure{fmt.Errorf("%s fails %d of %d checks", args[0], n, len(report.Checks))}
-		}
-		return nil
-	}
+	flags.StringVar(&v.configFile, "config", "", "file with the plugin's own configuration, YAML or JSON: what stands under plugins.NAME.config of the daemon's")
+	flags.BoolVar(&v.Reclaim, "reclaim", false, "also run the plugin's reclaim steps: they free what they free on this machine")
+	flags.StringVar(&v.RuntimeEndpoint, "runtime-endpoint", "", "CRI socket that the plugin is told of, as unix:// and a path (default: that of containerd or CRI-O)")
+	flags.BoolVar(&v.asJSON, "json", false, "print the report as JSON")
+	flags.BoolVar(&v.autoMTLS, "auto-mtls", true, "talk over TLS, as the daemon does unless plugins.NAME.autoMTLS is false")
+	flags.DurationVar(&v.Timeout, "timeout", conformance.DefaultTimeout, "time that the whole run may take")
+	flags.StringSliceVar(&v.Only, "only", nil, "groups of checks to run after those of describe, to look again at what failed: "+strings.Join(conformance.Groups(), ", "))
+	v.add(flags)
 	return cmd
+}
+
+// run checks the plugin and prints what came of it.
+func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
+	v.NoTLS = !v.autoMTLS
+	if v.Timeout <= 0 {
+		return fmt.Errorf("--timeout is %s, want more than 0", v.Timeout)
+	}
+	for _, group := range v.Only {
+		if !slices.Contains(conformance.Groups(), group) {
+			return fmt.Errorf("--only is %q, want some of %s", group, strings.Join(conformance.Groups(), ", "))
+		}
+	}
+	if v.Config, err = pluginConfig(v.configFile); err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	if err := v.into(&v.Options, cmd.ErrOrStderr()); err != nil {
+		return err
+	}
+	// Ended from outside, it still ends what it has started.
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	report, err := conformance.Binary(ctx, binary, v.Options)
+	if err != nil {
+		return err
+	}
+	out := verifyTable(&report)
+	if v.asJSON {
+		if out, err = json.MarshalIndent(report, "", "  "); err != nil {
+			return failure{err}
+		}
+		out = append(out, '\n')
+	}
+	if err := written(cmd.OutOrStdout().Write(out)); err != nil {
+		return err
+	}
+	if n := report.Count(conformance.Failed); n > 0 {
+		return failure{fmt.Errorf("%s fails %d of %d checks", binary, n, len(report.Checks))}
+	}
+	return nil
 }
 
 // pluginConfig reads a plugin's configuration as JSON; nothing if there is no

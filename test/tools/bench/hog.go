@@ -52,7 +52,7 @@ func startHog(pod, all string, levelBytes int64) (*hog, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer stdout.Close() //nolint:errcheck // it is the hog's
+	defer func() { _ = stdout.Close() }() // the hog has its own
 	h.cmd.Stdout, h.answers, h.lines = stdout, answers, bufio.NewReader(answers)
 	if err := start(h.cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("start hog: %w", err), answers.Close())
