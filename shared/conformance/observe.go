@@ -119,7 +119,7 @@ func eachOnce(signals []eviction.Signal, list []eviction.Observation) error {
 
 func observedOnlyAsked(ctx context.Context, t *target) error {
 	signals := t.offering(eviction.CanObserve)
-	for _, asked := range append([][]eviction.Signal{{}, signals}, oneByOne(signals)...) {
+	for _, asked := range append([][]eviction.Signal{{}, signals}, slices.Collect(slices.Chunk(signals, 1))...) {
 		reply, err := t.observe(ctx, eviction.ViewBefore, asked...)
 		if err := answered(err); err != nil {
 			return fmt.Errorf("asked for %q: %w", asked, err)
@@ -131,14 +131,6 @@ func observedOnlyAsked(ctx context.Context, t *target) error {
 		}
 	}
 	return nil
-}
-
-func oneByOne(signals []eviction.Signal) [][]eviction.Signal {
-	var out [][]eviction.Signal
-	for _, s := range signals {
-		out = append(out, []eviction.Signal{s})
-	}
-	return out
 }
 
 func observedWithinBounds(ctx context.Context, t *target) error {

@@ -196,24 +196,17 @@ func (r *run) survivors(ctx context.Context) error {
 
 // left are the processes of plugins that have ended, with their names.
 func (r *run) left() map[int]string {
-	ended := r.endedDirs()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	found := map[int]string{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
+	ended, found := r.endedDirs(), map[int]string{}
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {
 			continue
 		}
-		environ, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if err != nil {
-			continue // of others, or gone
-		}
+		environ, _ := os.ReadFile(file) // of others, or gone
 		for variable := range bytes.SplitSeq(environ, []byte{0}) {
 			if name, dir, _ := bytes.Cut(variable, []byte("=")); string(name) == plugin.EnvUnixSocketDir && ended[string(dir)] {
-				comm, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "comm"))
+				comm, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
 				found[pid] = string(bytes.TrimSpace(comm))
 			}
 		}
