@@ -33,22 +33,28 @@ func pluginSettings(c *Config) map[string]supervisor.Settings {
 		all[""] = supervisor.Settings{RequirePin: true}
 	}
 	for name, p := range c.Plugins {
-		s := sandbox.Config{User: text(p.User), Group: text(p.Group)}
-		if p.Capabilities != nil {
-			set, _ := sandbox.ParseCapabilities(p.Capabilities) // names that are none were reported
-			s.Capabilities = &set
-		}
-		if p.MemoryLimit != nil {
-			s.MemoryBytes = new(p.MemoryLimit.Value())
-		}
-		if p.CPULimit != nil {
-			s.MilliCPU = new(p.CPULimit.MilliValue())
-		}
 		all[name] = supervisor.Settings{
-			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: text(p.SHA256), RequirePin: c.RequirePins, Sandbox: s,
+			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: text(p.SHA256), RequirePin: c.RequirePins, Confine: confine(p),
 		}
 	}
 	return all
+}
+
+// confine puts what is configured into a policy.
+func confine(c config.Plugin) func(*sandbox.Policy) {
+	return func(p *sandbox.Policy) {
+		p.User, p.Group = text(c.User), text(c.Group)
+		if c.Capabilities != nil {
+			p.Capabilities, _ = sandbox.ParseCapabilities(c.Capabilities) // names that are none were reported
+			p.Asked = true
+		}
+		if c.MemoryLimit != nil {
+			p.MemoryBytes = c.MemoryLimit.Value()
+		}
+		if c.CPULimit != nil {
+			p.MilliCPU = c.CPULimit.MilliValue()
+		}
+	}
 }
 
 // text is "" for what was not given.

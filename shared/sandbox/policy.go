@@ -1,7 +1,5 @@
 package sandbox
 
-import "cmp"
-
 // What custom plugins get that nothing else is said of. A plugin that ranks five
 // thousand pods needs a tenth of the memory.
 const (
@@ -36,29 +34,6 @@ type Policy struct {
 // Usual is the policy for a custom plugin.
 func Usual() Policy {
 	return Policy{MemoryBytes: usualMemoryBytes, MilliCPU: usualMilliCPU, Custom: true}
-}
-
-// A Config is what is said of a plugin's confinement. The zero value says nothing.
-type Config struct {
-	User, Group           string
-	Capabilities          *Capabilities
-	MemoryBytes, MilliCPU *int64
-}
-
-// Policy is c, and usual in all that c does not say.
-func (c Config) Policy(usual Policy) Policy {
-	p := usual
-	p.User, p.Group = cmp.Or(c.User, p.User), cmp.Or(c.Group, p.Group)
-	if c.Capabilities != nil {
-		p.Capabilities, p.Asked = *c.Capabilities, true
-	}
-	if c.MemoryBytes != nil {
-		p.MemoryBytes = *c.MemoryBytes
-	}
-	if c.MilliCPU != nil {
-		p.MilliCPU = *c.MilliCPU
-	}
-	return p
 }
 
 // limits reports whether a controller of cgroups limits the process.

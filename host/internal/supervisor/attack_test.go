@@ -36,7 +36,7 @@ func TestPluginWithAUserCannotAttack(t *testing.T) {
 	requireRoot(t)
 	h := startHost(t, install(t, "attacks", "good"), func(o *Options) {
 		through(t, o.SocketRoot)
-		o.Settings = map[string]Settings{"attacks": {Sandbox: sandbox.Config{User: "nobody"}}}
+		o.Settings = map[string]Settings{"attacks": {Confine: as(sandbox.Policy{User: "nobody"})}}
 	})
 	done, all := h.attacked(t, "attacks")
 	if len(done) < 12 {
@@ -79,7 +79,7 @@ func TestAPluginCannotFillTheDirectoryOfItsSocket(t *testing.T) {
 		through(t, o.SocketRoot)
 		o.Settings = map[string]Settings{}
 		for _, name := range []string{"nests-directories", "makes-files", "makes-files-later", "good"} {
-			o.Settings[name] = Settings{Sandbox: sandbox.Config{User: "nobody"}}
+			o.Settings[name] = Settings{Confine: as(sandbox.Policy{User: "nobody"})}
 		}
 	})
 	for name, says := range map[string]string{
@@ -113,7 +113,7 @@ func TestAProcessOfRootOutlivesTheHost(t *testing.T) {
 	for user, outlives := range map[string]bool{"": true, "nobody": false} {
 		h := startHost(t, install(t, "escapes"), func(o *Options) {
 			through(t, o.SocketRoot)
-			o.Settings = map[string]Settings{"escapes": {Sandbox: sandbox.Config{User: user}}}
+			o.Settings = map[string]Settings{"escapes": {Confine: as(sandbox.Policy{User: user})}}
 		})
 		pid := 0
 		eventually(t, "its child runs", func() bool {

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,8 +70,17 @@ func capabilitiesOf(t *testing.T, pid int) map[string]sandbox.Capabilities {
 	return sets
 }
 
-func confined(name string, c sandbox.Config) func(*Options) {
-	return func(o *Options) { o.Settings = map[string]Settings{name: {Sandbox: c}} }
+// as confines as usual but for what is not zero.
+func as(otherwise sandbox.Policy) func(*sandbox.Policy) {
+	return func(p *sandbox.Policy) {
+		p.User, p.Group = otherwise.User, otherwise.Group
+		p.Capabilities, p.Asked = otherwise.Capabilities, otherwise.Capabilities != 0
+		p.MemoryBytes, p.MilliCPU = cmp.Or(otherwise.MemoryBytes, p.MemoryBytes), cmp.Or(otherwise.MilliCPU, p.MilliCPU)
+	}
+}
+
+func confined(name string, p sandbox.Policy) func(*Options) {
+	return func(o *Options) { o.Settings = map[string]Settings{name: {Confine: as(p)}} }
 }
 
 func TestPluginsCannotGainRights(t *testing.T) {
@@ -125,7 +135,7 @@ func TestCapabilities(t *testing.T) {
 	requireRoot(t)
 	own := capabilitiesOf(t, os.Getpid())["Prm"]
 	asked := capabilities(t, "SYS_PTRACE", "DAC_READ_SEARCH")
-	h := startHost(t, install(t, "custom", "asks", "memory", "disk", "pid"), confined("asks", sandbox.Config{Capabilities: &asked}))
+	h := startHost(t, install(t, "custom", "asks", "memory", "disk", "pid"), confined("asks", sandbox.Policy{Capabilities: asked}))
 	for name, keep := range map[string]sandbox.Capabilities{
 		"custom": 0, "asks": asked,
 		"memory": capabilities(t, "IPC_LOCK"), "pid": capabilities(t, "IPC_LOCK"),
@@ -164,9 +174,9 @@ func TestPluginWithAUser(t *testing.T) {
 	h := startHost(t, install(t, "named", "numbered", "clear"), func(o *Options) {
 		through(t, o.SocketRoot)
 		o.Settings = map[string]Settings{
-			"named":    {Sandbox: sandbox.Config{User: "nobody"}},
-			"numbered": {Sandbox: sandbox.Config{User: "4242", Group: "4343", Capabilities: &asked}},
-			"clear":    {AutoMTLS: &off, Sandbox: sandbox.Config{User: "nobody", Group: "daemon"}},
+			"named":    {Confine: as(sandbox.Policy{User: "nobody"})},
+			"numbered": {Confine: as(sandbox.Policy{User: "4242", Group: "4343", Capabilities: asked})},
+			"clear":    {AutoMTLS: &off, Confine: as(sandbox.Policy{User: "nobody", Group: "daemon"})},
 		}
 	})
 	for name, c := range map[string]struct {
@@ -211,10 +221,10 @@ func TestUserThatCannotBe(t *testing.T) {
 	requireRoot(t)
 	h := startHost(t, install(t, "unknown", "groupless", "unknown-group", "shut-out"), func(o *Options) {
 		o.Settings = map[string]Settings{
-			"unknown":       {Sandbox: sandbox.Config{User: "no-such-user"}},
-			"groupless":     {Sandbox: sandbox.Config{User: "4242"}},
-			"unknown-group": {Sandbox: sandbox.Config{Group: "no-such-group"}},
-			"shut-out":      {Sandbox: sandbox.Config{User: "nobody"}},
+			"unknown":       {Confine: as(sandbox.Policy{User: "no-such-user"})},
+			"groupless":     {Confine: as(sandbox.Policy{User: "4242"})},
+			"unknown-group": {Confine: as(sandbox.Policy{Group: "no-such-group"})},
+			"shut-out":      {Confine: as(sandbox.Policy{User: "nobody"})},
 		}
 	})
 	for name, says := range map[string]string{
@@ -237,7 +247,7 @@ func TestUserThatCannotBeIsNotReloaded(t *testing.T) {
 	requireRoot(t)
 	h := startHost(t, install(t, "good"))
 	pid := h.plugin("good").PID
-	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"good": {Sandbox: sandbox.Config{User: "no-such-user"}}})
+	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"good": {Confine: as(sandbox.Policy{User: "no-such-user"})}})
 	if err == nil {
 		t.Fatal("reloaded")
 	}

@@ -28,11 +28,11 @@ func (h *testHost) cgroupsOf(name string) []string {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	memory, cpu, none := int64(100<<20), int64(500), int64(0)
+	memory, cpu := int64(100<<20), int64(500)
 	h := startHost(t, install(t, "usual", "limited", "free", "memory"), func(o *Options) {
 		o.Settings = map[string]Settings{
-			"limited": {Sandbox: sandbox.Config{MemoryBytes: &memory, MilliCPU: &cpu}},
-			"free":    {Sandbox: sandbox.Config{MemoryBytes: &none, MilliCPU: &none}},
+			"limited": {Confine: as(sandbox.Policy{MemoryBytes: memory, MilliCPU: cpu})},
+			"free":    {Confine: func(p *sandbox.Policy) { p.MemoryBytes, p.MilliCPU = 0, 0 }},
 		}
 	})
 	for name, c := range map[string]struct{ memory, cpu string }{
@@ -74,7 +74,7 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	limit := int64(64 << 20)
-	h := startHost(t, install(t, "eats-memory", "good"), confined("eats-memory", sandbox.Config{MemoryBytes: &limit}))
+	h := startHost(t, install(t, "eats-memory", "good"), confined("eats-memory", sandbox.Policy{MemoryBytes: limit}))
 	p, i := h.pinned("eats-memory")
 	defer p.Release()
 	if _, err := observe(t.Context(), i); err == nil {

@@ -53,7 +53,7 @@ func TestGuestPluginsAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			moveTo(t, cgroup)
 			limit := int64(64 << 20)
-			h := startHost(t, install(t, "eats-memory", "forks-twice"), confined("eats-memory", sandbox.Config{MemoryBytes: &limit}))
+			h := startHost(t, install(t, "eats-memory", "forks-twice"), confined("eats-memory", sandbox.Policy{MemoryBytes: limit}))
 			dirs := h.cgroupsOf("eats-memory")
 			if len(dirs) != 1 {
 				t.Fatalf("cgroups %v, want one", dirs)

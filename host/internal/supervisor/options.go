@@ -50,8 +50,8 @@ type Settings struct {
 	SHA256 string
 	// RequirePin refuses it without SHA256, unless it is built-in.
 	RequirePin bool
-	// Sandbox is what it is confined to.
-	Sandbox sandbox.Config
+	// Confine changes what is usual of its confinement; it may be nil.
+	Confine func(*sandbox.Policy)
 }
 
 // everybody is where settings are that hold for plugins without settings of their
@@ -87,13 +87,16 @@ func startPolicyFor(all map[string]Settings, name string) startPolicy {
 	if !ok {
 		s = Settings{RequirePin: all[everybody].RequirePin}
 	}
-	usual := sandbox.Usual()
+	policy := sandbox.Usual()
 	needs, builtin := builtinNeeds[name]
 	if builtin {
-		usual = sandbox.Policy{Capabilities: needs}
+		policy = sandbox.Policy{Capabilities: needs}
+	}
+	if s.Confine != nil {
+		s.Confine(&policy)
 	}
 	return startPolicy{
-		Policy: s.Sandbox.Policy(usual), pin: strings.ToLower(s.SHA256), mustPin: s.RequirePin && !builtin,
+		Policy: policy, pin: strings.ToLower(s.SHA256), mustPin: s.RequirePin && !builtin,
 		mtls: s.AutoMTLS == nil || *s.AutoMTLS,
 	}
 }

@@ -155,7 +155,7 @@ func TestScriptWithAUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := startHost(t, dir, func(o *Options) {
 				through(t, o.SocketRoot)
-				o.Settings = map[string]Settings{"script": {SHA256: pin, Sandbox: sandbox.Config{User: "nobody"}}}
+				o.Settings = map[string]Settings{"script": {SHA256: pin, Confine: as(sandbox.Policy{User: "nobody"})}}
 			})
 			eventually(t, "it says who it is", func() bool { return slices.Contains(h.plugin("script").Log, "I am 65534") })
 		})
