@@ -18,10 +18,8 @@ import (
 )
 
 const (
-	// maxErrors bounds what a file of rubbish can make us say, and maxShown how
-	// much of a wrong value an error repeats.
+	// maxErrors bounds what a file of rubbish can make us say.
 	maxErrors = 30
-	maxShown  = 80
 
 	// What a scenario has that does not say otherwise: the time between two passes
 	// of the kubelet, and its transition period.
@@ -189,17 +187,6 @@ func keysOf(t reflect.Type) []string {
 	return keys
 }
 
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
+func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-func shown(raw []byte) string {
-	text := strings.Join(strings.Fields(string(raw)), " ")
-	if len(text) > maxShown {
-		return strings.ToValidUTF8(text[:maxShown], "") + "..."
-	}
-	return text
-}
+func shown(raw []byte) string { return input.Shown(strings.Join(strings.Fields(string(raw)), " ")) }

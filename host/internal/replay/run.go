@@ -94,13 +94,9 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	d.MemoryPressure, d.DiskPressure, d.PIDPressure = m.IsUnderMemoryPressure(), m.IsUnderDiskPressure(), m.IsUnderPIDPressure()
 	d.NodeConditions = conditions(pass, err, d)
 	explain(&d, pass)
-	var out Outcome
-	for _, e := range pass.Evicted {
-		out.Signals, out.Returned = append(out.Signals, string(e.Signal)), append(out.Returned, e.UID)
-	}
-	if _, awaited := w.step.Cleanup(); awaited && len(pass.Evicted) > 0 && err == nil {
+	_, awaited := w.step.Cleanup()
+	if awaited = awaited && len(pass.Evicted) > 0 && err == nil; awaited {
 		_ = m.AwaitCleanup(ctx, pass) // Run looks at ctx itself
-		out.CleanupWaitSeconds = new(float64)
 	}
 	for _, p := range w.step.Admit {
 		answer := m.Admit(p)
@@ -108,10 +104,13 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if out.CleanupWaitSeconds != nil {
-		*out.CleanupWaitSeconds = w.waited.Seconds()
+	out := w.did
+	for _, e := range pass.Evicted {
+		out.Signals, out.Returned = append(out.Signals, string(e.Signal)), append(out.Returned, e.UID)
 	}
-	out.ReclaimCalls, out.Evictions, out.Events = w.reclaim, w.kills, w.events
+	if awaited {
+		out.CleanupWaitSeconds = new(w.waited.Seconds())
+	}
 	d.Outcomes = []Outcome{out}
 	if w.calls > 0 {
 		d.SummaryCalls = []int{w.calls}

@@ -88,13 +88,6 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
 // oneLine keeps texts of a file from breaking lines or the terminal. Line feeds
 // of our own come first.
 func oneLine(s string) string {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,7 +128,7 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	if d.Error != "" {
 		w.line("error", "%s", d.Error)
 	}
-	w.line("conditions", "%s", orNone(strings.Join(d.NodeConditions, ", ")))
+	w.line("conditions", "%s", cmp.Or(strings.Join(d.NodeConditions, ", "), "none"))
 	w.reclaim(d, pass)
 	w.ranking(pass)
 	w.evictions(d, pass)

@@ -16,11 +16,7 @@ import (
 type problems []error
 
 func (p *problems) add(path, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if path != "" {
-		text = path + ": " + text
-	}
-	*p = append(*p, errors.New(text))
+	*p = append(*p, errors.New(strings.TrimPrefix(path+": "+fmt.Sprintf(format, args...), ": ")))
 }
 
 // maxSeconds is more than a scenario can mean, and far from what a duration

@@ -50,9 +50,8 @@ type World struct {
 	step    *Step
 	summary []byte // of the last step that had one
 	calls   int    // for a summary, in this step
-	reclaim []string
-	kills   []Eviction
-	events  []Event
+	// did is what the manager did in this step.
+	did Outcome
 }
 
 func newWorld(s *Scenario) *World {
@@ -65,8 +64,7 @@ func (w *World) begin(step *Step) {
 	defer w.mu.Unlock()
 	w.step = step
 	w.now = w.now.Add(step.Advance())
-	w.waited, w.calls = 0, 0
-	w.reclaim, w.kills, w.events = nil, nil, nil
+	w.waited, w.calls, w.did = 0, 0, Outcome{}
 	// The manager may still hold the former slice.
 	pods := slices.DeleteFunc(slices.Clone(w.pods), func(p *v1.Pod) bool { return slices.Contains(step.RemovePods, string(p.UID)) })
 	for _, update := range step.UpdatePods {
@@ -170,7 +168,7 @@ func (w *World) Reclaim() map[string]func(context.Context) error {
 func (w *World) collect(step string, fails func(*Reclaim) string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reclaim = append(w.reclaim, step)
+	w.did.ReclaimCalls = append(w.did.ReclaimCalls, step)
 	if r := w.step.Reclaim; r != nil && fails(r) != "" {
 		return errors.New(fails(r))
 	}
@@ -201,7 +199,7 @@ func (w *World) KillPod(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
 		e.GracePeriodSeconds = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	w.kills = append(w.kills, e)
+	w.did.Evictions = append(w.did.Evictions, e)
 	if text != "" {
 		return errors.New(text)
 	}
@@ -242,5 +240,5 @@ func (w *World) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, 
 func (w *World) event(e Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.events = append(w.events, e)
+	w.did.Events = append(w.did.Events, e)
 }
