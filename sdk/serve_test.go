@@ -130,7 +130,7 @@ func start(t *testing.T, kind string, autoMTLS bool) *process {
 	p.cmd.ExtraFiles = []*os.File{read}
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
-		VersionedPlugins: wire.ClientPlugins(),
+		VersionedPlugins: wire.ServerPlugins(eviction.Plugin{}),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Cmd:              p.cmd,
 		AutoMTLS:         autoMTLS,
