@@ -1,0 +1,82 @@
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
+	gone := fmt.Errorf("open: %w", nodefs.ErrGone)
+	memory := nodefs.MemorySample{MemoryUse: nodefs.MemoryUse{UsageBytes: 5, InactiveFileBytes: 1}, Limited: true, CapacityBytes: 8, AvailableBytes: 4}
+	unlimited := nodefs.MemorySample{MemoryUse: memory.MemoryUse}
+	room := nodefs.FilesystemSample{CapacityBytes: 100, FreeBytes: 30, AvailableBytes: 20, Inodes: 10, InodesFree: 3}
+	for name, c := range map[string]struct {
+		got  eviction.Observation
+		want string
+	}{
+		"memory":                                {Memory(At(eviction.MemoryAvailable), memory, nil), "1 4/8 [{limit 8} {usage 5} {inactive_file 1} {working_set 4}] "},
+		"no limit is no figure":                 {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, nil), "2 0/0 [] "},
+		"nor are pods without a cgroup":         {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, gone), "2 0/0 [] "},
+		"a node without one cannot be read":     {Memory(At(eviction.MemoryAvailable), unlimited, gone), "0 0/0 [] open: gone"},
+		"tasks":                                 {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, ThreadsMax: 7, Running: 8}, nil), "1 -1/7 [{pid_max 9} {threads_max 7} {running 8}] "},
+		"tasks that cannot be read":             {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{}, errors.New("bad")), "0 0/0 [] bad"},
+		"room":                                  {Filesystem(At(eviction.NodeFsAvailable), room, nil), "1 20/100 [{used 70} {free 30} {reserved 10}] "},
+		"inodes":                                {Filesystem(At(eviction.ImageFsInodesFree), room, nil), "1 3/10 [{used 7}] "},
+		"no inodes are counted":                 {Filesystem(At(eviction.NodeFsInodesFree), nodefs.FilesystemSample{CapacityBytes: 1}, nil), "2 0/0 [] "},
+		"a filesystem that cannot be looked at": {Filesystem(At(eviction.NodeFsAvailable), room, gone), "0 0/0 [] open: gone"},
+	} {
+		o := c.got
+		if got := fmt.Sprint(o.State, " ", o.Available, "/", o.Capacity, " ", o.Components, " ", o.Err); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if time.Since(o.Time) > time.Minute || o.BootNanos == 0 {
+			t.Errorf("%s: of %v and %d, want the time of now", name, o.Time, o.BootNanos)
+		}
+	}
+}
+
+// A pod that runs has a use, whether or not it can be found.
+func TestAPodWithoutACgroupHasNoFigureUnlessItRuns(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{"tasks": "", "kubepods/poda/pids.current": "7\n", "kubepods/podb/empty": ""} {
+		path := filepath.Join(root, "sys/fs/cgroup/pids", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs := nodefs.FS{Root: root}
+	h, err := fs.PIDsHierarchy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	naming, err := fs.Naming("/", nodefs.Cgroupfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := h.PodTasks(naming)
+	for want, pod := range map[string]eviction.Pod{
+		"1 {7 true} false":  {UID: "a", Running: true},
+		"2 {0 false} false": {UID: "gone"},
+		"0 {0 false} true":  {UID: "gone", Running: true},
+		"0 {0 false} true ": {UID: "b"}, // a cgroup without a counter
+	} {
+		pod.QoSClass = eviction.Guaranteed
+		m := PodTasks(pods, &pod, &nodefs.Buffer{})
+		if got := fmt.Sprint(m.State, m.Processes, m.Err != ""); got != want && got+" " != want {
+			t.Errorf("%s: %s, want %s", pod.UID, got, want)
+		}
+	}
+	if pods.Kept() != 1 {
+		t.Errorf("%d pods are kept open, want one", pods.Kept())
+	}
+	if m := PodTasks(h.PodTasks(naming).KeepingNone(), &eviction.Pod{UID: "a", QoSClass: eviction.Guaranteed}, &nodefs.Buffer{}); m.Processes.Value != 7 {
+		t.Errorf("%+v, want the same where nothing is kept", m)
+	}
+}
