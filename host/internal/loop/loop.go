@@ -107,9 +107,6 @@ func (l *Loop) Run(ctx context.Context) {
 		next := now.Add(time.Hour)
 		if !l.OnRequest && !l.synchronizing() {
 			if scope, ok := l.schedule.Due(now); ok {
-				if scope.Full {
-					l.manifests.begin(ctx, l.Settings.MonitoringInterval, &l.working)
-				}
 				l.pass(ctx, scope)
 				continue
 			}

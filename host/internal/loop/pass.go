@@ -73,6 +73,9 @@ func (p *pass) trigger() string {
 
 // pass makes a pass.
 func (l *Loop) pass(ctx context.Context, scope wake.Scope) {
+	if scope.Full {
+		l.manifests.begin(ctx, l.Settings.MonitoringInterval, &l.working)
+	}
 	p := l.newPass(ctx, scope)
 	defer p.end()
 	if err := l.run(ctx, p); err != nil && ctx.Err() == nil {

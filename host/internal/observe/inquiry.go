@@ -26,37 +26,19 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	}
 	began := time.Now()
 	q := newInquiry(r, signals, o.Thresholds)
-	owners := r.Pin.Layouts()
-	heard := map[*registry.Instance]error{}
-	for attempt := 0; ; attempt++ {
-		asks := q.attempt(attempt)
-		var owner *registry.Instance // of the layout; others are not asked once it is known
-		if layout && q.layout == nil && attempt < len(owners) && (attempt == 0 || o.Thresholds.Layout == 0) {
-			owner = owners[attempt]
-			asks[owner] = append(asks[owner], nil...) // also without a signal
-		}
-		if len(asks) == 0 {
-			break
-		}
+	if layout {
+		q.owners = r.Pin.Layouts()
+	}
+	for asks := q.next(); len(asks) > 0; asks = q.next() {
 		for _, a := range o.ask(ctx, r.At, asks) {
-			heard[a.by] = a.err
 			q.heard(a)
-			if a.by == owner {
-				q.layout = a.layout
-			}
 		}
 	}
-	o.Responsiveness.observed(heard)
+	o.Responsiveness.observed(q.answered)
 	o.confirm(ctx, q)
+	q.explain()
 	for s, by := range q.by {
 		o.of(s).by = by
-	}
-	for _, s := range signals {
-		if _, ok := q.Observations[s]; !ok {
-			if why := o.Thresholds.missingObserver(r.Pin, s); why != nil {
-				q.Observations[s] = eviction.Observation{Signal: s, Err: input.ClipText(why.Error())}
-			}
-		}
 	}
 	if !o.SourceStands {
 		clear(q.said)
@@ -145,7 +127,13 @@ type inquiry struct {
 	// thresholds have the layout as of former passes: several signals may be one
 	// filesystem, and who is asked for one of its names is meant to tell of all.
 	thresholds *Thresholds
+	attempts   int
 	meant      map[registry.Provider][]eviction.Signal
+	answered   map[*registry.Instance]error
+	// owners are those of the layout, none if it is not asked for, and owner is the one
+	// that is asked just now.
+	owners []*registry.Instance
+	owner  *registry.Instance
 	// second is who is asked beside the custom observer that is in charge: nil if only
 	// the host is left.
 	second map[eviction.Signal]*registry.Instance
@@ -159,6 +147,7 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 		Seen:    Seen{Observations: make(map[eviction.Signal]eviction.Observation, len(signals))},
 		Request: r, asked: signals, thresholds: t,
 		by: make(map[eviction.Signal]string, len(signals)), said: map[eviction.Signal]bool{},
+		answered: map[*registry.Instance]error{},
 	}
 	for _, s := range signals {
 		ps := r.Pin.Providers(s, eviction.CanObserve)
@@ -176,8 +165,10 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 	return q
 }
 
-// attempt is whom to ask for what for the n-th time, counted from 0.
-func (q *inquiry) attempt(n int) map[*registry.Instance][]eviction.Signal {
+// next is whom to ask for what now, nobody if there is nobody left.
+func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
+	n := q.attempts
+	q.attempts++
 	asks := map[*registry.Instance][]eviction.Signal{}
 	q.meant = map[registry.Provider][]eviction.Signal{}
 	ask := func(p registry.Provider, s eviction.Signal) {
@@ -201,11 +192,20 @@ func (q *inquiry) attempt(n int) map[*registry.Instance][]eviction.Signal {
 			ask(ps[n], s)
 		}
 	}
+	q.owner = nil
+	if n < len(q.owners) && q.layout == nil && (n == 0 || q.thresholds.Layout == 0) { // others are not asked once it is known
+		q.owner = q.owners[n]
+		asks[q.owner] = append(asks[q.owner], nil...) // also without a signal
+	}
 	return asks
 }
 
 // heard takes what one plugin has answered.
 func (q *inquiry) heard(a answer) {
+	q.answered[a.by] = a.err
+	if a.by == q.owner {
+		q.layout = a.layout
+	}
 	for _, o := range a.observations {
 		says := a.says(o)
 		for _, s := range q.meant[registry.Provider{Instance: a.by, As: o.Signal}] {
@@ -219,6 +219,18 @@ func (q *inquiry) heard(a answer) {
 				q.Observations[s], q.by[s] = o, a.by.Name
 			}
 			q.said[s] = says
+		}
+	}
+}
+
+// explain says of signals that nobody observes who should.
+func (q *inquiry) explain() {
+	for _, s := range q.asked {
+		if _, ok := q.Observations[s]; ok {
+			continue
+		}
+		if why := q.thresholds.missingObserver(q.Pin, s); why != nil {
+			q.Observations[s] = eviction.Observation{Signal: s, Err: input.ClipText(why.Error())}
 		}
 	}
 }
