@@ -21,7 +21,7 @@ const (
 
 // A Report is what is known of a victim's end as it comes.
 type Report struct {
-	uid   string
+	of    *Victim // whom the Set knows
 	stage stage
 	// err is what the kill returned, took how long it is since it began.
 	err  error
@@ -55,6 +55,7 @@ func cleanupLooks(asKubelet bool) looks {
 
 // An ending kills a victim and waits for its end, in a goroutine of its own.
 type ending struct {
+	of      *Victim // not looked at here
 	victim  Victim
 	volumes bool // their end is waited for too
 	looks   looks
@@ -73,7 +74,7 @@ func (e ending) run(ctx context.Context) {
 		e.tell(ctx, Report{stage: ended})
 		return
 	}
-	if !e.victim.ended {
+	if !e.victim.gone {
 		err := e.kill(ctx)
 		if !e.tell(ctx, Report{stage: killed, err: err, took: time.Since(started)}) {
 			return
@@ -123,7 +124,7 @@ func (e ending) await(ctx context.Context, until time.Time, is func(context.Cont
 
 // tell reports whether somebody was there to be told, and it makes sense to go on.
 func (e ending) tell(ctx context.Context, r Report) bool {
-	r.uid = e.victim.UID
+	r.of = e.of
 	if ctx.Err() != nil {
 		return false
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,25 +69,17 @@ type Set struct {
 	// Relief is what is expected of the victims.
 	Relief Relief
 
-	ending   map[string]*Victim   // by uid, as all maps here
-	cleaning map[string]bool      // finished victims whose volumes are still being removed
-	endedAt  map[string]time.Time // the last hour's
-	leftover map[string]bool      // victims that are gone and may have left something behind
-	history  []*Victim
-	shown    atomic.Pointer[[]Victim]
-	reports  chan Report
-	running  sync.WaitGroup
-	ctx      context.Context //nolint:containedctx // of kills, which outlive the loop by EndOfKills
-	cancel   context.CancelFunc
+	victims []*Victim // in the order of the decisions
+	shown   atomic.Pointer[[]Victim]
+	reports chan Report
+	running sync.WaitGroup
+	ctx     context.Context //nolint:containedctx // of kills, which outlive the loop by EndOfKills
+	cancel  context.CancelFunc
 }
 
 // NewSet returns a set without victims. Begin it before the first one.
 func NewSet(o Options) *Set {
-	s := &Set{
-		Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, moment: o.Moment, log: o.Log},
-		ending: map[string]*Victim{}, cleaning: map[string]bool{}, endedAt: map[string]time.Time{}, leftover: map[string]bool{},
-		reports: make(chan Report),
-	}
+	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, moment: o.Moment, log: o.Log}, reports: make(chan Report)}
 	s.show()
 	return s
 }
@@ -110,14 +101,13 @@ func (s *Set) Start(v Victim) *Victim {
 	return s.add(&v)
 }
 
+// add forgets victims that are neither shown any more nor matter.
 func (s *Set) add(v *Victim) *Victim {
 	v.shorten = make(chan struct{})
-	s.ending[v.UID] = v
-	s.Metrics.VictimsEnding(len(s.ending))
-	if len(s.history) == maxHistory {
-		s.history = slices.Delete(s.history, 0, 1)
-	}
-	s.history = append(s.history, v)
+	now, old := time.Now(), max(0, len(s.victims)+1-maxHistory)
+	matter := slices.DeleteFunc(slices.Clone(s.victims[:old]), func(v *Victim) bool { return !v.matters(now) })
+	s.victims = append(slices.Concat(matter, s.victims[old:]), v)
+	s.Metrics.VictimsEnding(len(s.Ending()))
 	s.show()
 	return v
 }
@@ -130,7 +120,7 @@ func (s *Set) Kill(v *Victim, asKubelet bool) {
 		s.evicted(v)
 	}
 	e := ending{
-		victim: *v, volumes: asKubelet || v.leavesSpace(), looks: cleanupLooks(asKubelet),
+		of: v, victim: *v, volumes: asKubelet || v.leavesSpace(), looks: cleanupLooks(asKubelet),
 		killer: s.Killer, log: s.Log, reports: s.reports, running: &s.running,
 	}
 	s.running.Go(func() { e.run(s.ctx) })
@@ -145,8 +135,8 @@ func (s *Set) KillNow(ctx context.Context, v *Victim) {
 		err := s.Killer.Kill(ctx, *v)
 		s.killed(v, Report{err: err, took: time.Since(started)})
 	}
-	s.remove(v.UID)
-	s.cleanedUp(v.UID, true)
+	s.remove(v)
+	s.cleanedUp(v, true)
 }
 
 func (s *Set) evicted(v *Victim) {
@@ -158,34 +148,30 @@ func (s *Set) Reports() <-chan Report { return s.reports }
 
 // Handle takes a report, and says whether the node is worth a look now.
 func (s *Set) Handle(r Report) (look bool) {
-	v, ending := s.ending[r.uid]
-	switch {
-	case r.stage == cleanedUp:
-		s.cleanedUp(r.uid, r.ok)
-		return true
-	case !ending:
-		return false
-	case r.stage == killed:
+	v := r.of
+	switch r.stage {
+	case killed:
 		s.killed(v, r)
 		return false
+	case cleanedUp:
+		s.cleanedUp(v, r.ok)
+		return true
+	case ended:
 	}
-	s.remove(r.uid)
+	s.remove(v)
 	switch {
 	case v.DryRun:
 	case r.ok:
-		v.State = StateFinished
-		s.leftover[r.uid] = true
+		v.State, v.leftover = StateFinished, true
 		s.show() // before the log says so
-		s.Log.Info("pod finished", "pod", v.Name, "uid", r.uid, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
+		s.Log.Info("pod finished", "pod", v.Name, "uid", v.UID, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
 	default:
 		v.State = StateGivenUp
 		s.show()
-		s.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", v.Name, "uid", r.uid, "waitedSeconds", r.took.Round(time.Millisecond).Seconds())
+		s.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", v.Name, "uid", v.UID, "waitedSeconds", r.took.Round(time.Millisecond).Seconds())
 	}
-	if r.volumes {
-		s.cleaning[r.uid] = true
-	} else {
-		s.cleanedUp(r.uid, r.ok)
+	if v.cleaning = r.volumes; !v.cleaning {
+		s.cleanedUp(v, r.ok)
 	}
 	return true
 }
@@ -209,24 +195,21 @@ func (s *Set) killed(v *Victim, r Report) {
 }
 
 // remove takes a victim from those that are ending.
-func (s *Set) remove(uid string) {
-	delete(s.ending, uid)
-	s.Metrics.VictimsEnding(len(s.ending))
-	now := time.Now()
-	maps.DeleteFunc(s.endedAt, func(_ string, at time.Time) bool { return now.Sub(at) > endedFor })
-	s.endedAt[uid] = now
+func (s *Set) remove(v *Victim) {
+	v.endedAt = time.Now()
+	s.Metrics.VictimsEnding(len(s.Ending()))
 }
 
 // cleanedUp ends what there is to know of a victim: what it has freed is on its way,
 // or nothing more is to be expected of it.
-func (s *Set) cleanedUp(uid string, all bool) {
-	delete(s.cleaning, uid)
+func (s *Set) cleanedUp(v *Victim, all bool) {
+	v.cleaning = false
 	if all {
-		s.Relief.ledger = s.Relief.ledger.Ended(uid, s.Moment())
+		s.Relief.ledger = s.Relief.ledger.Ended(v.UID, s.Moment())
 	} else {
-		s.Relief.ledger = s.Relief.ledger.Dropped(uid)
+		s.Relief.ledger = s.Relief.ledger.Dropped(v.UID)
 	}
-	s.forgetKill(uid)
+	s.forgetKill(v.UID)
 }
 
 // forgetKill takes a kill out of the journal: a next host has nothing to do or to
@@ -240,7 +223,7 @@ func (s *Set) forgetKill(uid string) {
 // Shorten has victims that are dying of a soft threshold end at once when t is met,
 // if that is a hard one: grace may be shortened, never lengthened.
 func (s *Set) Shorten(t policy.Threshold) {
-	for uid, v := range s.ending {
+	for uid, v := range s.Ending() {
 		if v.DryRun || v.shorten == nil || !policy.Shortens(t, v.Hard, v.GraceSeconds) {
 			continue
 		}
@@ -281,38 +264,44 @@ func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Sign
 			s.Log.Warn("finishing a kill that a former evictd decided on", append(attrs, "graceSeconds", j.GraceSeconds)...)
 		}
 		v := resumed(j, pod)
-		v.ended = verdict == policy.AwaitEnd
+		v.gone = verdict == policy.AwaitEnd
 		hold = append(hold, s.add(v))
 		return true
 	})
 	return hold
 }
 
-// Ending returns the victims that are ending.
-func (s *Set) Ending() map[string]*Victim { return maps.Clone(s.ending) }
+// Ending returns the victims that are ending, by uid.
+func (s *Set) Ending() map[string]*Victim {
+	ending := map[string]*Victim{}
+	for _, v := range s.victims {
+		if v.ending() {
+			ending[v.UID] = v
+		}
+	}
+	return ending
+}
+
+func (s *Set) any(is func(*Victim) bool) bool { return slices.ContainsFunc(s.victims, is) }
 
 // IsEnding reports whether a pod is a victim that is ending, and so no candidate.
-func (s *Set) IsEnding(uid string) bool { return s.ending[uid] != nil }
+func (s *Set) IsEnding(uid string) bool {
+	return s.any(func(v *Victim) bool { return v.UID == uid && v.ending() })
+}
 
 // Busy reports whether a victim is ending, or being cleaned up as far as that is
 // waited for.
-func (s *Set) Busy() bool { return len(s.ending)+len(s.cleaning) > 0 }
+func (s *Set) Busy() bool { return s.any(func(v *Victim) bool { return v.ending() || v.cleaning }) }
 
 // EndedSince reports whether a pod was a victim that has ended since then.
 func (s *Set) EndedSince(uid string, then time.Time) bool {
-	at, ended := s.endedAt[uid]
-	return ended && !at.Before(then)
+	return s.any(func(v *Victim) bool { return v.UID == uid && !v.ending() && !v.endedAt.Before(then) })
 }
 
 // Pretending reports whether a victim of a dry run holds up the next one, as it would
 // if it were ending. It frees nothing, so nothing is expected of it.
 func (s *Set) Pretending() bool {
-	for _, v := range s.ending {
-		if v.Pressure && v.DryRun {
-			return true
-		}
-	}
-	return false
+	return s.any(func(v *Victim) bool { return v.ending() && v.Pressure && v.DryRun })
 }
 
 // Phases says of all pods how they stand, and which of them were victims.
@@ -326,7 +315,7 @@ func (s *Set) Phases(listed pods.Snapshot) []eviction.PodPhase {
 		phases = append(phases, eviction.PodPhase{UID: pod.Row.UID, State: state})
 	}
 	for _, pod := range listed.Ended {
-		if s.leftover[pod.UID] && pod.State != eviction.PodDeleted {
+		if pod.State != eviction.PodDeleted && s.any(func(v *Victim) bool { return v.UID == pod.UID && v.leftover }) {
 			pod.State = eviction.PodEvicted
 		}
 		phases = append(phases, eviction.PodPhase{UID: pod.UID, State: pod.State})
@@ -335,23 +324,19 @@ func (s *Set) Phases(listed pods.Snapshot) []eviction.PodPhase {
 	return phases
 }
 
-// Listed forgets victims of which nothing is left. One that runs again is its owner's
-// decision, and what ends next is no victim any more.
+// Listed forgets of victims what is left of them when nothing is. One that runs again is
+// its owner's decision, and what ends next is no victim any more.
 func (s *Set) Listed(listed pods.Snapshot) {
-	left := make(map[string]bool, len(s.leftover))
-	for _, pod := range listed.Ended {
-		if s.leftover[pod.UID] {
-			left[pod.UID] = true
-		}
+	for _, v := range s.victims {
+		v.leftover = v.leftover && slices.ContainsFunc(listed.Ended, func(p pods.Ended) bool { return p.UID == v.UID })
 	}
-	s.leftover = left
 }
 
 // show publishes what became of the victims without waiting for a pass.
 func (s *Set) show() {
-	out := make([]Victim, len(s.history))
-	for i, v := range s.history {
-		out[i] = *v
+	out := make([]Victim, 0, maxHistory)
+	for _, v := range s.victims[max(0, len(s.victims)-maxHistory):] {
+		out = append(out, *v)
 	}
 	s.shown.Store(&out)
 }
@@ -369,9 +354,9 @@ func (s *Set) Drain() {
 		s.running.Wait()
 		close(done)
 	}()
-	inFlight := func(v *Victim) bool { return !v.DryRun }
+	inFlight := func(v *Victim) bool { return v.ending() && !v.DryRun }
 	for waiting := true; waiting; {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(s.ending)), inFlight) {
+		if !s.any(inFlight) {
 			s.cancel()
 		}
 		select {
@@ -381,9 +366,9 @@ func (s *Set) Drain() {
 			waiting = false
 		}
 	}
-	for uid, v := range s.ending {
+	for _, v := range s.victims {
 		if inFlight(v) {
-			s.Log.Warn("kill in flight is left to the next evictd", "pod", v.Name, "uid", uid)
+			s.Log.Warn("kill in flight is left to the next evictd", "pod", v.Name, "uid", v.UID)
 		}
 	}
 }

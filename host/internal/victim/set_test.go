@@ -1,10 +1,14 @@
 package victim
 
 import (
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -18,9 +22,9 @@ func TestReclaimIsToldHowPodsEnded(t *testing.T) {
 		Ended: []pods.Ended{{UID: "victim", State: eviction.PodActive}, {UID: "deleted", State: eviction.PodDeleted}, {UID: "died", State: eviction.PodActive}},
 	}
 	s := NewSet(Options{})
-	s.ending["dying"] = &Victim{}
+	s.victims = append(s.victims, &Victim{UID: "dying"})
 	for _, uid := range []string{"victim", "deleted", "victim-runs-again"} {
-		s.leftover[uid] = true
+		s.victims = append(s.victims, &Victim{UID: uid, endedAt: time.Now(), leftover: true})
 	}
 	want := []eviction.PodPhase{
 		{UID: "runs", State: eviction.PodActive},
@@ -38,4 +42,23 @@ func TestReclaimIsToldHowPodsEnded(t *testing.T) {
 	if diff := cmp.Diff(want, s.Phases(listed)); diff != "" {
 		t.Errorf("a victim that was started again and ended by itself is no victim (-want +got):\n%s", diff)
 	}
+}
+
+// A node that evicts for days must not remember all of it, nor forget whom it waits for.
+func TestAVictimIsKnownAsLongAsItMatters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, began := NewSet(Options{Metrics: metrics.New("test", "")}), time.Now()
+		s.add(&Victim{UID: "dying"})
+		for i := range 2 * maxHistory {
+			s.remove(s.add(&Victim{UID: fmt.Sprint(i)}))
+		}
+		if !s.IsEnding("dying") || !s.EndedSince("0", began) || len(s.History()) != maxHistory || s.History()[maxHistory-1].UID != fmt.Sprint(2*maxHistory-1) {
+			t.Errorf("of %d victims %d are shown, the last one %s", len(s.victims), len(s.History()), s.History()[maxHistory-1].UID)
+		}
+		time.Sleep(endedFor + time.Second)
+		s.add(&Victim{UID: "new"})
+		if !s.IsEnding("dying") || s.EndedSince("0", began) || len(s.victims) != maxHistory+1 {
+			t.Errorf("an hour later %d victims are known, want those that are shown and the one that is dying", len(s.victims))
+		}
+	})
 }

@@ -62,8 +62,13 @@ type Victim struct {
 	// Hard: for a hard threshold or a limit of its own, so nothing is left to be
 	// shortened.
 	Hard bool `json:"-"`
-	// ended: there is nothing to kill any more, only the clean-up is waited for.
-	ended bool
+	// gone: there is nothing to kill any more, only its end is waited for.
+	gone bool
+	// endedAt is when its end was waited for no longer, zero while it is ending.
+	endedAt time.Time
+	// cleaning: its volumes are still being removed. leftover: it has finished and may have
+	// left something behind.
+	cleaning, leftover bool
 	// shorten is closed to have the pod killed with the shortest grace, and is nil
 	// when it was.
 	shorten chan struct{}
@@ -85,6 +90,13 @@ func resumed(j rundir.Kill, pod pods.Pod) *Victim {
 		Time: time.Now(), Pod: pod, Name: pod.String(), UID: j.UID, Signal: j.Signal, State: StateKilling, Resumed: true,
 		GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message, Pressure: true,
 	}
+}
+
+func (v *Victim) ending() bool { return v.endedAt.IsZero() }
+
+// matters reports whether something depends on what became of v.
+func (v *Victim) matters(now time.Time) bool {
+	return v.ending() || v.cleaning || v.leftover || now.Sub(v.endedAt) <= endedFor
 }
 
 // shortest is v with the shortest grace period.
