@@ -177,7 +177,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	less := p.registered != nil && !registry.SameOffers(p.registered, proc.Plugin)
 	p.serving, p.starting, p.Replacement = proc, nil, nil
 	p.said, p.registered, p.observes = proc.Plugin, proc.Plugin, proc.Plugin.Observes()
-	p.first, p.late, p.swapPause = false, 0, swapPause
+	p.first, p.contender, p.late, p.swapPause = false, false, 0, swapPause
 	proc.began = time.Now()
 	if _, refused := errors.AsType[plugindir.Refusal](p.lastError); refused || hostFault(p.lastError) {
 		p.lastError = nil // What kept it from running is no more.

@@ -41,7 +41,7 @@ type catalog struct {
 func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	return &plugin{
 		Status: Status{Name: name, Since: time.Now()}, log: output.New(c.Log, name), there: true, file: f, idle: true,
-		rivals: map[string]bool{}, crashes: newCrashes(c.patience), swapPause: swapPause,
+		crashes: newCrashes(c.patience), swapPause: swapPause,
 	}
 }
 
@@ -71,12 +71,9 @@ func (c *catalog) replaced(p *plugin) {
 		c.Metrics.PluginStandby(p.Name, false)
 	}
 	p.slowness = client.Slowness{}
-	clear(p.rivals)
-	for _, other := range c.plugins {
-		if other.rivals[p.Name] {
-			delete(other.rivals, p.Name)
-			c.freed()
-		}
+	if p.contender {
+		p.contender = false
+		c.freed()
 	}
 	p.wake()
 }
@@ -161,13 +158,13 @@ func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 }
 
 // conflicts returns what keeps a plugin from serving: whoever is registered, and
-// rivals as long as they are there.
+// contenders for each other, of whom none was there first.
 func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
 	var errs []error
 	r := c.registry()
 	for _, other := range c.sorted() {
 		theirs := other.registered
-		if theirs == nil && p.rivals[other.Name] {
+		if theirs == nil && p.contender && other.contender {
 			theirs = other.said
 		}
 		if other != p && theirs != nil && !c.Settings[other.Name].Disabled {

@@ -147,9 +147,9 @@ func (c *controller) judgeStart() {
 	}
 }
 
-// endTrial finds those of the custom candidates that exclude each other: at the host's
-// start none of them was there first. What comes to be a candidate later finds others
-// in place.
+// endTrial has the custom candidates contend: at the host's start none of them was there
+// first, and those that exclude each other do not serve. What comes to be a candidate
+// later finds others in place.
 func (c *controller) endTrial() {
 	if c.tried {
 		return
@@ -158,16 +158,8 @@ func (c *controller) endTrial() {
 	candidates := slices.DeleteFunc(c.sorted(), func(p *plugin) bool {
 		return registry.Builtin(p.Name) || p.starting == nil || p.starting.proc == nil || p.starting.busy
 	})
-	r := c.registry()
-	for n, a := range candidates {
-		for _, b := range candidates[n+1:] {
-			if r.Conflict(a.starting.proc.Instance, b.starting.proc.Instance) != nil {
-				a.rivals[b.Name], b.rivals[a.Name] = true, true
-			}
-		}
-	}
 	for _, p := range candidates {
-		p.said = p.starting.proc.Plugin
+		p.contender, p.said = true, p.starting.proc.Plugin
 	}
 	for _, p := range candidates {
 		c.admit(p, p.starting)

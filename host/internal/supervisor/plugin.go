@@ -109,9 +109,9 @@ type plugin struct {
 	news, freed bool
 	// first is set until the first attempt at the host's start was made.
 	first bool
-	// rivals are the custom plugins that were found together with this one and want
-	// the same.
-	rivals map[string]bool
+	// contender: it was found together with others at the host's start and has not come
+	// to serve since.
+	contender bool
 	// said is what the plugin said of itself when it was last asked, registered what
 	// it was admitted with, until it gives that up.
 	said, registered *eviction.Plugin
