@@ -264,7 +264,7 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 		c.pause(p, p.swapPause)
 		p.swapPause = min(2*p.swapPause, mostSwapPause)
 	default:
-		c.pause(p, 0)
+		c.pause(p, forever)
 	}
 }
 

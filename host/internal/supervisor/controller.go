@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -364,15 +365,16 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 	c.pause(p, wait)
 }
 
-// pause has a plugin wait for some time, or for a change if that is 0.
+// forever is a pause that only a change ends.
+const forever = time.Duration(math.MaxInt64)
+
+// pause has a plugin wait for some time, or for a change if that comes sooner.
 func (c *controller) pause(p *plugin, wait time.Duration) {
-	this := &pause{}
+	var this *time.Timer
+	this = c.after(wait, func() {
+		if p.pause == this {
+			p.pause = nil
+		}
+	})
 	p.pause = this
-	if wait > 0 {
-		this.timer = c.after(wait, func() {
-			if p.pause == this {
-				p.pause = nil
-			}
-		})
-	}
 }

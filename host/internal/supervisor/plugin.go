@@ -100,8 +100,9 @@ type plugin struct {
 	serving  *process
 	starting *attempt
 	ending   *process
-	// pause lasts until the next attempt; nil if there is none.
-	pause *pause
+	// pause lasts until the next attempt, or until something changes; nil if there is
+	// none.
+	pause *time.Timer
 	// idle: it is not to run. leaving: it is not to run any more and is given up.
 	idle, leaving bool
 	// news: something has changed that the last attempt, or the process that serves,
@@ -127,9 +128,6 @@ type plugin struct {
 	// slowness is that of its answers, whichever process gave them.
 	slowness client.Slowness
 }
-
-// A pause is between two attempts. Without a timer it lasts until something changes.
-type pause struct{ timer *time.Timer }
 
 // An attempt is one to start a plugin. It begins with a look at the file.
 type attempt struct {
@@ -170,9 +168,7 @@ func (p *plugin) resume() {
 	if p.pause == nil {
 		return
 	}
-	if p.pause.timer != nil {
-		p.pause.timer.Stop()
-	}
+	p.pause.Stop()
 	p.pause = nil
 	p.crashes.forget()
 	p.swapPause = swapPause
