@@ -94,9 +94,8 @@ func (c *controller) launch(p *plugin, a *attempt) {
 	c.generation++
 	a.policy, a.revision = startPolicyFor(c.Settings, p.Name), c.revision
 	s := start{
-		version: a.version, name: p.Name, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
-		handshake: c.Timeouts.Handshake << p.late, stop: c.Timeouts.Stop,
-		client: client.Config{
+		version: a.version, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
+		Config: client.Config{
 			Name: p.Name, Timeouts: c.Timeouts, Doublings: p.late, Builtin: registry.Builtin(p.Name),
 			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},

@@ -56,7 +56,7 @@ func (l insiders) complete(context.Context, string) (plugindir.ID, error) { retu
 func (l insiders) launch(_ context.Context, s start) (running, error) {
 	calls := openCalls{open: map[context.Context]bool{}}
 	server := wire.NewGRPCServer([]grpc.ServerOption{grpc.UnaryInterceptor(calls.unary), grpc.StreamInterceptor(calls.stream)})
-	wire.Register(server, l[s.name])
+	wire.Register(server, l[s.Name])
 	local := wire.ServeLocal(server)
 	conn, err := local.Dial()
 	if err != nil {

@@ -54,14 +54,11 @@ type version struct {
 // A start is what a plugin is started with.
 type start struct {
 	version
+	client.Config
 
-	name       string
 	log        *output.Log
-	handshake  time.Duration
-	stop       time.Duration
 	host       eviction.Host
 	configure  eviction.ConfigureRequest
-	client     client.Config
 	generation uint64
 	// replaces is what serves, nil if nothing does.
 	replaces *client.Client
@@ -107,19 +104,19 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client.Ending = r.crashed
-	p := &process{running: r, version: s.version, client: client.New(s.client), gone: make(chan struct{})}
+	s.Ending = r.crashed
+	p := &process{running: r, version: s.version, client: client.New(s.Config), gone: make(chan struct{})}
 	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.Describe(ctx, s.host) })
-	p.Instance = registry.NewInstance(s.name, s.generation, r.pid(), p.client.Plugin())
+	p.Instance = registry.NewInstance(s.Name, s.generation, r.pid(), p.client.Plugin())
 	if err == nil {
 		err = p.client.Configure(ctx, s.configure)
 	}
 	grace := time.Duration(0)
 	if errors.Is(err, eviction.ErrRefused) {
-		grace = s.stop
+		grace = s.Timeouts.Stop
 	}
 	if err == nil && s.replaces != nil {
-		err, grace = p.client.Probe(ctx, s.replaces), s.stop
+		err, grace = p.client.Probe(ctx, s.replaces), s.Timeouts.Stop
 	}
 	if err == nil {
 		return p, nil
@@ -145,26 +142,26 @@ func (l *processes) complete(ctx context.Context, name string) (plugindir.ID, er
 }
 
 func (l *processes) launch(ctx context.Context, s start) (running, error) {
-	path := filepath.Join(l.dir, s.name)
+	path := filepath.Join(l.dir, s.Name)
 	resolved, err := plugindir.Executable(path) // Once more: it may have waited for long.
 	if err != nil {
 		return nil, err
 	}
-	if err := s.policy.checkPin(s.name); err != nil {
+	if err := s.policy.checkPin(s.Name); err != nil {
 		return nil, plugindir.Refusal{Err: err}
 	}
 	program, err := plugindir.Open(resolved, s.file, s.policy.pin, l.root.MkdirTemp)
 	if err != nil {
 		return nil, err
 	}
-	box, err := l.root.Prepare(s.name, s.generation, program, s.policy.Policy)
+	box, err := l.root.Prepare(s.Name, s.generation, program, s.policy.Policy)
 	if err != nil {
 		if _, ok := errors.AsType[sandbox.Impossible](err); ok {
 			return nil, plugindir.Refusal{Err: err}
 		}
 		return nil, err
 	}
-	c, err := connect(ctx, s.log, box, path, s.policy.mtls, s.handshake)
+	c, err := connect(ctx, s.log, box, path, s.policy.mtls, s.Timeouts.Handshake<<s.Doublings)
 	switch {
 	case errors.Is(err, launch.ErrNotProgram):
 		return nil, plugindir.Refusal{Err: err}
