@@ -33,10 +33,8 @@ func Complete(ctx context.Context, path string) (ID, error) {
 	// By the time of the change, and not by a second look, so that files that have
 	// been there for long start at once. A clock that was set back waits for nothing.
 	if age := time.Since(time.Unix(0, id.ctime)); age >= 0 && age < stillFor {
-		timer := time.NewTimer(stillFor - age)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(stillFor - age):
 		case <-ctx.Done():
 			return ID{}, ctx.Err()
 		}

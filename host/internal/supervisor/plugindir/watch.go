@@ -86,15 +86,13 @@ func (w *Watch) Run(ctx context.Context, look func()) {
 	}
 	slow := time.NewTicker(every)
 	defer slow.Stop()
-	quiet := time.NewTimer(0)
-	quiet.Stop()
-	defer quiet.Stop()
+	var quiet <-chan time.Time
 	soon := func() {
 		now := time.Now()
 		if latest.IsZero() {
 			latest = now.Add(maxDebounce)
 		}
-		quiet.Reset(min(debounce, max(0, latest.Sub(now))))
+		quiet = time.After(min(debounce, latest.Sub(now)))
 	}
 	for {
 		select {
@@ -115,7 +113,7 @@ func (w *Watch) Run(ctx context.Context, look func()) {
 			}
 			w.log.Warn("events of the plugin directory were lost, it is looked at now", "pluginDir", w.dir, "error", err)
 			soon()
-		case <-quiet.C:
+		case <-quiet:
 			latest = time.Time{}
 			w.follow()
 			look()
