@@ -1,10 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +16,9 @@ import (
 type Flags struct {
 	// file is --config, kubeletFile --kubelet-config.
 	file, kubeletFile string
-	// values and only are where flags leave what they parsed, given says which did.
-	values Config
+	// values and only have what flags were given, by the fields' names; given says which
+	// did.
+	values map[string]reflect.Value
 	only   kubeletFlags
 	given  layer
 	errs   []error
@@ -27,23 +26,29 @@ type Flags struct {
 
 // AddFlags defines the flags on fs.
 func AddFlags(fs *pflag.FlagSet) *Flags {
-	f := &Flags{values: blank(), given: layer{keys: map[string]string{}}}
+	f := &Flags{values: map[string]reflect.Value{}, given: layer{keys: map[string]string{}}}
 	setDefaults(&f.only)
 	fs.StringVar(&f.file, "config", "", "configuration file (YAML); flags beat it")
 	fs.StringVar(&f.kubeletFile, "kubelet-config", "", "the kubelet's configuration file; --config beats it")
-	for _, s := range []reflect.Value{reflect.ValueOf(&f.values).Elem(), reflect.ValueOf(&f.only).Elem()} {
-		for _, row := range tables[s.Type()] {
-			if row.usage == "" {
-				continue
-			}
-			defined := fs.VarPF(&flagValue{flags: f, field: row, at: row.in(s)}, row.flag(), "", row.usage)
-			if row.typ == reflect.TypeFor[bool]() {
-				defined.NoOptDefVal = "true"
-			}
-		}
+	for _, row := range tables[reflect.TypeFor[Config]()] {
+		f.define(fs, row, reflect.New(row.typ).Elem())
+	}
+	for _, row := range tables[reflect.TypeFor[kubeletFlags]()] {
+		f.define(fs, row, row.in(reflect.ValueOf(&f.only).Elem()))
 	}
 	respell(fs, "kernel-memcg-notification", "experimental-kernel-memcg-notification")
 	return f
+}
+
+// define defines the flag of a field, if it has one. What it is given goes to at.
+func (f *Flags) define(fs *pflag.FlagSet, row field, at reflect.Value) {
+	if row.usage == "" {
+		return
+	}
+	defined := fs.VarPF(&flagValue{flags: f, field: row, at: at, text: row.def}, row.flag(), "", row.usage)
+	if row.typ == reflect.TypeFor[bool]() {
+		defined.NoOptDefVal = "true"
+	}
 }
 
 // respell defines a flag that is another one by the name that it had in former
@@ -56,10 +61,10 @@ func respell(fs *pflag.FlagSet, name, former string) {
 
 // apply lays the flags over what the files say.
 func (f *Flags) apply(c *Config) {
-	to, from := reflect.ValueOf(c).Elem(), reflect.ValueOf(f.values)
+	to := reflect.ValueOf(c).Elem()
 	for _, row := range tables[to.Type()] {
-		if f.given.keys[row.name] != "" {
-			row.lay(to, row.in(from))
+		if value, given := f.values[row.name]; given {
+			row.lay(to, value)
 		}
 	}
 	if f.only.IgnoreEviction {
@@ -73,6 +78,8 @@ type flagValue struct {
 	flags *Flags
 	field field
 	at    reflect.Value
+	// text is what it was given last, or its default.
+	text string
 }
 
 // Type implements pflag.Value.
@@ -95,9 +102,10 @@ func (v *flagValue) Set(s string) error {
 	if given.keys[v.field.name] == "" {
 		v.at.SetZero()
 	}
+	v.text = s
 	want, ok := v.field.parse(v.at, s)
 	if ok {
-		given.keys[v.field.name] = v.field.flag()
+		given.keys[v.field.name], v.flags.values[v.field.name] = v.field.flag(), v.at
 		return nil
 	}
 	v.flags.errs = append(v.flags.errs, wrong("--"+v.field.flag(), strconv.Quote(s), want))
@@ -106,18 +114,7 @@ func (v *flagValue) Set(s string) error {
 }
 
 // String implements pflag.Value.
-func (v *flagValue) String() string {
-	switch value := v.at.Interface().(type) {
-	case []string:
-		return strings.Join(value, ",")
-	case map[string]string:
-		return pairs(value, v.field.separator)
-	case map[string]bool:
-		return pairs(value, v.field.separator)
-	default:
-		return text(value)
-	}
-}
+func (v *flagValue) String() string { return v.text }
 
 // parse adds to what is at what s says, as on the command line; at is zero before
 // the first. Of what it cannot read it returns what it wants.
@@ -176,13 +173,4 @@ func addPairs[V any](to *map[string]V, s, separator string, read func(string) (V
 	}
 	*to = m
 	return true
-}
-
-// pairs writes a mapping as addPairs reads it.
-func pairs[V any](m map[string]V, separator string) string {
-	parts := make([]string, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, fmt.Sprint(k, separator, m[k]))
-	}
-	return strings.Join(parts, ",")
 }

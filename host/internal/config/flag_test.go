@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -240,4 +241,13 @@ func fuzzMapping[V comparable](f *testing.F, of field) {
 			t.Errorf("parse(%q) = %v, written and parsed again %v", s, m, again)
 		}
 	})
+}
+
+// pairs writes a mapping as addPairs reads it.
+func pairs[V any](m map[string]V, separator string) string {
+	parts := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprint(k, separator, m[k]))
+	}
+	return strings.Join(parts, ",")
 }
