@@ -40,6 +40,9 @@ func YAML(data []byte, most int, where func(path []string) string) (doc []byte, 
 		// JSON is YAML but for tabs, which it has between its words only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
 	}
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(slices.Clip(data), '\n') // The last line of a text ends, too.
+	}
 	root, document, err := onlyDocument(data)
 	if err != nil {
 		return nil, nil, err
@@ -119,8 +122,6 @@ func (w *walk) node(n *yamlv3.Node) int {
 		for i, c := range n.Content {
 			size += w.below(strconv.Itoa(i), c)
 		}
-	default:
-		w.scalar(n)
 	}
 	size = min(size, maxExpandedBytes+1)
 	if n.Anchor != "" {
@@ -169,11 +170,12 @@ func (w *walk) below(step string, n *yamlv3.Node) int {
 	}
 	w.path = append(w.path, step)
 	size := w.node(n)
+	w.checkFinite(n)
 	w.path = w.path[:len(w.path)-1]
 	return size
 }
 
-func (w *walk) scalar(n *yamlv3.Node) {
+func (w *walk) checkFinite(n *yamlv3.Node) {
 	var number float64
 	if n.Tag != tagFloat || !strings.ContainsAny(n.Value, "nN") || n.Decode(&number) != nil {
 		return

@@ -22,6 +22,7 @@ func TestDocuments(t *testing.T) {
 		"a: &x [1, 2]\nb: *x\n":             `{"a":[1,2],"b":[1,2]}`,
 		"a: &x {b: 1}\nc: {<<: *x, d: 2}\n": `{"a":{"b":1},"c":{"b":1,"d":2}}`,
 		"a: yes\n":                          `{"a":true}`,
+		".inf: 1\na: |\n  text":             `{".inf":1,"a":"text\n"}`,
 		"a: \"1 & 2 * 3\"\n":                `{"a":"1 \u0026 2 * 3"}`,
 	} {
 		if got, twice, err := decode(text); got != want || len(twice) > 0 || err != nil {
