@@ -128,7 +128,7 @@ func absentCalls(ctx context.Context, t *target) error {
 		if c.offered(&t.plugin) || t.destructive(c) {
 			continue
 		}
-		if err := t.poke(ctx, c, nil); !errors.Is(err, errUnimplemented) {
+		if err := t.poke(ctx, c, nil); !errors.Is(err, eviction.ErrUnsupported) {
 			bad = append(bad, fmt.Errorf("%s: %v", c.name, err)) //nolint:errorlint // it may be nil
 		}
 	}

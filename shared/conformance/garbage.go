@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -120,7 +117,7 @@ func oversizedMessage(ctx context.Context, t *target) error {
 		if err == nil {
 			return noted(c.name + " took it")
 		}
-		if t.proc != nil && t.proc.ended() || status.Code(err) == codes.Unavailable {
+		if t.proc != nil && t.proc.ended() {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}

@@ -132,7 +132,7 @@ func healthy(ctx context.Context, t *target) error {
 
 func unknownRPC(ctx context.Context, t *target) error {
 	_, err := t.call(ctx, "FromTheFuture", nil)
-	if !errors.Is(err, errUnimplemented) {
+	if !errors.Is(err, eviction.ErrUnsupported) {
 		return fmt.Errorf("the call ended with %v", err) //nolint:errorlint // it may be nil
 	}
 	return nil

@@ -7,12 +7,10 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -132,27 +130,12 @@ func fields(b []byte) ([]field, error) {
 	return out, nil
 }
 
-// errUnimplemented is a call that the plugin does not have.
-var errUnimplemented = eviction.ErrUnsupported
-
-// rpcError tells why a raw call has no answer, in the words of package eviction.
+// rpcError tells why a raw call has no answer, as of any call of the host, with its
+// status.
 func rpcError(ctx context.Context, err error) error {
-	st := status.Convert(err)
-	kind := eviction.ErrRefused
-	switch st.Code() {
-	case codes.OK:
-		return nil
-	case codes.Canceled, codes.DeadlineExceeded:
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	case codes.Unavailable:
-		kind = eviction.ErrUnavailable
-	case codes.Unimplemented:
-		kind = errUnimplemented
-	case codes.Internal, codes.ResourceExhausted, codes.DataLoss:
-		kind = eviction.ErrInvalidReply
-	default: // a refusal
+	why := wire.CallError(ctx, err)
+	if why == nil || ctx.Err() != nil {
+		return why
 	}
-	return fmt.Errorf("%w: %s: %s", kind, st.Code(), st.Message())
+	return fmt.Errorf("%w (%s)", why, status.Code(err))
 }

@@ -40,7 +40,7 @@ func NewClient(cc grpc.ClientConnInterface) *Client {
 func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error) {
 	w := new(pluginv1.DescribeResponse)
 	if err := c.cc.Invoke(ctx, pluginv1.PluginService_Describe_FullMethodName, encodeHost(host), bounded{w, describeBounds}, options...); err != nil {
-		return eviction.Plugin{}, callError(ctx, err)
+		return eviction.Plugin{}, CallError(ctx, err)
 	}
 	return c.connect(w)
 }
@@ -83,13 +83,13 @@ type remote struct {
 
 func (r *remote) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
 	_, err := r.rpc.Configure(ctx, encodeConfigureRequest(req), options...)
-	return callError(ctx, err)
+	return CallError(ctx, err)
 }
 
 func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	w := new(pluginv1.ObserveResponse)
 	if err := r.cc.Invoke(ctx, pluginv1.PluginService_Observe_FullMethodName, encodeObserveRequest(req), bounded{w, observeBounds}, options...); err != nil {
-		return eviction.ObserveReply{}, callError(ctx, err)
+		return eviction.ObserveReply{}, CallError(ctx, err)
 	}
 	return decodeObserveReply(w), nil
 }
@@ -168,7 +168,7 @@ func (r *remote) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 func (r *remote) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	reply := rankResponse{atMost: len(req.Candidates)}
 	if err := r.cc.Invoke(ctx, pluginv1.PluginService_Rank_FullMethodName, &rankRequest{req, r.pods}, &reply, options...); err != nil {
-		return nil, callError(ctx, err)
+		return nil, CallError(ctx, err)
 	}
 	return reply.ranking, nil
 }
@@ -197,10 +197,10 @@ func receive[W any](ctx context.Context, stream grpc.ServerStreamingClient[W], e
 	return streamError(ctx, err)
 }
 
-// streamError is callError of what ended a stream, whose end is no error.
+// streamError is CallError of what ended a stream, whose end is no error.
 func streamError(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	return callError(ctx, err)
+	return CallError(ctx, err)
 }

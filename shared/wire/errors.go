@@ -30,9 +30,9 @@ func refusal(ctx context.Context, err error) error {
 	return status.Error(codes.FailedPrecondition, clip(text(err.Error())))
 }
 
-// callError turns the end of a call into the error that tells the host's caller
+// CallError turns the end of a call into the error that tells the host's caller
 // why there is no answer.
-func callError(ctx context.Context, err error) error {
+func CallError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
