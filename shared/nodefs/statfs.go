@@ -43,6 +43,17 @@ func (f FS) Statfs(name string) (FilesystemSample, error) {
 	}, nil
 }
 
+// Device returns the number of the device that the node's path name is on, as in stat's
+// st_dev. It may hang as Statfs does.
+func (f FS) Device(name string) (uint64, error) {
+	path := f.Path(name)
+	var s unix.Stat_t
+	if err := retryInterrupted(func() error { return unix.Stat(path, &s) }); err != nil {
+		return 0, fileError("stat", path, err)
+	}
+	return s.Dev, nil
+}
+
 // product ends at the largest int64: some network filesystems say 2^63 and more
 // when they mean that they do not know.
 func product(a, b uint64) int64 {

@@ -6,6 +6,8 @@ import (
 	"github.com/google/cadvisor/lib/fs"
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/shared/nodefs"
+
 	// The kinds of filesystems that cAdvisor knows how to take from the table of
 	// mounts, each of which adds itself.
 	_ "github.com/google/cadvisor/lib/fs/btrfs/install"
@@ -36,7 +38,7 @@ func (l *location) holds(path string, dev uint64) bool {
 	if l.mountpoint == path {
 		return true
 	}
-	at, err := deviceNumber(l.mountpoint)
+	at, err := nodefs.FS{}.Device(l.mountpoint)
 	return err == nil && at == dev
 }
 
@@ -75,7 +77,7 @@ func (l *location) ask(mounts fs.FsInfo, path string) {
 	// Another filesystem may be mounted over that mountpoint, and below a
 	// subvolume of btrfs it has another number; both have the right figures at
 	// the directory.
-	if at, err := deviceNumber(mountpoint); err == nil && at == l.dev {
+	if at, err := (nodefs.FS{}).Device(mountpoint); err == nil && at == l.dev {
 		l.mountpoint = mountpoint
 	}
 }

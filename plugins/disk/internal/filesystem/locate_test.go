@@ -3,11 +3,13 @@ package filesystem
 import (
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // cAdvisor has no device for /proc, as it has none for fuse or 9p.
 func TestAFilesystemThatCAdvisorDoesNotKnowIsToldByItsNumber(t *testing.T) {
-	dev, err := deviceNumber("/proc")
+	dev, err := nodefs.FS{}.Device("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +21,7 @@ func TestAFilesystemThatCAdvisorDoesNotKnowIsToldByItsNumber(t *testing.T) {
 		t.Error("a directory on another device is held to be where it was")
 	}
 	dir := t.TempDir()
-	if dev, err = deviceNumber(dir); err != nil {
+	if dev, err = (nodefs.FS{}).Device(dir); err != nil {
 		t.Fatal(err)
 	}
 	if other := locate(dir, dev); other.same(&proc) || !other.same(&other) {
@@ -29,7 +31,7 @@ func TestAFilesystemThatCAdvisorDoesNotKnowIsToldByItsNumber(t *testing.T) {
 
 func TestAMountThatIsGoneIsLookedForAgain(t *testing.T) {
 	dir := t.TempDir()
-	dev, err := deviceNumber(dir)
+	dev, err := nodefs.FS{}.Device(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -46,7 +44,7 @@ func (p *place) look(ctx context.Context) sample {
 // read asks the kernel.
 func (p *place) read() sample {
 	s := sample{time: time.Now(), bootNanos: nodefs.BootNanos()}
-	dev, err := deviceNumber(p.path)
+	dev, err := nodefs.FS{}.Device(p.path)
 	if err != nil {
 		s.err = err
 		return s
@@ -57,18 +55,4 @@ func (p *place) read() sample {
 	s.at = p.at
 	s.room, s.err = nodefs.FS{}.Statfs(p.at.mountpoint)
 	return s
-}
-
-// deviceNumber returns the number of the device that a path is on.
-func deviceNumber(path string) (uint64, error) {
-	for {
-		var stat unix.Stat_t
-		switch err := unix.Stat(path, &stat); err {
-		case nil:
-			return stat.Dev, nil
-		case unix.EINTR:
-		default:
-			return 0, fmt.Errorf("stat %s: %w", path, err)
-		}
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -105,12 +104,11 @@ func freeOn(root nodefs.FS, name string) (device uint64, free eviction.Reclaimed
 	if err != nil {
 		return 0, free, err
 	}
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
+	if device, err = (nodefs.FS{}).Device(path); err != nil {
 		return 0, free, err
 	}
 	room, err := nodefs.FS{}.Statfs(path)
-	return st.Dev, eviction.Reclaimed{Bytes: room.FreeBytes, Inodes: room.InodesFree}, err
+	return device, eviction.Reclaimed{Bytes: room.FreeBytes, Inodes: room.InodesFree}, err
 }
 
 // amounts prints figures for people.

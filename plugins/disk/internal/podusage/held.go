@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
@@ -27,7 +25,7 @@ func (p *pod) addHeld(ctx context.Context) {
 	defer cancel()
 	places := c.meter.places
 	proc := places.fs.Path("/proc")
-	node, err := device(places.fs.Path(places.kubelet))
+	node, err := places.fs.Device(places.kubelet)
 	if err != nil {
 		return
 	}
@@ -56,14 +54,6 @@ func (p *pod) addHeld(ctx context.Context) {
 func (p *pod) ownsNodeFiles() bool {
 	return !slices.ContainsFunc(p.row.Volumes, func(v eviction.Volume) bool { return v.Kind == "hostPath" }) &&
 		!slices.ContainsFunc(p.volumes, func(v volume) bool { return v.quota })
-}
-
-func device(name string) (uint64, error) {
-	var stat unix.Stat_t
-	if err := unix.Stat(name, &stat); err != nil {
-		return 0, err
-	}
-	return stat.Dev, nil
 }
 
 func plus(u summary.Use, more walk.Usage) summary.Use {
