@@ -1,66 +1,45 @@
 package eviction
 
-import "slices"
+// Layouts lists the layouts that the kubelet knows.
+func Layouts() []Layout { return []Layout{LayoutShared, LayoutImageFs, LayoutContainerFs} }
+
+// where returns the name that counts of a filesystem which may have several: the
+// kubelet's if it is the same as that, else the images'. In an unknown layout each is
+// alone.
+func (l Layout) where(fs Filesystem) Filesystem {
+	switch {
+	case l == LayoutShared, l == LayoutContainerFs && fs == ContainerFs:
+		return NodeFs
+	case l == LayoutImageFs && fs == ContainerFs:
+		return ImageFs
+	default:
+		return fs
+	}
+}
 
 // ContainerFsFrom returns the signal whose filesystem a signal of writable layers is
 // about: the images' where they have one of their own that writable layers are on
 // too, else the kubelet's. It is false for other signals and for an unknown layout.
 func (l Layout) ContainerFsFrom(s Signal) (Signal, bool) {
-	var nodeFs, imageFs Signal
-	switch s {
-	case ContainerFsAvailable:
-		nodeFs, imageFs = NodeFsAvailable, ImageFsAvailable
-	case ContainerFsInodesFree:
-		nodeFs, imageFs = NodeFsInodesFree, ImageFsInodesFree
-	default:
+	of, _ := Builtin(s)
+	from := l.where(ContainerFs)
+	if of.Filesystem != ContainerFs || from == ContainerFs {
 		return "", false
 	}
-	switch l {
-	case LayoutShared, LayoutContainerFs:
-		return nodeFs, true
-	case LayoutImageFs:
-		return imageFs, true
-	default:
-		return "", false
-	}
-}
-
-// Layouts lists the layouts that the kubelet knows.
-func Layouts() []Layout { return []Layout{LayoutShared, LayoutImageFs, LayoutContainerFs} }
-
-// Filesystems returns the signals of filesystems, those together that are the same
-// figure of the same filesystem. In an unknown layout each is alone.
-func (l Layout) Filesystems() [][]Signal {
-	bytes := []Signal{NodeFsAvailable, ImageFsAvailable, ContainerFsAvailable}
-	inodes := []Signal{NodeFsInodesFree, ImageFsInodesFree, ContainerFsInodesFree}
-	return slices.Concat(l.filesystems(bytes), l.filesystems(inodes))
-}
-
-// filesystems puts those of kubelet, images and writable layers together that are
-// the same.
-func (l Layout) filesystems(of []Signal) [][]Signal {
-	switch l {
-	case LayoutShared:
-		return [][]Signal{of}
-	case LayoutImageFs:
-		return [][]Signal{{of[0]}, {of[1], of[2]}}
-	case LayoutContainerFs:
-		return [][]Signal{{of[0], of[2]}, {of[1]}}
-	default:
-		return [][]Signal{{of[0]}, {of[1]}, {of[2]}}
-	}
+	return builtinsWith(func(b *BuiltinSignal) bool { return b.Filesystem == from && b.Definition == of.Definition })[0], true
 }
 
 // SameFilesystem returns the signals that are the same figure of the same filesystem
 // as s, s among them: nodefs, imagefs and containerfs in this order. A signal that is
 // of no filesystem is alone.
 func (l Layout) SameFilesystem(s Signal) []Signal {
-	for _, signals := range l.Filesystems() {
-		if slices.Contains(signals, s) {
-			return signals
-		}
+	of, _ := Builtin(s)
+	if of.Filesystem == "" {
+		return []Signal{s}
 	}
-	return []Signal{s}
+	return builtinsWith(func(b *BuiltinSignal) bool {
+		return b.Definition == of.Definition && l.where(b.Filesystem) == l.where(of.Filesystem)
+	})
 }
 
 // ServedWith returns the signals that who does c for s serves as well, s among them,
