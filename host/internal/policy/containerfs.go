@@ -30,36 +30,29 @@ type ContainerFs struct {
 // holds the list. That pass misses what is appended, and also what is replaced
 // after the list had to move to make room: an accident, which is not reproduced.
 func WithContainerFs(thresholds []Threshold, layout eviction.Layout) ContainerFs {
-	bytesFrom, known := layout.ContainerFsFrom(eviction.ContainerFsAvailable)
-	inodesFrom, _ := layout.ContainerFsFrom(eviction.ContainerFsInodesFree)
-	if !known {
-		return ContainerFs{First: thresholds, Derived: thresholds}
-	}
 	var out ContainerFs
 	replaced := slices.Clone(thresholds)
 	gone := make([]bool, len(thresholds))
 	var appended []Threshold
-	for _, slot := range []struct {
-		from, to eviction.Signal
-		hard     bool
-	}{
-		{bytesFrom, eviction.ContainerFsAvailable, true},
-		{bytesFrom, eviction.ContainerFsAvailable, false},
-		{inodesFrom, eviction.ContainerFsInodesFree, true},
-		{inodesFrom, eviction.ContainerFsInodesFree, false},
-	} {
-		from, to := last(thresholds, slot.from, slot.hard), last(thresholds, slot.to, slot.hard)
-		var derived Threshold
-		if from >= 0 {
-			derived = thresholds[from]
-			derived.Signal = slot.to
+	for _, to := range eviction.SignalsOn(eviction.ContainerFs) {
+		source, known := layout.ContainerFsFrom(to)
+		if !known {
+			return ContainerFs{First: thresholds, Derived: thresholds}
 		}
-		switch {
-		case to >= 0:
-			out.Dropped = append(out.Dropped, thresholds[to])
-			replaced[to], gone[to] = derived, from < 0
-		case from >= 0:
-			appended = append(appended, derived)
+		for _, hard := range []bool{true, false} {
+			from, at := last(thresholds, source, hard), last(thresholds, to, hard)
+			var derived Threshold
+			if from >= 0 {
+				derived = thresholds[from]
+				derived.Signal = to
+			}
+			switch {
+			case at >= 0:
+				out.Dropped = append(out.Dropped, thresholds[at])
+				replaced[at], gone[at] = derived, from < 0
+			case from >= 0:
+				appended = append(appended, derived)
+			}
 		}
 	}
 	for i, t := range replaced {
