@@ -63,10 +63,11 @@ func serveNamed(name string) {
 	if name != "ignores-pipe" {
 		leaveWithHost()
 	}
-	plugins := wire.ServerPlugins(describe(name))
+	p := describe(name)
 	if strings.HasSuffix(name, "pings") {
-		servePings(plugins[wire.ProtocolMajor])
+		servePings(p)
 	}
+	plugins := wire.ServerPlugins(p)
 	if name == "protocol-9" {
 		plugins = map[int]plugin.PluginSet{9: plugins[wire.ProtocolMajor]}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -39,18 +40,14 @@ func (l pingListener) Accept() (net.Conn, error) {
 }
 
 // servePings serves without TLS, by itself.
-func servePings(set plugin.PluginSet) {
+func servePings(p eviction.Plugin) {
 	socket := os.Getenv(plugin.EnvUnixSocketDir) + "/x"
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		panic(err)
 	}
 	server := wire.NewGRPCServer(nil)
-	for _, p := range set {
-		if err := p.(plugin.GRPCPlugin).GRPCServer(nil, server); err != nil {
-			panic(err)
-		}
-	}
+	wire.Register(server, p)
 	fmt.Printf("1|%d|unix|%s|grpc|\n", wire.ProtocolMajor, socket)
 	if err := server.Serve(pingListener{l}); err != nil {
 		panic(err)
