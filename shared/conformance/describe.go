@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -47,24 +48,20 @@ func described(ctx context.Context, t *target) error {
 		return err
 	}
 	for _, f := range got {
+		spec, _ := fields(f.bytes) // decoded by Describe
 		switch {
-		case f.num == 3 && f.bytes == nil && f.value == 0, f.num == 3 && bytes.IndexByte(f.bytes, 0) >= 0:
+		case f.num == 3 && f.unspecified():
 			return errors.New("capabilities has CAPABILITY_UNSPECIFIED, which is never sent")
-		case f.num == 6 && unspecifiedCapability(f.bytes):
+		case f.num == 6 && slices.ContainsFunc(spec, func(f field) bool { return f.num == 2 && f.unspecified() }):
 			return errors.New("a signal's capabilities have CAPABILITY_UNSPECIFIED, which is never sent")
 		}
 	}
 	return t.describe(ctx)
 }
 
-func unspecifiedCapability(spec []byte) bool {
-	got, _ := fields(spec) // decoded by Describe
-	for _, f := range got {
-		if f.num == 2 && (f.bytes == nil && f.value == 0 || bytes.IndexByte(f.bytes, 0) >= 0) {
-			return true
-		}
-	}
-	return false
+// unspecified reports whether a list of enumerated values, packed or one by one, has 0.
+func (f field) unspecified() bool {
+	return f.bytes == nil && f.value == 0 || bytes.IndexByte(f.bytes, 0) >= 0
 }
 
 func describedAgain(ctx context.Context, t *target) error {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -115,19 +116,11 @@ func byHand(_ context.Context, t *target) error {
 }
 
 func healthy(ctx context.Context, t *target) error {
-	reply, err := unary(ctx, t.cc, "/grpc.health.v1.Health/Check", message{}.text(1, "plugin"))
-	if err != nil {
-		return err
+	reply, err := grpc_health_v1.NewHealthClient(t.cc).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "plugin"})
+	if err == nil && reply.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		err = fmt.Errorf("status %s", reply.GetStatus())
 	}
-	got, err := fields(reply)
-	if err != nil {
-		return err
-	}
-	const serving = 1
-	if len(got) != 1 || got[0].num != 1 || got[0].value != serving {
-		return fmt.Errorf("reply %x", reply)
-	}
-	return nil
+	return err
 }
 
 func unknownRPC(ctx context.Context, t *target) error {
