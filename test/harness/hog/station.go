@@ -41,7 +41,7 @@ func (s Station) Release(ctx context.Context) error {
 		if !errors.Is(err, syscall.ENXIO) {
 			return fmt.Errorf("start hog: %w", err)
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := stack.Pause(ctx, 5*time.Millisecond); err != nil {
 			return fmt.Errorf("start hog: %w", err)
 		}
 	}
@@ -54,7 +54,7 @@ func (s Station) WaitStamp(ctx context.Context, word string) (int64, error) {
 		if err != nil || at[word] != 0 {
 			return at[word], err
 		}
-		if err := pause(ctx, 2*time.Millisecond); err != nil {
+		if err := stack.Pause(ctx, 2*time.Millisecond); err != nil {
 			return 0, fmt.Errorf("wait until the hog stamps %q: %w", word, err)
 		}
 	}
@@ -74,15 +74,4 @@ func WarmUp(ctx context.Context, s *stack.Stack, program string, mib int) error 
 		return fmt.Errorf("warm up memory: %w", err)
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

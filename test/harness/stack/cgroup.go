@@ -184,6 +184,16 @@ func poll(ctx context.Context, every time.Duration, done func() (bool, error)) e
 	}
 }
 
+// Pause lets time pass, or returns ctx's error.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // LimitPods limits the memory of all pods together, as a kubelet does that
 // enforces node allocatable. On cgroup v2 a pod must have run before: its runtime
 // switches the controllers on.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/stack"
 )
 
 const (
@@ -95,7 +96,7 @@ func callTime(c fakecri.Call) time.Duration { return monotonic() - time.Since(c.
 
 // cross makes one crossing and puts everything back.
 func (x *crosser) cross(ctx context.Context, r *reactions) error {
-	if err := wait(ctx, calm); err != nil {
+	if err := stack.Pause(ctx, calm); err != nil {
 		return err
 	}
 	x.daemon.forget()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/stack"
 )
 
 // farAway are thresholds of all three plugins that nothing here comes near.
@@ -112,7 +113,7 @@ func (s *site) watch(ctx context.Context, config map[string]any, settle, length 
 	if err := d.Ready(ctx); err != nil {
 		return w, err
 	}
-	if err := wait(ctx, settle); err != nil {
+	if err := stack.Pause(ctx, settle); err != nil {
 		return w, err
 	}
 	passes, err := d.passes(ctx)
@@ -123,7 +124,7 @@ func (s *site) watch(ctx context.Context, config map[string]any, settle, length 
 		return w, err
 	}
 	began := monotonic()
-	if err := wait(ctx, length); err != nil {
+	if err := stack.Pause(ctx, length); err != nil {
 		return w, err
 	}
 	w.took = monotonic() - began
@@ -133,13 +134,4 @@ func (s *site) watch(ctx context.Context, config map[string]any, settle, length 
 	w.passes, err = d.passes(ctx)
 	w.passes -= passes
 	return w, err
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

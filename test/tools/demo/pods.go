@@ -54,7 +54,7 @@ func (s *story) startPods(ctx context.Context) error {
 	s.pods, s.stations = map[string]*stack.Pod{}, map[string]hog.Station{}
 	for i, document := range strings.Split(text.String(), "\n---\n") {
 		if i > 0 {
-			if err := sleep(ctx, 1100*time.Millisecond); err != nil {
+			if err := stack.Pause(ctx, 1100*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -87,15 +87,4 @@ func (s *story) letGo() error {
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

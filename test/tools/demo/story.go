@@ -201,7 +201,7 @@ func (s *story) waitVictim(ctx context.Context) (name string, term int64, err er
 				return name, at["term"], err
 			}
 		}
-		if sleep(ctx, 2*time.Millisecond) != nil {
+		if stack.Pause(ctx, 2*time.Millisecond) != nil {
 			return "", 0, context.Cause(ctx)
 		}
 	}
