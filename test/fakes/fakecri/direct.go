@@ -47,7 +47,7 @@ func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ..
 		proto.Merge(into.(proto.Message), request)
 		return nil
 	}
-	got, err := service.Methods[i].Handler(d.server, ctx, decode, nil)
+	got, err := service.Methods[i].Handler(d.server, ctx, decode, d.server.intercept)
 	if err != nil {
 		if errors.Is(err, ctx.Err()) {
 			return status.FromContextError(err).Err()

@@ -48,11 +48,8 @@ func (s *Server) removed(m Method, id string) {
 }
 
 // ContainerStatus implements CRI.
-func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *Server) ContainerStatus(_ context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	id := req.GetContainerId()
-	if err := s.enter(ctx, Call{Method: ContainerStatus, ID: id}); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.container(id)
@@ -70,11 +67,8 @@ func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerS
 }
 
 // ListContainerStats implements CRI, for writable layers only.
-func (s *Server) ListContainerStats(ctx context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+func (s *Server) ListContainerStats(_ context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	f := req.GetFilter()
-	if err := s.enter(ctx, Call{Method: ListContainerStats, ID: f.GetId()}); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := &runtimeapi.ListContainerStatsResponse{}
@@ -97,11 +91,8 @@ func (s *Server) ListContainerStats(ctx context.Context, req *runtimeapi.ListCon
 
 // RemoveContainer implements CRI: a running container is killed first, one that is
 // not there is no error.
-func (s *Server) RemoveContainer(ctx context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+func (s *Server) RemoveContainer(_ context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	id := req.GetContainerId()
-	if err := s.enter(ctx, Call{Method: RemoveContainer, ID: id}); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	c := s.container(id)
 	s.mu.Unlock()
@@ -117,11 +108,8 @@ func (s *Server) RemoveContainer(ctx context.Context, req *runtimeapi.RemoveCont
 
 // RemovePodSandbox implements CRI: what is in the sandbox goes with it, one that
 // is not there is no error.
-func (s *Server) RemovePodSandbox(ctx context.Context, req *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+func (s *Server) RemovePodSandbox(_ context.Context, req *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	id := req.GetPodSandboxId()
-	if err := s.enter(ctx, Call{Method: RemovePodSandbox, ID: id}); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sandboxes = slices.DeleteFunc(s.sandboxes, func(sb *sandbox) bool { return sb.pod.GetId() == id })

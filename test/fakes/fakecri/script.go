@@ -2,8 +2,12 @@ package fakecri
 
 import (
 	"context"
+	"path"
 	"slices"
 	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // Method names a call of the RuntimeService, without the service.
@@ -115,7 +119,27 @@ func (s *Server) Await(ctx context.Context, m Method, n int) error {
 	}
 }
 
-// enter notes a call and lets go wrong what is to.
+// intercept notes a call and lets go wrong what is to, before it is answered.
+func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (any, error) {
+	c := Call{Method: Method(path.Base(info.FullMethod))}
+	switch r := req.(type) {
+	case *runtimeapi.StopContainerRequest:
+		c.ID, c.Timeout = r.GetContainerId(), r.GetTimeout()
+	case interface{ GetContainerId() string }:
+		c.ID = r.GetContainerId()
+	case interface{ GetPodSandboxId() string }:
+		c.ID = r.GetPodSandboxId()
+	case interface{ GetImage() *runtimeapi.ImageSpec }:
+		c.ID = r.GetImage().GetImage()
+	case *runtimeapi.ListContainerStatsRequest:
+		c.ID = r.GetFilter().GetId()
+	}
+	if err := s.enter(ctx, c); err != nil {
+		return nil, err
+	}
+	return answer(ctx, req)
+}
+
 func (s *Server) enter(ctx context.Context, c Call) error {
 	c.Time = time.Now()
 	s.mu.Lock()

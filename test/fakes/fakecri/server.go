@@ -79,7 +79,7 @@ func (s *Server) Listen(socket string) error {
 	if err != nil {
 		return err
 	}
-	p := &process{server: grpc.NewServer(), served: make(chan struct{})}
+	p := &process{server: grpc.NewServer(grpc.UnaryInterceptor(s.intercept)), served: make(chan struct{})}
 	runtimeapi.RegisterRuntimeServiceServer(p.server, s)
 	runtimeapi.RegisterImageServiceServer(p.server, s)
 	go func() {

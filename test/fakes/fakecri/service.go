@@ -11,18 +11,12 @@ import (
 )
 
 // Version implements CRI.
-func (s *Server) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	if err := s.enter(ctx, Call{Method: Version}); err != nil {
-		return nil, err
-	}
+func (s *Server) Version(_ context.Context, _ *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fakecri", RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
 }
 
 // ListPodSandbox implements CRI.
-func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
-	if err := s.enter(ctx, Call{Method: ListPodSandbox}); err != nil {
-		return nil, err
-	}
+func (s *Server) ListPodSandbox(_ context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, f := &runtimeapi.ListPodSandboxResponse{}, req.GetFilter()
@@ -36,10 +30,7 @@ func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSand
 }
 
 // ListContainers implements CRI.
-func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
-	if err := s.enter(ctx, Call{Method: ListContainers}); err != nil {
-		return nil, err
-	}
+func (s *Server) ListContainers(_ context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, f := &runtimeapi.ListContainersResponse{}, req.GetFilter()
@@ -57,9 +48,6 @@ func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContain
 // gets no SIGKILL.
 func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	id := req.GetContainerId()
-	if err := s.enter(ctx, Call{Method: StopContainer, ID: id, Timeout: req.GetTimeout()}); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	c := s.container(id)
 	if c == nil {
@@ -86,11 +74,8 @@ func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContaine
 }
 
 // StopPodSandbox implements CRI: what still runs in the sandbox is killed.
-func (s *Server) StopPodSandbox(ctx context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+func (s *Server) StopPodSandbox(_ context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	id := req.GetPodSandboxId()
-	if err := s.enter(ctx, Call{Method: StopPodSandbox, ID: id}); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	var inside []*container
 	found := false
