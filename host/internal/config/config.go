@@ -16,49 +16,34 @@ import (
 
 // Config is the configuration of evictd as it is in force: defaults filled in,
 // flags applied. It is the table that all of this package reads: what the tags
-// of a field say is in field.go. The keys named eviction*, enforceNodeAllocatable,
-// kernelMemcgNotification, localStorageCapacityIsolation, featureGates and
-// mergeDefaultEvictionSettings are those of KubeletConfiguration.
+// of a field say is in field.go, what the field is for in its tag flag. The keys
+// named eviction*, enforceNodeAllocatable, kernelMemcgNotification,
+// localStorageCapacityIsolation, featureGates and mergeDefaultEvictionSettings
+// are those of KubeletConfiguration.
 type Config struct {
-	// NodeName is the node's name in logs, events and facts for plugins. The
-	// host name in lower case by default.
-	NodeName string `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
-	// Mode is how pods are found and killed; see ModeCRI.
-	Mode string `json:"mode" oneof:"cri" default:"cri" reload:"no" flag:"how pods are found and killed: cri"`
-	// PluginDir holds the plugin executables, RunDir what survives a restart.
-	PluginDir string `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
-	RunDir    string `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
-	// PodManifestDir holds the v1.Pod manifests of mode cri.
-	PodManifestDir string `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
-	// RootDir is where the node's root filesystem is seen.
-	RootDir string `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
-	// CgroupRoot is the parent of "kubepods" inside each cgroup hierarchy.
-	CgroupRoot     string `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
-	KubeletRootDir string `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`
-	PodLogsDir     string `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`
-	// RuntimeEndpoint and ImageEndpoint are CRI sockets, with unix://.
-	RuntimeEndpoint string `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
-	ImageEndpoint   string `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`
-	// CgroupDriver is how pod cgroups are named, "" to have it found out.
-	CgroupDriver string `json:"cgroupDriver" kubelet:"cgroupDriver" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
-	// ListenAddress serves /healthz, /metrics and /status.
-	ListenAddress string `json:"listenAddress" is:"address" default:"127.0.0.1:10269" reload:"no" flag:"IP:port of /healthz, /metrics and /status"`
-	LogLevel      string `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
-	// DryRun decides and logs, and kills nobody.
-	DryRun bool   `json:"dryRun" flag:"decide and log, kill nobody"`
-	Pacing string `json:"pacing" oneof:"evictd kubelet" default:"evictd" flag:"evictd: one victim at a time; kubelet: as the kubelet does"`
-	// MonitoringInterval is the time between passes that nothing woke.
+	// NodeName is the host name in lower case by default.
+	NodeName           string          `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
+	Mode               string          `json:"mode" oneof:"cri" default:"cri" reload:"no" flag:"how pods are found and killed: cri"`
+	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
+	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
+	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
+	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
+	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
+	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`
+	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`
+	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
+	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`
+	CgroupDriver       string          `json:"cgroupDriver" kubelet:"cgroupDriver" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
+	ListenAddress      string          `json:"listenAddress" is:"address" default:"127.0.0.1:10269" reload:"no" flag:"IP:port of /healthz, /metrics and /status"`
+	LogLevel           string          `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
+	DryRun             bool            `json:"dryRun" flag:"decide and log, kill nobody"`
+	Pacing             string          `json:"pacing" oneof:"evictd kubelet" default:"evictd" flag:"evictd: one victim at a time; kubelet: as the kubelet does"`
 	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s" flag:"time between passes that nothing woke"`
-	// RequiredSignals are those without which /healthz fails.
-	RequiredSignals []string `json:"requiredSignals" is:"signals" flag:"signals that must be observed, else /healthz fails, comma-separated"`
-	// RankVeto says when a pod that a custom ranker left out is safe.
-	RankVeto string `json:"rankVeto" oneof:"soft always never" default:"soft" flag:"under which thresholds a custom ranker may spare pods: soft, always or never"`
-	// Layout says how often the node's filesystems are looked for.
-	Layout string `json:"layout" oneof:"recheck kubelet" default:"recheck" reload:"no" flag:"how often the node's filesystems are looked for: recheck, or kubelet for once"`
-	// Source is where plugins take their figures from; Summary says where a
-	// summary is.
-	Source  string  `json:"source" oneof:"native summary" default:"native" reload:"no" flag:"where figures come from: native, or summary for the kubelet's"`
-	Summary Summary `json:"summary" is:"summary" reload:"no"`
+	RequiredSignals    []string        `json:"requiredSignals" is:"signals" flag:"signals that must be observed, else /healthz fails, comma-separated"`
+	RankVeto           string          `json:"rankVeto" oneof:"soft always never" default:"soft" flag:"under which thresholds a custom ranker may spare pods: soft, always or never"`
+	Layout             string          `json:"layout" oneof:"recheck kubelet" default:"recheck" reload:"no" flag:"how often the node's filesystems are looked for: recheck, or kubelet for once"`
+	Source             string          `json:"source" oneof:"native summary" default:"native" reload:"no" flag:"where figures come from: native, or summary for the kubelet's"`
+	Summary            Summary         `json:"summary" is:"summary" reload:"no"`
 
 	EvictionHard                     map[string]string `json:"evictionHard" kubelet:"evictionHard" is:"hard" pairs:"<" flag:"hard thresholds, such as memory.available<1Gi,nodefs.available<10%"`
 	EvictionSoft                     map[string]string `json:"evictionSoft" kubelet:"evictionSoft" is:"soft" pairs:"<" flag:"soft thresholds, such as memory.available<1.5Gi"`
