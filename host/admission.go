@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,23 +44,8 @@ var (
 	errNotStarted  = errors.New("preemption: the manager was not started, it does not know the pods of the node")
 )
 
-// A preemption makes room for critical pods. All fields are required.
-type preemption struct {
-	// pods is nil until the manager is started.
-	pods     atomic.Pointer[ActivePodsFunc]
-	rules    pods.Rules
-	kill     KillPodFunc
-	recorder *recorder
-	log      *slog.Logger
-	// counted takes the first resource that was lacking, for each victim.
-	counted func(resource string)
-	dryRun  func() bool
-	now     func() time.Time
-}
-
-// handle is HandleAdmissionFailure of an embedded Manager; a nil preemption is that of
-// another.
-func (p *preemption) handle(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
+// handleFailure is HandleAdmissionFailure; a nil embedding is that of a daemon.
+func (e *embedding) handleFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
 	if !policy.IsCritical(pod) {
 		return reasons, nil
 	}
@@ -79,10 +62,10 @@ func (p *preemption) handle(ctx context.Context, pod *v1.Pod, reasons []FailureR
 		// No room would help. A critical pod is not rejected for want of resources.
 		return others, nil
 	}
-	if p == nil {
+	if e == nil {
 		return nil, errNotEmbedded
 	}
-	made, err := p.makeRoom(ctx, pod, lacks)
+	made, err := e.makeRoom(ctx, pod, lacks)
 	if err != nil || made {
 		return nil, err
 	}
@@ -91,48 +74,48 @@ func (p *preemption) handle(ctx context.Context, pod *v1.Pod, reasons []FailureR
 
 // makeRoom reports false if there is no room, because it only pretended to make
 // it.
-func (p *preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []policy.Requirement) (bool, error) {
-	source := p.pods.Load()
-	if source == nil {
+func (e *embedding) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []policy.Requirement) (bool, error) {
+	active := e.active.Load()
+	if active == nil {
 		return false, errNotStarted
 	}
-	victims, err := policy.Preempt(preemptor, p.preemptibles((*source)()), lacks)
+	victims, err := policy.Preempt(preemptor, preemptibles((*active)(), e.rules), lacks)
 	if err != nil {
 		return false, err
 	}
-	dry := p.dryRun()
+	dry := e.dryRun()
 	for _, pod := range victims {
 		if err := ctx.Err(); err != nil {
 			return false, fmt.Errorf("preemption for %s: %w", podName(preemptor), err)
 		}
-		p.log.Info("preempting pod", "pod", podName(pod), "uid", pod.UID, "for", podName(preemptor), "lacking", lacks, "dryRun", dry)
+		e.Log.Info("preempting pod", "pod", podName(pod), "uid", pod.UID, "for", podName(preemptor), "lacking", lacks, "dryRun", dry)
 		if !dry {
-			p.end(pod, lacks[0].Resource)
+			e.preempt(pod, lacks[0].Resource)
 		}
 	}
 	return !dry || len(victims) == 0, nil
 }
 
-// end kills pod and returns when that is over.
-func (p *preemption) end(pod *v1.Pod, first v1.ResourceName) {
-	p.recorder.PodEvent(pods.Pod{API: pod}, v1.EventTypeWarning, victim.ReasonPreempting, victim.MessagePreempted, nil)
-	started := p.now()
-	err := p.kill(pod, true, nil, func(status *v1.PodStatus) {
-		victim.SetPreempted(status, pod.Generation, p.now())
+// preempt kills pod and returns when that is over.
+func (e *embedding) preempt(pod *v1.Pod, first v1.ResourceName) {
+	e.recorder.PodEvent(pods.Pod{API: pod}, v1.EventTypeWarning, victim.ReasonPreempting, victim.MessagePreempted, nil)
+	started := e.Clock.Now()
+	err := e.KillPod(pod, true, nil, func(status *v1.PodStatus) {
+		victim.SetPreempted(status, pod.Generation, e.Clock.Now())
 	})
-	took := p.now().Sub(started).Round(time.Millisecond).Seconds()
+	took := e.Clock.Now().Sub(started).Round(time.Millisecond).Seconds()
 	if err != nil {
-		p.log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
+		e.Log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
 		return
 	}
-	p.counted(string(first))
-	p.log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
+	e.preempted(string(first))
+	e.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
-func (p *preemption) preemptibles(active []*v1.Pod) []policy.Preemptible {
+func preemptibles(active []*v1.Pod, rules pods.Rules) []policy.Preemptible {
 	out := make([]policy.Preemptible, 0, len(active))
 	for _, pod := range active {
-		out = append(out, policy.Preemptible{Pod: pod, QoSClass: p.rules.QoSClass(pod), Requests: p.rules.Requests(pod)})
+		out = append(out, policy.Preemptible{Pod: pod, QoSClass: rules.QoSClass(pod), Requests: rules.Requests(pod)})
 	}
 	return out
 }

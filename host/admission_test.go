@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evictd/evictd/host/internal/pods"
 )
@@ -65,14 +66,14 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // manager embeds c.
 func (c *crowd) manager() *Manager {
 	c.statuses = map[string]v1.PodStatus{}
-	m := &Manager{preemption: &preemption{
-		rules: pods.Rules{PodLevelResources: true}, kill: c.kill, recorder: &recorder{next: c, log: slog.New(slog.DiscardHandler)}, log: slog.New(slog.NewTextHandler(&c.log, nil)),
-		counted: func(resource string) { c.did = append(c.did, "count "+resource) },
-		dryRun:  func() bool { return c.dry },
-		now:     func() time.Time { return noon },
+	m := &Manager{embedded: &embedding{
+		Embedding: Embedding{KillPod: c.kill, Log: slog.New(slog.NewTextHandler(&c.log, nil)), Clock: clocktesting.NewFakeClock(noon)},
+		rules:     pods.Rules{PodLevelResources: true}, recorder: &recorder{next: c, log: slog.New(slog.DiscardHandler)},
+		preempted: func(resource string) { c.did = append(c.did, "count "+resource) },
+		dryRun:    func() bool { return c.dry },
 	}}
 	active := ActivePodsFunc(func() []*v1.Pod { return c.active })
-	m.preemption.pods.Store(&active)
+	m.embedded.active.Store(&active)
 	return m
 }
 
@@ -213,7 +214,7 @@ func TestPreemptionEndsWithItsContext(t *testing.T) {
 
 func TestNobodyToPreempt(t *testing.T) {
 	unstarted := (&crowd{}).manager()
-	unstarted.preemption.pods.Store(nil)
+	unstarted.embedded.active.Store(nil)
 	lacks := []FailureReason{short{v1.ResourceMemory, 1}}
 	for name, c := range map[string]struct {
 		m    *Manager

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,7 +26,12 @@ var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started
 type embedding struct {
 	Embedding
 
-	active    ActivePodsFunc
+	recorder *recorder
+	// preempted counts a pod that was preempted, by the first resource that was lacking.
+	preempted func(resource string)
+	dryRun    func() bool
+	// active is nil until the manager is started.
+	active    atomic.Pointer[ActivePodsFunc]
 	cleanedUp PodCleanedUpFunc
 
 	rules pods.Rules
@@ -74,10 +80,7 @@ func (m *Manager) openEmbedded() error {
 	if err != nil {
 		return err
 	}
-	m.preemption = &preemption{
-		rules: e.rules, kill: e.KillPod, recorder: m.recorder, log: m.log, counted: m.metrics.Preempted,
-		dryRun: func() bool { return m.config().DryRun }, now: e.Clock.Now,
-	}
+	e.recorder, e.preempted, e.dryRun = m.recorder, m.metrics.Preempted, func() bool { return m.config().DryRun }
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
 	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
 	o.Reclaim, o.SkipStepsBecause = e.Reclaim, e.SkipStepsBecause
@@ -103,8 +106,8 @@ func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active Acti
 	case monitoringInterval < 0:
 		return errors.New("start: want a monitoring interval of 0 or more, not " + monitoringInterval.String())
 	}
-	e.active, e.cleanedUp = active, cleanedUp
-	m.preemption.pods.Store(&active)
+	e.active.Store(&active)
+	e.cleanedUp = cleanedUp
 	m.disks = disks
 	c := *m.config()
 	c.MonitoringInterval.Duration = monitoringInterval
@@ -171,14 +174,14 @@ func (m *Manager) Admit(pod *v1.Pod) Admission {
 // as KillPodFunc says; the second status stands. Waiting for the first kill to
 // end would let a slow preemption hold up a hard eviction.
 func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
-	return m.preemption.handle(ctx, pod, reasons)
+	return m.embedded.handleFailure(ctx, pod, reasons)
 }
 
 // Active implements pods.Source.
 func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	active := e.active()
+	active := (*e.active.Load())()
 	if slices.Equal(active, e.listed) {
 		return e.snapshot, nil
 	}

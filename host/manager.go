@@ -64,9 +64,8 @@ type Manager struct {
 	loop       *loop.Loop
 	// reloading is held by whoever tells the plugins something else.
 	reloading chan struct{}
-	// embedded and preemption are nil in a daemon.
-	embedded   *embedding
-	preemption *preemption
+	// embedded is nil in a daemon.
+	embedded *embedding
 }
 
 // New takes the run directory, listens and finds the plugins, and starts none of
