@@ -19,7 +19,7 @@ func domain(module string) string {
 	first, _, _ := strings.Cut(module, "/")
 	first = strings.ToLower(first)
 	// A name of some length, since there is a limit.
-	if slices.Contains(codeHosts, first) || eviction.Signal(first+"/filehandles.free").ValidOwn() != nil {
+	if slices.Contains(codeHosts, first) || eviction.Signal(first+"/filehandles.free").ValidCustom() != nil {
 		return placeholder
 	}
 	return first

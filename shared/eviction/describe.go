@@ -88,13 +88,13 @@ func (s *SignalSpec) validateDefinition() error {
 		}
 		return nil
 	}
-	if err := s.Signal.ValidOwn(); err != nil {
+	if err := s.Signal.ValidCustom(); err != nil {
 		return err
 	}
 	if s.Definition == nil {
 		return errors.New("definition missing for an own signal")
 	}
-	return s.Definition.ValidOwn()
+	return s.Definition.ValidCustom()
 }
 
 func (s *SignalSpec) validateSteps(canReclaim bool) error {

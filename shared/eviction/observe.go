@@ -69,7 +69,7 @@ type Observation struct {
 	// Freeing is what is being freed right now and will be available without a pod
 	// going: blocks of deleted files that a filesystem has not given back yet. As long
 	// as it would suffice the host takes no further pod, for a minute after the last
-	// one's end at most. It counts for disks and own signals only; 0 for nothing.
+	// one's end at most. It counts for disks and custom signals only; 0 for nothing.
 	Freeing int64
 	// Time is the wall time of the sample. Zero when the source has none. A figure
 	// whose time cannot be is unknown: CheckSampleAge.

@@ -38,7 +38,7 @@ type SignalSpec struct {
 	// Capabilities narrows what is offered for this signal. Zero means all that
 	// the plugin has.
 	Capabilities Capability
-	// Definition is required for an own signal and absent for a built-in one.
+	// Definition is required for a custom signal and absent for a built-in one.
 	Definition *Definition
 	// ReclaimSteps are the node-level reclaim steps of this signal, in the order
 	// in which they run.

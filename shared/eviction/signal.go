@@ -36,7 +36,7 @@ const (
 // A Unit is what the int64 figures of a signal count.
 type Unit string
 
-// The units of the built-in signals. An own signal may have another.
+// The units of the built-in signals. A custom signal may have another.
 const (
 	UnitBytes     Unit = "bytes"
 	UnitInodes    Unit = "inodes"
@@ -67,7 +67,7 @@ type Definition struct {
 	Unit   Unit
 	Format Format
 	// Resource is the name in events and messages ("Attempting to reclaim
-	// memory"). Own signals use a domain-qualified one.
+	// memory"). Custom signals use a domain-qualified one.
 	Resource string
 	// Condition is the node condition that the signal's thresholds raise.
 	Condition Condition
@@ -83,15 +83,15 @@ const (
 	MaxReliefTime     = time.Minute
 )
 
-// ValidOwn reports whether s may name a vendor's own signal: domain/name of
+// ValidCustom reports whether s may name a vendor's signal: domain/name of
 // letters, digits, '.', '-' and '_', the domain with a dot in it and not one of
 // Kubernetes' own, at most 253 bytes. More would not fit into the kubelet's flags
 // and the types of node conditions.
-func (s Signal) ValidOwn() error { return validOwnName("signal", string(s)) }
+func (s Signal) ValidCustom() error { return validCustomName("signal", string(s)) }
 
-// ValidOwn reports whether d may define a vendor's own signal: unit and
+// ValidCustom reports whether d may define a vendor's signal: unit and
 // resource are given, resource and condition are domain-qualified.
-func (d Definition) ValidOwn() error {
+func (d Definition) ValidCustom() error {
 	if d.Unit == "" {
 		return fmt.Errorf("unit is empty, want for example %q", UnitBytes)
 	}
@@ -101,13 +101,13 @@ func (d Definition) ValidOwn() error {
 	if d.ReliefTime < 0 || d.ReliefTime > MaxReliefTime {
 		return fmt.Errorf("relief time %v, want 0 to %v", d.ReliefTime, MaxReliefTime)
 	}
-	if err := validOwnName("resource", d.Resource); err != nil {
+	if err := validCustomName("resource", d.Resource); err != nil {
 		return err
 	}
-	return validOwnName("condition", string(d.Condition))
+	return validCustomName("condition", string(d.Condition))
 }
 
-func validOwnName(what, name string) error {
+func validCustomName(what, name string) error {
 	domain, rest, ok := strings.Cut(name, "/")
 	switch {
 	case !ok || rest == "" || !strings.Contains(domain, "."):

@@ -34,7 +34,7 @@ func TestOwnSignalNames(t *testing.T) {
 		eviction.Signal("a.b/" + strings.Repeat("x", 249)): "",
 		eviction.Signal("a.b/" + strings.Repeat("x", 250)): "at most 253",
 	} {
-		t.Run(string(signal), func(t *testing.T) { wantError(t, signal.ValidOwn(), want) })
+		t.Run(string(signal), func(t *testing.T) { wantError(t, signal.ValidCustom(), want) })
 	}
 }
 
@@ -61,7 +61,7 @@ func TestOwnDefinitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := good
 			c.change(&d)
-			wantError(t, d.ValidOwn(), c.want)
+			wantError(t, d.ValidCustom(), c.want)
 		})
 	}
 }
@@ -72,7 +72,7 @@ func TestEveryBuiltinSignalHasADefinitionAndNoOwnName(t *testing.T) {
 		if !ok || d.Unit == "" || d.Format == "" || d.Resource == "" || d.Condition == "" {
 			t.Errorf("Builtin(%s) = %+v, %v, want all of it", s, d, ok)
 		}
-		if s.ValidOwn() == nil {
+		if s.ValidCustom() == nil {
 			t.Errorf("%s is accepted as an own signal", s)
 		}
 	}

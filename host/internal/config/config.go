@@ -145,7 +145,7 @@ func (c *Config) CustomSignals() []eviction.Signal {
 	own := map[eviction.Signal]bool{}
 	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {
 		for name := range m {
-			if s := eviction.Signal(name); s.ValidOwn() == nil {
+			if s := eviction.Signal(name); s.ValidCustom() == nil {
 				own[s] = true
 			}
 		}

@@ -179,7 +179,7 @@ func validListen(address string) bool {
 func validSignal(name string) bool {
 	s := eviction.Signal(name)
 	_, builtin := eviction.Builtin(s)
-	return builtin || s.ValidOwn() == nil
+	return builtin || s.ValidCustom() == nil
 }
 
 // validPluginName reports whether a plugin can have the name, which is a file

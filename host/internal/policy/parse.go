@@ -37,7 +37,7 @@ const (
 const (
 	wantValue      = `want a quantity such as "1Gi" or a percentage such as "10%"`
 	wantPercentage = `want a percentage between 0% and 100%, such as "10%", or exactly "0%" for no threshold`
-	wantOwn        = `want a plugin's own signal with the plugin's domain, letters, digits, ".", "-" and "_", such as "acme.example/nvme.spare"`
+	wantCustom     = `want a plugin's own signal with the plugin's domain, letters, digits, ".", "-" and "_", such as "acme.example/nvme.spare"`
 	wantPeriod     = `want a duration such as "1m30s"`
 )
 
@@ -54,14 +54,14 @@ func DefaultHard() map[string]string {
 }
 
 // ParseThresholds reads c by the kubelet's grammar (ParseThresholdConfig). The
-// signals of own are known beside the kubelet's, what they are is for Define to
+// custom signals are known beside the kubelet's, what they are is for Define to
 // say. Hard thresholds come before
 // soft ones, each by signal name, copies for allocatable memory last. The error
 // names everything that is wrong.
-func ParseThresholds(c ThresholdConfig, own ...eviction.Signal) ([]Threshold, error) {
-	p := parser{own: make(map[eviction.Signal]bool, len(own))}
-	for _, s := range own {
-		p.own[s] = true
+func ParseThresholds(c ThresholdConfig, custom ...eviction.Signal) ([]Threshold, error) {
+	p := parser{custom: make(map[eviction.Signal]bool, len(custom))}
+	for _, s := range custom {
+		p.custom[s] = true
 	}
 	thresholds := p.statements(keyHard, c.Hard)
 	soft := p.statements(keySoft, c.Soft)
@@ -98,8 +98,8 @@ func withAllocatable(thresholds []Threshold) []Threshold {
 
 // parser collects what is wrong while it reads on.
 type parser struct {
-	own  map[eviction.Signal]bool
-	errs []error
+	custom map[eviction.Signal]bool
+	errs   []error
 }
 
 // entries reads each entry of a known signal, by signal name. What read refuses comes with
@@ -109,10 +109,10 @@ func entries[T any](p *parser, key string, m map[string]string, read func(s evic
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		s, text := eviction.Signal(name), m[name]
 		_, builtin := eviction.Builtin(s)
-		if !builtin && !p.own[s] {
+		if !builtin && !p.custom[s] {
 			want := "want one of " + p.known()
 			if strings.Contains(name, "/") {
-				want = wantOwn
+				want = wantCustom
 			}
 			p.errs = append(p.errs, fmt.Errorf("%s[%q]: unsupported eviction signal %s; %s", key, name, name, want))
 			continue
@@ -128,7 +128,7 @@ func entries[T any](p *parser, key string, m map[string]string, read func(s evic
 }
 
 func (p *parser) known() string {
-	all := append(eviction.BuiltinSignals(), slices.Sorted(maps.Keys(p.own))...)
+	all := append(eviction.BuiltinSignals(), slices.Sorted(maps.Keys(p.custom))...)
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = string(s)
@@ -239,7 +239,7 @@ func (p *parser) pair(c ThresholdConfig, soft []Threshold, graces map[eviction.S
 		s := eviction.Signal(name)
 		_, builtin := eviction.Builtin(s)
 		_, given := c.SoftGracePeriod[name]
-		if (builtin || p.own[s]) && !given && !ignored(c.Soft[name]) { // unknown signals have been reported
+		if (builtin || p.custom[s]) && !given && !ignored(c.Soft[name]) { // unknown signals have been reported
 			p.errs = append(p.errs, fmt.Errorf("%s[%q]: grace period must be specified for the soft eviction threshold %s; %s",
 				keySoftGrace, s, s, wantPeriod))
 		}

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// settleFor is how long to wait for the runtime to give removed layers back.
+	// roomWait is how long to wait for the runtime to give removed layers back.
 	// containerd deletes them some time after it has said that they are gone:
 	// between a quarter of a second and, where a busy disk takes its time, many.
-	settleFor   = 15 * time.Second
-	settleEvery = 50 * time.Millisecond
-	// settled is the part that must be back, in percent: figures of layers are a
+	roomWait = 15 * time.Second
+	roomLook = 50 * time.Millisecond
+	// roomPercent is the part that must be back, in percent: figures of layers are a
 	// few seconds old, and the node goes on writing.
-	settled = 90
+	roomPercent = 90
 )
 
 // room is the free space of one of the runtime's filesystems.
@@ -72,9 +72,9 @@ func (s *step) noteRooms() {
 // looked at too early and a pod evicted for want of space that is about to come. Logs were
 // in logDir, which may be on a filesystem of the runtime's.
 func (s *step) awaitRoom(ctx context.Context, logDir string, layers, logs eviction.Reclaimed) {
-	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	ctx, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
-	ticker := time.NewTicker(settleEvery)
+	ticker := time.NewTicker(roomLook)
 	defer ticker.Stop()
 	want := layers
 	if device, _, err := freeOn(s.root, logDir); err == nil && slices.ContainsFunc(s.rooms, func(r room) bool { return r.device == device }) {
@@ -96,8 +96,8 @@ func (s *step) awaitRoom(ctx context.Context, logDir string, layers, logs evicti
 	}
 }
 
-// enough is the settled part of n.
-func enough(n int64) int64 { return n/100*settled + n%100*settled/100 }
+// enough is that part of n.
+func enough(n int64) int64 { return n/100*roomPercent + n%100*roomPercent/100 }
 
 func freeOn(root nodefs.FS, name string) (device uint64, free eviction.Reclaimed, err error) {
 	path, err := within(root, name)

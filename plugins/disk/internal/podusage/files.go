@@ -72,14 +72,9 @@ func count(used *walk.Usage, dir int, name string, seen map[uint64]bool) error {
 }
 
 // file counts one file. A missing one takes nothing.
-func file(name string) (walk.Usage, error) {
-	var stat unix.Stat_t
-	switch err := unix.Lstat(name, &stat); {
-	case err == nil:
-		return walk.Usage{Bytes: stat.Blocks * blockSize, Inodes: 1}, nil
-	case errors.Is(err, syscall.ENOENT):
-		return walk.Usage{}, nil
-	default:
+func file(name string) (used walk.Usage, err error) {
+	if err := count(&used, unix.AT_FDCWD, name, map[uint64]bool{}); err != nil {
 		return walk.Usage{}, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
+	return used, nil
 }
