@@ -24,16 +24,13 @@ const (
 
 // attempt begins to start a plugin, beside the process that serves if there is one.
 func (c *controller) attempt(p *plugin) {
-	a := &attempt{version: version{changes: p.changes}, beside: p.serving != nil, mark: p.log.Mark()}
+	a := &attempt{version: version{changes: p.changes}, began: time.Now(), beside: p.serving != nil, mark: p.log.Mark()}
 	p.starting, p.news, p.freed = a, false, false
 	switch {
 	case a.beside:
 		p.replacing(Starting, nil)
 	case p.State != Waiting: // else it may still be the same
 		p.enter(Starting, nil)
-	}
-	if p.first {
-		c.queueStart(p, a)
 	}
 	a.cancel = c.run(func(ctx context.Context) func() {
 		file, err := c.launcher.complete(ctx, p.Name)
@@ -43,21 +40,8 @@ func (c *controller) attempt(p *plugin) {
 				return
 			}
 			a.file, a.complete = file, true
-			c.queueStart(p, a)
 		}
 	})
-}
-
-// queueStart gives an attempt its place in the order of starts, once.
-func (c *catalog) queueStart(p *plugin, a *attempt) {
-	if a.place != nil {
-		return
-	}
-	c.queued++
-	a.place = []int{1, c.queued}
-	if registry.Builtin(p.Name) {
-		a.place[0] = 0
-	}
 }
 
 // advanceAttempt does the next step of an attempt, or gives it up for another one.

@@ -23,8 +23,6 @@ type catalog struct {
 	plugins map[string]*plugin
 	// revision counts what plugins are configured with: Node and Settings.
 	revision uint64
-	// queued counts the attempts that have got a place in the order of starts.
-	queued int
 	// inside: the plugins are of this process.
 	inside   bool
 	patience patience

@@ -116,21 +116,32 @@ const startSlotLimit = time.Second
 
 // grantStarts staggers the starts of plugins: on a slow machine all that start at
 // once take each other's time, and all miss their limit. As many start at a time
-// as there are CPUs, the plugins that come with the host before all others.
+// as there are CPUs, the plugins that come with the host before all others, and each
+// when its file is complete, or at the host's start at once.
 func (c *controller) grantStarts() {
 	free := c.slots
-	var waiting []*attempt
+	var waiting []*plugin
 	for _, p := range c.sorted() {
 		switch a := p.starting; {
 		case a == nil:
 		case a.holds:
 			free--
-		case a.place != nil && !a.granted:
-			waiting = append(waiting, a)
+		case !a.granted && (a.complete || p.first):
+			waiting = append(waiting, p)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *attempt) int { return slices.Compare(a.place, b.place) })
-	for _, a := range waiting[:min(max(free, 0), len(waiting))] {
+	slices.SortStableFunc(waiting, func(p, q *plugin) int {
+		switch x, y := registry.Builtin(p.Name), registry.Builtin(q.Name); {
+		case x == y:
+			return p.starting.began.Compare(q.starting.began)
+		case x:
+			return -1
+		default:
+			return 1
+		}
+	})
+	for _, p := range waiting[:min(max(free, 0), len(waiting))] {
+		a := p.starting
 		a.granted, a.holds, c.again = true, true, true
 		c.after(c.slotLimit, func() { a.holds = false })
 	}

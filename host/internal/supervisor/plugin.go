@@ -134,10 +134,8 @@ type attempt struct {
 	version
 
 	cancel context.CancelFunc
-	// place is that in the order of starts, nil as long as it has none: built-in plugins
-	// have 0 and all others 1, and then whoever came first. granted: it is its turn;
-	// holds: it keeps others from theirs.
-	place          []int
+	began  time.Time
+	// granted: it is its turn; holds: it keeps others from theirs.
 	granted, holds bool
 	// complete: its file is so, launched: its process is.
 	complete, launched bool

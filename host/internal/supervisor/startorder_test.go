@@ -53,11 +53,10 @@ func TestWhoMayStartNext(t *testing.T) {
 		return time.NewTimer(d)
 	}
 	starts := map[string]*attempt{}
-	for _, name := range []string{"a", "b", "c", "disk", "memory"} {
+	for n, name := range []string{"a", "b", "c", "disk", "memory"} {
 		p := c.newPlugin(name, plugindir.File{})
-		p.starting = &attempt{}
+		p.starting = &attempt{complete: true, began: time.Unix(int64(n), 0)}
 		c.plugins[name], starts[name] = p, p.starting
-		c.queueStart(p, p.starting)
 		c.grantStarts()
 	}
 	want := func(names string) {
@@ -82,9 +81,8 @@ func TestWhoMayStartNext(t *testing.T) {
 	c.plugins["disk"].starting = nil   // It has failed.
 	want("a b c disk")
 	late := c.newPlugin("d", plugindir.File{})
-	late.starting = &attempt{}
+	late.starting = &attempt{complete: true, began: time.Unix(9, 0)}
 	c.plugins["d"], starts["d"] = late, late.starting
-	c.queueStart(late, late.starting)
 	want("a b c disk")
 	for _, f := range expire { // They hang, and hold up nobody any longer.
 		f()
@@ -92,21 +90,23 @@ func TestWhoMayStartNext(t *testing.T) {
 	want("a b c d disk")
 }
 
-// Whoever is to be started first has its place, and one that is not ready yet has none.
-func TestAStartIsQueuedOnce(t *testing.T) {
-	c := newSupervisor(Options{}, insiders{}).control
-	c.slots = 0
-	p := c.newPlugin("a", plugindir.File{})
-	p.starting = &attempt{}
-	c.plugins["a"] = p
-	c.grantStarts()
-	if p.starting.place != nil || p.starting.granted {
-		t.Errorf("%+v, want no place before it is ready", p.starting)
-	}
-	c.queueStart(p, p.starting)
-	first := p.starting.place
-	c.queueStart(p, p.starting)
-	if !slices.Equal(first, p.starting.place) || c.queued != 1 {
-		t.Errorf("place %v after %v, want it kept", p.starting.place, first)
+// At the host's start a plugin has its place before its file was looked at: the others must
+// not overtake it for that. Later it waits until the file is complete.
+func TestWhoWaitsForAStart(t *testing.T) {
+	for name, c := range map[string]struct{ first, complete, granted bool }{
+		"at the host's start":                    {true, false, true},
+		"a file that is being written":           {false, false, false},
+		"one that is complete":                   {false, true, true},
+		"one that is complete at the host's own": {true, true, true},
+	} {
+		s := newSupervisor(Options{}, insiders{}).control
+		s.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
+		p := s.newPlugin("a", plugindir.File{})
+		p.first, p.starting = c.first, &attempt{complete: c.complete}
+		s.plugins["a"] = p
+		s.grantStarts()
+		if p.starting.granted != c.granted {
+			t.Errorf("%s: granted %v, want %v", name, p.starting.granted, c.granted)
+		}
 	}
 }
