@@ -24,10 +24,10 @@ const (
 
 // attempt begins to start a plugin, beside the process that serves if there is one.
 func (c *controller) attempt(p *plugin) {
-	a := &attempt{version: version{changes: p.changes}, began: time.Now(), beside: p.serving != nil, mark: p.log.Mark()}
+	a := &attempt{version: version{policy: startPolicyFor(c.Settings, p.Name), changes: p.changes}, began: time.Now(), mark: p.log.Mark()}
 	p.starting, p.news, p.freed = a, false, false
 	switch {
-	case a.beside:
+	case p.serving != nil:
 		p.replacing(Starting, nil)
 	case p.State != Waiting: // else it may still be the same
 		p.enter(Starting, nil)
@@ -39,7 +39,7 @@ func (c *controller) attempt(p *plugin) {
 				c.attemptFailed(p, a, err)
 				return
 			}
-			a.file, a.complete = file, true
+			a.file, a.ready = file, true
 		}
 	})
 }
@@ -48,9 +48,9 @@ func (c *controller) attempt(p *plugin) {
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
 	case a.stale:
-	case a.changes != p.changes, a.launched && !c.inside && a.policy != startPolicyFor(c.Settings, p.Name):
+	case a.changes != p.changes, !c.inside && a.policy != startPolicyFor(c.Settings, p.Name):
 		c.giveUp(p, a)
-	case a.complete && !a.launched && a.granted:
+	case a.ready && a.granted:
 		c.launch(p, a)
 	}
 }
@@ -62,21 +62,21 @@ func (c *controller) giveUp(p *plugin, a *attempt) {
 	switch {
 	case a.proc != nil && !a.busy:
 		c.discard(p, a, errOutdated)
-	case a.complete && !a.launched:
+	case a.ready:
 		c.attemptFailed(p, a, errOutdated)
 	}
 }
 
 // launch starts the process of an attempt.
 func (c *controller) launch(p *plugin, a *attempt) {
-	a.launched = true
-	if !a.beside {
+	a.ready = false
+	if p.serving == nil {
 		if p.starts++; p.starts > 1 {
 			c.Metrics.PluginRestarted(p.Name)
 		}
 	}
 	c.generation++
-	a.policy, a.revision = startPolicyFor(c.Settings, p.Name), c.revision
+	a.revision = c.revision
 	s := start{
 		version: a.version, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
 		Config: client.Config{
@@ -84,7 +84,7 @@ func (c *controller) launch(p *plugin, a *attempt) {
 			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},
 	}
-	if a.beside {
+	if p.serving != nil {
 		s.replaces = p.serving.client
 	}
 	a.cancel = c.run(func(ctx context.Context) func() {
@@ -203,7 +203,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	if p.leaving || a.stale || errors.Is(err, errOutdated) {
 		return // What is wanted now is begun anew.
 	}
-	if a.beside {
+	if p.serving != nil {
 		c.notReplaced(p, a, err)
 		return
 	}

@@ -30,11 +30,9 @@ type controller struct {
 	after  func(time.Duration, func()) *time.Timer
 	report func(func()) // has a function called in the loop, from a call of a plugin
 
-	// ineffective are assignments that have no effect, as they were told; assigned is
-	// the registry that they were judged by.
-	ineffective []registry.Ineffective
-	assigned    *registry.Registry
-	generation  uint64
+	// assigned is the registry by which the assignment was judged.
+	assigned   *registry.Registry
+	generation uint64
 	// begun: the plugins found at start were begun; tried: those that exclude each
 	// other are known; started: nobody waits for them any more.
 	begun, tried, started bool
@@ -126,7 +124,7 @@ func (c *controller) grantStarts() {
 		case a == nil:
 		case a.holds:
 			free--
-		case !a.granted && (a.complete || p.first):
+		case !a.granted && (a.ready || p.first):
 			waiting = append(waiting, p)
 		}
 	}
@@ -183,12 +181,13 @@ func (c *controller) endTrial() {
 // service that another assignment had let serve beside each other.
 func (c *controller) judgeAssignment(another bool) {
 	r := c.registry()
-	former, judged := c.ineffective, c.assigned
-	c.ineffective, c.assigned = r.Ineffective(), r
-	if c.stopping || !another && slices.Equal(former, c.ineffective) {
+	judged := c.assigned
+	c.assigned = r
+	former, ineffective := judged.Ineffective(), r.Ineffective()
+	if c.stopping || !another && slices.Equal(former, ineffective) {
 		return
 	}
-	for _, a := range c.ineffective {
+	for _, a := range ineffective {
 		if !slices.Contains(former, a) {
 			c.Log.Warn("assignment to a plugin has no effect", "signal", a.Signal, "capability", a.Capability, "plugin", a.Plugin, "because", a.Because)
 		}
@@ -282,9 +281,6 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	p.resume()
 	// It ran through all that has changed but for its file.
 	p.news, p.freed = proc.changes != p.changes, false
-	if p.starting != nil {
-		p.starting.beside = false // What has begun to take over comes sooner than another start.
-	}
 	p.enter(Starting, why)
 	c.changed = true
 	c.Metrics.PluginUp(p.Name, false)

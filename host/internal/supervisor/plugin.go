@@ -129,7 +129,8 @@ type plugin struct {
 	slowness client.Slowness
 }
 
-// An attempt is one to start a plugin. It begins with a look at the file.
+// An attempt is one to start a plugin, beside the process that serves if there is one.
+// It begins with a look at the file.
 type attempt struct {
 	version
 
@@ -137,13 +138,11 @@ type attempt struct {
 	began  time.Time
 	// granted: it is its turn; holds: it keeps others from theirs.
 	granted, holds bool
-	// complete: its file is so, launched: its process is.
-	complete, launched bool
+	// ready: its file is complete and its process not launched yet.
+	ready bool
 	// proc is there when it can serve; busy as long as it is told something, or ended.
 	proc *process
 	busy bool
-	// beside the process that serves, to replace it.
-	beside bool
 	// stale: something else is to be started.
 	stale bool
 	// mark is where the plugin's output was when it began.

@@ -55,7 +55,7 @@ func TestWhoMayStartNext(t *testing.T) {
 	starts := map[string]*attempt{}
 	for n, name := range []string{"a", "b", "c", "disk", "memory"} {
 		p := c.newPlugin(name, plugindir.File{})
-		p.starting = &attempt{complete: true, began: time.Unix(int64(n), 0)}
+		p.starting = &attempt{ready: true, began: time.Unix(int64(n), 0)}
 		c.plugins[name], starts[name] = p, p.starting
 		c.grantStarts()
 	}
@@ -81,7 +81,7 @@ func TestWhoMayStartNext(t *testing.T) {
 	c.plugins["disk"].starting = nil   // It has failed.
 	want("a b c disk")
 	late := c.newPlugin("d", plugindir.File{})
-	late.starting = &attempt{complete: true, began: time.Unix(9, 0)}
+	late.starting = &attempt{ready: true, began: time.Unix(9, 0)}
 	c.plugins["d"], starts["d"] = late, late.starting
 	want("a b c disk")
 	for _, f := range expire { // They hang, and hold up nobody any longer.
@@ -102,7 +102,7 @@ func TestWhoWaitsForAStart(t *testing.T) {
 		s := newSupervisor(Options{}, insiders{}).control
 		s.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
 		p := s.newPlugin("a", plugindir.File{})
-		p.first, p.starting = c.first, &attempt{complete: c.complete}
+		p.first, p.starting = c.first, &attempt{ready: c.complete}
 		s.plugins["a"] = p
 		s.grantStarts()
 		if p.starting.granted != c.granted {
