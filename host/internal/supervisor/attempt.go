@@ -172,7 +172,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 		p.Swaps++
 		c.Log.Info("plugin replaced", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
 			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
-		c.retire(p, former, errReplaced, false)
+		c.retire(p, former, nil, false)
 	case !c.inside:
 		c.Log.Info("plugin started", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
 	}

@@ -243,7 +243,7 @@ func (c *controller) leave(p *plugin, to State) {
 		p.serving = nil
 		c.changed = true
 		c.Metrics.PluginUp(p.Name, false)
-		c.retire(p, proc, errLeaves, false)
+		c.retire(p, proc, nil, false)
 	}
 	c.unregister(p)
 	if proc != nil && to != Stopped {
@@ -287,9 +287,10 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	c.retire(p, proc, why, unresponsive)
 }
 
-// retire ends a process when no pass needs it any more.
+// retire ends a process when no pass needs it any more; why is nil if it has done
+// nothing wrong.
 func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bool) {
-	proc.ran = time.Since(proc.began)
+	ran := time.Since(proc.began)
 	grace := c.Timeouts.Stop
 	if unresponsive {
 		grace = 0
@@ -301,26 +302,29 @@ func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bo
 		case <-proc.exited():
 		}
 		err := proc.end(grace)
-		return func() { c.retired(p, proc, why, unresponsive, err) }
+		return func() {
+			c.noteEnd(p, proc, why, err)
+			if p.ending != proc {
+				return
+			}
+			p.ending = nil
+			if p.starting == nil && p.pause == nil && !p.leaving && !errors.Is(why, errOutdated) {
+				c.rest(p, why, ran, !unresponsive)
+			}
+		}
 	})
 }
 
-func (c *controller) retired(p *plugin, proc *process, why error, unresponsive bool, err error) {
+// noteEnd takes note of the end of a process that has served.
+func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	close(proc.gone)
-	c.noteUndead(p, err)
+	c.noteUndead(p, undead)
 	switch {
 	case c.inside:
 	case harmless(why) || c.stopping:
 		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending())
 	default:
 		c.Log.Error("plugin exited", "plugin", p.Name, "pid", proc.PID, "error", why, "status", proc.ending())
-	}
-	if p.ending != proc {
-		return
-	}
-	p.ending = nil
-	if p.starting == nil && p.pause == nil && !p.leaving && !errors.Is(why, errOutdated) {
-		c.rest(p, why, proc.ran, !unresponsive)
 	}
 }
 

@@ -42,16 +42,12 @@ const (
 	Stopped  State = "stopped"
 )
 
-// Why a process is taken out of service that has done nothing wrong.
-var (
-	errOutdated = errors.New("its settings need a new process")
-	errLeaves   = errors.New("its plugin was removed or disabled")
-	errReplaced = errors.New("another process has taken over")
-)
+// errOutdated is why a process is taken out of service that has done nothing wrong.
+var errOutdated = errors.New("its settings need a new process")
 
 // harmless reports whether why is no fault of the plugin.
 func harmless(why error) bool {
-	return why == nil || isAny(why, errOutdated, errLeaves, errReplaced, plugindir.ErrIncomplete)
+	return why == nil || isAny(why, errOutdated, plugindir.ErrIncomplete)
 }
 
 func isAny(why error, all ...error) bool {

@@ -71,9 +71,8 @@ type process struct {
 	version
 
 	client *client.Client
-	// began is when it came to serve, ran for how long it has.
+	// began is when it came to serve.
 	began time.Time
-	ran   time.Duration
 	// gone is closed when it was ended.
 	gone chan struct{}
 }
