@@ -29,15 +29,12 @@ type Found struct {
 	Err error
 }
 
-// runtimesWord is who says so, of a container runtime.
-const runtimesWord = "the container runtime"
-
 // Find asks the runtime, as a kubelet does, and one that does not know leaves it to
 // the cgroups.
 func (n Node) Find(ctx context.Context) Found {
 	if n.Ask != nil {
 		if driver, err := n.Ask(ctx); err == nil && driver != "" {
-			return Found{Driver: driver, By: runtimesWord, Sure: true}
+			return Found{Driver: driver, By: "the container runtime", Sure: true}
 		}
 	}
 	return n.see()

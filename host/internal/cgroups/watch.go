@@ -96,20 +96,16 @@ func (w *Watch) Begin(ctx context.Context) {
 
 // Run looks again and again until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for ctx.Err() == nil {
 		w.Look(ctx)
 		wait := lookEvery
 		if s := w.last.Load(); s.Problem != "" || s.Driver == "" {
 			wait = lookAgain
 		}
-		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
 	}
 }
 
@@ -190,12 +186,13 @@ func (w *Watch) log(s *Status) {
 		return
 	}
 	w.logged = text
+	log := w.Log.With("driver", s.Driver, "configured", s.Configured, "seenBy", s.SeenBy)
 	switch {
 	case s.unhealthy:
-		w.Log.Error("cgroups of pods", "driver", s.Driver, "configured", s.Configured, "seenBy", s.SeenBy, "problem", s.Problem, "pods", s.Pods)
+		log.Error("cgroups of pods", "problem", s.Problem, "pods", s.Pods)
 	case s.Problem != "":
-		w.Log.Warn("cgroups of pods", "driver", s.Driver, "configured", s.Configured, "seenBy", s.SeenBy, "problem", s.Problem, "pods", s.Pods)
+		log.Warn("cgroups of pods", "problem", s.Problem, "pods", s.Pods)
 	default:
-		w.Log.Info("cgroups of pods", "driver", s.Driver, "configured", s.Configured, "seenBy", s.SeenBy)
+		log.Info("cgroups of pods")
 	}
 }

@@ -67,11 +67,9 @@ func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 // the program from ending.
 func (w *Writer) Close() error {
 	w.once.Do(func() { close(w.closing) })
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
 	select {
 	case <-w.done:
-	case <-timer.C:
+	case <-time.After(closeTimeout):
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
