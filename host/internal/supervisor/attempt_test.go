@@ -1,0 +1,262 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A workshop launches plugins in memory that can be replaced, fail to start and crash, as
+// processes do.
+type workshop struct {
+	t *testing.T
+	*Supervisor
+	log *syncBuffer
+
+	mu    sync.Mutex
+	files map[string]plugindir.File
+	// broken is what starts fail with, by plugin; held is what they wait for.
+	broken map[string]error
+	held   map[string]chan struct{}
+	// crash ends the latest process of a plugin.
+	crash map[string]func()
+}
+
+// open runs a supervisor of plugins that all rank by memory.available.
+func open(t *testing.T, names ...string) *workshop {
+	t.Helper()
+	w := &workshop{
+		t: t, log: &syncBuffer{}, files: map[string]plugindir.File{},
+		broken: map[string]error{}, held: map[string]chan struct{}{}, crash: map[string]func(){},
+	}
+	for _, name := range names {
+		w.write(name)
+	}
+	w.Supervisor = newSupervisor(Options{Log: slog.New(slog.NewTextHandler(w.log, nil))}, w)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", w.log)
+		}
+	})
+	<-w.Started()
+	return w
+}
+
+// write makes a file, or another one in its place.
+func (w *workshop) write(name string) {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), name)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	id, err := plugindir.Identify(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.files[name] = plugindir.File{ID: id, Fit: true}
+}
+
+// change changes what is launched from now on.
+func (w *workshop) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+func (w *workshop) look() (map[string]plugindir.File, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.files), nil
+}
+
+func (w *workshop) complete(_ context.Context, name string) (plugindir.ID, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.files[name].ID, nil
+}
+
+func (w *workshop) launch(ctx context.Context, s start) (running, error) {
+	w.mu.Lock()
+	broken, held := w.broken[s.Name], w.held[s.Name]
+	w.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+	if broken != nil {
+		return nil, broken
+	}
+	r, err := insiders{s.Name: inside{rank: inOrder}.plugin()}.launch(ctx, s)
+	m := &mortal{running: r, exit: make(chan struct{})}
+	w.change(func() { w.crash[s.Name] = m.end })
+	return m, err
+}
+
+// A mortal is a plugin that can end.
+type mortal struct {
+	running
+
+	exit chan struct{}
+	once sync.Once
+}
+
+func (m *mortal) end()                    { m.once.Do(func() { close(m.exit) }) }
+func (m *mortal) exited() <-chan struct{} { return m.exit }
+func (m *mortal) crashed() string         { return m.ending() }
+
+func (m *mortal) ending() string {
+	select {
+	case <-m.exit:
+		return "exit status 3"
+	default:
+		return ""
+	}
+}
+
+func (m *mortal) close(grace time.Duration) error {
+	m.end()
+	return m.running.close(grace)
+}
+
+func (w *workshop) plugin(name string) Status {
+	for _, s := range w.Status() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Status{}
+}
+
+func (w *workshop) want(name, what string, ok func(Status) bool) {
+	w.t.Helper()
+	eventually(w.t, name+" "+what, func() bool { return ok(w.plugin(name)) })
+}
+
+func runs(s Status) bool { return s.State == Running }
+
+func TestContendersKeepEachOtherOutUntilOneIsAnother(t *testing.T) {
+	w := open(t, "a", "b", "memory")
+	for _, name := range []string{"a", "b"} {
+		w.want(name, "is refused", func(s Status) bool {
+			return s.State == Refused && strings.Contains(s.Reason, `plugins "a" and "b" both offer rank memory.available`)
+		})
+	}
+	w.want("memory", "serves", runs)
+	w.write("c")
+	again(w)
+	w.want("c", "serves: those that were found with each other do not count for it", runs)
+	w.change(func() { delete(w.files, "c") })
+	again(w)
+	w.want("c", "is gone", func(s Status) bool { return s.Name == "" })
+	for _, name := range []string{"a", "b"} {
+		w.want(name, "is still refused", func(s Status) bool { return s.State == Refused })
+	}
+	w.change(func() { w.broken["a"] = errors.New("rubbish") })
+	w.write("a")
+	again(w)
+	w.want("b", "serves, the other one is another now", runs)
+	w.change(func() { delete(w.broken, "a") })
+	w.write("a")
+	again(w)
+	w.want("a", "comes late", func(s Status) bool { return s.State == Refused })
+	if s := w.plugin("b"); s.State != Running {
+		t.Errorf("b is %s, want whoever was there first in place", s.State)
+	}
+}
+
+// again has the directory looked at, as after a change in it.
+func again(w *workshop) { w.Supervisor.look() }
+
+func TestAReplacementTakesOver(t *testing.T) {
+	w := open(t, "a")
+	w.want("a", "serves", runs)
+	before := w.plugin("a")
+	w.write("a")
+	again(w)
+	w.want("a", "is another process", func(s Status) bool { return s.Generation > before.Generation && s.Swaps == 1 && s.Restarts == 0 })
+	w.change(func() { w.broken["a"] = errors.New("rubbish") })
+	w.write("a")
+	again(w)
+	w.want("a", "stays as it was", func(s Status) bool {
+		return s.State == Running && s.Replacement != nil && s.Replacement.State == Refused && s.Replacement.Reason == "rubbish" && s.Swaps == 1
+	})
+	w.change(func() { delete(w.broken, "a") })
+	w.write("a")
+	again(w)
+	w.want("a", "is another once more", func(s Status) bool { return s.Swaps == 2 && s.Replacement == nil && s.Restarts == 0 })
+}
+
+// What has begun to take over comes sooner than another start when the former process
+// crashes meanwhile, and is a start like any other from then on.
+func TestTheFormerCrashesDuringAReplacement(t *testing.T) {
+	for name, broken := range map[string]error{"the other comes up": nil, "nor does the other come up": errors.New("rubbish")} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, "a")
+			w.want("a", "serves", runs)
+			before, held := w.plugin("a"), make(chan struct{})
+			w.change(func() { w.held["a"], w.broken["a"] = held, broken })
+			w.write("a")
+			again(w)
+			w.want("a", "is being replaced", func(s Status) bool { return s.Replacement != nil && s.Replacement.State == Starting })
+			w.mu.Lock()
+			crash := w.crash["a"]
+			w.mu.Unlock()
+			crash()
+			w.want("a", "has crashed", func(s Status) bool {
+				return s.State == Starting && s.Replacement == nil && strings.Contains(s.LastError, "exited by itself (exit status 3)")
+			})
+			close(held)
+			if broken == nil {
+				w.want("a", "serves again", func(s Status) bool { return s.State == Running && s.Generation > before.Generation && s.Swaps == 0 })
+				return
+			}
+			w.want("a", "waits for another start", func(s Status) bool { return s.State == Backoff && s.Until != nil && s.LastError == "rubbish" })
+			w.change(func() { delete(w.broken, "a"); delete(w.held, "a") })
+			w.want("a", "serves after it", func(s Status) bool { return runs(s) && s.Restarts > 0 && s.Until == nil })
+		})
+	}
+}
+
+// A change of the settings that needs another process gives an attempt up, wherever it is.
+func TestSettingsChangeDuringAnAttempt(t *testing.T) {
+	w := open(t, "a")
+	w.want("a", "serves", runs)
+	held := make(chan struct{})
+	w.change(func() { w.held["a"] = held })
+	w.write("a")
+	again(w)
+	w.want("a", "is being replaced", func(s Status) bool { return s.Replacement != nil })
+	off := false
+	if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"a": {AutoMTLS: &off}}); err != nil {
+		t.Fatal(err)
+	}
+	w.change(func() { delete(w.held, "a") })
+	close(held)
+	w.want("a", "is replaced by one with the new settings", func(s Status) bool { return s.Swaps == 1 && s.Replacement == nil && runs(s) })
+	if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"a": {Disabled: true}}); err != nil {
+		t.Fatal(err)
+	}
+	w.want("a", "is disabled", func(s Status) bool { return s.State == Disabled && s.Generation == 0 })
+	if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.want("a", "serves again", runs)
+}
