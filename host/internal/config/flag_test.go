@@ -243,6 +243,15 @@ func fuzzMapping[V comparable](f *testing.F, of field) {
 	})
 }
 
+// What is wrong with a file is told beside what is wrong with the flag that would beat it.
+func TestARefusedFlagHidesNothing(t *testing.T) {
+	file := write(t, "evictionHard: {memory.available: abc}\n")
+	_, err := parse(t, "--config", file, "--eviction-hard", "memory.available")
+	if got := lines(err, file); len(got) != 2 || !strings.HasPrefix(got[0], "--eviction-hard: ") || !strings.HasPrefix(got[1], `evictionHard["memory.available"]: "abc": `) {
+		t.Errorf("errors %q, want one of the flag and one of the file", got)
+	}
+}
+
 // pairs writes a mapping as addPairs reads it.
 func pairs[V any](m map[string]V, separator string) string {
 	parts := make([]string, 0, len(m))

@@ -12,6 +12,9 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
+// graceField is the field that others of the kubelet cannot be without.
+const graceField = "evictionSoftGracePeriod"
+
 // maxFileBytes is far more than a configuration needs.
 const maxFileBytes = 1 << 20
 
@@ -110,14 +113,11 @@ func (l *layer) named(err error) error {
 // layers are beaten each by the next.
 type layers []*layer
 
-// refused reports whether err is about what was reported already: to say that it is
-// missing would send the reader the wrong way.
+// refused reports whether err is about a grace period that was reported already: to
+// say that it is missing would send the reader the wrong way.
 func (ls layers) refused(err error) bool {
-	return slices.ContainsFunc(ls, func(l *layer) bool {
-		return slices.ContainsFunc(l.refused, func(path string) bool {
-			rest, is := strings.CutPrefix(err.Error(), path)
-			return is && strings.IndexAny(rest, ":[.") == 0
-		})
+	return topField(err) == graceField && slices.ContainsFunc(ls, func(l *layer) bool {
+		return slices.ContainsFunc(l.refused, func(path string) bool { return strings.HasPrefix(err.Error(), path) })
 	})
 }
 
@@ -126,7 +126,7 @@ func (ls layers) refused(err error) bool {
 // looked for in the last file.
 func (ls layers) blame(err error) error {
 	fields := []string{topField(err)}
-	if fields[0] == "evictionSoftGracePeriod" {
+	if fields[0] == graceField {
 		fields = append(fields, "evictionSoft")
 	}
 	for _, field := range fields {
