@@ -118,9 +118,6 @@ func untilInterrupted(parent context.Context) (context.Context, context.CancelFu
 func checkReplays(ctx context.Context, out io.Writer, r *replayer, files []string) error {
 	counts := map[replay.Result]int{}
 	err := r.each(ctx, files, func(done replayed) error {
-		if errors.Is(done.err, errInterrupted) {
-			return done.err
-		}
 		v := replay.Check(done.trace, done.replay, done.err)
 		counts[v.Result]++
 		return written(out.Write(verdictText(done, v)))

@@ -37,22 +37,14 @@ type replayed struct {
 }
 
 func (r *replayer) replay(ctx context.Context, file string) replayed {
-	if ctx.Err() != nil {
-		return replayed{file: file, err: failure{errInterrupted}}
+	done := replayed{file: file}
+	if done.trace, done.err = replay.Read(file); done.err != nil {
+		return done
 	}
-	trace, err := replay.Read(file)
-	if err != nil {
-		return replayed{file: file, err: err}
+	if done.replay, done.err = r.run(ctx, done.trace.Scenario); done.err != nil {
+		done.err = failure{fmt.Errorf("%s: %w", file, done.err)}
 	}
-	out := replayed{file: file, trace: trace}
-	out.replay, out.err = r.run(ctx, trace.Scenario)
-	switch {
-	case ctx.Err() != nil:
-		out.err = failure{errInterrupted}
-	case out.err != nil:
-		out.err = failure{fmt.Errorf("%s: %w", file, out.err)}
-	}
-	return out
+	return done
 }
 
 // run gives the manager a directory that is removed afterwards.
@@ -76,8 +68,8 @@ func scratchDir(parent string) (string, error) {
 }
 
 // each replays files, as many at a time as there are processors, and gives use
-// what came of them in their order. An error of use ends it.
-func (r *replayer) each(ctx context.Context, files []string, use func(replayed) error) error {
+// what came of them in their order. An error of use ends it, and so does ctx.
+func (r *replayer) each(ctx context.Context, files []string, use func(replayed) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	places := make(chan chan replayed, runtime.NumCPU())
@@ -87,6 +79,9 @@ func (r *replayer) each(ctx context.Context, files []string, use func(replayed) 
 		for _, file := range files {
 			p := make(chan replayed, 1)
 			slots <- struct{}{}
+			if ctx.Err() != nil {
+				return
+			}
 			go func() {
 				p <- r.replay(ctx, file)
 				<-slots
@@ -94,14 +89,16 @@ func (r *replayer) each(ctx context.Context, files []string, use func(replayed) 
 			places <- p
 		}
 	}()
-	var err error
 	for p := range places {
-		done := <-p
-		if err == nil {
-			if err = use(done); err != nil {
-				cancel()
-			}
+		if done := <-p; err == nil && ctx.Err() == nil {
+			err = use(done)
 		}
+		if err != nil {
+			cancel()
+		}
+	}
+	if err == nil && ctx.Err() != nil {
+		return failure{errInterrupted}
 	}
 	return err
 }
@@ -111,18 +108,15 @@ func (r *replayer) each(ctx context.Context, files []string, use func(replayed) 
 func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string, show func(replayed) ([]byte, error)) error {
 	var errs []error
 	err := r.each(ctx, files, func(done replayed) error {
-		switch {
-		case errors.Is(done.err, errInterrupted):
-			return done.err
-		case done.err == nil:
-			text, err := show(done)
-			if err != nil {
-				return failure{err}
-			}
-			return written(out.Write(text))
+		if done.err != nil {
+			errs = append(errs, done.err)
+			return nil
 		}
-		errs = append(errs, done.err)
-		return nil
+		text, err := show(done)
+		if err != nil {
+			return failure{err}
+		}
+		return written(out.Write(text))
 	})
 	return errors.Join(append(errs, err)...)
 }
