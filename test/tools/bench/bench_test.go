@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,6 +92,31 @@ func TestSweepKnowsTheOwner(t *testing.T) {
 	}
 	if !ownerAlive("/tmp/" + leftoverPrefix + "somebody's") {
 		t.Error("a name that is not ours counts as left behind")
+	}
+}
+
+func TestTheHogAnswersAndLeaves(t *testing.T) {
+	dir := t.TempDir() // in the place of cgroups
+	for file, content := range map[string]string{"memory.usage_in_bytes": "33554432\n", "memory.stat": "total_inactive_file 4096\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := startHog(dir, dir, 16<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		began := monotonic()
+		if crossed, err := h.fill(); err != nil || crossed < began || crossed > monotonic() {
+			t.Errorf("crossed at %v, %v, want it after %v", crossed, err, began)
+		}
+		if err := h.drain(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := h.stop(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -91,15 +91,15 @@ func (h *hog) ask(what string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// stop ends the hog: it leaves when its input ends.
+// stop ends the hog, which leaves when its input ends.
 func (h *hog) stop() error {
 	_ = h.stdin.Close() // the hog may be gone
-	done := make(chan struct{})
-	go func() {
-		_ = h.cmd.Wait()
-		close(done)
-	}()
-	return errors.Join(end(h.cmd.Process, done), h.answers.Close())
+	late := time.AfterFunc(endPatience, func() { _ = h.cmd.Process.Kill() })
+	defer late.Stop()
+	if err := errors.Join(h.cmd.Wait(), h.answers.Close()); err != nil {
+		return fmt.Errorf("stop hog: %w", err)
+	}
+	return nil
 }
 
 // runIfHog turns this process into a hog if it was started as one, and then

@@ -80,16 +80,3 @@ func start(cmd *exec.Cmd) error {
 
 // endPatience is what a process gets to end after it was told to.
 const endPatience = 10 * time.Second
-
-// end tells a process to end and waits for it; done is closed when it has.
-func end(p *os.Process, done <-chan struct{}) error {
-	_ = p.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-done:
-		return nil
-	case <-time.After(endPatience):
-		_ = p.Kill()
-		<-done
-		return fmt.Errorf("process %d did not end within %v of SIGTERM, killed it", p.Pid, endPatience)
-	}
-}
