@@ -36,8 +36,9 @@ NOT_THE_KUBELETS = ledger.go,verdict.go,relief.go,moment.go,intent.go,claim.go,c
 # with nothing else running, and printed as a table.
 FAULTS = test/suites/faults
 # Root tests depend on the machine, not only on the source: never from the cache.
-# Each process with the race detector would wait for a second at its end.
-ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json
+# Each process with the race detector would wait for a second at its end. What a debugger
+# needs takes a third of linking, and make check vets.
+ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json -vet=off -ldflags='-s -w'
 
 .PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest parity bench fuzz soak busy clean tools lint deadcode generated
 

@@ -358,7 +358,7 @@ func TestStartsThatCannotWork(t *testing.T) {
 	}{
 		"by hand":            {[]string{role + "=plain"}, "is a plugin that evictd starts: put it into evictd's plugin directory"},
 		"not valid":          {[]string{role + "=invalid", cookie}, "signals is empty, want at least one"},
-		"no such descriptor": {[]string{role + "=plain", cookie, "EVICTD_PARENT_FD=9"}, `EVICTD_PARENT_FD is \"9\"`},
+		"no such descriptor": {[]string{role + "=plain", cookie, "EVICTD_PARENT_FD=1048576"}, `EVICTD_PARENT_FD is \"1048576\"`},
 		"no descriptor":      {[]string{role + "=plain", cookie, "EVICTD_PARENT_FD=pipe"}, `EVICTD_PARENT_FD is \"pipe\"`},
 		"no socket directory": {
 			[]string{role + "=plain", cookie, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=/nonexistent"},

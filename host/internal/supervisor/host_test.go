@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // beHost runs a supervisor until it is killed.
@@ -62,14 +61,10 @@ func TestPluginsDieWithTheHost(t *testing.T) {
 			suspend(t, n)
 		}
 	}
-	killed := time.Now()
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all plugins gone", func() bool { return len(processesOf(sockets)) == 0 })
-	if took := time.Since(killed); took > time.Second && strict() {
-		t.Errorf("plugins were gone after %s, want at most 1s", took)
-	}
 
 	// What the killed host left behind is swept by the next one.
 	if left, _ := os.ReadDir(sockets); len(left) == 0 {

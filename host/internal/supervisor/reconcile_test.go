@@ -14,7 +14,6 @@ func TestRemoveAndPutBack(t *testing.T) {
 	h := startHost(t, dir, plain("good", "memory"))
 	bystander := h.plugin("memory").PID
 	pass, old := h.pinned("good")
-	removed := time.Now()
 	if err := os.Remove(filepath.Join(dir, "good")); err != nil {
 		t.Fatal(err)
 	}
@@ -23,9 +22,6 @@ func TestRemoveAndPutBack(t *testing.T) {
 		defer p.Release()
 		return h.plugin("good").Name == "" && len(p.Instances()) == 1
 	})
-	if took := time.Since(removed); took > time.Second && strict() {
-		t.Errorf("it took %s, want less than 1s", took)
-	}
 	want(t, h.log.String(), `"msg":"plugin leaves and nobody observes its signals any more","plugin":"good","because":"removed","signals":["faulty.example/good"]`)
 	if _, err := observe(t.Context(), old); err != nil {
 		t.Errorf("it is pinned and fails: %v", err)
