@@ -214,7 +214,7 @@ func (l *Loop) finish(p *pass) {
 	ended := time.Now()
 	l.schedule.Ended(ended, l.Settings.MonitoringInterval, wake.Result{
 		Scope: p.scope, Met: len(p.assessment.Observed) > 0, Incomplete: p.incomplete,
-		GraceLeft: policy.UntilGraceEnds(p.assessment, p.now), LookAt: []time.Time{l.observer.LookAt(ended), l.victims.Relief.LookAt()},
+		GraceLeft: policy.UntilGraceEnds(p.assessment, p.now), LookAt: slices.Concat(l.observer.LookAt(ended), l.victims.Relief.LookAt()),
 	})
 	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
 	l.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.scope.Causes(), "tookSeconds", ended.Sub(p.started).Seconds())

@@ -96,22 +96,17 @@ func (o *Observer) fallsBack(s eviction.Signal) bool {
 	})
 }
 
-// LookAt is when the first signal is to be read by the host that no plugin observes,
-// after a pass that ended at now; zero if there is none. As nobody watches such a signal
-// either, the host looks often.
-func (o *Observer) LookAt(now time.Time) time.Time {
-	var soonest time.Time
+// LookAt is when signals are to be read by the host that no plugin observes, after a pass
+// that ended at now. As nobody watches such a signal either, the host looks often.
+func (o *Observer) LookAt(now time.Time) (times []time.Time) {
 	for _, of := range o.signals {
-		if of.unknownSince.IsZero() {
-			continue
-		}
-		at := now.Add(unknownFor)
-		if !of.readByHost {
-			at = of.unknownSince.Add(unknownFor)
-		}
-		if soonest.IsZero() || at.Before(soonest) {
-			soonest = at
+		switch {
+		case of.unknownSince.IsZero():
+		case of.readByHost:
+			times = append(times, now.Add(unknownFor))
+		default:
+			times = append(times, of.unknownSince.Add(unknownFor))
 		}
 	}
-	return soonest
+	return times
 }

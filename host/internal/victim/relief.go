@@ -70,14 +70,11 @@ func (r *Relief) Waiting() []policy.Wait {
 	return slices.SortedFunc(maps.Values(r.waiting), func(a, b policy.Wait) int { return cmp.Compare(a.Signal, b.Signal) })
 }
 
-// LookAt is when to look again for the relief that is waited for; zero if there is
-// none.
-func (r *Relief) LookAt() time.Time {
-	var soonest time.Time
+// LookAt is when to look again for the relief that is waited for, zero for the end of a
+// victim, which is told.
+func (r *Relief) LookAt() (times []time.Time) {
 	for _, w := range r.waiting {
-		if !w.LookAt.IsZero() && (soonest.IsZero() || w.LookAt.Before(soonest)) {
-			soonest = w.LookAt
-		}
+		times = append(times, w.LookAt)
 	}
-	return soonest
+	return times
 }
