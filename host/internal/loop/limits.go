@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -40,7 +39,7 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
 	}
-	c := &limitCheck{at: p.at, chooser: l.chooser, list: l.chooser.List, log: l.Log}
+	c := &limitCheck{at: p.at, chooser: l.chooser, list: l.chooser.List}
 	if p.synchronous {
 		c.list = func(context.Context) (pods.Snapshot, error) { return p.list() }
 	} else if l.limits.checking || time.Now().Before(l.limits.next) {
@@ -57,7 +56,6 @@ type limitCheck struct {
 	at      eviction.PassView
 	chooser *choose.Chooser
 	list    func(context.Context) (pods.Snapshot, error)
-	log     *slog.Logger
 
 	began    time.Time
 	took     time.Duration
@@ -76,9 +74,7 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 	defer func() { c.took = time.Since(c.began) }()
 	listed, err := c.list(ctx)
 	if err != nil {
-		if c.err = err; ctx.Err() == nil {
-			c.log.Error("pods are not known, their limits on local storage are not checked", "error", err)
-		}
+		c.err = err
 		return
 	}
 	for i := range listed.Pods {
@@ -110,6 +106,9 @@ func (c *limitCheck) pause(interval time.Duration) time.Duration {
 // conclude evicts every pod that is over a limit, in the order of the pod source.
 func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.limits.checking = false
+	if c.err != nil && ctx.Err() == nil {
+		l.Log.Error("pods are not known, their limits on local storage are not checked", "error", c.err)
+	}
 	if !l.Settings.asKubelet() && !p.synchronous {
 		l.limits.next = time.Now().Add(c.pause(l.Settings.MonitoringInterval))
 	}

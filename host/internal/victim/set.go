@@ -101,11 +101,17 @@ func (s *Set) Start(v Victim) *Victim {
 	return s.add(&v)
 }
 
-// add forgets victims that are neither shown any more nor matter.
+// add forgets victims that are neither shown any more nor matter, and of those that have
+// ended what they were.
 func (s *Set) add(v *Victim) *Victim {
 	v.shorten = make(chan struct{})
 	now, old := time.Now(), max(0, len(s.victims)+1-maxHistory)
 	matter := slices.DeleteFunc(slices.Clone(s.victims[:old]), func(v *Victim) bool { return !v.matters(now) })
+	for _, v := range matter {
+		if !v.ending() {
+			*v = Victim{UID: v.UID, endedAt: v.endedAt, cleaning: v.cleaning, leftover: v.leftover}
+		}
+	}
 	s.victims = append(slices.Concat(matter, s.victims[old:]), v)
 	s.Metrics.VictimsEnding(len(s.Ending()))
 	s.show()
