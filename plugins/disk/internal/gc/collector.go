@@ -72,7 +72,7 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 	now := c.now()
 	g := containerGC{
 		step: s, settings: *c.settings.Load(), podLogsDir: c.podLogsDir,
-		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-hearsay)),
+		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-podListLag)),
 	}
 	g.run(ctx)
 	return g.result(ctx)

@@ -8,11 +8,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// hearsay is how long the host may take to learn of a new pod. The kubelet knows
+// podListLag is how long the host may take to learn of a new pod. The kubelet knows
 // its pods first; the host's list is of a moment before, and a step may take
 // minutes. What is younger than that is never taken for the rest of a pod that is
 // gone.
-const hearsay = time.Minute
+const podListLag = time.Minute
 
 // podStates tells of which pods everything may go. The host's word counts, but
 // never against the runtime's: a pod that is not in the list, or is said to have

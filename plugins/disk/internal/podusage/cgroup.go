@@ -48,7 +48,7 @@ type cgroup struct {
 	// root is the device of the root filesystem, 0 if it was not found. layer is the
 	// writable layer's directory, if it was found.
 	root  uint64
-	layer *visit
+	layer *task
 }
 
 // isOf reports whether the cgroup is the container's.

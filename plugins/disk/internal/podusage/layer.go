@@ -32,8 +32,8 @@ func (p *pod) findLayers() {
 		if !ok {
 			continue
 		}
-		g.layer = &visit{pod: p, tree: m.trees.at(m.places.fs.Path(dir), false, p.call.began)}
-		p.visits = append(p.visits, g.layer)
+		g.layer = &task{pod: p, tree: m.trees.at(m.places.fs.Path(dir), false, p.call.began)}
+		p.tasks = append(p.tasks, g.layer)
 	}
 }
 

@@ -127,7 +127,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		defer close(asked)
 		c.known = m.ask(ctx, req.Pods)
 	})
-	r := newRound(m, c, c.newPods(ctx, req.Pods))
+	r := newScheduler(m, c, c.newPods(ctx, req.Pods))
 	for range m.walk.Parallel {
 		wait.Go(func() { r.work(ctx, stop) })
 		wait.Go(func() {

@@ -23,24 +23,24 @@ type pod struct {
 	// volumes are those that are looked at, in the row's order.
 	volumes []volume
 	processes
-	visits []*visit
-	left   atomic.Int32 // visits without an answer
-	bad    error        // the row cannot be used
+	tasks []*task
+	left  atomic.Int32 // tasks without an answer
+	bad   error        // the row cannot be used
 
 	stats  summary.Pod
 	oldest time.Time
 	errs   []error
 	// others is what the kubelet charges to the pod beside containers and volumes.
 	others walk.Usage
-	// held is what the pod's processes hold open of the kubelet's filesystem, of a volume
+	// deleted is what the pod's processes hold open of the kubelet's filesystem, of a volume
 	// or a log, although it is deleted.
-	held walk.Usage
+	deleted walk.Usage
 }
 
-// A volume is one that is looked at: by quota, which needs no visit, or by a walk.
+// A volume is one that is looked at: by quota, which needs no task, or by a walk.
 type volume struct {
 	row   *eviction.Volume
-	visit *visit
+	task  *task
 	look  look
 	quota bool
 }
@@ -77,7 +77,7 @@ func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 	if c.looks.Volumes {
 		p.findVolumes()
 	}
-	p.left.Store(int32(len(p.visits)))
+	p.left.Store(int32(len(p.tasks)))
 	return p
 }
 
@@ -94,8 +94,8 @@ func (p *pod) findVolumes() {
 		if used, v.quota = c.projects.Usage(dir); v.quota {
 			v.look = look{figure: figure{used, c.began}, ok: true}
 		} else {
-			v.visit = &visit{pod: p, tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
-			p.visits = append(p.visits, v.visit)
+			v.task = &task{pod: p, tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
+			p.tasks = append(p.tasks, v.task)
 		}
 		p.volumes = append(p.volumes, v)
 	}
@@ -140,7 +140,7 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 	if c.looks == everything {
 		p.addHosts()
 	}
-	p.addHeld(ctx)
+	p.addDeleted(ctx)
 	if err := errors.Join(p.errs...); err != nil {
 		m.Err = err.Error()
 		return m
@@ -206,8 +206,8 @@ func (p *pod) addContainers() {
 func (p *pod) addVolumes() {
 	for i := range p.volumes {
 		v := &p.volumes[i]
-		if v.visit != nil {
-			v.look = v.visit.look
+		if v.task != nil {
+			v.look = v.task.look
 		}
 		switch {
 		case v.look.ok:
@@ -234,11 +234,11 @@ func (p *pod) fill(m *eviction.Measurement) {
 	for _, s := range c.signals {
 		used := p.stats.Usage(s, c.layout, p.row.Volumes)
 		if summary.PartsOf(s, c.layout).Volumes {
-			held := p.held.Bytes
+			deleted := p.deleted.Bytes
 			if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitInodes {
-				held = p.held.Inodes
+				deleted = p.deleted.Inodes
 			}
-			used = summary.Add(used, held)
+			used = summary.Add(used, deleted)
 		}
 		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s, Value: used})
 	}
@@ -255,7 +255,7 @@ func (p *pod) fill(m *eviction.Measurement) {
 // volumes that live as long as the pod and on the node's disk, files beside the
 // containers' logs, and the file of hosts. Deleted files are ours.
 func (p *pod) ephemeral() eviction.Figure {
-	total := summary.Add(p.others.Bytes, p.held.Bytes)
+	total := summary.Add(p.others.Bytes, p.deleted.Bytes)
 	for i := range p.stats.Containers {
 		c := &p.stats.Containers[i]
 		total = summary.Add(total, summary.Add(c.Rootfs.UsedBytes.Value, c.Logs.UsedBytes.Value))

@@ -1,218 +1,111 @@
 package podusage
 
 import (
-	"context"
-	"errors"
-	"io/fs"
+	"cmp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
-	"github.com/evictd/evictd/shared/eviction"
 )
 
-const (
-	// chunkEntries is how far one directory is walked before it is another's turn:
-	// some 30 ms where nothing has to be read from the disk.
-	chunkEntries = 20_000
-	// chunkTime is how long, where much has to be read.
-	chunkTime = hangsAfter / 4
-	// forgetAfter is how long a directory is remembered that nobody asks for, with
-	// the walk in it.
-	forgetAfter = 2 * time.Minute
-	// mostWaiting is how many unfinished walks are kept, each with its descriptors
-	// and its memory of hard links.
-	mostWaiting = 32
-	// sameViewLasts is how long a figure is good for its pass and view. A pass asks
-	// twice: for the ranking and for the victim.
-	sameViewLasts = 2 * time.Second
-)
+// trees are the directories that are remembered.
+type trees struct {
+	open func(string, walk.Options) (walker, error)
 
-var walkOptions = walk.Options{MaxEntries: chunkEntries, MaxOpen: 8, MaxLinks: 1 << 17}
-
-// A figure is what a directory takes, and since when that is known.
-type figure struct {
-	walk.Usage
-	at time.Time
+	mu     sync.Mutex
+	byDir  map[string]*tree
+	closed bool
 }
 
-// atLeast returns the larger of both, byte- and inode-wise.
-func (f figure) atLeast(u walk.Usage, at time.Time) figure {
-	if u.Bytes >= f.Bytes {
-		f.Bytes, f.at = u.Bytes, at
+func newTrees() *trees { return &trees{open: openWalk, byDir: make(map[string]*tree)} }
+
+// at returns the tree of a directory. fleeting: no walk may wait in it.
+func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byDir[dir]
+	if t == nil {
+		t = &tree{dir: dir, slot: newSlot()}
+		ts.byDir[dir] = t
 	}
-	f.Inodes = max(f.Inodes, u.Inodes)
-	return f
+	t.set(func() { t.asked, t.fleeting = now, fleeting })
+	return t
 }
 
-// A walker is a walk.Walk, or a test's.
-type walker interface {
-	Continue(ctx context.Context) (done bool, err error)
-	Usage() walk.Usage
-	Close() error
-}
-
-func openWalk(dir string, o walk.Options) (walker, error) {
-	w, err := walk.Open(dir, o)
-	if err != nil {
-		return nil, err // not a nil *Walk in an interface
+// endWaiting ends the walks that are not to wait for the next call: the fleeting ones,
+// and of the others all but mostWaiting. Those that began first stay, so that each
+// comes to its end some day.
+func (ts *trees) endWaiting() {
+	type waiter struct {
+		t     *tree
+		since time.Time
 	}
-	return w, nil
-}
-
-// A tree is a directory and what is remembered of it between two looks.
-type tree struct {
-	dir string
-	// turn is of who walks here and owns walk. A walk that hangs in the filesystem
-	// keeps it, and everybody else out.
-	turn *turn
-	walk walker
-
-	mu sync.Mutex
-	// complete is what the last completed walk has found, partial what one has that
-	// was begun since and is not finished. Without a time there is none.
-	complete, partial figure
-	// at is what the last walk was completed for.
-	at eviction.PassView
-	// asked is when somebody last wanted to know, begun when the walk began that is
-	// not finished, zero for none.
-	asked time.Time
-	begun time.Time
-	// fleeting: the directory is a mount, which must not be kept busy.
-	fleeting bool
-}
-
-// A look is the answer for one tree.
-type look struct {
-	figure figure
-	// ok: there is a figure. Without one and without err there is no such directory.
-	ok  bool
-	err error
-}
-
-// An answer is what came of a turn at a tree.
-type answer struct {
-	look look
-	// ok: there is one, since the directory is counted, is not there, cannot be read,
-	// hangs, or the time is over.
-	ok bool
-	// spent is how many entries were looked at, about.
-	spent int64
-}
-
-// step takes one turn at t for c. It ends with stop, and soon after ctx unless the
-// filesystem hangs.
-func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.Options) (walker, error)) answer {
-	if err := t.turn.take(ctx); err != nil {
-		return answer{look: t.known(err), ok: true}
-	}
-	if l, ok := t.fresh(c); ok {
-		t.turn.give()
-		return answer{look: l, ok: true}
-	}
-	if ctx.Err() != nil {
-		t.turn.give()
-		return answer{look: t.known(errLate), ok: true}
-	}
-	a, err := bounded(stop, func() answer {
-		defer t.turn.give()
-		return t.walkOn(ctx, c, open)
-	}, c.meter.trees.endWaiting)
-	if err != nil {
-		return answer{look: t.known(err), ok: true}
-	}
-	return a
-}
-
-// walkOn walks a chunk. The caller has the turn.
-func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Options) (walker, error)) answer {
-	if t.walk == nil {
-		w, err := open(t.dir, walkOptions)
-		if errors.Is(err, fs.ErrNotExist) {
-			t.set(func() { t.complete, t.partial = figure{}, figure{} })
-			return answer{ok: true}
+	var waiting []waiter
+	all, closed := ts.all()
+	for _, t := range all {
+		var begun time.Time
+		var fleeting bool
+		t.set(func() { begun, fleeting = t.begun, t.fleeting })
+		switch {
+		case begun.IsZero(), t.slot.stuck():
+		case fleeting || closed:
+			t.interrupt()
+		default:
+			waiting = append(waiting, waiter{t, begun})
 		}
-		if err != nil {
-			return answer{look: t.known(err), ok: true}
-		}
-		t.walk = w
-		t.set(func() { t.begun = time.Now() })
 	}
-	before := t.walk.Usage().Inodes
-	chunk, cancel := context.WithTimeout(ctx, chunkTime)
-	defer cancel()
-	done, err := t.walk.Continue(chunk)
-	used := t.walk.Usage()
-	now := time.Now()
-	if !done {
-		t.set(func() { t.count(figure{used, now}) })
-		spent := int64(chunkEntries)
-		if chunk.Err() != nil {
-			spent = used.Inodes - before
-		}
-		return answer{look: t.known(err), ok: err != nil, spent: spent}
+	if len(waiting) <= mostWaiting {
+		return
 	}
-	// With done an error is about directories that cannot be read: the figure of
-	// the others is what there is.
+	slices.SortFunc(waiting, func(a, b waiter) int {
+		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.t.dir, b.t.dir))
+	})
+	for _, w := range waiting[mostWaiting:] {
+		w.t.interrupt()
+	}
+}
+
+// tidy forgets the trees that nobody has asked for lately. Their pods are gone, or
+// there is no pressure any more.
+func (ts *trees) tidy(now time.Time) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for dir, t := range ts.byDir {
+		var asked time.Time
+		t.set(func() { asked = t.asked })
+		if now.Sub(asked) >= forgetAfter && t.interrupt() {
+			delete(ts.byDir, dir)
+		}
+	}
+}
+
+// close gives up all walks, those under way when their call has ended.
+func (ts *trees) close() {
+	ts.mu.Lock()
+	ts.closed = true
+	ts.mu.Unlock()
+	ts.endWaiting()
+}
+
+func (ts *trees) all() (all []*tree, closed bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	all = make([]*tree, 0, len(ts.byDir))
+	for _, t := range ts.byDir {
+		all = append(all, t)
+	}
+	return all, ts.closed
+}
+
+// interrupt ends a walk that waits. What it has found is remembered. One that is
+// under way is left to its call, and the answer is false.
+func (t *tree) interrupt() bool {
+	if !t.slot.try() {
+		return false
+	}
+	defer t.slot.give()
 	t.drop()
-	t.set(func() { t.complete, t.partial, t.at = figure{used, now}, figure{}, c.at })
-	return answer{look: look{figure: figure{used, now}, ok: true}, ok: true, spent: used.Inodes - before + 1}
-}
-
-// fresh returns the figure if it is new enough for c: completed since c began, by
-// another call, or a moment ago for the same pass and view.
-func (t *tree) fresh(c *call) (look, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	same := t.at == c.at && c.at.Pass != 0 && c.began.Sub(t.complete.at) < sameViewLasts
-	if !t.complete.at.IsZero() && (same || t.complete.at.After(c.began)) {
-		return look{figure: t.complete, ok: true}, true
-	}
-	return look{}, false
-}
-
-// known is the answer from what is remembered, or why there is none.
-func (t *tree) known(err error) look {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.partial.at.IsZero() && t.complete.at.IsZero():
-		return look{err: err}
-	case t.partial.at.IsZero():
-		return look{figure: t.complete, ok: true}
-	default:
-		return look{figure: t.complete.atLeast(t.partial.Usage, t.partial.at), ok: true}
-	}
-}
-
-// count notes what the walk under way has found so far. Where no walk is ever
-// completed, what the last completed one has found must not stand for ever: the
-// directory may have shrunk.
-func (t *tree) count(so figure) {
-	t.partial = so
-	if t.begun.Sub(t.complete.at) >= forgetAfter {
-		t.complete = figure{}
-	}
-}
-
-// isBegun reports whether a walk waits to be continued.
-func (t *tree) isBegun() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.begun.IsZero()
-}
-
-// drop ends the walk. The caller has the turn.
-func (t *tree) drop() {
-	if t.walk != nil {
-		_ = t.walk.Close() // of directories that were read: nothing can be lost
-		t.walk = nil
-	}
-	t.set(func() { t.begun = time.Time{} })
-}
-
-func (t *tree) set(change func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	change()
+	return true
 }

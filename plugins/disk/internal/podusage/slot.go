@@ -51,27 +51,27 @@ func whyLate(stop context.Context, err error) error {
 	}
 }
 
-// A turn is had by one goroutine at a time.
-type turn struct {
-	slot  hang.Slot
-	since atomic.Pointer[time.Time] // nil while nobody has it
+// A slot is held by one goroutine at a time.
+type slot struct {
+	token hang.Slot
+	since atomic.Pointer[time.Time] // nil while nobody holds it
 }
 
-func newTurn() *turn { return &turn{slot: hang.NewSlot()} }
+func newSlot() *slot { return &slot{token: hang.NewSlot()} }
 
-// take waits for the turn, but not for one that somebody has who hangs.
-func (t *turn) take(ctx context.Context) error {
-	if t.try() {
+// take waits for the slot, but not for one that somebody holds who hangs.
+func (s *slot) take(ctx context.Context) error {
+	if s.try() {
 		return nil
 	}
-	if t.stuck() {
+	if s.stuck() {
 		return errHangs
 	}
 	timer := time.NewTimer(hangsAfter)
 	defer timer.Stop()
 	select {
-	case t.slot <- struct{}{}:
-		t.taken()
+	case s.token <- struct{}{}:
+		s.taken()
 		return nil
 	case <-timer.C:
 		return errHangs
@@ -80,29 +80,29 @@ func (t *turn) take(ctx context.Context) error {
 	}
 }
 
-// try takes the turn if nobody has it.
-func (t *turn) try() bool {
+// try takes the slot if nobody holds it.
+func (s *slot) try() bool {
 	select {
-	case t.slot <- struct{}{}:
-		t.taken()
+	case s.token <- struct{}{}:
+		s.taken()
 		return true
 	default:
 		return false
 	}
 }
 
-func (t *turn) taken() {
+func (s *slot) taken() {
 	now := time.Now()
-	t.since.Store(&now)
+	s.since.Store(&now)
 }
 
-func (t *turn) give() {
-	t.since.Store(nil)
-	<-t.slot
+func (s *slot) give() {
+	s.since.Store(nil)
+	<-s.token
 }
 
-// stuck reports whether somebody has had the turn for longer than anybody needs it.
-func (t *turn) stuck() bool {
-	since := t.since.Load()
+// stuck reports whether somebody has held the slot for longer than anybody needs it.
+func (s *slot) stuck() bool {
+	since := s.since.Load()
 	return since != nil && time.Since(*since) >= hangsAfter
 }

@@ -12,11 +12,11 @@ import (
 // mostDescriptors is how many open files of one pod are looked at.
 const mostDescriptors = 20_000
 
-// addHeld adds what the pod holds of deleted files: in a writable layer to that
+// addDeleted adds what the pod holds of deleted files: in a writable layer to that
 // container, elsewhere to the pod as a whole, since a file without a name belongs
 // to no volume that could be told. It adds what it can read: a process that ends
 // meanwhile holds nothing.
-func (p *pod) addHeld(ctx context.Context) {
+func (p *pod) addDeleted(ctx context.Context) {
 	c := p.call
 	if ctx.Err() != nil || len(p.cgroups) == 0 {
 		return
@@ -43,7 +43,7 @@ func (p *pod) addHeld(ctx context.Context) {
 		p.stats.Containers[i].Rootfs = plus(p.stats.Containers[i].Rootfs, used)
 	}
 	if c.looks.Volumes && p.ownsNodeFiles() {
-		p.held, _ = walk.Deleted(ctx, proc, p.still(all), node, mostDescriptors)
+		p.deleted, _ = walk.Deleted(ctx, proc, p.still(all), node, mostDescriptors)
 	}
 }
 

@@ -7,59 +7,59 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
 
-// A round walks the directories of one call. They take turns of chunkEntries, so
+// A scheduler has the directories of one call walked. They take turns of chunkEntries, so
 // that a large one holds up no other. When the call's time or entries are used up,
 // each directory has the answer that it has by then.
-type round struct {
+type scheduler struct {
 	call *call
 	open func(string, walk.Options) (walker, error)
-	// todo has room for all visits, so that one can always be put back. It is
+	// todo has room for all tasks, so that one can always be put back. It is
 	// closed when none is left, as is walked, which has the pods that are done.
-	todo   chan *visit
+	todo   chan *task
 	walked chan *pod
-	left   atomic.Int64 // visits without an answer
+	left   atomic.Int64 // tasks without an answer
 	// entries is what may still be looked at.
 	entries atomic.Int64
 }
 
-// A visit is one directory of a pod in one call.
-type visit struct {
+// A task is one directory of a pod in one call.
+type task struct {
 	pod  *pod
 	tree *tree
 	look look
 }
 
-func newRound(m *Meter, c *call, pods []*pod) *round {
-	var first, visits []*visit
+func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
+	var first, tasks []*task
 	for _, p := range pods {
-		for _, v := range p.visits {
+		for _, v := range p.tasks {
 			if v.tree.isBegun() {
 				first = append(first, v)
 			} else {
-				visits = append(visits, v)
+				tasks = append(tasks, v)
 			}
 		}
 	}
-	visits = append(first, visits...) // what was begun is to come to its end
-	r := &round{call: c, open: m.trees.open, todo: make(chan *visit, len(visits)), walked: make(chan *pod, len(pods))}
+	tasks = append(first, tasks...) // what was begun is to come to its end
+	r := &scheduler{call: c, open: m.trees.open, todo: make(chan *task, len(tasks)), walked: make(chan *pod, len(pods))}
 	r.entries.Store(m.walk.EntriesPerMeasure)
-	r.left.Store(int64(len(visits)))
+	r.left.Store(int64(len(tasks)))
 	for _, p := range pods {
-		if len(p.visits) == 0 {
+		if len(p.tasks) == 0 {
 			r.walked <- p
 		}
 	}
-	for _, v := range visits {
+	for _, v := range tasks {
 		r.todo <- v
 	}
-	if len(visits) == 0 {
+	if len(tasks) == 0 {
 		r.close()
 	}
 	return r
 }
 
-// work takes visits until none is left. Several goroutines do it at a time.
-func (r *round) work(ctx, stop context.Context) {
+// work takes tasks until none is left. Several goroutines do it at a time.
+func (r *scheduler) work(ctx, stop context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for v := range r.todo {
@@ -82,7 +82,7 @@ func (r *round) work(ctx, stop context.Context) {
 	}
 }
 
-func (r *round) close() {
+func (r *scheduler) close() {
 	close(r.todo)
 	close(r.walked)
 }
