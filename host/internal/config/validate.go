@@ -87,16 +87,17 @@ func daemonProblems(c *Config) []error {
 	if c.Source != SourceSummary {
 		return nil
 	}
-	summary := map[string]field{}
-	for _, f := range tables[reflect.TypeFor[Summary]()] {
-		summary[f.name] = f
+	want := func(name string) string {
+		summary, _ := whole.below("summary")
+		f, _ := summary.below(name)
+		return f.want()
 	}
 	var errs []error
 	if c.Summary.Address == "" {
-		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as source is %q", summary["address"].want(), c.Source))
+		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as source is %q", want("address"), c.Source))
 	}
 	if disk := diskSignal(c); disk != "" && c.Summary.Layout == "" {
-		errs = append(errs, fmt.Errorf("summary.layout: not given, want %s, as there is a threshold of %s and a summary does not tell", summary["layout"].want(), disk))
+		errs = append(errs, fmt.Errorf("summary.layout: not given, want %s, as there is a threshold of %s and a summary does not tell", want("layout"), disk))
 	}
 	return errs
 }

@@ -71,20 +71,17 @@ func (o *Options) check() (*url.URL, error) {
 		errs = append(errs, fmt.Errorf("timeout: %v, want more than 0", o.Timeout.Duration))
 	}
 	plain := u != nil && u.Scheme != "https"
-	for _, f := range []struct{ name, path string }{
-		{"tokenFile", o.TokenFile}, {"certFile", o.CertFile}, {"keyFile", o.KeyFile}, {"caFile", o.CAFile},
+	for _, f := range []struct{ name, value string }{
+		{"tokenFile", o.TokenFile}, {"certFile", o.CertFile}, {"keyFile", o.KeyFile}, {"caFile", o.CAFile}, {"serverName", o.ServerName},
 	} {
 		switch {
-		case f.path == "":
+		case f.value == "":
 		case plain:
 			errs = append(errs, fmt.Errorf("%s: only for an https address", f.name))
-		case !filepath.IsAbs(f.path):
+		case f.name != "serverName" && !filepath.IsAbs(f.value):
 			// Not shown: somebody may have put the token here.
 			errs = append(errs, fmt.Errorf("%s: want an absolute path", f.name))
 		}
-	}
-	if plain && o.ServerName != "" {
-		errs = append(errs, errors.New("serverName: only for an https address"))
 	}
 	if plain && o.InsecureSkipVerify {
 		errs = append(errs, errors.New("insecureSkipVerify: only for an https address"))

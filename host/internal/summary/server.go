@@ -61,14 +61,13 @@ type Server struct {
 	answers answers
 	layout  atomic.Pointer[summaryapi.Layout]
 	http    *httpserver.Server
-	path    string
 }
 
 // Listen starts a server on a socket in dir, which must be the caller's own
 // directory that nobody else can write to or look into. The server owns the source from here on.
 func Listen(dir string, source *Source, log *slog.Logger) (*Server, error) {
-	s := &Server{answers: answers{source: source, begun: map[eviction.PassView]*answer{}}, path: filepath.Join(dir, socketName)}
-	l, err := listen(dir, s.path)
+	s := &Server{answers: answers{source: source, begun: map[eviction.PassView]*answer{}}}
+	l, err := listen(dir, filepath.Join(dir, socketName))
 	if err != nil {
 		return nil, fmt.Errorf("listen for plugins that want summaries: %w", err)
 	}
@@ -140,7 +139,7 @@ func (s *Server) Socket() string {
 	if s == nil {
 		return ""
 	}
-	return s.path
+	return s.http.Addr().String()
 }
 
 // Reachable reports that plugins do not find the socket any more. One cannot be put
@@ -149,7 +148,7 @@ func (s *Server) Reachable() error {
 	if s == nil {
 		return nil
 	}
-	if _, err := os.Lstat(s.path); err != nil {
+	if _, err := os.Lstat(s.Socket()); err != nil {
 		return fmt.Errorf("socket of summaries is gone, plugins that start do not find it: restart evictd: %w", err)
 	}
 	return nil

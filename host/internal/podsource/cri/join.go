@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -104,7 +103,7 @@ func (j *join) list(listed map[string]listedPod) {
 func (j *join) result() (map[string]*manifest, []pods.Problem) {
 	var problems []pods.Problem
 	if j.unread != nil {
-		problems = append(problems, pods.Problem{File: j.dir, Err: input.Clip(j.unread)})
+		problems = append(problems, pods.Problem{File: j.dir, Err: j.unread})
 	}
 	byUID := make(map[string]*manifest, len(j.files))
 	for _, name := range slices.Sorted(maps.Keys(j.files)) {

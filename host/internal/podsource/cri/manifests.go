@@ -240,7 +240,7 @@ func (m *Manifests) parse(path string, data []byte, former *manifestFile) *manif
 	}
 	f := &manifestFile{manifest: &manifest{file: path, api: pod, row: m.rules.Row(pod, nil)}}
 	if warning != nil {
-		f.problems = []pods.Problem{{File: path, Err: input.Clip(warning), Used: true}}
+		f.problems = []pods.Problem{{File: path, Err: warning, Used: true}}
 	}
 	return f
 }
@@ -253,6 +253,6 @@ func failed(path string, former *manifestFile, err error) *manifestFile {
 		f.manifest = former.manifest
 		err = fmt.Errorf("%w; what was read of it before is still used", input.Clip(err))
 	}
-	f.problems = []pods.Problem{{File: path, Err: input.Clip(err)}}
+	f.problems = []pods.Problem{{File: path, Err: err}}
 	return f
 }
