@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -35,6 +36,12 @@ type workshop struct {
 // open runs a supervisor of plugins that all rank by memory.available.
 func open(t *testing.T, names ...string) *workshop {
 	t.Helper()
+	return openWith(t, client.Timeouts{}, func(*workshop) {}, names...)
+}
+
+// openWith is open after prepare.
+func openWith(t *testing.T, timeouts client.Timeouts, prepare func(*workshop), names ...string) *workshop {
+	t.Helper()
 	w := &workshop{
 		t: t, log: &syncBuffer{}, files: map[string]plugindir.File{},
 		broken: map[string]error{}, held: map[string]chan struct{}{}, crash: map[string]func(){},
@@ -42,7 +49,8 @@ func open(t *testing.T, names ...string) *workshop {
 	for _, name := range names {
 		w.write(name)
 	}
-	w.Supervisor = newSupervisor(Options{Log: slog.New(slog.NewTextHandler(w.log, nil))}, w)
+	prepare(w)
+	w.Supervisor = newSupervisor(Options{Log: slog.New(slog.NewTextHandler(w.log, nil)), Timeouts: timeouts}, w)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -184,6 +192,23 @@ func TestContendersKeepEachOtherOutUntilOneIsAnother(t *testing.T) {
 
 // again has the directory looked at, as after a change in it.
 func again(w *workshop) { w.Supervisor.look() }
+
+// Custom plugins wait for each other at the start, and nobody waits for ever.
+func TestTheStartGoesOnWithoutAPluginThatHangs(t *testing.T) {
+	held := make(chan struct{})
+	w := openWith(t, client.Timeouts{Start: 50 * time.Millisecond}, func(w *workshop) { w.held["slow"] = held }, "b", "memory", "slow")
+	want(t, w.log.String(), `msg="plugins take long to start, nobody waits for them any longer" plugins=[slow] waited=50ms`)
+	w.want("b", "serves", runs)
+	w.want("memory", "serves", runs)
+	if s := w.plugin("slow"); s.State != Starting {
+		t.Errorf("slow is %s, want it still started", s.State)
+	}
+	close(held)
+	w.want("slow", "comes after b, which was there first", func(s Status) bool { return s.State == Refused })
+	if s := w.plugin("b"); s.State != Running {
+		t.Errorf("b is %s, want it to serve on", s.State)
+	}
+}
 
 func TestAReplacementTakesOver(t *testing.T) {
 	w := open(t, "a")

@@ -76,24 +76,8 @@ func (c *controller) begin() {
 		p.first = c.unwanted(p) == ""
 	}
 	if !c.inside {
-		c.after(c.Timeouts.Start, c.limitStart)
+		c.after(c.Timeouts.Start, func() { c.judgeStart(true) })
 	}
-}
-
-// limitStart goes on without the plugins that are not ready in time.
-func (c *controller) limitStart() {
-	c.endTrial()
-	if c.started {
-		return
-	}
-	var late []string
-	for _, p := range c.sorted() {
-		if p.first && (p.starting == nil || p.starting.proc == nil) {
-			late = append(late, p.Name)
-		}
-	}
-	c.Log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", c.Timeouts.Start.String())
-	c.started = true
 }
 
 // settle does what follows from the latest event.
@@ -104,7 +88,7 @@ func (c *controller) settle() {
 			c.advance(p)
 		}
 		c.grantStarts()
-		c.judgeStart()
+		c.judgeStart(false)
 		c.judgeAssignment(false)
 	}
 }
@@ -146,13 +130,23 @@ func (c *controller) grantStarts() {
 }
 
 // judgeStart ends the trial at the host's start when each plugin was started once, and
-// the start when each serves or has failed.
-func (c *controller) judgeStart() {
-	ready := func(p *plugin) bool { return !p.first || p.starting != nil && p.starting.proc != nil }
-	if !c.tried && !slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return !ready(p) }) {
+// the start when each serves or has failed. When they are overdue it goes on without
+// those that are not ready.
+func (c *controller) judgeStart(overdue bool) {
+	var late []string
+	for _, p := range c.sorted() {
+		if p.first && (p.starting == nil || p.starting.proc == nil) {
+			late = append(late, p.Name)
+		}
+	}
+	if overdue || len(late) == 0 {
 		c.endTrial()
 	}
-	if !c.started && !slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return p.first }) {
+	if overdue && !c.started {
+		c.Log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", c.Timeouts.Start.String())
+		c.started = true
+	}
+	if !slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return p.first }) {
 		c.started = true
 	}
 }
