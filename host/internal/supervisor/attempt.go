@@ -76,7 +76,6 @@ func (c *controller) launch(p *plugin, a *attempt) {
 		}
 	}
 	c.generation++
-	a.revision = c.revision
 	s := start{
 		version: a.version, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
 		Config: client.Config{
@@ -134,12 +133,12 @@ func (c *controller) admit(p *plugin, a *attempt) {
 		c.discard(p, a, plugindir.Refusal{Err: err})
 		return
 	}
-	if proc.revision == c.revision {
+	req := c.request(p)
+	if proc.client.Knows(req) {
 		c.serve(p, a)
 		return
 	}
 	a.busy = true
-	req, revision := c.request(p), c.revision
 	a.cancel = c.run(func(ctx context.Context) func() {
 		err := proc.client.Configure(ctx, req)
 		return func() {
@@ -147,7 +146,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 				c.discard(p, a, err)
 				return
 			}
-			a.busy, proc.revision = false, revision
+			a.busy = false
 			c.admit(p, a)
 		}
 	})

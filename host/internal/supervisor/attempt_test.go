@@ -31,6 +31,8 @@ type workshop struct {
 	held   map[string]chan struct{}
 	// crash ends the latest process of a plugin.
 	crash map[string]func()
+	// told are the configurations that plugins were told, one after the other.
+	told map[string][]string
 }
 
 // open runs a supervisor of plugins that all rank by memory.available.
@@ -44,7 +46,7 @@ func openWith(t *testing.T, timeouts client.Timeouts, prepare func(*workshop), n
 	t.Helper()
 	w := &workshop{
 		t: t, log: &syncBuffer{}, files: map[string]plugindir.File{},
-		broken: map[string]error{}, held: map[string]chan struct{}{}, crash: map[string]func(){},
+		broken: map[string]error{}, held: map[string]chan struct{}{}, crash: map[string]func(){}, told: map[string][]string{},
 	}
 	for _, name := range names {
 		w.write(name)
@@ -112,7 +114,10 @@ func (w *workshop) launch(ctx context.Context, s start) (running, error) {
 	if broken != nil {
 		return nil, broken
 	}
-	r, err := insiders{s.Name: inside{rank: inOrder}.plugin()}.launch(ctx, s)
+	r, err := insiders{s.Name: inside{rank: inOrder, configure: func(req eviction.ConfigureRequest) error {
+		w.change(func() { w.told[s.Name] = append(w.told[s.Name], string(req.Config)) })
+		return nil
+	}}.plugin()}.launch(ctx, s)
 	m := &mortal{running: r, exit: make(chan struct{})}
 	w.change(func() { w.crash[s.Name] = m.end })
 	return m, err
@@ -256,6 +261,47 @@ func TestTheFormerCrashesDuringAReplacement(t *testing.T) {
 			w.want("a", "waits for another start", func(s Status) bool { return s.State == Backoff && s.Until != nil && s.LastError == "rubbish" })
 			w.change(func() { delete(w.broken, "a"); delete(w.held, "a") })
 			w.want("a", "serves after it", func(s Status) bool { return runs(s) && s.Restarts > 0 && s.Until == nil })
+		})
+	}
+}
+
+// Settings that change while a process starts with the former ones are told to it before
+// it serves, and others are not told to it.
+func TestTheLatestSettingsAreToldBeforeAProcessServes(t *testing.T) {
+	for name, c := range map[string]struct{ of, want string }{"its own": {"a", "1 2 1 2"}, "of another": {"b", "1 1"}} {
+		t.Run(name, func(t *testing.T) {
+			settings := configs("a", "1", "b", "1")
+			w := openWith(t, client.Timeouts{}, func(*workshop) {}, "memory")
+			if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
+				t.Fatal(err)
+			}
+			w.write("a")
+			again(w)
+			w.want("a", "serves", runs)
+			held := make(chan struct{})
+			w.change(func() { w.held["a"] = held })
+			w.write("a")
+			again(w)
+			w.want("a", "is being replaced", func(s Status) bool { return s.Replacement != nil })
+			// The start has the settings by now, and tells them when it goes on.
+			eventually(t, "it is launched", func() bool {
+				launched := false
+				w.call(func(ctl *controller) { a := ctl.plugins["a"].starting; launched = a != nil && a.granted && !a.ready })
+				return launched
+			})
+			settings = maps.Clone(settings)
+			settings[c.of] = Settings{Config: []byte("2")}
+			if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
+				t.Fatal(err)
+			}
+			w.change(func() { delete(w.held, "a") })
+			close(held)
+			w.want("a", "is replaced", func(s Status) bool { return s.Swaps == 1 && runs(s) })
+			w.change(func() {
+				if got := strings.Join(w.told["a"], " "); got != c.want {
+					t.Errorf("a was told %q, want %q", got, c.want)
+				}
+			})
 		})
 	}
 }

@@ -21,8 +21,6 @@ type catalog struct {
 	Options
 
 	plugins map[string]*plugin
-	// revision counts what plugins are configured with: Node and Settings.
-	revision uint64
 	// inside: the plugins are of this process.
 	inside   bool
 	patience patience

@@ -45,10 +45,8 @@ type running interface {
 type version struct {
 	file   plugindir.ID
 	policy startPolicy
-	// changes is the plugin's count of them when its start began, revision that of
-	// the settings that it is configured with.
-	changes  int
-	revision uint64
+	// changes is the plugin's count of them when its start began.
+	changes int
 }
 
 // A start is what a plugin is started with.

@@ -94,10 +94,6 @@ func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Set
 		return proc
 	}
 	c.Node, c.Settings = node, maps.Clone(settings)
-	c.revision++
-	for _, proc := range seen {
-		proc.revision = c.revision
-	}
 	for _, p := range c.plugins {
 		if p.serving != nil && !c.inside && startPolicyFor(settings, p.Name).unpinned() {
 			c.takeOut(p, errOutdated, false) // It must not serve, and no other process may.
