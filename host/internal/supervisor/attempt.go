@@ -24,7 +24,7 @@ const (
 
 // attempt begins to start a plugin, beside the process that serves if there is one.
 func (c *controller) attempt(p *plugin) {
-	a := &attempt{version: version{policy: startPolicyFor(c.Settings, p.Name), changes: p.changes}, began: time.Now(), mark: p.log.Mark()}
+	a := &attempt{seen: p.file.ID, version: version{policy: startPolicyFor(c.Settings, p.Name)}, began: time.Now(), mark: p.log.Mark()}
 	p.starting, p.news, p.freed = a, false, false
 	switch {
 	case p.serving != nil:
@@ -48,7 +48,7 @@ func (c *controller) attempt(p *plugin) {
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
 	case a.stale:
-	case a.changes != p.changes, !c.inside && a.policy != startPolicyFor(c.Settings, p.Name):
+	case a.seen != p.file.ID, !c.inside && a.policy != startPolicyFor(c.Settings, p.Name):
 		c.giveUp(p, a)
 	case a.ready && a.granted:
 		c.launch(p, a)

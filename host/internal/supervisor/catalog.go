@@ -62,7 +62,6 @@ func (c *catalog) warnUnknown() {
 // replaced takes note of another file in the place of the one that there was. It
 // counts fresh.
 func (c *catalog) replaced(p *plugin) {
-	p.changes++
 	if p.slowness.Standby() {
 		c.Metrics.PluginStandby(p.Name, false)
 	}

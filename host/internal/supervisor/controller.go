@@ -274,7 +274,7 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	p.serving, p.ending, p.Replacement = nil, proc, nil
 	p.resume()
 	// It ran through all that has changed but for its file.
-	p.news, p.freed = proc.changes != p.changes, false
+	p.news, p.freed = proc.file != p.file.ID, false
 	p.enter(Starting, why)
 	c.changed = true
 	c.Metrics.PluginUp(p.Name, false)

@@ -85,10 +85,9 @@ type plugin struct {
 
 	log *output.Log
 
-	// there: its file is in the directory; it was another one changes times.
-	there   bool
-	file    plugindir.File
-	changes int
+	// there: its file is in the directory.
+	there bool
+	file  plugindir.File
 
 	// serving is the process that is in the registry, starting the attempt to have
 	// one, or another one in its place, ending one that must be gone before there is
@@ -132,6 +131,8 @@ type attempt struct {
 
 	cancel context.CancelFunc
 	began  time.Time
+	// seen is the file that it began for.
+	seen plugindir.ID
 	// granted: it is its turn; holds: it keeps others from theirs.
 	granted, holds bool
 	// ready: its file is complete and its process not launched yet.

@@ -45,8 +45,6 @@ type running interface {
 type version struct {
 	file   plugindir.ID
 	policy startPolicy
-	// changes is the plugin's count of them when its start began.
-	changes int
 }
 
 // A start is what a plugin is started with.
