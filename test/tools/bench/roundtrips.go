@@ -99,12 +99,12 @@ func observeTrip(ctx context.Context, proc *process, n int, budget time.Duration
 }
 
 // measureTrip measures m, which reads the pods of g.
-func measureTrip(ctx context.Context, name string, m eviction.Measurer, g *cgroups, n int, budget time.Duration) (_ row, err error) {
+func measureTrip(ctx context.Context, name string, m eviction.Measurer, g *cgroups, n int, budget time.Duration) (row, error) {
 	f, err := openFloor(g, n)
 	if err != nil {
 		return row{}, err
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer f.close()
 	req := eviction.MeasureRequest{
 		PassView: eviction.PassView{View: eviction.ViewBefore}, Detail: eviction.DetailPod,
 		Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: podRows(n),

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
@@ -35,7 +35,7 @@ func fromSummary(ctx context.Context, b *bench) (_ *part, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, host.close()) }()
+	defer host.Close()
 	for _, plugin := range []struct {
 		name   string
 		signal eviction.Signal
@@ -125,9 +125,9 @@ func (t *summaryTrip) sort(context.Context) error { return sortAll(t.last) }
 
 // A summaryHost serves one summary for every pass, as sdk/summary says.
 type summaryHost struct {
+	*httptest.Server
+
 	socket string
-	server *http.Server
-	wg     sync.WaitGroup
 
 	mu   sync.Mutex
 	json []byte
@@ -139,21 +139,15 @@ func serveSummary(socket string) (*summaryHost, error) {
 		return nil, err
 	}
 	h := &summaryHost{socket: socket}
-	h.server = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h.Server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		w.Header().Set(summaryapi.HeaderLayout, "shared")
 		w.Header().Set("Content-Length", fmt.Sprint(len(h.json)))
 		_, _ = w.Write(h.json) // a plugin that went away is its own affair
-	})}
-	h.wg.Go(func() { _ = h.server.Serve(listener) }) // returns when it is closed
+	})}}
+	h.Start()
 	return h, nil
-}
-
-func (h *summaryHost) close() error {
-	err := h.server.Close()
-	h.wg.Wait()
-	return err
 }
 
 func (h *summaryHost) grow(pods int) {
