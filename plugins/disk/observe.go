@@ -122,7 +122,7 @@ func (n *node) observeSummary(ctx context.Context, req eviction.ObserveRequest) 
 	if err != nil {
 		reply.Observations = unknown(req.Signals, err)
 	}
-	reply.Layout = layout.Report
+	reply.Layout = layout.Report()
 	return reply, nil
 }
 

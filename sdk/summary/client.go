@@ -72,7 +72,7 @@ func (c *client) fetch(ctx context.Context, at eviction.PassView) answered {
 	if err != nil {
 		return answered{failed: fmt.Errorf("get summary: %w", err)}
 	}
-	a := answered{layout: Layout{InForce: layout.InForce, Report: layout.Report()}}
+	a := answered{layout: layout}
 	if resp.StatusCode == http.StatusOK {
 		a.summary, a.err, a.failed = c.decode(ctx, resp)
 	} else {

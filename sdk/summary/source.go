@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // ErrNoSummary is the host's answer that there is no summary for a pass and view.
@@ -48,7 +49,7 @@ type answer struct {
 // answered is the content of an answer.
 type answered struct {
 	summary *Summary
-	layout  Layout
+	layout  summaryapi.Layout
 	// err is why there is no summary, with the layout known all the same.
 	err error
 	// failed is why there is no answer. It is not kept.
@@ -67,10 +68,10 @@ func (s *Source) Get(ctx context.Context, at eviction.PassView) (*Summary, error
 
 // Layout returns what the host knows of the node's filesystems in a pass and
 // view, which it also tells when there is no summary.
-func (s *Source) Layout(ctx context.Context, at eviction.PassView) (Layout, error) {
+func (s *Source) Layout(ctx context.Context, at eviction.PassView) (summaryapi.Layout, error) {
 	a, err := s.answer(ctx, at)
 	if err != nil {
-		return Layout{}, err
+		return summaryapi.Layout{}, err
 	}
 	return a.layout, nil
 }

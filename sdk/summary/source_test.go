@@ -114,13 +114,13 @@ func TestTheHostsErrorIsAnAnswer(t *testing.T) {
 			t.Errorf("error is %v, want the host's", err)
 		}
 	}
-	layout, err := s.Layout(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore})
-	want := summary.Layout{InForce: eviction.LayoutImageFs, Report: &eviction.LayoutReport{ImageFs: true, ContainerFsErr: "no label"}}
-	if diff := cmp.Diff(want, layout); diff != "" || err != nil {
+	got, err := s.Layout(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore})
+	want := layout{InForce: eviction.LayoutImageFs, Report: &eviction.LayoutReport{ImageFs: true, ContainerFsErr: "no label"}}
+	if diff := cmp.Diff(want, layout{got.InForce, got.Report()}); diff != "" || err != nil {
 		t.Errorf("error %v, layout (-want +got):\n%s", err, diff)
 	}
-	if got := fetches.Load(); got != 1 {
-		t.Errorf("%d fetches, want 1", got)
+	if n := fetches.Load(); n != 1 {
+		t.Errorf("%d fetches, want 1", n)
 	}
 }
 
@@ -140,8 +140,8 @@ func TestABadSummaryIsAnAnswerToo(t *testing.T) {
 	if layout, err := s.Layout(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore}); err != nil || layout.InForce != eviction.LayoutShared {
 		t.Errorf("layout is %+v, %v, want it all the same", layout, err)
 	}
-	if got := fetches.Load(); got != 1 {
-		t.Errorf("%d fetches, want 1", got)
+	if n := fetches.Load(); n != 1 {
+		t.Errorf("%d fetches, want 1", n)
 	}
 }
 
@@ -259,23 +259,29 @@ func TestSourceObservesAndMeasures(t *testing.T) {
 	}
 }
 
+// A layout is what a plugin uses, and what it reports.
+type layout struct {
+	InForce eviction.Layout
+	Report  *eviction.LayoutReport
+}
+
 func TestLayoutHeaders(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer summarytest.Answer
-		want   summary.Layout
+		want   layout
 		err    string
 	}{
-		"not told":    {want: summary.Layout{}},
-		"shared":      {answer: summarytest.Answer{Layout: "shared"}, want: summary.Layout{InForce: eviction.LayoutShared, Report: &eviction.LayoutReport{}}},
-		"imagefs":     {answer: summarytest.Answer{Layout: "imagefs"}, want: summary.Layout{InForce: eviction.LayoutImageFs, Report: &eviction.LayoutReport{ImageFs: true}}},
-		"containerfs": {answer: summarytest.Answer{Layout: "containerfs"}, want: summary.Layout{InForce: eviction.LayoutContainerFs, Report: &eviction.LayoutReport{ImageFs: true, ContainerFs: true}}},
+		"not told":    {want: layout{}},
+		"shared":      {answer: summarytest.Answer{Layout: "shared"}, want: layout{InForce: eviction.LayoutShared, Report: &eviction.LayoutReport{}}},
+		"imagefs":     {answer: summarytest.Answer{Layout: "imagefs"}, want: layout{InForce: eviction.LayoutImageFs, Report: &eviction.LayoutReport{ImageFs: true}}},
+		"containerfs": {answer: summarytest.Answer{Layout: "containerfs"}, want: layout{InForce: eviction.LayoutContainerFs, Report: &eviction.LayoutReport{ImageFs: true, ContainerFs: true}}},
 		"image fs not known": {
 			answer: summarytest.Answer{ImageFsErr: "no\xff device"},
-			want:   summary.Layout{Report: &eviction.LayoutReport{ImageFsErr: "no? device"}},
+			want:   layout{Report: &eviction.LayoutReport{ImageFsErr: "no? device"}},
 		},
 		"container fs not known": {
 			answer: summarytest.Answer{Layout: "shared", ContainerFsErr: "no label"},
-			want:   summary.Layout{InForce: eviction.LayoutShared, Report: &eviction.LayoutReport{ContainerFsErr: "no label"}},
+			want:   layout{InForce: eviction.LayoutShared, Report: &eviction.LayoutReport{ContainerFsErr: "no label"}},
 		},
 		"only half of it": {answer: summarytest.Answer{ContainerFsErr: "no label"}, err: "without X-Evictd-Layout"},
 	} {
@@ -290,7 +296,7 @@ func TestLayoutHeaders(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			if diff := cmp.Diff(c.want, layout{got.InForce, got.Report()}); diff != "" || err != nil {
 				t.Errorf("error %v, layout (-want +got):\n%s", err, diff)
 			}
 		})
