@@ -8,11 +8,6 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// probesPerPass is how many pods' descriptors an observation checks, so that
-// those of pods that are never measured again are closed in time. The number is
-// fixed: an observation costs the same whatever the number of pods.
-const probesPerPass = 16
-
 // Observe implements eviction.Observer.
 func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	h, err := p.current.Hold()
@@ -34,6 +29,6 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 			reply.Observations = append(reply.Observations, figures.Memory(o, m, err))
 		}
 	}
-	n.pods.Probe(probesPerPass, b)
+	n.pods.Probe(nodefs.ProbesPerPass, b)
 	return reply, nil
 }

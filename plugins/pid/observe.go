@@ -9,11 +9,6 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// probesPerPass is how many pods' descriptors an observation checks, so that
-// those of pods that are never measured again are closed in time. The number is
-// fixed: an observation costs the same whatever the number of pods.
-const probesPerPass = 16
-
 // Observe implements eviction.Observer.
 func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	h, err := p.current.Hold()
@@ -33,6 +28,6 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 		sample, err := n.gauge.Read(b)
 		reply.Observations = []eviction.Observation{figures.PIDs(o, sample, err)}
 	}
-	n.pods.Probe(probesPerPass, b)
+	n.pods.Probe(nodefs.ProbesPerPass, b)
 	return reply, nil
 }
