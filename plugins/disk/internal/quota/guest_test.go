@@ -156,14 +156,14 @@ func agree(t *testing.T, projects *quota.Projects, dir string, inodes, atLeastBy
 // walked counts dir, and the deleted files of its filesystem that are held here.
 func walked(t *testing.T, dir string) walk.Usage {
 	t.Helper()
-	w, err := walk.Open(dir, walk.Options{})
+	w, err := walk.Open(dir, walk.Options{MaxOpen: 16, MaxLinks: 1 << 18})
 	must(t, err)
 	defer w.Close()
 	start := time.Now()
 	if done, err := w.Continue(t.Context()); !done || err != nil {
 		t.Fatalf("walk %s: %v, %v", dir, done, err)
 	}
-	held, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{os.Getpid()}), w.Device(), 0)
+	held, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{os.Getpid()}), w.Device(), 100_000)
 	must(t, err)
 	t.Logf("%s: walked in %v, deleted and held %+v", dir, time.Since(start), held)
 	return walk.Usage{Bytes: w.Usage().Bytes + held.Bytes, Inodes: w.Usage().Inodes + held.Inodes}

@@ -143,7 +143,7 @@ func TestOutOfDescriptors(t *testing.T) {
 func TestClose(t *testing.T) {
 	root := t.TempDir()
 	before := openDescriptors(t)
-	w, err := walk.Open(root, walk.Options{})
+	w, err := walk.Open(root, wide(walk.Options{}))
 	must(t, err)
 	must(t, w.Close())
 	must(t, w.Close())

@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultDescriptors is how many descriptors Deleted looks at.
-const defaultDescriptors = 100_000
-
 // ErrLimit says that Deleted stopped at its limit.
 var ErrLimit = errors.New("too many open files to look at")
 
@@ -25,14 +22,11 @@ var ErrLimit = errors.New("too many open files to look at")
 // A process is taken from pids right before it is looked at, so that the caller can
 // tell at the last moment whether it is still the one that is meant.
 //
-// It looks at no more than limit descriptors (0: 100,000) and returns ErrLimit if
+// It looks at no more than limit descriptors and returns ErrLimit if
 // there are more, and ctx's error when ctx ends; the usage is a lower bound then,
 // as it is with any other error. A process that is gone holds nothing. A file
 // that is only mapped is not seen.
 func Deleted(ctx context.Context, procDir string, pids iter.Seq[int], device uint64, limit int) (Usage, error) {
-	if limit <= 0 {
-		limit = defaultDescriptors
-	}
 	s := search{device: device, left: limit, held: inodes{max: limit}, block: blocks.Get().(*block)}
 	defer func() {
 		s.block.reset()

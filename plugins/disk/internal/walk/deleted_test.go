@@ -48,14 +48,14 @@ func TestDeletedFilesThatAreOpen(t *testing.T) {
 		t.Fatalf("the file takes %d bytes", want.Bytes)
 	}
 	self, nobody := os.Getpid(), 1<<22+1 // more than any pid_max
-	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self, nobody, self}), st.Dev, 0); err != nil || got != want {
+	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self, nobody, self}), st.Dev, 100_000); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self}), device(t, "/proc"), 0); err != nil || got != (walk.Usage{}) {
+	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self}), device(t, "/proc"), 100_000); err != nil || got != (walk.Usage{}) {
 		t.Errorf("on another device %+v, %v, want nothing", got, err)
 	}
 	must(t, errors.Join(gone.Close(), again.Close()))
-	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self}), st.Dev, 0); err != nil || got != (walk.Usage{}) {
+	if got, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{self}), st.Dev, 100_000); err != nil || got != (walk.Usage{}) {
 		t.Errorf("closed: %+v, %v, want nothing", got, err)
 	}
 }
@@ -73,12 +73,12 @@ func TestDeletedIsBounded(t *testing.T) {
 	if !errors.Is(err, walk.ErrLimit) || got.Inodes >= 20 {
 		t.Errorf("%+v, %v, want an error and not all", got, err)
 	}
-	if got, err := walk.Deleted(t.Context(), "/proc", pids, dev, 0); err != nil || got.Inodes != 20 {
+	if got, err := walk.Deleted(t.Context(), "/proc", pids, dev, 100_000); err != nil || got.Inodes != 20 {
 		t.Errorf("%+v, %v, want 20 inodes", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := walk.Deleted(ctx, "/proc", pids, dev, 0); !errors.Is(err, context.Canceled) {
+	if _, err := walk.Deleted(ctx, "/proc", pids, dev, 100_000); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 }
@@ -94,13 +94,13 @@ func TestDeletedTellsWhatItCannotRead(t *testing.T) {
 	must(t, os.Symlink("/proc/self/fd", proc+"/7/fd")) // not followed: nothing there
 	must(t, os.Symlink("/proc/self", proc+"/8"))
 	dev := device(t, filepath.Dir(f.Name()))
-	if got, err := walk.Deleted(t.Context(), proc, slices.Values([]int{7, 8}), dev, 0); err != nil || got.Inodes != 1 {
+	if got, err := walk.Deleted(t.Context(), proc, slices.Values([]int{7, 8}), dev, 100_000); err != nil || got.Inodes != 1 {
 		t.Errorf("%+v, %v, want one inode", got, err)
 	}
 	if os.Geteuid() == 0 {
 		return
 	}
-	if _, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{1}), dev, 0); !errors.Is(err, fs.ErrPermission) {
+	if _, err := walk.Deleted(t.Context(), "/proc", slices.Values([]int{1}), dev, 100_000); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("process 1: %v, want no permission", err)
 	}
 }

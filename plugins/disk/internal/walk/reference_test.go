@@ -2,6 +2,7 @@ package walk_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
@@ -130,12 +131,18 @@ func inSteps(t *testing.T, root string, o walk.Options) walk.Usage {
 	return w.Usage()
 }
 
+// open begins a walk with the bounds of o, and wide ones for what it does not say.
 func open(t *testing.T, root string, o walk.Options) *walk.Walk {
 	t.Helper()
-	w, err := walk.Open(root, o)
+	w, err := walk.Open(root, wide(o))
 	must(t, err)
 	t.Cleanup(func() { must(t, w.Close()) })
 	return w
+}
+
+func wide(o walk.Options) walk.Options {
+	o.MaxOpen, o.MaxLinks = cmp.Or(o.MaxOpen, 16), cmp.Or(o.MaxLinks, 1<<18)
+	return o
 }
 
 // finish goes on to the end, which must be without errors.

@@ -15,7 +15,7 @@ func TestKindsThatTheFilesystemDoesNotTell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Open(root, Options{})
+	w, err := Open(root, Options{MaxOpen: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestAWalkThatStopsAtTheFirstEntryOfADirectoryComesBackToIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := stack{maxOpen: leastMaxOpen}
+	s := stack{maxOpen: 4}
 	var st unix.Statx_t
 	if err := s.openRoot(dir, &st); err != nil {
 		t.Fatal(err)

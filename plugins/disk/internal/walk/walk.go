@@ -15,27 +15,20 @@ type Usage struct {
 	Inodes int64
 }
 
-// Options bound a walk. The zero value is good for most.
+// Options bound a walk.
 type Options struct {
 	// MaxEntries is how many directory entries one Continue looks at; 0: no limit.
 	MaxEntries int
-	// MaxOpen is how many directories are held open at once; 0: 16, at least 4.
-	// In deeper trees the directories halfway are closed and found again through
-	// ".."; if a directory below them is moved elsewhere meanwhile, they are not,
-	// and the walk goes on higher up without what was left in them.
+	// MaxOpen is how many directories are held open at once, at least 4. In deeper trees
+	// the directories halfway are closed and found again through ".."; if a directory below
+	// them is moved elsewhere meanwhile, they are not, and the walk goes on higher up
+	// without what was left in them.
 	MaxOpen int
-	// MaxLinks is how many inodes with several links are remembered; 0: 1<<18,
-	// which take some 5 MiB if there are as many. Of a file beyond it each link counts
-	// as its share (one of three links a third): exact when all its links are in
-	// the tree, a lower bound otherwise.
+	// MaxLinks is how many inodes with several links are remembered, at some 20 bytes each.
+	// Of a file beyond it each link counts as its share (one of three links a third): exact
+	// when all its links are in the tree, a lower bound otherwise.
 	MaxLinks int
 }
-
-const (
-	defaultMaxOpen  = 16
-	leastMaxOpen    = 4
-	defaultMaxLinks = 1 << 18
-)
 
 // A Walk counts one tree. It is for one goroutine at a time.
 //
@@ -60,13 +53,7 @@ func Open(dir string, o Options) (*Walk, error) {
 		name:       dir,
 		maxEntries: o.MaxEntries,
 		tally:      tally{links: inodes{max: o.MaxLinks}},
-		stack:      stack{maxOpen: max(o.MaxOpen, leastMaxOpen)},
-	}
-	if o.MaxOpen == 0 {
-		w.stack.maxOpen = defaultMaxOpen
-	}
-	if o.MaxLinks == 0 {
-		w.tally.links.max = defaultMaxLinks
+		stack:      stack{maxOpen: max(o.MaxOpen, 4)},
 	}
 	if err := w.stack.openRoot(dir, &w.stat); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)

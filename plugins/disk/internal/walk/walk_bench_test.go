@@ -99,7 +99,7 @@ func makeFiles(tb testing.TB, n int) string {
 
 // count walks dir in one go.
 func count(tb testing.TB, dir string) (walk.Usage, error) {
-	w, err := walk.Open(dir, walk.Options{})
+	w, err := walk.Open(dir, wide(walk.Options{}))
 	if err != nil {
 		return walk.Usage{}, err
 	}

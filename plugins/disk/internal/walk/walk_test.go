@@ -98,7 +98,7 @@ func TestOpenWantsADirectory(t *testing.T) {
 		"gone": fs.ErrNotExist, "dir/gone": fs.ErrNotExist,
 		"link": unix.ENOTDIR, "fifo": unix.ENOTDIR, "file": unix.ENOTDIR, "nul\x00": unix.EINVAL,
 	} {
-		if _, err := walk.Open(root+"/"+name, walk.Options{}); !errors.Is(err, want) || !strings.Contains(err.Error(), name) {
+		if _, err := walk.Open(root+"/"+name, wide(walk.Options{})); !errors.Is(err, want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("open %q: %v, want %v", name, err, want)
 		}
 	}
