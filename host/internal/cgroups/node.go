@@ -1,7 +1,15 @@
+// Package cgroups finds out how the cgroups of pods are named on this node, and
+// whether pods that run have theirs where evictd looks for it.
+//
+// A wrong name makes no noise by itself: every pod is without figures then, and the
+// one that goes is a wrong one. So the container runtime and the cgroups themselves
+// are asked, and the configuration is held against what they say. It reads and
+// tells; who is told what is the business of package host.
 package cgroups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/evictd/evictd/shared/nodefs"
@@ -69,4 +77,42 @@ func (f Found) InUse(configured string) string {
 	default:
 		return configured
 	}
+}
+
+// A Pod is one that runs.
+type Pod struct {
+	UID, Name string
+	// QoSClass is "" if it is not known.
+	QoSClass string
+}
+
+// Misplaced returns those pods that have no cgroup where a driver, "" for the one
+// that is seen, puts them. The error is why that cannot be told.
+func (n Node) Misplaced(driver string, pods []Pod) ([]Pod, error) {
+	naming, err := n.FS.Naming(n.Root, driver)
+	if err != nil {
+		return nil, err
+	}
+	names, err := naming.Names()
+	if errors.Is(err, nodefs.ErrGone) { // no pod has one
+		return pods, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	hierarchy, err := n.FS.MemoryHierarchy()
+	if err != nil {
+		return nil, err
+	}
+	var out []Pod
+	for _, p := range pods {
+		there, err := hierarchy.PodExists(names, p.UID, p.QoSClass)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			out = append(out, p)
+		}
+	}
+	return out, nil
 }
