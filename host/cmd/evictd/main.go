@@ -7,13 +7,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host/internal/logbuffer"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -51,4 +55,61 @@ func fillBuild() {
 		}
 	}
 	version, commit = cmp.Or(version, "unknown"), cmp.Or(commit, "unknown")
+}
+
+// The exit codes.
+const (
+	exitFine    = 0
+	exitFailure = 1
+	// exitUsage is for what the operator has to write differently: command line
+	// or configuration.
+	exitUsage = 2
+)
+
+// A failure is an error of the work itself. All others come from the command
+// line or the configuration.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot() //nolint:contextcheck // commands get ctx from cobra
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitFine
+	}
+	out := logbuffer.New(stderr) // whose reader may have stalled
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			say(out, line)
+		}
+	}
+	_ = out.Close() // there is nobody left to tell
+	if _, ok := errors.AsType[failure](err); ok {
+		return exitFailure
+	}
+	return exitUsage
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "evictd",
+		Short: "The kubelet's node-pressure eviction, unbundled",
+		Long: "evictd watches memory, disk and process ids of a node through plugins and evicts pods\n" +
+			"by the kubelet's rules when they run short.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("no command given, want run, check, replay, plugins or version (evictd --help)")
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w, see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newRun(), newCheck(), newReplay(), newPlugins(), newVersion())
+	return root
 }
