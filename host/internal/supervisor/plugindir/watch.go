@@ -2,6 +2,8 @@ package plugindir
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -28,8 +30,6 @@ type Watch struct {
 	log *slog.Logger
 	// events is nil if the kernel gives none.
 	events *fsnotify.Watcher
-	// watched is the directory whose events come.
-	watched ID
 }
 
 // NewWatch begins to watch, so that no change after it is missed. Run must follow.
@@ -54,21 +54,10 @@ func (w *Watch) follow() {
 	if w.events == nil {
 		return
 	}
-	now, err := Identify(w.dir)
-	if err == nil && now.dev == w.watched.dev && now.ino == w.watched.ino {
-		_ = w.events.Add(w.dir) // It may be a new one with the number of the old.
-		return
-	}
-	_ = w.events.Remove(w.dir) // most likely gone with the directory
-	w.watched = ID{}
-	if err != nil {
-		return // The next look at it says so.
-	}
-	if err := w.events.Add(w.dir); err != nil {
+	_ = w.events.Remove(w.dir)                                                     // It may be another one by now, whose look comes after this.
+	if err := w.events.Add(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // which the look says
 		w.log.Warn("plugin directory cannot be watched, it is looked at each 10 seconds", "pluginDir", w.dir, "error", err)
-		return
 	}
-	w.watched = now
 }
 
 // Run calls look, which looks at the directory, after changes and now and then, until
