@@ -1,6 +1,8 @@
 package host
 
 import (
+	"k8s.io/utils/ptr"
+
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
@@ -34,7 +36,7 @@ func pluginSettings(c *Config) map[string]supervisor.Settings {
 	}
 	for name, p := range c.Plugins {
 		all[name] = supervisor.Settings{
-			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: text(p.SHA256), RequirePin: c.RequirePins, Confine: confine(p),
+			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
 		}
 	}
 	return all
@@ -43,7 +45,7 @@ func pluginSettings(c *Config) map[string]supervisor.Settings {
 // confine puts what is configured into a policy.
 func confine(c config.Plugin) func(*sandbox.Policy) {
 	return func(p *sandbox.Policy) {
-		p.User, p.Group = text(c.User), text(c.Group)
+		p.User, p.Group = ptr.Deref(c.User, ""), ptr.Deref(c.Group, "")
 		if c.Capabilities != nil {
 			p.Capabilities, _ = sandbox.ParseCapabilities(c.Capabilities) // names that are none were reported
 			p.Asked = true
@@ -55,14 +57,6 @@ func confine(c config.Plugin) func(*sandbox.Policy) {
 			p.MilliCPU = c.CPULimit.MilliValue()
 		}
 	}
-}
-
-// text is "" for what was not given.
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 func settings(c *Config, thresholds []policy.Threshold) loop.Settings {

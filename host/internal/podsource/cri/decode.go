@@ -131,8 +131,7 @@ func checkName(field, value string, required bool) error {
 // Only defaults that a decision can depend on are set.
 func setDefaults(pod *v1.Pod) {
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
-		grace := int64(v1.DefaultTerminationGracePeriodSeconds)
-		pod.Spec.TerminationGracePeriodSeconds = &grace
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(v1.DefaultTerminationGracePeriodSeconds))
 	}
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
