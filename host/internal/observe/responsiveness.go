@@ -16,16 +16,10 @@ const unresponsiveDeadline = time.Second
 // Responsiveness is which plugins have not answered in time, by their last calls. It is
 // safe for concurrent use.
 type Responsiveness struct {
-	mu     sync.Mutex
-	missed map[*registry.Instance]missed
+	mu sync.Mutex
+	// missed are those that have not answered Observe, and whether Measure neither.
+	missed map[*registry.Instance]bool
 }
-
-type missed int
-
-const (
-	missedObserve missed = iota + 1
-	missedMeasureToo
-)
 
 // observed takes note of how those that were just asked have answered Observe. Of others
 // nothing new is heard.
@@ -33,10 +27,10 @@ func (r *Responsiveness) observed(heard map[*registry.Instance]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	former := r.missed
-	r.missed = map[*registry.Instance]missed{}
+	r.missed = map[*registry.Instance]bool{}
 	for i, err := range heard {
 		if errors.Is(err, context.DeadlineExceeded) {
-			r.missed[i] = max(missedObserve, former[i])
+			r.missed[i] = former[i]
 		}
 	}
 }
@@ -45,14 +39,14 @@ func (r *Responsiveness) observed(heard map[*registry.Instance]error) {
 func (r *Responsiveness) Measured(i *registry.Instance, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if errors.Is(err, context.DeadlineExceeded) && r.missed[i] > 0 {
-		r.missed[i] = missedMeasureToo
+	if _, missed := r.missed[i]; missed && errors.Is(err, context.DeadlineExceeded) {
+		r.missed[i] = true
 	}
 }
 
 // Limit bounds a Measure of i, by least at least.
 func (r *Responsiveness) Limit(ctx context.Context, i *registry.Instance, least time.Duration) (context.Context, context.CancelFunc) {
-	if r.of(i) == 0 {
+	if _, missed := r.of(i); !missed {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, max(unresponsiveDeadline, least))
@@ -60,11 +54,13 @@ func (r *Responsiveness) Limit(ctx context.Context, i *registry.Instance, least 
 
 // Unresponsive reports whether i is not to be asked any more until it observes again.
 func (r *Responsiveness) Unresponsive(i *registry.Instance) bool {
-	return r.of(i) == missedMeasureToo
+	both, _ := r.of(i)
+	return both
 }
 
-func (r *Responsiveness) of(i *registry.Instance) missed {
+func (r *Responsiveness) of(i *registry.Instance) (both, missed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.missed[i]
+	both, missed = r.missed[i]
+	return both, missed
 }
