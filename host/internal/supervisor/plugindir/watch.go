@@ -54,8 +54,10 @@ func (w *Watch) follow() {
 	if w.events == nil {
 		return
 	}
-	_ = w.events.Remove(w.dir)                                                     // It may be another one by now, whose look comes after this.
-	if err := w.events.Add(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // which the look says
+	// It may be another one by now. What happens in between is seen by the look that
+	// follows, which also says when there is none.
+	_ = w.events.Remove(w.dir)
+	if err := w.events.Add(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.log.Warn("plugin directory cannot be watched, it is looked at each 10 seconds", "pluginDir", w.dir, "error", err)
 	}
 }
