@@ -2,6 +2,7 @@ package eviction_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,12 @@ func TestForOffersWhatIsListedAndThere(t *testing.T) {
 		if got := p.For(signal); got != want {
 			t.Errorf("For(%s) = %05b, want %05b", signal, got, want)
 		}
+	}
+	if got := p.Observes(); !slices.Equal(got, []eviction.Signal{eviction.MemoryAvailable}) {
+		t.Errorf("it observes %v, want what it offers to observe", got)
+	}
+	if got := (&eviction.Plugin{Signals: p.Signals, Ranker: all{}}).Observes(); got == nil || len(got) != 0 {
+		t.Errorf("one without an Observer observes %#v, want an empty list", got)
 	}
 	full := eviction.Plugin{Observer: all{}, Measurer: all{}, Watcher: all{}, Ranker: all{}, Reclaimer: all{}}
 	if got, want := full.Capabilities(), eviction.CanReclaim<<1-1; got != want {

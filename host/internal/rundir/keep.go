@@ -18,14 +18,12 @@ const keepInterval = time.Second
 // KeepUp makes the directory again when somebody has removed it, until ctx ends. It
 // calls whole each time that the directory can be used again.
 func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger, whole func()) {
-	look := time.NewTicker(keepInterval)
-	defer look.Stop()
 	told := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-time.After(keepInterval):
 		}
 		remade, err := d.keep()
 		if err != nil {
