@@ -158,7 +158,9 @@ func (l Ledger) change(uid string, change func(*promise)) Ledger {
 func (l Ledger) tidied() Ledger {
 	l.promises = slices.DeleteFunc(l.promises, func(p promise) bool { return len(p.Frees) == 0 })
 	l.accounts = maps.Clone(l.accounts)
-	maps.DeleteFunc(l.accounts, func(s eviction.Signal, _ account) bool { return len(l.of(s)) == 0 })
+	maps.DeleteFunc(l.accounts, func(s eviction.Signal, _ account) bool {
+		return !slices.ContainsFunc(l.promises, func(p promise) bool { return p.open(s) })
+	})
 	return l
 }
 
@@ -184,8 +186,11 @@ func (l Ledger) of(s eviction.Signal) []*promise {
 // all. Nothing is what cannot be relied on: the figure may be older than the use.
 func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 	known = true
-	for _, p := range l.of(s) {
-		use := p.Frees[s]
+	for i := range l.promises {
+		use, open := l.promises[i].Frees[s]
+		if !open {
+			continue
+		}
 		known = known && use.OK && use.Value > 0
 		total += use.Value
 	}
