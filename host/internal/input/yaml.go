@@ -122,6 +122,7 @@ func (w *walk) node(n *yamlv3.Node) int {
 		for i, c := range n.Content {
 			size += w.below(strconv.Itoa(i), c)
 		}
+	case yamlv3.DocumentNode, yamlv3.ScalarNode: // nothing is in them
 	}
 	size = min(size, maxExpandedBytes+1)
 	if n.Anchor != "" {
