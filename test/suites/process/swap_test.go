@@ -164,10 +164,13 @@ func TestARankerThatIsReplacedWhileItRanks(t *testing.T) {
 
 	replace(t, "broken", file, "exits")
 	d.AwaitMsg("plugin was not replaced, the former process stays", 5*time.Second)
-	p := statusOf(t, d).Plugins[1]
-	if p.PID != next || p.State != "running" || p.Replacement == nil || !strings.Contains(p.Replacement.Reason, "exit status 3") {
-		t.Errorf("%+v, want process %d and why it was not replaced", p, next)
-	}
+	eventually(t, 5*time.Second, func() error { // the log tells it before the status does
+		p := statusOf(t, d).Plugins[1]
+		if p.PID != next || p.State != "running" || p.Replacement == nil || !strings.Contains(p.Replacement.Reason, "exit status 3") {
+			return fmt.Errorf("%+v, want process %d and why it was not replaced", p, next)
+		}
+		return nil
+	})
 }
 
 // TestAPluginIsReplacedWhereFiguresAreOfAPass: the new process is tried with the
