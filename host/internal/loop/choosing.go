@@ -78,8 +78,9 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 		p.incomplete = true
 		return nil
 	}
+	ending := l.victims.Ending()
 	choice.Order = slices.DeleteFunc(choice.Order, func(r eviction.Ranked) bool {
-		return l.victims.IsEnding(r.UID) || later && l.victims.EndedSince(r.UID, c.began)
+		return ending[r.UID] != nil || later && l.victims.EndedSince(r.UID, c.began)
 	})
 	p.choice = *choice
 	now := time.Now()

@@ -313,9 +313,10 @@ func (s *Set) Pretending() bool {
 // Phases says of all pods how they stand, and which of them were victims.
 func (s *Set) Phases(listed pods.Snapshot) []eviction.PodPhase {
 	var phases []eviction.PodPhase
+	ending := s.Ending()
 	for _, pod := range listed.Pods {
 		state := eviction.PodActive
-		if s.IsEnding(pod.Row.UID) {
+		if ending[pod.Row.UID] != nil {
 			state = eviction.PodEvicted
 		}
 		phases = append(phases, eviction.PodPhase{UID: pod.Row.UID, State: state})
