@@ -116,8 +116,9 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return nil // a reload has switched them off
 	}
 	later := p.at.Pass != c.at.Pass
+	ending := l.victims.Ending()
 	left := slices.DeleteFunc(c.pods, func(p pods.Pod) bool {
-		return l.victims.IsEnding(p.Row.UID) || later && l.victims.EndedSince(p.Row.UID, c.began)
+		return ending[p.Row.UID] != nil || later && l.victims.EndedSince(p.Row.UID, c.began)
 	})
 	for _, pod := range left {
 		limit, over := policy.CheckLocalLimits(pod.API, c.measured[pod.Row.UID], l.observer.Thresholds.Layout)
