@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -115,7 +116,8 @@ func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Mana
 		stop()
 	}
 	active := func() []*v1.Pod { return slices.Clone(n.pods) }
-	if err := manager.Start(ctx, n, active, func(*v1.Pod) bool { return true }, 0); err != nil {
+	err = manager.Start(ctx, n, active, func(*v1.Pod) bool { return true }, 0)
+	if err != nil && !(n.stopped && errors.Is(err, context.Canceled)) {
 		stop()
 		t.Fatal(err)
 	}

@@ -198,12 +198,14 @@ func (s *Supervisor) until(ctx context.Context) (failed []error) {
 			}
 		}
 		if s.control.stopping && s.running == 0 {
+			if ctx.Err() != nil {
+				return nil // What failed was cut short by the end.
+			}
 			return failed
 		}
 		select {
 		case <-over:
 			s.control.stopping, over = true, nil
-			failed = nil // What failed was cut short by the end.
 		case e := <-s.events:
 			e.do()
 			done = e.done

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,6 +220,8 @@ func du(t *testing.T, unit, dir string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "du", "-s", "-x", unit, dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the death that Pdeathsig means is this thread's
+	defer runtime.UnlockOSThread()
 	out, err := cmd.Output()
 	must(t, err)
 	digits, _, _ := strings.Cut(string(out), "\t")
