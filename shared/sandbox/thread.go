@@ -69,7 +69,7 @@ func (s *Sandbox) enter() error {
 	if s.credential == nil && os.Geteuid() == 0 {
 		// The system call, since the C library's and Go's change all threads.
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 && errno != unix.EPERM {
-			return fmt.Errorf("drop supplementary cgroups: %w", errno)
+			return fmt.Errorf("drop supplementary groups: %w", errno)
 		}
 	}
 	return dropCapabilities(s.policy.Capabilities)
