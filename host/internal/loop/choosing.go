@@ -114,4 +114,8 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
 		"message", message, "dryRun", v.DryRun)
 	l.kill(ctx, p, v)
+	if !v.DryRun && !l.Settings.asKubelet() {
+		// It has grown while it was measured: what it frees is counted from a later sample.
+		l.schedule.Wake(map[eviction.Condition]string{c.condition(): "eviction"})
+	}
 }

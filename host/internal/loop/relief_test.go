@@ -145,3 +145,38 @@ func TestAVictimThatGrowsWhileItEndsCostsNobodyElse(t *testing.T) {
 		})
 	}
 }
+
+// A victim grew between the sample and its measurement. What it could not bring back was
+// waited for, and the next one came two seconds late.
+func TestAVictimThatGrewBeforeItWasMeasuredHoldsUpNobody(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.pods, n.dies["uid-first"] = nil, 400*time.Millisecond
+		n.addPod("first", 600*mi)
+		n.addPod("second", 300*mi)
+		n.run(settings(t, hard("1Gi")), rundir.State{})
+		n.settle()
+		grown := false
+		n.mu.Lock()
+		n.observe = func() (eviction.ObserveReply, error) {
+			available := n.available
+			if !grown && available < gi {
+				grown, n.usage["uid-first"], n.available = true, 800*mi, available-200*mi
+			}
+			return eviction.ObserveReply{Observations: []eviction.Observation{{
+				Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available, Capacity: 8 * gi, Time: time.Now(),
+			}}}, nil
+		}
+		n.mu.Unlock()
+		n.set(gi - 1)
+		n.wake()
+		n.after(700 * time.Millisecond)
+		n.mu.Lock()
+		n.usage["uid-second"], n.available = 950*mi, n.available-650*mi
+		n.mu.Unlock()
+		n.wake()
+		n.after(100 * time.Millisecond)
+		if got := n.kills(); len(got) != 2 || !strings.Contains(got[1], "kill second") {
+			t.Errorf("%q, want second too at once: all that first had used is back", got)
+		}
+	})
+}

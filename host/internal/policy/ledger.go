@@ -75,14 +75,15 @@ func (p *promise) open(s eviction.Signal) bool {
 
 func (p *promise) ending() bool { return p.ended.isZero() }
 
-// An account is what became of a signal since the first of its open promises.
+// An account is what became of a signal since its last victim was taken, or measured.
 type account struct {
 	// relief is how long what a victim frees may take to show.
 	relief time.Duration
-	// base was available then, known says if that was observed. cameBack is the most
-	// that was available beyond base since, less what promises that are kept account
-	// for.
+	// base was available in the sample of based, known says if that was observed.
+	// cameBack is the most that was available beyond base since, less what promises that
+	// are kept account for.
 	base     int64
+	based    Moment
 	known    bool
 	cameBack int64
 	// beyond is what was missing beyond all promises when the last one was made.
@@ -92,19 +93,20 @@ type account struct {
 // Promised enters a victim taken at now for t, when observations were what they
 // were.
 func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signal]eviction.Observation, now Moment) Ledger {
+	next := l.copied()
 	p.Frees = maps.Clone(p.Frees)
-	next := Ledger{append(slices.Clone(l.promises), promise{Promise: p, decided: now, measured: now}), maps.Clone(l.accounts)}
-	if next.accounts == nil {
-		next.accounts = map[eviction.Signal]account{}
-	}
 	for s := range p.Frees {
 		o := observations[s]
 		if _, ok := next.accounts[s]; !ok {
 			of := t
 			of.Signal = s
-			next.accounts[s] = account{relief: ReliefTime(of.Definition()), base: o.Available, known: o.State == eviction.Observed}
+			next.accounts[s] = account{relief: ReliefTime(of.Definition())}
+		}
+		if o.State == eviction.Observed {
+			next.rebase(s, o, sampled(o, now))
 		}
 	}
+	next.promises = append(next.promises, promise{Promise: p, decided: now, measured: now})
 	if o := observations[t.Signal]; o.State == eviction.Observed {
 		a := next.accounts[t.Signal]
 		expected, _ := next.expected(t.Signal)
@@ -144,20 +146,30 @@ func (l Ledger) Dropped(uid string) Ledger {
 }
 
 func (l Ledger) change(uid string, change func(*promise)) Ledger {
-	next := Ledger{slices.Clone(l.promises), l.accounts}
+	next := l.copied()
 	for i := range next.promises {
 		if p := &next.promises[i]; p.UID == uid {
-			p.Frees = maps.Clone(p.Frees)
 			change(p)
 		}
 	}
 	return next.tidied()
 }
 
+// copied is l with nothing in it that another Ledger has.
+func (l Ledger) copied() Ledger {
+	l.promises, l.accounts = slices.Clone(l.promises), maps.Clone(l.accounts)
+	for i := range l.promises {
+		l.promises[i].Frees = maps.Clone(l.promises[i].Frees)
+	}
+	if l.accounts == nil {
+		l.accounts = map[eviction.Signal]account{}
+	}
+	return l
+}
+
 // tidied drops promises that are kept or over, and accounts without a promise.
 func (l Ledger) tidied() Ledger {
 	l.promises = slices.DeleteFunc(l.promises, func(p promise) bool { return len(p.Frees) == 0 })
-	l.accounts = maps.Clone(l.accounts)
 	maps.DeleteFunc(l.accounts, func(s eviction.Signal, _ account) bool {
 		return !slices.ContainsFunc(l.promises, func(p promise) bool { return p.open(s) })
 	})
@@ -206,10 +218,8 @@ func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, 
 	if len(l.promises) == 0 {
 		return l
 	}
-	next := Ledger{slices.Clone(l.promises), maps.Clone(l.accounts)}
-	for i := range next.promises {
-		p := &next.promises[i]
-		p.Frees = maps.Clone(p.Frees)
+	next := l.copied()
+	for _, p := range next.promises {
 		if !p.ending() && now.since(p.ended) >= mostRelief {
 			clear(p.Frees)
 		}
@@ -228,6 +238,10 @@ func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at 
 	a, open := l.accounts[s], l.of(s)
 	if len(open) == 0 {
 		return
+	}
+	if o.Available < a.base+a.cameBack && l.grown(s, a.based, at) {
+		l.rebase(s, o, at)
+		a, open = l.accounts[s], l.of(s)
 	}
 	if a.known && at.after(open[0].decided) {
 		a.cameBack = max(a.cameBack, o.Available-a.base)
@@ -253,6 +267,36 @@ func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at 
 		a.base, a.cameBack = a.base+came, a.cameBack-came
 		delete(p.Frees, s)
 	}
+	l.accounts[s] = a
+}
+
+// grown reports whether a victim of s that is still ending was not measured before the
+// sample of based, and at comes after that: what it has taken in between is in its use and
+// must be missing in base.
+func (l Ledger) grown(s eviction.Signal, based, at Moment) bool {
+	return slices.ContainsFunc(l.promises, func(p promise) bool {
+		return p.open(s) && p.ending() && !based.after(p.measured) && at.after(p.measured)
+	})
+}
+
+// rebase has what comes back counted from a sample of s on. What has come back before is
+// no more expected of those that have ended.
+func (l Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
+	a := l.accounts[s]
+	for _, p := range l.of(s) {
+		use := p.Frees[s]
+		came := min(a.cameBack, use.Value)
+		if p.ending() || came == 0 {
+			continue
+		}
+		a.cameBack -= came
+		if use.Value -= came; use.Value == 0 {
+			delete(p.Frees, s)
+		} else {
+			p.Frees[s] = use
+		}
+	}
+	a.base, a.based, a.known = o.Available-a.cameBack, at, true
 	l.accounts[s] = a
 }
 
