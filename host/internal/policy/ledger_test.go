@@ -180,3 +180,92 @@ func TestNobodyWaitsForEver(t *testing.T) {
 		}
 	}
 }
+
+// tick is how exactly hogs are played.
+const tick = time.Millisecond
+
+// A hog takes memory from start on, at a rate, until it has size, and gives all of it back
+// at freed.
+type hog struct {
+	start, freed time.Duration
+	rate         int64 // bytes a tick
+	size         int64
+}
+
+func (h hog) uses(at time.Duration) int64 {
+	if at < h.start || at >= h.freed {
+		return 0
+	}
+	return min(h.size, int64((at-h.start)/tick)*h.rate)
+}
+
+// Hogs cross a threshold one after the other, each as soon as what the last one used is
+// back. The machine stalls between a sample and the measurement, and before the passes
+// that follow a kill and an end. Each of them is the only victim of its crossing, and goes
+// as soon as it has crossed and the machine does not stall.
+func TestNoHogWaitsForTheReliefOfTheOneBefore(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 4))
+	for round := range 1000 {
+		threshold := Threshold{Signal: eviction.MemoryAvailable, Value: Value{Quantity: *resource.NewQuantity(1000<<20, resource.BinarySI)}}
+		stall := func() time.Duration {
+			if r.IntN(4) == 0 {
+				return time.Duration(1+r.IntN(300)) * tick
+			}
+			return time.Duration(1+r.IntN(5)) * tick
+		}
+		var (
+			l      Ledger
+			hogs   []hog
+			now    time.Duration
+			free   = int64(1500) << 20
+			at     = func() Moment { return Moment{Time: storyStart.Add(now)} }
+			sample = func() (map[eviction.Signal]eviction.Observation, eviction.Observation) {
+				available := free
+				for _, h := range hogs {
+					available -= h.uses(now)
+				}
+				o := eviction.Observation{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available, Capacity: 8 << 30, Time: storyStart.Add(now)}
+				return map[eviction.Signal]eviction.Observation{o.Signal: o}, o
+			}
+		)
+		for i := range 6 {
+			h := hog{start: now + time.Duration(r.IntN(800))*tick, freed: 1 << 62, rate: (100 + r.Int64N(3000)) << 20 / 1000, size: (600 + r.Int64N(400)) << 20}
+			hogs = append(hogs, h)
+			now = h.start + time.Duration((500<<20)/h.rate+1)*tick // it has crossed
+			crossed := now
+			waited := time.Duration(0)
+			for pass := 0; ; pass++ {
+				seen, o := sample()
+				l = l.Observed(seen, metBy(threshold, o), at())
+				v := l.Judge(threshold, o, at())
+				if v.Go {
+					now += stall()
+					use := hogs[i].uses(now)
+					l = l.Promised(Promise{UID: fmt.Sprint(i), Grace: time.Second, Frees: Relieved(threshold, eviction.LayoutShared, eviction.Some(use))}, threshold, seen, at())
+					break
+				}
+				next := max(tick, v.Wait.LookAt.Sub(at().Time))
+				waited += next
+				now += next
+				if pass > 1000 {
+					t.Fatalf("round %d: hog %d is never taken", round, i)
+				}
+			}
+			if waited > 0 {
+				t.Fatalf("round %d: hog %d crossed at %v and waited for %v", round, i, crossed, waited)
+			}
+			ends := now + time.Duration(100+r.IntN(900))*tick
+			now = min(now+stall(), ends-tick)
+			seen, o := sample() // of the pass after the kill
+			l = l.Observed(seen, metBy(threshold, o), at())
+			if o.Available < 1000<<20 && l.Judge(threshold, o, at()).Go {
+				t.Fatalf("round %d: a second pod goes while hog %d is ending", round, i)
+			}
+			now, hogs[i].freed = ends, ends
+			l = l.Ended(fmt.Sprint(i), at())
+			now += stall()
+			seen, o = sample()
+			l = l.Observed(seen, metBy(threshold, o), at())
+		}
+	}
+}
