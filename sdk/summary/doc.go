@@ -6,9 +6,9 @@
 // It does not talk to the kubelet: tokens and certificates stay in the host. It
 // does not rank, and it knows no thresholds.
 //
-// A plugin makes a Source of eviction.NodeFacts.SummarySocket and uses it as its
-// Observer and Measurer; an empty socket means that the node has no summary. One
-// that has no other source uses a Switch.
+// A plugin makes a Source of eviction.NodeFacts.SummarySocket each time that it is
+// configured, keeps it in an sdk.Current and uses it as its Observer and Measurer; an
+// empty socket means that the node has no summary.
 //
 // # Protocol
 //
