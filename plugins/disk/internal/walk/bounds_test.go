@@ -94,20 +94,16 @@ func TestContinueEndsWithItsContext(t *testing.T) {
 	if done, err := w.Continue(ended); done || err != nil || w.Usage().Inodes != 1 {
 		t.Errorf("an ended context: done %v, %v, %+v, want nothing done", done, err, w.Usage())
 	}
-	var latest time.Duration
 	calls := 0
 	for done := false; !done; calls++ {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Microsecond)
-		deadline, _ := ctx.Deadline()
 		var err error
 		done, err = w.Continue(ctx)
 		must(t, err)
-		latest = max(latest, time.Since(deadline))
 		cancel()
 	}
-	t.Logf("%d calls, at most %v late", calls, latest)
-	if calls < 2 || latest > 200*time.Millisecond {
-		t.Errorf("%d calls, one of them %v late", calls, latest)
+	if calls < 2 {
+		t.Errorf("%d call, want it cut short again and again", calls)
 	}
 	if w.Usage().Inodes != 5001 {
 		t.Errorf("%d inodes, want 5001", w.Usage().Inodes)
