@@ -71,7 +71,7 @@ func TestSocketSource(t *testing.T) {
 			_, err = w.Write(chunk)
 		}
 	})
-	_, err = open(t, Options{Address: "unix://" + endless}).Fetch(t.Context())
+	_, err = open(t, Options{Address: "unix://" + endless, Timeout: metav1.Duration{Duration: time.Minute}}).Fetch(t.Context())
 	wantError(t, err, "unix://"+endless, "more than 67108864 bytes")
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
@@ -170,6 +171,9 @@ func (h *testHost) stop() {
 	}
 	if left := processesOf(h.sockets); len(left) > 0 {
 		h.t.Errorf("processes left: %v", left)
+	}
+	if strings.Contains(h.log.String(), "something of a plugin is left") { // for want of time: it goes with the next host
+		sandbox.NewRoot(h.sockets, sandbox.Tell{Left: func(_ string, err error) { h.t.Error(err) }}).Sweep()(context.WithoutCancel(h.t.Context()))
 	}
 	if left, _ := os.ReadDir(h.sockets); len(left) > 0 {
 		h.t.Errorf("socket directories left: %v", left)
