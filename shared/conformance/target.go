@@ -88,7 +88,7 @@ func (t *target) crash(err error) string {
 	}
 	wait := time.Duration(0)
 	if errors.Is(err, eviction.ErrUnavailable) {
-		wait = endingTime
+		wait = t.run.options.patient(endingTime)
 	}
 	if !t.proc.WaitFor(wait) {
 		return ""
