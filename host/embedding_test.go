@@ -117,7 +117,7 @@ func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Mana
 	}
 	active := func() []*v1.Pod { return slices.Clone(n.pods) }
 	err = manager.Start(ctx, n, active, func(*v1.Pod) bool { return true }, 0)
-	if err != nil && !(n.stopped && errors.Is(err, context.Canceled)) {
+	if err != nil && (!n.stopped || !errors.Is(err, context.Canceled)) {
 		stop()
 		t.Fatal(err)
 	}
