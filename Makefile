@@ -31,7 +31,7 @@ BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-
 DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evictd/shared/eviction/rank
 # Of these not what the kubelet has nothing like: relief, kills of a former host, a second
 # look, vendors of filesystems, orders by name for plugins. Their tests stand beside them.
-NOT_THE_KUBELETS = ledger.go,verdict.go,relief.go,moment.go,intent.go,claim.go,contradiction.go,split.go,steps.go,named.go
+NOT_THE_KUBELETS = ledger.go,verdict.go,moment.go,intent.go,claim.go,split.go,steps.go,named.go
 # Each fault of a plugin has a time in which the eviction must have happened anyway: tried
 # with nothing else running, and printed as a table.
 FAULTS = test/suites/faults

@@ -58,12 +58,6 @@ func (s State) Observed(t Threshold) bool {
 	return observed
 }
 
-// Stands reports whether t was met for its whole grace period, by what was observed when
-// its signal was last looked at: what is frozen as met is no reason to evict.
-func (s State) Stands(t Threshold, last eviction.Observation) bool {
-	return s.met[t.Key()] && last.State == eviction.Observed
-}
-
 // ConditionsLastSeen returns when each reported condition was last seen, for
 // Restore.
 func (s State) ConditionsLastSeen() map[eviction.Condition]time.Time {

@@ -138,3 +138,10 @@ func nextLook(since time.Duration) time.Duration {
 	const soonest, latest = 20 * time.Millisecond, time.Second
 	return min(max(since/4, soonest), latest)
 }
+
+// Shortens reports whether a victim that is ending has its grace period cut to
+// HardGraceSeconds because t is met and no other pod may go yet. hard: it went for a hard
+// threshold itself.
+func Shortens(t Threshold, hard bool, graceSeconds int64) bool {
+	return t.Hard() && !hard && graceSeconds > HardGraceSeconds
+}

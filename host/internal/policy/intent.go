@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// intentAge is how long after its grace period a kill of a former host is finished
+// without a new reason.
+const intentAge = time.Minute
+
+// An Intent is a kill that a former host decided on and is not known to have
+// finished, seen from now.
+type Intent struct {
+	// Overdue is how long its grace period is over, negative if it is not.
+	Overdue time.Duration
+	DryRun  bool
+	// There: a pod of that uid is active. Pod is its spec, nil if that is not known.
+	There bool
+	Pod   *v1.Pod
+	// Looked: it is known whether the threshold's signal is short of it now, and
+	// Short is the answer.
+	Looked, Short bool
+}
+
+// What becomes of an Intent.
+const (
+	FinishKill   = "finish"
+	DropKill     = "drop"
+	PostponeKill = "postpone"
+	AwaitEnd     = "await" // nothing to kill, its end is waited for
+)
+
+// JudgeIntent says what becomes of a kill of a former host, and why it is dropped:
+// the world may have changed since it was decided on, and an old decision is no reason
+// to end a pod that would not be chosen now.
+func JudgeIntent(i Intent) (verdict, reason string) {
+	switch {
+	case i.DryRun:
+		return DropKill, "this is a dry run"
+	case !i.There:
+		return AwaitEnd, ""
+	case !Evictable(i.Pod):
+		return DropKill, "the pod may not be evicted any more"
+	case i.Overdue < intentAge || i.Short:
+		return FinishKill, ""
+	case !i.Looked:
+		return PostponeKill, ""
+	default:
+		return DropKill, "it was decided on long ago and the node is not short any more"
+	}
+}
+
+// Stands reports whether t was met for its whole grace period, by what was observed when
+// its signal was last looked at: what is frozen as met is no reason to evict.
+func (s State) Stands(t Threshold, last eviction.Observation) bool {
+	return s.met[t.Key()] && last.State == eviction.Observed
+}
