@@ -79,11 +79,12 @@ func (p *promise) ending() bool { return p.ended.isZero() }
 type account struct {
 	// relief is how long what a victim frees may take to show.
 	relief time.Duration
-	// base was available in the sample of based, known says if that was observed.
+	// seen is the latest sample that counted. base was available in it or in one before,
+	// known says if that was observed.
 	// cameBack is the most that was available beyond base since, less what promises that
 	// are kept account for.
 	base     int64
-	based    Moment
+	seen     Moment
 	known    bool
 	cameBack int64
 	// beyond is what was missing beyond all promises when the last one was made.
@@ -102,8 +103,10 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 			of.Signal = s
 			next.accounts[s] = account{relief: ReliefTime(of.Definition())}
 		}
-		if o.State == eviction.Observed {
-			next.rebase(s, o, sampled(o, now))
+		// A choice that took long is by a sample of before what has come back meanwhile.
+		seen, at := next.accounts[s].seen, sampled(o, now)
+		if o.State == eviction.Observed && (seen.isZero() || !seen.after(at)) {
+			next.rebase(s, o, at)
 		}
 	}
 	next.promises = append(next.promises, promise{Promise: p, decided: now, measured: now})
@@ -239,9 +242,12 @@ func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at 
 	if len(open) == 0 {
 		return
 	}
-	if o.Available < a.base+a.cameBack && l.grown(s, a.based, at) {
+	if o.Available < a.base+a.cameBack && l.grown(s, a.seen, at) {
 		l.rebase(s, o, at)
 		a, open = l.accounts[s], l.of(s)
+	}
+	if a.seen.isZero() || at.after(a.seen) {
+		a.seen = at
 	}
 	if a.known && at.after(open[0].decided) {
 		a.cameBack = max(a.cameBack, o.Available-a.base)
@@ -270,12 +276,12 @@ func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at 
 	l.accounts[s] = a
 }
 
-// grown reports whether a victim of s that is still ending was not measured before the
-// sample of based, and at comes after that: what it has taken in between is in its use and
-// must be missing in base.
-func (l Ledger) grown(s eviction.Signal, based, at Moment) bool {
+// grown reports whether at is the first sample of s after a victim that is still ending was
+// measured, seen being the one before it: what the victim has taken in between is in its
+// use and must be missing in base.
+func (l Ledger) grown(s eviction.Signal, seen, at Moment) bool {
 	return slices.ContainsFunc(l.promises, func(p promise) bool {
-		return p.open(s) && p.ending() && !based.after(p.measured) && at.after(p.measured)
+		return p.open(s) && p.ending() && (seen.isZero() || !seen.after(p.measured)) && at.after(p.measured)
 	})
 }
 
@@ -296,7 +302,7 @@ func (l Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 			p.Frees[s] = use
 		}
 	}
-	a.base, a.based, a.known = o.Available-a.cameBack, at, true
+	a.base, a.seen, a.known = o.Available-a.cameBack, at, true
 	l.accounts[s] = a
 }
 

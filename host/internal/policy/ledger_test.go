@@ -269,3 +269,31 @@ func TestNoHogWaitsForTheReliefOfTheOneBefore(t *testing.T) {
 		}
 	}
 }
+
+// A choice that takes long, as on disks, ends with a sample of before what has come back
+// meanwhile. That does not count a second time.
+func TestWhatHasComeBackDuringALongChoiceCountsOnce(t *testing.T) {
+	threshold := Threshold{Signal: eviction.NodeFsAvailable, Value: Value{Quantity: *resource.NewQuantity(1000, resource.BinarySI)}}
+	at := func(d time.Duration) Moment { return Moment{Time: storyStart.Add(d)} }
+	sample := func(d time.Duration, available int64) map[eviction.Signal]eviction.Observation {
+		o := eviction.Observation{Signal: threshold.Signal, State: eviction.Observed, Available: available, Capacity: 1 << 20, Time: storyStart.Add(d)}
+		return map[eviction.Signal]eviction.Observation{o.Signal: o}
+	}
+	promise := func(uid string, use int64) Promise {
+		return Promise{UID: uid, Grace: time.Second, Frees: Relieved(threshold, eviction.LayoutShared, eviction.Some(use))}
+	}
+	var l Ledger
+	look := func(d time.Duration, available int64) eviction.Observation {
+		o := sample(d, available)[threshold.Signal]
+		l = l.Observed(sample(d, available), metBy(threshold, o), at(d))
+		return o
+	}
+	l = l.Promised(promise("first", 600), threshold, sample(0, 550), at(0))
+	l = l.Ended("first", at(time.Second))
+	look(2*time.Second, 850)
+	l = l.Promised(promise("second", 100), threshold, sample(0, 550), at(2*time.Second))
+	l = l.Ended("second", at(3*time.Second))
+	if v := l.Judge(threshold, look(4*time.Second, 850), at(4*time.Second)); v.Go {
+		t.Errorf("a third pod goes for a shortage of 150, and 300 of the first are still to come: %+v", l)
+	}
+}
