@@ -246,12 +246,7 @@ func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at 
 		l.rebase(s, o, at)
 		a, open = l.accounts[s], l.of(s)
 	}
-	if a.seen.isZero() || at.after(a.seen) {
-		a.seen = at
-	}
-	if a.known && at.after(open[0].decided) {
-		a.cameBack = max(a.cameBack, o.Available-a.base)
-	}
+	a.look(o, at, open[0].decided)
 	for _, p := range open {
 		use := p.Frees[s]
 		if p.ending() || !at.after(p.ended) {
@@ -274,6 +269,16 @@ func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at 
 		delete(p.Frees, s)
 	}
 	l.accounts[s] = a
+}
+
+// look enters a sample, which counts if it is from after the first open promise.
+func (a *account) look(o eviction.Observation, at, decided Moment) {
+	if a.seen.isZero() || at.after(a.seen) {
+		a.seen = at
+	}
+	if a.known && at.after(decided) {
+		a.cameBack = max(a.cameBack, o.Available-a.base)
+	}
 }
 
 // grown reports whether at is the first sample of s after a victim that is still ending was
