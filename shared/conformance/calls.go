@@ -186,25 +186,30 @@ var rpcs = []rpc{
 // destructive: an answer to it may have freed something.
 func (t *target) destructive(c rpc) bool { return c.name == "Reclaim" && !t.run.options.Reclaim }
 
-// poke makes any call with raw bytes. A stream that stays open is an answer.
-func (t *target) poke(ctx context.Context, c rpc, in message) error {
-	const patience = 200 * time.Millisecond
+// invoke makes any call with raw bytes, and reads a stream to its end.
+func (t *target) invoke(ctx context.Context, c rpc, in message) error {
 	switch c.name {
-	case "Measure", "Reclaim":
+	case "Measure", "Reclaim", "Watch":
 		return rpcError(ctx, stream(ctx, t.cc, service+c.name, in, func([]byte) {}))
-	case "Watch":
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer time.AfterFunc(patience, cancel).Stop()
-		err := rpcError(ctx, stream(ctx, t.cc, service+c.name, in, func([]byte) {}))
-		if ctx.Err() != nil {
-			return nil // it was open until we ended it
-		}
-		return err
 	default:
 		_, err := t.call(ctx, c.name, in)
 		return err
 	}
+}
+
+// poke makes any call with raw bytes. A Watch that stays open is an answer.
+func (t *target) poke(ctx context.Context, c rpc, in message) error {
+	if c.name != "Watch" {
+		return t.invoke(ctx, c, in)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
+	err := t.invoke(ctx, c, in)
+	if ctx.Err() != nil {
+		return nil // it was open until we ended it
+	}
+	return err
 }
 
 func (t *target) pokeInTime(ctx context.Context, c rpc, in message) error {

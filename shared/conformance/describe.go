@@ -125,8 +125,12 @@ func absentCalls(ctx context.Context, t *target) error {
 		if c.offered(&t.plugin) || t.destructive(c) {
 			continue
 		}
-		if err := t.poke(ctx, c, nil); !errors.Is(err, eviction.ErrUnsupported) {
-			bad = append(bad, fmt.Errorf("%s: %v", c.name, err)) //nolint:errorlint // it may be nil
+		err := t.run.options.within(ctx, c.limit, func(ctx context.Context) error { return t.invoke(ctx, c, nil) })
+		switch {
+		case err == nil:
+			bad = append(bad, fmt.Errorf("%s: answered", c.name))
+		case !errors.Is(err, eviction.ErrUnsupported):
+			bad = append(bad, fmt.Errorf("%s: %w", c.name, err))
 		}
 	}
 	return errors.Join(bad...)
