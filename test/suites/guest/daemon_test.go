@@ -19,9 +19,14 @@ const soon = 90 * time.Second
 type (
 	eviction  struct{ Pod, Signal, State, Ranker, RankReason string }
 	threshold struct{ Signal, Value string }
-	page      struct {
+	signal    struct {
+		Signal    string
+		Available int64
+	}
+	page struct {
 		Evictions  []eviction
 		Thresholds []threshold
+		Signals    []signal
 		Cgroups    struct{ Driver string }
 	}
 )

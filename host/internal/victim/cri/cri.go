@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/hang"
 )
@@ -36,8 +36,8 @@ type Killer struct {
 	// podsDir has a directory for each pod, by uid.
 	podsDir string
 
-	// unfinished are the pods, by uid, whose kill ended before their sandboxes were
-	// stopped.
+	// unfinished has the pods, by uid, whose kill ended before their sandboxes were
+	// stopped, and when their grace ends.
 	unfinished sync.Map
 }
 
@@ -53,29 +53,40 @@ func New(client runtimeapi.RuntimeServiceClient, podsDir string) *Killer {
 // tried again, with what is left of the grace period. It gives up with victim.ErrTimeout
 // after victim.Timeout, and Finished does the rest.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
-	stopped, err := k.kill(ctx, v)
+	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
+	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
+	defer cancel()
+	stopped, err := k.kill(ctx, v, graceEnds)
 	if stopped {
 		k.unfinished.Delete(v.UID)
 	} else {
-		k.unfinished.Store(v.UID, true)
+		k.unfinished.Store(v.UID, graceEnds)
 	}
 	return err
 }
 
-// kill reports whether it has stopped the sandboxes, whatever the containers said.
-func (k *Killer) kill(ctx context.Context, v victim.Victim) (stopped bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
-	defer cancel()
-	started := time.Now()
-	pod := &v.Pod
-	if len(pod.SandboxIDs) == 0 && len(pod.ContainerIDs) == 0 { // only the uid is known
-		if err := k.resolve(ctx, v.UID, pod); err != nil {
+func (k *Killer) kill(ctx context.Context, v victim.Victim, graceEnds time.Time) (stopped bool, err error) {
+	sandboxes, containers := v.Pod.SandboxIDs, v.Pod.ContainerIDs
+	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
+		err := k.retry(ctx, "find pod "+v.UID, func() error {
+			left, err := k.left(ctx, v.UID)
+			if err == nil {
+				sandboxes, containers = left.Ready(), left.Left()
+			}
+			return err
+		})
+		if err != nil {
 			return false, err
 		}
 	}
-	stopContainers := k.each(pod.ContainerIDs, func(id string) error {
+	return k.stop(ctx, sandboxes, containers, graceEnds)
+}
+
+// stop reports whether it has stopped the sandboxes, whatever the containers said.
+func (k *Killer) stop(ctx context.Context, sandboxes, containers []string, graceEnds time.Time) (stopped bool, err error) {
+	stopContainers := k.each(containers, func(id string) error {
 		return k.retry(ctx, "stop container "+id, func() error {
-			left := v.GraceSeconds - int64(time.Since(started)/time.Second)
+			left := int64(math.Ceil(time.Until(graceEnds).Seconds()))
 			_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(left, 0)})
 			if err != nil && k.exited(ctx, id) {
 				return nil
@@ -88,37 +99,33 @@ func (k *Killer) kill(ctx context.Context, v victim.Victim) (stopped bool, err e
 	}
 	// The sandboxes also when a container could not be stopped: stopping a
 	// sandbox ends all that is in it.
-	stopSandboxes := k.stopSandboxes(ctx, pod.SandboxIDs)
-	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
-}
-
-func (k *Killer) stopSandboxes(ctx context.Context, ids []string) error {
-	return k.each(ids, func(id string) error {
+	stopSandboxes := k.each(sandboxes, func(id string) error {
 		return k.retry(ctx, "stop pod sandbox "+id, func() error {
 			_, err := k.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 			return err
 		})
 	})
+	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
 }
 
 // Finished implements victim.Killer: nothing of the pod runs any more, no ready
-// sandbox, no running container. When the containers of a pod whose kill took too long have
-// ended, it stops the sandboxes, which nobody else would do. Of a pod that was not
-// to be killed it changes nothing.
+// sandbox, no running container. It goes on with a kill that took too long, which nobody
+// else would do: the runtime kills a container only while the call to stop it waits. Of
+// a pod that was not to be killed it changes nothing.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	left, err := k.left(ctx, v.UID)
-	if err != nil || left.Running() {
+	if err != nil {
 		return false, err
 	}
-	ready := left.Ready()
-	if _, unfinished := k.unfinished.Load(v.UID); unfinished {
-		if err := k.stopSandboxes(ctx, ready); err != nil {
-			return false, err
-		}
-		k.unfinished.Delete(v.UID)
-		return true, nil
+	graceEnds, unfinished := k.unfinished.Load(v.UID)
+	if !unfinished {
+		return !left.Running() && len(left.Ready()) == 0, nil
 	}
-	return len(ready) == 0, nil
+	if stopped, err := k.stop(ctx, left.Ready(), left.Left(), graceEnds.(time.Time)); !stopped {
+		return false, err
+	}
+	k.unfinished.Delete(v.UID)
+	return true, nil
 }
 
 // CleanedUp implements victim.Killer: whoever made the pod's volumes has removed
@@ -133,18 +140,6 @@ func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 func (k *Killer) exited(ctx context.Context, id string) bool {
 	list, err := k.client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
-}
-
-// resolve finds what is left of a pod of which only the uid is known.
-func (k *Killer) resolve(ctx context.Context, uid string, pod *pods.Pod) error {
-	return k.retry(ctx, "find pod "+uid, func() error {
-		left, err := k.left(ctx, uid)
-		if err != nil {
-			return err
-		}
-		pod.SandboxIDs, pod.ContainerIDs = left.Ready(), left.Left()
-		return nil
-	})
 }
 
 // left is what the runtime has of the pod. It could pick by label, but then a sandbox

@@ -203,9 +203,9 @@ func TestAKillThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// Nobody stopped the sandbox of a pod whose containers ended a little later than the
-// kill could wait, and the pod was "still there" although nothing of it ran.
-func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
+// On a node that stood still the call to stop a container ended with the time of its
+// kill, and with it the runtime's intention to send SIGKILL: the pod was given up, and ran on.
+func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 	hang := fakecri.Fault{Hang: true}
 	for name, hangs := range map[string]fakecri.Method{
 		"the container is late":          fakecri.StopContainer,
@@ -215,24 +215,19 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
-				added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Second}}})
+				s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Hour}}})
 				k := New(s.Client(), "")
 				s.Inject(hangs, hang)
 				if err := k.Kill(t.Context(), with(pods.Pod{}, 1)); !errors.Is(err, victim.ErrTimeout) {
 					t.Fatalf("kill: %v, want ErrTimeout", err)
 				}
 				s.Heal()
-				if s.Running("u") {
-					if finished(t, k, "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
-						t.Fatal("the sandbox was stopped under a container that runs")
-					}
-					stop := &runtimeapi.StopContainerRequest{ContainerId: added.ContainerIDs[0]}
-					if _, err := s.Client().StopContainer(t.Context(), stop); err != nil { // it ends at last
-						t.Fatal(err)
-					}
+				healed := time.Now()
+				if !finished(t, k, "u") || s.Running("u") {
+					t.Error("not finished when the runtime is well again")
 				}
-				if !finished(t, k, "u") {
-					t.Error("not finished although nothing of it runs")
+				if took := time.Since(healed); took != 0 {
+					t.Errorf("took %v, want none: its grace is over", took)
 				}
 				if !finished(t, New(s.Client(), ""), "u") {
 					t.Error("the sandbox is still ready")
@@ -240,6 +235,26 @@ func TestAPodThatEndsAfterTheTimeoutOfItsKillIsFinished(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAKillThatWasBrokenOffLeavesThePodItsGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", DiesAfter: time.Hour}}})
+		k := New(s.Client(), "")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := k.Kill(ctx, with(pods.Pod{}, 20)); err == nil {
+			t.Fatal("killed within 5 s, want 20")
+		}
+		brokenOff := time.Now()
+		if !finished(t, k, "u") {
+			t.Error("not finished")
+		}
+		if took := time.Since(brokenOff); took != 15*time.Second {
+			t.Errorf("took %v, want the 15 s that are left", took)
+		}
+	})
 }
 
 func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
