@@ -137,7 +137,7 @@ soak: ## the long runs: 200 threshold crossings, 1000 plugins that come and go, 
 	@$(MAKE) fuzz FUZZTIME=30s
 
 busy: ## test and e2e, BUSY (3) times in a row, beside a full load on one core and memory that comes and goes
-	@for run in $$(seq $(BUSY)); do echo "== run $$run of $(BUSY)"; $(GO) run ./test/tools/busy $(MAKE) test e2e; done
+	@for run in $$(seq $(BUSY)); do echo "== run $$run of $(BUSY)"; $(GO) run ./test/tools/busy $(MAKE) test e2e || exit 1; done
 
 clean: ## remove what was built
 	rm -rf bin dist
