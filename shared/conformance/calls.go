@@ -186,8 +186,8 @@ var rpcs = []rpc{
 // destructive: an answer to it may have freed something.
 func (t *target) destructive(c rpc) bool { return c.name == "Reclaim" && !t.run.options.Reclaim }
 
-// invoke makes any call with raw bytes, and reads a stream to its end.
-func (t *target) invoke(ctx context.Context, c rpc, in message) error {
+// call makes the call with raw bytes, and reads a stream to its end.
+func (c rpc) call(ctx context.Context, t *target, in message) error {
 	switch c.name {
 	case "Measure", "Reclaim", "Watch":
 		return rpcError(ctx, stream(ctx, t.cc, service+c.name, in, func([]byte) {}))
@@ -200,12 +200,12 @@ func (t *target) invoke(ctx context.Context, c rpc, in message) error {
 // poke makes any call with raw bytes. A Watch that stays open is an answer.
 func (t *target) poke(ctx context.Context, c rpc, in message) error {
 	if c.name != "Watch" {
-		return t.invoke(ctx, c, in)
+		return c.call(ctx, t, in)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
-	err := t.invoke(ctx, c, in)
+	err := c.call(ctx, t, in)
 	if ctx.Err() != nil {
 		return nil // it was open until we ended it
 	}

@@ -125,7 +125,7 @@ func absentCalls(ctx context.Context, t *target) error {
 		if c.offered(&t.plugin) || t.destructive(c) {
 			continue
 		}
-		err := t.run.options.within(ctx, c.limit, func(ctx context.Context) error { return t.invoke(ctx, c, nil) })
+		err := t.run.options.within(ctx, c.limit, func(ctx context.Context) error { return c.call(ctx, t, nil) })
 		switch {
 		case err == nil:
 			bad = append(bad, fmt.Errorf("%s: answered", c.name))
