@@ -59,7 +59,7 @@ func fullDisk(t *testing.T, of resourceKind) {
 	n.tell(t)
 	n.checkFull(t, hoarders[0], journal())
 
-	n.kill()
+	n.killAfter(t, runDir)
 	n.chapter(t, "evictd is killed, the disk fills up again, and evictd is started anew:")
 	n.fillUp(t, weight, of)
 	n.start(t, config)
@@ -67,7 +67,7 @@ func fullDisk(t *testing.T, of resourceKind) {
 	n.await(t, "pod finished")
 	n.tell(t)
 	n.checkFull(t, hoarders[1], journal())
-	n.kill()
+	n.killAfter(t, runDir)
 
 	n.chapter(t, "the same with its log on the full disk:")
 	n.fillUp(t, weight, of)
@@ -76,6 +76,16 @@ func fullDisk(t *testing.T, of resourceKind) {
 	if line := n.awaitLine(t, logFile, "evicting pod"); !strings.Contains(line, hoarders[2].Key()) {
 		t.Errorf("evicted by the log: %s, want %s", line, hoarders[2].Key())
 	}
+}
+
+// killAfter kills evictd when there is nothing left that the next one would have to finish.
+func (n *site) killAfter(t *testing.T, runDir string) {
+	t.Helper()
+	eventually(t, "no kill is in the journal", func() (bool, error) {
+		kills, err := filepath.Glob(filepath.Join(runDir, "kills", "*.json"))
+		return err == nil && len(kills) == 0, fmt.Errorf("%v", kills)
+	})
+	n.kill()
 }
 
 // fillUp takes what is left, bytes or inodes, and shows that nothing is.
