@@ -190,6 +190,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	var failed error
 	supervised := make(chan struct{})
 	m.cgroups.Begin(ctx)
+	m.supervisor.SetNode(m.facts(m.config()))
 	var watching, serving sync.WaitGroup
 	defer watching.Wait()
 	go func() {

@@ -87,11 +87,11 @@ func (w *Watch) Healthy() error {
 }
 
 // Begin asks the runtime, and does not look for pods. It is for the time before
-// anybody reads their cgroups.
+// anybody reads their cgroups, so that nobody is told: they begin with Driver.
 func (w *Watch) Begin(ctx context.Context) {
 	s := w.judge(w.Node.Find(ctx), 0, nil, nil)
 	w.last.Store(s)
-	w.tell(ctx, s.Driver)
+	w.told = s.Driver
 }
 
 // Run looks again and again until ctx ends.

@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
@@ -107,6 +108,10 @@ func checkSocketRoot(dir string) (string, error) {
 	}
 	return abs, nil
 }
+
+// SetNode has plugins told of this node in place of Options.Node. It is for the time before
+// Run; later it is Reconfigure's.
+func (s *Supervisor) SetNode(node eviction.NodeFacts) { s.control.Node = node }
 
 // Started is closed when every plugin found at start serves or has failed its
 // first attempt, after Timeouts.Start at the latest.

@@ -31,6 +31,7 @@ type Server struct {
 	// sandboxImage and imageFs are what the runtime says of itself.
 	sandboxImage string
 	imageFs      *runtimeapi.ImageFsInfoResponse
+	cgroupDriver *runtimeapi.CgroupDriver // nil if it does not say
 	onRemove     func(Method, string)
 	nextID       int
 	now          int64

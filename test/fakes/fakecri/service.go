@@ -15,6 +15,23 @@ func (s *Server) Version(_ context.Context, _ *runtimeapi.VersionRequest) (*runt
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fakecri", RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
 }
 
+// SetCgroupDriver has the runtime name its cgroup driver, as containerd does since 2.0.
+func (s *Server) SetCgroupDriver(d runtimeapi.CgroupDriver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cgroupDriver = &d
+}
+
+// RuntimeConfig implements CRI.
+func (s *Server) RuntimeConfig(ctx context.Context, req *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cgroupDriver == nil {
+		return s.UnimplementedRuntimeServiceServer.RuntimeConfig(ctx, req)
+	}
+	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: *s.cgroupDriver}}, nil
+}
+
 // ListPodSandbox implements CRI.
 func (s *Server) ListPodSandbox(_ context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	s.mu.Lock()

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -77,4 +79,14 @@ func TestWhileTheVictimDiesNobodyElseGoes(t *testing.T) {
 	if len(d.Records("evicting pod")) != 1 {
 		t.Errorf("%d decisions, want 1", len(d.Records("evicting pod")))
 	}
+}
+
+// On a node without pods, of which only the runtime knew the cgroup driver, the host told its
+// plugins before it ran them, and waited for that for ever.
+func TestOnANodeWithoutPodsTheRuntimeNamesTheCgroupDriver(t *testing.T) {
+	w := emptyWorld(t)
+	w.runtime.SetCgroupDriver(runtimeapi.CgroupDriver_SYSTEMD)
+	d := w.startReady()
+	_, status := d.Get("/status")
+	wantAll(t, "status", status, `"driver": "systemd"`)
 }

@@ -31,6 +31,15 @@ type world struct {
 // under 1 GiB.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	w := emptyWorld(t)
+	w.pod("big", 2*gib, fakecri.Container{Name: "main", OnTerm: w.relief})
+	w.pod("small", 100*mib, fakecri.Container{Name: "main"})
+	return w
+}
+
+// emptyWorld is one without pods.
+func emptyWorld(t *testing.T) *world {
+	t.Helper()
 	if os.Getenv("EVICTD_TEST_ROOT") == "" {
 		t.Skip("needs real processes: run make test")
 	}
@@ -42,8 +51,6 @@ func newWorld(t *testing.T) *world {
 		"monitoringInterval": "50ms",
 		"evictionHard":       map[string]string{"memory.available": "1Gi"},
 	}
-	w.pod("big", 2*gib, fakecri.Container{Name: "main", OnTerm: w.relief})
-	w.pod("small", 100*mib, fakecri.Container{Name: "main"})
 	return w
 }
 
