@@ -265,7 +265,9 @@ func goroutine() uint64 {
 // as the kubelet would: it looks each second, and gives up after half a minute.
 func (l *Loop) AwaitCleanup(ctx context.Context, r PassResult) error {
 	running := func(v victim.Victim) bool {
-		finished, err := l.Killer.Finished(ctx, v)
+		look, done := context.WithTimeout(ctx, victim.LookTimeout)
+		defer done()
+		finished, err := l.Killer.Finished(look, v)
 		return err != nil || !finished
 	}
 	for waited := cleanupPoll; ; waited += cleanupPoll {

@@ -15,8 +15,8 @@ const (
 	maxCleanupLook   = time.Second
 	// kubeletLook is how often the kubelet looks (podCleanupPollFreq).
 	kubeletLook = time.Second
-	// finishedDeadline bounds one look.
-	finishedDeadline = 5 * time.Second
+	// LookTimeout bounds one look at what is left of a pod.
+	LookTimeout = 5 * time.Second
 )
 
 // A Report is what is known of a victim's end as it comes.
@@ -107,7 +107,7 @@ func (e ending) await(ctx context.Context, until time.Time, is func(context.Cont
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for wait := e.looks.first; ; wait = min(2*wait, e.looks.longest) {
-		look, done := context.WithTimeout(ctx, finishedDeadline)
+		look, done := context.WithTimeout(ctx, LookTimeout)
 		it, err := is(look, e.victim)
 		done()
 		if err == nil && it {

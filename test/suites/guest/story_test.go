@@ -174,8 +174,8 @@ func (n *node) press(t *testing.T, script string) {
 }
 
 // over are the states of an eviction that goes on no further. This kernel may take
-// longer over the end of a container than evictd waits for it: then it is given up,
-// and the container ends all the same.
+// longer over the end of a container than evictd goes on with it: then it is given up,
+// and nothing of it may run all the same.
 var over = []string{"finished", "given-up"}
 
 // wentAlone waits until the first eviction of the story is over, and looks who is left.

@@ -57,9 +57,11 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
 	stopped, err := k.kill(ctx, v, graceEnds)
-	if stopped {
+	former, again := k.unfinished.Load(v.UID)
+	switch {
+	case stopped:
 		k.unfinished.Delete(v.UID)
-	} else {
+	case !again || graceEnds.Before(former.(time.Time)): // a second kill may only shorten the grace
 		k.unfinished.Store(v.UID, graceEnds)
 	}
 	return err

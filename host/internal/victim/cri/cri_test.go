@@ -237,6 +237,35 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 	}
 }
 
+// A hard threshold may shorten the grace of a soft victim, whichever kill ends first.
+func TestOfTwoKillsThatWereBrokenOffTheShorterGraceCounts(t *testing.T) {
+	for name, graces := range map[string][]int64{"the shorter one first": {10, 40}, "the longer one first": {40, 10}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := fakecri.New()
+				s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", DiesAfter: time.Hour}}})
+				s.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
+				k := New(s.Client(), "")
+				for _, grace := range graces {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					if err := k.Kill(ctx, with(pods.Pod{}, grace)); err == nil {
+						t.Error("killed, want it broken off")
+					}
+					cancel()
+				}
+				s.Heal()
+				began := time.Now()
+				if !finished(t, k, "u") {
+					t.Error("not finished")
+				}
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("took %v, want what is left of 10 s", took)
+				}
+			})
+		})
+	}
+}
+
 func TestAKillThatWasBrokenOffLeavesThePodItsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
