@@ -83,7 +83,10 @@ func (n *site) killAfter(t *testing.T, runDir string) {
 	t.Helper()
 	eventually(t, "no kill is in the journal", func() (bool, error) {
 		kills, err := filepath.Glob(filepath.Join(runDir, "kills", "*.json"))
-		return err == nil && len(kills) == 0, fmt.Errorf("%v", kills)
+		if len(kills) > 0 {
+			err = fmt.Errorf("%v", kills)
+		}
+		return len(kills) == 0, err
 	})
 	n.kill()
 }
