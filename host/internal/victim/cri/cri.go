@@ -57,14 +57,16 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
 	stopped, err := k.kill(ctx, v, graceEnds)
-	former, again := k.unfinished.Load(v.UID)
-	switch {
-	case stopped:
+	if stopped {
 		k.unfinished.Delete(v.UID)
-	case !again || graceEnds.Before(former.(time.Time)): // a second kill may only shorten the grace
-		k.unfinished.Store(v.UID, graceEnds)
+		return err
 	}
-	return err
+	for { // a second kill, which may end at the same time, may only shorten the grace
+		former, again := k.unfinished.LoadOrStore(v.UID, graceEnds)
+		if !again || !graceEnds.Before(former.(time.Time)) || k.unfinished.CompareAndSwap(v.UID, former, graceEnds) {
+			return err
+		}
+	}
 }
 
 func (k *Killer) kill(ctx context.Context, v victim.Victim, graceEnds time.Time) (stopped bool, err error) {
