@@ -82,13 +82,19 @@ func fullDisk(t *testing.T, of resourceKind) {
 func (n *site) killAfter(t *testing.T, runDir string) {
 	t.Helper()
 	eventually(t, "no kill is in the journal", func() (bool, error) {
-		kills, err := filepath.Glob(filepath.Join(runDir, "kills", "*.json"))
-		if len(kills) > 0 {
-			err = fmt.Errorf("%v", kills)
+		kills := killsIn(runDir)
+		if len(kills) == 0 {
+			return true, nil
 		}
-		return len(kills) == 0, err
+		return false, fmt.Errorf("%v", kills)
 	})
 	n.kill()
+}
+
+// killsIn are the files of kills in the journal.
+func killsIn(runDir string) []string {
+	kills, _ := filepath.Glob(filepath.Join(runDir, "kills", "*.json")) // the pattern is right
+	return kills
 }
 
 // fillUp takes what is left, bytes or inodes, and shows that nothing is.
@@ -147,8 +153,7 @@ func watchJournal(t *testing.T, runDir string) func() string {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for ctx.Err() == nil {
-			kills, _ := filepath.Glob(filepath.Join(runDir, "kills", "*.json"))
-			for _, kill := range kills {
+			for _, kill := range killsIn(runDir) {
 				if raw, err := os.ReadFile(kill); err == nil && json.Valid(raw) {
 					seen[filepath.Base(kill)] = true
 				}
