@@ -53,28 +53,37 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 	return o
 }
 
-// Filesystem is o with what was read of its filesystem. One that counts no inodes
-// (btrfs), or has no size, has no figure; the kubelet takes 0 of 0 for one.
-func Filesystem(o eviction.Observation, s nodefs.FilesystemSample, err error) eviction.Observation {
+// Filesystem is o with what was read of its filesystem, whose name comes first if it is
+// not empty. One that counts no inodes (btrfs), or has no size, has no figure; the kubelet
+// takes 0 of 0 for one.
+func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, err error) eviction.Observation {
 	if err != nil {
 		o.Err = err.Error()
 		return o
 	}
+	b, _ := eviction.Builtin(o.Signal)
+	inodes := b.Unit == eviction.UnitInodes
 	available, capacity := s.AvailableBytes, s.CapacityBytes
-	components := []eviction.Component{
-		{Name: "used", Value: s.CapacityBytes - s.FreeBytes},
-		{Name: "free", Value: s.FreeBytes},
-		{Name: "reserved", Value: s.FreeBytes - s.AvailableBytes},
-	}
-	if b, _ := eviction.Builtin(o.Signal); b.Unit == eviction.UnitInodes {
+	if inodes {
 		available, capacity = s.InodesFree, s.Inodes
-		components = []eviction.Component{{Name: "used", Value: s.Inodes - s.InodesFree}}
 	}
 	if capacity == 0 {
 		o.State = eviction.Absent
 		return o
 	}
-	o.State, o.Available, o.Capacity, o.Components = eviction.Observed, available, capacity, components
+	o.State, o.Available, o.Capacity = eviction.Observed, available, capacity
+	o.Components = make([]eviction.Component, 0, 4)
+	if name != "" {
+		o.Components = append(o.Components, eviction.Component{Name: name, Value: capacity})
+	}
+	if inodes {
+		o.Components = append(o.Components, eviction.Component{Name: "used", Value: s.Inodes - s.InodesFree})
+		return o
+	}
+	o.Components = append(o.Components,
+		eviction.Component{Name: "used", Value: s.CapacityBytes - s.FreeBytes},
+		eviction.Component{Name: "free", Value: s.FreeBytes},
+		eviction.Component{Name: "reserved", Value: s.FreeBytes - s.AvailableBytes})
 	return o
 }
 

@@ -27,10 +27,11 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 		"a node without one cannot be read":     {Memory(At(eviction.MemoryAvailable), unlimited, gone), "0 0/0 [] open: gone"},
 		"tasks":                                 {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, ThreadsMax: 7, Running: 8}, nil), "1 -1/7 [{pid_max 9} {threads_max 7} {running 8}] "},
 		"tasks that cannot be read":             {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{}, errors.New("bad")), "0 0/0 [] bad"},
-		"room":                                  {Filesystem(At(eviction.NodeFsAvailable), room, nil), "1 20/100 [{used 70} {free 30} {reserved 10}] "},
-		"inodes":                                {Filesystem(At(eviction.ImageFsInodesFree), room, nil), "1 3/10 [{used 7}] "},
-		"no inodes are counted":                 {Filesystem(At(eviction.NodeFsInodesFree), nodefs.FilesystemSample{CapacityBytes: 1}, nil), "2 0/0 [] "},
-		"a filesystem that cannot be looked at": {Filesystem(At(eviction.NodeFsAvailable), room, gone), "0 0/0 [] open: gone"},
+		"room":                                  {Filesystem(At(eviction.NodeFsAvailable), "", room, nil), "1 20/100 [{used 70} {free 30} {reserved 10}] "},
+		"room of a named one":                   {Filesystem(At(eviction.NodeFsAvailable), "vda", room, nil), "1 20/100 [{vda 100} {used 70} {free 30} {reserved 10}] "},
+		"inodes":                                {Filesystem(At(eviction.ImageFsInodesFree), "", room, nil), "1 3/10 [{used 7}] "},
+		"no inodes are counted":                 {Filesystem(At(eviction.NodeFsInodesFree), "", nodefs.FilesystemSample{CapacityBytes: 1}, nil), "2 0/0 [] "},
+		"a filesystem that cannot be looked at": {Filesystem(At(eviction.NodeFsAvailable), "", room, gone), "0 0/0 [] open: gone"},
 	} {
 		o := c.got
 		if got := fmt.Sprint(o.State, " ", o.Available, "/", o.Capacity, " ", o.Components, " ", o.Err); got != c.want {

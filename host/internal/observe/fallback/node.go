@@ -31,7 +31,7 @@ func (n node) allocatable(o eviction.Observation) eviction.Observation {
 
 func (n node) disk(o eviction.Observation) eviction.Observation {
 	room, err := n.fs.Statfs(n.facts.KubeletRootDir)
-	return figures.Filesystem(o, room, err)
+	return figures.Filesystem(o, "", room, err)
 }
 
 // pids are those of this process's pid namespace, which must be the node's. Where the

@@ -1,8 +1,6 @@
 package filesystem
 
 import (
-	"slices"
-
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 )
@@ -28,11 +26,7 @@ func (s *samples) of(signal eviction.Signal) *sample {
 
 // observation is the figure of a signal.
 func (s *sample) observation(signal eviction.Signal) eviction.Observation {
-	o := figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos}, s.room, s.err)
-	if o.State == eviction.Observed {
-		o.Components = slices.Insert(o.Components, 0, eviction.Component{Name: s.at.name, Value: o.Capacity})
-	}
-	return o
+	return figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos}, s.at.name, s.room, s.err)
 }
 
 // detect says which layout was seen. While a filesystem or the runtime does not
