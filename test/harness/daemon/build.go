@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Programs are the packages that tests run as processes, by binary name.
@@ -43,7 +45,20 @@ func Build(t testing.TB, name string) string {
 	return out
 }
 
+// build holds a lock meanwhile: the test processes of other packages build as well, and
+// what one of them has begun to use must not be replaced.
 func build(root, name, out string) error {
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(out + ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
 	verb := []string{"build"}
 	if filepath.Ext(name) == ".test" {
 		verb = []string{"test", "-c"}

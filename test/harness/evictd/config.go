@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 )
@@ -33,5 +34,9 @@ func Install(from, to string) error {
 	if err != nil {
 		return err
 	}
+	// A child that is forked while the file is open for writing holds it open until it runs
+	// its own program; evictd would find the text file busy.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(to, content, 0o755)
 }
