@@ -9,21 +9,36 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
-// keepInterval is how often the directory is looked at: plugins cannot start
-// without it.
-const keepInterval = time.Second
+const (
+	// keepInterval is how often the directory is looked at besides: no event tells that one
+	// above it was moved.
+	keepInterval = 10 * time.Second
+	// brokenInterval is how often one that is not whole is looked at, or one of which the
+	// kernel tells no events.
+	brokenInterval = time.Second
+	// settleTime is how long nothing must have happened to it: whoever removes it is not to
+	// find it made again meanwhile.
+	settleTime = 100 * time.Millisecond
+)
 
 // KeepUp makes the directory again when somebody has removed it, until ctx ends. It
 // calls whole each time that the directory can be used again.
 func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger, whole func()) {
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		log.Warn("run directory cannot be watched, it is looked at each second instead", "runDir", d.path, "error", err)
+	} else {
+		defer func() { _ = events.Close() }()
+	}
 	told := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(keepInterval):
+	for ctx.Err() == nil {
+		wait := keepInterval
+		if !follow(events, d.path) { // before the look, so that nothing is missed
+			wait = brokenInterval
 		}
 		remade, err := d.keep()
 		if err != nil {
@@ -31,6 +46,7 @@ func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger, whole func()) {
 				log.Error("run directory is gone and cannot be made again: plugins cannot start, kills are not noted", "error", err)
 			}
 			told = err.Error()
+			await(ctx, events, brokenInterval)
 			continue
 		}
 		again := told != "" // by somebody else, unless it was remade
@@ -41,6 +57,49 @@ func (d *Dir) KeepUp(ctx context.Context, log *slog.Logger, whole func()) {
 		if remade || again {
 			whole()
 		}
+		if !remade { // else it is another one, to be followed
+			await(ctx, events, wait)
+		}
+	}
+}
+
+// follow has events be those of the directory that is there now, and reports whether there
+// will be any.
+func follow(events *fsnotify.Watcher, path string) bool {
+	if events == nil {
+		return false
+	}
+	_ = events.Remove(path)
+	return events.Add(path) == nil
+}
+
+// await returns when something has happened and is over, or after the longest time.
+func await(ctx context.Context, events *fsnotify.Watcher, longest time.Duration) {
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	var happened <-chan fsnotify.Event
+	var lost <-chan error
+	if events != nil {
+		happened, lost = events.Events, events.Errors
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case _, ok := <-happened:
+			if !ok { // the kernel tells no more
+				happened = nil
+				continue
+			}
+		case _, ok := <-lost:
+			if !ok {
+				lost = nil
+				continue
+			}
+		}
+		timer.Reset(settleTime)
 	}
 }
 
