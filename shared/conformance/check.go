@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -101,10 +102,36 @@ func refused(err error) error {
 	return nil
 }
 
-// givenUp makes n calls at once that nobody waits for to end.
+// givenUp makes n calls at once and then n that are given up while they are on their way:
+// at some time before so many at once were answered, which differs from machine to machine.
 func givenUp(ctx context.Context, n int, call func(context.Context) error) {
-	_ = all(n, func(int) error { return shortly(ctx, call) })
+	begin := time.Now()
+	_ = all(n, func(int) error { return call(ctx) })
+	givenUpWithin(ctx, max(time.Since(begin), shortly), n, call)
 }
+
+// givenUpWithin makes n calls at once, each of which is given up within d.
+func givenUpWithin(ctx context.Context, d time.Duration, n int, call func(context.Context) error) {
+	_ = all(n, func(int) error { return abandoned(ctx, d, call) })
+}
+
+// abandoned makes a call that is given up within d: by a deadline, which the plugin knows
+// of, or without notice.
+func abandoned(ctx context.Context, d time.Duration, call func(context.Context) error) error {
+	patience := rand.N(d)
+	var cancel context.CancelFunc
+	if rand.N(2) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, patience)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+		defer time.AfterFunc(patience, cancel).Stop()
+	}
+	defer cancel()
+	return call(ctx)
+}
+
+// shortly is before most plugins have begun to answer.
+const shortly = 2 * time.Millisecond
 
 // all runs n calls at once and returns the first thing that went wrong.
 func all(n int, call func(i int) error) error {

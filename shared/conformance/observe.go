@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -309,19 +308,4 @@ func observedAfterCancelled(ctx context.Context, t *target) error {
 		return err
 	}
 	return eachOnce(t.offering(eviction.CanObserve), list)
-}
-
-// shortly makes a call that is given up within two milliseconds: by a deadline,
-// which the plugin knows of, or without notice.
-func shortly(ctx context.Context, call func(context.Context) error) error {
-	patience := rand.N(2 * time.Millisecond)
-	var cancel context.CancelFunc
-	if rand.N(2) == 0 {
-		ctx, cancel = context.WithTimeout(ctx, patience)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
-		defer time.AfterFunc(patience, cancel).Stop()
-	}
-	defer cancel()
-	return call(ctx)
 }

@@ -110,7 +110,7 @@ func reclaimedTheSame(ctx context.Context, t *target) error {
 
 func reclaimedAfterCancelled(ctx context.Context, t *target) error {
 	err := eachStep(t, func(signal eviction.Signal, step string) error {
-		givenUp(ctx, 4, func(ctx context.Context) error { return t.reclaim(ctx, signal, step) })
+		givenUpWithin(ctx, shortly, 4, func(ctx context.Context) error { return t.reclaim(ctx, signal, step) })
 		return nil
 	})
 	if err != nil {

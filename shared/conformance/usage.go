@@ -32,6 +32,9 @@ type usage struct {
 	// ran is how long its threads have run, ready how long they have waited for a
 	// processor: a machine that is busy otherwise does not make a process idle.
 	ran, ready time.Duration
+	// runnable: a thread runs or waits for a processor. How long it has waited is counted
+	// only when it gets one.
+	runnable bool
 }
 
 // usage reads it from /proc; the zero usage is that it cannot be read.
@@ -48,7 +51,7 @@ func (p *process) usage() usage {
 	u := usage{descriptors: len(entries), rssBytes: number(bytes.Fields(raw), 1) * int64(os.Getpagesize())}
 	stat := statOf(dir)
 	u.threads = int(number(stat, 17))
-	u.ran, u.ready = scheduledOf(dir)
+	u.scheduled(dir)
 	u.children = childrenOf(p.PID())
 	return u
 }
@@ -62,20 +65,21 @@ func statOf(dir string) [][]byte {
 	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 }
 
-// scheduledOf adds up the times of all threads (Documentation/scheduler/sched-stats.rst).
-func scheduledOf(dir string) (ran, ready time.Duration) {
-	threads, err := filepath.Glob(dir + "/task/*/schedstat")
+// scheduled adds up the times of all threads (Documentation/scheduler/sched-stats.rst).
+func (u *usage) scheduled(dir string) {
+	threads, err := filepath.Glob(dir + "/task/*")
 	if err != nil {
-		return 0, 0
+		return
 	}
-	for _, file := range threads {
-		raw, err := os.ReadFile(file)
-		if err == nil {
-			ran += time.Duration(number(bytes.Fields(raw), 0))
-			ready += time.Duration(number(bytes.Fields(raw), 1))
+	for _, thread := range threads {
+		if raw, err := os.ReadFile(thread + "/schedstat"); err == nil {
+			u.ran += time.Duration(number(bytes.Fields(raw), 0))
+			u.ready += time.Duration(number(bytes.Fields(raw), 1))
+		}
+		if stat := statOf(thread); len(stat) > 0 && string(stat[0]) == "R" {
+			u.runnable = true
 		}
 	}
-	return ran, ready
 }
 
 // childrenOf counts processes by their parent, also those that have ended and were
@@ -122,7 +126,7 @@ func (p *process) busy(d time.Duration) bool {
 	for begin := time.Now(); time.Since(begin) < d; {
 		<-tick.C
 		now := p.usage()
-		if now.ran+now.ready-was.ran-was.ready < idleTime {
+		if !now.runnable && now.ran+now.ready-was.ran-was.ready < idleTime {
 			return false
 		}
 		was = now

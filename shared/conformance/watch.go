@@ -170,7 +170,7 @@ func watchEmpty(ctx context.Context, t *target) error {
 func watchAfterCancelled(ctx context.Context, t *target) error {
 	req := watchRequest(t.offering(eviction.CanWatch), never)
 	for range 30 {
-		_ = shortly(ctx, func(ctx context.Context) error { return t.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
+		_ = abandoned(ctx, shortly, func(ctx context.Context) error { return t.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
 	}
 	// Of calls at the same time nobody knows which one is the newest.
 	if err := t.passed(ctx); err != nil {
