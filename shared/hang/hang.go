@@ -8,6 +8,7 @@ package hang
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrHangs is that of a call that was left behind, or not begun because a former one is
@@ -17,38 +18,47 @@ var ErrHangs = errors.New("the filesystem does not answer")
 // Do returns what call returns. When late is closed before, call is left behind, and
 // ended, unless it is nil, is called when it has returned after all.
 func Do[T any](late <-chan struct{}, call func() (T, error), ended func()) (T, error) {
-	value, _, err := do(late, call, ended)
-	return value, err
+	return begin(late, call, ended).Wait()
 }
 
-func do[T any](late <-chan struct{}, call func() (T, error), ended func()) (value T, left bool, err error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	answered, gone := make(chan answer), make(chan struct{})
+// A Pending call is on its way.
+type Pending[T any] struct {
+	late     <-chan struct{}
+	answered chan struct{}
+	settled  atomic.Bool // by whoever comes first: the answer, or late
+	left     bool
+	value    T
+	err      error
+}
+
+func begin[T any](late <-chan struct{}, call func() (T, error), ended func()) *Pending[T] {
+	p := &Pending[T]{late: late, answered: make(chan struct{})}
 	go func() {
 		value, err := call()
-		select {
-		case answered <- answer{value, err}:
-		case <-gone:
-			if ended != nil {
-				ended()
-			}
+		if p.settled.CompareAndSwap(false, true) {
+			p.value, p.err = value, err
+			close(p.answered)
+		} else if ended != nil {
+			ended()
 		}
 	}()
+	return p
+}
+
+// Wait returns what the call returned, or ErrHangs when it is left behind. It is called
+// once.
+func (p *Pending[T]) Wait() (T, error) {
 	select {
-	case a := <-answered:
-		return a.value, false, a.err
-	case <-late:
+	case <-p.answered:
+		return p.value, p.err
+	case <-p.late:
 	}
-	select {
-	case a := <-answered: // at the last moment
-		return a.value, false, a.err
-	default:
-		close(gone)
-		return value, true, ErrHangs
+	if p.settled.CompareAndSwap(false, true) {
+		p.left = true
+		return p.value, ErrHangs
 	}
+	<-p.answered // at the last moment
+	return p.value, p.err
 }
 
 // A Slot is held by one call at a time. What hangs keeps its slot and no other one.
@@ -59,12 +69,17 @@ func NewSlot() Slot { return make(Slot, 1) }
 
 // DoIn is Do when the slot is free, for which it waits until late.
 func DoIn[T any](slot Slot, late <-chan struct{}, call func() (T, error)) (T, error) {
-	select {
-	case slot <- struct{}{}:
-	case <-late:
-		return *new(T), ErrHangs
-	}
-	return Do(late, func() (T, error) {
+	return BeginIn(slot, late, call).Wait()
+}
+
+// BeginIn is DoIn for a caller that does something else meanwhile.
+func BeginIn[T any](slot Slot, late <-chan struct{}, call func() (T, error)) *Pending[T] {
+	return begin(late, func() (T, error) {
+		select {
+		case slot <- struct{}{}:
+		case <-late:
+			return *new(T), ErrHangs
+		}
 		defer func() { <-slot }()
 		return call()
 	}, nil)
@@ -82,8 +97,9 @@ func DoAs[T any](l *Left, name string, late <-chan struct{}, call func() (T, err
 	if l.has(name) {
 		return *new(T), ErrHangs
 	}
-	value, left, err := do(late, call, func() { l.add(name, -1) })
-	if left {
+	p := begin(late, call, func() { l.add(name, -1) })
+	value, err := p.Wait()
+	if p.left {
 		l.add(name, 1)
 	}
 	return value, err

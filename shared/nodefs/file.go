@@ -27,6 +27,9 @@ type FS struct {
 
 // Path returns where the node's path name is found.
 func (f FS) Path(name string) string {
+	if filepath.IsAbs(name) && (f.Root == "" || f.Root == "/") {
+		return filepath.Clean(name) // takes no memory for a path that is clean
+	}
 	return filepath.Join("/", f.Root, name)
 }
 

@@ -47,17 +47,16 @@ func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([]eviction.Observation, eviction.LayoutReport, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	node := f.kubelet.look(ctx) // beside the runtime, so that that cannot make it late
 	var all samples
-	var wait sync.WaitGroup
-	wait.Go(func() { all.node = f.kubelet.look(ctx) }) // beside the runtime, so that that cannot make it late
 	named, err := f.runtime.directories(ctx)
 	if err != nil {
-		all.image.err = fmt.Errorf("image filesystem: %w", err)
-		all.container.err = all.image.err
+		all.image = &sample{err: fmt.Errorf("image filesystem: %w", err)}
+		all.container = all.image
 	} else {
 		all.image, all.container = f.lookAtImages(ctx, named)
 	}
-	wait.Wait()
+	all.node = node.wait()
 	if errors.Is(err, errClosed) {
 		return nil, eviction.LayoutReport{}, err
 	}
@@ -81,17 +80,15 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, wait)
 }
 
-func (f *Filesystems) lookAtImages(ctx context.Context, named directories) (image, container sample) {
+func (f *Filesystems) lookAtImages(ctx context.Context, named directories) (image, container *sample) {
 	images, containers := f.places(named)
+	look := images.look(ctx)
 	if containers == images {
-		image = images.look(ctx)
+		image = look.wait()
 		return image, image
 	}
-	var wait sync.WaitGroup
-	wait.Go(func() { container = containers.look(ctx) })
-	image = images.look(ctx)
-	wait.Wait()
-	return image, container
+	container = containers.look(ctx).wait()
+	return look.wait(), container
 }
 
 // places returns the places of the directories that the runtime has named. They

@@ -207,11 +207,11 @@ func TestAfterClose(t *testing.T) {
 }
 
 func TestLayouts(t *testing.T) {
-	on := func(name string, major, minor uint) sample {
-		return sample{at: location{device: fs.DeviceInfo{Device: name, Major: major, Minor: minor}}}
+	on := func(name string, major, minor uint) *sample {
+		return &sample{at: location{device: fs.DeviceInfo{Device: name, Major: major, Minor: minor}}}
 	}
 	vda, vdb, vdc := on("/dev/vda", 8, 0), on("/dev/vdb", 8, 16), on("/dev/vdc", 8, 32)
-	bad := sample{err: errors.New("broken")}
+	bad := &sample{err: errors.New("broken")}
 	for name, c := range map[string]struct {
 		in     samples
 		report eviction.LayoutReport

@@ -7,18 +7,18 @@ import (
 
 // samples is one look at all of the node's filesystems.
 type samples struct {
-	node, image, container sample
+	node, image, container *sample
 }
 
 // of returns the sample of the filesystem that a signal is of, nil for another signal.
 func (s *samples) of(signal eviction.Signal) *sample {
 	switch b, _ := eviction.Builtin(signal); b.Filesystem {
 	case eviction.NodeFs:
-		return &s.node
+		return s.node
 	case eviction.ImageFs:
-		return &s.image
+		return s.image
 	case eviction.ContainerFs:
-		return &s.container
+		return s.container
 	default:
 		return nil
 	}
@@ -50,7 +50,7 @@ func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 // either they or the writable layers are not on its own device
 // (stats/provider.go:HasDedicatedImageFs, HasDedicatedContainerFs).
 func (s *samples) report() eviction.LayoutReport {
-	for _, of := range []*sample{&s.node, &s.image} {
+	for _, of := range []*sample{s.node, s.image} {
 		if of.err != nil {
 			return eviction.LayoutReport{ImageFsErr: of.err.Error()}
 		}

@@ -33,17 +33,28 @@ type sample struct {
 }
 
 // look looks now, until ctx ends. What it sees is newer than the call.
-func (p *place) look(ctx context.Context) sample {
-	s, err := hang.DoIn(p.slot, ctx.Done(), func() (sample, error) { return p.read(), nil })
+func (p *place) look(ctx context.Context) look {
+	return look{of: p, sample: hang.BeginIn(p.slot, ctx.Done(), func() (*sample, error) { return p.read(), nil })}
+}
+
+// A look is on its way.
+type look struct {
+	of     *place
+	sample *hang.Pending[*sample]
+}
+
+// wait returns what was seen.
+func (l look) wait() *sample {
+	s, err := l.sample.Wait()
 	if err != nil {
-		return sample{err: fmt.Errorf("the filesystem of %s does not answer", p.path)}
+		return &sample{err: fmt.Errorf("the filesystem of %s does not answer", l.of.path)}
 	}
 	return s
 }
 
 // read asks the kernel.
-func (p *place) read() sample {
-	s := sample{time: time.Now(), bootNanos: nodefs.BootNanos()}
+func (p *place) read() *sample {
+	s := &sample{time: time.Now(), bootNanos: nodefs.BootNanos()}
 	dev, err := nodefs.FS{}.Device(p.path)
 	if err != nil {
 		s.err = err
