@@ -34,7 +34,8 @@ import (
 type Config struct {
 	// NodeName is the host name in lower case by default.
 	NodeName           string          `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
-	Mode               string          `json:"mode" oneof:"cri" default:"cri" reload:"no" flag:"how pods are found and killed: cri"`
+	Mode               string          `json:"mode" oneof:"cri kubernetes" default:"cri" reload:"no" flag:"how pods are found and killed: cri, or kubernetes beside a kubelet"`
+	Kubeconfig         string          `json:"kubeconfig" is:"path" reload:"no" flag:"with mode kubernetes, who asks the API server (default the ServiceAccount of the pod that evictd runs in)"`
 	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
 	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
 	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
@@ -116,6 +117,8 @@ type kubeletFlags struct {
 const (
 	// ModeCRI takes pods from the container runtime and kills through it.
 	ModeCRI = "cri"
+	// ModeKubernetes takes pods from the API server and kills beside a kubelet.
+	ModeKubernetes = "kubernetes"
 
 	// PacingKubelet lets each pass act; else there is one victim at a time.
 	PacingKubelet = "kubelet"

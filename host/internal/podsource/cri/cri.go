@@ -17,6 +17,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -61,16 +62,32 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		_, problems := c.manifests.of(nil)
 		return pods.Snapshot{Problems: c.manifests.told(problems)}, errListing
 	}
-	groups, known := group(listed)
+	all := running.Of(listed)
+	known := identities(all)
 	manifests, problems := c.manifests.of(known)
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(groups)), Problems: c.manifests.told(problems)}
-	for _, g := range groups {
-		out.Pods = append(out.Pods, g.pod(manifests[g.uid]))
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.told(problems)}
+	for _, p := range all {
+		if !p.Active {
+			continue
+		}
+		if m := manifests[p.UID]; m != nil {
+			out.Pods = append(out.Pods, p.Known(m.api, m.row))
+		} else {
+			out.Pods = append(out.Pods, p.Unknown())
+		}
 	}
 	used := allUsed(problems)
 	ended, unknown := c.ended(listed, known, manifests, used)
 	out.Ended, out.Complete = ended, used && !unknown && allKnown(out.Pods)
 	return out, nil
+}
+
+func identities(all []*running.Pod) map[string]listedPod {
+	known := make(map[string]listedPod, len(all))
+	for _, p := range all {
+		known[p.UID] = listedPod{identity: identity{p.UID, p.Namespace, p.Name}, active: p.Active}
+	}
+	return known
 }
 
 // ended returns the pods that have a manifest, or had one and have something left

@@ -65,8 +65,8 @@ func TestTheAuthorOfAPodCannotMakeItStatic(t *testing.T) {
 func TestTheNewestSandboxSaysWhereAPodIsFrom(t *testing.T) {
 	s, dir := fakecri.New(), t.TempDir()
 	put(t, dir, "p.yaml", podYAML("u", "p"))
-	s.Add(fakecri.Pod{UID: "u", Namespace: "default", Name: "p", NotReady: true, Annotations: map[string]string{annotationSource: "api"}})
-	s.Add(fakecri.Pod{UID: "u", Namespace: "default", Name: "p", Annotations: map[string]string{annotationSource: "file"}})
+	s.Add(fakecri.Pod{UID: "u", Namespace: "default", Name: "p", NotReady: true, Annotations: map[string]string{"kubernetes.io/config.source": "api"}})
+	s.Add(fakecri.Pod{UID: "u", Namespace: "default", Name: "p", Annotations: map[string]string{"kubernetes.io/config.source": "file"}})
 	if got := active(t, s, dir); len(got.Pods) != 1 || policy.Evictable(got.Pods[0].API) {
 		t.Errorf("%+v, want one pod, static", got.Pods)
 	}

@@ -1,0 +1,172 @@
+// Package kubeapi talks to the API server for one node: it lists and watches the node's
+// pods, writes their status, tells events and asks what it may do.
+//
+// It knows neither what runs (host/internal/podsource) nor when a pod goes
+// (host/internal/victim).
+package kubeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// queriesPerSecond and burst are far above what a node needs, and keep a mistake from
+	// being felt by the API server.
+	queriesPerSecond, burst = 20, 50
+	// writeTimeout bounds a write whose caller is more patient. An API server answers in
+	// milliseconds; one whose etcd is slow takes seconds.
+	writeTimeout = 10 * time.Second
+	// fieldManager is whom the API server names as the writer.
+	fieldManager = "evictd"
+)
+
+// Options are who asks for which node.
+type Options struct {
+	// Kubeconfig is the path of a kubeconfig, "" for the ServiceAccount of the pod that
+	// this process runs in. Both are followed when they are replaced.
+	Kubeconfig string
+	NodeName   string
+	UserAgent  string
+}
+
+// A Client is safe for concurrent use. Its errors are the API server's (apierrors), or say
+// why it could not be asked.
+type Client struct {
+	options Options
+
+	mu     sync.Mutex
+	file   fs.FileInfo // of the kubeconfig that was read
+	core   rest.Interface
+	review rest.Interface
+}
+
+// New returns a client. The error says why it can never ask: the kubeconfig is no such
+// file. The API server is not asked.
+func New(o Options) (*Client, error) {
+	c := &Client{options: o}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c, c.load()
+}
+
+// load reads the credentials. It is called with mu held.
+func (c *Client) load() error {
+	config, err := c.restConfig()
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst, config.UserAgent = queriesPerSecond, burst, c.options.UserAgent
+	config.AcceptContentTypes, config.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/json"
+	core, errCore := clientFor(config, v1.SchemeGroupVersion, "/api")
+	review, errReview := clientFor(config, authorizationv1.SchemeGroupVersion, "/apis")
+	if err := errors.Join(errCore, errReview); err != nil {
+		return err
+	}
+	c.core, c.review = core, review
+	return nil
+}
+
+func (c *Client) restConfig() (*rest.Config, error) {
+	if c.options.Kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("no kubeconfig is given and there is no ServiceAccount here: %w", err)
+		}
+		return config, nil
+	}
+	file, err := os.Stat(c.options.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.options.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.options.Kubeconfig, err)
+	}
+	c.file = file
+	return config, nil
+}
+
+var codecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, authorizationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // two types of one name: a mistake of the program
+		}
+	}
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(scheme)
+}()
+
+var parameters = runtime.NewParameterCodec(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
+	return scheme
+}())
+
+func clientFor(config *rest.Config, of schema.GroupVersion, path string) (rest.Interface, error) {
+	own := rest.CopyConfig(config)
+	own.GroupVersion, own.APIPath, own.NegotiatedSerializer = &of, path, codecs.WithoutConversion()
+	return rest.RESTClientFor(own)
+}
+
+// current returns the clients, anew when the kubeconfig was replaced. Files that a
+// kubeconfig names, and the token of a ServiceAccount, client-go follows by itself. One
+// that cannot be read now is not used: it may be half written.
+func (c *Client) current() (core, review rest.Interface) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.file != nil {
+		now, err := os.Stat(c.options.Kubeconfig)
+		if err == nil && (!os.SameFile(now, c.file) || now.Size() != c.file.Size() || !now.ModTime().Equal(c.file.ModTime())) {
+			_ = c.load()
+		}
+	}
+	return c.core, c.review
+}
+
+// PatchPodStatus writes the status of a pod, and the annotations in the same body, by
+// strategic merge. With dryRun the API server checks all and writes nothing.
+func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
+	options := metav1.PatchOptions{FieldManager: fieldManager}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	core, _ := c.current()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	pod := &v1.Pod{}
+	err := core.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("pods").Name(name).SubResource("status").
+		VersionedParams(&options, parameters).Body(body).Do(ctx).Into(pod)
+	return pod, err
+}
+
+// SelfSubjectAccessReview asks whether it may do something with a core resource, in all
+// namespaces if namespace is "". The reason may be "".
+func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error) {
+	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource, Subresource: subresource},
+	}}
+	_, review := c.current()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	answered := &authorizationv1.SelfSubjectAccessReview{}
+	err = review.Post().Resource("selfsubjectaccessreviews").Body(asked).Do(ctx).Into(answered)
+	return answered.Status.Allowed, strings.TrimSpace(answered.Status.Reason + " " + answered.Status.EvaluationError), err
+}

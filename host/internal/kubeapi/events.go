@@ -1,0 +1,48 @@
+package kubeapi
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Events tells core events. It is what client-go's recorder writes to (record.EventSink),
+// whose calls have no context: each ends with ctx.
+func (c *Client) Events(ctx context.Context) *Events { return &Events{client: c, ctx: ctx} }
+
+// Events are the core events of the API server.
+type Events struct {
+	client *Client
+	ctx    context.Context //nolint:containedctx // record.EventSink gives none
+}
+
+// Create tells an event for the first time.
+func (e *Events) Create(event *v1.Event) (*v1.Event, error) {
+	core, _ := e.client.current()
+	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
+	defer cancel()
+	created := &v1.Event{}
+	err := core.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Into(created)
+	return created, err
+}
+
+// Patch counts an event that was told before.
+func (e *Events) Patch(event *v1.Event, data []byte) (*v1.Event, error) {
+	core, _ := e.client.current()
+	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
+	defer cancel()
+	patched := &v1.Event{}
+	err := core.Patch(types.StrategicMergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(data).Do(ctx).Into(patched)
+	return patched, err
+}
+
+// Update writes an event that was told before. The recorder patches instead.
+func (e *Events) Update(event *v1.Event) (*v1.Event, error) {
+	core, _ := e.client.current()
+	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
+	defer cancel()
+	updated := &v1.Event{}
+	err := core.Put().Namespace(event.Namespace).Resource("events").Name(event.Name).Body(event).Do(ctx).Into(updated)
+	return updated, err
+}

@@ -1,0 +1,33 @@
+package kubeapi
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// ListPods lists the node's pods.
+func (c *Client) ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	core, _ := c.current()
+	list := &v1.PodList{}
+	err := core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Do(ctx).Into(list)
+	return list, err
+}
+
+// WatchPods tells what becomes of the node's pods.
+func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	core, _ := c.current()
+	options.Watch = true
+	return core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
+}
+
+// ofNode asks for nobody else's pods: node credentials may ask for no others, and a large
+// cluster has many.
+func (c *Client) ofNode(options metav1.ListOptions) *metav1.ListOptions {
+	options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", c.options.NodeName).String()
+	return &options
+}

@@ -1,0 +1,201 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/podsource/running"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// problemSource stands where other sources name a file.
+const problemSource = "API server"
+
+var errNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
+
+// An entry is a pod and what its rules make of it. It never changes.
+type entry struct {
+	api *v1.Pod
+	row eviction.Pod
+}
+
+func (e *entry) state() eviction.PodState {
+	switch e.api.Status.Phase {
+	case v1.PodFailed, v1.PodSucceeded:
+		return eviction.PodTerminated
+	default:
+		return eviction.PodActive
+	}
+}
+
+// known are the pods that the API server has told of. The reflector writes to it.
+type known struct {
+	rules pods.Rules
+
+	mu   sync.Mutex
+	pods map[string]*entry // by namespace/name
+	// listed: pods has all of them, but for what has changed since trouble.
+	listed bool
+	// trouble is why the API server was not heard the last time, since when it is not.
+	trouble error
+	since   time.Time
+	// behind: the API server was away, and what has happened meanwhile may still come.
+	behind bool
+}
+
+// A view is what is known at one time.
+type view struct {
+	byUID    map[string]*entry
+	mirrors  map[string]*entry // of static pods, by the uid under which the kubelet runs them
+	order    []string          // uids of byUID that are no mirrors
+	problems []pods.Problem
+	// fresh: a pod that is not known does not exist.
+	fresh bool
+}
+
+func (k *known) view() *view {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v := &view{
+		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.problemsHeld(),
+		fresh: k.listed && k.trouble == nil && !k.behind,
+	}
+	for _, key := range slices.Sorted(maps.Keys(k.pods)) {
+		e := k.pods[key]
+		if hash, mirror := e.api.Annotations[running.AnnotationMirror]; mirror {
+			v.mirrors[hash] = e
+		} else {
+			v.order = append(v.order, e.row.UID)
+		}
+		v.byUID[e.row.UID] = e
+	}
+	return v
+}
+
+// of returns what is known of a pod that runs. Whoever writes a pod can call it a mirror of
+// another one, so that only a static pod, which the kubelet has named so, is looked for
+// among the mirrors.
+func (v *view) of(p *running.Pod) *entry {
+	if e := v.byUID[p.UID]; e != nil || !running.Static(p.Pod) {
+		return e
+	}
+	mirror := v.mirrors[p.UID]
+	if mirror == nil || mirror.api.Name != p.Name || mirror.api.Namespace != p.Namespace {
+		return nil
+	}
+	own := *mirror
+	own.row.UID = p.UID // by which its cgroup and its directory are found
+	return &own
+}
+
+// asked takes over what came of a request.
+func (k *known) asked(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err != nil:
+		if k.since.IsZero() {
+			k.since = time.Now()
+		}
+		k.trouble, k.behind = err, true
+	case k.listed:
+		k.trouble, k.since = nil, time.Time{}
+	}
+}
+
+func (k *known) problems() []pods.Problem {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.problemsHeld()
+}
+
+func (k *known) problemsHeld() []pods.Problem {
+	switch {
+	case k.trouble == nil:
+		return nil
+	case k.since.IsZero():
+		return []pods.Problem{{File: problemSource, Err: k.trouble}}
+	case !k.listed:
+		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("%w: %w", errNeverListed, k.trouble)}}
+	default:
+		err := fmt.Errorf("is away since %s, the pods known then count: %w", k.since.UTC().Format(time.RFC3339), k.trouble)
+		return []pods.Problem{{File: problemSource, Err: err, Used: true}}
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (k *known) Add(object any) error { return k.Update(object) }
+
+// Update implements cache.ReflectorStore.
+func (k *known) Update(object any) error {
+	pod, err := asPod(object)
+	if err != nil {
+		return err
+	}
+	e := k.enter(pod)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pods[key(pod)] = e
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (k *known) Delete(object any) error {
+	pod, err := asPod(object)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.pods, key(pod))
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (k *known) Replace(objects []any, _ string) error {
+	all := make(map[string]*entry, len(objects))
+	for _, object := range objects {
+		pod, err := asPod(object)
+		if err != nil {
+			return err
+		}
+		all[key(pod)] = k.enter(pod)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pods, k.listed, k.trouble, k.since, k.behind = all, true, nil, time.Time{}, false
+	return nil
+}
+
+// Bookmark implements cache.ReflectorBookmarkStore: all that came before has been told.
+func (k *known) Bookmark(string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.behind = false
+	return nil
+}
+
+// Resync implements cache.ReflectorStore; there is nothing that could have drifted.
+func (k *known) Resync() error { return nil }
+
+func (k *known) enter(pod *v1.Pod) *entry {
+	own := allocated(stripped(pod))
+	return &entry{api: own, row: k.rules.Row(own, nil)}
+}
+
+func asPod(object any) (*v1.Pod, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("is a %T, want a pod", object)
+	}
+	return pod, nil
+}
+
+func key(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -1,0 +1,127 @@
+// Package kubernetes is the pod source of a node of a cluster: the pods that the API server
+// has for the node, watched, joined with what the container runtime runs.
+//
+// While the API server is away the last known pods count, and the runtime says as ever
+// what runs. It does not say which pod may be evicted (host/internal/policy) and ends none
+// (host/internal/victim).
+package kubernetes
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/podsource/running"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// listTimeout bounds a listing of the runtime whose caller is more patient.
+const listTimeout = 10 * time.Second
+
+// API lists and watches the node's pods; kubeapi.Client does.
+type API interface {
+	ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// A Source has the pods of the node. It is safe for concurrent use.
+type Source struct {
+	api     API
+	runtime runtimeapi.RuntimeServiceClient
+	known   known
+}
+
+// New returns the pod source that asks client what runs, and api, once it is run, what it
+// is.
+func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Source {
+	return &Source{api: api, runtime: client, known: known{rules: rules, pods: map[string]*entry{}, trouble: errNeverListed}}
+}
+
+// Run follows the API server until ctx ends: one request every five to ten minutes while
+// nothing changes. An API server that is away is asked again after 1 s, and ever later up
+// to 30 s.
+func (s *Source) Run(ctx context.Context, log *slog.Logger) {
+	logger := logr.FromSlogHandler(log.Handler())
+	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, &s.known, cache.ReflectorOptions{Name: "pods", Logger: &logger}).RunWithContext(ctx)
+}
+
+// listerWatcher notes what comes of each request.
+func (s *Source) listerWatcher() *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := s.api.ListPods(ctx, options)
+			s.known.asked(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := s.api.WatchPods(ctx, options)
+			s.known.asked(err)
+			return w, err
+		},
+	}
+}
+
+// Problems returns why the pods may not be those of now.
+func (s *Source) Problems() []pods.Problem { return s.known.problems() }
+
+// Active returns the pods that run: those with a ready sandbox or a running container. They
+// are in the order of their creation, then of namespace and name.
+func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	listed, err := criclient.List(ctx, s.runtime)
+	if err != nil {
+		return pods.Snapshot{Problems: s.Problems()}, err
+	}
+	all := running.Of(listed)
+	view := s.known.view()
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Complete: view.fresh}
+	runs := make(map[string]bool, len(all))
+	for _, p := range all {
+		e := view.of(p)
+		runs[p.UID] = p.Active
+		switch {
+		case p.Active && e != nil:
+			out.Pods = append(out.Pods, p.Known(e.api, e.row))
+		case p.Active:
+			out.Pods = append(out.Pods, p.Unknown())
+			out.Complete = false
+		}
+	}
+	out.Ended = view.ended(listed, runs)
+	return out, nil
+}
+
+// ended returns the pods that do not run and have something left in the runtime, or may
+// be started.
+func (v *view) ended(listed []*criclient.Pod, runs map[string]bool) (out []pods.Ended) {
+	noted := make(map[string]bool, len(listed))
+	for _, p := range listed {
+		noted[p.UID] = true
+		if runs[p.UID] {
+			continue
+		}
+		switch e := v.byUID[p.UID]; {
+		case e != nil:
+			out = append(out, pods.Ended{UID: p.UID, State: e.state()})
+		case v.fresh && !running.Static(p):
+			out = append(out, pods.Ended{UID: p.UID, State: eviction.PodDeleted})
+		}
+	}
+	for _, uid := range v.order {
+		if !noted[uid] {
+			out = append(out, pods.Ended{UID: uid, State: v.byUID[uid].state()})
+		}
+	}
+	return out
+}

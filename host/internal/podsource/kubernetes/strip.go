@@ -1,0 +1,100 @@
+package kubernetes
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stripped is what of a pod a decision can depend on, or a kill. A node has hundreds of
+// pods, each of tens of kilobytes, most of which nobody asks for. Maps are pod's.
+func stripped(pod *v1.Pod) *v1.Pod {
+	out := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Generation: pod.Generation,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+			Labels: pod.Labels, Annotations: maps.Clone(pod.Annotations), OwnerReferences: pod.OwnerReferences,
+		},
+		Spec: v1.PodSpec{
+			Priority: pod.Spec.Priority, PriorityClassName: pod.Spec.PriorityClassName,
+			RestartPolicy: pod.Spec.RestartPolicy, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
+			Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources, NodeName: pod.Spec.NodeName,
+			InitContainers: containers(pod.Spec.InitContainers), Containers: containers(pod.Spec.Containers),
+			Volumes: volumes(pod.Spec.Volumes),
+		},
+		Status: v1.PodStatus{
+			Phase: pod.Status.Phase, Reason: pod.Status.Reason, StartTime: pod.Status.StartTime, QOSClass: pod.Status.QOSClass,
+			InitContainerStatuses: statuses(pod.Status.InitContainerStatuses), ContainerStatuses: statuses(pod.Status.ContainerStatuses),
+			AllocatedResources: pod.Status.AllocatedResources,
+		},
+	}
+	delete(out.Annotations, v1.LastAppliedConfigAnnotation)
+	return out
+}
+
+func containers(all []v1.Container) []v1.Container {
+	out := make([]v1.Container, len(all))
+	for i := range all {
+		out[i] = v1.Container{Name: all[i].Name, Resources: all[i].Resources, RestartPolicy: all[i].RestartPolicy}
+	}
+	return out
+}
+
+// volumes keep their kind and what of it counts, and not the keys and items that they show.
+func volumes(all []v1.Volume) []v1.Volume {
+	out := make([]v1.Volume, len(all))
+	for i := range all {
+		out[i] = v1.Volume{Name: all[i].Name, VolumeSource: all[i].VolumeSource}
+		s := &out[i].VolumeSource
+		switch {
+		case s.Projected != nil:
+			s.Projected = &v1.ProjectedVolumeSource{}
+		case s.ConfigMap != nil:
+			s.ConfigMap = &v1.ConfigMapVolumeSource{}
+		case s.Secret != nil:
+			s.Secret = &v1.SecretVolumeSource{}
+		case s.DownwardAPI != nil:
+			s.DownwardAPI = &v1.DownwardAPIVolumeSource{}
+		}
+	}
+	return out
+}
+
+func statuses(all []v1.ContainerStatus) []v1.ContainerStatus {
+	out := make([]v1.ContainerStatus, len(all))
+	for i := range all {
+		out[i] = v1.ContainerStatus{Name: all[i].Name, State: v1.ContainerState{Running: all[i].State.Running}, AllocatedResources: all[i].AllocatedResources}
+	}
+	return out
+}
+
+// allocated has the spec of a stripped pod request what the kubelet has allocated to it: a
+// pod that is being resized has no more yet, and no less.
+func allocated(pod *v1.Pod) *v1.Pod {
+	of := func(containers []v1.Container, statuses []v1.ContainerStatus) {
+		for i := range containers {
+			for j := range statuses {
+				if statuses[j].Name == containers[i].Name && len(statuses[j].AllocatedResources) > 0 {
+					containers[i].Resources.Requests = over(containers[i].Resources.Requests, statuses[j].AllocatedResources)
+				}
+			}
+		}
+	}
+	of(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
+	of(pod.Spec.Containers, pod.Status.ContainerStatuses)
+	if pod.Spec.Resources != nil && len(pod.Status.AllocatedResources) > 0 {
+		own := *pod.Spec.Resources
+		own.Requests = over(own.Requests, pod.Status.AllocatedResources)
+		pod.Spec.Resources = &own
+	}
+	return pod
+}
+
+// over is requests with what was allocated in their place.
+func over(requests, allocated v1.ResourceList) v1.ResourceList {
+	out := make(v1.ResourceList, len(requests)+len(allocated))
+	maps.Copy(out, requests)
+	maps.Copy(out, allocated)
+	return out
+}

@@ -1,0 +1,181 @@
+// Package running has what the container runtime runs of each pod, and joins it with what
+// the pod is, which one of the pod sources beside it knows.
+package running
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Pod is what the runtime knows of one pod, but for containers that have exited.
+type Pod struct {
+	*criclient.Pod
+	Namespace, Name string
+	// Active: it has a ready sandbox or a running container.
+	Active bool
+
+	// createdNanos is when the oldest sandbox was made, else the oldest container.
+	createdNanos int64
+}
+
+// Of returns the pods that have a sandbox or a container that has not exited, in the order
+// of their creation, then of namespace and name. Only such containers are left in listed.
+func Of(listed []*criclient.Pod) []*Pod {
+	all := make([]*Pod, 0, len(listed))
+	for _, l := range listed {
+		l.Containers = slices.DeleteFunc(l.Containers, criclient.Exited)
+		p := &Pod{Pod: l}
+		switch {
+		case len(l.Sandboxes) > 0:
+			m := l.Sandboxes[0].GetMetadata()
+			p.Namespace, p.Name = m.GetNamespace(), m.GetName()
+		case len(l.Containers) > 0:
+			labels := l.Containers[0].GetLabels()
+			p.Namespace, p.Name = labels[criclient.LabelNamespace], labels[criclient.LabelName]
+		default:
+			continue
+		}
+		// A container that was created and not started counts only with a ready sandbox,
+		// since without one it never starts and holds nothing to reclaim.
+		p.Active = l.Running() || len(l.Ready()) > 0
+		p.sort()
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *Pod) int {
+		return cmp.Or(cmp.Compare(a.createdNanos, b.createdNanos), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return all
+}
+
+func (p *Pod) sort() {
+	slices.SortFunc(p.Sandboxes, byCreation[*runtimeapi.PodSandbox])
+	slices.SortFunc(p.Containers, byCreation[*runtimeapi.Container])
+	if len(p.Sandboxes) > 0 {
+		p.createdNanos = p.Sandboxes[0].GetCreatedAt()
+	} else {
+		p.createdNanos = p.Containers[0].GetCreatedAt()
+	}
+}
+
+func byCreation[T interface {
+	GetCreatedAt() int64
+	GetId() string
+}](a, b T) int {
+	return cmp.Or(cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
+}
+
+// Known joins what runs with what it is. row is what the pod's rules make of api.
+func (p *Pod) Known(api *v1.Pod, row eviction.Pod) pods.Pod {
+	known := pods.Pod{API: withSource(api, p.Sandboxes), Row: row, HasManifest: true}
+	known.Row.Annotations = known.API.Annotations
+	return p.complete(known)
+}
+
+// Unknown is a pod that nobody has said anything of but the runtime.
+func (p *Pod) Unknown() pods.Pod {
+	return p.complete(pods.Pod{
+		API: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.UID), Namespace: p.Namespace, Name: p.Name}},
+		Row: eviction.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name},
+	})
+}
+
+func (p *Pod) complete(out pods.Pod) pods.Pod {
+	out.SandboxIDs, out.ContainerIDs = p.Ready(), p.Left()
+	if out.Row.Namespace == "" {
+		out.Row.Namespace = p.Namespace
+	}
+	// Nobody writes a status into a manifest. The kubelet's start time is when it
+	// took on the pod, just before it makes the sandbox.
+	if out.Row.StartTime.IsZero() && p.createdNanos > 0 {
+		out.Row.StartTime = time.Unix(0, p.createdNanos)
+	}
+	out.Row.Containers = p.rowContainers()
+	out.Row.Running = p.Running()
+	return out
+}
+
+// rowContainers gives each name the container to look at: the newest that runs,
+// else the newest that is about to. They stay in the order of creation.
+func (p *Pod) rowContainers() []eviction.Container {
+	newest := make(map[string]*runtimeapi.Container, len(p.Containers))
+	for _, c := range p.Containers {
+		name := c.GetMetadata().GetName()
+		if former := newest[name]; former == nil || newer(c, former) {
+			newest[name] = c
+		}
+	}
+	out := make([]eviction.Container, 0, len(newest))
+	for _, c := range p.Containers {
+		if name := c.GetMetadata().GetName(); newest[name] == c {
+			out = append(out, eviction.Container{Name: name, ID: c.GetId()})
+		}
+	}
+	return out
+}
+
+func newer(a, b *runtimeapi.Container) bool {
+	if criclient.Running(a) != criclient.Running(b) {
+		return criclient.Running(a)
+	}
+	return cmp.Or(cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt()), cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt())) > 0
+}
+
+// The annotations by which the kubelet knows a static pod and its mirror.
+const (
+	// AnnotationSource says where a pod comes from.
+	AnnotationSource = "kubernetes.io/config.source"
+	// AnnotationMirror is the uid under which the kubelet runs the static pod that a pod of
+	// the API server shows.
+	AnnotationMirror = "kubernetes.io/config.mirror"
+)
+
+// Static reports whether the kubelet has made the sandboxes of p for a static pod.
+func Static(p *criclient.Pod) bool {
+	if len(p.Sandboxes) == 0 {
+		return false
+	}
+	source, said := p.Sandboxes[len(p.Sandboxes)-1].GetAnnotations()[AnnotationSource]
+	return said && source != sourceAPI
+}
+
+// sourceAPI is that of a pod from the API server.
+const sourceAPI = "api"
+
+// withSource returns pod with what the newest sandbox says of where the pod comes from. Who makes
+// the sandbox knows: the kubelet writes the source over what the pod's author has
+// written, and hands the pod's annotations to the runtime. A mirror never runs. Of
+// a pod whose sandbox is gone, which its author cannot bring about, the manifest is
+// believed. It changes nothing and returns pod itself if that says the same.
+func withSource(pod *v1.Pod, sandboxes []*runtimeapi.PodSandbox) *v1.Pod {
+	if len(sandboxes) == 0 {
+		return pod
+	}
+	newest := sandboxes[len(sandboxes)-1]
+	says, static := newest.GetAnnotations()[AnnotationSource]
+	wrote, written := pod.Annotations[AnnotationSource]
+	_, mirror := pod.Annotations[AnnotationMirror]
+	if says == wrote && static == written && !mirror {
+		return pod
+	}
+	changed := *pod
+	changed.Annotations = make(map[string]string, len(pod.Annotations)+1)
+	maps.Copy(changed.Annotations, pod.Annotations)
+	delete(changed.Annotations, AnnotationMirror)
+	delete(changed.Annotations, AnnotationSource)
+	if static {
+		changed.Annotations[AnnotationSource] = says
+	}
+	return &changed
+}
