@@ -79,6 +79,16 @@ func (k *known) view() *view {
 	return v
 }
 
+func (k *known) all() []*v1.Pod {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]*v1.Pod, 0, len(k.pods))
+	for _, key := range slices.Sorted(maps.Keys(k.pods)) {
+		out = append(out, k.pods[key].api)
+	}
+	return out
+}
+
 // of returns what is known of a pod that runs. Whoever writes a pod can call it a mirror of
 // another one, so that only a static pod, which the kubelet has named so, is looked for
 // among the mirrors.

@@ -74,6 +74,10 @@ func (s *Source) listerWatcher() *cache.ListWatch {
 // Problems returns why the pods may not be those of now.
 func (s *Source) Problems() []pods.Problem { return s.known.problems() }
 
+// Pods returns what the API server has last told of the node's pods, without what no
+// decision depends on. They must not be changed. It asks nobody.
+func (s *Source) Pods() []*v1.Pod { return s.known.all() }
+
 // Active returns the pods that run: those with a ready sandbox or a running container. They
 // are in the order of their creation, then of namespace and name.
 func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {

@@ -12,7 +12,7 @@ import (
 func stripped(pod *v1.Pod) *v1.Pod {
 	out := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Generation: pod.Generation,
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Generation: pod.Generation,
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 			Labels: pod.Labels, Annotations: maps.Clone(pod.Annotations), OwnerReferences: pod.OwnerReferences,
 		},
@@ -24,7 +24,8 @@ func stripped(pod *v1.Pod) *v1.Pod {
 			Volumes: volumes(pod.Spec.Volumes),
 		},
 		Status: v1.PodStatus{
-			Phase: pod.Status.Phase, Reason: pod.Status.Reason, StartTime: pod.Status.StartTime, QOSClass: pod.Status.QOSClass,
+			Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message,
+			StartTime: pod.Status.StartTime, QOSClass: pod.Status.QOSClass, PodIP: pod.Status.PodIP, Conditions: disruption(pod.Status.Conditions),
 			InitContainerStatuses: statuses(pod.Status.InitContainerStatuses), ContainerStatuses: statuses(pod.Status.ContainerStatuses),
 			AllocatedResources: pod.Status.AllocatedResources,
 		},
@@ -37,6 +38,19 @@ func containers(all []v1.Container) []v1.Container {
 	out := make([]v1.Container, len(all))
 	for i := range all {
 		out[i] = v1.Container{Name: all[i].Name, Resources: all[i].Resources, RestartPolicy: all[i].RestartPolicy}
+		if hooks := all[i].Lifecycle; hooks != nil && hooks.PreStop != nil {
+			out[i].Lifecycle, out[i].Ports = &v1.Lifecycle{PreStop: hooks.PreStop}, all[i].Ports
+		}
+	}
+	return out
+}
+
+// disruption is the condition that outlasts an eviction.
+func disruption(all []v1.PodCondition) (out []v1.PodCondition) {
+	for _, c := range all {
+		if c.Type == v1.DisruptionTarget {
+			out = append(out, c)
+		}
 	}
 	return out
 }
