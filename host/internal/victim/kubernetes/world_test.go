@@ -102,6 +102,12 @@ func (b *syncBuffer) String() string {
 
 const uid = "uid-cart"
 
+var (
+	labels       = map[string]string{"io.kubernetes.pod.uid": uid}
+	ofThePod     = &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}}
+	itsSandboxes = &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels}}
+)
+
 // in runs a story in a time of its own.
 func in(t *testing.T, spec podSpec, story func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,15 +158,22 @@ func (w *world) start() {
 	w.cri.Add(fakecri.Pod{UID: uid, Namespace: "shop", Name: "cart", Containers: all})
 }
 
-// exited is the end of the main container: a kubelet that knows of no eviction restarts it.
+// exited is the end of the main container: a kubelet that knows of no eviction restarts it,
+// or takes the pod to have failed.
 func (w *world) exited() {
 	w.tell("main ended")
-	if !w.spec.restarts || !pause(w.ctx, 900*time.Millisecond) {
+	if !pause(w.ctx, 900*time.Millisecond) {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.kubelet.down || w.kubelet.terminating || w.kubelet.stuck {
+	if w.kubelet.down || w.kubelet.terminating || w.kubelet.stuck || w.pod == nil {
+		return
+	}
+	if !w.spec.restarts {
+		if w.fails == nil && !hasEnded(w.pod) {
+			w.hasFailed()
+		}
 		return
 	}
 	w.kubelet.restarts++
@@ -245,7 +258,7 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 		return nil, statusError(http.StatusUnprocessableEntity, `Pod "cart" is invalid: metadata.uid: Invalid value: "`+string(p.Metadata.UID)+`": field is immutable`,
 			metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid", Message: "Invalid value: field is immutable"})
 	}
-	if w.policy && hasEnded(w.pod) && w.pod.Status.Reason != victim.ReasonEvicted {
+	if w.policy && hasEnded(w.pod) && w.pod.Status.Reason != victim.ReasonEvicted && (isEvicted(w.pod) || w.pod.Status.Phase == v1.PodSucceeded) {
 		return nil, denied(endedAlready)
 	}
 	if w.policy && isDeleted(w.pod) {
@@ -297,14 +310,7 @@ func (w *world) terminate() {
 	if !pause(w.ctx, 2*w.latency) {
 		return
 	}
-	w.change(func() {
-		w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, ""
-		for i := range w.pod.Status.Conditions {
-			if c := &w.pod.Status.Conditions[i]; c.Type == v1.PodReady {
-				c.Status, c.Reason = v1.ConditionFalse, "PodFailed"
-			}
-		}
-	})
+	w.change(w.hasFailed)
 	graceEnds := time.Now().Add(time.Duration(w.spec.grace) * time.Second)
 	if w.spec.preStop > 0 {
 		w.tell("preStop")
@@ -323,7 +329,7 @@ func (w *world) terminate() {
 		}
 	}
 	stop := func(name string) {
-		list, err := w.cri.Client().ListContainers(w.ctx, &runtimeapi.ListContainersRequest{})
+		list, err := w.cri.Client().ListContainers(w.ctx, ofThePod)
 		if err != nil {
 			return
 		}
@@ -336,7 +342,7 @@ func (w *world) terminate() {
 	}
 	stop("main")
 	stop("side")
-	if list, err := w.cri.Client().ListPodSandbox(w.ctx, &runtimeapi.ListPodSandboxRequest{}); err == nil {
+	if list, err := w.cri.Client().ListPodSandbox(w.ctx, itsSandboxes); err == nil {
 		for _, s := range list.GetItems() {
 			_, _ = w.cri.Client().StopPodSandbox(w.ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.GetId()})
 		}
@@ -346,6 +352,18 @@ func (w *world) terminate() {
 			w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, victim.ReasonEvicted
 		}
 	})
+}
+
+func (w *world) hasFailed() {
+	if w.pod == nil {
+		return
+	}
+	w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, ""
+	for i := range w.pod.Status.Conditions {
+		if c := &w.pod.Status.Conditions[i]; c.Type == v1.PodReady {
+			c.Status, c.Reason = v1.ConditionFalse, "PodFailed"
+		}
+	}
 }
 
 // SaveKill implements victim.Journal.
@@ -384,7 +402,7 @@ func (w *world) pods() []*v1.Pod {
 // killer is an evictd that runs until the story ends, or until end is called.
 func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	k = New(Options{
-		API: w, Runtime: w.cri.Client(), PodsDir: w.t.TempDir(), Journal: w, Pods: w.pods, DryRun: func() bool { return false },
+		API: w, Runtime: w.cri.Client(), Journal: w, Pods: w.pods, DryRun: func() bool { return false },
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -395,7 +413,7 @@ func (w *world) killer() (k *Killer, end context.CancelFunc) {
 // victim is the pod as it is now, with so long a grace.
 func (w *world) victim(graceSeconds int64) victim.Victim {
 	pod := pods.Pod{API: w.pods()[0], Row: eviction.Pod{UID: uid, Namespace: "shop", Name: "cart"}, HasManifest: true}
-	list, err := w.cri.Client().ListContainers(w.ctx, &runtimeapi.ListContainersRequest{})
+	list, err := w.cri.Client().ListContainers(w.ctx, ofThePod)
 	if err != nil {
 		w.t.Fatal(err)
 	}
