@@ -1,7 +1,9 @@
 package kubernetes
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -258,7 +260,7 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 	for name, restart := range map[string]bool{"the same evictd": false, "the next evictd": true} {
 		t.Run(name, func(t *testing.T) {
 			in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
-				w.kubelet.deaf = true
+				w.kubelet.deaf, w.policy = true, true
 				k, end := w.killer()
 				if _, err := w.evict(k, w.victim(1)); err != nil {
 					t.Error(err)
@@ -290,6 +292,79 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 			})
 		})
 	}
+}
+
+// It may take a while until a kubelet that does not hear tells what it has restarted.
+func TestAVictimThatIsRestartedInSilenceIsEndedAgain(t *testing.T) {
+	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.kubelet.deaf, w.kubelet.mute = true, true
+		k, _ := w.killer()
+		if _, err := w.evict(k, w.victim(1)); err != nil {
+			t.Error(err)
+		}
+		for range 5 {
+			for !w.cri.Running(uid) {
+				pause(w.ctx, firstLook)
+			}
+			seen := time.Now()
+			for w.cri.Running(uid) && time.Since(seen) < time.Minute {
+				pause(w.ctx, firstLook)
+			}
+			if ran := time.Since(seen); ran > 2*lookInterval {
+				t.Errorf("it ran for %v", ran)
+			}
+		}
+	})
+}
+
+// An evictd that ends gives its kills some time, and leaves the rest to the kubelet and the
+// next evictd.
+func TestAKillThatIsBrokenOffIsNotFinishedInAHurry(t *testing.T) {
+	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
+		k, _ := w.killer()
+		v := w.victim(60)
+		if err := k.SaveKill(v.Journaled()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+		defer cancel()
+		if err := k.Kill(ctx, v); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, victim.ErrTimeout) {
+			t.Errorf("error %v, want the caller's", err)
+		}
+		pause(w.ctx, time.Minute)
+		if hook := w.when("preStop ended"); hook < 20*time.Second || w.when("TERM main") < hook {
+			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, w.when("TERM main"))
+		}
+		if note, there := w.noted(); !there || !note.Recorded || note.Ended {
+			t.Errorf("the journal has %+v, want a kill that is recorded and not finished", note)
+		}
+	})
+}
+
+func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
+	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+		w.dryRun = true
+		v := w.victim(1)
+		note := v.Journaled()
+		note.Ended, note.Stopping = true, true
+		if err := w.SaveKill(note); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		k, _ := w.killer()
+		if left := k.Restore([]rundir.Kill{note}); len(left) != 0 {
+			t.Errorf("%+v is to be finished, want only its record", left)
+		}
+		pause(w.ctx, time.Minute)
+		if w.asked != 0 || !w.cri.Running(uid) {
+			t.Errorf("told %d times in a dry run", w.asked)
+		}
+		w.change(func() { w.dryRun = false })
+		pause(w.ctx, time.Minute)
+		if _, there := w.noted(); there || len(w.patches) != 1 || !w.evicted() {
+			t.Errorf("%d patches when it is over, status %+v", len(w.patches), w.status())
+		}
+	})
 }
 
 func TestACopyOfAnEvictedPodIsNotEvicted(t *testing.T) {

@@ -49,6 +49,8 @@ type world struct {
 	patches []patched
 	asked   int
 	dryRuns int
+	// dryRun: evictd only pretends.
+	dryRun bool
 	// kubelet is what the kubelet does.
 	kubelet kubelet
 	spec    podSpec
@@ -73,7 +75,9 @@ type kubelet struct {
 	// stuck: it is busy with the pod until it is nil.
 	stuck bool
 	// deaf: it hears nothing from the API server, but can write there.
-	deaf        bool
+	deaf bool
+	// mute: it does not write what it knows.
+	mute        bool
 	terminating bool
 	restarts    int
 }
@@ -179,7 +183,7 @@ func (w *world) exited() {
 	w.kubelet.restarts++
 	w.note("restarted")
 	w.start()
-	if w.fails == nil {
+	if w.fails == nil && !w.kubelet.mute {
 		w.pod.Status.Phase, w.pod.Status.Reason, w.pod.Status.Message = v1.PodRunning, "", ""
 	}
 }
@@ -399,10 +403,16 @@ func (w *world) pods() []*v1.Pod {
 	return []*v1.Pod{w.pod.DeepCopy()}
 }
 
+func (w *world) pretends() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dryRun
+}
+
 // killer is an evictd that runs until the story ends, or until end is called.
 func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	k = New(Options{
-		API: w, Runtime: w.cri.Client(), Journal: w, Pods: w.pods, DryRun: func() bool { return false },
+		API: w, Runtime: w.cri.Client(), Journal: w, Pods: w.pods, DryRun: w.pretends,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	ctx, cancel := context.WithCancel(w.ctx)
