@@ -79,7 +79,7 @@ func (d *Dir) save(path string, durable bool, from *spares, make func(now moment
 
 // A State is what a former host on the same boot left.
 type State struct {
-	// Kills were decided and not seen to end, oldest first.
+	// Kills were decided and not seen to end, or not told to the API server, oldest first.
 	Kills []Kill
 	// Conditions are when conditions were last seen, on the clock of this
 	// process: differences to time.Now are true also after a jump of the wall
@@ -88,7 +88,7 @@ type State struct {
 }
 
 // SaveKill notes a kill before it is begun, or again with a shorter grace
-// period. An error is for the log: the kill must go on without the note.
+// period or another step. An error is for the log: the kill must go on without the note.
 func (d *Dir) SaveKill(k Kill) error {
 	defer d.fillSpares()
 	return d.saveKill(k)

@@ -32,6 +32,18 @@ type Kill struct {
 	Message      string   `json:"message"`
 	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
 	ContainerIDs []string `json:"containerIDs,omitempty"`
+	// EvictedAt is when it was decided that the pod goes, by the wall clock: what is told
+	// of the eviction has this time, whoever tells it. Generation is the pod's.
+	EvictedAt  time.Time `json:"evictedAt,omitzero"`
+	Generation int64     `json:"generation,omitempty"`
+	// Limit: a limit of its own is why the pod goes, not the node.
+	Limit bool `json:"limit,omitempty"`
+	// The steps that were made. Stopping: containers are stopped through the runtime.
+	// Recorded: the API server has the eviction. Ended: nothing of the pod runs any more,
+	// or its end is waited for no longer, and only the API server does not know of it.
+	Stopping bool `json:"stopping,omitempty"`
+	Recorded bool `json:"recorded,omitempty"`
+	Ended    bool `json:"ended,omitempty"`
 	// DecidedAt is when the kill was saved, on the clock of this process. It is
 	// set by Load.
 	DecidedAt time.Time `json:"-"`

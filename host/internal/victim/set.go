@@ -95,7 +95,7 @@ func (s *Set) Begin(ctx context.Context) {
 func (s *Set) Start(v Victim) *Victim {
 	if v.DryRun {
 		v.State = StateDryRun
-	} else if err := s.Journal.SaveKill(v.journaled()); err != nil {
+	} else if err := s.Journal.SaveKill(v.Journaled()); err != nil {
 		s.Log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
 	}
 	return s.add(&v)
@@ -236,7 +236,7 @@ func (s *Set) Shorten(t policy.Threshold) {
 		s.Log.Warn("hard threshold met while the victim of a soft one is dying, shortening its grace period", "pod", v.Name, "uid", uid,
 			"signal", t.Signal, "from", v.GraceSeconds, "to", policy.HardGraceSeconds)
 		shortest := v.shortest()
-		if err := s.Journal.SaveKill(shortest.journaled()); err != nil {
+		if err := s.Journal.SaveKill(shortest.Journaled()); err != nil {
 			s.Log.Error("shortened grace period is not in the journal", "pod", v.Name, "uid", uid, "error", err)
 		}
 		s.Relief.ledger = s.Relief.ledger.Shortened(uid, policy.HardGraceSeconds*time.Second, s.Moment())

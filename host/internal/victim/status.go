@@ -7,6 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// AnnotationEvicted marks a pod that was evicted, with the time of the decision. A kubelet
+// acts on a status that others have written only when something else of the pod has
+// changed as well, and it leaves the annotation where it is.
+const AnnotationEvicted = "evictd.io/evicted"
+
 // messageDisrupted explains the condition of a pod that was preempted. It is not
 // the message of the status, unlike that of an evicted one.
 const messageDisrupted = "Pod was preempted by Kubelet to accommodate a critical pod."

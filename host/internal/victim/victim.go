@@ -86,9 +86,13 @@ func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message st
 
 // resumed returns the victim of a former host.
 func resumed(j rundir.Kill, pod pods.Pod) *Victim {
+	decided := j.EvictedAt
+	if decided.IsZero() {
+		decided = time.Now()
+	}
 	return &Victim{
-		Time: time.Now(), Pod: pod, Name: pod.String(), UID: j.UID, Signal: j.Signal, State: StateKilling, Resumed: true,
-		GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message, Pressure: true,
+		Time: decided, Pod: pod, Name: pod.String(), UID: j.UID, Signal: j.Signal, State: StateKilling, Resumed: true,
+		GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message, Pressure: !j.Limit,
 	}
 }
 
@@ -105,12 +109,17 @@ func (v Victim) shortest() Victim {
 	return v
 }
 
-// journaled is what a next host must know of v.
-func (v *Victim) journaled() rundir.Kill {
-	return rundir.Kill{
+// Journaled is what a next host must know of v.
+func (v *Victim) Journaled() rundir.Kill {
+	k := rundir.Kill{
 		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
 		GraceSeconds: v.GraceSeconds, Message: v.Message, SandboxIDs: v.Pod.SandboxIDs, ContainerIDs: v.Pod.ContainerIDs,
+		EvictedAt: v.Time.Round(0), Limit: !v.Pressure,
 	}
+	if v.Pod.API != nil {
+		k.Generation = v.Pod.API.Generation
+	}
+	return k
 }
 
 // leavesSpace reports whether the node has its answer to the kill only when the

@@ -73,7 +73,7 @@ func (k *Killer) kill(ctx context.Context, v victim.Victim, graceEnds time.Time)
 	sandboxes, containers := v.Pod.SandboxIDs, v.Pod.ContainerIDs
 	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
 		err := k.retry(ctx, "find pod "+v.UID, func() error {
-			left, err := k.left(ctx, v.UID)
+			left, err := k.Left(ctx, v.UID)
 			if err == nil {
 				sandboxes, containers = left.Ready(), left.Left()
 			}
@@ -88,16 +88,7 @@ func (k *Killer) kill(ctx context.Context, v victim.Victim, graceEnds time.Time)
 
 // stop reports whether it has stopped the sandboxes, whatever the containers said.
 func (k *Killer) stop(ctx context.Context, sandboxes, containers []string, graceEnds time.Time) (stopped bool, err error) {
-	stopContainers := k.each(containers, func(id string) error {
-		return k.retry(ctx, "stop container "+id, func() error {
-			left := int64(math.Ceil(time.Until(graceEnds).Seconds()))
-			_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(left, 0)})
-			if err != nil && k.exited(ctx, id) {
-				return nil
-			}
-			return err
-		})
-	})
+	stopContainers := k.StopContainers(ctx, containers, graceEnds)
 	if ctx.Err() != nil {
 		return false, stopContainers
 	}
@@ -112,12 +103,28 @@ func (k *Killer) stop(ctx context.Context, sandboxes, containers []string, grace
 	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
 }
 
+// StopContainers stops containers in parallel, each with what is left of the grace period,
+// and nothing else of their pods. Like Kill it tries again while the runtime cannot be
+// reached.
+func (k *Killer) StopContainers(ctx context.Context, ids []string, graceEnds time.Time) error {
+	return k.each(ids, func(id string) error {
+		return k.retry(ctx, "stop container "+id, func() error {
+			left := int64(math.Ceil(time.Until(graceEnds).Seconds()))
+			_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(left, 0)})
+			if err != nil && k.exited(ctx, id) {
+				return nil
+			}
+			return err
+		})
+	})
+}
+
 // Finished implements victim.Killer: nothing of the pod runs any more, no ready
 // sandbox, no running container. It goes on with a kill that took too long, which nobody
 // else would do: the runtime kills a container only while the call to stop it waits. Of
 // a pod that was not to be killed it changes nothing.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
-	left, err := k.left(ctx, v.UID)
+	left, err := k.Left(ctx, v.UID)
 	if err != nil {
 		return false, err
 	}
@@ -146,9 +153,9 @@ func (k *Killer) exited(ctx context.Context, id string) bool {
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
 }
 
-// left is what the runtime has of the pod. It could pick by label, but then a sandbox
+// Left is what the runtime has of the pod. It could pick by label, but then a sandbox
 // made without labels would look gone.
-func (k *Killer) left(ctx context.Context, uid string) (*criclient.Pod, error) {
+func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
 	listed, err := criclient.List(ctx, k.client)
 	if err != nil {
 		return nil, err

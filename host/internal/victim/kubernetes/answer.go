@@ -1,0 +1,93 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An answer is what the API server says to an eviction.
+type answer int
+
+const (
+	accepted answer = iota
+	// gone: there is no such pod any more.
+	gone
+	// over: the pod has ended, or is being deleted, which the kubelet sees to.
+	over
+	// refused: by the rights that evictd has, or by a rule for what it may write.
+	refused
+	// away: it may have the eviction all the same.
+	away
+)
+
+// meaning is what an error of PatchPodStatus says.
+func meaning(err error) answer {
+	if err == nil {
+		return accepted
+	}
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) {
+		return away
+	}
+	switch code := s.Status().Code; {
+	case code == http.StatusNotFound || ofAnotherPod(s.Status()):
+		return gone
+	case code < 400 || code >= 500:
+		return away
+	}
+	switch s.Status().Code {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return away // other credentials, or another time, may do
+	}
+	if m := denial.FindStringSubmatch(err.Error()); m != nil && (m[2] == endedAlready || m[2] == deletedAlready) {
+		return over
+	}
+	return refused
+}
+
+// What the admission policy that comes with evictd says when nothing is wrong with evictd.
+const (
+	endedAlready   = "the pod has ended already"
+	deletedAlready = "the pod is being deleted already"
+)
+
+// ofAnotherPod reports whether the pod of that name has another uid: the API server then
+// says 422, as an admission policy does when it denies something.
+func ofAnotherPod(s metav1.Status) bool {
+	if s.Code != http.StatusUnprocessableEntity {
+		return false
+	}
+	const field, cause = "metadata.uid", "field is immutable"
+	if s.Details != nil && slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == field && strings.Contains(c.Message, cause)
+	}) {
+		return true
+	}
+	return !denial.MatchString(s.Message) && strings.Contains(s.Message, field) && strings.Contains(s.Message, cause)
+}
+
+var (
+	// denial is how the API server words what an admission policy denies.
+	denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)`)
+	// missing is how it words that a role lacks a verb.
+	missing = regexp.MustCompile(`cannot (\S+) resource "([^"]*)"`)
+)
+
+// inWords says of a refusal what has to be different for the eviction to be accepted.
+func inWords(err error) error {
+	text := err.Error()
+	if m := denial.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("the admission policy %s denies it: %s", m[1], m[2])
+	}
+	if m := missing.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("evictd lacks the right to it, its role must have the verb %s for %s: %w", m[1], m[2], err)
+	}
+	return err
+}

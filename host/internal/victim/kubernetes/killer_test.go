@@ -1,0 +1,530 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/test/fakes/fakecri"
+)
+
+func TestThePatchIsTheOneThatAKubeletActsOn(t *testing.T) {
+	at := time.Date(2026, 1, 1, 1, 0, 0, 5000, time.FixedZone("", 3600))
+	k := rundir.Kill{UID: "uid-1", Message: "The node was low on resource: memory. ", EvictedAt: at, Generation: 3}
+	for name, c := range map[string]struct {
+		limit bool
+		want  string
+	}{
+		"for the node": {want: `{
+			"metadata": {"uid": "uid-1", "annotations": {"evictd.io/evicted": "2026-01-01T00:00:00.000005Z"}},
+			"status": {
+				"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. ",
+				"conditions": [{
+					"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+					"message": "The node was low on resource: memory. ",
+					"observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z"
+				}]
+			}
+		}`},
+		"for a limit of its own": {limit: true, want: `{
+			"metadata": {"uid": "uid-1", "annotations": {"evictd.io/evicted": "2026-01-01T00:00:00.000005Z"}},
+			"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. "}
+		}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k.Limit = c.limit
+			body, err := patchOf(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want any
+			if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(c.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A hard victim is stopped beside the message to the API server, not after it.
+func TestAHardVictimHasItsTermAtOnce(t *testing.T) {
+	in(t, podSpec{grace: 30, sidecar: true, restarts: true, main: fakecri.Container{DiesAfter: 300 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.latency = 75 * time.Millisecond
+		k, _ := w.killer()
+		took, err := w.evict(k, w.victim(1))
+		if err != nil || took > time.Second {
+			t.Errorf("took %v, error %v", took, err)
+		}
+		if term, patched := w.when("TERM main"), w.when("patched"); term != 0 || patched > 80*time.Millisecond {
+			t.Errorf("SIGTERM after %v and the patch after %v, want both at once", term, patched)
+		}
+		if w.when("TERM side") < w.when("main ended") {
+			t.Error("the sidecar ended before the main container")
+		}
+		pause(w.ctx, time.Minute)
+		if !w.evicted() || w.kubelet.restarts != 0 || len(w.patches) != 1 {
+			t.Errorf("status %+v, %d restarts, %d patches, want an evicted pod by one patch", w.status(), w.kubelet.restarts, len(w.patches))
+		}
+		if k, there := w.noted(); there {
+			t.Errorf("the journal still has %+v", k)
+		}
+	})
+}
+
+func TestAHardVictimThatDoesNotMindSigtermIsKilledAfterASecond(t *testing.T) {
+	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, func(t *testing.T, w *world) {
+		k, _ := w.killer()
+		if took, err := w.evict(k, w.victim(1)); err != nil || took > 1200*time.Millisecond || took < time.Second {
+			t.Errorf("took %v, error %v, want a second", took, err)
+		}
+	})
+}
+
+// Evicted beside a kubelet, a pod lost its preStop hook.
+func TestASoftVictimEndsAsItWants(t *testing.T) {
+	in(t, podSpec{grace: 30, preStop: 8 * time.Second, sidecar: true, restarts: true, main: fakecri.Container{DiesAfter: 3 * time.Second}}, func(t *testing.T, w *world) {
+		k, _ := w.killer()
+		took, err := w.evict(k, w.victim(30))
+		if err != nil || took > 12*time.Second {
+			t.Errorf("took %v, error %v, want 11 s and no error", took, err)
+		}
+		if hook, term, side := w.when("preStop ended"), w.when("TERM main"), w.when("TERM side"); hook < 8*time.Second || term < hook || side < w.when("main ended") {
+			t.Errorf("hook ended after %v, SIGTERM after %v, that of the sidecar after %v: want this order", hook, term, side)
+		}
+		if w.dryRuns != 1 || !w.evicted() {
+			t.Errorf("the API server was asked %d times for the pod, status %+v", w.dryRuns, w.status())
+		}
+	})
+}
+
+func TestTheGraceOfASoftVictimEndsWithWhatIsAllowed(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec podSpec
+		want time.Duration
+	}{
+		"its own grace is longer":       {spec: podSpec{grace: 60, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, want: 5 * time.Second},
+		"its hook is longer":            {spec: podSpec{grace: 60, preStop: 50 * time.Second, main: fakecri.Container{DiesAfter: time.Second}}, want: 6 * time.Second},
+		"hook and container are longer": {spec: podSpec{grace: 60, preStop: 50 * time.Second, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, want: 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, c.spec, func(t *testing.T, w *world) {
+				k, _ := w.killer()
+				if took, err := w.evict(k, w.victim(5)); err != nil || took < c.want || took > c.want+100*time.Millisecond {
+					t.Errorf("took %v, error %v, want %v", took, err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// The kubelet does one thing at a time with a pod.
+func TestAVictimThatTheKubeletDoesNotEndIsGoneInTwoSeconds(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec    podSpec
+		kubelet kubelet
+	}{
+		"its image is being pulled":                   {spec: podSpec{noRuns: true}, kubelet: kubelet{stuck: true}},
+		"a hook runs after the start of its main one": {kubelet: kubelet{stuck: true}},
+		"the kubelet is down":                         {kubelet: kubelet{down: true}},
+		"the kubelet does not hear":                   {kubelet: kubelet{deaf: true}},
+	} {
+		for grace, seconds := range map[string]int64{"soft": 30, "hard": 1} {
+			t.Run(name+", "+grace, func(t *testing.T) {
+				c.spec.grace, c.spec.sidecar = 30, true
+				in(t, c.spec, func(t *testing.T, w *world) {
+					w.kubelet = c.kubelet
+					k, _ := w.killer()
+					took, err := w.evict(k, w.victim(seconds))
+					if err != nil || took > 2500*time.Millisecond || w.cri.Running(uid) {
+						t.Errorf("took %v, error %v, want 2 s", took, err)
+					}
+					if len(w.patches) != 1 {
+						t.Errorf("%d patches, want one", len(w.patches))
+					}
+				})
+			})
+		}
+	}
+}
+
+// An etcd that takes a second per call makes the kubelet late, and not its end of the pod.
+func TestASlowAPIServerDoesNotCutAHook(t *testing.T) {
+	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
+		w.latency = 2 * time.Second
+		k, _ := w.killer()
+		if _, err := w.evict(k, w.victim(60)); err != nil {
+			t.Error(err)
+		}
+		if hook := w.when("preStop ended"); hook < 20*time.Second || w.when("TERM main") < hook {
+			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, w.when("TERM main"))
+		}
+	})
+}
+
+func TestAnAPIServerThatGoesAwayAfterThePatchDoesNotCutAHook(t *testing.T) {
+	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
+		k, _ := w.killer()
+		go func() {
+			pause(w.ctx, 500*time.Millisecond)
+			w.change(func() { w.fails = errRefused })
+		}()
+		took, err := w.evict(k, w.victim(60))
+		if hook := w.when("preStop ended"); err != nil || hook < 20*time.Second || w.when("TERM main") < hook || took > 22*time.Second {
+			t.Errorf("hook ended after %v, SIGTERM came after %v, the kill took %v (%v)", hook, w.when("TERM main"), took, err)
+		}
+	})
+}
+
+func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
+	for name, c := range map[string]struct {
+		grace int64
+		dies  time.Duration
+		fails error
+	}{
+		"hard":                       {grace: 1, dies: 1200 * time.Millisecond, fails: errRefused},
+		"soft":                       {grace: 10, dies: 2200 * time.Millisecond, fails: errRefused},
+		"it starts":                  {grace: 1, dies: 1200 * time.Millisecond, fails: statusError(http.StatusServiceUnavailable, "starting")},
+		"etcd has lost its leader":   {grace: 1, dies: 1200 * time.Millisecond, fails: statusError(http.StatusInternalServerError, "etcdserver: no leader")},
+		"it knows no roles yet":      {grace: 1, dies: 1200 * time.Millisecond, fails: statusError(http.StatusForbidden, "RBAC: clusterrole not found")},
+		"the token has been rotated": {grace: 1, dies: 1200 * time.Millisecond, fails: statusError(http.StatusUnauthorized, "Unauthorized")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: time.Second}}, func(t *testing.T, w *world) {
+				w.fails = c.fails
+				k, _ := w.killer()
+				v := w.victim(c.grace)
+				_, _ = w.evict(k, v)
+				if ended := w.when("main ended"); ended < 0 || ended > c.dies {
+					t.Errorf("ended after %v, want %v at most", ended, c.dies)
+				}
+				if note, there := w.noted(); !there || !note.Ended || note.Recorded || !note.EvictedAt.Equal(v.Time) {
+					t.Errorf("the journal has %+v, want a pod that has ended and is not recorded", note)
+				}
+				pause(w.ctx, 50*time.Second)
+				w.change(func() { w.fails = nil })
+				pause(w.ctx, time.Minute)
+				if !w.evicted() || w.cri.Running(uid) || len(w.patches) == 0 {
+					t.Errorf("status %+v, want it evicted", w.status())
+				}
+				if note, there := w.noted(); there {
+					t.Errorf("the journal still has %+v", note)
+				}
+				if w.asked > 60 {
+					t.Errorf("the API server was asked %d times in a minute", w.asked)
+				}
+			})
+		})
+	}
+}
+
+// The kubelet restarts what was stopped for as long as it has not heard of the eviction.
+func TestAVictimThatTheKubeletRestartsIsEndedAgain(t *testing.T) {
+	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.fails = errRefused
+		k, _ := w.killer()
+		if _, err := w.evict(k, w.victim(1)); err != nil {
+			t.Error(err)
+		}
+		pause(w.ctx, 30*time.Second)
+		if n := w.kubelet.restarts; n < 3 {
+			t.Errorf("%d restarts, want it ended each time", n)
+		}
+		w.change(func() { w.fails = nil })
+		pause(w.ctx, 15*time.Second)
+		before := w.kubelet.restarts
+		pause(w.ctx, time.Minute)
+		if w.kubelet.restarts != before || w.cri.Running(uid) || !w.evicted() {
+			t.Errorf("%d restarts after the API server had the eviction, status %+v", w.kubelet.restarts-before, w.status())
+		}
+	})
+}
+
+// After an outage the API server listens to a kubelet that does not listen to it: it wrote
+// Running over the eviction, and the pod ran on for ever.
+func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
+	for name, restart := range map[string]bool{"the same evictd": false, "the next evictd": true} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+				w.kubelet.deaf, w.policy = true, true
+				k, end := w.killer()
+				if _, err := w.evict(k, w.victim(1)); err != nil {
+					t.Error(err)
+				}
+				if restart {
+					end()
+				}
+				pause(w.ctx, 1500*time.Millisecond)
+				if restart {
+					w.change(func() { w.kubelet.deaf = false })
+					w.killer()
+				} else {
+					pause(w.ctx, 20*time.Second)
+					w.change(func() { w.kubelet.deaf = false })
+				}
+				pause(w.ctx, time.Minute)
+				if w.kubelet.restarts == 0 || !w.evicted() || w.cri.Running(uid) {
+					t.Errorf("%d restarts, status %+v, running %v", w.kubelet.restarts, w.status(), w.cri.Running(uid))
+				}
+				if len(w.patches) < 2 || w.patches[0].body.Metadata.Annotations[victim.AnnotationEvicted] == w.patches[1].body.Metadata.Annotations[victim.AnnotationEvicted] {
+					t.Errorf("patches %+v, want another annotation in the second", w.patches)
+				}
+				if text := w.patches[1].body.Status.Message; text != "The node was low on resource: memory. " {
+					t.Errorf("message %q, want the first one", text)
+				}
+				if note, there := w.noted(); there {
+					t.Errorf("the journal still has %+v", note)
+				}
+			})
+		})
+	}
+}
+
+// It may take a while until a kubelet that does not hear tells what it has restarted.
+func TestAVictimThatIsRestartedInSilenceIsEndedAgain(t *testing.T) {
+	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.kubelet.deaf, w.kubelet.mute = true, true
+		k, _ := w.killer()
+		if _, err := w.evict(k, w.victim(1)); err != nil {
+			t.Error(err)
+		}
+		for range 5 {
+			for !w.cri.Running(uid) {
+				pause(w.ctx, firstLook)
+			}
+			seen := time.Now()
+			for w.cri.Running(uid) && time.Since(seen) < time.Minute {
+				pause(w.ctx, firstLook)
+			}
+			if ran := time.Since(seen); ran > 2*lookInterval {
+				t.Errorf("it ran for %v", ran)
+			}
+		}
+	})
+}
+
+// An evictd that ends gives its kills some time, and leaves the rest to the kubelet and the
+// next evictd.
+func TestAKillThatIsBrokenOffIsNotFinishedInAHurry(t *testing.T) {
+	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
+		k, _ := w.killer()
+		v := w.victim(60)
+		if err := k.SaveKill(v.Journaled()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+		defer cancel()
+		if err := k.Kill(ctx, v); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, victim.ErrTimeout) {
+			t.Errorf("error %v, want the caller's", err)
+		}
+		pause(w.ctx, time.Minute)
+		if hook := w.when("preStop ended"); hook < 20*time.Second || w.when("TERM main") < hook {
+			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, w.when("TERM main"))
+		}
+		if note, there := w.noted(); !there || !note.Recorded || note.Ended {
+			t.Errorf("the journal has %+v, want a kill that is recorded and not finished", note)
+		}
+	})
+}
+
+func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
+	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+		w.dryRun = true
+		v := w.victim(1)
+		note := v.Journaled()
+		note.Ended, note.Stopping = true, true
+		if err := w.SaveKill(note); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		k, _ := w.killer()
+		if left := k.Restore([]rundir.Kill{note}); len(left) != 0 {
+			t.Errorf("%+v is to be finished, want only its record", left)
+		}
+		pause(w.ctx, time.Minute)
+		if w.asked != 0 || !w.cri.Running(uid) {
+			t.Errorf("told %d times in a dry run", w.asked)
+		}
+		w.change(func() { w.dryRun = false })
+		pause(w.ctx, time.Minute)
+		if _, there := w.noted(); there || len(w.patches) != 1 || !w.evicted() {
+			t.Errorf("%d patches when it is over, status %+v", len(w.patches), w.status())
+		}
+	})
+}
+
+func TestACopyOfAnEvictedPodIsNotEvicted(t *testing.T) {
+	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+		w.pod.Annotations = map[string]string{victim.AnnotationEvicted: w.pod.CreationTimestamp.Add(-time.Hour).Format(time.RFC3339)}
+		w.killer()
+		pause(w.ctx, time.Minute)
+		if w.asked != 0 || !w.cri.Running(uid) {
+			t.Errorf("the API server was told %d times", w.asked)
+		}
+	})
+}
+
+func TestPodsThatAreLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		set   func(p *v1.Pod)
+		grace int64
+		stops int
+	}{
+		"a mirror pod":      {set: func(p *v1.Pod) { p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} }, grace: 1},
+		"one that ended":    {set: func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, grace: 1},
+		"one being deleted": {set: func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, grace: 5, stops: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+				c.set(w.pod)
+				k, _ := w.killer()
+				v := w.victim(c.grace)
+				if err := k.SaveKill(v.Journaled()); err != nil {
+					t.Fatal(err)
+				}
+				if err := k.Kill(w.ctx, v); err != nil {
+					t.Error(err)
+				}
+				pause(w.ctx, time.Minute)
+				if n := len(w.cri.Calls(fakecri.StopContainer)); w.asked != 0 || n != c.stops {
+					t.Errorf("the API server was told %d times, %d containers were stopped, want none and %d", w.asked, n, c.stops)
+				}
+				if err := k.RemoveKill(uid); err != nil {
+					t.Fatal(err)
+				}
+				if note, there := w.noted(); there {
+					t.Errorf("the journal still has %+v", note)
+				}
+			})
+		})
+	}
+}
+
+func TestAPodThatIsGoneNeedsNoRecord(t *testing.T) {
+	for name, next := range map[string]func(p *v1.Pod) *v1.Pod{
+		"it was deleted":            func(*v1.Pod) *v1.Pod { return nil },
+		"another one has its name":  func(p *v1.Pod) *v1.Pod { p.UID = "uid-other"; return p },
+		"it has ended by itself":    func(p *v1.Pod) *v1.Pod { p.Status.Phase = v1.PodSucceeded; return p },
+		"somebody deletes it as we": func(p *v1.Pod) *v1.Pod { p.DeletionTimestamp = &metav1.Time{Time: time.Now()}; return p },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: time.Second}}, func(t *testing.T, w *world) {
+				w.policy = true
+				k, _ := w.killer()
+				v := w.victim(3)
+				w.change(func() { w.pod = next(w.pod) })
+				if _, err := w.evict(k, v); err != nil {
+					t.Error(err)
+				}
+				pause(w.ctx, 2*deafFor)
+				if _, there := w.noted(); there || w.asked != 1 || len(w.patches) != 0 {
+					t.Errorf("asked %d times, %d patches, in the journal: %v", w.asked, len(w.patches), there)
+				}
+			})
+		})
+	}
+}
+
+func TestARefusalSaysWhatIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"a verb": {
+			err:  statusError(http.StatusForbidden, `pods "cart" is forbidden: User "system:serviceaccount:evictd:evictd" cannot patch resource "pods/status" in API group "" in the namespace "shop"`),
+			want: []string{"shop/cart", "must have the verb patch for pods/status"},
+		},
+		"a rule of the policy": {
+			err:  denied("the status message must name the starved resource"),
+			want: []string{"shop/cart", "the admission policy evictd-own-node denies it: the status message must name the starved resource"},
+		},
+		"a rule with a reason": {
+			err:  statusError(http.StatusForbidden, `pods "cart" is forbidden: ValidatingAdmissionPolicy 'evictd-own-node' with binding 'b' denied request: the pod is on node "a", the token is for "b"`),
+			want: []string{"evictd-own-node denies it: the pod is on node \"a\""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+				w.fails = c.err
+				k, _ := w.killer()
+				_, err := w.evict(k, w.victim(1))
+				for _, want := range c.want {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("error %v, want %q in it", err, want)
+					}
+				}
+				if ended := w.when("main ended"); ended < 0 || ended > time.Second {
+					t.Errorf("ended after %v, want it at once all the same", ended)
+				}
+				// It is nobody's to fight with the kubelet over a right for ever.
+				pause(w.ctx, 2*refusedFor)
+				before := w.kubelet.restarts
+				pause(w.ctx, refusedFor)
+				if _, there := w.noted(); there || w.kubelet.restarts != before || !strings.Contains(w.log.String(), "refuses the eviction") {
+					t.Errorf("in the journal: %v, %d restarts more", there, w.kubelet.restarts-before)
+				}
+			})
+		})
+	}
+}
+
+// A message to an API server whose answer is lost may have arrived.
+func TestAnEvictionThatTheAPIServerHadAllAlongIsNoFailure(t *testing.T) {
+	in(t, podSpec{grace: 30, preStop: 8 * time.Second, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.policy = true
+		k, _ := w.killer()
+		k.api = &loses{world: w, n: 1}
+		if _, err := w.evict(k, w.victim(30)); err != nil {
+			t.Error(err)
+		}
+		if w.when("TERM main") < 8*time.Second {
+			t.Error("the hook was cut short")
+		}
+		pause(w.ctx, time.Minute)
+		if len(w.patches) != 1 || !w.evicted() || !strings.Contains(w.log.String(), "API server has the eviction") {
+			t.Errorf("%d patches, status %+v", len(w.patches), w.status())
+		}
+	})
+}
+
+// A hard threshold that is met while a soft victim ends.
+func TestAShortenedGraceEndsASoftVictimAtOnce(t *testing.T) {
+	in(t, podSpec{grace: 60, preStop: 50 * time.Second, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, func(t *testing.T, w *world) {
+		k, _ := w.killer()
+		v := w.victim(60)
+		if err := k.SaveKill(v.Journaled()); err != nil {
+			t.Fatal(err)
+		}
+		first := make(chan error, 1)
+		go func() { first <- k.Kill(w.ctx, v) }()
+		pause(w.ctx, 5*time.Second)
+		v.GraceSeconds = 1
+		began := time.Now()
+		if err := k.SaveKill(v.Journaled()); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Kill(w.ctx, v); err != nil {
+			t.Error(err)
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 2*time.Second || len(w.patches) != 1 {
+			t.Errorf("took %v, %d patches, want 1 s and one", took, len(w.patches))
+		}
+	})
+}

@@ -1,0 +1,391 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
+)
+
+const (
+	// maxRecords is how many evictions of pods that have ended are kept for an API server
+	// that is away.
+	maxRecords = 500
+	// deafFor is how long after an eviction a kubelet may not have heard of it: it asks
+	// an API server that was away again after 20 s at the latest.
+	deafFor = 30 * time.Second
+)
+
+// Why the API server needs no record of an eviction.
+var (
+	errGone = errors.New("the API server has no such pod any more")
+	errOver = errors.New("the pod has ended, or is being deleted")
+)
+
+// A record is an eviction from the decision until the API server has it and the pod has
+// ended. Its fields are those of the records that it is in, but for the channels.
+type record struct {
+	kill      rundir.Kill
+	graceEnds time.Time
+	// wanted: the API server is to have it. telling: it is being told.
+	wanted, telling bool
+	// perhaps: it may have it already, although nobody has seen it say so.
+	perhaps bool
+	// begun: the pod was killed, kills is by how many who still are at it.
+	begun bool
+	kills int
+	// restored: a former evictd decided on it.
+	restored bool
+	// dropped: nobody waits for the pod any more, of which it is not known whether a former
+	// evictd has stopped it.
+	dropped bool
+	// forgetAt is when nobody looks any more whether the pod has stayed ended, once it has
+	// and the API server knows.
+	forgetAt time.Time
+	// refused is the last answer, if that was no.
+	refused error
+	// outcome is nil if the API server has it, once decided is closed; took is how long
+	// it took to answer. failed is closed when it was told in vain for the first time.
+	outcome         error
+	took            time.Duration
+	decided, failed chan struct{}
+}
+
+func newRecord(k rundir.Kill) *record {
+	r := &record{kill: k, graceEnds: time.Now().Add(time.Duration(k.GraceSeconds) * time.Second), decided: make(chan struct{}), failed: make(chan struct{})}
+	if k.Recorded {
+		close(r.decided)
+	}
+	return r
+}
+
+// open reports whether the API server has yet to be told, or to answer.
+func (r *record) open() bool {
+	select {
+	case <-r.decided:
+		return false
+	default:
+		return true
+	}
+}
+
+// has reports whether the API server has it.
+func (r *record) has() bool { return !r.open() && r.outcome == nil }
+
+// doubtful reports whether a former evictd may have stopped the pod, or not.
+func (r *record) doubtful() bool {
+	return r.restored && r.kill.Stopping && r.open() && !r.begun && !r.wanted
+}
+
+// records are the evictions that the API server has yet to be told of, and those of pods
+// that are ending. It is their journal, too: what is in the files is what is here.
+type records struct {
+	journal victim.Journal
+	log     *slog.Logger
+	// changed tells Run that there may be something to do.
+	changed chan struct{}
+
+	mu  *sync.Mutex // over the journal too: two notes of a kill must not overtake each other
+	all map[string]*record
+}
+
+func newRecords(j victim.Journal, log *slog.Logger) records {
+	return records{journal: j, log: log, changed: make(chan struct{}, 1), mu: &sync.Mutex{}, all: map[string]*record{}}
+}
+
+// Restore takes over the kills of a former evictd, and returns those that are to be judged
+// and finished: of the others only the record is left. Call it before anything else.
+func (s *records) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range kills {
+		r := newRecord(k)
+		r.restored, r.perhaps, r.wanted, r.begun = true, true, k.Ended, k.Ended
+		s.all[k.UID] = r
+		if !k.Ended {
+			unfinished = append(unfinished, k)
+		}
+	}
+	s.trim()
+	return unfinished
+}
+
+// SaveKill implements victim.Journal.
+func (s *records) SaveKill(k rundir.Kill) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	former := s.all[k.UID]
+	if former != nil && former.kill.EvictedAt.Equal(k.EvictedAt) { // with another grace
+		k.Stopping, k.Recorded = former.kill.Stopping, former.kill.Recorded
+		former.kill, former.graceEnds = k, time.Now().Add(time.Duration(k.GraceSeconds)*time.Second)
+	} else {
+		// Its containers are stopped without a further note.
+		k.Stopping = k.GraceSeconds <= policy.HardGraceSeconds
+		s.all[k.UID] = newRecord(k)
+		s.all[k.UID].perhaps = former != nil
+	}
+	return s.journal.SaveKill(k)
+}
+
+// RemoveKill implements victim.Journal: the pod has ended, or is not waited for any more. If
+// evictd has had a part in it the kill stays until the API server knows.
+func (s *records) RemoveKill(uid string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.all[uid]
+	if r != nil && r.doubtful() {
+		r.dropped = true
+		return nil
+	}
+	switch {
+	case r == nil || !r.wanted && !r.has():
+		delete(s.all, uid)
+		return s.journal.RemoveKill(uid)
+	case !r.open():
+		r.kill.Ended = true
+		r.forgetAt = time.Now().Add(deafFor)
+		return s.journal.RemoveKill(uid)
+	}
+	r.kill.Ended = true
+	s.trim()
+	return s.note(r)
+}
+
+// trim keeps the records of ended pods from becoming ever more.
+func (s *records) trim() {
+	for {
+		var oldest *record
+		n := 0
+		for _, r := range s.all {
+			if !r.kill.Ended || !r.open() {
+				continue
+			}
+			if n++; oldest == nil || r.kill.EvictedAt.Before(oldest.kill.EvictedAt) {
+				oldest = r
+			}
+		}
+		if n <= maxRecords {
+			return
+		}
+		s.log.Error("eviction is not recorded in the API server, there are too many of them", "pod", oldest.name(), "uid", oldest.kill.UID, "most", maxRecords)
+		s.forget(oldest)
+	}
+}
+
+func (r *record) name() string { return r.kill.Namespace + "/" + r.kill.Name }
+
+// note writes down what r is now, unless another one has its place.
+func (s *records) note(r *record) error {
+	if s.all[r.kill.UID] != r || !r.forgetAt.IsZero() {
+		return nil
+	}
+	k := r.kill
+	k.GraceSeconds = max(1, int64(math.Ceil(time.Until(r.graceEnds).Seconds())))
+	return s.journal.SaveKill(k)
+}
+
+func (s *records) forget(r *record) {
+	if s.all[r.kill.UID] != r {
+		return
+	}
+	delete(s.all, r.kill.UID)
+	s.unnote(r)
+}
+
+func (s *records) unnote(r *record) {
+	if err := s.journal.RemoveKill(r.kill.UID); err != nil {
+		s.log.Error("kill stays in the journal", "uid", r.kill.UID, "error", err)
+	}
+}
+
+// begin has the API server told of v, unless the pod is being deleted. done takes back what
+// it returned.
+func (s *records) begin(v victim.Victim) *record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.all[v.UID]
+	if r == nil { // it could not be noted
+		r = newRecord(v.Journaled())
+		s.all[v.UID] = r
+	}
+	r.kills++
+	r.begun = true
+	r.wanted = r.wanted || !isDeleted(v.Pod.API)
+	s.poke()
+	return r
+}
+
+// done is the end of a kill. One that was broken off is left to the next evictd.
+func (s *records) done(ctx context.Context, r *record) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, victim.ErrTimeout) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.kills--
+}
+
+// stopping notes that the pod's containers will be stopped through the runtime, so that its
+// end is not the kubelet's alone.
+func (s *records) stopping(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.all[uid]
+	if r == nil || r.kill.Stopping {
+		return
+	}
+	r.kill.Stopping = true
+	if err := s.note(r); err != nil {
+		s.log.Error("step of a kill is not in the journal", "pod", r.name(), "uid", uid, "error", err)
+	}
+}
+
+// refusal is why the API server did not take r, as far as it has said no.
+func (s *records) refusal(r *record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.has() || r.refused == nil {
+		return nil
+	}
+	return r.refused
+}
+
+// answered takes the answer to one try to tell the API server of r, and reports whether
+// that was the last one. A refusal is only if it is the last.
+func (s *records) answered(r *record, a answer, err error, took time.Duration, last bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a == over && r.perhaps { // because of what it was told
+		a = accepted
+	}
+	if a == refused {
+		err = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.name(), inWords(err))
+		r.refused = err
+	}
+	if a == away || a == refused && !last {
+		r.perhaps = r.perhaps || a == away
+		r.inVain(s.log, err)
+		return false
+	}
+	r.took = took
+	switch a {
+	case gone:
+		r.outcome = errGone
+	case over:
+		r.outcome = errOver
+	case refused:
+		r.outcome = err
+	default:
+	}
+	close(r.decided)
+	s.told(r)
+	return true
+}
+
+// inVain notes that the API server was told of r for nothing.
+func (r *record) inVain(log *slog.Logger, why error) {
+	select {
+	case <-r.failed:
+	default:
+		close(r.failed)
+		log.Warn("API server does not take the eviction, it is told again", "pod", r.name(), "uid", r.kill.UID, "error", why)
+	}
+}
+
+// told ends what there is to tell the API server.
+func (s *records) told(r *record) {
+	attrs := []any{"pod", r.name(), "uid", r.kill.UID, "tookSeconds", r.took.Seconds()}
+	switch {
+	case r.outcome == nil:
+		s.log.Info("API server has the eviction", attrs...)
+	case r.refused != nil:
+		s.log.Error("API server refuses the eviction, it is not told again", append(attrs, "error", r.outcome)...)
+	default:
+		s.log.Info("API server needs no eviction", append(attrs, "reason", r.outcome)...)
+	}
+	r.kill.Recorded = r.outcome == nil
+	if s.all[r.kill.UID] != r { // there is another one by now
+		return
+	}
+	if r.kill.Ended {
+		r.forgetAt = time.Now().Add(deafFor)
+		s.unnote(r)
+	} else if err := s.note(r); err != nil {
+		s.log.Error("step of a kill is not in the journal", "pod", r.name(), "uid", r.kill.UID, "error", err)
+	}
+}
+
+// untold returns the records that the API server is to be told of and that nobody tells
+// it, for the caller to do so.
+func (s *records) untold() (out []*record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.all {
+		if r.wanted && !r.telling && r.open() {
+			r.telling = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// look returns the pods, by uid, that were killed and that nobody is at any more, those
+// that somebody is to kill or kills, and of which it is doubtful that a former evictd has:
+// their containers.
+func (s *records) look() (killed map[string]rundir.Kill, busy map[string]bool, doubtful map[string][]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	killed, busy, doubtful = map[string]rundir.Kill{}, map[string]bool{}, map[string][]string{}
+	for uid, r := range s.all {
+		switch {
+		case !r.forgetAt.IsZero() && time.Now().After(r.forgetAt):
+			delete(s.all, uid)
+		case r.begun && r.kills == 0 && (r.open() && r.wanted || r.has()):
+			killed[uid] = r.kill
+		default:
+			busy[uid] = true
+			if r.doubtful() {
+				doubtful[uid] = r.kill.ContainerIDs
+			}
+		}
+	}
+	return killed, busy, doubtful
+}
+
+// settle says of a doubtful pod whether a former evictd has stopped it. If so the API
+// server is told; if not it is for the judge of former kills to say what becomes of it.
+func (s *records) settle(uid string, stopped bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.all[uid]
+	switch {
+	case r == nil || !r.doubtful():
+	case stopped:
+		r.wanted, r.kill.Ended = true, r.dropped
+		s.poke()
+	case r.dropped:
+		s.forget(r)
+	}
+}
+
+// of is the kill of r as it is now.
+func (s *records) of(r *record) rundir.Kill {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.kill
+}
+
+// poke has Run look.
+func (s *records) poke() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}

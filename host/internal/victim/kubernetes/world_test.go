@@ -1,0 +1,490 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakes/fakecri"
+)
+
+// A world is a pod "shop/cart" on a node: an API server that can be away, a kubelet that
+// does what the real one was seen to do, and a runtime.
+type world struct {
+	t   *testing.T
+	cri *fakecri.Server
+	ctx context.Context //nolint:containedctx // of the story
+	log syncBuffer
+
+	mu sync.Mutex
+	// pod is what the API server has, nil if it has none.
+	pod *v1.Pod
+	// fails is what the API server answers; latency is how long it takes.
+	fails   error
+	latency time.Duration
+	// policy: the admission policy is in force.
+	policy bool
+	// patches are those that were accepted, asked is how many came, dry runs aside.
+	patches []patched
+	asked   int
+	dryRuns int
+	// dryRun: evictd only pretends.
+	dryRun bool
+	// kubelet is what the kubelet does.
+	kubelet kubelet
+	spec    podSpec
+	// story is what happened, each with its time since the beginning.
+	began time.Time
+	story []string
+	// journal is the run directory's.
+	journal map[string]rundir.Kill
+}
+
+type podSpec struct {
+	grace    int64
+	preStop  time.Duration
+	main     fakecri.Container
+	sidecar  bool
+	noRuns   bool // nothing runs yet: its image is being pulled
+	restarts bool // restartPolicy Always
+}
+
+type kubelet struct {
+	down bool
+	// stuck: it is busy with the pod until it is nil.
+	stuck bool
+	// deaf: it hears nothing from the API server, but can write there.
+	deaf bool
+	// mute: it does not write what it knows.
+	mute        bool
+	terminating bool
+	restarts    int
+}
+
+type patched struct {
+	at   time.Duration
+	body patch
+}
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+const uid = "uid-cart"
+
+var (
+	labels       = map[string]string{"io.kubernetes.pod.uid": uid}
+	ofThePod     = &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}}
+	itsSandboxes = &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels}}
+)
+
+// in runs a story in a time of its own.
+func in(t *testing.T, spec podSpec, story func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{t: t, cri: fakecri.New(), ctx: ctx, latency: 20 * time.Millisecond, spec: spec, began: time.Now(), journal: map[string]rundir.Kill{}}
+		w.pod = w.manifest()
+		w.start()
+		story(t, w)
+		if t.Failed() {
+			t.Log("story:\n" + strings.Join(w.told(), "\n") + "\nlog:\n" + w.log.String())
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func (w *world) manifest() *v1.Pod {
+	always := v1.ContainerRestartPolicyAlways
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: uid, Generation: 3, CreationTimestamp: metav1.NewTime(w.began.Add(-time.Hour))},
+		Spec:       v1.PodSpec{TerminationGracePeriodSeconds: &w.spec.grace, Containers: []v1.Container{{Name: "main"}}},
+		Status: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{
+			{Type: v1.PodReady, Status: v1.ConditionTrue}, {Type: v1.PodScheduled, Status: v1.ConditionTrue},
+		}},
+	}
+	if w.spec.preStop > 0 {
+		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: int64(w.spec.preStop / time.Second)}}}
+	}
+	if w.spec.sidecar {
+		p.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: &always}}
+	}
+	return p
+}
+
+// start runs the pod's containers.
+func (w *world) start() {
+	mainContainer := w.spec.main
+	mainContainer.Name = "main"
+	mainContainer.OnTerm = func() { w.tell("TERM main") }
+	mainContainer.OnExit = func() { w.exited() }
+	all := []fakecri.Container{mainContainer}
+	if w.spec.sidecar {
+		all = append([]fakecri.Container{{Name: "side", OnTerm: func() { w.tell("TERM side") }, OnExit: func() { w.tell("side ended") }}}, all...)
+	}
+	if w.spec.noRuns {
+		all = nil
+	}
+	w.cri.Add(fakecri.Pod{UID: uid, Namespace: "shop", Name: "cart", Containers: all})
+}
+
+// exited is the end of the main container: a kubelet that knows of no eviction restarts it,
+// or takes the pod to have failed.
+func (w *world) exited() {
+	w.tell("main ended")
+	if !pause(w.ctx, 900*time.Millisecond) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kubelet.down || w.kubelet.terminating || w.kubelet.stuck || w.pod == nil {
+		return
+	}
+	if !w.spec.restarts {
+		if w.fails == nil && !hasEnded(w.pod) {
+			w.hasFailed()
+		}
+		return
+	}
+	w.kubelet.restarts++
+	w.note("restarted")
+	w.start()
+	if w.fails == nil && !w.kubelet.mute {
+		w.pod.Status.Phase, w.pod.Status.Reason, w.pod.Status.Message = v1.PodRunning, "", ""
+	}
+}
+
+func (w *world) tell(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note(what)
+}
+
+// note is for those who have the lock.
+func (w *world) note(what string) {
+	w.story = append(w.story, fmt.Sprintf("%6.2f %s", time.Since(w.began).Seconds(), what))
+}
+
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.story)
+}
+
+// when is the time of the first line of the story that says so, negative if none does.
+func (w *world) when(what string) time.Duration {
+	for _, line := range w.told() {
+		at, said, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if said == what {
+			d, _ := time.ParseDuration(at + "s")
+			return d
+		}
+	}
+	return -1
+}
+
+func (w *world) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+var errRefused = errors.New("dial tcp 10.0.0.1:443: connect: connection refused")
+
+func statusError(code int32, message string, causes ...metav1.StatusCause) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: message, Details: &metav1.StatusDetails{Causes: causes}}}
+}
+
+func denied(why string) error {
+	return statusError(http.StatusUnprocessableEntity, "pods \"cart\" is forbidden: ValidatingAdmissionPolicy 'evictd-own-node' with binding 'evictd-own-node' denied request: "+why)
+}
+
+// PatchPodStatus implements API, as the API server does it.
+func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
+	w.mu.Lock()
+	latency := w.latency
+	w.mu.Unlock()
+	if !pause(ctx, latency) {
+		return nil, ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if dryRun {
+		w.dryRuns++
+	} else {
+		w.asked++
+	}
+	if w.fails != nil {
+		return nil, w.fails
+	}
+	if w.pod == nil || namespace != "shop" || name != "cart" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+	}
+	var p patch
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, err
+	}
+	if p.Metadata.UID != w.pod.UID {
+		return nil, statusError(http.StatusUnprocessableEntity, `Pod "cart" is invalid: metadata.uid: Invalid value: "`+string(p.Metadata.UID)+`": field is immutable`,
+			metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid", Message: "Invalid value: field is immutable"})
+	}
+	if w.policy && hasEnded(w.pod) && w.pod.Status.Reason != victim.ReasonEvicted && (isEvicted(w.pod) || w.pod.Status.Phase == v1.PodSucceeded) {
+		return nil, denied(endedAlready)
+	}
+	if w.policy && isDeleted(w.pod) {
+		return nil, denied(deletedAlready)
+	}
+	former, err := json.Marshal(w.pod)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := strategicpatch.StrategicMergePatch(former, body, v1.Pod{})
+	if err != nil {
+		return nil, err
+	}
+	next := &v1.Pod{}
+	if err := json.Unmarshal(merged, next); err != nil {
+		return nil, err
+	}
+	if dryRun {
+		return next, nil
+	}
+	w.note("patched")
+	w.patches = append(w.patches, patched{at: time.Since(w.began), body: p})
+	changed := next.Annotations[victim.AnnotationEvicted] != w.pod.Annotations[victim.AnnotationEvicted]
+	w.pod = next
+	if k := &w.kubelet; changed && !k.down && !k.deaf && !k.terminating {
+		k.terminating = true
+		go w.terminate()
+	}
+	return next.DeepCopy(), nil
+}
+
+// terminate is the kubelet's end of a pod that it finds to have failed.
+func (w *world) terminate() {
+	stuck := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.kubelet.stuck
+	}
+	for stuck() {
+		w.change(func() {
+			if w.kubelet.stuck {
+				w.pod.Status.Phase, w.pod.Status.Reason = v1.PodPending, ""
+			}
+		})
+		if !pause(w.ctx, time.Second) {
+			return
+		}
+	}
+	if !pause(w.ctx, 2*w.latency) {
+		return
+	}
+	w.change(w.hasFailed)
+	graceEnds := time.Now().Add(time.Duration(w.spec.grace) * time.Second)
+	if w.spec.preStop > 0 {
+		w.tell("preStop")
+		hook := time.NewTimer(min(w.spec.preStop, time.Until(graceEnds)))
+		defer hook.Stop()
+		for alive := true; alive; {
+			select {
+			case <-w.ctx.Done():
+				return
+			case <-hook.C:
+				w.tell("preStop ended")
+				alive = false
+			case <-time.After(50 * time.Millisecond):
+				alive = w.cri.Running(uid)
+			}
+		}
+	}
+	stop := func(name string) {
+		list, err := w.cri.Client().ListContainers(w.ctx, ofThePod)
+		if err != nil {
+			return
+		}
+		for _, c := range list.GetContainers() {
+			if c.GetMetadata().GetName() == name {
+				left := max(lastGraceSeconds, int64(time.Until(graceEnds).Seconds()))
+				_, _ = w.cri.Client().StopContainer(w.ctx, &runtimeapi.StopContainerRequest{ContainerId: c.GetId(), Timeout: left})
+			}
+		}
+	}
+	stop("main")
+	stop("side")
+	if list, err := w.cri.Client().ListPodSandbox(w.ctx, itsSandboxes); err == nil {
+		for _, s := range list.GetItems() {
+			_, _ = w.cri.Client().StopPodSandbox(w.ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.GetId()})
+		}
+	}
+	w.change(func() {
+		if w.pod != nil {
+			w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, victim.ReasonEvicted
+		}
+	})
+}
+
+func (w *world) hasFailed() {
+	if w.pod == nil {
+		return
+	}
+	w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, ""
+	for i := range w.pod.Status.Conditions {
+		if c := &w.pod.Status.Conditions[i]; c.Type == v1.PodReady {
+			c.Status, c.Reason = v1.ConditionFalse, "PodFailed"
+		}
+	}
+}
+
+// SaveKill implements victim.Journal.
+func (w *world) SaveKill(k rundir.Kill) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.journal[k.UID] = k
+	return nil
+}
+
+// RemoveKill implements victim.Journal.
+func (w *world) RemoveKill(uid string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.journal, uid)
+	return nil
+}
+
+func (w *world) noted() (k rundir.Kill, there bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k, there = w.journal[uid]
+	return k, there
+}
+
+// pods is what the API server has told of last: nothing new while it is away.
+func (w *world) pods() []*v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pod == nil {
+		return nil
+	}
+	return []*v1.Pod{w.pod.DeepCopy()}
+}
+
+func (w *world) pretends() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dryRun
+}
+
+// killer is an evictd that runs until the story ends, or until end is called.
+func (w *world) killer() (k *Killer, end context.CancelFunc) {
+	k = New(Options{
+		API: w, Runtime: w.cri.Client(), Journal: w, Pods: w.pods, DryRun: w.pretends,
+		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+	})
+	ctx, cancel := context.WithCancel(w.ctx)
+	go k.Run(ctx)
+	return k, cancel
+}
+
+// victim is the pod as it is now, with so long a grace.
+func (w *world) victim(graceSeconds int64) victim.Victim {
+	pod := pods.Pod{API: w.pods()[0], Row: eviction.Pod{UID: uid, Namespace: "shop", Name: "cart"}, HasManifest: true}
+	list, err := w.cri.Client().ListContainers(w.ctx, ofThePod)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, c := range list.GetContainers() {
+		pod.ContainerIDs = append(pod.ContainerIDs, c.GetId())
+	}
+	v := victim.New(pod, eviction.MemoryAvailable, graceSeconds, "The node was low on resource: memory. ", nil)
+	v.Pressure, v.Hard = true, graceSeconds == 1
+	return v
+}
+
+// evict does what a victim.Set does with a victim, and returns what the kill did and how
+// long it took.
+func (w *world) evict(k *Killer, v victim.Victim) (time.Duration, error) {
+	w.t.Helper()
+	if err := k.SaveKill(v.Journaled()); err != nil {
+		w.t.Fatal(err)
+	}
+	began := time.Now()
+	err := k.Kill(w.ctx, v)
+	took := time.Since(began)
+	for !w.finished(k, v) {
+		if !pause(w.ctx, firstLook) || time.Since(began) > 5*time.Minute {
+			w.t.Error("the pod does not end")
+			break
+		}
+	}
+	if err := k.RemoveKill(v.UID); err != nil {
+		w.t.Fatal(err)
+	}
+	return took, err
+}
+
+func (w *world) finished(k *Killer, v victim.Victim) bool {
+	done, err := k.Finished(w.ctx, v)
+	return done && err == nil
+}
+
+// status is what the API server has of the pod.
+func (w *world) status() v1.PodStatus { return w.pods()[0].Status }
+
+func (w *world) evicted() bool {
+	p := w.pods()[0]
+	return p.Annotations[victim.AnnotationEvicted] != "" && p.Status.Phase == v1.PodFailed &&
+		slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet
+		})
+}
+
+// loses has an API server do what it is asked for, and loses the first answers.
+type loses struct {
+	*world
+	n int
+}
+
+func (l *loses) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
+	pod, err := l.world.PatchPodStatus(ctx, namespace, name, body, dryRun)
+	if l.n > 0 && !dryRun {
+		l.n--
+		pause(ctx, time.Second)
+		return nil, errors.New("read: connection reset by peer")
+	}
+	return pod, err
+}
