@@ -17,6 +17,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
@@ -50,6 +51,7 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", c.KubeletRootDir, err))
 	}
 	warnings = append(split, warnings...)
+	errs = append(errs, checkAPI(c))
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	return errs, append(warnings, checkManifests(c)...)
 }
@@ -130,12 +132,26 @@ func TryPlugins(ctx context.Context, c *Config, version string) []error {
 	})
 }
 
+// checkAPI asks nobody.
+func checkAPI(c *Config) error {
+	if c.Mode != config.ModeKubernetes {
+		return nil
+	}
+	if _, err := newAPI(c, ""); err != nil {
+		return fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)
+	}
+	return nil
+}
+
 func checkManifests(c *Config) []string {
+	if c.Mode != config.ModeCRI {
+		return nil
+	}
 	if err := isDir(c.PodManifestDir); err != nil {
 		return []string{fmt.Sprintf("podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", c.PodManifestDir, err)}
 	}
 	var warnings []string
-	for _, p := range modes[c.Mode].pods(c, nil).Problems() {
+	for _, p := range podcri.NewManifests(c.PodManifestDir, rules(c)).Problems() {
 		warnings = append(warnings, "pod manifest "+p.Error())
 	}
 	return warnings

@@ -71,8 +71,9 @@ type Manager struct {
 	loop       *loop.Loop
 	// reloading is held by whoever tells the plugins something else.
 	reloading chan struct{}
-	// embedded is nil in a daemon.
+	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
 	embedded *embedding
+	cluster  *cluster
 }
 
 // New takes the run directory, listens and finds the plugins, and starts none of
@@ -117,10 +118,16 @@ func (m *Manager) openDaemon() error {
 	if err != nil {
 		m.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
-	mode, client := modes[c.Mode], runtimeapi.NewRuntimeServiceClient(m.runtime)
-	source := mode.pods(c, client)
-	o.Pods, o.Manifests = source, source.Problems
-	o.Killer, o.Journal, o.Restored = mode.killer(c, client), m.dir, restored
+	by, err := modes[c.Mode](modeOptions{
+		config: c, version: m.version, runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), log: m.log, journal: m.dir,
+		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },
+	})
+	if err != nil {
+		return err
+	}
+	m.cluster, restored.Kills = by.cluster, by.restored
+	o.Pods, o.Manifests = by.pods, by.pods.Problems
+	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	o.Fallback, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)
@@ -199,6 +206,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	}()
 	serving.Go(func() { m.serve(around) })
 	serving.Go(func() { m.dir.KeepUp(around, m.log, m.supervisor.Retry) })
+	if m.cluster != nil {
+		m.recorder.next = m.cluster.recorder(around)
+		serving.Go(func() { m.cluster.run(around) })
+	}
 	select {
 	case <-m.supervisor.Started():
 		m.logReady(ctx)

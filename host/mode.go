@@ -1,15 +1,22 @@
 package host
 
 import (
+	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/kubeapi"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/pods"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
+	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
+	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
+	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 
 // A podSource knows the pods of the node, and what is wrong with what it knows them
@@ -19,20 +26,70 @@ type podSource interface {
 	Problems() []pods.Problem
 }
 
-// A mode is how a daemon finds the pods of the node and ends them.
-type mode struct {
-	pods   func(*Config, runtimeapi.RuntimeServiceClient) podSource
-	killer func(*Config, runtimeapi.RuntimeServiceClient) victim.Killer
+// modeOptions is what a mode is made of.
+type modeOptions struct {
+	config  *Config
+	version string
+	runtime runtimeapi.RuntimeServiceClient
+	log     *slog.Logger
+	journal loop.Journal
+	// restored are the kills of a former host, dryRun says whether anybody is killed now.
+	restored []rundir.Kill
+	dryRun   func() bool
 }
 
-// modes are those of Config.Mode.
-var modes = map[string]mode{
-	config.ModeCRI: {
-		pods: func(c *Config, runtime runtimeapi.RuntimeServiceClient) podSource {
-			return podcri.New(runtime, podcri.NewManifests(c.PodManifestDir, rules(c)))
-		},
-		killer: func(c *Config, runtime runtimeapi.RuntimeServiceClient) victim.Killer {
-			return victimcri.New(runtime, filepath.Join(c.RootDir, c.KubeletRootDir, "pods"))
-		},
+// A mode is how a daemon finds the pods of the node and ends them.
+type mode struct {
+	pods    podSource
+	killer  victim.Killer
+	journal loop.Journal
+	// restored are the kills of a former host that are to be judged.
+	restored []rundir.Kill
+	// cluster is nil where there is none.
+	cluster *cluster
+}
+
+// modes are those of Config.Mode. The error says what a mode cannot do without.
+var modes = map[string]func(modeOptions) (mode, error){
+	config.ModeCRI: func(o modeOptions) (mode, error) {
+		return mode{
+			pods:     podcri.New(o.runtime, podcri.NewManifests(o.config.PodManifestDir, rules(o.config))),
+			killer:   victimcri.New(o.runtime, podsDir(o.config)),
+			journal:  o.journal,
+			restored: o.restored,
+		}, nil
+	},
+	config.ModeKubernetes: func(o modeOptions) (mode, error) {
+		api, err := newAPI(o.config, o.version)
+		if err != nil {
+			return mode{}, fmt.Errorf("kubeconfig: %q: %w", o.config.Kubeconfig, err)
+		}
+		source := podkubernetes.New(api, o.runtime, rules(o.config))
+		killer := victimkubernetes.New(victimkubernetes.Options{
+			API: api, Runtime: o.runtime, PodsDir: podsDir(o.config), Journal: o.journal, DryRun: o.dryRun, Pods: source.Pods, Log: o.log,
+		})
+		return mode{
+			pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored),
+			cluster: &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.log},
+		}, nil
 	},
 }
+
+// A journal has its kills somewhere else than the rest.
+type journal struct {
+	loop.Journal
+	kills victim.Journal
+}
+
+// SaveKill implements loop.Journal.
+func (j journal) SaveKill(k rundir.Kill) error { return j.kills.SaveKill(k) }
+
+// RemoveKill implements loop.Journal.
+func (j journal) RemoveKill(uid string) error { return j.kills.RemoveKill(uid) }
+
+func newAPI(c *Config, version string) (*kubeapi.Client, error) {
+	return kubeapi.New(kubeapi.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "evictd/" + version})
+}
+
+// podsDir has a directory for each pod, by uid.
+func podsDir(c *Config) string { return filepath.Join(c.RootDir, c.KubeletRootDir, "pods") }

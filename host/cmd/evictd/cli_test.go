@@ -205,7 +205,7 @@ func TestBadUse(t *testing.T) {
 	if err := os.WriteFile(file, []byte("mode: k8s\nevictionHrad: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	badFile := file + `: evictionHrad: unknown field, want "evictionHard"` + "\n" + file + `: mode: "k8s": want "cri"`
+	badFile := file + `: evictionHrad: unknown field, want "evictionHard"` + "\n" + file + `: mode: "k8s": want "cri" or "kubernetes"`
 	for name, c := range map[string]struct {
 		args []string
 		want string

@@ -87,7 +87,7 @@ func TestBadFiles(t *testing.T) {
 		"a port alone":          {"listenAddress: \"10269\"\n", []string{`listenAddress: "10269": want an IP address and a port such as "127.0.0.1:10269"`}},
 		"a host name":           {"listenAddress: example.com:1\n", []string{`listenAddress: "example.com:1": want an IP address and a port such as "127.0.0.1:10269"`}},
 		"a port that is none":   {"listenAddress: 127.0.0.1:99999\n", []string{`listenAddress: "127.0.0.1:99999": want an IP address and a port such as "127.0.0.1:10269"`}},
-		"values of few":         {"mode: k8s\ncgroupDriver: cgroupsfs\nlogLevel: trace\npacing: fast\nrankVeto: \"\"\n", []string{`mode: "k8s": want "cri"`, `cgroupDriver: "cgroupsfs": want "cgroupfs" or "systemd"`, `logLevel: "trace": want "debug", "info", "warn" or "error"`, `pacing: "fast": want "evictd" or "kubelet"`, `rankVeto: "": want "soft", "always" or "never"`}},
+		"values of few":         {"mode: k8s\ncgroupDriver: cgroupsfs\nlogLevel: trace\npacing: fast\nrankVeto: \"\"\n", []string{`mode: "k8s": want "cri" or "kubernetes"`, `cgroupDriver: "cgroupsfs": want "cgroupfs" or "systemd"`, `logLevel: "trace": want "debug", "info", "warn" or "error"`, `pacing: "fast": want "evictd" or "kubelet"`, `rankVeto: "": want "soft", "always" or "never"`}},
 		"YAML's idea of a bool": {"nodeName: no\ndryRun: \"yes\"\n", []string{`dryRun: "yes": want true or false`, `nodeName: false: want a node name in quotes, such as "node-1"`}},
 		"required signals":      {"requiredSignals: [memory.available, memory.free]\n", []string{`requiredSignals[1]: "memory.free": want one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`}},
 		"allocatable": {"enforceNodeAllocatable: [none, pods]\n", []string{

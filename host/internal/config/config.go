@@ -35,7 +35,7 @@ type Config struct {
 	// NodeName is the host name in lower case by default.
 	NodeName           string          `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
 	Mode               string          `json:"mode" oneof:"cri kubernetes" default:"cri" reload:"no" flag:"how pods are found and killed: cri, or kubernetes beside a kubelet"`
-	Kubeconfig         string          `json:"kubeconfig" is:"path" reload:"no" flag:"with mode kubernetes, who asks the API server (default the ServiceAccount of the pod that evictd runs in)"`
+	Kubeconfig         string          `json:"kubeconfig" is:"path?" reload:"no" flag:"with mode kubernetes, who asks the API server (default the ServiceAccount of the pod that evictd runs in)"`
 	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
 	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
 	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`

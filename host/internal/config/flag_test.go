@@ -91,7 +91,7 @@ func TestErrorsNameWhereTheValueCameFrom(t *testing.T) {
 		`--eviction-soft-grace-period: "memory.available:1m": want signal=value, comma-separated`,
 		`--monitoring-interval: "5": want a duration of at least 10ms such as "10s"`,
 		file + `: pacing: 5: want "evictd" or "kubelet"`,
-		`--mode: "k8s": want "cri"`,
+		`--mode: "k8s": want "cri" or "kubernetes"`,
 		file + `: runDir: "run": want an absolute path such as "/run/evictd"`,
 		`--log-level: "trace": want "debug", "info", "warn" or "error"`,
 		`--eviction-hard["memory.available"]: "abc": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`,
@@ -110,6 +110,7 @@ func TestErrorsNameWhereTheValueCameFrom(t *testing.T) {
 var samples = map[string][2]string{
 	"name":         {"node-7", "node-7"},
 	"path":         {"/p", "/p/"},
+	"path?":        {"/p", "/p"},
 	"socket":       {"unix:///c.sock", "unix:///c.sock"},
 	"address":      {`"[::1]:1"`, "[::1]:1"},
 	"interval":     {"1m", "60s"},

@@ -48,6 +48,10 @@ type known struct {
 	since   time.Time
 	// behind: the API server was away, and what has happened meanwhile may still come.
 	behind bool
+	// heard is closed when the API server has listed the pods, or refused to, or could not
+	// be asked, for the first time.
+	heard chan struct{}
+	once  sync.Once
 }
 
 // A view is what is known at one time.
@@ -111,6 +115,7 @@ func (k *known) asked(err error) {
 	defer k.mu.Unlock()
 	switch {
 	case err != nil:
+		k.once.Do(func() { close(k.heard) })
 		if k.since.IsZero() {
 			k.since = time.Now()
 		}
@@ -180,6 +185,7 @@ func (k *known) Replace(objects []any, _ string) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.once.Do(func() { close(k.heard) })
 	k.pods, k.listed, k.trouble, k.since, k.behind = all, true, nil, time.Time{}, false
 	return nil
 }

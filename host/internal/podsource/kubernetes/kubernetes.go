@@ -28,6 +28,9 @@ import (
 // listTimeout bounds a listing of the runtime whose caller is more patient.
 const listTimeout = 10 * time.Second
 
+// firstTimeout bounds the wait for the first answer of the API server.
+const firstTimeout = time.Second
+
 // API lists and watches the node's pods; kubeapi.Client does.
 type API interface {
 	ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
@@ -44,7 +47,7 @@ type Source struct {
 // New returns the pod source that asks client what runs, and api, once it is run, what it
 // is.
 func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Source {
-	return &Source{api: api, runtime: client, known: known{rules: rules, pods: map[string]*entry{}, trouble: errNeverListed}}
+	return &Source{api: api, runtime: client, known: known{rules: rules, pods: map[string]*entry{}, trouble: errNeverListed, heard: make(chan struct{})}}
 }
 
 // Run follows the API server until ctx ends: one request every five to ten minutes while
@@ -87,6 +90,7 @@ func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	if err != nil {
 		return pods.Snapshot{Problems: s.Problems()}, err
 	}
+	s.awaitFirst(ctx)
 	all := running.Of(listed)
 	view := s.known.view()
 	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Complete: view.fresh}
@@ -104,6 +108,18 @@ func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	}
 	out.Ended = view.ended(listed, runs)
 	return out, nil
+}
+
+// awaitFirst waits for the first answer of the API server: a pass that is made when evictd
+// has just started should know the pods.
+func (s *Source) awaitFirst(ctx context.Context) {
+	late := time.NewTimer(firstTimeout)
+	defer late.Stop()
+	select {
+	case <-s.known.heard:
+	case <-late.C:
+	case <-ctx.Done():
+	}
 }
 
 // ended returns the pods that do not run and have something left in the runtime, or may

@@ -1,0 +1,37 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"k8s.io/klog/v2"
+
+	"github.com/evictd/evictd/host/internal/events"
+	"github.com/evictd/evictd/host/internal/kubeapi"
+	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
+	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
+)
+
+// A cluster is what a daemon beside a kubelet does with the API server while it runs.
+type cluster struct {
+	api      *kubeapi.Client
+	source   *podkubernetes.Source
+	killer   *victimkubernetes.Killer
+	nodeName string
+	log      *slog.Logger
+}
+
+// recorder tells the API server of events until ctx ends.
+func (c *cluster) recorder(ctx context.Context) Recorder {
+	return events.New(ctx, c.api.Events(ctx), c.nodeName, c.log)
+}
+
+// run follows the pods and tells of evictions until ctx ends.
+func (c *cluster) run(ctx context.Context) {
+	klog.SetSlogLogger(c.log) // for what client-go logs without being given a logger
+	var running sync.WaitGroup
+	running.Go(func() { c.source.Run(ctx, c.log) })
+	c.killer.Run(ctx)
+	running.Wait()
+}
