@@ -36,6 +36,14 @@ func told(message string) func(_, status, disruption object) {
 	return func(_, status, disruption object) { status["message"], disruption["message"] = message, message }
 }
 
+// limited is told of a limit of its own, for which the kubelet writes no condition.
+func limited(message string) func(_, status, _ object) {
+	return func(_, status, _ object) {
+		status["message"] = message
+		delete(status, "conditions")
+	}
+}
+
 func status(key string, value any) func(_, status, _ object) {
 	return func(_, status, _ object) { status[key] = value }
 }
@@ -119,9 +127,9 @@ func Pods() []Write {
 			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: "EvictionByEvictionAPI"})
 		})},
 		{Name: "for a vendor's signal", Body: eviction(told("The node was low on resource: acme.example/nvme-spare. Threshold quantity: 10, available: 9. "))},
-		{Name: "for an emptyDir", Body: eviction(told(`Usage of EmptyDir volume "cache" exceeds the limit "1Gi". `))},
-		{Name: "for the pod's ephemeral storage", Body: eviction(told("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "))},
-		{Name: "for a container's ephemeral storage", Body: eviction(told(`Container main exceeded its local ephemeral storage limit "1Gi". `))},
+		{Name: "for an emptyDir", Body: eviction(limited(`Usage of EmptyDir volume "cache" exceeds the limit "1Gi". `))},
+		{Name: "for the pod's ephemeral storage", Body: eviction(limited("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "))},
+		{Name: "for a container's ephemeral storage", Body: eviction(limited(`Container main exceeded its local ephemeral storage limit "1Gi". `))},
 	}
 	return patches(append(own, foreign()...))
 }
@@ -161,6 +169,7 @@ const (
 	notEvicted   = "evictd makes a pod Failed for the reason Evicted, and nothing else"
 	notToldSo    = "the message of the status has to be one that the kubelet has for an eviction"
 	notDisrupted = "the condition DisruptionTarget has to be True for the reason TerminationByKubelet, with the message of the status"
+	notLimited   = "for a limit of the pod's own it has to stay"
 	notAnnotated = "the annotation evictd.io/evicted has to be there"
 	conditions   = "evictd writes no condition but DisruptionTarget"
 	statusStays  = "evictd writes nothing of the status but phase, reason, message and conditions"
@@ -223,6 +232,7 @@ func foreign() []Write {
 		with("DisruptionTarget is False", notDisrupted, disruption("status", "False")),
 		with("DisruptionTarget for another reason", notDisrupted, disruption("reason", "PreemptionByScheduler")),
 		with("no DisruptionTarget", notDisrupted, func(_, s, _ object) { delete(s, "conditions") }),
+		with("DisruptionTarget for a limit of the pod's own", notLimited, told("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),
 		with("no annotation", notAnnotated, func(m, _, _ object) { delete(m, "annotations") }),
 		with("the annotation taken away", notAnnotated, annotated("evictd.io/evicted", nil)),
 		with("an annotation that carries data out", notAnnotated, annotated("evictd.io/evicted", strings.Repeat("0", 101))),

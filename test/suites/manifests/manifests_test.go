@@ -46,15 +46,7 @@ func read(t *testing.T, file string) []metav1.Object {
 		if err := sigs.Unmarshal(doc, &kind); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		o := map[string]metav1.Object{
-			"v1 Namespace":                                                     &v1.Namespace{},
-			"v1 ServiceAccount":                                                &v1.ServiceAccount{},
-			"apps/v1 DaemonSet":                                                &apps.DaemonSet{},
-			"rbac.authorization.k8s.io/v1 ClusterRole":                         &rbac.ClusterRole{},
-			"rbac.authorization.k8s.io/v1 ClusterRoleBinding":                  &rbac.ClusterRoleBinding{},
-			"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":        &registration.ValidatingAdmissionPolicy{},
-			"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": &registration.ValidatingAdmissionPolicyBinding{},
-		}[kind.APIVersion+" "+kind.Kind]
+		o := object(kind)
 		if o == nil {
 			t.Fatalf("%s: apiVersion %q, kind %q: nobody knows what that is", file, kind.APIVersion, kind.Kind)
 		}
@@ -63,6 +55,27 @@ func read(t *testing.T, file string) []metav1.Object {
 		}
 		all = append(all, o)
 	}
+}
+
+// object is an empty one of a kind, nil of those that are not used here.
+func object(kind metav1.TypeMeta) metav1.Object {
+	switch kind.APIVersion + " " + kind.Kind {
+	case "v1 Namespace":
+		return &v1.Namespace{}
+	case "v1 ServiceAccount":
+		return &v1.ServiceAccount{}
+	case "apps/v1 DaemonSet":
+		return &apps.DaemonSet{}
+	case "rbac.authorization.k8s.io/v1 ClusterRole":
+		return &rbac.ClusterRole{}
+	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
+		return &rbac.ClusterRoleBinding{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":
+		return &registration.ValidatingAdmissionPolicy{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
+		return &registration.ValidatingAdmissionPolicyBinding{}
+	}
+	return nil
 }
 
 // only are the objects of one type.
