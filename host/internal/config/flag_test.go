@@ -117,6 +117,7 @@ var samples = map[string][2]string{
 	"seconds":      {"30", "30"},
 	"signals":      {"[memory.available, pid.available]", "memory.available,pid.available"},
 	"hard":         {"{memory.available: 1Gi, pid.available: 5%}", "memory.available<1Gi,pid.available<5%"},
+	"besides":      {"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/config.yaml"},
 	"graces":       {"{memory.available: 90s}", "memory.available=90s"},
 	"reclaim":      {`{memory.available: "0"}`, "memory.available=0"},
 	"allocatables": {"[none]", "none"},
