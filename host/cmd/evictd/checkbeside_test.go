@@ -81,3 +81,31 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 		t.Errorf("a relative path: %s", got.Errors)
 	}
 }
+
+// What docs/kubernetes.md shows of both sides is what check makes of the one.
+func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Settings of both sides\n")
+	blocks := strings.Split(section, "```")
+	if len(blocks) < 5 {
+		t.Fatal("want two examples")
+	}
+	var own []string
+	for line := range strings.Lines(strings.TrimPrefix(blocks[1], "yaml\n")) {
+		if !strings.HasPrefix(line, "mode:") && !strings.HasPrefix(line, "besideKubelet:") {
+			own = append(own, line)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "evictd.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(own, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := beside(t, kubeletsFile, "--config", file)
+	_, settings, _ := strings.Cut(got.Out, "# The kubelet's settings that go with this configuration:\n")
+	if diff := cmp.Diff(strings.TrimPrefix(blocks[3], "yaml\n"), settings); diff != "" || got.Code != 0 {
+		t.Errorf("%s(-document +check):\n%s", got.Errors, diff)
+	}
+}
