@@ -127,7 +127,7 @@ func TestWhatFollows(t *testing.T) {
 		},
 		"what pods may request without a net": {
 			evictd: "memory.available<2Gi", kubelet: "memory.available<2Gi/8760h", about: beside.Allocatable,
-			want: []string{"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold"},
+			want: []string{"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold; with the settings that would be right 14336Mi"},
 		},
 		"a restart under pressure": {
 			evictd: "memory.available<2Gi", kubelet: "memory.available<1Gi memory.available<2Gi/8760h nodefs.available<5% nodefs.inodesFree<5% pid.available<5%", about: beside.Restart,

@@ -167,23 +167,34 @@ func (c *comparison) allocatable() {
 func (c *comparison) memory() {
 	const s = eviction.MemoryAvailable
 	scale, hard := c.node.scale(s), c.theirs[s].hard
-	taken, text := resource.Quantity{}, "nothing, as the kubelet has no hard threshold"
+	var now *policy.Value
+	text := "nothing, as the kubelet has no hard threshold"
 	if hard != nil {
-		taken, text = hard.Value.Of(scale.capacity), hard.Value.String()+", the kubelet's hard threshold"
+		now, text = &hard.Value, hard.Value.String()+", the kubelet's hard threshold"
 	}
 	if !scale.known {
 		c.add(string(s), Allocatable, false, "memory: capacity less what is reserved, and less %s", text)
 		return
 	}
-	all, reserved := *resource.NewQuantity(scale.capacity, resource.BinarySI), c.node.Reserved
-	rest := all.DeepCopy()
-	rest.Sub(reserved)
-	rest.Sub(taken)
-	c.add(string(s), Allocatable, false, "memory: %s, of %s less %s reserved and less %s", mebi(rest), mebi(all), &reserved, text)
+	if right := safetyNet(c.ours[s], c.theirs[s], scale); c.rest(right) != c.rest(now) {
+		text += "; with the settings that would be right " + c.rest(right)
+	}
+	c.add(string(s), Allocatable, false, "memory: %s, of %s less %s reserved and less %s", c.rest(now), mebi(scale.capacity), &c.node.Reserved, text)
 }
 
-// mebi is an amount for people.
-func mebi(q resource.Quantity) string { return fmt.Sprintf("%dMi", q.Value()>>20) }
+// rest is the memory that pods may request with a hard threshold of the kubelet's.
+func (c *comparison) rest(hard *policy.Value) string {
+	capacity := c.node.Capacity[eviction.MemoryAvailable]
+	rest := resource.NewQuantity(capacity, resource.BinarySI)
+	rest.Sub(c.node.Reserved)
+	if hard != nil {
+		rest.Sub(hard.Of(capacity))
+	}
+	return mebi(rest.Value())
+}
+
+// mebi is an amount of bytes for people.
+func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
 
 // restart says what the kubelet does when it starts while a condition holds: running pods
 // go through admission anew (pkg/kubelet/eviction/eviction_manager.go:Admit).

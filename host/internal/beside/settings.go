@@ -43,8 +43,8 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 		}
 		ours, theirs, scale := c.ours[s], c.theirs[s], n.scale(s)
 		keep := scale.highest(ours)
-		if net := safetyNet(ours, theirs, scale); net != "" {
-			out.EvictionHard[string(s)] = net
+		if net := safetyNet(ours, theirs, scale); net != nil {
+			out.EvictionHard[string(s)] = net.String()
 		}
 		switch {
 		case keep == nil && theirs.soft != nil:
@@ -66,29 +66,28 @@ func (s *Settings) keep(signal eviction.Signal, v policy.Value, grace time.Durat
 	s.EvictionSoftGracePeriod[string(signal)] = text
 }
 
-// safetyNet is the kubelet's hard value, "" for none.
-func safetyNet(ours, theirs levels, s scale) string {
+// safetyNet is the kubelet's hard value as it would be right, nil for none.
+func safetyNet(ours, theirs levels, s scale) *policy.Value {
 	low := s.lowest(ours)
-	if low == nil {
-		if theirs.hard == nil {
-			return ""
-		}
-		return theirs.hard.Value.String()
-	}
 	if theirs.hard != nil {
-		if c, known := s.compare(theirs.hard.Value, low.Value); known && c < 0 {
-			return theirs.hard.Value.String()
+		if low == nil {
+			return &theirs.hard.Value
 		}
+		if c, known := s.compare(theirs.hard.Value, low.Value); known && c < 0 {
+			return &theirs.hard.Value
+		}
+	}
+	if low == nil {
+		return nil
 	}
 	return half(low.Value)
 }
 
-func half(v policy.Value) string {
+func half(v policy.Value) *policy.Value {
 	if v.IsPercentage {
-		return policy.Value{Percentage: v.Percentage / 2, IsPercentage: true}.String()
+		return &policy.Value{Percentage: v.Percentage / 2, IsPercentage: true}
 	}
-	q := v.Quantity
-	return resource.NewQuantity(max(1, q.Value()/2), q.Format).String()
+	return &policy.Value{Quantity: *resource.NewQuantity(max(1, v.Quantity.Value()/2), v.Quantity.Format)}
 }
 
 // YAML is s as a file.
