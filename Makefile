@@ -64,6 +64,7 @@ test: ## all tests, with root, real processes and the race detector
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
 	CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m $$($(GO) list ./... | grep -v '/$(FAULTS)$$') | $(GO) run ./test/tools/tally || status=1; \
 	$(ROOTTEST) -timeout 10m ./$(FAULTS) | $(GO) run ./test/tools/tally -v || status=1; \
+	(cd test/suites/admission && $(GO) vet ./... && $(GO) mod tidy -diff && $(ROOTTEST) .) | $(GO) run ./test/tools/tally -v || status=1; \
 	exit $$status
 
 check: lint deadcode generated ## format, lint, dead code, vet, import rules, go.mod, generated code, protocol, arm64 build

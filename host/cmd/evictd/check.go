@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -28,6 +29,7 @@ func newCheck() *cobra.Command {
 	}
 	flags := config.AddFlags(cmd.Flags())
 	start := cmd.Flags().Bool("start-plugins", true, "start the plugins that have a configuration, to see whether they take it")
+	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.LoadDaemon()
 		if err != nil {
@@ -37,9 +39,15 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		tables := slices.Concat(thresholdTable(thresholds), derivedTable(&cfg, thresholds), ownTable(&cfg))
-		if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
+		beside, err := host.CheckBeside(cmd.Context(), &cfg, thresholds)
+		if err != nil {
 			return err
+		}
+		if !*asJSON {
+			tables := slices.Concat(thresholdTable(thresholds), derivedTable(&cfg, thresholds), ownTable(&cfg), besideTable(beside))
+			if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
+				return err
+			}
 		}
 		errs, warnings := host.Check(cmd.Context(), &cfg)
 		if *start {
@@ -47,15 +55,26 @@ func newCheck() *cobra.Command {
 			errs = append(errs, host.TryPlugins(ctx, &cfg, version)...)
 			stop()
 		}
-		for _, w := range slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnings) {
-			say(cmd.ErrOrStderr(), "warning: "+w)
+		warnings = slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnings, warnBeside(beside))
+		if *asJSON {
+			if err := writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings); err != nil {
+				return err
+			}
 		}
-		if err := errors.Join(errs...); err != nil {
-			return failure{err}
-		}
-		return nil
+		return conclude(cmd.ErrOrStderr(), errs, warnings)
 	}
 	return cmd
+}
+
+// conclude says what is wrong and what is doubtful.
+func conclude(stderr io.Writer, errs []error, warnings []string) error {
+	for _, w := range warnings {
+		say(stderr, "warning: "+w)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return failure{err}
+	}
+	return nil
 }
 
 // thresholdTable is one line per threshold below a heading.

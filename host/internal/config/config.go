@@ -42,6 +42,7 @@ type Config struct {
 	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
 	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
 	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`
+	BesideKubelet      string          `json:"besideKubelet" is:"path?" flag:"configuration of the kubelet on this node, for check to compare with; evictd takes nothing from it"`
 	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`
 	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
 	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`

@@ -1,0 +1,46 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evictd/evictd/host/internal/beside"
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Beside is how evictd and the kubelet of its node get along.
+type Beside struct {
+	Findings []beside.Finding `json:"findings"`
+	// Settings are the kubelet's that would be right, YAML the same as a file.
+	Settings beside.Settings `json:"kubeletConfiguration"`
+	YAML     []byte          `json:"-"`
+}
+
+// CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet names.
+// It returns nil if it names none. What this node has of memory, disk and tasks is read as
+// far as it can be.
+func CheckBeside(ctx context.Context, c *Config, thresholds []policy.Threshold) (*Beside, error) {
+	if c.BesideKubelet == "" {
+		return nil, nil
+	}
+	kubelet, err := config.LoadKubelet(c.BesideKubelet)
+	if err != nil {
+		return nil, fmt.Errorf("besideKubelet: %w", err)
+	}
+	node := beside.Node{Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.ReservedMemory}
+	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
+	for _, o := range fallback.New(nodeFacts(c, "", "")).Observe(ctx, signals) {
+		if o.State == eviction.Observed {
+			node.Capacity[o.Signal] = o.Capacity
+		}
+	}
+	settings := beside.Right(thresholds, kubelet.Thresholds, node)
+	text, err := settings.YAML()
+	if err != nil {
+		return nil, err
+	}
+	return &Beside{Findings: beside.Compare(thresholds, kubelet.Thresholds, node), Settings: settings, YAML: text}, nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/host/internal/policy"
+)
+
+// besideTable says how evictd and the kubelet get along, and which settings of the latter
+// would be right, as a file. It is empty where there is none to compare with.
+func besideTable(b *host.Beside) []byte {
+	if b == nil {
+		return nil
+	}
+	var rows [][]string
+	last := ""
+	for _, f := range b.Findings {
+		signal, state := f.Signal, "note"
+		if signal == last {
+			signal = same
+		}
+		if f.Mend {
+			state = "mend"
+		}
+		rows = append(rows, []string{signal, f.About, state, f.Text})
+		last = f.Signal
+	}
+	out := furtherTable([]string{"BESIDE THE KUBELET", "ABOUT", "STATE", "WHAT FOLLOWS"}, rows)
+	out = append(out, "\n# The kubelet's settings that go with this configuration:\n"...)
+	return append(out, b.YAML...)
+}
+
+// warnBeside tells of what should be mended, for those who read no tables.
+func warnBeside(b *host.Beside) []string {
+	if b == nil {
+		return nil
+	}
+	var warnings []string
+	for _, f := range b.Findings {
+		if f.Mend {
+			warnings = append(warnings, "besideKubelet: "+f.Signal+": "+f.About+": "+f.Text)
+		}
+	}
+	return warnings
+}
+
+// checkThreshold is a line of thresholdTable.
+type checkThreshold struct {
+	Signal         string `json:"signal"`
+	Value          string `json:"value"`
+	Hard           bool   `json:"hard"`
+	GracePeriod    string `json:"gracePeriod,omitempty"`
+	MinimumReclaim string `json:"minimumReclaim,omitempty"`
+}
+
+// writeJSON prints what check has to say as one object.
+func writeJSON(w io.Writer, thresholds []policy.Threshold, b *host.Beside, errs []error, warnings []string) error {
+	said := struct {
+		Thresholds []checkThreshold `json:"thresholds"`
+		Beside     *host.Beside     `json:"beside,omitempty"`
+		Errors     []string         `json:"errors,omitempty"`
+		Warnings   []string         `json:"warnings,omitempty"`
+	}{Thresholds: []checkThreshold{}, Beside: b, Warnings: warnings}
+	for _, t := range thresholds {
+		row := checkThreshold{Signal: string(t.Signal), Value: t.Value.String(), Hard: t.Hard()}
+		if !t.Hard() {
+			row.GracePeriod = t.GracePeriod.String()
+		}
+		if t.MinReclaim != nil {
+			row.MinimumReclaim = t.MinReclaim.String()
+		}
+		said.Thresholds = append(said.Thresholds, row)
+	}
+	for _, err := range errs {
+		said.Errors = append(said.Errors, err.Error())
+	}
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return written(0, out.Encode(said))
+}

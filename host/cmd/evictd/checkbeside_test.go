@@ -1,0 +1,111 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")
+
+const kubeletsFile = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+kubeReserved: {memory: 500Mi, cpu: 100m}
+evictionHard: {memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}
+`
+
+// The same of a kubelet, as its /configz answers.
+const configz = `{"kubeletconfig": {"kubeReserved": {"memory": "500Mi", "cpu": "100m"}, "failCgroupV1": false, "evictionHard":
+	{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}}}`
+
+// beside is check beside a kubelet, on a node of which nothing can be read.
+func beside(t *testing.T, kubelet string, more ...string) (got result, file string) {
+	t.Helper()
+	n := newNode(t)
+	file = filepath.Join(n.dir, "kubelet.yaml")
+	if err := os.WriteFile(file, []byte(kubelet), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return evictd(t, append(n.flags("--root-dir", n.dir, "--kubelet-root-dir", "/", "--beside-kubelet", file), more...)...), file
+}
+
+var ownThresholds = []string{"--eviction-hard", "memory.available<1Gi,pid.available<5%,nodefs.available<10%", "--eviction-soft", "memory.available<2Gi", "--eviction-soft-grace-period", "memory.available=1m30s"}
+
+func TestCheckSaysHowItGetsAlongWithTheKubelet(t *testing.T) {
+	for name, more := range map[string][]string{"checkbeside.txt": nil, "checkbeside.json": {"--json"}} {
+		for _, kubelet := range []string{kubeletsFile, configz} {
+			got, _ := beside(t, kubelet, append(ownThresholds, more...)...)
+			if got.Code != 0 {
+				t.Errorf("exit code %d: %s", got.Code, got.Errors)
+			}
+			file := filepath.Join("testdata", name)
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got.Out), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.Out); diff != "" {
+				t.Errorf("%s (-want +got), run with -rewrite if it should be so:\n%s", file, diff)
+			}
+			if want := "evictd: warning: besideKubelet: pid.available: condition: nobody reports PIDPressure: the scheduler goes on sending pods\n"; !strings.Contains(got.Errors, want) {
+				t.Errorf("warnings are %s, want %s", got.Errors, want)
+			}
+		}
+	}
+}
+
+func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
+	for name, c := range map[string]struct{ kubelet, want string }{
+		"evictd's own":             {"evictionHard: {memory.available: 1Gi}\n", `FILE: apiVersion: not given, want "kubelet.config.k8s.io/v1beta1"`},
+		"an amount that is none":   {strings.Replace(kubeletsFile, "500Mi", "much", 1), `FILE: kubeReserved["memory"]: "much": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "500Mi"`},
+		"a threshold that is none": {strings.Replace(kubeletsFile, "100Mi", "much", 1), `FILE: evictionHard["memory.available"]: "much": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, file := beside(t, c.kubelet)
+			want := "evictd: besideKubelet: " + strings.Replace(c.want, "FILE", file, 1) + "\n"
+			if !strings.HasPrefix(got.Errors, want) || got.Code != exitUsage || got.Out != "" {
+				t.Errorf("exit code %d, %s\nwant %d, %s", got.Code, got.Errors, exitUsage, want)
+			}
+		})
+	}
+	if got := evictd(t, newNode(t).flags("--beside-kubelet", "kubelet.yaml")...); got.Errors != `evictd: --beside-kubelet: "kubelet.yaml": want an absolute path such as "/var/lib/kubelet/config.yaml"`+"\n" {
+		t.Errorf("a relative path: %s", got.Errors)
+	}
+}
+
+// What docs/kubernetes.md shows of both sides is what check makes of the one.
+func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Settings of both sides\n")
+	blocks := strings.Split(section, "```")
+	if len(blocks) < 5 {
+		t.Fatal("want two examples")
+	}
+	var own []string
+	for line := range strings.Lines(strings.TrimPrefix(blocks[1], "yaml\n")) {
+		if !strings.HasPrefix(line, "mode:") && !strings.HasPrefix(line, "besideKubelet:") {
+			own = append(own, line)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "evictd.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(own, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := beside(t, kubeletsFile, "--config", file)
+	_, settings, _ := strings.Cut(got.Out, "# The kubelet's settings that go with this configuration:\n")
+	if diff := cmp.Diff(strings.TrimPrefix(blocks[3], "yaml\n"), settings); diff != "" || got.Code != 0 {
+		t.Errorf("%s(-document +check):\n%s", got.Errors, diff)
+	}
+}

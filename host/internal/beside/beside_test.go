@@ -1,0 +1,229 @@
+package beside_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/beside"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// thresholds reads "memory.available<1Gi memory.available<2Gi/90s", the latter soft.
+func thresholds(t *testing.T, text string) []policy.Threshold {
+	t.Helper()
+	c := policy.ThresholdConfig{Hard: map[string]string{}, Soft: map[string]string{}, SoftGracePeriod: map[string]string{}, EnforceNodeAllocatable: []string{"pods"}}
+	var custom []eviction.Signal
+	for one := range strings.FieldsSeq(text) {
+		signal, value, _ := strings.Cut(one, "<")
+		if s := eviction.Signal(signal); s.ValidCustom() == nil {
+			custom = append(custom, s)
+		}
+		if amount, grace, soft := strings.Cut(value, "/"); soft {
+			c.Soft[signal], c.SoftGracePeriod[signal] = amount, grace
+		} else {
+			c.Hard[signal] = value
+		}
+	}
+	all, err := policy.ParseThresholds(c, custom...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// node has 16Gi, 100Gi on a disk and 32768 tasks.
+var node = beside.Node{
+	Capacity: map[eviction.Signal]int64{eviction.MemoryAvailable: 16 << 30, eviction.NodeFsAvailable: 100 << 30, eviction.PIDAvailable: 32768},
+	Reserved: resource.MustParse("1Gi"),
+}
+
+func TestWhatFollows(t *testing.T) {
+	for name, c := range map[string]struct {
+		evictd, kubelet, about string
+		unknown                bool
+		want                   []string // with "mend " before what has to be mended
+	}{
+		"as it should be": {
+			evictd: "memory.available<1Gi memory.available<2Gi/90s", kubelet: "memory.available<500Mi memory.available<2Gi/8760h", about: beside.First,
+			want: []string{"memory.available: evictd, below 2Gi for 1m30s and below 1Gi; the kubelet is the safety net, below 500Mi"},
+		},
+		"both the same, as two defaults are": {
+			evictd: "memory.available<100Mi", kubelet: "memory.available<100Mi", about: beside.First,
+			want: []string{"mend memory.available: both act below 100Mi: one shortage may cost two pods"},
+		},
+		"the kubelet above": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<10%", about: beside.First,
+			want: []string{"mend memory.available: the kubelet, below 10%: evictd acts below 1Gi only"},
+		},
+		"the kubelet between evictd's two": {
+			evictd: "memory.available<1Gi memory.available<2Gi/90s", kubelet: "memory.available<1536Mi", about: beside.First,
+			want: []string{"mend memory.available: evictd, below 2Gi for 1m30s; the kubelet, below 1536Mi, before evictd's 1Gi"},
+		},
+		"evictd with a soft threshold only": {
+			evictd: "memory.available<2Gi/90s", kubelet: "memory.available<1Gi", about: beside.First,
+			want: []string{"memory.available: evictd, below 2Gi for 1m30s; the kubelet is the safety net, below 1Gi"},
+		},
+		"a percentage of nobody knows what": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<10%", about: beside.First, unknown: true,
+			want: []string{"memory.available: cannot be told: evictd acts below 1Gi, the kubelet below 10%, and how much there is is not known"},
+		},
+		"no safety net": {
+			evictd: "memory.available<1Gi", kubelet: "", about: beside.First,
+			want: []string{"mend memory.available: evictd alone acts, below 1Gi: without a hard threshold of the kubelet's nobody does while evictd is down"},
+		},
+		"the kubelet's alone": {
+			evictd: "", kubelet: "pid.available<5% memory.available<2Gi/90s memory.available<1Gi", about: beside.First,
+			want: []string{
+				"memory.available: the kubelet alone acts, below 2Gi for 1m30s and below 1Gi: evictd has no threshold",
+				"pid.available: the kubelet alone acts, below 5%: evictd has no threshold",
+			},
+		},
+		"a soft threshold of the kubelet's that is meant": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<500Mi memory.available<2Gi/90s", about: beside.First,
+			want: []string{
+				"memory.available: evictd, below 1Gi; the kubelet is the safety net, below 500Mi",
+				"mend memory.available: the kubelet evicts, too, below 2Gi for 1m30s: one shortage may cost two pods",
+			},
+		},
+		"a vendor's signal": {
+			evictd: "acme.example/spare<10%", kubelet: "", about: beside.First,
+			want: []string{"acme.example/spare: evictd alone acts, below 10%: the kubelet knows no such signal"},
+		},
+		"who reports memory": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<500Mi memory.available<1Gi/8760h", about: beside.Condition,
+			want: []string{"memory.available: the kubelet reports MemoryPressure below 1Gi"},
+		},
+		"memory is reported too late": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<500Mi", about: beside.Condition,
+			want: []string{"mend memory.available: MemoryPressure is reported below 500Mi only: between that and evictd's 1Gi the scheduler goes on sending pods"},
+		},
+		"nobody reports tasks": {
+			evictd: "pid.available<10%", kubelet: "memory.available<500Mi", about: beside.Condition,
+			want: []string{"mend pid.available: nobody reports PIDPressure: the scheduler goes on sending pods"},
+		},
+		"disks are not to be reported early": {
+			evictd: "nodefs.available<10% imagefs.available<15% nodefs.inodesFree<5%", kubelet: "nodefs.available<5% imagefs.available<15%/8760h", about: beside.Condition,
+			want: []string{
+				"nodefs.available: DiskPressure is reported below 5%, where the kubelet acts; of evictd's 10% the scheduler does not hear",
+				"nodefs.inodesFree: nobody reports DiskPressure: the scheduler goes on sending pods",
+				"mend imagefs.available: the kubelet reports DiskPressure below 15%: a restart of it meanwhile kills running pods",
+			},
+		},
+		"nobody reports a vendor's signal": {
+			evictd: "acme.example/spare<10%", kubelet: "", about: beside.Condition,
+			want: []string{"acme.example/spare: nobody reports it to the API server: the scheduler goes on sending pods"},
+		},
+		"what pods may request": {
+			evictd: "memory.available<2Gi", kubelet: "memory.available<1Gi nodefs.available<5%", about: beside.Allocatable,
+			want: []string{
+				"memory.available: memory: 14336Mi, of 16384Mi less 1Gi reserved and less 1Gi, the kubelet's hard threshold",
+				"nodefs.available: ephemeral-storage: capacity less 5%, the kubelet's hard threshold",
+			},
+		},
+		"what pods may request without a net": {
+			evictd: "memory.available<2Gi", kubelet: "memory.available<2Gi/8760h", about: beside.Allocatable,
+			want: []string{"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold; with the settings that would be right 14336Mi"},
+		},
+		"a restart under pressure": {
+			evictd: "memory.available<2Gi", kubelet: "memory.available<1Gi memory.available<2Gi/8760h nodefs.available<5% nodefs.inodesFree<5% pid.available<5%", about: beside.Restart,
+			want: []string{
+				"MemoryPressure: while it is reported (memory.available<2Gi) a kubelet that is restarted kills running BestEffort pods that do not tolerate the taint; with another condition beside it every running pod but static and critical ones",
+				"DiskPressure: while it is reported (nodefs.available<5%, nodefs.inodesFree<5%) a kubelet that is restarted kills every running pod but static and critical ones",
+				"PIDPressure: while it is reported (pid.available<5%) a kubelet that is restarted kills every running pod but static and critical ones",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node
+			if c.unknown {
+				n = beside.Node{}
+			}
+			var got []string
+			for _, f := range beside.Compare(thresholds(t, c.evictd), thresholds(t, c.kubelet), n) {
+				if f.About != c.about {
+					continue
+				}
+				line := f.Signal + ": " + f.Text
+				if f.Mend {
+					line = "mend " + line
+				}
+				got = append(got, line)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.about, diff)
+			}
+		})
+	}
+}
+
+const defaults = "memory.available<100Mi nodefs.available<10% nodefs.inodesFree<5% imagefs.available<15% imagefs.inodesFree<5%"
+
+func TestTheKubeletsSettingsThatWouldBeRight(t *testing.T) {
+	for name, c := range map[string]struct{ evictd, kubelet, want string }{
+		"both have the defaults": {
+			evictd: defaults, kubelet: defaults,
+			want: `hard imagefs.available=7.5% imagefs.inodesFree=2.5% memory.available=50Mi nodefs.available=5% nodefs.inodesFree=2.5%; soft memory.available=100Mi/8760h`,
+		},
+		"a net that is well below stays": {
+			evictd: "memory.available<1Gi memory.available<2Gi/90s", kubelet: "memory.available<300Mi",
+			want: `hard memory.available=300Mi; soft memory.available=2Gi/8760h`,
+		},
+		"what evictd leaves alone stays": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<500Mi pid.available<5% nodefs.available<10%/2m",
+			want: `hard memory.available=500Mi pid.available=5%; soft memory.available=1Gi/8760h nodefs.available=10%/2m0s`,
+		},
+		"tasks, of which the kubelet has no default": {
+			evictd: "pid.available<10%", kubelet: "",
+			want: `hard pid.available=5%; soft pid.available=10%/8760h`,
+		},
+		"a disk that is reported early no more": {
+			evictd: "nodefs.available<10%", kubelet: "nodefs.available<5% nodefs.available<10%/8760h",
+			want: `hard nodefs.available=5%; soft`,
+		},
+		"what the kubelet does not know": {evictd: "acme.example/spare<10% containerfs.available<10%", kubelet: "", want: `hard; soft`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := beside.Right(thresholds(t, c.evictd), thresholds(t, c.kubelet), node)
+			var hard, soft []string
+			for signal, value := range s.EvictionHard {
+				hard = append(hard, " "+signal+"="+value)
+			}
+			for signal, value := range s.EvictionSoft {
+				soft = append(soft, " "+signal+"="+value+"/"+s.EvictionSoftGracePeriod[signal])
+			}
+			slices.Sort(hard)
+			slices.Sort(soft)
+			if got := "hard" + strings.Join(hard, "") + "; soft" + strings.Join(soft, ""); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Who does as it says is told of nothing more to mend.
+func TestWithTheRightSettingsNothingIsToMend(t *testing.T) {
+	for _, evictd := range []string{
+		defaults, "memory.available<1Gi memory.available<2Gi/90s pid.available<5%", "memory.available<5%/1m", "nodefs.available<20Gi imagefs.available<15%/1m",
+	} {
+		for _, kubelet := range []string{"", defaults, "memory.available<10% memory.available<20%/30s pid.available<50%", "nodefs.available<10%/8760h nodefs.available<50Gi"} {
+			var set []string
+			s := beside.Right(thresholds(t, evictd), thresholds(t, kubelet), node)
+			for signal, value := range s.EvictionHard {
+				set = append(set, signal+"<"+value)
+			}
+			for signal, value := range s.EvictionSoft {
+				set = append(set, signal+"<"+value+"/"+s.EvictionSoftGracePeriod[signal])
+			}
+			for _, f := range beside.Compare(thresholds(t, evictd), thresholds(t, strings.Join(set, " ")), node) {
+				if f.Mend {
+					t.Errorf("evictd %s, kubelet %s, then %s: %s: %s", evictd, kubelet, set, f.Signal, f.Text)
+				}
+			}
+		}
+	}
+}

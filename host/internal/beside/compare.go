@@ -1,0 +1,240 @@
+package beside
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// What findings are about.
+const (
+	First       = "acts first"
+	Condition   = "condition"
+	Allocatable = "allocatable"
+	Restart     = "kubelet restart"
+)
+
+// A Finding is one thing that follows from both configurations.
+type Finding struct {
+	// Signal is what it is about, or the condition where several signals have one.
+	Signal string `json:"signal"`
+	// About is one of First, Condition, Allocatable and Restart.
+	About string `json:"about"`
+	// Mend: the kubelet's settings should be others; Settings has them.
+	Mend bool   `json:"mend,omitempty"`
+	Text string `json:"text"`
+}
+
+// Compare returns what follows from the thresholds of evictd and of the kubelet, by
+// signal.
+func Compare(evictd, kubelet []policy.Threshold, n Node) []Finding {
+	c := comparison{ours: levelsOf(evictd), theirs: levelsOf(kubelet), node: n}
+	for _, s := range c.signals() {
+		c.first(s)
+	}
+	for _, s := range c.signals() {
+		c.condition(s)
+	}
+	c.allocatable()
+	c.restart()
+	return c.findings
+}
+
+type comparison struct {
+	ours, theirs map[eviction.Signal]levels
+	node         Node
+	findings     []Finding
+}
+
+// signals are those of which either side has a threshold: the kubelet's in their order,
+// then vendors' by name.
+func (c *comparison) signals() []eviction.Signal {
+	has := maps.Clone(c.ours)
+	maps.Copy(has, c.theirs)
+	var all []eviction.Signal
+	for _, s := range eviction.BuiltinSignals() {
+		if _, ok := has[s]; ok {
+			all = append(all, s)
+			delete(has, s)
+		}
+	}
+	return append(all, slices.Sorted(maps.Keys(has))...)
+}
+
+func (c *comparison) add(signal, about string, mend bool, format string, args ...any) {
+	c.findings = append(c.findings, Finding{signal, about, mend, fmt.Sprintf(format, args...)})
+}
+
+// first says who acts first on a signal.
+func (c *comparison) first(s eviction.Signal) {
+	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
+	highest, builtin := scale.highest(ours), isBuiltin(s)
+	switch {
+	case highest == nil:
+		c.add(string(s), First, false, "the kubelet alone acts, %s: evictd has no threshold", list(theirs))
+		return
+	case !builtin:
+		c.add(string(s), First, false, "evictd alone acts, below %s: the kubelet knows no such signal", highest.Value)
+		return
+	case theirs.hard == nil:
+		c.add(string(s), First, true, "evictd alone acts, below %s: without a hard threshold of the kubelet's nobody does while evictd is down", highest.Value)
+	default:
+		c.hardFirst(s, highest)
+	}
+	if theirs.soft != nil && !theirs.keeper() {
+		c.add(string(s), First, true, "the kubelet evicts, too, below %s for %s: one shortage may cost two pods", theirs.soft.Value, theirs.soft.GracePeriod)
+	}
+}
+
+// hardFirst compares evictd's thresholds with the kubelet's hard one.
+func (c *comparison) hardFirst(s eviction.Signal, highest *policy.Threshold) {
+	ours, net, scale := c.ours[s], c.theirs[s].hard, c.node.scale(s)
+	above, known := scale.compare(net.Value, highest.Value)
+	low := scale.lowest(ours)
+	aboveLow, lowKnown := scale.compare(net.Value, low.Value)
+	switch {
+	case !known || !lowKnown:
+		c.add(string(s), First, false, "cannot be told: evictd acts below %s, the kubelet below %s, and how much there is is not known", highest.Value, net.Value)
+	case above == 0:
+		c.add(string(s), First, true, "both act below %s: one shortage may cost two pods", net.Value)
+	case above > 0:
+		c.add(string(s), First, true, "the kubelet, below %s: evictd acts below %s only", net.Value, highest.Value)
+	case aboveLow >= 0:
+		c.add(string(s), First, true, "evictd, below %s for %s; the kubelet, below %s, before evictd's %s", highest.Value, highest.GracePeriod, net.Value, low.Value)
+	default:
+		c.add(string(s), First, false, "evictd, %s; the kubelet is the safety net, below %s", list(ours), net.Value)
+	}
+}
+
+// condition says whether the API server hears of a signal's shortage in time.
+func (c *comparison) condition(s eviction.Signal) {
+	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
+	wants := scale.highest(ours)
+	b, builtin := eviction.Builtin(s)
+	switch {
+	case wants == nil:
+		return
+	case !builtin:
+		c.add(string(s), Condition, false, "nobody reports it to the API server: the scheduler goes on sending pods")
+		return
+	case b.Filesystem != "":
+		c.diskCondition(s, wants)
+		return
+	}
+	reported := scale.highest(theirs)
+	if reported == nil {
+		c.add(string(s), Condition, true, "nobody reports %s: the scheduler goes on sending pods", b.Condition)
+		return
+	}
+	switch cmp, known := scale.compare(reported.Value, wants.Value); {
+	case !known:
+		c.add(string(s), Condition, false, "cannot be told: evictd acts below %s, %s is reported below %s, and how much there is is not known", wants.Value, b.Condition, reported.Value)
+	case cmp < 0:
+		c.add(string(s), Condition, true, "%s is reported below %s only: between that and evictd's %s the scheduler goes on sending pods", b.Condition, reported.Value, wants.Value)
+	default:
+		c.add(string(s), Condition, false, "the kubelet reports %s below %s", b.Condition, reported.Value)
+	}
+}
+
+// diskCondition is condition for a disk, where the kubelet is not to report early.
+func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
+	theirs := c.theirs[s]
+	switch {
+	case theirs.soft != nil:
+		c.add(string(s), Condition, true, "the kubelet reports DiskPressure below %s: a restart of it meanwhile kills running pods", theirs.soft.Value)
+	case theirs.hard == nil:
+		c.add(string(s), Condition, false, "nobody reports DiskPressure: the scheduler goes on sending pods")
+	default:
+		c.add(string(s), Condition, false, "DiskPressure is reported below %s, where the kubelet acts; of evictd's %s the scheduler does not hear", theirs.hard.Value, wants.Value)
+	}
+}
+
+// allocatable says what the kubelet's hard thresholds take from what pods may request
+// (pkg/kubelet/cm/helpers.go:hardEvictionReservation).
+func (c *comparison) allocatable() {
+	c.memory()
+	if hard := c.theirs[eviction.NodeFsAvailable].hard; hard != nil {
+		c.add(string(eviction.NodeFsAvailable), Allocatable, false, "ephemeral-storage: capacity less %s, the kubelet's hard threshold", hard.Value)
+	}
+}
+
+func (c *comparison) memory() {
+	const s = eviction.MemoryAvailable
+	scale, hard := c.node.scale(s), c.theirs[s].hard
+	var now *policy.Value
+	text := "nothing, as the kubelet has no hard threshold"
+	if hard != nil {
+		now, text = &hard.Value, hard.Value.String()+", the kubelet's hard threshold"
+	}
+	if !scale.known {
+		c.add(string(s), Allocatable, false, "memory: capacity less what is reserved, and less %s", text)
+		return
+	}
+	if right := safetyNet(c.ours[s], c.theirs[s], scale); c.rest(right) != c.rest(now) {
+		text += "; with the settings that would be right " + c.rest(right)
+	}
+	c.add(string(s), Allocatable, false, "memory: %s, of %s less %s reserved and less %s", c.rest(now), mebi(scale.capacity), &c.node.Reserved, text)
+}
+
+// rest is the memory that pods may request with a hard threshold of the kubelet's.
+func (c *comparison) rest(hard *policy.Value) string {
+	capacity := c.node.Capacity[eviction.MemoryAvailable]
+	rest := resource.NewQuantity(capacity, resource.BinarySI)
+	rest.Sub(c.node.Reserved)
+	if hard != nil {
+		rest.Sub(hard.Of(capacity))
+	}
+	return mebi(rest.Value())
+}
+
+// mebi is an amount of bytes for people.
+func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
+
+// restart says what the kubelet does when it starts while a condition holds: running pods
+// go through admission anew (pkg/kubelet/eviction/eviction_manager.go:Admit).
+func (c *comparison) restart() {
+	below := map[eviction.Condition][]string{}
+	var order []eviction.Condition
+	for _, s := range c.signals() {
+		b, ok := eviction.Builtin(s)
+		if t := c.node.scale(s).highest(c.theirs[s]); ok && t != nil {
+			if below[b.Condition] == nil {
+				order = append(order, b.Condition)
+			}
+			below[b.Condition] = append(below[b.Condition], fmt.Sprintf("%s<%s", s, t.Value))
+		}
+	}
+	for _, condition := range order {
+		who := "every running pod but static and critical ones"
+		if condition == eviction.MemoryPressure {
+			who = "running BestEffort pods that do not tolerate the taint; with another condition beside it every running pod but static and critical ones"
+		}
+		c.add(string(condition), Restart, false, "while it is reported (%s) a kubelet that is restarted kills %s", strings.Join(below[condition], ", "), who)
+	}
+}
+
+func isBuiltin(s eviction.Signal) bool {
+	_, ok := eviction.Builtin(s)
+	return ok
+}
+
+// list are the thresholds of l for people.
+func list(l levels) string {
+	var all []string
+	for _, t := range []*policy.Threshold{l.soft, l.hard} {
+		if t != nil {
+			text := "below " + t.Value.String()
+			if !t.Hard() {
+				text += " for " + t.GracePeriod.String()
+			}
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, " and ")
+}

@@ -1,0 +1,109 @@
+package beside
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// KeeperGrace is the grace period of a soft threshold that is there to have the kubelet
+// report a condition, and not to evict.
+const KeeperGrace = 8760 * time.Hour
+
+// leastKeeperGrace is from where on a grace period is taken for one that nobody means to
+// run out. The kubelet counts it from the crossing, and anew after each restart.
+const leastKeeperGrace = 30 * 24 * time.Hour
+
+// Node is what both sides are on.
+type Node struct {
+	// Capacity is that of each signal, as far as it is known: what a percentage is of.
+	Capacity map[eviction.Signal]int64
+	// Reserved is the memory that the kubelet keeps from pods for itself and the system.
+	Reserved resource.Quantity
+}
+
+// levels are the thresholds of one side for one signal.
+type levels struct {
+	hard, soft *policy.Threshold
+}
+
+// levelsOf are those of thresholds by signal. The copies for the memory of all pods
+// follow those of the node, on both sides.
+func levelsOf(thresholds []policy.Threshold) map[eviction.Signal]levels {
+	all := map[eviction.Signal]levels{}
+	for _, t := range thresholds {
+		if t.Signal == eviction.AllocatableMemoryAvailable {
+			continue
+		}
+		l := all[t.Signal]
+		if t.Hard() {
+			l.hard = &t
+		} else {
+			l.soft = &t
+		}
+		all[t.Signal] = l
+	}
+	return all
+}
+
+// A scale compares amounts of one signal.
+type scale struct {
+	capacity int64
+	known    bool
+}
+
+func (n Node) scale(s eviction.Signal) scale {
+	c, ok := n.Capacity[s]
+	return scale{c, ok && c > 0}
+}
+
+// compare is like cmp.Compare, and false where one is a percentage, the other is not, and
+// nobody knows of what.
+func (s scale) compare(a, b policy.Value) (int, bool) {
+	switch {
+	case a.IsPercentage && b.IsPercentage:
+		switch {
+		case a.Percentage < b.Percentage:
+			return -1, true
+		case a.Percentage > b.Percentage:
+			return 1, true
+		}
+		return 0, true
+	case a.IsPercentage == b.IsPercentage || s.known:
+		x, y := a.Of(s.capacity), b.Of(s.capacity)
+		return x.Cmp(y), true
+	}
+	return 0, false
+}
+
+// highest is the one of l that is crossed first, nil if there is none. Where they cannot
+// be compared it is the soft one, as it is meant to be.
+func (s scale) highest(l levels) *policy.Threshold {
+	switch {
+	case l.hard == nil:
+		return l.soft
+	case l.soft == nil:
+		return l.hard
+	}
+	if c, ok := s.compare(l.hard.Value, l.soft.Value); ok && c > 0 {
+		return l.hard
+	}
+	return l.soft
+}
+
+// lowest is the other one.
+func (s scale) lowest(l levels) *policy.Threshold {
+	if l.hard != nil && l.soft != nil && s.highest(l) == l.hard {
+		return l.soft
+	}
+	if l.hard != nil {
+		return l.hard
+	}
+	return l.soft
+}
+
+// keeper reports whether the soft threshold of l only reports.
+func (l levels) keeper() bool { return l.soft != nil && l.soft.GracePeriod >= leastKeeperGrace }

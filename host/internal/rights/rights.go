@@ -1,0 +1,141 @@
+// Package rights finds out whether the API server lets evictd do what it has to, before it has to: by asking what the
+// account may, and by an eviction that is a dry run.
+//
+// It does not know how the API server is reached, nor what an eviction looks like there.
+package rights
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/evictd/evictd/host/internal/policy"
+)
+
+// API is what is asked.
+type API interface {
+	// SelfSubjectAccessReview says whether the account may do verb to a resource in
+	// namespace, "" for all, and why not.
+	SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error)
+	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
+	// pod as it would be. Errors of the API server are its own.
+	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
+}
+
+// Options is what Check needs. All fields are required but Pods.
+type Options struct {
+	API API
+	// Pods are those of this node as the API server has told of them, in the order in which
+	// they are tried.
+	Pods []*v1.Pod
+	// Patch is the body of an eviction of a pod.
+	Patch func(pod *v1.Pod) ([]byte, error)
+}
+
+// A need is a verb that evictd's account has to have.
+type need struct {
+	verb, resource, subresource string
+	// without says what does not work.
+	without string
+	// optional: evictd evicts all the same.
+	optional bool
+}
+
+func (n need) String() string {
+	if n.subresource != "" {
+		return n.verb + " " + n.resource + "/" + n.subresource
+	}
+	return n.verb + " " + n.resource
+}
+
+// needs are those of deploy/rbac/role.yaml.
+var needs = []need{
+	{"list", "pods", "", "no pod is known, and none evicted", false},
+	{"watch", "pods", "", "no pod is known, and none evicted", false},
+	{"patch", "pods", "status", "no eviction is told, and the kubelet starts anew what evictd stops", false},
+	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true},
+	{"patch", "events", "", "an event that is repeated is not counted", true},
+}
+
+// triedPods is how many pods a dry run is tried with: one may end meanwhile.
+const triedPods = 3
+
+// Check returns as errors what evictd cannot evict without, and as warnings what else will
+// not work or is open to others. It changes nothing.
+func Check(ctx context.Context, o Options) (errs []error, warnings []string) {
+	for _, n := range needs {
+		allowed, reason, err := o.API.SelfSubjectAccessReview(ctx, n.verb, n.resource, n.subresource, "")
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("ask whether %s is allowed: %w", n, err))
+		case allowed, n.verb != "patch" && n.resource == "pods" && len(o.Pods) > 0:
+			// A node may list the pods on it, and is not asked so: those that are here show it.
+		case n.optional:
+			warnings = append(warnings, fmt.Sprintf("%s is not allowed%s: %s", n, because(reason), n.without))
+		default:
+			errs = append(errs, fmt.Errorf("%s is not allowed%s: %s; want the role of deploy/rbac", n, because(reason), n.without))
+		}
+	}
+	told, err := o.dryRun(ctx)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	return errs, append(warnings, told...)
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// dryRun evicts a pod that may be evicted, without doing it, and then has something
+// written that is no eviction.
+func (o Options) dryRun(ctx context.Context) (warnings []string, err error) {
+	pods := slices.DeleteFunc(slices.Clone(o.Pods), func(p *v1.Pod) bool { return !mayGo(p) })
+	if len(pods) == 0 {
+		return []string{"no eviction was tried: no pod of this node may be evicted"}, nil
+	}
+	for _, p := range pods[:min(len(pods), triedPods)] {
+		if err = o.evict(ctx, p); err == nil {
+			return o.more(ctx, p)
+		}
+		if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+			break
+		}
+	}
+	return nil, err
+}
+
+// more tries to write what is no eviction.
+func (o Options) more(ctx context.Context, p *v1.Pod) (warnings []string, err error) {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "annotations": map[string]string{"evictd.io/check": "dry run"}}})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.API.PatchPodStatus(ctx, p.Namespace, p.Name, body, true); err != nil {
+		return nil, nil //nolint:nilerr // that is as it should be
+	}
+	return []string{"the account may write more of a pod than an eviction: deploy/rbac/policy.yaml is not in force, or the credentials are others than those it is about, such as the node's"}, nil
+}
+
+func (o Options) evict(ctx context.Context, p *v1.Pod) error {
+	body, err := o.Patch(p)
+	if err == nil {
+		_, err = o.API.PatchPodStatus(ctx, p.Namespace, p.Name, body, true)
+	}
+	if err != nil {
+		return fmt.Errorf("evict pod %s/%s, as a dry run: %w", p.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+// mayGo reports whether a pod has not ended and could be evicted.
+func mayGo(p *v1.Pod) bool {
+	return policy.Evictable(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded
+}

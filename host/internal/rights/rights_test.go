@@ -1,0 +1,195 @@
+package rights_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rights"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/fence"
+)
+
+// api is an API server that withholds verbs, and answers patches by pod.
+type api struct {
+	withheld string // such as "patch pods/status"
+	broken   error
+	answers  map[string]error // of an eviction, by the pod's name
+	open     bool             // anything may be written of a pod
+	tried    []string
+}
+
+func (a *api) SelfSubjectAccessReview(_ context.Context, verb, resource, subresource, namespace string) (bool, string, error) {
+	if namespace != "" {
+		return false, "", fmt.Errorf("asked for namespace %q only", namespace)
+	}
+	name := verb + " " + resource
+	if subresource != "" {
+		name += "/" + subresource
+	}
+	return name != a.withheld, "", a.broken
+}
+
+func (a *api) PatchPodStatus(_ context.Context, _, name string, body []byte, dryRun bool) (*v1.Pod, error) {
+	if !dryRun {
+		return nil, errors.New("that was no dry run")
+	}
+	a.tried = append(a.tried, name)
+	if !strings.Contains(string(body), "Evicted") && !a.open {
+		return nil, errors.New("denied")
+	}
+	return &v1.Pod{}, a.answers[name]
+}
+
+func pod(name string, change ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "0f"}, Status: v1.PodStatus{Phase: v1.PodRunning}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func evict(p *v1.Pod) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"reason": "Evicted"}})
+}
+
+func denied(message string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New(message))
+}
+
+func TestWhatIsSaidOfTheRights(t *testing.T) {
+	web := []*v1.Pod{pod("web")}
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil)
+	for name, c := range map[string]struct {
+		api            *api
+		pods           []*v1.Pod
+		errs, warnings []string
+		tried          string
+	}{
+		"all is well": {api: &api{}, pods: web, tried: "web web"},
+		"pods cannot be listed": {
+			api:      &api{withheld: "list pods"},
+			errs:     []string{"list pods is not allowed: no pod is known, and none evicted; want the role of deploy/rbac"},
+			warnings: []string{"no eviction was tried: no pod of this node may be evicted"},
+		},
+		"pods cannot be watched": {
+			api:      &api{withheld: "watch pods"},
+			errs:     []string{"watch pods is not allowed: no pod is known, and none evicted; want the role of deploy/rbac"},
+			warnings: []string{"no eviction was tried: no pod of this node may be evicted"},
+		},
+		"a node lists the pods on it, and may not list pods": {api: &api{withheld: "list pods"}, pods: web, tried: "web web"},
+		"evictions cannot be told": {
+			api: &api{withheld: "patch pods/status", answers: map[string]error{"web": denied(`User "x" cannot patch resource "pods/status"`)}}, pods: web, tried: "web",
+			errs: []string{
+				"patch pods/status is not allowed: no eviction is told, and the kubelet starts anew what evictd stops; want the role of deploy/rbac",
+				`evict pod shop/web, as a dry run: pods "web" is forbidden: User "x" cannot patch resource "pods/status"`,
+			},
+		},
+		"events cannot be made": {
+			api: &api{withheld: "create events"}, pods: web, tried: "web web",
+			warnings: []string{"create events is not allowed: evictions are in the log and in /status, and no event tells of them"},
+		},
+		"events cannot be repeated": {
+			api: &api{withheld: "patch events"}, pods: web, tried: "web web",
+			warnings: []string{"patch events is not allowed: an event that is repeated is not counted"},
+		},
+		"the token is another node's": {
+			api: &api{answers: map[string]error{"web": denied("the pod is on node a, and the token is bound to b")}}, pods: append(web, pod("db")), tried: "web",
+			errs: []string{`evict pod shop/web, as a dry run: pods "web" is forbidden: the pod is on node a, and the token is bound to b`},
+		},
+		"no policy": {
+			api: &api{open: true}, pods: web, tried: "web web",
+			warnings: []string{"the account may write more of a pod than an eviction: deploy/rbac/policy.yaml is not in force, or the credentials are others than those it is about, such as the node's"},
+		},
+		"a pod that goes meanwhile": {
+			api:  &api{answers: map[string]error{"web": apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "web"), "db": invalid}},
+			pods: append(web, pod("db"), pod("last")), tried: "web db last last",
+		},
+		"pods that may not go": {
+			api: &api{}, tried: "web web",
+			pods: []*v1.Pod{
+				pod("static", func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.mirror": "0f"} }),
+				pod("critical", func(p *v1.Pod) { p.Spec.Priority = new(int32(2000000000)) }),
+				pod("deleted", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }),
+				pod("failed", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }),
+				pod("ended", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }),
+				pod("web"),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Pods: c.pods, Patch: evict})
+			var texts []string
+			for _, err := range errs {
+				texts = append(texts, err.Error())
+			}
+			if diff := cmp.Diff(c.errs, texts); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.warnings, warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+			if got := strings.Join(c.api.tried, " "); got != c.tried {
+				t.Errorf("tried %q, want %q", got, c.tried)
+			}
+		})
+	}
+}
+
+func TestAnAPIServerThatIsAwayIsAnError(t *testing.T) {
+	errs, _ := rights.Check(t.Context(), rights.Options{API: &api{broken: errors.New("connection refused")}, Patch: evict})
+	if len(errs) != 5 || errs[2].Error() != "ask whether patch pods/status is allowed: connection refused" {
+		t.Errorf("%v", errs)
+	}
+}
+
+// The admission policy knows evictd's messages by how they begin. With others all
+// evictions for that reason would be denied, and nobody would see before it is needed.
+func TestTheTableOfWritesHasTheMessagesOfEvictions(t *testing.T) {
+	gi := resource.MustParse("1Gi")
+	p := pod("web", func(p *v1.Pod) {
+		limit := v1.ResourceList{v1.ResourceEphemeralStorage: gi}
+		p.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Limits: limit}}}
+		p.Spec.Volumes = []v1.Volume{{Name: "cache", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &gi}}}}
+	})
+	much := eviction.Figure{Value: 2 << 30, OK: true}
+	low := policy.Threshold{Signal: eviction.MemoryAvailable, Value: policy.Value{Quantity: gi}}
+	message, _ := policy.Message(true, p, low, eviction.Observation{Available: 900 << 20, Capacity: 16 << 30}, eviction.Measurement{})
+	messages := []string{message}
+	for _, m := range []eviction.Measurement{
+		{Volumes: []eviction.VolumeMeasurement{{Name: "cache", UsedBytes: much}}},
+		{EphemeralStorageUsedBytes: much},
+		{Containers: []eviction.ContainerMeasurement{{Name: "main", LogsUsedBytes: much}}},
+	} {
+		m.State = eviction.Measured
+		v, over := policy.CheckLocalLimits(p, m, eviction.LayoutShared)
+		if !over {
+			t.Fatalf("%+v is over no limit", m)
+		}
+		messages = append(messages, v.Message)
+	}
+	for _, message := range messages {
+		text, err := json.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, w := range fence.Pods() {
+			found = found || w.Refused == "" && strings.Contains(w.Body, string(text))
+		}
+		if !found {
+			t.Errorf("no eviction of the table has the message %s", text)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package fence
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Nodes are the writes to nodes, for an account that holds conditions and taints of its
+// own. Those to the token's node keep its name.
+func Nodes() []Write {
+	node := func(name string) *v1.Node {
+		return &v1.Node{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": "a"}},
+			Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "example.com/gpu", Effect: v1.TaintEffectNoSchedule}}},
+			Status:     v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}, {Type: v1.NodeDiskPressure, Status: v1.ConditionFalse}}},
+		}
+	}
+	write := func(name, subresource, body, refused string) Write {
+		return Write{Name: name, Verb: "patch", Resource: "nodes", Subresource: subresource, Was: node(Node), Patch: types.StrategicMergePatchType, Body: body, Refused: refused}
+	}
+	const (
+		ours      = `{"spec": {"taints": [{"key": "evictd.io/disk", "effect": "NoSchedule"}, {"key": "example.com/gpu", "effect": "NoSchedule"}]}}`
+		condition = `{"status": {"conditions": [{"type": "evictd.io/Disk", "status": "True"}]}}`
+		taints    = "evictd writes no taint but those whose key begins with evictd.io/"
+		metadata  = "evictd writes nothing of a node's metadata"
+	)
+	other := write("a condition of another node", "status", condition, "the node is not the one that the token is bound to")
+	other.Was = node(Other)
+	unbound := write("a token that is bound to nothing", "status", condition, "the node is not the one that the token is bound to")
+	unbound.Token = Unbound
+	gone := write("the node is deleted", "", "", "evictd neither makes nor removes a node")
+	gone.Verb = "delete"
+	return []Write{
+		write("a condition of its own", "status", condition, ""),
+		write("a taint of its own", "", ours, ""),
+		other,
+		unbound,
+		gone,
+		write("a foreign taint", "", `{"spec": {"taints": [{"key": "example.com/mine", "effect": "NoExecute"}]}}`, taints),
+		write("a foreign taint taken away", "", `{"spec": {"taints": null}}`, taints),
+		write("no more pods here", "", `{"spec": {"unschedulable": true}}`, "evictd writes nothing of a node's spec but taints"),
+		write("a condition of the kubelet's", "status", `{"status": {"conditions": [{"type": "DiskPressure", "status": "True"}]}}`, "evictd leaves the conditions of the kubelet and the node controllers alone"),
+		write("the capacity", "status", `{"status": {"capacity": {"cpu": "1k"}}}`, "evictd writes nothing of a node's status but conditions"),
+		write("a label", "", `{"metadata": {"labels": {"zone": "b"}}}`, metadata),
+		write("an annotation", "status", `{"metadata": {"annotations": {"example.com/mine": "1"}}}`, metadata),
+	}
+}

@@ -1,0 +1,262 @@
+package fence
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const low = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 900Mi. "
+
+// eviction is the patch of an eviction, changed.
+func eviction(change ...func(metadata, status, disruption object)) string {
+	disruption := object{
+		"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": low,
+		"observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}
+	metadata := object{"uid": "UID", "annotations": object{"evictd.io/evicted": "2026-01-01T00:00:00Z"}}
+	status := object{"phase": "Failed", "reason": "Evicted", "message": low, "conditions": []any{disruption}}
+	for _, c := range change {
+		c(metadata, status, disruption)
+	}
+	body, err := json.Marshal(object{"metadata": metadata, "status": status})
+	if err != nil {
+		panic(err) // made of what is above
+	}
+	return string(body)
+}
+
+type object = map[string]any
+
+func told(message string) func(_, status, disruption object) {
+	return func(_, status, disruption object) { status["message"], disruption["message"] = message, message }
+}
+
+// limited is told of a limit of its own, for which the kubelet writes no condition.
+func limited(message string) func(_, status, _ object) {
+	return func(_, status, _ object) {
+		status["message"] = message
+		delete(status, "conditions")
+	}
+}
+
+func status(key string, value any) func(_, status, _ object) {
+	return func(_, status, _ object) { status[key] = value }
+}
+
+func metadata(key string, value any) func(metadata, _, _ object) {
+	return func(metadata, _, _ object) { metadata[key] = value }
+}
+
+func annotated(key string, value any) func(metadata, _, _ object) {
+	return func(metadata, _, _ object) { metadata["annotations"].(object)[key] = value }
+}
+
+func disruption(key string, value any) func(_, _, disruption object) {
+	return func(_, _, disruption object) { disruption[key] = value }
+}
+
+func condition(kind, value string) func(_, status, _ object) {
+	return func(_, status, _ object) {
+		status["conditions"] = append(status["conditions"].([]any), object{"type": kind, "status": value})
+	}
+}
+
+// ended is a pod in a last phase for a reason.
+func ended(phase v1.PodPhase, reason string) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Status.Phase, p.Status.Reason = phase, reason }
+}
+
+func evicted(p *v1.Pod) {
+	ended(v1.PodFailed, "Evicted")(p)
+	p.Status.Message = low
+	p.Annotations["evictd.io/evicted"] = "2026-01-01T00:00:00Z"
+	p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: low,
+	})
+}
+
+func deleted(p *v1.Pod) {
+	now := metav1.Now()
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &now, new(int64)
+}
+
+func static(p *v1.Pod) {
+	p.Annotations["kubernetes.io/config.mirror"] = "0f"
+	p.Finalizers = nil
+	controller := true
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: Node, UID: "0f", Controller: &controller}}
+}
+
+func critical(p *v1.Pod) {
+	p.Spec.PriorityClassName, p.Spec.Priority = "system-node-critical", new(int32(2000001000))
+}
+
+// large has as much in it as a pod may have that somebody runs.
+func large(p *v1.Pod) {
+	for i := range 30 {
+		name := fmt.Sprintf("c%d", i)
+		c, s := p.Spec.Containers[0], p.Status.ContainerStatuses[0]
+		c.Name, s.Name = name, name
+		for j := range 50 {
+			c.Env = append(c.Env, v1.EnvVar{Name: fmt.Sprintf("E%d", j), Value: strings.Repeat("v", 100)})
+		}
+		p.Spec.Containers, p.Status.ContainerStatuses = append(p.Spec.Containers, c), append(p.Status.ContainerStatuses, s)
+	}
+	for i := range 200 {
+		p.Annotations[fmt.Sprintf("example.com/a%d", i)] = strings.Repeat("v", 500)
+	}
+}
+
+// Pods are the writes to pods: those that evictd makes, and foreign ones.
+func Pods() []Write {
+	own := []Write{
+		{Name: "an eviction"},
+		{Name: "an eviction, the token bound to the node", Token: NodeBound},
+		{Name: "an eviction told again", Was: pod(Node, evicted)},
+		{Name: "an eviction that the API server has heard of before its answer was lost", Was: pod(Node, evicted), Body: eviction(annotated("evictd.io/evicted", "2026-01-01T00:00:01Z"))},
+		{Name: "an eviction without the generation", Body: eviction(func(_, _, d object) { delete(d, "observedGeneration") })},
+		{Name: "an eviction of a pod without annotations", Was: pod(Node, func(p *v1.Pod) { p.Annotations = nil })},
+		{Name: "an eviction of a pod that has not started", Was: pod(Node, func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: v1.PodQOSBestEffort} })},
+		{Name: "an eviction of a large pod", Was: pod(Node, large)},
+		{Name: "an eviction of a pod that was disrupted before", Was: pod(Node, func(p *v1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: "EvictionByEvictionAPI"})
+		})},
+		{Name: "for a vendor's signal", Body: eviction(told("The node was low on resource: acme.example/nvme-spare. Threshold quantity: 10, available: 9. "))},
+		{Name: "for an emptyDir", Body: eviction(limited(`Usage of EmptyDir volume "cache" exceeds the limit "1Gi". `))},
+		{Name: "for the pod's ephemeral storage", Body: eviction(limited("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "))},
+		{Name: "for a container's ephemeral storage", Body: eviction(limited(`Container main exceeded its local ephemeral storage limit "1Gi". `))},
+	}
+	return patches(append(own, foreign()...))
+}
+
+// patches fills in what most have: the patch of an eviction of a pod on Node.
+func patches(writes []Write) []Write {
+	for i := range writes {
+		w := &writes[i]
+		if w.Verb == "" {
+			w.Verb = "patch"
+		}
+		if w.Verb != "patch" {
+			continue
+		}
+		if w.Resource == "" {
+			w.Resource, w.Subresource = "pods", "status"
+		}
+		if w.Was == nil {
+			w.Was = pod(Node)
+		}
+		if w.Patch == "" {
+			w.Patch = types.StrategicMergePatchType
+		}
+		if w.Body == "" {
+			w.Body = eviction()
+		}
+	}
+	return writes
+}
+
+// What the policy says.
+const (
+	notStatus    = "evictd writes nothing of a pod but its status"
+	notHere      = `the pod is on node "node-b", and the token is bound to "node-a"`
+	notBound     = `the pod is on node "node-a", and the token is bound to none`
+	hasEnded     = "the pod has ended already"
+	notEvicted   = "evictd makes a pod Failed for the reason Evicted, and nothing else"
+	notToldSo    = "the message of the status has to be one that the kubelet has for an eviction"
+	notDisrupted = "the condition DisruptionTarget has to be True for the reason TerminationByKubelet, with the message of the status"
+	notLimited   = "for a limit of the pod's own it has to stay"
+	notAnnotated = "the annotation evictd.io/evicted has to be there"
+	conditions   = "evictd writes no condition but DisruptionTarget"
+	statusStays  = "evictd writes nothing of the status but phase, reason, message and conditions"
+	noAnnotation = "evictd writes no annotation but evictd.io/evicted"
+	metaStays    = "evictd writes nothing of the metadata but an annotation"
+)
+
+// foreign are writes that are not evictd's.
+func foreign() []Write {
+	running := object{"name": "main", "ready": true, "image": "example.com/web:1", "imageID": "sha256:1", "restartCount": 7}
+	with := func(name, refused string, change ...func(metadata, status, disruption object)) Write {
+		return Write{Name: name, Refused: refused, Body: eviction(change...)}
+	}
+	was := func(name, refused string, p *v1.Pod) Write { return Write{Name: name, Refused: refused, Was: p} }
+	early := func(w Write) Write {
+		w.Early = true
+		return w
+	}
+	on := func(name, verb, subresource, body string) Write {
+		w := Write{Name: name, Verb: verb, Resource: "pods", Subresource: subresource, Was: pod(Node), Body: body, Refused: notStatus}
+		if verb == "patch" {
+			w.Patch = types.StrategicMergePatchType
+		}
+		return w
+	}
+	const grown = `{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}`
+	const debugger = `{"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}}`
+	const byAPI = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "NAME", "namespace": "default"}}`
+	const made = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "NAME", "namespace": "default"}, "spec": {"nodeName": "node-a", "containers": [{"name": "main", "image": "example.com/web:1"}]}}`
+	create := on("a pod is made", "create", "", made)
+	create.Was = nil
+	return []Write{
+		// Which way.
+		on("the pod itself is written", "patch", "", `{"metadata": {"annotations": {"evictd.io/evicted": "now"}}}`),
+		on("the pod is resized", "patch", "resize", grown),
+		on("a debugger is put in", "patch", "ephemeralcontainers", debugger),
+		on("the pod is deleted", "delete", "", ""),
+		on("the pod is evicted by the API", "create", "eviction", byAPI),
+		create,
+		// Which pod.
+		was("a pod of another node", notHere, pod(Other)),
+		was("a pod without a node", `the pod is on node ""`, pod("")),
+		{Name: "a token of a pod without a node", Token: Unscheduled, Refused: notBound},
+		{Name: "a token that is bound to nothing", Token: Unbound, Refused: notBound},
+		{Name: "a token that is bound to nothing, a pod without a node", Token: Unbound, Was: pod(""), Refused: "the token is bound to none"},
+		was("a static pod", "evictd evicts no static pod", pod(Node, static)),
+		was("a critical pod", "evictd evicts no critical pod", pod(Node, critical)),
+		was("a pod that is being deleted", "the pod is being deleted already", pod(Node, deleted)),
+		was("a pod that has failed by itself", hasEnded, pod(Node, ended(v1.PodFailed, ""))),
+		was("a pod that has succeeded", hasEnded, pod(Node, ended(v1.PodSucceeded, ""))),
+		// What it becomes.
+		with("the pod succeeds", notEvicted, status("phase", "Succeeded")),
+		with("the pod's phase stays", notEvicted, func(_, s, _ object) { delete(s, "phase") }),
+		with("another reason", notEvicted, status("reason", "Preempted")),
+		with("no reason", notEvicted, func(_, s, _ object) { delete(s, "reason") }),
+		with("a message of one's own", notToldSo, told("call this number")),
+		with("a message that begins like the kubelet's", notToldSo, told("The node was low on resource: ")),
+		with("no message", notToldSo, func(_, s, _ object) { delete(s, "message") }),
+		with("DisruptionTarget with another message", notDisrupted, disruption("message", "another")),
+		with("DisruptionTarget is False", notDisrupted, disruption("status", "False")),
+		with("DisruptionTarget for another reason", notDisrupted, disruption("reason", "PreemptionByScheduler")),
+		with("no DisruptionTarget", notDisrupted, func(_, s, _ object) { delete(s, "conditions") }),
+		with("DisruptionTarget for a limit of the pod's own", notLimited, told("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),
+		with("no annotation", notAnnotated, func(m, _, _ object) { delete(m, "annotations") }),
+		with("the annotation taken away", notAnnotated, annotated("evictd.io/evicted", nil)),
+		with("an annotation that carries data out", notAnnotated, annotated("evictd.io/evicted", strings.Repeat("0", 101))),
+		// What stays.
+		with("Ready becomes False", conditions, condition("Ready", "False")),
+		with("a condition of one's own", conditions, condition("example.com/Mine", "True")),
+		{Name: "conditions are replaced", Refused: conditions, Patch: types.MergePatchType},
+		with("a container's status", statusStays, status("containerStatuses", []any{running})),
+		with("the start time", statusStays, status("startTime", "2026-01-02T00:00:00Z")),
+		with("the class", statusStays, status("qosClass", "Guaranteed")),
+		with("the generation that was seen", statusStays, status("observedGeneration", 7)),
+		with("the resources", statusStays, status("resources", object{"requests": object{"cpu": "1"}})),
+		with("the allocated resources", statusStays, status("allocatedResources", object{"cpu": "1"})),
+		with("a resize", statusStays, status("resize", "Deferred")),
+		early(with("an address", statusStays, status("podIP", "192.0.2.66"))),
+		early(with("the host's address", statusStays, status("hostIP", "192.0.2.66"))),
+		early(with("the nominated node", statusStays, status("nominatedNodeName", Other))),
+		with("the start time taken away", statusStays, status("startTime", nil)),
+		with("another annotation", noAnnotation, annotated("example.com/mine", "1")),
+		with("another annotation changed", noAnnotation, annotated("team", "b")),
+		with("another annotation taken away", noAnnotation, annotated("team", nil)),
+		with("a label", metaStays, metadata("labels", object{"app": "db"})),
+		with("a label taken away", metaStays, metadata("labels", object{"app": nil})),
+		with("a finalizer", metaStays, metadata("finalizers", []any{"example.com/mine"})),
+		with("the finalizers taken away", metaStays, metadata("finalizers", nil)),
+	}
+}

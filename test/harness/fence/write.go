@@ -1,0 +1,148 @@
+package fence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The nodes that the table speaks of. Nobody need run on them.
+const (
+	Node  = "node-a"
+	Other = "node-b"
+)
+
+// Namespace is where all pods of the table are.
+const Namespace = "default"
+
+// Username is that of evictd's account.
+const Username = "system:serviceaccount:evictd:evictd"
+
+// A Token is what a token of evictd's account is bound to.
+type Token int
+
+// The tokens.
+const (
+	// PodBound is bound to a pod on Node, as a DaemonSet's is.
+	PodBound Token = iota
+	// NodeBound is bound to Node itself.
+	NodeBound
+	// Unscheduled is bound to a pod without a node.
+	Unscheduled
+	// Unbound is bound to nothing.
+	Unbound
+)
+
+// An Object is a pod, an event or a node.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// A Write is a request of evictd's account.
+type Write struct {
+	Name  string
+	Token Token
+	// Verb is "patch", "create" or "delete".
+	Verb string
+	// Resource is "pods", "events" or "nodes"; Subresource may be "".
+	Resource, Subresource string
+	// Was is what is there before, nil for nothing. All but nodes get a name of their own.
+	Was Object
+	// Patch is how Body is meant.
+	Patch types.PatchType
+	// Body has UID for the uid of Was and NAME for its name.
+	Body string
+	// Refused is part of what the refusal says, "" if the write has to pass.
+	Refused string
+	// Early is for what an API server refuses before it asks policies, in words of its own.
+	Early bool
+}
+
+// An API is a server with the policies of deploy/rbac in force.
+type API interface {
+	// Have makes an object as it is, with its status, by whatever way: one with a deletion
+	// timestamp by deleting it behind its finalizer. It returns the object's uid.
+	Have(t *testing.T, object Object) types.UID
+	// Write sends w, and returns the API's refusal.
+	Write(t *testing.T, name string, w Write) error
+}
+
+// Broad is what the account has to be granted beside its own role, so that it is the
+// policies that refuse.
+func Broad() []rbac.PolicyRule {
+	return []rbac.PolicyRule{{
+		APIGroups: []string{""}, Verbs: []string{"create", "patch", "delete"},
+		Resources: []string{"pods", "pods/status", "pods/resize", "pods/ephemeralcontainers", "pods/eviction", "pods/binding", "events"},
+	}}
+}
+
+// Run tries writes at api.
+func Run(t *testing.T, api API, writes []Write) {
+	t.Helper()
+	for i, w := range writes {
+		t.Run(w.Name, func(t *testing.T) {
+			err := Ask(t, api, fmt.Sprintf("fence-%s-%d", w.Resource, i), w)
+			switch {
+			case w.Refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case w.Refused != "" && err == nil:
+				t.Errorf("passed, want a refusal that says %q", w.Refused)
+			case w.Refused != "" && !w.Early && !strings.Contains(err.Error(), w.Refused):
+				t.Errorf("refused with %q, want %q", err, w.Refused)
+			}
+		})
+	}
+}
+
+// Ask makes what w is about, under name unless it has one, and returns the refusal of w.
+func Ask(t *testing.T, api API, name string, w Write) error {
+	t.Helper()
+	var uid types.UID
+	if w.Was != nil {
+		object := w.Was.DeepCopyObject().(Object)
+		if w.Resource != "nodes" {
+			object.SetName(name)
+		}
+		name = object.GetName()
+		uid = api.Have(t, object)
+	}
+	w.Body = strings.NewReplacer("UID", string(uid), "NAME", name).Replace(w.Body)
+	return api.Write(t, name, w)
+}
+
+// pod is one that runs on a node and may be evicted, changed.
+func pod(node string, change ...func(*v1.Pod)) *v1.Pod {
+	began := metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p := &v1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"team": "a"},
+			Finalizers: []string{"example.com/kept"},
+		},
+		Spec: v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "main", Image: "example.com/web:1"}}},
+		Status: v1.PodStatus{
+			Phase: v1.PodRunning, HostIP: "192.0.2.1", HostIPs: []v1.HostIP{{IP: "192.0.2.1"}},
+			PodIP: "192.0.2.2", PodIPs: []v1.PodIP{{IP: "192.0.2.2"}}, StartTime: &began, QOSClass: v1.PodQOSBestEffort, ObservedGeneration: 1,
+			Conditions: []v1.PodCondition{
+				{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: began},
+				{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: began},
+			},
+			ContainerStatuses: []v1.ContainerStatus{{
+				Name: "main", Ready: true, Image: "example.com/web:1", ImageID: "sha256:1", ContainerID: "containerd://1",
+				State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: began}},
+			}},
+		},
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}

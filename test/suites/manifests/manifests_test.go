@@ -1,0 +1,195 @@
+package manifests
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	registration "k8s.io/api/admissionregistration/v1"
+	apps "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	sigs "sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/test/harness/fence"
+)
+
+const deploy = "../../../deploy/"
+
+// read is what a file of deploy has, decoded strictly: an unknown field is as fatal as it
+// is with kubectl.
+func read(t *testing.T, file string) []metav1.Object {
+	t.Helper()
+	text, err := os.ReadFile(deploy + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []metav1.Object
+	for r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kind metav1.TypeMeta
+		if err := sigs.Unmarshal(doc, &kind); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		o := object(kind)
+		if o == nil {
+			t.Fatalf("%s: apiVersion %q, kind %q: nobody knows what that is", file, kind.APIVersion, kind.Kind)
+		}
+		if err := sigs.UnmarshalStrict(doc, o); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		all = append(all, o)
+	}
+}
+
+// object is an empty one of a kind, nil of those that are not used here.
+func object(kind metav1.TypeMeta) metav1.Object {
+	switch kind.APIVersion + " " + kind.Kind {
+	case "v1 Namespace":
+		return &v1.Namespace{}
+	case "v1 ServiceAccount":
+		return &v1.ServiceAccount{}
+	case "apps/v1 DaemonSet":
+		return &apps.DaemonSet{}
+	case "rbac.authorization.k8s.io/v1 ClusterRole":
+		return &rbac.ClusterRole{}
+	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
+		return &rbac.ClusterRoleBinding{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":
+		return &registration.ValidatingAdmissionPolicy{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
+		return &registration.ValidatingAdmissionPolicyBinding{}
+	}
+	return nil
+}
+
+// only are the objects of one type.
+func only[T metav1.Object](all []metav1.Object) []T {
+	var some []T
+	for _, o := range all {
+		if o, ok := o.(T); ok {
+			some = append(some, o)
+		}
+	}
+	return some
+}
+
+func TestTheKustomizationHasWhatIsThere(t *testing.T) {
+	text, err := os.ReadFile(deploy + "rbac/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k struct {
+		metav1.TypeMeta `json:",inline"`
+		Resources       []string `json:"resources"`
+	}
+	if err := sigs.UnmarshalStrict(text, &k); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(deploy + "rbac/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, f := range files {
+		if name := filepath.Base(f); name != "kustomization.yaml" && name != "node-conditions.yaml" {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(k.Resources)
+	if diff := cmp.Diff(want, k.Resources); diff != "" {
+		t.Errorf("resources (-files +kustomization):\n%s", diff)
+	}
+}
+
+// A verb more is one that a stolen token has.
+func TestTheRolesGrantWhatEvictdDoesAndNoMore(t *testing.T) {
+	for file, want := range map[string][]string{
+		"rbac/role.yaml":            {"list pods", "watch pods", "patch pods/status", "create events", "patch events"},
+		"rbac/node-conditions.yaml": {"patch nodes", "patch nodes/status"},
+	} {
+		roles := only[*rbac.ClusterRole](read(t, file))
+		if len(roles) != 1 {
+			t.Fatalf("%s has %d roles, want 1", file, len(roles))
+		}
+		var got []string
+		for _, rule := range roles[0].Rules {
+			if !slices.Equal(rule.APIGroups, []string{""}) || len(rule.ResourceNames)+len(rule.NonResourceURLs) > 0 {
+				t.Errorf("%s: a rule for %v", file, rule)
+			}
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					got = append(got, verb+" "+resource)
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// One name that differs, and the policies are about somebody who does not exist.
+func TestAllAreAboutTheSameAccount(t *testing.T) {
+	account := only[*v1.ServiceAccount](read(t, "rbac/account.yaml"))[0]
+	if namespace := only[*v1.Namespace](read(t, "rbac/account.yaml"))[0]; namespace.Name != account.Namespace {
+		t.Errorf("the account is in namespace %q, made is %q", account.Namespace, namespace.Name)
+	}
+	username := "system:serviceaccount:" + account.Namespace + ":" + account.Name
+	if username != fence.Username {
+		t.Errorf("the account is %s, tested is %s", username, fence.Username)
+	}
+	for _, file := range []string{"rbac/role.yaml", "rbac/node-conditions.yaml"} {
+		role, binding := only[*rbac.ClusterRole](read(t, file))[0], only[*rbac.ClusterRoleBinding](read(t, file))[0]
+		want := []rbac.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
+		if diff := cmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Name != role.Name || binding.RoleRef.Kind != "ClusterRole" {
+			t.Errorf("%s binds %v (-want +got):\n%s", file, binding.RoleRef, diff)
+		}
+	}
+	policies := slices.Concat(read(t, "rbac/policy.yaml"), read(t, "rbac/node-conditions.yaml"))
+	for _, p := range only[*registration.ValidatingAdmissionPolicy](policies) {
+		if c := p.Spec.MatchConditions; len(c) != 1 || c[0].Expression != "request.userInfo.?username.orValue('') == '"+username+"'" {
+			t.Errorf("policy %s is about %v", p.Name, c)
+		}
+		if f := p.Spec.FailurePolicy; f == nil || *f != registration.Fail {
+			t.Errorf("policy %s lets pass what it cannot tell", p.Name)
+		}
+	}
+	pod := only[*apps.DaemonSet](read(t, "daemonset.yaml"))[0]
+	if s := pod.Spec.Template.Spec.ServiceAccountName; s != account.Name || pod.Namespace != account.Namespace {
+		t.Errorf("the token is of account %s in %s", s, pod.Namespace)
+	}
+}
+
+// The token of a pod ends with the pod: one that evictd evicts takes evictd's token with it.
+func TestWhatBringsTheTokenIsNotEvicted(t *testing.T) {
+	d := only[*apps.DaemonSet](read(t, "daemonset.yaml"))[0]
+	spec := d.Spec.Template.Spec
+	if spec.PriorityClassName != "system-node-critical" {
+		t.Errorf("priority class %q", spec.PriorityClassName)
+	}
+	if diff := cmp.Diff([]v1.Toleration{{Operator: v1.TolerationOpExists}}, spec.Tolerations); diff != "" {
+		t.Errorf("it does not stand every taint (-want +got):\n%s", diff)
+	}
+	script := strings.Join(spec.Containers[0].Command, "\n")
+	for _, want := range []string{"umask 077", spec.Containers[0].VolumeMounts[0].MountPath, spec.Containers[0].VolumeMounts[1].MountPath} {
+		if !strings.Contains(script, want) {
+			t.Errorf("the script does not have %q", want)
+		}
+	}
+}
