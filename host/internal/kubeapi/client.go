@@ -51,56 +51,52 @@ type Options struct {
 type Client struct {
 	options Options
 
-	mu     sync.Mutex
-	file   fs.FileInfo // of the kubeconfig that was read
-	core   rest.Interface
-	review rest.Interface
+	mu   sync.Mutex
+	with credentials
+}
+
+// credentials are who asks, and what they were read from.
+type credentials struct {
+	file         fs.FileInfo // of the kubeconfig, nil for a ServiceAccount
+	core, review rest.Interface
 }
 
 // New returns a client. The error says why it can never ask: the kubeconfig is no such
 // file. The API server is not asked.
 func New(o Options) (*Client, error) {
-	c := &Client{options: o}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c, c.load()
+	with, err := o.credentials()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{options: o, with: with}, nil
 }
 
-// load reads the credentials. It is called with mu held.
-func (c *Client) load() error {
-	config, err := c.restConfig()
+func (o Options) credentials() (credentials, error) {
+	config, file, err := o.restConfig()
 	if err != nil {
-		return err
+		return credentials{}, err
 	}
-	config.QPS, config.Burst, config.UserAgent = queriesPerSecond, burst, c.options.UserAgent
+	config.QPS, config.Burst, config.UserAgent = queriesPerSecond, burst, o.UserAgent
 	config.AcceptContentTypes, config.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/json"
 	core, errCore := clientFor(config, v1.SchemeGroupVersion, "/api")
 	review, errReview := clientFor(config, authorizationv1.SchemeGroupVersion, "/apis")
-	if err := errors.Join(errCore, errReview); err != nil {
-		return err
-	}
-	c.core, c.review = core, review
-	return nil
+	return credentials{file: file, core: core, review: review}, errors.Join(errCore, errReview)
 }
 
-func (c *Client) restConfig() (*rest.Config, error) {
-	if c.options.Kubeconfig == "" {
+func (o Options) restConfig() (*rest.Config, fs.FileInfo, error) {
+	if o.Kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("no kubeconfig is given and there is no ServiceAccount here: %w", err)
+			return nil, nil, fmt.Errorf("no kubeconfig is given and there is no ServiceAccount here: %w", err)
 		}
-		return config, nil
+		return config, nil, nil
 	}
-	file, err := os.Stat(c.options.Kubeconfig)
+	file, err := os.Stat(o.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, nil, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.options.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig %s: %w", c.options.Kubeconfig, err)
-	}
-	c.file = file
-	return config, nil
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	return config, file, err
 }
 
 var codecs = func() serializer.CodecFactory {
@@ -126,19 +122,23 @@ func clientFor(config *rest.Config, of schema.GroupVersion, path string) (rest.I
 	return rest.RESTClientFor(own)
 }
 
-// current returns the clients, anew when the kubeconfig was replaced. Files that a
-// kubeconfig names, and the token of a ServiceAccount, client-go follows by itself. One
+// current returns the credentials of now. A kubeconfig that was replaced is read again;
+// files that it names, and the token of a ServiceAccount, client-go follows by itself. One
 // that cannot be read now is not used: it may be half written.
-func (c *Client) current() (core, review rest.Interface) {
+func (c *Client) current() credentials {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.file != nil {
-		now, err := os.Stat(c.options.Kubeconfig)
-		if err == nil && (!os.SameFile(now, c.file) || now.Size() != c.file.Size() || !now.ModTime().Equal(c.file.ModTime())) {
-			_ = c.load()
+	if c.with.file != nil && replaced(c.options.Kubeconfig, c.with.file) {
+		if with, err := c.options.credentials(); err == nil {
+			c.with = with
 		}
 	}
-	return c.core, c.review
+	return c.with
+}
+
+func replaced(path string, was fs.FileInfo) bool {
+	is, err := os.Stat(path)
+	return err == nil && (!os.SameFile(is, was) || is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime()))
 }
 
 // PatchPodStatus writes the status of a pod, and the annotations in the same body, by
@@ -148,11 +148,10 @@ func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, bod
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	core, _ := c.current()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	pod := &v1.Pod{}
-	err := core.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("pods").Name(name).SubResource("status").
+	err := c.current().core.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("pods").Name(name).SubResource("status").
 		VersionedParams(&options, parameters).Body(body).Do(ctx).Into(pod)
 	return pod, err
 }
@@ -163,10 +162,9 @@ func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, su
 	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource, Subresource: subresource},
 	}}
-	_, review := c.current()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	answered := &authorizationv1.SelfSubjectAccessReview{}
-	err = review.Post().Resource("selfsubjectaccessreviews").Body(asked).Do(ctx).Into(answered)
+	err = c.current().review.Post().Resource("selfsubjectaccessreviews").Body(asked).Do(ctx).Into(answered)
 	return answered.Status.Allowed, strings.TrimSpace(answered.Status.Reason + " " + answered.Status.EvaluationError), err
 }

@@ -176,8 +176,8 @@ func TestAKubeconfigThatIsNoneIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"/nowhere": "kubeconfig: stat /nowhere: no such file or directory",
-		empty:      "kubeconfig " + empty + ": ",
+		"/nowhere": "stat /nowhere: no such file or directory",
+		empty:      "no configuration has been provided",
 		"":         "no kubeconfig is given and there is no ServiceAccount here",
 	} {
 		if _, err := New(Options{Kubeconfig: path}); err == nil || !strings.Contains(err.Error(), want) {

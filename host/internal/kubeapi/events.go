@@ -19,30 +19,27 @@ type Events struct {
 
 // Create tells an event for the first time.
 func (e *Events) Create(event *v1.Event) (*v1.Event, error) {
-	core, _ := e.client.current()
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
 	created := &v1.Event{}
-	err := core.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Into(created)
+	err := e.client.current().core.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Into(created)
 	return created, err
 }
 
 // Patch counts an event that was told before.
 func (e *Events) Patch(event *v1.Event, data []byte) (*v1.Event, error) {
-	core, _ := e.client.current()
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
 	patched := &v1.Event{}
-	err := core.Patch(types.StrategicMergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(data).Do(ctx).Into(patched)
+	err := e.client.current().core.Patch(types.StrategicMergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(data).Do(ctx).Into(patched)
 	return patched, err
 }
 
 // Update writes an event that was told before. The recorder patches instead.
 func (e *Events) Update(event *v1.Event) (*v1.Event, error) {
-	core, _ := e.client.current()
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
 	updated := &v1.Event{}
-	err := core.Put().Namespace(event.Namespace).Resource("events").Name(event.Name).Body(event).Do(ctx).Into(updated)
+	err := e.client.current().core.Put().Namespace(event.Namespace).Resource("events").Name(event.Name).Body(event).Do(ctx).Into(updated)
 	return updated, err
 }

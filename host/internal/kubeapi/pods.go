@@ -12,17 +12,15 @@ import (
 
 // ListPods lists the node's pods.
 func (c *Client) ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	core, _ := c.current()
 	list := &v1.PodList{}
-	err := core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Do(ctx).Into(list)
+	err := c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Do(ctx).Into(list)
 	return list, err
 }
 
 // WatchPods tells what becomes of the node's pods.
 func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	core, _ := c.current()
 	options.Watch = true
-	return core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
+	return c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
 }
 
 // ofNode asks for nobody else's pods: node credentials may ask for no others, and a large

@@ -439,3 +439,31 @@ func TestWhatPluginsHaveLeftKeepsNobodyFromStarting(t *testing.T) {
 		t.Errorf("leftovers: %v, want the reason and %s", err, busy)
 	}
 }
+
+// A record that is told to the API server after a restart has the time and the reason of
+// the decision, not of the restart.
+func TestAKillKeepsWhatIsToldOfItAndItsSteps(t *testing.T) {
+	path, clock := newPath(t), newClock()
+	d := mustOpen(t, path, clock)
+	kill := aKill
+	kill.EvictedAt, kill.Generation, kill.Limit = clock.wall.Add(-time.Minute), 7, true
+	for _, step := range []func(k *Kill){
+		func(*Kill) {},
+		func(k *Kill) { k.Stopping = true },
+		func(k *Kill) { k.Ended = true },
+		func(k *Kill) { k.Recorded = true },
+	} {
+		step(&kill)
+		if err := d.SaveKill(kill); err != nil {
+			t.Fatal(err)
+		}
+		got := mustLoad(t, d).Kills
+		if len(got) != 1 {
+			t.Fatalf("%d kills, want 1", len(got))
+		}
+		got[0].DecidedAt, got[0].GraceEnds = time.Time{}, time.Time{}
+		if diff := cmp.Diff(kill, got[0]); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}

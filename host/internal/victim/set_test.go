@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
@@ -61,4 +63,29 @@ func TestAVictimIsKnownAsLongAsItMatters(t *testing.T) {
 			t.Errorf("an hour later %d victims are known, want those that are shown and the one that is dying", len(s.victims))
 		}
 	})
+}
+
+// After a restart a pod that was over a limit of its own was told to be a victim of the
+// node, at the time of the restart.
+func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
+	grace := int64(20)
+	for name, pressure := range map[string]bool{"of the node": true, "of a limit of its own": false} {
+		t.Run(name, func(t *testing.T) {
+			pod := pods.Pod{API: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 4}}, Row: eviction.Pod{UID: "u", Namespace: "ns", Name: "pod"}, ContainerIDs: []string{"c"}}
+			pod.API.Spec.TerminationGracePeriodSeconds = &grace
+			v := New(pod, eviction.MemoryAvailable, 10, "message", nil)
+			v.Pressure, v.Time = pressure, v.Time.Add(-time.Hour)
+			journaled := v.Journaled()
+			if journaled.Generation != 4 {
+				t.Errorf("generation %d, want 4", journaled.Generation)
+			}
+			again := resumed(journaled, pod)
+			if !again.Time.Equal(v.Time) || again.Pressure != pressure || again.Message != v.Message || again.GraceSeconds != 10 || !again.Resumed {
+				t.Errorf("resumed %+v, want %+v", again, v)
+			}
+			if diff := cmp.Diff(journaled, again.Journaled()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }

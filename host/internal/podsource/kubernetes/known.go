@@ -38,20 +38,59 @@ func (e *entry) state() eviction.PodState {
 // known are the pods that the API server has told of. The reflector writes to it.
 type known struct {
 	rules pods.Rules
+	// first is closed when the API server has listed the pods, or refused to, or could not
+	// be asked, for the first time.
+	first chan struct{}
+	once  sync.Once
 
 	mu   sync.Mutex
 	pods map[string]*entry // by namespace/name
-	// listed: pods has all of them, but for what has changed since trouble.
+	news news
+}
+
+func newKnown(rules pods.Rules) *known {
+	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: errNeverListed}}
+}
+
+// news are how the API server is heard.
+type news struct {
+	// listed: it has told of all pods, but for what has changed since trouble.
 	listed bool
-	// trouble is why the API server was not heard the last time, since when it is not.
+	// trouble is why it was not heard the last time, since when it is not.
 	trouble error
 	since   time.Time
-	// behind: the API server was away, and what has happened meanwhile may still come.
+	// behind: it was away, and what has happened meanwhile may still come.
 	behind bool
-	// heard is closed when the API server has listed the pods, or refused to, or could not
-	// be asked, for the first time.
-	heard chan struct{}
-	once  sync.Once
+}
+
+// asked takes over what came of a request.
+func (n *news) asked(err error, now time.Time) {
+	switch {
+	case err != nil:
+		if n.since.IsZero() {
+			n.since = now
+		}
+		n.trouble, n.behind = err, true
+	case n.listed:
+		n.trouble, n.since = nil, time.Time{}
+	}
+}
+
+// fresh reports whether a pod that is not known does not exist.
+func (n *news) fresh() bool { return n.listed && n.trouble == nil && !n.behind }
+
+func (n *news) problems() []pods.Problem {
+	switch {
+	case n.trouble == nil:
+		return nil
+	case n.since.IsZero():
+		return []pods.Problem{{File: problemSource, Err: n.trouble}}
+	case !n.listed:
+		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("%w: %w", errNeverListed, n.trouble)}}
+	default:
+		err := fmt.Errorf("is away since %s, the pods known then count: %w", n.since.UTC().Format(time.RFC3339), n.trouble)
+		return []pods.Problem{{File: problemSource, Err: err, Used: true}}
+	}
 }
 
 // A view is what is known at one time.
@@ -68,8 +107,7 @@ func (k *known) view() *view {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v := &view{
-		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.problemsHeld(),
-		fresh: k.listed && k.trouble == nil && !k.behind,
+		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.news.problems(), fresh: k.news.fresh(),
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.pods)) {
 		e := k.pods[key]
@@ -113,36 +151,16 @@ func (v *view) of(p *running.Pod) *entry {
 func (k *known) asked(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case err != nil:
-		k.once.Do(func() { close(k.heard) })
-		if k.since.IsZero() {
-			k.since = time.Now()
-		}
-		k.trouble, k.behind = err, true
-	case k.listed:
-		k.trouble, k.since = nil, time.Time{}
+	k.news.asked(err, time.Now())
+	if err != nil {
+		k.once.Do(func() { close(k.first) })
 	}
 }
 
 func (k *known) problems() []pods.Problem {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.problemsHeld()
-}
-
-func (k *known) problemsHeld() []pods.Problem {
-	switch {
-	case k.trouble == nil:
-		return nil
-	case k.since.IsZero():
-		return []pods.Problem{{File: problemSource, Err: k.trouble}}
-	case !k.listed:
-		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("%w: %w", errNeverListed, k.trouble)}}
-	default:
-		err := fmt.Errorf("is away since %s, the pods known then count: %w", k.since.UTC().Format(time.RFC3339), k.trouble)
-		return []pods.Problem{{File: problemSource, Err: err, Used: true}}
-	}
+	return k.news.problems()
 }
 
 // Add implements cache.ReflectorStore.
@@ -185,8 +203,8 @@ func (k *known) Replace(objects []any, _ string) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.once.Do(func() { close(k.heard) })
-	k.pods, k.listed, k.trouble, k.since, k.behind = all, true, nil, time.Time{}, false
+	k.pods, k.news = all, news{listed: true}
+	k.once.Do(func() { close(k.first) })
 	return nil
 }
 
@@ -194,7 +212,7 @@ func (k *known) Replace(objects []any, _ string) error {
 func (k *known) Bookmark(string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.behind = false
+	k.news.behind = false
 	return nil
 }
 

@@ -41,13 +41,13 @@ type API interface {
 type Source struct {
 	api     API
 	runtime runtimeapi.RuntimeServiceClient
-	known   known
+	known   *known
 }
 
 // New returns the pod source that asks client what runs, and api, once it is run, what it
 // is.
 func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Source {
-	return &Source{api: api, runtime: client, known: known{rules: rules, pods: map[string]*entry{}, trouble: errNeverListed, heard: make(chan struct{})}}
+	return &Source{api: api, runtime: client, known: newKnown(rules)}
 }
 
 // Run follows the API server until ctx ends: one request every five to ten minutes while
@@ -55,7 +55,7 @@ func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Sou
 // to 30 s.
 func (s *Source) Run(ctx context.Context, log *slog.Logger) {
 	logger := logr.FromSlogHandler(log.Handler())
-	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, &s.known, cache.ReflectorOptions{Name: "pods", Logger: &logger}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, cache.ReflectorOptions{Name: "pods", Logger: &logger}).RunWithContext(ctx)
 }
 
 // listerWatcher notes what comes of each request.
@@ -116,7 +116,7 @@ func (s *Source) awaitFirst(ctx context.Context) {
 	late := time.NewTimer(firstTimeout)
 	defer late.Stop()
 	select {
-	case <-s.known.heard:
+	case <-s.known.first:
 	case <-late.C:
 	case <-ctx.Done():
 	}

@@ -302,7 +302,7 @@ func BenchmarkKept(b *testing.B) {
 		}
 		p.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 4096)}}}
 	})
-	k := &known{pods: map[string]*entry{}, heard: make(chan struct{})}
+	k := newKnown(pods.Rules{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := k.Update(pod); err != nil {

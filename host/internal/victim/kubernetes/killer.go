@@ -142,6 +142,7 @@ type termination struct {
 // now stops the main containers. The sidecars and the sandbox are the kubelet's, if it is
 // there.
 func (e termination) now(ctx context.Context) error {
+	e.stopping(e.victim.UID) // nothing to do for one that was to be stopped from the start
 	ids, err := e.mainContainers(ctx)
 	if err == nil {
 		err = e.runtime.StopContainers(ctx, ids, e.graceEnds)
@@ -180,10 +181,10 @@ func (e termination) rest(ctx context.Context, graceSeconds int64) error {
 }
 
 func (e termination) stop(ctx context.Context, v victim.Victim, graceSeconds int64) error {
-	if err := context.Cause(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, victim.ErrTimeout) {
 		return fmt.Errorf("end pod %s: %w", v.UID, err)
 	}
-	e.stopping(v.UID)
+	e.stopping(v.UID) // Finished goes on with it if there is no time any more
 	v.GraceSeconds = graceSeconds
 	return e.runtime.Kill(ctx, v)
 }

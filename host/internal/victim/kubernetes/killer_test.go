@@ -195,7 +195,10 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 		grace int64
 		dies  time.Duration
 		fails error
+		hangs bool
 	}{
+		"hard, it hangs":             {grace: 1, dies: 1200 * time.Millisecond, hangs: true},
+		"soft, it hangs":             {grace: 10, dies: longPatience + 1200*time.Millisecond, hangs: true},
 		"hard":                       {grace: 1, dies: 1200 * time.Millisecond, fails: errRefused},
 		"soft":                       {grace: 10, dies: 2200 * time.Millisecond, fails: errRefused},
 		"it starts":                  {grace: 1, dies: 1200 * time.Millisecond, fails: statusError(http.StatusServiceUnavailable, "starting")},
@@ -205,7 +208,9 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: time.Second}}, func(t *testing.T, w *world) {
-				w.fails = c.fails
+				if w.fails = c.fails; c.hangs {
+					w.latency = time.Hour
+				}
 				k, _ := w.killer()
 				v := w.victim(c.grace)
 				_, _ = w.evict(k, v)
@@ -216,7 +221,7 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 					t.Errorf("the journal has %+v, want a pod that has ended and is not recorded", note)
 				}
 				pause(w.ctx, 50*time.Second)
-				w.change(func() { w.fails = nil })
+				w.change(func() { w.fails, w.latency = nil, 20*time.Millisecond })
 				pause(w.ctx, time.Minute)
 				if !w.evicted() || w.cri.Running(uid) || len(w.patches) == 0 {
 					t.Errorf("status %+v, want it evicted", w.status())
@@ -291,6 +296,39 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A runtime that hangs for longer than a kill may take.
+func TestAKillThatTookTooLongIsFinished(t *testing.T) {
+	for name, deleted := range map[string]bool{"the API server has the eviction": false, "the pod is being deleted": true} {
+		for grace, seconds := range map[string]int64{"soft": 5, "hard": 1} {
+			t.Run(name+", "+grace, func(t *testing.T) {
+				in(t, podSpec{grace: 60, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, func(t *testing.T, w *world) {
+					w.kubelet.down = true
+					if deleted {
+						w.pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+					}
+					k, _ := w.killer()
+					v := w.victim(seconds)
+					w.cri.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
+					if err := k.SaveKill(v.Journaled()); err != nil {
+						t.Fatal(err)
+					}
+					if err := k.Kill(w.ctx, v); !errors.Is(err, victim.ErrTimeout) {
+						t.Errorf("error %v, want ErrTimeout", err)
+					}
+					w.cri.Heal()
+					for range 10 {
+						if w.finished(k, v) {
+							return
+						}
+						pause(w.ctx, lookInterval)
+					}
+					t.Error("it runs on")
+				})
+			})
+		}
 	}
 }
 

@@ -276,13 +276,14 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 	}
 	r.took = took
 	switch a {
-	case gone:
-		r.outcome = errGone
-	case over:
-		r.outcome = errOver
 	case refused:
 		r.outcome = err
+	case gone:
+		r.outcome, r.refused = errGone, nil
+	case over:
+		r.outcome, r.refused = errOver, nil
 	default:
+		r.refused = nil
 	}
 	close(r.decided)
 	s.told(r)

@@ -19,7 +19,7 @@ func (e termination) seenTo(ctx context.Context, r *record) bool {
 		return r.refused == nil
 	}
 	// A slow API server tells the kubelet as slowly, and us of the kubelet.
-	if e.finishedBy(ctx, time.Now().Add(max(patience, slowly*r.took))) {
+	if e.finishedBy(ctx, e.within(max(patience, slowly*r.took))) {
 		return true
 	}
 	ctx, answered := context.WithCancel(ctx)
@@ -37,7 +37,7 @@ func (e termination) seenTo(ctx context.Context, r *record) bool {
 // answeredBy waits for the API server to say what becomes of the eviction, for longer if
 // it has said nothing at all. It is false if the pod has to be ended without an answer.
 func (e termination) answeredBy(ctx context.Context, r *record) bool {
-	late := time.NewTimer(longPatience)
+	late := time.NewTimer(time.Until(e.within(longPatience)))
 	defer late.Stop()
 	for failed := r.failed; ; {
 		select {
@@ -45,13 +45,21 @@ func (e termination) answeredBy(ctx context.Context, r *record) bool {
 			return true
 		case <-failed: // once more
 			failed = nil
-			late.Reset(patience)
+			late.Reset(time.Until(e.within(patience)))
 		case <-late.C:
 			return false
 		case <-ctx.Done():
 			return false
 		}
 	}
+}
+
+// within is so long from now, or the end of the grace.
+func (e termination) within(d time.Duration) time.Time {
+	if at := time.Now().Add(d); at.Before(e.graceEnds) {
+		return at
+	}
+	return e.graceEnds
 }
 
 // begun asks the API server for the pod, as a patch that changes nothing, until it answers
