@@ -120,7 +120,7 @@ func (m *Manager) openDaemon() error {
 	mode, client := modes[c.Mode], runtimeapi.NewRuntimeServiceClient(m.runtime)
 	source := mode.pods(c, client)
 	o.Pods, o.Manifests = source, source.Problems
-	o.Killer, o.Journal, o.Restored = mode.killer(c, client), m.dir, restored
+	o.Killer, o.Journal, o.Restored = mode.killer(c, client, m.log), m.dir, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	o.Fallback, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
 	m.loop = loop.New(o)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"log/slog"
 	"path/filepath"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -22,7 +23,7 @@ type podSource interface {
 // A mode is how a daemon finds the pods of the node and ends them.
 type mode struct {
 	pods   func(*Config, runtimeapi.RuntimeServiceClient) podSource
-	killer func(*Config, runtimeapi.RuntimeServiceClient) victim.Killer
+	killer func(*Config, runtimeapi.RuntimeServiceClient, *slog.Logger) victim.Killer
 }
 
 // modes are those of Config.Mode.
@@ -31,8 +32,8 @@ var modes = map[string]mode{
 		pods: func(c *Config, runtime runtimeapi.RuntimeServiceClient) podSource {
 			return podcri.New(runtime, podcri.NewManifests(c.PodManifestDir, rules(c)))
 		},
-		killer: func(c *Config, runtime runtimeapi.RuntimeServiceClient) victim.Killer {
-			return victimcri.New(runtime, filepath.Join(c.RootDir, c.KubeletRootDir, "pods"))
+		killer: func(c *Config, runtime runtimeapi.RuntimeServiceClient, log *slog.Logger) victim.Killer {
+			return victimcri.New(runtime, filepath.Join(c.RootDir, c.KubeletRootDir, "pods"), log)
 		},
 	},
 }
