@@ -13,13 +13,17 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rights"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -27,9 +31,13 @@ import (
 // dialTimeout is for a local socket, which answers at once or not at all.
 const dialTimeout = 2 * time.Second
 
+// apiTimeout is for all that the API server is asked.
+const apiTimeout = 15 * time.Second
+
 // Check looks at what c names and this node may not have, with the checks that a
 // manager makes itself, and starts nothing. The errors are what a manager or one of
-// its plugins would not start for, the warnings what it runs without.
+// its plugins would not start for, or could evict nobody without, the warnings what it
+// runs without.
 func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	add := func(field, value string, err error) {
 		if err != nil {
@@ -51,7 +59,8 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", c.KubeletRootDir, err))
 	}
 	warnings = append(split, warnings...)
-	errs = append(errs, checkAPI(c))
+	refusals, doubts := checkAPI(ctx, c)
+	errs, warnings = append(errs, refusals...), append(warnings, doubts...)
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	return errs, append(warnings, checkManifests(c)...)
 }
@@ -132,15 +141,28 @@ func TryPlugins(ctx context.Context, c *Config, version string) []error {
 	})
 }
 
-// checkAPI asks nobody.
-func checkAPI(c *Config) error {
+// checkAPI asks the API server for the pods of this node, and whether one of them could be
+// evicted. Nothing is changed.
+func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	if c.Mode != config.ModeKubernetes {
-		return nil
+		return nil, nil
 	}
-	if _, err := newAPI(c, ""); err != nil {
-		return fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)
+	api, err := newAPI(c, "")
+	if err != nil {
+		return []error{fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)}, nil
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	list, err := api.ListPods(ctx, metav1.ListOptions{})
+	if err != nil {
+		return []error{fmt.Errorf("list the pods of node %q: %w", c.NodeName, err)}, nil
+	}
+	known, _ := list.(*v1.PodList)
+	all := make([]*v1.Pod, 0, len(known.Items))
+	for i := range known.Items {
+		all = append(all, &known.Items[i])
+	}
+	return rights.Check(ctx, rights.Options{API: api, Pods: all, Patch: victimkubernetes.Patch})
 }
 
 func checkManifests(c *Config) []string {

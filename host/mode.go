@@ -54,7 +54,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
 			pods:     podcri.New(o.runtime, podcri.NewManifests(o.config.PodManifestDir, rules(o.config))),
-			killer:   victimcri.New(o.runtime, podsDir(o.config)),
+			killer:   victimcri.New(o.runtime, podsDir(o.config), o.log),
 			journal:  o.journal,
 			restored: o.restored,
 		}, nil

@@ -19,6 +19,8 @@ type Pod struct {
 	Unlabeled bool
 	// Annotations are the sandbox's.
 	Annotations map[string]string
+	// IP is the pod's address. Without one the pod is in the network of the node.
+	IP string
 	// NotReady: the sandbox is down. SandboxGone: it was removed.
 	NotReady, SandboxGone bool
 	// CreatedAt is a millisecond after what was made before, unless it is set.
@@ -37,6 +39,9 @@ type Container struct {
 	Exited, Created, Lost bool
 	// DiesAfter is how long the container takes to end after SIGTERM.
 	DiesAfter time.Duration
+	// Exec runs commands in the container and returns their exit codes. Without it
+	// they end well, and at once.
+	Exec func(command string) int32
 	// OnTerm is called with the SIGTERM, OnExit when the container ended.
 	OnTerm, OnExit func()
 	// CreatedAt is a millisecond after what was made before, unless it is set.

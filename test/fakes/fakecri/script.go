@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,8 +21,10 @@ const (
 	ListContainers Method = "ListContainers"
 	StopContainer  Method = "StopContainer"
 	StopPodSandbox Method = "StopPodSandbox"
+	ExecSync       Method = "ExecSync"
 
 	Status             Method = "Status"
+	PodSandboxStatus   Method = "PodSandboxStatus"
 	ContainerStatus    Method = "ContainerStatus"
 	ListContainerStats Method = "ListContainerStats"
 	RemoveContainer    Method = "RemoveContainer"
@@ -41,6 +44,9 @@ type Fault struct {
 	Until <-chan struct{}
 	// Hang never answers, until the caller gives up.
 	Hang bool
+	// Deaf is waited for, if it is not nil, even when the caller has given up. Only with
+	// a socket: else it is the caller who waits.
+	Deaf <-chan struct{}
 	// Die breaks all connections instead of an answer, and the socket goes. Only
 	// with a socket.
 	Die bool
@@ -78,8 +84,10 @@ type Call struct {
 	Method Method
 	// ID is the sandbox, container or image that it was about.
 	ID string
-	// Timeout is StopContainer's, in seconds.
+	// Timeout is that of StopContainer or ExecSync, in seconds.
 	Timeout int64
+	// Command is ExecSync's.
+	Command string
 	Time    time.Time
 }
 
@@ -125,6 +133,8 @@ func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	switch r := req.(type) {
 	case *runtimeapi.StopContainerRequest:
 		c.ID, c.Timeout = r.GetContainerId(), r.GetTimeout()
+	case *runtimeapi.ExecSyncRequest:
+		c.ID, c.Timeout, c.Command = r.GetContainerId(), r.GetTimeout(), strings.Join(r.GetCmd(), " ")
 	case interface{ GetContainerId() string }:
 		c.ID = r.GetContainerId()
 	case interface{ GetPodSandboxId() string }:
@@ -160,6 +170,9 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 			return ctx.Err()
 		case <-f.Until:
 		}
+	}
+	if f.Deaf != nil {
+		<-f.Deaf
 	}
 	if f.Die {
 		// Stopping waits for this very handler, which waits for its connection

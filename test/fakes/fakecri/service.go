@@ -2,6 +2,7 @@ package fakecri
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -58,6 +59,45 @@ func (s *Server) ListContainers(_ context.Context, req *runtimeapi.ListContainer
 		}
 	}
 	return out, nil
+}
+
+// PodSandboxStatus implements CRI: where the pod is to be reached.
+func (s *Server) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sb := range s.sandboxes {
+		if sb.pod.GetId() != req.GetPodSandboxId() {
+			continue
+		}
+		network := runtimeapi.NamespaceMode_POD
+		if sb.spec.IP == "" {
+			network = runtimeapi.NamespaceMode_NODE
+		}
+		return &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{
+			Id: sb.pod.GetId(), Metadata: sb.pod.GetMetadata(), State: sb.pod.GetState(), CreatedAt: sb.pod.GetCreatedAt(),
+			Network: &runtimeapi.PodSandboxNetworkStatus{Ip: sb.spec.IP},
+			Linux:   &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: network}}},
+		}}, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "sandbox %q not found", req.GetPodSandboxId())
+}
+
+// ExecSync implements CRI. A fault's delay is how long a command takes.
+func (s *Server) ExecSync(_ context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	s.mu.Lock()
+	c := s.container(req.GetContainerId())
+	s.mu.Unlock()
+	switch {
+	case c == nil:
+		return nil, status.Errorf(codes.NotFound, "container %q not found", req.GetContainerId())
+	case !c.alive():
+		return nil, status.Errorf(codes.Unknown, "container %q is not running", req.GetContainerId())
+	case c.spec.Exec == nil:
+		return &runtimeapi.ExecSyncResponse{}, nil
+	}
+	command := strings.Join(req.GetCmd(), " ")
+	code := c.spec.Exec(command)
+	return &runtimeapi.ExecSyncResponse{ExitCode: code, Stderr: []byte("output of " + command)}, nil
 }
 
 // StopContainer implements CRI: SIGTERM, and SIGKILL after the timeout. As with

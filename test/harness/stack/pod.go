@@ -50,7 +50,7 @@ func ReadManifest(raw []byte) (*v1.Pod, error) {
 // RunPod puts the pod's manifest into the manifest directory and starts its
 // containers as the kubelet would: same cgroup, labels, annotations and
 // resources. Containers share the host's network and have their own process
-// namespace. Volumes may be hostPath and emptyDir.
+// namespace. Of init containers it starts sidecars. Volumes may be hostPath and emptyDir.
 func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
 	p, err := s.PutManifest(manifest)
 	if err != nil {
@@ -67,12 +67,19 @@ func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
 		return nil, fmt.Errorf("run pod %s: %w: %s", p.Key(), err, tail(filepath.Join(s.Dir, "containerd.log")))
 	}
 	p.SandboxID = run.PodSandboxId
-	for i := range manifest.Spec.Containers {
-		if err := p.runContainer(ctx, &manifest.Spec.Containers[i], 0); err != nil {
+	for _, c := range append(sidecars(manifest), manifest.Spec.Containers...) {
+		if err := p.runContainer(ctx, &c, 0); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// sidecars are the init containers that stay.
+func sidecars(pod *v1.Pod) []v1.Container {
+	return slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c v1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
+	})
 }
 
 // Restart starts a container of the pod anew, as the kubelet does when one has

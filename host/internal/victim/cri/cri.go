@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +19,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/hang"
 )
@@ -28,6 +29,9 @@ const (
 	// second, and the node is short of something until it is back.
 	firstRetry = 20 * time.Millisecond
 	maxRetry   = 500 * time.Millisecond
+	// leastSeconds is what is left to a container to end by itself after its hook or
+	// its wait for others, also when that took all of the grace.
+	leastSeconds = 1
 )
 
 // A Killer kills pods through the container runtime. It is safe for concurrent use.
@@ -35,28 +39,38 @@ type Killer struct {
 	client runtimeapi.RuntimeServiceClient
 	// podsDir has a directory for each pod, by uid.
 	podsDir string
+	hooks   hooks
+	log     *slog.Logger
 
+	// cuts has of the pods, by uid, of which a kill is under way what cuts its hooks short.
+	cuts sync.Map
 	// unfinished has the pods, by uid, whose kill ended before their sandboxes were
 	// stopped, and when their grace ends.
 	unfinished sync.Map
 }
 
 // New returns a killer that uses client, for pods that have their directories in
-// podsDir.
-func New(client runtimeapi.RuntimeServiceClient, podsDir string) *Killer {
-	return &Killer{client: client, podsDir: podsDir}
+// podsDir. What becomes of the containers' hooks goes to log.
+func New(client runtimeapi.RuntimeServiceClient, podsDir string, log *slog.Logger) *Killer {
+	return &Killer{client: client, podsDir: podsDir, hooks: newHooks(client), log: log}
 }
 
-// Kill implements victim.Killer: it stops all containers of the pod in parallel, each with the grace period,
-// and then its sandboxes. It returns when the runtime has stopped them: nil also
+// Kill implements victim.Killer: it stops the containers of the pod as a kubelet does, and
+// then its sandboxes. Each container's preStop hook is run first, sidecars wait for the
+// main containers, and all that is within the grace period, with a second more for who has waited until its end.
+// It returns when the runtime has stopped them: nil also
 // if they were gone before. While ctx lives, a runtime that cannot be reached is
 // tried again, with what is left of the grace period. It gives up with victim.ErrTimeout
 // after victim.Timeout, and Finished does the rest.
+//
+// A second kill of a pod meanwhile runs no hooks and cuts those of the first short.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
-	stopped, err := k.kill(ctx, v, graceEnds)
+	hooks, done := k.hookTime(ctx, v.UID, graceEnds)
+	defer done()
+	stopped, err := k.kill(ctx, hooks, v, graceEnds)
 	if stopped {
 		k.unfinished.Delete(v.UID)
 		return err
@@ -69,7 +83,23 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	}
 }
 
-func (k *Killer) kill(ctx context.Context, v victim.Victim, graceEnds time.Time) (stopped bool, err error) {
+// hookTime returns a context for the hooks of a pod, which ends with its grace. It has
+// ended if another kill of the pod is under way, whose hooks it ends.
+func (k *Killer) hookTime(ctx context.Context, uid string, graceEnds time.Time) (hooks context.Context, done func()) {
+	ctx, end := context.WithDeadlineCause(ctx, graceEnds, errGraceOver)
+	hooks, cut := context.WithCancelCause(ctx)
+	if former, underWay := k.cuts.LoadOrStore(uid, &cut); underWay {
+		(*former.(*context.CancelCauseFunc))(errSecondKill)
+		cut(errSecondKill)
+	}
+	return hooks, func() {
+		k.cuts.CompareAndDelete(uid, &cut)
+		cut(nil)
+		end()
+	}
+}
+
+func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds time.Time) (stopped bool, err error) {
 	sandboxes, containers := v.Pod.SandboxIDs, v.Pod.ContainerIDs
 	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
 		err := k.retry(ctx, "find pod "+v.UID, func() error {
@@ -83,18 +113,62 @@ func (k *Killer) kill(ctx context.Context, v victim.Victim, graceEnds time.Time)
 			return false, err
 		}
 	}
-	return k.stop(ctx, sandboxes, containers, graceEnds)
+	return k.stop(ctx, sandboxes, stepsOf(containers, v.Pod), graceEnds, func(s step) bool {
+		if s.preStop() == nil || hooks.Err() != nil {
+			return false
+		}
+		k.runHook(ctx, hooks, v, s, sandboxes)
+		return true
+	})
 }
 
-// stop reports whether it has stopped the sandboxes, whatever the containers said.
-func (k *Killer) stop(ctx context.Context, sandboxes, containers []string, graceEnds time.Time) (stopped bool, err error) {
-	stopContainers := k.StopContainers(ctx, containers, graceEnds)
+// runHook tells what becomes of a container's hook, and no more: the container is
+// stopped all the same.
+func (k *Killer) runHook(ctx, hooks context.Context, v victim.Victim, s step, sandboxes []string) {
+	began := time.Now()
+	err := k.hooks.run(hooks, s, sandboxes)
+	if ctx.Err() != nil {
+		return // the kill is given up, and nothing is stopped
+	}
+	about := []any{"pod", v.Name, "uid", v.UID, "container", s.of.Name, "tookSeconds", time.Since(began).Round(time.Millisecond).Seconds()}
+	if err != nil {
+		k.log.Warn("preStop hook failed, the container is stopped all the same", append(about, "error", err)...)
+	} else {
+		k.log.Info("preStop hook ended", about...)
+	}
+}
+
+// stop stops containers, each when its turn has come and its hook was run, and then the
+// sandboxes. It reports whether it has stopped the sandboxes, whatever the containers said.
+// hook says whether there was one.
+func (k *Killer) stop(ctx context.Context, sandboxes []string, steps []step, graceEnds time.Time, hook func(step) bool) (stopped bool, err error) {
+	ended := make([]chan struct{}, len(steps))
+	for i := range ended {
+		ended[i] = make(chan struct{})
+	}
+	stopContainers := each(steps, func(i int, s step) error {
+		defer close(ended[i])
+		waited := hook(s)
+		if len(s.after) > 0 && time.Now().Before(graceEnds) {
+			waited = true
+			var before []<-chan struct{}
+			for _, j := range s.after {
+				before = append(before, ended[j])
+			}
+			awaitTurn(ctx, graceEnds, before)
+		}
+		least := int64(0)
+		if waited {
+			least = leastSeconds
+		}
+		return k.stopContainer(ctx, s.id, graceEnds, least)
+	})
 	if ctx.Err() != nil {
 		return false, stopContainers
 	}
 	// The sandboxes also when a container could not be stopped: stopping a
 	// sandbox ends all that is in it.
-	stopSandboxes := k.each(sandboxes, func(id string) error {
+	stopSandboxes := each(sandboxes, func(_ int, id string) error {
 		return k.retry(ctx, "stop pod sandbox "+id, func() error {
 			_, err := k.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 			return err
@@ -104,18 +178,23 @@ func (k *Killer) stop(ctx context.Context, sandboxes, containers []string, grace
 }
 
 // StopContainers stops containers in parallel, each with what is left of the grace period,
-// and nothing else of their pods. Like Kill it tries again while the runtime cannot be
-// reached.
+// and nothing else of their pods: no hooks are run. Like Kill it tries again while the
+// runtime cannot be reached.
 func (k *Killer) StopContainers(ctx context.Context, ids []string, graceEnds time.Time) error {
-	return k.each(ids, func(id string) error {
-		return k.retry(ctx, "stop container "+id, func() error {
-			left := int64(math.Ceil(time.Until(graceEnds).Seconds()))
-			_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(left, 0)})
-			if err != nil && k.exited(ctx, id) {
-				return nil
-			}
-			return err
-		})
+	return each(ids, func(_ int, id string) error { return k.stopContainer(ctx, id, graceEnds, 0) })
+}
+
+// stopContainer gives a container what is left of the grace period, and least seconds in any case.
+func (k *Killer) stopContainer(ctx context.Context, id string, graceEnds time.Time, least int64) error {
+	if err := context.Cause(ctx); err != nil { // while it waited
+		return fmt.Errorf("stop container %s: %w", id, err)
+	}
+	return k.retry(ctx, "stop container "+id, func() error {
+		_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(secondsUntil(graceEnds), least)})
+		if err != nil && k.exited(ctx, id) {
+			return nil
+		}
+		return err
 	})
 }
 
@@ -132,7 +211,8 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	if !unfinished {
 		return !left.Running() && len(left.Ready()) == 0, nil
 	}
-	if stopped, err := k.stop(ctx, left.Ready(), left.Left(), graceEnds.(time.Time)); !stopped {
+	noHooks := func(step) bool { return false } // they have had their time
+	if stopped, err := k.stop(ctx, left.Ready(), stepsOf(left.Left(), pods.Pod{}), graceEnds.(time.Time), noHooks); !stopped {
 		return false, err
 	}
 	k.unfinished.Delete(v.UID)
@@ -168,12 +248,12 @@ func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
 	return &criclient.Pod{UID: uid}, nil
 }
 
-// each calls stop for all ids in parallel and joins their errors in order.
-func (k *Killer) each(ids []string, stop func(id string) error) error {
+// each calls stop for all of them in parallel and joins the errors in order.
+func each[T any](all []T, stop func(i int, one T) error) error {
 	var wg sync.WaitGroup
-	errs := make([]error, len(ids))
-	for i, id := range ids {
-		wg.Go(func() { errs[i] = stop(id) })
+	errs := make([]error, len(all))
+	for i, one := range all {
+		wg.Go(func() { errs[i] = stop(i, one) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -61,7 +61,7 @@ func TestKillStopsContainersTogetherAndThenTheSandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
-				target, k := twoContainers(s), New(s.Client(), "")
+				target, k := twoContainers(s), New(s.Client(), "", quiet)
 				if finished(t, k, "u") {
 					t.Error("finished before the kill")
 				}
@@ -93,7 +93,7 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 			s := fakecri.New()
 			s.Add(fakecri.Pod{UID: "u", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}, {Name: "b", Created: true}, {Name: "c", Exited: true}, {Name: "d", Lost: true}}})
 			s.Add(fakecri.Pod{UID: "other", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}}})
-			k := New(s.Client(), "")
+			k := New(s.Client(), "", quiet)
 			if err := k.Kill(t.Context(), with(pods.Pod{}, 0)); err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 
 func TestWhatIsNotFoundIsGone(t *testing.T) {
 	s := fakecri.New()
-	k := New(s.Client(), "")
+	k := New(s.Client(), "", quiet)
 	if err := k.Kill(t.Context(), with(parts([]string{"s"}, []string{"c"}), 1)); err != nil {
 		t.Errorf("kill: %v", err)
 	}
@@ -130,7 +130,7 @@ func TestAFailedCallIsNamedAndTheSandboxStillGoes(t *testing.T) {
 	s := fakecri.New()
 	target := twoContainers(s)
 	s.Inject(fakecri.StopContainer, fakecri.Fault{ID: target.ContainerIDs[1], Err: status.Error(codes.Internal, "shim is stuck")})
-	k := New(s.Client(), "")
+	k := New(s.Client(), "", quiet)
 	err := k.Kill(t.Context(), with(parts(target.SandboxIDs, target.ContainerIDs[1:]), 1))
 	if err == nil || !strings.Contains(err.Error(), "stop container "+target.ContainerIDs[1]) || !strings.Contains(err.Error(), "shim is stuck") {
 		t.Errorf("error %v, want the call, the container and the cause", err)
@@ -146,7 +146,7 @@ func TestAContainerThatEndsByItselfMeanwhileIsKilled(t *testing.T) {
 	s := fakecri.New()
 	gone := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", Exited: true}}})
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Err: status.Error(codes.Unknown, "failed to kill container: ttrpc: closed")})
-	err := New(s.Client(), "").Kill(t.Context(), with(parts([]string{gone.SandboxID}, gone.ContainerIDs), 1))
+	err := New(s.Client(), "", quiet).Kill(t.Context(), with(parts([]string{gone.SandboxID}, gone.ContainerIDs), 1))
 	if err != nil {
 		t.Errorf("error %v, want none", err)
 	}
@@ -158,7 +158,7 @@ func TestARuntimeThatIsAwayIsAskedAgainWithWhatIsLeftOfTheGrace(t *testing.T) {
 		target := twoContainers(s)
 		away := fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")}
 		s.Inject(fakecri.StopContainer, away)
-		k, result := New(s.Client(), ""), make(chan error, 1)
+		k, result := New(s.Client(), "", quiet), make(chan error, 1)
 		go func() { result <- k.Kill(t.Context(), with(target, 30)) }()
 		<-time.After(5500 * time.Millisecond)
 		s.Heal()
@@ -189,7 +189,7 @@ func TestAKillThatTakesTooLong(t *testing.T) {
 				target := twoContainers(s)
 				s.Inject(fakecri.StopContainer, c.fault)
 				started := time.Now()
-				err := New(s.Client(), "").Kill(t.Context(), with(target, 20))
+				err := New(s.Client(), "", quiet).Kill(t.Context(), with(target, 20))
 				if !errors.Is(err, victim.ErrTimeout) || time.Since(started) != 30*time.Second {
 					t.Errorf("error %v after %v, want ErrTimeout after 30s", err, time.Since(started))
 				}
@@ -216,7 +216,7 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
 				s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Hour}}})
-				k := New(s.Client(), "")
+				k := New(s.Client(), "", quiet)
 				s.Inject(hangs, hang)
 				if err := k.Kill(t.Context(), with(pods.Pod{}, 1)); !errors.Is(err, victim.ErrTimeout) {
 					t.Fatalf("kill: %v, want ErrTimeout", err)
@@ -229,7 +229,7 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 				if took := time.Since(healed); took != 0 {
 					t.Errorf("took %v, want none: its grace is over", took)
 				}
-				if !finished(t, New(s.Client(), ""), "u") {
+				if !finished(t, New(s.Client(), "", quiet), "u") {
 					t.Error("the sandbox is still ready")
 				}
 			})
@@ -245,7 +245,7 @@ func TestOfTwoKillsThatWereBrokenOffTheShorterGraceCounts(t *testing.T) {
 				s := fakecri.New()
 				s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", DiesAfter: time.Hour}}})
 				s.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
-				k := New(s.Client(), "")
+				k := New(s.Client(), "", quiet)
 				for _, grace := range graces {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					if err := k.Kill(ctx, with(pods.Pod{}, grace)); err == nil {
@@ -270,7 +270,7 @@ func TestAKillThatWasBrokenOffLeavesThePodItsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
 		s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", DiesAfter: time.Hour}}})
-		k := New(s.Client(), "")
+		k := New(s.Client(), "", quiet)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if err := k.Kill(ctx, with(pods.Pod{}, 20)); err == nil {
@@ -289,7 +289,7 @@ func TestAKillThatWasBrokenOffLeavesThePodItsGrace(t *testing.T) {
 func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main"}}})
-	k := New(s.Client(), "")
+	k := New(s.Client(), "", quiet)
 	s.Inject(fakecri.StopPodSandbox, fakecri.Fault{Err: status.Error(codes.Internal, "network is stuck"), Times: 2})
 	if err := k.Kill(t.Context(), with(pods.Pod{}, 0)); err == nil || !strings.Contains(err.Error(), "network is stuck") {
 		t.Errorf("kill: %v, want the runtime's words", err)
@@ -306,7 +306,7 @@ func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 func TestFinishedDoesNotStopWhatWasNotKilled(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "done", Exited: true}}})
-	if finished(t, New(s.Client(), ""), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
+	if finished(t, New(s.Client(), "", quiet), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
 		t.Error("the sandbox of a pod that was not killed was stopped")
 	}
 }
@@ -319,7 +319,7 @@ func TestTheCallerMayGiveUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		started := time.Now()
-		err := New(s.Client(), "").Kill(ctx, with(target, 20))
+		err := New(s.Client(), "", quiet).Kill(ctx, with(target, 20))
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, victim.ErrTimeout) || time.Since(started) != time.Second {
 			t.Errorf("error %v after %v, want the caller's after 1s", err, time.Since(started))
 		}
@@ -334,7 +334,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	k := New(runtimeapi.NewRuntimeServiceClient(conn), "")
+	k := New(runtimeapi.NewRuntimeServiceClient(conn), "", quiet)
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Die: true, Times: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -359,7 +359,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 func TestFinishedDoesNotGuess(t *testing.T) {
 	s := fakecri.New()
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")})
-	if done, err := New(s.Client(), "").Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "list containers") {
+	if done, err := New(s.Client(), "", quiet).Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "list containers") {
 		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
 	}
 }
@@ -369,7 +369,7 @@ func TestAVictimIsCleanedUpWhenItsVolumesAreGone(t *testing.T) {
 	dir := t.TempDir()
 	v := victim.Victim{UID: "uid-1"}
 	volume := filepath.Join(dir, "uid-1", "volumes", "kubernetes.io~empty-dir", "data")
-	k := New(nil, dir)
+	k := New(nil, dir, quiet)
 	want := func(is bool) {
 		t.Helper()
 		if got, err := k.CleanedUp(t.Context(), v); got != is || err != nil {

@@ -83,7 +83,7 @@ type Killer struct {
 func New(o Options) *Killer {
 	return &Killer{
 		records: newRecords(o.Journal, o.Log), api: o.API, client: o.Runtime,
-		runtime: victimcri.New(o.Runtime, o.PodsDir), pods: o.Pods, dryRun: o.DryRun,
+		runtime: victimcri.New(o.Runtime, o.PodsDir, o.Log), pods: o.Pods, dryRun: o.DryRun,
 	}
 }
 

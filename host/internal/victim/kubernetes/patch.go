@@ -47,6 +47,14 @@ func patchOf(k rundir.Kill) ([]byte, error) {
 	return json.Marshal(p)
 }
 
+// Patch is the body of an eviction of a pod under node pressure, for a dry run.
+func Patch(p *v1.Pod) ([]byte, error) {
+	return patchOf(rundir.Kill{
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Generation: p.Generation, EvictedAt: time.Now(),
+		Message: "The node was low on resource: memory. ",
+	})
+}
+
 // isTerminating reports whether the kubelet has begun to end a pod that was evicted, as seen in
 // the pod that the API server has returned for a patch: the first that the kubelet writes
 // then is that the pod is not ready, because it has ended.

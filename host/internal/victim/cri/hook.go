@@ -1,0 +1,122 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/input"
+)
+
+// Why a hook is cut short.
+var (
+	errGraceOver    = errors.New("cut short: the grace period is over")
+	errSecondKill   = errors.New("cut short: the pod is killed with another grace period")
+	errNotSupported = errors.New("want exec, httpGet or sleep")
+)
+
+// hooks runs what containers want to be done before they are stopped. It is safe for
+// concurrent use.
+type hooks struct {
+	client runtimeapi.RuntimeServiceClient
+	web    web
+}
+
+func newHooks(client runtimeapi.RuntimeServiceClient) hooks {
+	return hooks{client: client, web: newWeb()}
+}
+
+// run returns when the hook has ended, nil if it did so well. It returns soon
+// after ctx has ended, with its cause, whatever the runtime or a server does.
+func (h hooks) run(ctx context.Context, s step, sandboxes []string) error {
+	var err error
+	switch on := s.preStop(); {
+	case on.Exec != nil:
+		err = h.exec(ctx, s.id, on.Exec.Command)
+	case on.HTTPGet != nil:
+		err = h.get(ctx, on.HTTPGet, s.of, sandboxes)
+	case on.Sleep != nil:
+		err = sleep(ctx, on.Sleep.Seconds)
+	case on.TCPSocket != nil:
+		return fmt.Errorf("lifecycle.preStop.tcpSocket is never run: %w", errNotSupported)
+	default:
+		return fmt.Errorf("lifecycle.preStop names nothing to run: %w", errNotSupported)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return input.Clip(err)
+}
+
+// exec runs a command in the container. A command that is cut short is left to the
+// runtime, which ends it with the call, and at the latest with the container.
+func (h hooks) exec(ctx context.Context, containerID string, command []string) error {
+	left := int64(0) // as long as it takes
+	if ends, ok := ctx.Deadline(); ok {
+		left = secondsUntil(ends)
+	}
+	done, err := h.client.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command, Timeout: left})
+	if err != nil {
+		return fmt.Errorf("lifecycle.preStop.exec: %w", err)
+	}
+	if code := done.GetExitCode(); code != 0 {
+		return fmt.Errorf("lifecycle.preStop.exec: exit code %d: %s", code, done.GetStderr())
+	}
+	return nil
+}
+
+func (h hooks) get(ctx context.Context, action *v1.HTTPGetAction, of *v1.Container, sandboxes []string) error {
+	host := action.Host
+	if host == "" {
+		var err error
+		if host, err = h.podIP(ctx, sandboxes); err != nil {
+			return fmt.Errorf("lifecycle.preStop.httpGet: %w", err)
+		}
+	}
+	if err := h.web.get(ctx, action, of, host); err != nil {
+		return fmt.Errorf("lifecycle.preStop.httpGet: %w", err)
+	}
+	return nil
+}
+
+// podIP is the address of the pod as its newest sandbox has it. The runtime does not know that of
+// a pod in the network of the node, which is the node's.
+func (h hooks) podIP(ctx context.Context, sandboxes []string) (string, error) {
+	if len(sandboxes) == 0 {
+		return "", errors.New("the pod has no sandbox, and so no address")
+	}
+	id := sandboxes[len(sandboxes)-1]
+	reply, err := h.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
+	if err != nil {
+		return "", fmt.Errorf("status of pod sandbox %s: %w", id, err)
+	}
+	s := reply.GetStatus()
+	if ip := s.GetNetwork().GetIp(); ip != "" {
+		return ip, nil
+	}
+	if s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE {
+		return nodeAddress(), nil
+	}
+	return "", fmt.Errorf("pod sandbox %s has no address", id)
+}
+
+func sleep(ctx context.Context, seconds int64) error {
+	over := time.NewTimer(time.Duration(min(seconds, math.MaxInt32)) * time.Second)
+	defer over.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-over.C:
+		return nil
+	}
+}
+
+// secondsUntil are the whole seconds that are left until then, rounded up, 0 if none are.
+func secondsUntil(then time.Time) int64 {
+	return max(int64(math.Ceil(time.Until(then).Seconds())), 0)
+}

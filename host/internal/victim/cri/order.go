@@ -1,0 +1,97 @@
+package cri
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
+)
+
+// A step is one container to stop.
+type step struct {
+	id string
+	// of is the container as the manifest has it, nil if none is known.
+	of *v1.Container
+	// after are the containers, by their place among the steps, whose end this one
+	// waits for.
+	after []int
+}
+
+// preStop is what the container wants to be done before it is stopped, nil for nothing.
+func (s step) preStop() *v1.LifecycleHandler {
+	if s.of == nil || s.of.Lifecycle == nil {
+		return nil
+	}
+	return s.of.Lifecycle.PreStop
+}
+
+// stepsOf returns how to stop the containers of a pod: all at once, but sidecars after the main
+// containers, the one that was started last first. What the manifest does not have, and
+// all of a pod without one, has no hook, waits for nobody and is waited for by nobody.
+func stepsOf(ids []string, pod pods.Pod) []step {
+	names := make(map[string]string, len(pod.Row.Containers))
+	for _, c := range pod.Row.Containers {
+		names[c.ID] = c.Name
+	}
+	places := placesOf(pod.API)
+	steps := make([]step, len(ids))
+	for i, id := range ids {
+		at := places[names[id]]
+		steps[i] = step{id: id, of: at.of}
+		for j, other := range ids {
+			if at.before(places[names[other]]) {
+				steps[i].after = append(steps[i].after, j)
+			}
+		}
+	}
+	return steps
+}
+
+// A place is where the manifest has a container. The zero place is nowhere.
+type place struct {
+	of *v1.Container
+	// sidecar is the place among the init containers, from 1 on, 0 for a main container.
+	sidecar int
+}
+
+// before reports whether a is to be there before b is, and so may end only after it.
+func (a place) before(b place) bool {
+	return a.sidecar > 0 && b.of != nil && (b.sidecar == 0 || b.sidecar > a.sidecar)
+}
+
+// placesOf returns the main containers and the sidecars of a pod, by name. Other init
+// containers have ended before those are there.
+func placesOf(pod *v1.Pod) map[string]place {
+	places := map[string]place{}
+	if pod == nil {
+		return places
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			places[c.Name] = place{of: c, sidecar: i + 1}
+		}
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		places[c.Name] = place{of: c}
+	}
+	return places
+}
+
+// awaitTurn waits until all of these have ended, at most until then.
+func awaitTurn(ctx context.Context, until time.Time, ended []<-chan struct{}) {
+	late := time.NewTimer(time.Until(until))
+	defer late.Stop()
+	for _, e := range ended {
+		select {
+		case <-e:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
