@@ -300,7 +300,7 @@ func BenchmarkKept(b *testing.B) {
 		for range 20 {
 			p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, v1.EnvVar{Name: "NAME", Value: strings.Repeat("v", 40)})
 		}
-		p.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 4096)}}}
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(strings.Repeat("f", 4096))}}
 	})
 	k := newKnown(pods.Rules{})
 	b.ReportAllocs()
