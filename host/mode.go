@@ -29,7 +29,11 @@ type mode struct {
 var modes = map[string]mode{
 	config.ModeCRI: {
 		pods: func(c *Config, runtime runtimeapi.RuntimeServiceClient) podSource {
-			return podcri.New(runtime, podcri.NewManifests(c.PodManifestDir, rules(c)))
+			manifests := podcri.NewManifests(c.PodManifestDir, rules(c))
+			if c.StaticPodPath != "" { // a path of the node, as the kubelet has it
+				manifests.WithStatic(filepath.Join(c.RootDir, c.StaticPodPath), c.NodeName)
+			}
+			return podcri.New(runtime, manifests)
 		},
 		killer: func(c *Config, runtime runtimeapi.RuntimeServiceClient) victim.Killer {
 			return victimcri.New(runtime, filepath.Join(c.RootDir, c.KubeletRootDir, "pods"))

@@ -110,6 +110,7 @@ func TestErrorsNameWhereTheValueCameFrom(t *testing.T) {
 var samples = map[string][2]string{
 	"name":         {"node-7", "node-7"},
 	"path":         {"/p", "/p/"},
+	"place":        {"/q", "/q"},
 	"socket":       {"unix:///c.sock", "unix:///c.sock"},
 	"address":      {`"[::1]:1"`, "[::1]:1"},
 	"interval":     {"1m", "60s"},

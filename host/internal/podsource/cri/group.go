@@ -36,6 +36,8 @@ func group(listed []*criclient.Pod) (active []*podGroup, known map[string]listed
 		case len(p.Sandboxes) > 0:
 			m := p.Sandboxes[0].GetMetadata()
 			g.namespace, g.name = m.GetNamespace(), m.GetName()
+			newest := slices.MaxFunc(p.Sandboxes, byCreation[*runtimeapi.PodSandbox])
+			g.static = newest.GetAnnotations()[annotationSource] == sourceFile
 		case len(p.Containers) > 0:
 			labels := p.Containers[0].GetLabels()
 			g.namespace, g.name = labels[criclient.LabelNamespace], labels[criclient.LabelName]
