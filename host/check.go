@@ -19,7 +19,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
-	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rights"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -173,7 +172,7 @@ func checkManifests(c *Config) []string {
 		return []string{fmt.Sprintf("podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", c.PodManifestDir, err)}
 	}
 	var warnings []string
-	for _, p := range podcri.NewManifests(c.PodManifestDir, rules(c)).Problems() {
+	for _, p := range manifests(c).Problems() {
 		warnings = append(warnings, "pod manifest "+p.Error())
 	}
 	return warnings

@@ -53,7 +53,7 @@ type mode struct {
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
-			pods:     podcri.New(o.runtime, podcri.NewManifests(o.config.PodManifestDir, rules(o.config))),
+			pods:     podcri.New(o.runtime, manifests(o.config)),
 			killer:   victimcri.New(o.runtime, podsDir(o.config), o.log),
 			journal:  o.journal,
 			restored: o.restored,
@@ -73,6 +73,15 @@ var modes = map[string]func(modeOptions) (mode, error){
 			cluster: &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.log},
 		}, nil
 	},
+}
+
+// manifests are those of the pods of a node where no API server tells of them.
+func manifests(c *Config) *podcri.Manifests {
+	m := podcri.NewManifests(c.PodManifestDir, rules(c))
+	if c.StaticPodPath != "" { // a path of the node, as the kubelet has it
+		m.WithStatic(filepath.Join(c.RootDir, c.StaticPodPath), c.NodeName)
+	}
+	return m
 }
 
 // A journal has its kills somewhere else than the rest.

@@ -26,6 +26,7 @@ func nodeFacts(c *Config, cgroupDriver, summarySocket string) eviction.NodeFacts
 		RuntimeEndpoint: c.RuntimeEndpoint,
 		ImageEndpoint:   c.ImageEndpoint,
 		SummarySocket:   summarySocket,
+		DryRun:          c.DryRun,
 	}
 }
 

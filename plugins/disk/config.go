@@ -18,8 +18,12 @@ type config struct {
 }
 
 // validate returns all that is wrong, each with its field.
-func validate(c *config, _ eviction.NodeFacts) error {
-	return errors.Join(under("config: ", c.Settings.Validate()), under("config: walk.", c.Walk.Validate()))
+func validate(c *config, facts eviction.NodeFacts) error {
+	var periodic error
+	if c.PeriodicImageGC && facts.SummarySocket != "" {
+		periodic = errors.New("config: periodicImageGC is true, want false with source: summary, where nothing can be freed")
+	}
+	return errors.Join(under("config: ", c.Settings.Validate()), under("config: walk.", c.Walk.Validate()), periodic)
 }
 
 // under gives each of joined errors a prefix.

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ const (
 	// failed.
 	detectFor   = 30 * time.Second
 	detectAgain = 10 * time.Second
+	// collectFor is how long removing images may take, as when the host asks for it.
+	collectFor = 10 * time.Minute
 )
 
 // node is the machine as one configuration describes it.
@@ -43,6 +46,8 @@ type node struct {
 	mu            sync.Mutex
 	detecting     bool
 	nextDetection time.Time
+	// failed: the last periodic GC of images did.
+	failed bool
 }
 
 // open finds what is on the machine. Nothing is asked yet: the runtime may come
@@ -73,7 +78,8 @@ func (n *node) close() {
 	_ = n.client.Close() // nobody waits for an answer
 }
 
-// detect has the images looked at beside the calls when it is time.
+// detect has the images looked at beside the calls when it is time, and those removed
+// that are to go without being asked for.
 func detect(ctx context.Context, h *sdk.Held[*node]) {
 	n := h.Value
 	n.mu.Lock()
@@ -83,17 +89,62 @@ func detect(ctx context.Context, h *sdk.Held[*node]) {
 	}
 	n.detecting = true
 	h.Hold()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detectFor)
-	go func() { // it ends by its deadline, and holds the node so long
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { // it ends by its deadlines, and holds the node so long
 		defer h.Release()
 		defer cancel()
-		pause := detectEvery
-		if err := n.collector.Detect(ctx); err != nil {
-			slog.Warn("images were not looked at", "error", err)
-			pause = detectAgain
-		}
+		pause := n.tend(ctx)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.detecting, n.nextDetection = false, time.Now().Add(pause)
 	}()
+	go func() { // it ends with the other
+		select {
+		case <-h.Replaced():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// tend looks at the images, removes what is to go, and returns when to do so again.
+func (n *node) tend(ctx context.Context) time.Duration {
+	looking, cancel := context.WithTimeout(ctx, detectFor)
+	defer cancel()
+	if err := n.collector.Detect(looking); err != nil {
+		slog.Warn("images were not looked at", "error", err)
+		return detectAgain
+	}
+	collecting, cancel := context.WithTimeout(ctx, collectFor)
+	defer cancel()
+	freed, err := n.collector.Periodic(collecting)
+	if ctx.Err() == nil { // else the next node goes on with it
+		n.tell(freed, err)
+	}
+	return detectEvery
+}
+
+// tell logs what the periodic GC of images has done, with the kubelet's events.
+func (n *node) tell(freed eviction.Reclaimed, err error) {
+	if freed.Message != "" {
+		slog.Info("periodic image garbage collection", "bytesFreed", freed.Bytes, "message", freed.Message)
+	}
+	event := func(reason string, err error) {
+		slog.Warn("event", "kind", "Node", "name", n.facts.NodeName, "type", "Warning", "reason", reason, "message", err.Error())
+	}
+	short, isShort := errors.AsType[*gc.ShortError](err)
+	switch {
+	case isShort:
+		event("FreeDiskSpaceFailed", short)
+	case errors.Is(err, gc.ErrNoCapacity):
+		event("InvalidDiskCapacity", gc.ErrNoCapacity)
+	}
+	switch { // as the kubelet, which expects the first to fail when all has just been started
+	case err == nil:
+	case n.failed:
+		event("ImageGCFailed", err)
+	default:
+		slog.Warn("image garbage collection failed once", "error", err)
+	}
+	n.failed = err != nil
 }

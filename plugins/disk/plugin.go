@@ -42,6 +42,7 @@ type plugin struct {
 // long as the host's facts of it are the same: what is known of its images, and
 // for how long, must not be forgotten for a setting.
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
+	c.DryRun, facts.DryRun = facts.DryRun, false // it may change without the node
 	if old, err := p.current.Hold(); err == nil {
 		defer old.Release()
 		if n := old.Value; facts.SummarySocket == "" && n.facts == facts && n.config.Walk == c.Walk {

@@ -169,9 +169,13 @@ func configuredKeepsFormer(ctx context.Context, t *target) error {
 }
 
 func configuredByNewer(ctx context.Context, t *target) error {
+	var dryRun int64
+	if t.run.node.DryRun {
+		dryRun = 1
+	}
 	facts := message{}.text(1, t.run.node.NodeName).text(2, t.run.node.RootDir).text(3, t.run.node.CgroupRoot).text(4, t.run.node.CgroupDriver).
 		text(5, t.run.node.KubeletRootDir).text(6, t.run.node.PodLogsDir).text(7, t.run.node.RuntimeEndpoint).text(8, t.run.node.ImageEndpoint).
-		text(9, t.run.node.SummarySocket).newer()
+		text(9, t.run.node.SummarySocket).number(10, dryRun).newer()
 	return t.run.options.within(ctx, configureTime, func(ctx context.Context) error {
 		_, err := t.call(ctx, "Configure", message{}.bytes(1, facts).bytes(2, t.run.options.Config).newer())
 		return err

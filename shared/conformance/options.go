@@ -79,6 +79,7 @@ func (o *Options) thisNode(dir string) eviction.NodeFacts {
 		NodeName: name, RootDir: "/", CgroupRoot: "/", CgroupDriver: "cgroupfs",
 		KubeletRootDir: orMade("/var/lib/kubelet", filepath.Join(dir, "kubelet")),
 		PodLogsDir:     orMade("/var/log/pods", filepath.Join(dir, "logs")),
+		DryRun:         true, // it is not to change the machine
 	}
 	// As in the host's configuration, there is one whether it runs or not.
 	socket := "/run/containerd/containerd.sock"

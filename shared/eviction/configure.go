@@ -40,4 +40,7 @@ type NodeFacts struct {
 	// SummarySocket is the private socket on which the host serves the kubelet's
 	// stats summary; empty when plugins read their native sources.
 	SummarySocket string
+	// DryRun: the host only decides and tells, and changes nothing on the node. A
+	// plugin that removes or changes something of its own accord does not either.
+	DryRun bool
 }

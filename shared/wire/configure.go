@@ -17,6 +17,7 @@ func encodeConfigureRequest(r eviction.ConfigureRequest) *pluginv1.ConfigureRequ
 			RuntimeEndpoint: text(r.Node.RuntimeEndpoint),
 			ImageEndpoint:   text(r.Node.ImageEndpoint),
 			SummarySocket:   text(r.Node.SummarySocket),
+			DryRun:          r.Node.DryRun,
 		},
 		Config: r.Config,
 	}
@@ -35,6 +36,7 @@ func decodeConfigureRequest(w *pluginv1.ConfigureRequest) eviction.ConfigureRequ
 			RuntimeEndpoint: n.GetRuntimeEndpoint(),
 			ImageEndpoint:   n.GetImageEndpoint(),
 			SummarySocket:   n.GetSummarySocket(),
+			DryRun:          n.GetDryRun(),
 		},
 		Config: w.GetConfig(),
 	}

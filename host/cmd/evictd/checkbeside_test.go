@@ -78,7 +78,7 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 			}
 		})
 	}
-	if got := evictd(t, newNode(t).flags("--beside-kubelet", "kubelet.yaml")...); got.Errors != `evictd: --beside-kubelet: "kubelet.yaml": want an absolute path`+"\n" {
+	if got := evictd(t, newNode(t).flags("--beside-kubelet", "kubelet.yaml")...); got.Errors != `evictd: --beside-kubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
 		t.Errorf("a relative path: %s", got.Errors)
 	}
 }

@@ -115,7 +115,7 @@ func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
 		t.Errorf("check without a layout (-want +got):\n%s", diff)
 	}
 
-	if err := os.WriteFile(own, []byte("source: summary\nsummary: {address: \"file:///run/summary.json\", layout: imagefs}\n"), 0o600); err != nil {
+	if err := os.WriteFile(own, []byte("source: summary\nsummary: {address: \"file:///run/summary.json\", layout: imagefs}\nstaticPodPath: \"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got = evictd(t, n.flags("--config", own, "--kubelet-config", kubelet)...)

@@ -39,6 +39,7 @@ type Config struct {
 	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
 	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
 	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
+	StaticPodPath      string          `json:"staticPodPath" kubelet:"staticPodPath" is:"path?" reload:"no" flag:"directory, or single file, of the kubelet's static pods (default none)"`
 	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
 	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
 	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`

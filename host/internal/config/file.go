@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -147,7 +148,7 @@ func decodeKubelet(c *Config, l *layer, data []byte) []error {
 	fields := make(object, len(ours))
 	for key, f := range ours {
 		if value := doc[key]; len(value) > 0 && string(value) != "null" {
-			if value = kubeletValue(f, value); value != nil {
+			if value = kubeletValue(f, value, filepath.Dir(l.file)); value != nil {
 				fields[f.name], l.keys[f.name] = value, key
 			}
 		}
@@ -156,8 +157,9 @@ func decodeKubelet(c *Config, l *layer, data []byte) []error {
 }
 
 // kubeletValue returns the value of a field as evictd has it: with what the kubelet
-// takes for granted, and nil for the empty text, which is none to the kubelet.
-func kubeletValue(f field, value json.RawMessage) json.RawMessage {
+// takes for granted, and nil for the empty text, which is none to the kubelet. dir is
+// where the file is.
+func kubeletValue(f field, value json.RawMessage, dir string) json.RawMessage {
 	var text string
 	switch {
 	case f.name == "featureGates":
@@ -170,6 +172,10 @@ func kubeletValue(f field, value json.RawMessage) json.RawMessage {
 		text = "unix://" + text
 	case f.name == "cgroupRoot" && !strings.HasPrefix(text, "/"): // cgroups are named from the root
 		text = "/" + text
+	case f.name == "staticPodPath" && !filepath.IsAbs(text): // from where the file is
+		if abs, err := filepath.Abs(filepath.Join(dir, text)); err == nil {
+			text = abs
+		}
 	}
 	full, err := json.Marshal(text)
 	if err != nil {

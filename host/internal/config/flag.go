@@ -37,6 +37,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 		f.define(fs, row, row.in(reflect.ValueOf(&f.only).Elem()))
 	}
 	respell(fs, "kernel-memcg-notification", "experimental-kernel-memcg-notification")
+	respell(fs, "static-pod-path", "pod-manifest-path")
 	return f
 }
 
@@ -51,11 +52,11 @@ func (f *Flags) define(fs *pflag.FlagSet, row field, at reflect.Value) {
 	}
 }
 
-// respell defines a flag that is another one by the name that it had in former
-// kubelets. What is wrong with it is told by the name that it has.
+// respell defines a flag that is another one by the name that it has in
+// kubelets, or had in former ones. What is wrong with it is told by the name that it has.
 func respell(fs *pflag.FlagSet, name, former string) {
 	now := fs.Lookup(name)
-	defined := fs.VarPF(now.Value, former, "", "former spelling of --"+name)
+	defined := fs.VarPF(now.Value, former, "", "the kubelet's spelling of --"+name)
 	defined.NoOptDefVal = now.NoOptDefVal
 }
 

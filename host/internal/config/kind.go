@@ -52,11 +52,10 @@ const (
 
 // kinds are those that the tags name.
 var kinds = map[string]kind{
-	"any":  {wants: []string{"anything"}},
-	"name": {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},
-	"path": {wants: []string{`an absolute path such as %q`}, ok: is(func(s string) bool { return filepath.IsAbs(s) && !strings.ContainsFunc(s, control) })},
-	// For a file that need not be.
-	"path?":   {wants: []string{`an absolute path`}, ok: is(func(s string) bool { return s == "" || filepath.IsAbs(s) && !strings.ContainsFunc(s, control) })},
+	"any":     {wants: []string{"anything"}},
+	"name":    {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},
+	"path":    {wants: []string{`an absolute path such as %q`}, ok: is(func(s string) bool { return filepath.IsAbs(s) && !strings.ContainsFunc(s, control) })},
+	"path?":   {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace)},
 	"socket":  {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},
 	"address": {wants: []string{`an IP address and a port such as "127.0.0.1:10269"`}, ok: is(validListen)},
 
@@ -155,6 +154,10 @@ func text(value any) string {
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+func validPlace(path string) bool {
+	return path == "" || filepath.IsAbs(path) && !strings.ContainsFunc(path, control)
+}
 
 func validEndpoint(endpoint string) bool {
 	path, ok := strings.CutPrefix(endpoint, "unix://")

@@ -56,6 +56,7 @@ func TestWhatAKubeletsFileSays(t *testing.T) {
 		"what kubeadm has it say": {kubeadm, func(c *Config) {
 			c.CgroupDriver = "systemd"
 			c.RuntimeEndpoint, c.ImageEndpoint = "unix:///var/run/containerd/containerd.sock", "unix:///var/run/containerd/containerd.sock"
+			c.StaticPodPath = "/etc/kubernetes/manifests"
 		}},
 		"hard thresholds that replace the defaults": {`evictionHard: {memory.available: 1Gi}`, func(c *Config) {
 			c.EvictionHard = map[string]string{"memory.available": "1Gi"}
@@ -87,7 +88,7 @@ func TestWhatAKubeletsFileSays(t *testing.T) {
 			c.RuntimeEndpoint, c.ImageEndpoint = "unix:///run/crio/crio.sock", "unix:///run/image.sock"
 		}},
 		"a cgroup named from the root":            {"cgroupRoot: kube/pods", func(c *Config) { c.CgroupRoot = "/kube/pods" }},
-		"empty texts, which are none":             {"cgroupRoot: \"\"\ncgroupDriver: \"\"\npodLogsDir: \"\"\ncontainerRuntimeEndpoint: \"\"\nimageServiceEndpoint: \"\"", func(*Config) {}},
+		"empty texts, which are none":             {"cgroupRoot: \"\"\ncgroupDriver: \"\"\npodLogsDir: \"\"\nstaticPodPath: \"\"\ncontainerRuntimeEndpoint: \"\"\nimageServiceEndpoint: \"\"", func(*Config) {}},
 		"twice and odd where it is the kubelet's": {"port: 1\nport: 2\nEvictionHard: 5\nauthentication: {x: 1, x: 2}", func(*Config) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +102,26 @@ func TestWhatAKubeletsFileSays(t *testing.T) {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The kubelet reads paths in its file from where the file is.
+func TestAPathInAKubeletsFileIsRelativeToIt(t *testing.T) {
+	file := writeKubelet(t, "staticPodPath: ../static\n")
+	want := filepath.Join(filepath.Dir(filepath.Dir(file)), "static")
+	if c, err := loadBoth("", file); err != nil || c.StaticPodPath != want {
+		t.Errorf("staticPodPath is %q (%v), want %q", c.StaticPodPath, err, want)
+	}
+	own := write(t, "staticPodPath: static\n")
+	wantLine := own + `: staticPodPath: "static": want an absolute path, or "" for none`
+	if _, err := loadBoth(own, ""); err == nil || err.Error() != wantLine {
+		t.Errorf("in evictd's own file: error %v, want %s", err, wantLine)
+	}
+	if c, err := loadBoth(write(t, `staticPodPath: ""`), file); err != nil || c.StaticPodPath != "" {
+		t.Errorf("switched off by the own file: %q, %v", c.StaticPodPath, err)
+	}
+	if c, err := parse(t, "--kubelet-config", file, "--pod-manifest-path=/m"); err != nil || c.StaticPodPath != "/m" {
+		t.Errorf("by the kubelet's flag: %q, %v", c.StaticPodPath, err)
 	}
 }
 

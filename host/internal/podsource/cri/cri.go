@@ -1,5 +1,6 @@
 // Package cri is the pod source of a node without a kubelet: what the container
-// runtime says over CRI, joined by uid with v1.Pod manifests from a directory.
+// runtime says over CRI, joined by uid with v1.Pod manifests from a directory, and by name with those of
+// the static pods of a kubelet.
 //
 // It does not say which pod may be evicted (host/internal/policy) and ends none
 // (host/internal/victim/cri).
@@ -59,12 +60,12 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	c.manifests.refresh()
 	listing.Wait()
 	if errListing != nil {
-		_, problems := c.manifests.of(nil)
+		_, problems, _ := c.manifests.of(nil)
 		return pods.Snapshot{Problems: c.manifests.told(problems)}, errListing
 	}
 	all := running.Of(listed)
 	known := identities(all)
-	manifests, problems := c.manifests.of(known)
+	manifests, problems, named := c.manifests.of(known)
 	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.told(problems)}
 	for _, p := range all {
 		if !p.Active {
@@ -78,14 +79,14 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	}
 	used := allUsed(problems)
 	ended, unknown := c.ended(listed, known, manifests, used)
-	out.Ended, out.Complete = ended, used && !unknown && allKnown(out.Pods)
+	out.Ended, out.Complete = ended, used && named && !unknown && allKnown(out.Pods)
 	return out, nil
 }
 
 func identities(all []*running.Pod) map[string]listedPod {
 	known := make(map[string]listedPod, len(all))
 	for _, p := range all {
-		known[p.UID] = listedPod{identity: identity{p.UID, p.Namespace, p.Name}, active: p.Active}
+		known[p.UID] = listedPod{identity: identity{p.UID, p.Namespace, p.Name}, active: p.Active, static: running.Static(p.Pod)}
 	}
 	return known
 }

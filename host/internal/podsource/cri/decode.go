@@ -24,11 +24,12 @@ const maxIdentity = 253
 // maxWarnings bounds what a manifest of rubbish can make us say.
 const maxWarnings = 10
 
-// decode reads one v1.Pod from YAML or JSON and fills in the API's defaults.
+// decode reads one v1.Pod from YAML or JSON and fills in the API's defaults. A static
+// one needs no uid.
 // warning is what the API server would refuse and the kubelet overlooks: unknown
 // fields and duplicate keys. It does not cost the pod its manifest, because a
 // manifest of a newer Kubernetes must not make a pod safe from eviction.
-func decode(data []byte, isJSON bool) (pod *v1.Pod, warning, err error) {
+func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
 		if data, warnings, err = input.YAML(data, maxWarnings, func(path []string) string { return strings.Join(path, ".") }); err != nil {
@@ -43,7 +44,7 @@ func decode(data []byte, isJSON bool) (pod *v1.Pod, warning, err error) {
 	if err != nil {
 		return nil, nil, inPlainWords(err)
 	}
-	if err := checkIdentity(pod); err != nil {
+	if err := checkIdentity(pod, static); err != nil {
 		return nil, nil, err
 	}
 	warnings = append(append(warnings, strict...), negative(pod)...)
@@ -103,21 +104,27 @@ func inPlainWords(err error) error {
 	}
 }
 
-func checkIdentity(pod *v1.Pod) error {
+func checkIdentity(pod *v1.Pod, static bool) error {
 	if pod.APIVersion != "v1" || pod.Kind != "Pod" {
 		return fmt.Errorf("is apiVersion %q, kind %q, want apiVersion \"v1\", kind \"Pod\"", input.Shown(pod.APIVersion), input.Shown(pod.Kind))
 	}
+	const byRuntime = "the one that the runtime knows the pod by"
+	wantUID, wantName := byRuntime, byRuntime
+	if static {
+		wantUID, wantName = "", "the one to which the kubelet adds the node's"
+	}
 	return errors.Join(
-		checkName("metadata.uid", string(pod.UID), true),
-		checkName("metadata.name", pod.Name, true),
-		checkName("metadata.namespace", pod.Namespace, false),
+		checkName("metadata.uid", string(pod.UID), wantUID),
+		checkName("metadata.name", pod.Name, wantName),
+		checkName("metadata.namespace", pod.Namespace, ""),
 	)
 }
 
-func checkName(field, value string, required bool) error {
+// checkName checks a name that may only be missing if nothing is wanted.
+func checkName(field, value, want string) error {
 	switch {
-	case value == "" && required:
-		return fmt.Errorf("%s is missing, want the one that the runtime knows the pod by", field)
+	case value == "" && want != "":
+		return fmt.Errorf("%s is missing, want %s", field, want)
 	case len(value) > maxIdentity:
 		return fmt.Errorf("%s %q has %d bytes, want at most %d", field, input.Shown(value), len(value), maxIdentity)
 	case strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' }):

@@ -38,6 +38,8 @@ type identity struct{ uid, namespace, name string }
 type listedPod struct {
 	identity
 	active bool
+	// static: its newest sandbox says that the kubelet has it from a file.
+	static bool
 }
 
 func (l listedPod) fits(m *manifest) bool {
@@ -64,10 +66,12 @@ type join struct {
 	former map[identity]*manifest
 	// listed are the pods of the last listing.
 	listed map[string]listedPod
+	// static are the pods of the other directory, which go first.
+	static staticJoin
 }
 
 func newJoin(dir string) join {
-	return join{dir: dir, files: map[string]*manifestFile{}, former: map[identity]*manifest{}}
+	return join{dir: dir, files: map[string]*manifestFile{}, former: map[identity]*manifest{}, static: newStaticJoin("")}
 }
 
 // update takes over the files as they are now.
@@ -94,18 +98,19 @@ func (j *join) update(files map[string]*manifestFile, unread error) {
 // list takes over the pods that the runtime has listed.
 func (j *join) list(listed map[string]listedPod) {
 	j.listed = listed
+	j.static.list(listed)
 	maps.DeleteFunc(j.former, func(i identity, _ *manifest) bool { return !listed[i.uid].active })
 }
 
-// result returns the manifests by uid and all problems, in the order of file names.
+// result returns the manifests by uid and all problems, in the order of file names,
+// those of static pods first.
 // Of several with one uid the first counts that fits the pod, and as long as nothing
 // is known of the pod the first.
 func (j *join) result() (map[string]*manifest, []pods.Problem) {
-	var problems []pods.Problem
+	byUID, problems := j.static.result()
 	if j.unread != nil {
 		problems = append(problems, pods.Problem{File: j.dir, Err: j.unread})
 	}
-	byUID := make(map[string]*manifest, len(j.files))
 	for _, name := range slices.Sorted(maps.Keys(j.files)) {
 		f := j.files[name]
 		problems = append(problems, f.problems...)
@@ -115,6 +120,9 @@ func (j *join) result() (map[string]*manifest, []pods.Problem) {
 		if err := j.contradicts(f.manifest, byUID[f.manifest.row.UID]); err != nil {
 			problems = append(problems, pods.Problem{File: f.manifest.file, Err: err})
 			continue
+		}
+		if err := j.static.has(f.manifest); err != nil {
+			problems = append(problems, pods.Problem{File: f.manifest.file, Err: err, Used: true})
 		}
 		byUID[f.manifest.row.UID] = f.manifest
 	}

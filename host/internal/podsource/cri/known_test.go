@@ -120,7 +120,7 @@ func TestWithoutDescriptorsWhatWasKnownStays(t *testing.T) {
 	}
 	defer restore()
 	wantKnown(t, "no descriptors", m, []string{"a"}, "too many open files; the 1 manifests")
-	f := m.read(filepath.Join(dir, "a.yaml"), m.joined.files["a.yaml"])
+	f := m.read(filepath.Join(dir, "a.yaml"), "", m.joined.files["a.yaml"])
 	if f.manifest == nil || f.settled || len(f.problems) != 1 || !strings.Contains(f.problems[0].Error(), "too many open files; what was read of it before is still used") {
 		t.Errorf("a file that cannot be opened: %+v", f)
 	}

@@ -32,20 +32,38 @@ var endings = []string{".yaml", ".yml", ".json"}
 // .yaml, .yml or .json. Files whose names begin with a dot are ignored. What was
 // read once stays in use as long as nothing better can be read: while the directory
 // is away, or a file of it cannot be read or makes no sense, or is gone and its pod
-// runs. It is safe for concurrent use.
+// runs. Those of static pods may be in another place. It is safe for concurrent use.
 type Manifests struct {
-	dir   string
-	rules pods.Rules
-	left  hang.Left
+	dir    string
+	static place
+	rules  pods.Rules
+	left   hang.Left
 
 	mu     sync.Mutex
 	joined join
+}
+
+// A place is where manifests are.
+type place struct {
+	// path is a directory, or of static pods also a single file.
+	path string
+	// node is the node's name as the kubelet has it, if it runs what is there as
+	// static pods; it is empty for others.
+	node string
 }
 
 // NewManifests returns the manifests in dir, which need not exist yet. The rules say
 // what they request.
 func NewManifests(dir string, rules pods.Rules) *Manifests {
 	return &Manifests{dir: dir, rules: rules, joined: newJoin(dir)}
+}
+
+// WithStatic adds those of the static pods that the kubelet of a node of this name
+// makes of a directory, or of a single file, which need not exist yet. Any file of the
+// directory is one unless its name begins with a dot.
+func (m *Manifests) WithStatic(path, node string) *Manifests {
+	m.static, m.joined.static.path = place{path, node}, path
+	return m
 }
 
 // Problems reads what changed since the last time and returns what is wrong with
@@ -67,7 +85,8 @@ func (m *Manifests) told(problems []pods.Problem) []pods.Problem {
 // list brings the files up to date and joins them with the pods of the last listing.
 func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
 	m.refresh()
-	return m.of(nil)
+	manifests, problems, _ := m.of(nil)
+	return manifests, problems
 }
 
 // refresh reads what changed since the last time.
@@ -77,27 +96,33 @@ func (m *Manifests) refresh() {
 	late := make(chan struct{})
 	timer := time.AfterFunc(lookTimeout, func() { close(late) })
 	defer timer.Stop()
-	files, err := m.look(late, m.joined.files)
+	files, err := m.look(late, place{path: m.dir}, m.joined.files)
 	m.joined.update(files, err)
+	if m.static.path != "" {
+		files, err = m.look(late, m.static, m.joined.static.files)
+		m.joined.static.update(files, err)
+	}
 }
 
 // of returns the manifests of these pods, or else those of the last listing, and of those
-// that only have a file, with all problems.
-func (m *Manifests) of(listed map[string]listedPod) (map[string]*manifest, []pods.Problem) {
+// that only have a file, with all problems. named: they are all there is, as none is of a
+// static pod whose uid is not known.
+func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manifest, problems []pods.Problem, named bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if listed != nil {
 		m.joined.list(listed)
 	}
-	return m.joined.result()
+	manifests, problems = m.joined.result()
+	return manifests, problems, m.joined.static.absent == 0
 }
 
 // look returns the files as they are now, as far as that is known before late. The
 // known ones are never changed, so that one who is late may still look at them.
-func (m *Manifests) look(late <-chan struct{}, known map[string]*manifestFile) (map[string]*manifestFile, error) {
-	entries, err := hang.DoAs(&m.left, m.dir, late, func() (map[string]bool, error) { return entriesOf(m.dir, known) })
+func (m *Manifests) look(late <-chan struct{}, p place, known map[string]*manifestFile) (map[string]*manifestFile, error) {
+	entries, err := hang.DoAs(&m.left, p.path, late, func() (map[string]bool, error) { return p.entries(known) })
 	if err != nil {
-		return known, directoryProblem(err, len(known))
+		return known, p.problem(err, len(known))
 	}
 	files, missed := make(map[string]*manifestFile, len(entries)), 0
 	for name, unchanged := range entries {
@@ -107,7 +132,7 @@ func (m *Manifests) look(late <-chan struct{}, known map[string]*manifestFile) (
 		case closed(late):
 			missed++
 		default:
-			f = m.readSoon(late, filepath.Join(m.dir, name), f)
+			f = m.readSoon(late, p, name, f)
 		}
 		if f != nil {
 			files[name] = f
@@ -119,8 +144,9 @@ func (m *Manifests) look(late <-chan struct{}, known map[string]*manifestFile) (
 	return files, nil
 }
 
-func (m *Manifests) readSoon(late <-chan struct{}, path string, former *manifestFile) *manifestFile {
-	f, err := hang.DoAs(&m.left, path, late, func() (*manifestFile, error) { return m.read(path, former), nil })
+func (m *Manifests) readSoon(late <-chan struct{}, p place, name string, former *manifestFile) *manifestFile {
+	path := filepath.Join(p.path, name)
+	f, err := hang.DoAs(&m.left, path, late, func() (*manifestFile, error) { return m.read(path, p.node, former), nil })
 	if err != nil {
 		return failed(path, former, err)
 	}
@@ -136,22 +162,31 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func directoryProblem(err error, known int) error {
+func (p place) problem(err error, known int) error {
+	what, without := "manifest directory", "no pod can be evicted until it holds their v1.Pod manifests (podManifestDir)"
+	if p.node != "" {
+		what, without = "directory of static pods", "no static pod is known by its manifest (staticPodPath)"
+	}
 	switch {
 	case known > 0:
-		return fmt.Errorf("manifest directory cannot be read: %w; the %d manifests that were read before are still used", err, known)
+		return fmt.Errorf("%s cannot be read: %w; the %d manifests that were read before are still used", what, err, known)
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("manifest directory does not exist: no pod can be evicted until it holds their v1.Pod manifests (podManifestDir)")
+		return fmt.Errorf("%s does not exist: %s", what, without)
 	default:
-		return fmt.Errorf("read manifest directory: %w", err)
+		return fmt.Errorf("read %s: %w", what, err)
 	}
 }
 
-// entriesOf returns the manifests in dir, and whether there is nothing to be read of
-// each. It looks at files of the directory's own filesystem alone: a link may lead to one
-// that hangs.
-func entriesOf(dir string, known map[string]*manifestFile) (unchanged map[string]bool, err error) {
-	found, err := os.ReadDir(dir)
+// entries returns the names of the manifests, "" of one that is the place itself, and
+// whether there is nothing to be read of each. It looks at files of the directory's own
+// filesystem alone: a link may lead to one that hangs.
+func (p place) entries(known map[string]*manifestFile) (unchanged map[string]bool, err error) {
+	if p.node != "" {
+		if info, err := os.Stat(p.path); err == nil && info.Mode().IsRegular() {
+			return map[string]bool{"": known[""].isIn(p.path)}, nil
+		}
+	}
+	found, err := os.ReadDir(p.path)
 	if err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err // The path is in the problem already.
@@ -160,11 +195,23 @@ func entriesOf(dir string, known map[string]*manifestFile) (unchanged map[string
 	}
 	unchanged = make(map[string]bool, len(found))
 	for _, f := range found {
-		if name := f.Name(); !strings.HasPrefix(name, ".") && slices.Contains(endings, filepath.Ext(name)) {
-			unchanged[name] = f.Type().IsRegular() && known[name].isIn(filepath.Join(dir, name))
+		if p.holds(f) {
+			unchanged[f.Name()] = f.Type().IsRegular() && known[f.Name()].isIn(filepath.Join(p.path, f.Name()))
 		}
 	}
 	return unchanged, nil
+}
+
+// holds reports whether a file of the directory is to be a manifest. Of static pods all
+// are that the kubelet reads, whatever they end with (config/file.go:extractFromDir).
+func (p place) holds(f fs.DirEntry) bool {
+	if strings.HasPrefix(f.Name(), ".") {
+		return false
+	}
+	if p.node != "" {
+		return !f.IsDir()
+	}
+	return slices.Contains(endings, filepath.Ext(f.Name()))
 }
 
 const (
@@ -205,8 +252,8 @@ func (f *manifestFile) isIn(path string) bool {
 }
 
 // read returns former if the file is unchanged, what is in it now otherwise, and
-// nil if it is gone.
-func (m *Manifests) read(path string, former *manifestFile) *manifestFile {
+// nil if it is gone. A static pod's is that of a node.
+func (m *Manifests) read(path, node string, former *manifestFile) *manifestFile {
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -226,17 +273,20 @@ func (m *Manifests) read(path string, former *manifestFile) *manifestFile {
 	if err != nil {
 		return failed(path, former, err)
 	}
-	f := m.parse(path, data, former)
+	f := m.parse(path, node, data, former)
 	f.identity = now
 	modified, status := time.Unix(stat.Mtim.Unix()), time.Unix(stat.Ctim.Unix())
 	f.settled = started.Sub(modified) > settleTime && started.Sub(status) > settleTime
 	return f
 }
 
-func (m *Manifests) parse(path string, data []byte, former *manifestFile) *manifestFile {
-	pod, warning, err := decode(data, filepath.Ext(path) == ".json")
+func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) *manifestFile {
+	pod, warning, err := decode(data, filepath.Ext(path) == ".json", node != "")
 	if err != nil {
 		return failed(path, former, err)
+	}
+	if node != "" {
+		asStatic(pod, node)
 	}
 	f := &manifestFile{manifest: &manifest{file: path, api: pod, row: m.rules.Row(pod, nil)}}
 	if warning != nil {

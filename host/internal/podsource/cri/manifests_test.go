@@ -200,7 +200,7 @@ func FuzzDecode(f *testing.F) {
 			warning, err error
 		)
 		cost.Within(t, len(data), func() {
-			if pod, warning, err = decode(data, isJSON); err == nil {
+			if pod, warning, err = decode(data, isJSON, false); err == nil {
 				row = defaultRules.Row(pod, nil)
 				_ = defaultRules.Requests(pod)
 			}

@@ -22,6 +22,9 @@ type Options struct {
 	Settings   Settings
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// Statfs reads the room on the filesystem with a path of the node; nil asks the
+	// kernel.
+	Statfs func(path string) (nodefs.FilesystemSample, error)
 }
 
 // Collector runs container GC and image GC, one of them at a time. It is safe for
@@ -32,7 +35,10 @@ type Collector struct {
 	root       nodefs.FS
 	podLogsDir string
 	now        func() time.Time
+	statfs     func(path string) (nodefs.FilesystemSample, error)
 	settings   atomic.Pointer[Settings]
+	// urgent counts the GCs that the host waits for.
+	urgent atomic.Int32
 	// turn holds a value while a GC runs, whose images are.
 	turn   chan struct{}
 	images images
@@ -43,7 +49,17 @@ func New(o Options) *Collector {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Statfs == nil {
+		o.Statfs = func(path string) (nodefs.FilesystemSample, error) {
+			path, err := within(o.Root, path)
+			if err != nil {
+				return nodefs.FilesystemSample{}, err
+			}
+			return nodefs.FS{}.Statfs(path)
+		}
+	}
 	c := &Collector{
+		statfs: o.Statfs,
 		client: o.Client, root: o.Root, podLogsDir: o.PodLogsDir, now: o.Now, turn: make(chan struct{}, 1),
 		images: images{records: map[string]imageRecord{}, volumes: map[string][]string{}},
 	}
@@ -64,6 +80,8 @@ func (c *Collector) Apply(s Settings) {
 // seconds while nothing else happens. The result counts also with an error, which
 // joins all that went wrong.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	c.urgent.Add(1)
+	defer c.urgent.Add(-1)
 	s, err := c.begin(ctx, progress)
 	if err != nil {
 		return eviction.Reclaimed{}, err
@@ -82,12 +100,37 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 // runtime's sandbox image, and not too new. progress is called as by
 // Containers. The result counts also with an error.
 func (c *Collector) Images(ctx context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+	c.urgent.Add(1)
+	defer c.urgent.Add(-1)
 	s, err := c.begin(ctx, progress)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
 	defer c.end()
 	g := imageGC{step: s, images: &c.images, settings: *c.settings.Load(), now: c.now()}
+	return g.run(ctx)
+}
+
+// Periodic removes unused images as the kubelet does every five minutes: those that
+// were not used for too long, and where the filesystem of images is over the high
+// threshold the least recently used ones until it is at the low one. It does nothing
+// unless the settings say so, and makes way for a GC that the host waits for. Without a
+// message there was nothing to do. The result counts also with an error.
+func (c *Collector) Periodic(ctx context.Context) (eviction.Reclaimed, error) {
+	if !c.settings.Load().periodic() {
+		return eviction.Reclaimed{}, nil
+	}
+	s, err := c.begin(ctx, nil)
+	if err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	defer c.end()
+	began := c.settings.Load()
+	g := periodicGC{
+		imageGC: imageGC{step: s, images: &c.images, settings: *began, now: c.now()},
+		statfs:  c.statfs,
+		wanted:  func() bool { return c.urgent.Load() == 0 && c.settings.Load() == began },
+	}
 	return g.run(ctx)
 }
 

@@ -2,7 +2,7 @@
 // the kubelet: container GC removes dead containers and sandboxes and what is left
 // of pods' logs, image GC removes images that no container uses.
 //
-// It does not decide when: the host asks for it when a filesystem is short. The
-// kubelet's periodic image GC, by percentages and by an image's age, is not here.
-// It goes on beside evictd, in the kubelet.
+// It does not decide when: the host asks for it when a filesystem is short, and the
+// plugin has the kubelet's periodic image GC run, by percentages and by an image's
+// age, where it is switched on because no kubelet does it.
 package gc

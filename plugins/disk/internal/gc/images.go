@@ -87,15 +87,25 @@ func (g *imageGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 	}
 	g.rooms = g.measureRooms(ctx)
 	var counts imageCounts
-	for _, next := range g.candidates(seen, sandbox, &counts) {
-		if g.over(ctx) {
-			break
+	g.removeAll(ctx, g.candidates(seen, sandbox, &counts), seen.index, &counts, func() bool { return false })
+	counts.describe(g.step)
+	if err := g.problems(ctx); err != nil {
+		return g.told(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.freed.Bytes, list{err})
+	}
+	return g.told(), nil
+}
+
+// removeAll removes images that nobody uses now, one after the other until it is enough.
+func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imageIndex, counts *imageCounts, enough func() bool) {
+	for _, next := range candidates {
+		if g.over(ctx) || enough() {
+			return
 		}
 		// A pod may have begun to use the image while others were removed.
-		used, err := g.used(ctx, seen.index)
+		used, err := g.used(ctx, ix)
 		if err != nil {
 			g.fail(err)
-			break
+			return
 		}
 		if used[next.image.GetId()] {
 			counts.used++
@@ -110,11 +120,6 @@ func (g *imageGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 			g.free(clamp(next.image.GetSize()), 0)
 		}
 	}
-	counts.describe(g.step)
-	if err := g.problems(ctx); err != nil {
-		return g.told(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.freed.Bytes, list{err})
-	}
-	return g.told(), nil
 }
 
 // candidates are in the order in which they go: least recently used, then first

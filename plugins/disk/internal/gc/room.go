@@ -113,15 +113,24 @@ func freeOn(root nodefs.FS, name string) (device uint64, free eviction.Reclaimed
 
 // amounts prints figures for people.
 func amounts(r eviction.Reclaimed) string {
-	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 	size := fmt.Sprintf("%d bytes", r.Bytes)
-	switch {
-	case r.Bytes >= gib:
-		size = fmt.Sprintf("%.1f GiB", float64(r.Bytes)/gib)
-	case r.Bytes >= mib:
-		size = fmt.Sprintf("%.1f MiB", float64(r.Bytes)/mib)
-	case r.Bytes >= kib:
-		size = fmt.Sprintf("%.1f KiB", float64(r.Bytes)/kib)
+	if r.Bytes >= 1<<10 {
+		size = inUnits(r.Bytes)
 	}
 	return fmt.Sprintf("%s and %d inodes", size, r.Inodes)
+}
+
+// inUnits prints bytes as the kubelet's image GC does.
+func inUnits(bytes int64) string {
+	size, unit := float64(bytes), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size < 1<<10 {
+			break
+		}
+		size, unit = size/(1<<10), next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.1f %s", size, unit)
 }

@@ -30,6 +30,21 @@ type Settings struct {
 	// ContainerLogsDir has a symlink for each container's log, by container id.
 	// /var/log/containers by default.
 	ContainerLogsDir string `json:"containerLogsDir,omitempty"`
+
+	// PeriodicImageGC has images removed by age and by use of their filesystem, as a
+	// kubelet does. Without it that is left to the kubelet. The next three are for it.
+	PeriodicImageGC bool `json:"periodicImageGC,omitempty"`
+	// ImageGCHighThresholdPercent is the use of the filesystem of images at which unused
+	// ones are removed, 85 by default. With 100 none is for the room that it takes.
+	ImageGCHighThresholdPercent *int32 `json:"imageGCHighThresholdPercent,omitempty"`
+	// ImageGCLowThresholdPercent is the use down to which they are, 80 by default.
+	ImageGCLowThresholdPercent *int32 `json:"imageGCLowThresholdPercent,omitempty"`
+	// ImageMaximumGCAge is how long an image may be unused before it is removed whatever
+	// room there is. A Go duration; 0s, the default, means for ever.
+	ImageMaximumGCAge *Duration `json:"imageMaximumGCAge,omitempty"`
+
+	// DryRun keeps all images from being removed periodically. It is the host's to say.
+	DryRun bool `json:"-"`
 }
 
 // Duration is a time.Duration that is written as in "2m30s".
@@ -60,6 +75,12 @@ func (s Settings) filled() Settings {
 		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
 		MaxContainers:      or(s.MaxContainers, -1),
 		ContainerLogsDir:   cmp.Or(s.ContainerLogsDir, "/var/log/containers"),
+
+		PeriodicImageGC:             s.PeriodicImageGC,
+		ImageGCHighThresholdPercent: or(s.ImageGCHighThresholdPercent, 85),
+		ImageGCLowThresholdPercent:  or(s.ImageGCLowThresholdPercent, 80),
+		ImageMaximumGCAge:           or(s.ImageMaximumGCAge, 0),
+		DryRun:                      s.DryRun,
 	}
 }
 
@@ -71,7 +92,8 @@ func or[T any](p *T, fallback T) *T {
 	return &fallback
 }
 
-// Validate returns all that is wrong, each with the field's name.
+// Validate returns all that is wrong, each with the field's name. Of the periodic GC of
+// images it is what the kubelet says.
 func (s Settings) Validate() error {
 	s = s.filled()
 	var errs []error
@@ -85,5 +107,28 @@ func (s Settings) Validate() error {
 	if !filepath.IsAbs(s.ContainerLogsDir) {
 		errs = append(errs, fmt.Errorf("containerLogsDir is %q, want an absolute path", s.ContainerLogsDir))
 	}
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	high, low := *s.ImageGCHighThresholdPercent, *s.ImageGCLowThresholdPercent
+	if high < 0 || high > 100 {
+		wrong("imageGCHighThresholdPercent %d must be between 0 and 100, inclusive", high)
+	}
+	if low < 0 || low > 100 {
+		wrong("imageGCLowThresholdPercent %d must be between 0 and 100, inclusive", low)
+	}
+	if low >= high {
+		wrong("imageGCLowThresholdPercent %d must be less than imageGCHighThresholdPercent %d", low, high)
+	}
+	oldest, youngest := time.Duration(*s.ImageMaximumGCAge), time.Duration(*s.ImageMinimumGCAge)
+	switch {
+	case oldest < 0:
+		wrong("imageMaximumGCAge %v must not be negative", oldest)
+	case oldest > 0 && oldest <= youngest:
+		wrong("imageMaximumGCAge %v must be greater than imageMinimumGCAge %v", oldest, youngest)
+	}
 	return errors.Join(errs...)
+}
+
+// periodic reports whether images are removed without being asked to. s is filled.
+func (s Settings) periodic() bool {
+	return s.PeriodicImageGC && (*s.ImageGCHighThresholdPercent < 100 || *s.ImageMaximumGCAge > 0)
 }

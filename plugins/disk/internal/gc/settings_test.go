@@ -8,11 +8,12 @@ import (
 )
 
 func TestSettingsAreTheKubeletsUnlessTheySayOtherwise(t *testing.T) {
+	const periodic = `"imageGCHighThresholdPercent":85,"imageGCLowThresholdPercent":80,"imageMaximumGCAge":"0s"}`
 	for text, want := range map[string]string{
-		`{}`: `{"imageMinimumGCAge":"2m0s","minAge":"0s","maxPerPodContainer":1,"maxContainers":-1,"containerLogsDir":"/var/log/containers"}`,
-		`{"maxPerPodContainer":0,"imageMinimumGCAge":"0s"}`: `{"imageMinimumGCAge":"0s","minAge":"0s","maxPerPodContainer":0,"maxContainers":-1,"containerLogsDir":"/var/log/containers"}`,
-		`{"minAge":"90s","maxContainers":7}`:                `{"imageMinimumGCAge":"2m0s","minAge":"1m30s","maxPerPodContainer":1,"maxContainers":7,"containerLogsDir":"/var/log/containers"}`,
-		`{"maxPerPodContainer":null}`:                       `{"imageMinimumGCAge":"2m0s","minAge":"0s","maxPerPodContainer":1,"maxContainers":-1,"containerLogsDir":"/var/log/containers"}`,
+		`{}`: `{"imageMinimumGCAge":"2m0s","minAge":"0s","maxPerPodContainer":1,"maxContainers":-1,"containerLogsDir":"/var/log/containers",` + periodic,
+		`{"maxPerPodContainer":0,"imageMinimumGCAge":"0s"}`: `{"imageMinimumGCAge":"0s","minAge":"0s","maxPerPodContainer":0,"maxContainers":-1,"containerLogsDir":"/var/log/containers",` + periodic,
+		`{"minAge":"90s","maxContainers":7}`:                `{"imageMinimumGCAge":"2m0s","minAge":"1m30s","maxPerPodContainer":1,"maxContainers":7,"containerLogsDir":"/var/log/containers",` + periodic,
+		`{"maxPerPodContainer":null}`:                       `{"imageMinimumGCAge":"2m0s","minAge":"0s","maxPerPodContainer":1,"maxContainers":-1,"containerLogsDir":"/var/log/containers",` + periodic,
 	} {
 		var s Settings
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -49,6 +50,32 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	for i, field := range []string{"imageMinimumGCAge", "minAge", "containerLogsDir"} {
 		if line := strings.Split(err.Error(), "\n")[i]; !strings.HasPrefix(line, field+" is ") {
 			t.Errorf("line %q, want one about %s", line, field)
+		}
+	}
+}
+
+// The kubelet's words, by which people look for what is wrong.
+func TestPeriodicSettingsThatAreWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"imageGCHighThresholdPercent":101}`:                                 "imageGCHighThresholdPercent 101 must be between 0 and 100, inclusive",
+		`{"imageGCLowThresholdPercent":-1}`:                                   "imageGCLowThresholdPercent -1 must be between 0 and 100, inclusive",
+		`{"imageGCHighThresholdPercent":80}`:                                  "imageGCLowThresholdPercent 80 must be less than imageGCHighThresholdPercent 80",
+		`{"imageMaximumGCAge":"-1s"}`:                                         "imageMaximumGCAge -1s must not be negative",
+		`{"imageMaximumGCAge":"2m"}`:                                          "imageMaximumGCAge 2m0s must be greater than imageMinimumGCAge 2m0s",
+		`{"imageMaximumGCAge":"2m","imageMinimumGCAge":"1m"}`:                 "",
+		`{"imageGCHighThresholdPercent":100,"imageGCLowThresholdPercent":0}`:  "",
+		`{"imageGCLowThresholdPercent":200,"imageGCHighThresholdPercent":-2}`: "imageGCHighThresholdPercent -2 must be between 0 and 100, inclusive\nimageGCLowThresholdPercent 200 must be between 0 and 100, inclusive\nimageGCLowThresholdPercent 200 must be less than imageGCHighThresholdPercent -2",
+	} {
+		var s Settings
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := s.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: error %q, want %q", text, got, want)
 		}
 	}
 }

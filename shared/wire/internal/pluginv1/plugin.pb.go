@@ -968,6 +968,9 @@ type NodeFacts struct {
 	// A private unix socket on which the host serves the kubelet's
 	// /stats/summary over HTTP. Empty: read the native sources.
 	SummarySocket string `protobuf:"bytes,9,opt,name=summary_socket,json=summarySocket,proto3" json:"summary_socket,omitempty"`
+	// The host only decides and tells, and changes nothing on the node. A plugin that
+	// removes or changes something of its own accord does not either.
+	DryRun        bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1066,13 @@ func (x *NodeFacts) GetSummarySocket() string {
 		return x.SummarySocket
 	}
 	return ""
+}
+
+func (x *NodeFacts) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // ConfigureResponse is empty.
@@ -3024,7 +3034,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\"[\n" +
 	"\x10ConfigureRequest\x12/\n" +
 	"\x04node\x18\x01 \x01(\v2\x1b.evictd.plugin.v1.NodeFactsR\x04node\x12\x16\n" +
-	"\x06config\x18\x02 \x01(\fR\x06config\"\xce\x02\n" +
+	"\x06config\x18\x02 \x01(\fR\x06config\"\xe7\x02\n" +
 	"\tNodeFacts\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x19\n" +
 	"\broot_dir\x18\x02 \x01(\tR\arootDir\x12\x1f\n" +
@@ -3036,7 +3046,9 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"podLogsDir\x12)\n" +
 	"\x10runtime_endpoint\x18\a \x01(\tR\x0fruntimeEndpoint\x12%\n" +
 	"\x0eimage_endpoint\x18\b \x01(\tR\rimageEndpoint\x12%\n" +
-	"\x0esummary_socket\x18\t \x01(\tR\rsummarySocket\"\x13\n" +
+	"\x0esummary_socket\x18\t \x01(\tR\rsummarySocket\x12\x17\n" +
+	"\adry_run\x18\n" +
+	" \x01(\bR\x06dryRun\"\x13\n" +
 	"\x11ConfigureResponse\"j\n" +
 	"\x0eObserveRequest\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x04R\x04pass\x12*\n" +

@@ -1,0 +1,179 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// ErrNoCapacity is the event InvalidDiskCapacity: the filesystem of images has no size.
+var ErrNoCapacity = errors.New("invalid capacity 0 on image filesystem")
+
+// A ShortError is the event FreeDiskSpaceFailed: too few images are unused.
+type ShortError struct {
+	UsedPercent   int64
+	CapacityBytes int64
+	FreedBytes    int64
+}
+
+// Error implements error, in the kubelet's words.
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
+		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
+		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
+		e.UsedPercent, inUnits(e.CapacityBytes), e.FreedBytes)
+}
+
+// A periodicGC is one run that nobody has asked for (image_gc_manager.go:GarbageCollect).
+type periodicGC struct {
+	imageGC
+	statfs func(path string) (nodefs.FilesystemSample, error)
+	// wanted is no more when the host asks for a GC, or the settings have changed.
+	wanted func() bool
+
+	path   string // of the images, on the node
+	counts imageCounts
+}
+
+func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
+	seen, err := g.detect(ctx)
+	if err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	sandbox, err := g.sandboxImages(ctx, seen)
+	if err != nil {
+		return eviction.Reclaimed{}, err
+	}
+	g.rooms = g.measureRooms(ctx)
+	var old []candidate
+	rest := g.candidates(seen, sandbox, &g.counts)
+	if oldest := time.Duration(*g.settings.ImageMaximumGCAge); oldest > 0 {
+		tooOld := func(c candidate) bool { return g.now.Sub(c.lastWanted()) > oldest }
+		old = slices.DeleteFunc(slices.Clone(rest), func(c candidate) bool { return !tooOld(c) })
+		rest = slices.DeleteFunc(rest, tooOld)
+		g.take(ctx, old, seen.index, func() bool { return false })
+		if len(old) > 0 {
+			g.notes = append(g.notes, fmt.Sprintf("%d images unused for more than %v", len(old), oldest))
+		}
+		if g.counts.removed > 0 && !g.settings.DryRun {
+			g.awaitRoom(ctx, "", g.freed, eviction.Reclaimed{})
+		}
+	}
+	if len(g.errs) == 0 && g.wanted() {
+		g.byUse(ctx, rest, seen.index)
+	}
+	if len(g.notes) > 0 {
+		g.tell()
+	}
+	return g.told(), g.problems(ctx)
+}
+
+// lastWanted is when the image was used or, if it never was, found. The kubelet takes
+// one that was never used for older than any age.
+func (r imageRecord) lastWanted() time.Time {
+	if r.lastUsed.Before(r.firstDetected) {
+		return r.firstDetected
+	}
+	return r.lastUsed
+}
+
+// byUse removes the first of the candidates, if there is too little room, until there is
+// enough.
+func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix imageIndex) {
+	high, low := int64(*g.settings.ImageGCHighThresholdPercent), int64(*g.settings.ImageGCLowThresholdPercent)
+	if high == 100 { // only their age counts
+		return
+	}
+	now, err := g.filesystem(ctx)
+	if err != nil {
+		g.fail(err)
+		return
+	}
+	usedPercent := 100 - share(now.AvailableBytes, 100, now.CapacityBytes)
+	if usedPercent < high {
+		return
+	}
+	g.notes = append(g.notes, fmt.Sprintf("image filesystem %d%% used, from %d%% on images go until it is %d%%", usedPercent, high, low))
+	wantAvailable := share(now.CapacityBytes, 100-low, 100)
+	wantFreed := max(wantAvailable-now.AvailableBytes, 0)
+	before := g.freed.Bytes
+	// The runtime's figures of images may be too small, as those of compressed ones are.
+	roomy := func() bool {
+		sample, err := g.statfs(g.path)
+		return err == nil && sample.AvailableBytes >= wantAvailable
+	}
+	enough := func() bool { return g.freed.Bytes-before >= wantFreed || roomy() }
+	g.take(ctx, candidates, ix, enough)
+	if len(g.errs) > 0 || g.over(ctx) || !g.wanted() || g.settings.DryRun {
+		return
+	}
+	if freed := g.freed.Bytes - before; freed < wantFreed {
+		g.awaitRoom(ctx, "", g.freed, eviction.Reclaimed{})
+		if !roomy() {
+			g.fail(&ShortError{UsedPercent: usedPercent, CapacityBytes: now.CapacityBytes, FreedBytes: freed})
+		}
+	}
+}
+
+// filesystem returns the room where the images are, with available bytes that are at
+// most all.
+func (g *periodicGC) filesystem(ctx context.Context) (nodefs.FilesystemSample, error) {
+	info, err := ask(ctx, g.step, g.client.Images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
+	if err != nil {
+		return nodefs.FilesystemSample{}, fmt.Errorf("ask where the images are: %w", err)
+	}
+	if len(info.GetImageFilesystems()) == 0 {
+		return nodefs.FilesystemSample{}, errors.New("the runtime does not say where the images are")
+	}
+	g.path = info.GetImageFilesystems()[0].GetFsId().GetMountpoint()
+	sample, err := g.statfs(g.path)
+	if err != nil {
+		return sample, fmt.Errorf("read the room for images: %w", err)
+	}
+	if sample.CapacityBytes <= 0 {
+		return sample, ErrNoCapacity
+	}
+	sample.AvailableBytes = min(max(sample.AvailableBytes, 0), sample.CapacityBytes)
+	return sample, nil
+}
+
+// take removes images until it is enough or not wanted any more; in a dry run it counts
+// them.
+func (g *periodicGC) take(ctx context.Context, candidates []candidate, ix imageIndex, enough func() bool) {
+	if !g.settings.DryRun {
+		g.removeAll(ctx, candidates, ix, &g.counts, func() bool { return enough() || !g.wanted() })
+		return
+	}
+	for _, c := range candidates {
+		if enough() {
+			return
+		}
+		g.counts.removed++
+		g.freed = sum(g.freed, eviction.Reclaimed{Bytes: clamp(c.image.GetSize())})
+	}
+}
+
+// tell says what was done.
+func (g *periodicGC) tell() {
+	if g.settings.DryRun {
+		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.freed.Bytes)))
+		g.freed = eviction.Reclaimed{}
+		return
+	}
+	g.counts.describe(g.step)
+}
+
+// share is n*times/of, without overflow; the result is at most n or times.
+func share(n, times, of int64) int64 {
+	high, low := bits.Mul64(uint64(n), uint64(times))
+	quotient, _ := bits.Div64(high, low, uint64(of))
+	return int64(quotient)
+}
