@@ -539,6 +539,23 @@ func TestAnEvictionThatTheAPIServerHadAllAlongIsNoFailure(t *testing.T) {
 	})
 }
 
+// While the API server was away the pod died by evictd, and the kubelet was the first to say
+// so: what a strict policy then does not let through must not be taken for recorded.
+func TestARecordThatCameTooLateIsTold(t *testing.T) {
+	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.fails = errRefused
+		k, _ := w.killer()
+		if _, err := w.evict(k, w.victim(1)); err != nil {
+			t.Error(err)
+		}
+		w.change(func() { w.pod.Status.Phase, w.fails = v1.PodFailed, denied(endedAlready) })
+		pause(w.ctx, 10*time.Second)
+		if _, there := w.noted(); there || !strings.Contains(w.log.String(), "which is not recorded") || strings.Contains(w.log.String(), "API server has the eviction") {
+			t.Errorf("in the journal: %v", there)
+		}
+	})
+}
+
 // A hard threshold that is met while a soft victim ends.
 func TestAShortenedGraceEndsASoftVictimAtOnce(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 50 * time.Second, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, func(t *testing.T, w *world) {

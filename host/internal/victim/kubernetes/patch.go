@@ -37,7 +37,7 @@ type condition struct {
 func patchOf(k rundir.Kill) ([]byte, error) {
 	var p patch
 	p.Metadata.UID = types.UID(k.UID)
-	p.Metadata.Annotations = map[string]string{victim.AnnotationEvicted: k.EvictedAt.UTC().Format(time.RFC3339Nano)}
+	p.Metadata.Annotations = map[string]string{victim.AnnotationEvicted: stamp(k)}
 	var status v1.PodStatus
 	victim.SetEvicted(&status, k.Generation, k.Message, !k.Limit, k.EvictedAt.UTC())
 	p.Status.Phase, p.Status.Reason, p.Status.Message = status.Phase, status.Reason, status.Message
@@ -46,6 +46,9 @@ func patchOf(k rundir.Kill) ([]byte, error) {
 	}
 	return json.Marshal(p)
 }
+
+// stamp is the annotation's value.
+func stamp(k rundir.Kill) string { return k.EvictedAt.UTC().Format(time.RFC3339Nano) }
 
 // Patch is the body of an eviction of a pod under node pressure, for a dry run.
 func Patch(p *v1.Pod) ([]byte, error) {

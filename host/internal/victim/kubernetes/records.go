@@ -36,8 +36,6 @@ type record struct {
 	graceEnds time.Time
 	// wanted: the API server is to have it. telling: it is being told.
 	wanted, telling bool
-	// perhaps: it may have it already, although nobody has seen it say so.
-	perhaps bool
 	// begun: the pod was killed, kills is by how many who still are at it.
 	begun bool
 	kills int
@@ -107,7 +105,7 @@ func (s *records) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
 	defer s.mu.Unlock()
 	for _, k := range kills {
 		r := newRecord(k)
-		r.restored, r.perhaps, r.wanted, r.begun = true, true, k.Ended, k.Ended
+		r.restored, r.wanted, r.begun = true, k.Ended, k.Ended
 		s.all[k.UID] = r
 		if !k.Ended {
 			unfinished = append(unfinished, k)
@@ -129,7 +127,6 @@ func (s *records) SaveKill(k rundir.Kill) error {
 		// Its containers are stopped without a further note.
 		k.Stopping = k.GraceSeconds <= policy.HardGraceSeconds
 		s.all[k.UID] = newRecord(k)
-		s.all[k.UID].perhaps = former != nil
 	}
 	return s.journal.SaveKill(k)
 }
@@ -262,15 +259,11 @@ func (s *records) refusal(r *record) error {
 func (s *records) answered(r *record, a answer, err error, took time.Duration, last bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a == over && r.perhaps { // because of what it was told
-		a = accepted
-	}
 	if a == refused {
 		err = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.name(), inWords(err))
 		r.refused = err
 	}
 	if a == away || a == refused && !last {
-		r.perhaps = r.perhaps || a == away
 		r.inVain(s.log, err)
 		return false
 	}
@@ -308,6 +301,8 @@ func (s *records) told(r *record) {
 		s.log.Info("API server has the eviction", attrs...)
 	case r.refused != nil:
 		s.log.Error("API server refuses the eviction, it is not told again", append(attrs, "error", r.outcome)...)
+	case r.kill.Stopping && errors.Is(r.outcome, errOver):
+		s.log.Warn("pod has ended before the API server had the eviction, which is not recorded", append(attrs, "message", r.kill.Message)...)
 	default:
 		s.log.Info("API server needs no eviction", append(attrs, "reason", r.outcome)...)
 	}

@@ -67,11 +67,23 @@ func (k *Killer) tell(ctx context.Context, r *record) {
 		if ctx.Err() != nil {
 			return struct{}{}, err
 		}
-		if !k.answered(r, meaning(err), err, time.Since(tried), time.Since(began) >= refusedFor) {
+		says := meaning(err)
+		if says == over && k.isTold(r) { // the answer was lost, or a former evictd had it
+			says = accepted
+		}
+		if !k.answered(r, says, err, time.Since(tried), time.Since(began) >= refusedFor) {
 			return struct{}{}, err
 		}
 		return struct{}{}, nil
 	}, pace()...)
+}
+
+// isTold reports whether the API server has told us of r.
+func (k *Killer) isTold(r *record) bool {
+	kill := k.of(r)
+	return slices.ContainsFunc(k.pods(), func(p *v1.Pod) bool {
+		return string(p.UID) == kill.UID && p.Annotations[victim.AnnotationEvicted] == stamp(kill)
+	})
 }
 
 // ask sends a patch for the pod of r.
