@@ -122,6 +122,7 @@ func Pods() []Write {
 		{Name: "an eviction without the generation", Body: eviction(func(_, _, d object) { delete(d, "observedGeneration") })},
 		{Name: "an eviction of a pod without annotations", Was: pod(Node, func(p *v1.Pod) { p.Annotations = nil })},
 		{Name: "an eviction of a pod that has not started", Was: pod(Node, func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: v1.PodQOSBestEffort} })},
+		{Name: "an eviction of a pod that was seen to have failed first", Was: pod(Node, ended(v1.PodFailed, ""))},
 		{Name: "an eviction of a large pod", Was: pod(Node, large)},
 		{Name: "an eviction of a pod that was disrupted before", Was: pod(Node, func(p *v1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: "EvictionByEvictionAPI"})
@@ -218,7 +219,7 @@ func foreign() []Write {
 		was("a static pod", "evictd evicts no static pod", pod(Node, static)),
 		was("a critical pod", "evictd evicts no critical pod", pod(Node, critical)),
 		was("a pod that is being deleted", "the pod is being deleted already", pod(Node, deleted)),
-		was("a pod that has failed by itself", hasEnded, pod(Node, ended(v1.PodFailed, ""))),
+		was("a pod that was evicted and has failed", hasEnded, pod(Node, evicted, ended(v1.PodFailed, ""))),
 		was("a pod that has succeeded", hasEnded, pod(Node, ended(v1.PodSucceeded, ""))),
 		// What it becomes.
 		with("the pod succeeds", notEvicted, status("phase", "Succeeded")),
