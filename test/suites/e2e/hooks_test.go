@@ -26,6 +26,8 @@ func TestTheEndOfAPodWithAHookAndSidecars(t *testing.T) {
 			n := newSite(t, shared(e))
 			disk := filepath.Join(n.Dir, "node")
 			free := freeOn(t, disk, bytesOf)
+			// Before evictd: while no pod has a limit they are looked at once a minute only.
+			hasty := n.runWitness(t, "hasty", "sleep 60")
 			n.start(t, map[string]any{
 				"evictionHard":              map[string]string{},
 				"evictionSoft":              map[string]string{"nodefs.available": fmt.Sprint(free / 2)},
@@ -34,7 +36,6 @@ func TestTheEndOfAPodWithAHookAndSidecars(t *testing.T) {
 			})
 
 			n.chapter(t, "a hard eviction: a second for the hook, and another for the containers")
-			hasty := n.runWitness(t, "hasty", "sleep 60")
 			must(t, hasty.Exec(t.Context(), "main", bytesIn("/data/file", 25*mib)))
 			n.await(t, "pod finished")
 			n.await(t, hookFailed)
