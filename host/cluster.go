@@ -2,24 +2,29 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 
 	"k8s.io/klog/v2"
 
+	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/events"
 	"github.com/evictd/evictd/host/internal/kubeapi"
+	"github.com/evictd/evictd/host/internal/nodestatus"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 
 // A cluster is what a daemon beside a kubelet does with the API server while it runs.
 type cluster struct {
-	api      *kubeapi.Client
-	source   *podkubernetes.Source
-	killer   *victimkubernetes.Killer
-	nodeName string
-	log      *slog.Logger
+	api    *kubeapi.Client
+	source *podkubernetes.Source
+	killer *victimkubernetes.Killer
+	// conditions is nil if the node's are not written.
+	conditions *nodestatus.Keeper
+	nodeName   string
+	log        *slog.Logger
 }
 
 // recorder tells the API server of events until ctx ends.
@@ -31,7 +36,23 @@ func (c *cluster) recorder(ctx context.Context) Recorder {
 func (c *cluster) run(ctx context.Context) {
 	klog.SetSlogLogger(c.log) // for what client-go logs without being given a logger
 	var running sync.WaitGroup
+	if c.conditions != nil {
+		running.Go(func() { c.conditions.Run(ctx) })
+	}
 	running.Go(func() { c.source.Run(ctx, c.log) })
 	c.killer.Run(ctx)
 	running.Wait()
+}
+
+// UninstallNode takes everything from this node's object that evictd has ever written to
+// it: its conditions and taints. The pods that it has evicted keep what was written to them.
+func UninstallNode(ctx context.Context, c *Config) error {
+	if c.Mode != config.ModeKubernetes {
+		return fmt.Errorf("mode: %q: nothing is written to the node, want %q", c.Mode, config.ModeKubernetes)
+	}
+	api, err := newAPI(c, "")
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)
+	}
+	return nodestatus.Hold(ctx, api, nil, false)
 }

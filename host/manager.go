@@ -127,6 +127,9 @@ func (m *Manager) openDaemon() error {
 	}
 	m.cluster, restored.Kills = by.cluster, by.restored
 	o.Pods, o.Manifests = by.pods, by.pods.Problems
+	if by.cluster != nil && by.cluster.conditions != nil {
+		o.Conditions = by.cluster.conditions.Set
+	}
 	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	o.Fallback, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true

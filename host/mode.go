@@ -10,6 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/nodestatus"
 	"github.com/evictd/evictd/host/internal/pods"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
@@ -68,10 +69,11 @@ var modes = map[string]func(modeOptions) (mode, error){
 		killer := victimkubernetes.New(victimkubernetes.Options{
 			API: api, Runtime: o.runtime, PodsDir: podsDir(o.config), Journal: o.journal, DryRun: o.dryRun, Pods: source.Pods, Log: o.log,
 		})
-		return mode{
-			pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored),
-			cluster: &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.log},
-		}, nil
+		of := &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.log}
+		if o.config.NodeConditions != config.NodeConditionsNone && !o.config.DryRun {
+			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.log)
+		}
+		return mode{pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},
 }
 

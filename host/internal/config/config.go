@@ -36,6 +36,7 @@ type Config struct {
 	NodeName           string          `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
 	Mode               string          `json:"mode" oneof:"cri kubernetes" default:"cri" reload:"no" flag:"how pods are found and killed: cri, or kubernetes beside a kubelet"`
 	Kubeconfig         string          `json:"kubeconfig" is:"path?" reload:"no" flag:"with mode kubernetes, who asks the API server (default the ServiceAccount of the pod that evictd runs in)"`
+	NodeConditions     string          `json:"nodeConditions" oneof:"none conditions taints" default:"none" reload:"no" flag:"with mode kubernetes, what of disks and custom signals is written to the node: none, conditions, or taints too"`
 	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
 	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
 	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
@@ -121,6 +122,11 @@ const (
 	ModeCRI = "cri"
 	// ModeKubernetes takes pods from the API server and kills beside a kubelet.
 	ModeKubernetes = "kubernetes"
+
+	// NodeConditionsNone leaves the node alone, NodeConditionsTaints writes taints beside
+	// conditions.
+	NodeConditionsNone   = "none"
+	NodeConditionsTaints = "taints"
 
 	// PacingKubelet lets each pass act; else there is one victim at a time.
 	PacingKubelet = "kubelet"

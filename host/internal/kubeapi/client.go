@@ -156,6 +156,19 @@ func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, bod
 	return pod, err
 }
 
+// PatchNode writes to the node, or to a subresource of it, by strategic merge.
+func (c *Client) PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	request := c.current().core.Patch(types.StrategicMergePatchType).Resource("nodes").Name(c.options.NodeName)
+	if subresource != "" {
+		request = request.SubResource(subresource)
+	}
+	node := &v1.Node{}
+	err := request.VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, parameters).Body(body).Do(ctx).Into(node)
+	return node, err
+}
+
 // SelfSubjectAccessReview asks whether it may do something with a core resource, in all
 // namespaces if namespace is "". The reason may be "".
 func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error) {

@@ -110,6 +110,9 @@ type Options struct {
 	// TellConditions sends an event about the node when a condition changes. A
 	// kubelet does so itself.
 	TellConditions bool
+	// Conditions, if not nil, is told after each pass which conditions the node is under. It
+	// must not wait.
+	Conditions func([]eviction.Condition)
 	// MinDeadline is how long a part of a pass may take at least.
 	MinDeadline time.Duration
 	// Explain fills in the Ranking of outcomes.

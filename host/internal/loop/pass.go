@@ -238,4 +238,7 @@ func (l *Loop) publish(p *pass) {
 		}
 		next.AssignProblems = thresholds.Split
 	})
+	if p.concluded && l.Conditions != nil {
+		l.Conditions(p.assessment.Conditions)
+	}
 }

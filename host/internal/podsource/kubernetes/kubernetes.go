@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -27,6 +28,9 @@ import (
 
 // listTimeout bounds a listing of the runtime whose caller is more patient.
 const listTimeout = 10 * time.Second
+
+// Nodes must not ask an API server that comes back all at once, nor be deaf for long.
+const firstRetry, maxRetry = 500 * time.Millisecond, 10 * time.Second
 
 // firstTimeout bounds the wait for the first answer of the API server.
 const firstTimeout = time.Second
@@ -51,11 +55,13 @@ func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Sou
 }
 
 // Run follows the API server until ctx ends: one request every five to ten minutes while
-// nothing changes. An API server that is away is asked again after 1 s, and ever later up
-// to 30 s.
+// nothing changes. An API server that is away is asked again after half a second to a
+// second, and ever later up to 10 to 20 s.
 func (s *Source) Run(ctx context.Context, log *slog.Logger) {
 	logger := logr.FromSlogHandler(log.Handler())
-	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, cache.ReflectorOptions{Name: "pods", Logger: &logger}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, cache.ReflectorOptions{
+		Name: "pods", Logger: &logger, Backoff: &wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 1, Steps: 10, Cap: maxRetry},
+	}).RunWithContext(ctx)
 }
 
 // listerWatcher notes what comes of each request.

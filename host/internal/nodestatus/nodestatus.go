@@ -1,0 +1,225 @@
+// Package nodestatus holds conditions and taints of evictd's own on its node: of disks,
+// whose standard condition a kubelet cannot keep without danger, and of custom signals,
+// which it does not know.
+//
+// The conditions of the kubelet are not its business: it would write over them.
+package nodestatus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Domain is that of all conditions and taints that evictd holds, which makes them known as
+// its own.
+const Domain = "evictd.io/"
+
+const (
+	// An API server that is away is asked again soon, and then ever more seldom.
+	firstRetry, maxRetry = time.Second, 30 * time.Second
+	// heldUpFor is how long a refusal is waited on.
+	heldUpFor = time.Minute
+)
+
+// API writes to the node. PatchNode sends a strategic merge patch for the node, or a
+// subresource of it, and returns the node as it is then. Its errors are the API server's.
+type API interface {
+	PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error)
+}
+
+// A Keeper holds what it was told last. Set may be called from anywhere, and never waits.
+type Keeper struct {
+	api API
+	// taints: a taint goes with each condition.
+	taints bool
+	log    *slog.Logger
+	poke   chan struct{}
+
+	mu     sync.Mutex
+	wanted []eviction.Condition
+	known  bool // by a first Set
+}
+
+// New returns a keeper, which writes while it is run.
+func New(api API, taints bool, log *slog.Logger) *Keeper {
+	return &Keeper{api: api, taints: taints, log: log, poke: make(chan struct{}, 1)}
+}
+
+// Set has the node be under these conditions and no others, but for the kubelet's of memory
+// and process ids.
+func (k *Keeper) Set(conditions []eviction.Condition) {
+	wanted := slices.DeleteFunc(slices.Clone(conditions), func(c eviction.Condition) bool {
+		return c == eviction.MemoryPressure || c == eviction.PIDPressure
+	})
+	slices.Sort(wanted)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known && slices.Equal(k.wanted, wanted) {
+		return
+	}
+	k.wanted, k.known = wanted, true
+	select {
+	case k.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (k *Keeper) now() []eviction.Condition {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.wanted
+}
+
+// Run writes what was set, at the start whatever the node has, until ctx ends. What is
+// there then stays.
+func (k *Keeper) Run(ctx context.Context) {
+	select {
+	case <-k.poke: // known for the first time
+	case <-ctx.Done():
+		return
+	}
+	for {
+		wanted := k.now()
+		k.write(ctx, wanted)
+		for slices.Equal(wanted, k.now()) {
+			select {
+			case <-k.poke:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// write gives up when something else is wanted.
+func (k *Keeper) write(ctx context.Context, wanted []eviction.Condition) {
+	pace := backoff.NewExponentialBackOff()
+	pace.InitialInterval, pace.MaxInterval = firstRetry, maxRetry
+	said := ""
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // what went wrong was logged
+		err := Hold(ctx, k.api, wanted, k.taints)
+		if err == nil || ctx.Err() != nil {
+			return struct{}{}, err
+		}
+		if !slices.Equal(wanted, k.now()) {
+			return struct{}{}, backoff.Permanent(err)
+		}
+		if err.Error() != said {
+			said = err.Error()
+			k.log.Error("conditions of the node are not written, it is tried again", "conditions", wanted, "error", err)
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			return struct{}{}, backoff.RetryAfter(int(heldUpFor.Seconds()))
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0))
+}
+
+// Hold has the node have these conditions of evictd's, with taints if they are asked for,
+// and no others of evictd's. Without conditions it removes all that evictd has ever written.
+func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool) error {
+	node, err := api.PatchNode(ctx, "status", []byte("{}")) // to see what is there takes no other right
+	if err != nil {
+		return fmt.Errorf("look at the node's conditions: %w", err)
+	}
+	if changes := conditionChanges(node, wanted, time.Now()); len(changes) > 0 {
+		body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": changes}})
+		if err != nil {
+			return err
+		}
+		if node, err = api.PatchNode(ctx, "status", body); err != nil {
+			return fmt.Errorf("write the node's conditions: %w", err)
+		}
+	}
+	if !taints {
+		wanted = nil
+	}
+	is := node.Spec.Taints
+	want := taintsOf(is, wanted)
+	if slices.EqualFunc(is, want, func(a, b v1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }) {
+		return nil
+	}
+	// The list is one value: whoever else has written a taint meanwhile is not written over.
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": want},
+	})
+	if err == nil {
+		_, err = api.PatchNode(ctx, "", body)
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("write the node's taints, which takes a ServiceAccount with the role of deploy/rbac/node-conditions.yaml (node credentials may not): %w", err)
+	case err != nil:
+		return fmt.Errorf("write the node's taints: %w", err)
+	}
+	return nil
+}
+
+// Name is that of the node's condition, and of its taint, for a condition of evictd's.
+func Name(c eviction.Condition) string {
+	name := string(c)
+	return Domain + name[strings.LastIndex(name, "/")+1:]
+}
+
+func named(wanted []eviction.Condition, name string) bool {
+	return slices.ContainsFunc(wanted, func(c eviction.Condition) bool { return Name(c) == name })
+}
+
+// A removal takes a condition away in a strategic merge patch.
+type removal struct {
+	Patch string `json:"$patch"`
+	Type  string `json:"type"`
+}
+
+// conditionChanges is what the patch has to name: conditions merge by type.
+func conditionChanges(node *v1.Node, wanted []eviction.Condition, now time.Time) (changes []any) {
+	stands := map[string]bool{}
+	for _, c := range node.Status.Conditions {
+		kind := string(c.Type)
+		switch {
+		case !strings.HasPrefix(kind, Domain):
+		case !named(wanted, kind):
+			changes = append(changes, removal{Patch: "delete", Type: kind})
+		case c.Status == v1.ConditionTrue:
+			stands[kind] = true
+		}
+	}
+	for _, c := range wanted {
+		kind := Name(c)
+		if stands[kind] {
+			continue
+		}
+		stands[kind] = true
+		text := policy.ConditionText(c, true)
+		changes = append(changes, v1.NodeCondition{
+			Type: v1.NodeConditionType(kind), Status: v1.ConditionTrue, Reason: "EvictionThresholdMet", Message: "evictd: " + text.Message,
+			LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	return changes
+}
+
+// taintsOf are the taints of others, as they are, and evictd's.
+func taintsOf(is []v1.Taint, wanted []eviction.Condition) []v1.Taint {
+	out := slices.DeleteFunc(slices.Clone(is), func(t v1.Taint) bool { return strings.HasPrefix(t.Key, Domain) && !named(wanted, t.Key) })
+	for _, c := range wanted {
+		if !slices.ContainsFunc(out, func(t v1.Taint) bool { return t.Key == Name(c) }) {
+			out = append(out, v1.Taint{Key: Name(c), Effect: v1.TaintEffectNoSchedule})
+		}
+	}
+	return out
+}

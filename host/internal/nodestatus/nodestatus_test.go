@@ -1,0 +1,212 @@
+package nodestatus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// An apiServer has one node, and merges patches as the real one.
+type apiServer struct {
+	mu       sync.Mutex
+	node     v1.Node
+	away     error // for all, forbidden for taints
+	noTaints error
+	asked    []string
+}
+
+func (a *apiServer) PatchNode(_ context.Context, subresource string, body []byte) (*v1.Node, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, strings.TrimSpace(subresource+" "+string(body)))
+	if a.away != nil {
+		return nil, a.away
+	}
+	if subresource == "" && a.noTaints != nil {
+		return nil, a.noTaints
+	}
+	was, err := json.Marshal(a.node)
+	if err != nil {
+		return nil, err
+	}
+	is, err := strategicpatch.StrategicMergePatch(was, body, v1.Node{})
+	if err != nil {
+		return nil, err
+	}
+	next := v1.Node{}
+	if err := json.Unmarshal(is, &next); err != nil {
+		return nil, err
+	}
+	if next.ResourceVersion != a.node.ResourceVersion {
+		return nil, apierrors.NewConflict(v1.Resource("nodes"), "node-1", errors.New("another version"))
+	}
+	next.ResourceVersion = fmt.Sprint(len(a.asked))
+	a.node = next
+	return next.DeepCopy(), nil
+}
+
+// shows is what the node has, in words.
+func (a *apiServer) shows() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := []string{}
+	for _, c := range a.node.Status.Conditions {
+		out = append(out, string(c.Type)+"="+string(c.Status))
+	}
+	for _, t := range a.node.Spec.Taints {
+		out = append(out, t.Key+":"+string(t.Effect))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func newServer() *apiServer {
+	a := &apiServer{}
+	a.node.Name = "node-1"
+	a.node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}, {Type: v1.NodeDiskPressure, Status: v1.ConditionFalse}}
+	a.node.Spec.Taints = []v1.Taint{{Key: "example.com/gpu", Effect: v1.TaintEffectNoExecute}}
+	return a
+}
+
+var others = []string{"DiskPressure=False", "Ready=True", "example.com/gpu:NoExecute"}
+
+const spare = eviction.Condition("acme.example/SparePressure")
+
+func TestConditionsComeAndGoWithTheirTaints(t *testing.T) {
+	for name, c := range map[string]struct {
+		wanted []eviction.Condition
+		taints bool
+		want   []string
+	}{
+		"conditions": {[]eviction.Condition{eviction.DiskPressure, spare}, false, []string{"evictd.io/DiskPressure=True", "evictd.io/SparePressure=True"}},
+		"and taints": {
+			[]eviction.Condition{eviction.DiskPressure, spare},
+			true,
+			[]string{"evictd.io/DiskPressure:NoSchedule", "evictd.io/DiskPressure=True", "evictd.io/SparePressure:NoSchedule", "evictd.io/SparePressure=True"},
+		},
+		"nothing": {nil, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newServer()
+			// What a former evictd has left goes, or stays as it is if it still holds.
+			a.node.Status.Conditions = append(a.node.Status.Conditions, v1.NodeCondition{Type: "evictd.io/Old", Status: v1.ConditionTrue})
+			a.node.Spec.Taints = append(a.node.Spec.Taints, v1.Taint{Key: "evictd.io/Old", Effect: v1.TaintEffectNoSchedule})
+			want := append(slices.Clone(others), c.want...)
+			slices.Sort(want)
+			for range 2 {
+				if err := Hold(t.Context(), a, c.wanted, c.taints); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, a.shows()); diff != "" {
+					t.Errorf("the node (-want +got):\n%s", diff)
+				}
+			}
+			if last := a.asked[len(a.asked)-1]; last != "status {}" {
+				t.Errorf("%s was written although nothing has changed", last)
+			}
+			if err := Hold(t.Context(), a, nil, false); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(others, a.shows()); diff != "" {
+				t.Errorf("when all is removed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTaintsOfOthersAreNotWrittenOver(t *testing.T) {
+	a := newServer()
+	node := a.node.DeepCopy()
+	node.ResourceVersion = "0" // somebody has written meanwhile
+	meanwhile := replaced{a, node}
+	if err := Hold(t.Context(), meanwhile, []eviction.Condition{eviction.DiskPressure}, true); !apierrors.IsConflict(err) {
+		t.Errorf("%v, want a conflict", err)
+	}
+	if got := a.shows(); slices.Contains(got, "evictd.io/DiskPressure:NoSchedule") {
+		t.Errorf("the node has %v", got)
+	}
+}
+
+// replaced answers with a node that is another one by now.
+type replaced struct {
+	*apiServer
+	was *v1.Node
+}
+
+func (r replaced) PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error) {
+	_, err := r.apiServer.PatchNode(ctx, subresource, body)
+	return r.was, err
+}
+
+func TestNodeCredentialsMayWriteNoTaints(t *testing.T) {
+	a := newServer()
+	a.noTaints = apierrors.NewForbidden(v1.Resource("nodes"), "node-1", errors.New(`is not allowed to modify taints`))
+	err := Hold(t.Context(), a, []eviction.Condition{eviction.DiskPressure}, true)
+	if err == nil || !strings.Contains(err.Error(), "deploy/rbac/node-conditions.yaml") || !strings.Contains(err.Error(), "not allowed to modify taints") {
+		t.Errorf("%v", err)
+	}
+	if got := a.shows(); !slices.Contains(got, "evictd.io/DiskPressure=True") {
+		t.Errorf("the node has %v, want the condition at least", got)
+	}
+}
+
+func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newServer()
+		k := New(a, true, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() { k.Run(ctx) })
+		shows := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			all := append(slices.Clone(others), want...)
+			slices.Sort(all)
+			if diff := cmp.Diff(all, a.shows()); diff != "" {
+				t.Errorf("the node (-want +got):\n%s", diff)
+			}
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(a.asked) > 0 {
+			t.Errorf("%v before anything is known", a.asked)
+		}
+		k.Set([]eviction.Condition{eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure})
+		shows("evictd.io/DiskPressure=True", "evictd.io/DiskPressure:NoSchedule")
+		asked := len(a.asked)
+		k.Set([]eviction.Condition{eviction.DiskPressure})
+		synctest.Wait()
+		if len(a.asked) != asked {
+			t.Errorf("%v for what is so already", a.asked[asked:])
+		}
+		a.mu.Lock()
+		a.away = errors.New("connection refused")
+		a.mu.Unlock()
+		k.Set([]eviction.Condition{spare})
+		time.Sleep(time.Minute)
+		k.Set(nil) // while it is away
+		shows("evictd.io/DiskPressure=True", "evictd.io/DiskPressure:NoSchedule")
+		a.mu.Lock()
+		a.away = nil
+		a.mu.Unlock()
+		time.Sleep(2 * maxRetry)
+		shows()
+	})
+}
