@@ -170,11 +170,16 @@ func (c *Client) PatchNode(ctx context.Context, subresource string, body []byte)
 }
 
 // SelfSubjectAccessReview asks whether it may do something with a core resource, in all
-// namespaces if namespace is "". The reason may be "".
+// namespaces if namespace is "": list and watch those pods that this client asks for. The
+// reason may be "".
 func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error) {
-	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource, Subresource: subresource},
-	}}
+	about := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource, Subresource: subresource}
+	if resource == "pods" && (verb == "list" || verb == "watch") { // which a node may of its own pods only
+		about.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{
+			{Key: podNode, Operator: metav1.FieldSelectorOpIn, Values: []string{c.options.NodeName}},
+		}}
+	}
+	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: about}}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	answered := &authorizationv1.SelfSubjectAccessReview{}

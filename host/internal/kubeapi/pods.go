@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
+// podNode is the field that says which node a pod is on.
+const podNode = "spec.nodeName"
+
 // ListPods lists the node's pods.
 func (c *Client) ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list := &v1.PodList{}
@@ -26,6 +29,6 @@ func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (wat
 // ofNode asks for nobody else's pods: node credentials may ask for no others, and a large
 // cluster has many.
 func (c *Client) ofNode(options metav1.ListOptions) *metav1.ListOptions {
-	options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", c.options.NodeName).String()
+	options.FieldSelector = fields.OneTermEqualSelector(podNode, c.options.NodeName).String()
 	return &options
 }

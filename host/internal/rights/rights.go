@@ -19,7 +19,8 @@ import (
 // API is what is asked.
 type API interface {
 	// SelfSubjectAccessReview says whether the account may do verb to a resource in
-	// namespace, "" for all, and why not.
+	// namespace, "" for all, and why not; of pods whether it may list and watch those of this
+	// node.
 	SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error)
 	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
 	// pod as it would be. Errors of the API server are its own.
@@ -72,8 +73,7 @@ func Check(ctx context.Context, o Options) (errs []error, warnings []string) {
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("ask whether %s is allowed: %w", n, err))
-		case allowed, n.verb != "patch" && n.resource == "pods" && len(o.Pods) > 0:
-			// A node may list the pods on it, and is not asked so: those that are here show it.
+		case allowed:
 		case n.optional:
 			warnings = append(warnings, fmt.Sprintf("%s is not allowed%s: %s", n, because(reason), n.without))
 		default:

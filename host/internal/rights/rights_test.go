@@ -88,7 +88,6 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 			errs:     []string{"watch pods is not allowed: no pod is known, and none evicted; want the role of deploy/rbac"},
 			warnings: []string{"no eviction was tried: no pod of this node may be evicted"},
 		},
-		"a node lists the pods on it, and may not list pods": {api: &api{withheld: "list pods"}, pods: web, tried: "web web"},
 		"evictions cannot be told": {
 			api: &api{withheld: "patch pods/status", answers: map[string]error{"web": denied(`User "x" cannot patch resource "pods/status"`)}}, pods: web, tried: "web",
 			errs: []string{
