@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // guardEnv names, in the environment of a guard, the process that it guards.
@@ -24,11 +26,13 @@ func Guard() error {
 	if err != nil {
 		return err
 	}
-	// This process never closes its end, so that the kernel does.
-	out, in, err := os.Pipe()
-	if err != nil {
+	// This process never closes its end, so that the kernel does: no os.File, which the
+	// garbage collector closes.
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("start guard: %w", err)
 	}
+	out := os.NewFile(uintptr(pipe[0]), "guard")
 	defer func() { _ = out.Close() }() // the child has its own descriptor
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"evictd-stack-guard"}
@@ -37,12 +41,8 @@ func Guard() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start guard: %w", err)
 	}
-	guardPipe = in
 	return nil
 }
-
-// guardPipe is held open for as long as the process lives.
-var guardPipe *os.File
 
 // SweepIfGuard is the life of the child that Guard starts; in any other process it
 // does nothing.

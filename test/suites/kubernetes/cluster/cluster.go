@@ -1,13 +1,14 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -43,22 +44,13 @@ type Options struct {
 type Cluster struct {
 	// Stack has containerd and the directories of the node, among them Dir.
 	*stack.Stack
-	// Node is the name of the node.
-	Node string
-	// Client may do everything.
-	Client kubernetes.Interface
-	// AdminKubeconfig is the path of a kubeconfig with which one may do everything.
-	AdminKubeconfig string
-	// KubeletKubeconfig is the kubelet's own.
-	KubeletKubeconfig string
+	*Access
 	// Hog is the path of the program that hog.Image has.
 	Hog string
 
-	options   Options
-	authority *authority
-	ports     struct{ etcd, etcdPeer, apiserver, kubelet int }
-	parts     []*part
-	admin     *http.Client // as Admin
+	options Options
+	ports   struct{ etcd, etcdPeer, apiserver, kubelet int }
+	parts   []*part
 }
 
 // Parts are the names of all parts, in the order in which they start. They are the
@@ -94,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	progress("containerd")
-	c := &Cluster{Stack: s, Node: cmp.Or(o.Node, "node"), options: o}
+	c := &Cluster{Stack: s, Access: &Access{Node: cmp.Or(o.Node, "node")}, options: o}
 	if err := c.start(ctx, progress); err != nil {
 		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Close()) //nolint:contextcheck // removing must work after ctx has ended
 	}
@@ -124,10 +116,11 @@ func (c *Cluster) start(ctx context.Context, progress func(string)) error {
 		}
 		*port = free
 	}
-	if err := c.writeFiles(); err != nil {
+	c.server = fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver)
+	if err := errors.Join(c.writeFiles(), c.nameNode(ctx)); err != nil {
 		return err
 	}
-	c.parts = c.programs()
+	c.parts = c.programs() //nolint:contextcheck // they live until they are stopped
 	for _, p := range c.parts {
 		if err := p.start(ctx); err != nil {
 			return err
@@ -200,8 +193,6 @@ func freePort(ctx context.Context) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-func (c *Cluster) server() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver) }
-
 func (c *Cluster) part(name string) (*part, error) {
 	for _, p := range c.parts {
 		if p.name == name {
@@ -244,7 +235,8 @@ func (c *Cluster) StartPart(ctx context.Context, name string) error {
 	return p.start(ctx)
 }
 
-// RestartPart ends a part in order and starts it again.
+// RestartPart ends a part in order and starts it again. The API server takes a minute
+// to end in order: it waits for its clients.
 func (c *Cluster) RestartPart(ctx context.Context, name string) error {
 	if err := c.StopPart(ctx, name); err != nil {
 		return err
@@ -252,9 +244,36 @@ func (c *Cluster) RestartPart(ctx context.Context, name string) error {
 	return c.StartPart(ctx, name)
 }
 
-// ConfigureKubelet gives the kubelet other keys, as Options.Kubelet does, from its next
-// start on.
-func (c *Cluster) ConfigureKubelet(keys map[string]any) error { return c.writeKubeletConfig(keys) }
+// ConfigureKubelet gives the kubelet other keys, as Options.Kubelet does, and restarts it.
+func (c *Cluster) ConfigureKubelet(ctx context.Context, keys map[string]any) error {
+	if err := c.writeKubeletConfig(keys); err != nil {
+		return err
+	}
+	return c.RestartPart(ctx, "kubelet")
+}
+
+// Apply gives YAML to kubectl apply, server-side, in the default namespace unless the
+// objects name another.
+func (c *Cluster) Apply(ctx context.Context, text string) error {
+	_, err := c.Kubectl(ctx, text, "apply", "--server-side", "-f", "-")
+	return err
+}
+
+// Kubectl runs kubectl as Admin with a text as its input and returns what it prints.
+func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.options.Kubernetes, "kubectl"), append([]string{
+		"--kubeconfig", c.AdminKubeconfig, "--cache-dir", filepath.Join(c.Dir, "kubectl"),
+	}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+		}
+		return string(out), fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}
 
 // Log is the path of a part's log.
 func (c *Cluster) Log(name string) string { return filepath.Join(c.Dir, name+".log") }

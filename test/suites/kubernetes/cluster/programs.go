@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,7 +30,7 @@ func (c *Cluster) programs() []*part {
 			"--listen-client-urls", c.etcd(), "--advertise-client-urls", c.etcd(),
 			"--listen-peer-urls", loopback(c.ports.etcdPeer), "--initial-advertise-peer-urls", loopback(c.ports.etcdPeer),
 			"--initial-cluster", "default="+loopback(c.ports.etcdPeer)),
-		c.program("kube-apiserver", c.options.Kubernetes, c.Command, c.apiserverServes, append([]string{
+		c.program("kube-apiserver", c.options.Kubernetes, c.Inside, c.apiserverServes, append([]string{
 			"--etcd-servers=" + c.etcd(),
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.apiserver),
 			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
@@ -36,10 +39,10 @@ func (c *Cluster) programs() []*part {
 			"--tls-cert-file=" + c.authority.file("apiserver.crt"), "--tls-private-key-file=" + c.authority.file("apiserver.key"),
 			"--client-ca-file=" + c.authority.file("ca.crt"),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-			"--service-account-issuer=" + c.server(),
+			"--service-account-issuer=" + c.server,
 			"--service-account-key-file=" + c.authority.file("accounts.key"), "--service-account-signing-key-file=" + c.authority.file("accounts.key"),
 			"--kubelet-client-certificate=" + c.authority.file("apiserver-node.crt"), "--kubelet-client-key=" + c.authority.file("apiserver-node.key"),
-			"--kubelet-certificate-authority=" + c.authority.file("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+			"--kubelet-certificate-authority=" + c.authority.file("ca.crt"), "--kubelet-preferred-address-types=Hostname",
 		}, c.options.APIServer...)...),
 		c.program("kube-controller-manager", c.options.Kubernetes, c.Command, c.apiserverServes, append([]string{
 			"--kubeconfig=" + c.kubeconfigFile(controllerManager.Name),
@@ -54,7 +57,7 @@ func (c *Cluster) programs() []*part {
 		c.program("kubelet", c.options.Kubernetes, c.Inside, c.kubeletServes, append([]string{
 			"--config=" + c.kubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
 			"--root-dir=" + c.KubeletRootDir, "--cert-dir=" + c.authority.dir,
-			"--hostname-override=" + c.Node, "--node-ip=127.0.0.1", "--containerd=" + c.Socket, "-v=2",
+			"--hostname-override=" + c.Node, "--containerd=" + c.Socket, "-v=2",
 		}, c.options.KubeletFlags...)...),
 	}
 }
@@ -67,37 +70,68 @@ func (c *Cluster) program(name, dir string, command func(context.Context, string
 	}
 }
 
+// nameNode lets the API server find the kubelet by the node's name.
+func (c *Cluster) nameNode(ctx context.Context) error {
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(c.Dir, "hosts")
+	if err := os.WriteFile(file, fmt.Appendf(hosts, "\n127.0.0.1 %s\n", c.Node), 0o644); err != nil {
+		return err
+	}
+	if out, err := c.Inside(ctx, "mount", "-n", "--bind", file, "/etc/hosts").CombinedOutput(); err != nil {
+		return fmt.Errorf("name the node in /etc/hosts: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
 func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 
 func (c *Cluster) etcd() string { return loopback(c.ports.etcd) }
 
+func (c *Cluster) kubelet() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.kubelet) }
+
 func (c *Cluster) etcdServes(ctx context.Context) error {
-	return serves(ctx, http.DefaultClient, c.etcd()+"/health")
+	_, err := get(ctx, http.DefaultClient, c.etcd()+"/health")
+	return err
 }
 
 func (c *Cluster) apiserverServes(ctx context.Context) error {
-	return serves(ctx, c.admin, c.server()+"/readyz")
+	_, err := get(ctx, c.admin, c.server+"/readyz")
+	return err
 }
 
 func (c *Cluster) kubeletServes(ctx context.Context) error {
-	return serves(ctx, c.admin, fmt.Sprintf("https://127.0.0.1:%d/healthz", c.ports.kubelet))
+	_, err := get(ctx, c.admin, c.kubelet()+"/healthz")
+	return err
 }
 
-// serves reports an error unless the address answers with 200.
-func serves(ctx context.Context, client *http.Client, url string) error {
+// get returns a page; anything but 200 is an error.
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, answer.Status)
+	page, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, answer.Status, bytes.TrimSpace(page))
 	}
-	return nil
+	return page, err
+}
+
+// CalmThresholds are an evictionHard that names every signal and is crossed only when
+// the machine is all but out of memory.
+func CalmThresholds() map[string]any {
+	return map[string]any{
+		"memory.available": "100Mi", "pid.available": "0%",
+		"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+	}
 }
 
 func (c *Cluster) kubeletConfigFile() string { return filepath.Join(c.Dir, "kubelet.yaml") }
@@ -126,14 +160,9 @@ func (c *Cluster) writeKubeletConfig(keys map[string]any) error {
 		"resolvConf":               "",
 		// Images cannot be had again, and the machine's own disk is no matter of the cluster's.
 		"imageGCHighThresholdPercent": 100,
-		"evictionHard": map[string]any{
-			"memory.available": "100Mi", "pid.available": "0%",
-			"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
-		},
+		"evictionHard":                CalmThresholds(),
 	}
-	for key, value := range keys {
-		config[key] = value
-	}
+	maps.Copy(config, keys)
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return fmt.Errorf("configure kubelet: %w", err)

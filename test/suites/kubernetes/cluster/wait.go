@@ -2,43 +2,48 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Await watches objects of a resource, such as "pods", until done reports true of one of
-// them, or an error, and returns that one. It lives through restarts of the API
-// server. All namespaces are "", all names too.
-func Await[T runtime.Object](ctx context.Context, c *Cluster, client cache.Getter, resource, namespace, name string, done func(T) (bool, error)) (T, error) {
-	selector := fields.Everything()
-	if name != "" {
-		selector = fields.OneTermEqualSelector(metav1.ObjectNameField, name)
-	}
-	var none, last T
-	event, err := watchtools.UntilWithSync(ctx, cache.NewListWatchFromClient(client, resource, namespace, selector), none, nil, func(e watch.Event) (bool, error) {
+// Await watches the selected objects of a resource, such as "pods", until done reports
+// true of one of them, or an error, and returns that one. It lives through restarts
+// of the API server. All namespaces are "".
+func Await[T runtime.Object](ctx context.Context, client cache.Getter, resource, namespace string, selected fields.Selector, done func(T) (bool, error)) (T, error) {
+	var none T
+	event, err := watchtools.UntilWithSync(ctx, cache.NewListWatchFromClient(client, resource, namespace, selected), none, nil, func(e watch.Event) (bool, error) {
 		object, ok := e.Object.(T)
 		if !ok || e.Type == watch.Deleted {
 			return false, nil
 		}
-		last = object
 		return done(object)
 	})
 	if err != nil {
-		return last, fmt.Errorf("wait for %s %s/%s: %w", resource, namespace, name, err)
+		return none, fmt.Errorf("wait for one of %s in %q, %q: %w", resource, namespace, selected, err)
 	}
 	return event.Object.(T), nil
 }
 
+// named selects the object with the name, all if it is empty.
+func named(name string) fields.Selector {
+	if name == "" {
+		return fields.Everything()
+	}
+	return fields.OneTermEqualSelector(metav1.ObjectNameField, name)
+}
+
 // AwaitNode watches the node until done reports true of it.
-func (c *Cluster) AwaitNode(ctx context.Context, done func(*v1.Node) bool) (*v1.Node, error) {
-	return Await(ctx, c, c.Client.CoreV1().RESTClient(), "nodes", "", c.Node, func(n *v1.Node) (bool, error) { return done(n), nil })
+func (a *Access) AwaitNode(ctx context.Context, done func(*v1.Node) bool) (*v1.Node, error) {
+	return Await(ctx, a.Client.CoreV1().RESTClient(), "nodes", "", named(a.Node), func(n *v1.Node) (bool, error) { return done(n), nil })
 }
 
 // NodeCondition is the status of a condition of the node, "" if it has none of the type.
@@ -63,17 +68,40 @@ func (c *Cluster) awaitNode(ctx context.Context) error {
 }
 
 // AwaitNamespace waits until a namespace has what pods in it need.
-func (c *Cluster) AwaitNamespace(ctx context.Context, namespace string) error {
-	core := c.Client.CoreV1().RESTClient()
-	_, err := Await(ctx, c, core, "serviceaccounts", namespace, "default", func(*v1.ServiceAccount) (bool, error) { return true, nil })
+func (a *Access) AwaitNamespace(ctx context.Context, namespace string) error {
+	core := a.Client.CoreV1().RESTClient()
+	_, err := Await(ctx, core, "serviceaccounts", namespace, named("default"), func(*v1.ServiceAccount) (bool, error) { return true, nil })
 	if err != nil {
 		return err
 	}
-	_, err = Await(ctx, c, core, "configmaps", namespace, "kube-root-ca.crt", func(*v1.ConfigMap) (bool, error) { return true, nil })
+	_, err = Await(ctx, core, "configmaps", namespace, named("kube-root-ca.crt"), func(*v1.ConfigMap) (bool, error) { return true, nil })
 	return err
 }
 
-// AwaitPod watches a pod until done reports true of it.
-func (c *Cluster) AwaitPod(ctx context.Context, namespace, name string, done func(*v1.Pod) (bool, error)) (*v1.Pod, error) {
-	return Await(ctx, c, c.Client.CoreV1().RESTClient(), "pods", namespace, name, done)
+// AwaitPod watches a pod, or all if name is empty, until done reports true of one.
+func (a *Access) AwaitPod(ctx context.Context, namespace, name string, done func(*v1.Pod) (bool, error)) (*v1.Pod, error) {
+	return Await(ctx, a.Client.CoreV1().RESTClient(), "pods", namespace, named(name), done)
+}
+
+// Summary asks the kubelet for the working sets of its pods, in bytes. A pod that it has
+// not measured yet is not among them.
+func (c *Cluster) Summary(ctx context.Context) (map[types.UID]uint64, error) {
+	raw, err := get(ctx, c.admin, c.kubelet()+"/stats/summary")
+	if err != nil {
+		return nil, fmt.Errorf("summary of the kubelet: %w", err)
+	}
+	var summary struct {
+		Pods []struct {
+			PodRef struct{ UID types.UID }
+			Memory struct{ WorkingSetBytes uint64 }
+		}
+	}
+	if err := json.Unmarshal(raw, &summary); err != nil {
+		return nil, fmt.Errorf("summary of the kubelet: %w", err)
+	}
+	measured := map[types.UID]uint64{}
+	for _, pod := range summary.Pods {
+		measured[pod.PodRef.UID] = pod.Memory.WorkingSetBytes
+	}
+	return measured, nil
 }
