@@ -33,7 +33,7 @@ func TestKubeletEvictsAHog(t *testing.T) {
 			t.Errorf("record: %s is %q, want %q", path, first[path], want)
 		}
 	}
-	compare(t, first, second, nil)
+	compare(t, first, second, byChance)
 
 	calm, err := c.AwaitPod(soon(t), calm.Namespace, calm.Name, func(*v1.Pod) (bool, error) { return true, nil })
 	must(t, err)
@@ -41,6 +41,19 @@ func TestKubeletEvictsAHog(t *testing.T) {
 		t.Errorf("pod %s, which did nothing, is %s: %s", calm.Name, calm.Status.Phase, calm.Status.Message)
 	}
 }
+
+// byChance are differences between evictions by the same kubelet.
+var byChance = func() (out []record.Allowed) {
+	for _, path := range []string{
+		"pod.status.message", "pod.status.conditions[DisruptionTarget].message", "events[Evicted].message",
+		"events[Evicted].metadata.annotations.offending_containers", "events[Evicted].metadata.annotations.offending_containers_usage",
+	} {
+		out = append(out, record.Allowed{Path: path, Sometimes: true, Why: "figures of before the crossing show no container above its request"})
+	}
+	return append(out, record.Allowed{
+		Path: "pod.status.resources.limits.memory", Sometimes: true, Why: "seen with and without, of pods that have no limit",
+	})
+}()
 
 // kubeletEvicts lets a hog of a Deployment cross the threshold of the kubelet and returns what
 // that leaves. The Deployment is removed, and the pressure is over.
@@ -79,7 +92,7 @@ func compare(t *testing.T, left, right record.Fields, allowed []record.Allowed) 
 	for _, a := range unused {
 		t.Errorf("does not differ, though it may (%s): %s", a.Why, a.Path)
 	}
-	t.Logf("  %d fields compared, %d differ as they may", len(left), len(allowed)-len(unused))
+	t.Logf("  %d fields compared", len(left))
 }
 
 // narrow are keys of a kubelet that leaves its pods 3 GiB of the machine, and evicts when

@@ -19,6 +19,7 @@ func TestCompareTellsWhatIsNotAllowed(t *testing.T) {
 			{Path: "events[*].source.component", Left: "kubelet", Right: "evictd"},
 			{Path: "pod.metadata.annotations.a.example/b", Left: "(none)"},
 			{Path: "pod.status.reason"},
+			{Path: "pod.status.message", Sometimes: true},
 		}},
 		"the other way round is not": {
 			allowed: []Allowed{{Path: "events[*].source.component", Left: "evictd"}, {Path: "pod.*.reason"}, {Path: "pod.metadata.annotations.*.example/b"}},
