@@ -55,7 +55,7 @@ func (c *Cluster) programs() []*part {
 			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
 		}, c.options.Scheduler...)...),
 		c.program("kubelet", c.options.Kubernetes, c.Inside, c.kubeletServes, append([]string{
-			"--config=" + c.kubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
+			"--config=" + c.KubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
 			"--root-dir=" + c.KubeletRootDir, "--cert-dir=" + c.authority.dir,
 			"--hostname-override=" + c.Node, "--containerd=" + c.Socket, "-v=2",
 		}, c.options.KubeletFlags...)...),
@@ -90,7 +90,9 @@ func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port)
 
 func (c *Cluster) etcd() string { return loopback(c.ports.etcd) }
 
-func (c *Cluster) kubelet() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.kubelet) }
+// KubeletURL is where the kubelet serves; Config has what a client needs for it. The API
+// server's proxy to nodes refuses loopback, exec and logs do not.
+func (c *Cluster) KubeletURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.kubelet) }
 
 func (c *Cluster) etcdServes(ctx context.Context) error {
 	_, err := get(ctx, http.DefaultClient, c.etcd()+"/health")
@@ -103,7 +105,7 @@ func (c *Cluster) apiserverServes(ctx context.Context) error {
 }
 
 func (c *Cluster) kubeletServes(ctx context.Context) error {
-	_, err := get(ctx, c.admin, c.kubelet()+"/healthz")
+	_, err := get(ctx, c.admin, c.KubeletURL()+"/healthz")
 	return err
 }
 
@@ -134,7 +136,8 @@ func CalmThresholds() map[string]any {
 	}
 }
 
-func (c *Cluster) kubeletConfigFile() string { return filepath.Join(c.Dir, "kubelet.yaml") }
+// KubeletConfigFile is the path of the kubelet's configuration.
+func (c *Cluster) KubeletConfigFile() string { return filepath.Join(c.Dir, "kubelet.yaml") }
 
 // writeKubeletConfig writes what the kubelet reads at its next start.
 func (c *Cluster) writeKubeletConfig(keys map[string]any) error {
@@ -167,5 +170,5 @@ func (c *Cluster) writeKubeletConfig(keys map[string]any) error {
 	if err != nil {
 		return fmt.Errorf("configure kubelet: %w", err)
 	}
-	return os.WriteFile(c.kubeletConfigFile(), text, 0o600)
+	return os.WriteFile(c.KubeletConfigFile(), text, 0o600)
 }

@@ -86,7 +86,7 @@ func (a *Access) AwaitPod(ctx context.Context, namespace, name string, done func
 // Summary asks the kubelet for the working sets of its pods, in bytes. A pod that it has
 // not measured yet is not among them.
 func (c *Cluster) Summary(ctx context.Context) (map[types.UID]uint64, error) {
-	raw, err := get(ctx, c.admin, c.kubelet()+"/stats/summary")
+	raw, err := get(ctx, c.admin, c.KubeletURL()+"/stats/summary")
 	if err != nil {
 		return nil, fmt.Errorf("summary of the kubelet: %w", err)
 	}
