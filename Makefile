@@ -13,6 +13,10 @@ OUT      := $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/linux_$(GOARCH))
 TOOLS    := $(CURDIR)/bin/tools
 # The second containerd that e2e runs beside the distribution's.
 CONTAINERD := $(TOOLS)/containerd-v2.4.2
+# The parts of the cluster that e2e-k8s and cluster run beside it, as released.
+KUBERNETES := $(TOOLS)/kubernetes-v1.36.3
+ETCD       := $(TOOLS)/etcd-v3.6.8
+PARTS      := $(addprefix $(KUBERNETES)/,kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl) $(ETCD)/etcd
 BUILD     = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 FUZZTIME    ?= 10s
@@ -40,7 +44,7 @@ FAULTS = test/suites/faults
 # needs takes a third of linking, and make check vets.
 ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json -vet=off -ldflags='-s -w'
 
-.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest parity bench fuzz soak busy clean tools lint deadcode generated
+.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster parity bench fuzz soak busy clean tools lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +116,17 @@ e2e-guest: build ## evictd as a unit on a node with systemd, cgroup v2 and conta
 	@test/harness/stack/install.sh --uml --guest
 	@EVICTD_TEST_NODE=1 $(ROOTTEST) -timeout 30m ./test/suites/guest | $(GO) run ./test/tools/tally -v
 
+e2e-k8s: build $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36
+	@test/harness/stack/install.sh
+	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
+	@(cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
+	$(ROOTTEST) -p 1 -timeout 30m ./...) | $(GO) run ./test/tools/tally -v
+
+cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it
+	@test/harness/stack/install.sh
+	@cd test/suites/kubernetes && $(GO) build -o $(CURDIR)/bin/cluster ./keep
+	@bin/cluster -kubernetes $(KUBERNETES) -etcd $(ETCD) -containerd $(CONTAINERD)
+
 parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
 	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
 	@mkdir -p bin
@@ -154,6 +169,14 @@ $(TOOLS)/protoc-gen-go-grpc-%: PACKAGE = google.golang.org/grpc/cmd/protoc-gen-g
 $(CONTAINERD)/containerd:
 	@mkdir -p $(@D)
 	GOBIN=$(@D) GOFLAGS= CGO_ENABLED=0 $(GO) install github.com/containerd/containerd/v2/cmd/{containerd-shim-runc-v2,containerd}@v$(lastword $(subst -v, ,$(notdir $(@D))))
+
+# Kubernetes and etcd cannot be installed by version: their go.mod files have replacements.
+# Without the version kubectl and the control plane would take each other for a v0.
+BUILD_PART = @mkdir -p $(@D); cd test/suites/kubernetes/parts && GOFLAGS= CGO_ENABLED=0 $(GO) build -trimpath -o $@ -ldflags
+$(KUBERNETES)/%:
+	$(BUILD_PART) '-s -w -X k8s.io/component-base/version.gitVersion=v$(lastword $(subst -v, ,$(notdir $(@D))))' k8s.io/kubernetes/cmd/$*
+$(ETCD)/etcd:
+	$(BUILD_PART) '-s -w' go.etcd.io/etcd/server/v3
 
 $(TOOLS)/%:
 	@mkdir -p $(TOOLS)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -19,9 +20,15 @@ import (
 // configuration says. Each stack sees a private one.
 const shimDir = "/run/containerd"
 
-// privateScript runs in a mount namespace of its own: a private shimDir and,
-// later, all mounts of containers end with its last process.
-const privateScript = `mount -n -t tmpfs -o mode=0711 tmpfs ` + shimDir + `; ` + joinScript
+// privateScript runs in a mount namespace of its own: private directories, named up
+// to "--", and, later, all mounts of containers end with its last process.
+const privateScript = `group=$1; shift
+while [ "$1" != -- ]; do mount -n -t tmpfs -o mode=0711 tmpfs "$1"; shift; done; shift
+set -- "$group" "$@"; ` + joinScript
+
+// noNetwork tells those who ask containerd that pods can run: all use the host's
+// network, and the type of the plugin is of none that exists.
+const noNetwork = `{"cniVersion":"0.4.0","name":"none","plugins":[{"type":"none"}]}`
 
 // containerdConfig: restrict_oom_score_adj is needed where the score of init is
 // not ours to lower; no CNI plugin is, since all pods use the host's network.
@@ -51,40 +58,68 @@ state = "%[1]s/state"
 
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-func (s *Stack) startContainerd(ctx context.Context) error {
+// A daemon is a running containerd.
+type daemon struct {
+	process *os.Process
+	ended   chan struct{}
+	err     error // of its end; read after ended is closed
+}
+
+// configureContainerd writes what containerd reads.
+func (s *Stack) configureContainerd() error {
 	dir := filepath.Join(s.Dir, "containerd")
-	if err := os.Mkdir(dir, 0o711); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "cni/net.d"), 0o711); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(shimDir, 0o711); err != nil {
-		return err
+	for _, private := range s.privateDirs() {
+		if err := os.MkdirAll(private, 0o711); err != nil {
+			return err
+		}
 	}
-	configFile := filepath.Join(dir, "config.toml")
-	if err := os.WriteFile(configFile, fmt.Appendf(nil, containerdConfig, dir, s.Socket, pauseImage, s.RuntimeRootDir), 0o644); err != nil {
-		return err
-	}
-	log, err := os.Create(filepath.Join(s.Dir, "containerd.log"))
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "cni/net.d/10-none.conflist"), []byte(noNetwork), 0o644),
+		os.WriteFile(filepath.Join(dir, "config.toml"), fmt.Appendf(nil, containerdConfig, dir, s.Socket, pauseImage, s.RuntimeRootDir), 0o644),
+	)
+}
+
+// startContainerd starts it in a new mount namespace the first time, and in the same
+// one later on.
+func (s *Stack) startContainerd(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(s.Dir, "containerd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor
+	run := []string{"containerd", "--config", filepath.Join(s.Dir, "containerd/config.toml")}
 	// Not bound to ctx: containerd lives until Close kills it.
-	cmd := s.command(context.WithoutCancel(ctx), privateScript, runtimeGroup, "containerd", "--config", configFile)
+	var cmd *exec.Cmd
+	if s.namespace == nil {
+		private := append(append(s.privateDirs(), "--"), run...)
+		cmd = s.command(context.WithoutCancel(ctx), privateScript, runtimeGroup, private[0], private[1:]...)
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	} else {
+		cmd = s.inside(s.command(context.WithoutCancel(ctx), joinScript, runtimeGroup, run[0], run[1:]...))
+	}
 	if s.options.Programs != "" { // of the two, the script looks for the program, containerd for its shim
 		cmd.Env = append(os.Environ(), "PATH="+s.options.Programs+":/usr/sbin:"+os.Getenv("PATH"))
 	}
-	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start containerd: %w", err)
 	}
-	exited := make(chan error, 1)
-	s.commands.Go(func() { exited <- cmd.Wait() })
-
+	d := &daemon{process: cmd.Process, ended: make(chan struct{})}
+	s.commands.Go(func() { d.err = cmd.Wait(); close(d.ended) })
+	s.containerd = d
+	if s.namespace == nil {
+		// The namespace lives as long as this descriptor, also while no containerd runs in it.
+		if s.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", d.process.Pid)); err != nil {
+			return fmt.Errorf("start containerd: %w: %s", err, tail(log.Name()))
+		}
+	}
 	err = s.connect(ctx, func() error {
 		select {
-		case err := <-exited:
-			return errors.Join(errors.New("it exited"), err)
+		case <-d.ended:
+			return errors.Join(errors.New("it exited"), d.err)
 		default:
 			return nil
 		}
@@ -95,12 +130,44 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 	return nil
 }
 
+// StartContainerd starts containerd again after StopContainerd.
+func (s *Stack) StartContainerd(ctx context.Context) error { return s.startContainerd(ctx) }
+
+// StopContainerd ends containerd with a signal and waits for its end. What it started
+// runs on.
+func (s *Stack) StopContainerd(ctx context.Context, signal os.Signal) error {
+	_ = s.containerd.process.Signal(signal) // an error is an end, seen below
+	select {
+	case <-s.containerd.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop containerd: it has not ended: %w", ctx.Err())
+	}
+}
+
+// Inside prepares a program as Command does, which sees the mounts that containerd
+// sees, and whose mounts containerd sees.
+func (s *Stack) Inside(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return s.inside(s.Command(ctx, name, args...))
+}
+
+func (s *Stack) inside(cmd *exec.Cmd) *exec.Cmd {
+	enter := []string{"nsenter", fmt.Sprintf("--mount=/proc/%d/fd/%d", os.Getpid(), s.namespace.Fd()), "--"}
+	cmd.Path, cmd.Args = "/usr/bin/nsenter", append(enter, cmd.Args...)
+	return cmd
+}
+
+// privateDirs are the directories of which containerd has its own.
+func (s *Stack) privateDirs() []string { return append([]string{shimDir}, s.options.PrivateDirs...) }
+
 // connect waits until containerd answers, or ended reports an error.
 func (s *Stack) connect(ctx context.Context, ended func() error) (err error) {
-	if s.conn, err = grpc.NewClient("unix://"+s.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
-		return fmt.Errorf("connect to containerd: %w", err)
+	if s.conn == nil {
+		if s.conn, err = grpc.NewClient("unix://"+s.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+			return fmt.Errorf("connect to containerd: %w", err)
+		}
+		s.Runtime, s.Images = runtimeapi.NewRuntimeServiceClient(s.conn), runtimeapi.NewImageServiceClient(s.conn)
 	}
-	s.Runtime, s.Images = runtimeapi.NewRuntimeServiceClient(s.conn), runtimeapi.NewImageServiceClient(s.conn)
 	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		if err := ended(); err != nil {
 			return false, err

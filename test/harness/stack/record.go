@@ -21,6 +21,8 @@ type record struct {
 	// MadeDirs are directories outside of Dir that did not exist before; they
 	// are removed if they are empty.
 	MadeDirs []string `json:"madeDirs,omitempty"`
+	// Sysctls are the values of files below /proc/sys at the start, by name.
+	Sysctls map[string]string `json:"sysctls,omitempty"`
 }
 
 func (r record) path() string { return filepath.Join(recordDir, r.ID+".json") }

@@ -51,6 +51,11 @@ type Options struct {
 	Programs string
 	// Bare leaves out containerd, for tests with another runtime.
 	Bare bool
+	// PrivateDirs are directories of the machine in whose place containerd, and what
+	// Inside starts, have empty ones of their own.
+	PrivateDirs []string
+	// Sysctls are files below /proc/sys that Close sets to what they are at the start.
+	Sysctls []string
 }
 
 // A Stack is a running private containerd with what belongs to it.
@@ -77,6 +82,9 @@ type Stack struct {
 	hierarchies []hierarchy
 	tracked     hierarchy
 	commands    sync.WaitGroup
+	// containerd runs in the mount namespace that the descriptor is of.
+	containerd *daemon
+	namespace  *os.File
 	// systemd makes the cgroups of pods, not the one who starts them.
 	systemd bool
 }
@@ -135,8 +143,13 @@ func newStack(o Options) (*Stack, error) {
 		record:         record{ID: id, Owner: owner, Dir: dir, Cgroup: "/" + id},
 		hierarchies:    all, tracked: tracked,
 	}
-	if _, err := os.Stat(shimDir); errors.Is(err, os.ErrNotExist) {
-		s.record.MadeDirs = []string{shimDir}
+	for _, dir := range s.privateDirs() {
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			s.record.MadeDirs = append(s.record.MadeDirs, dir)
+		}
+	}
+	if s.record.Sysctls, err = readSysctls(o.Sysctls); err != nil {
+		return nil, err
 	}
 	return s, s.record.save()
 }
@@ -168,6 +181,9 @@ func (s *Stack) start(ctx context.Context) error {
 	}
 	if s.options.Bare {
 		return nil
+	}
+	if err := s.configureContainerd(); err != nil {
+		return err
 	}
 	if err := s.startContainerd(ctx); err != nil {
 		return err
@@ -241,6 +257,9 @@ func (s *Stack) Close() error {
 	defer cancel()
 	if s.conn != nil {
 		_ = s.conn.Close() // nothing is asked of containerd any more
+	}
+	if s.namespace != nil {
+		_ = s.namespace.Close() // the mounts go with the last process
 	}
 	err := s.record.remove(ctx, s.hierarchies)
 	s.commands.Wait()

@@ -17,13 +17,21 @@ import (
 
 const childEnv = "EVICTD_STACK_TEST_CHILD"
 
+// guarded is the value of childEnv with which the owner has a guard.
+const guarded = "guarded"
+
 // With childEnv the test binary is an owner that starts a pod, says where, and
 // waits to be killed.
 func TestMain(m *testing.M) {
+	stack.SweepIfGuard()
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if err := stack.PrivateMounts(); err != nil {
+	err := stack.PrivateMounts()
+	if err == nil && os.Getenv(childEnv) == guarded {
+		err = stack.Guard()
+	}
+	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
 	}
@@ -119,23 +127,7 @@ func TestALaterRunRemovesWhatAKilledOneLeft(t *testing.T) {
 	requireRoot(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	owner := exec.CommandContext(ctx, self)
-	owner.Env = append(os.Environ(), childEnv+"=1")
-	stdout, err := owner.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := owner.Start(); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := bufio.NewReader(stdout).ReadString('\n')
-	if dir = strings.TrimSpace(dir); err != nil || !filepath.IsAbs(dir) {
-		t.Fatalf("the owner said %q, %v; want the stack's directory", dir, err)
-	}
+	owner, dir := startOwner(ctx, t, "alone")
 	if err := stack.Sweep(ctx); err != nil {
 		t.Error(err)
 	}
@@ -153,12 +145,61 @@ func TestALaterRunRemovesWhatAKilledOneLeft(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("directory of a killed owner: %v, want it gone", err)
 	}
+	noTrace(t, dir)
+}
+
+// noTrace fails the test if there is something left of the stack.
+func noTrace(t *testing.T, dir string) {
+	t.Helper()
 	if stray, _ := filepath.Glob(dir + "*"); len(stray) > 0 || devices(t, dir) > 0 {
 		t.Errorf("files %v, loop devices %d of a killed owner are still there", stray, devices(t, dir))
 	}
 	if stray, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir)); len(stray) > 0 {
 		t.Errorf("cgroups of a killed owner are still there: %v", stray)
 	}
+}
+
+// The guard of an owner that is SIGKILLed does not wait for a later run.
+func TestAGuardRemovesWhatItsKilledOwnerLeft(t *testing.T) {
+	requireRoot(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	owner, dir := startOwner(ctx, t, guarded)
+	_ = owner.Process.Kill()
+	_ = owner.Wait() // "signal: killed"
+	record := filepath.Join("/run/evictd-stack", filepath.Base(dir)+".json")
+	for {
+		if _, err := os.Stat(record); os.IsNotExist(err) {
+			break // the last thing that goes
+		}
+		if err := stack.Pause(ctx, 5*time.Millisecond); err != nil {
+			t.Fatalf("the guard has not removed %s: %v", dir, err)
+		}
+	}
+	noTrace(t, dir)
+}
+
+// startOwner starts this test binary as an owner, and returns the directory of its stack.
+func startOwner(ctx context.Context, t *testing.T, kind string) (owner *exec.Cmd, dir string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner = exec.CommandContext(ctx, self)
+	owner.Env = append(os.Environ(), childEnv+"="+kind)
+	stdout, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err = bufio.NewReader(stdout).ReadString('\n')
+	if dir = strings.TrimSpace(dir); err != nil || !filepath.IsAbs(dir) {
+		t.Fatalf("the owner said %q, %v; want the stack's directory", dir, err)
+	}
+	return owner, dir
 }
 
 // devices counts the loop devices with files in dir.

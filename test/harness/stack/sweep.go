@@ -45,7 +45,7 @@ func (r record) remove(ctx context.Context, all []hierarchy) error {
 	if left := mountsBelow(r.Dir); len(left) > 0 {
 		return fmt.Errorf("still mounted: %v", left)
 	}
-	errs := []error{os.RemoveAll(r.Dir)}
+	errs := []error{os.RemoveAll(r.Dir), writeSysctls(r.Sysctls)}
 	for _, dir := range r.MadeDirs {
 		// Somebody else may use it by now: only an empty one goes.
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {

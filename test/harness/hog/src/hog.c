@@ -1,12 +1,12 @@
 // hog takes memory at a chosen rate and writes down when it is told to leave.
 //
-//   hog [--mib N] [--rate-mib-per-s R] [--delay-ms D] [--term-delay-ms T] [--go FIFO] [--stamp FILE]
+//   hog [--mib N] [--rate-mib-per-s R] [--delay-ms D] [--term-delay-ms T] [--exit CODE] [--go FIFO] [--stamp FILE]
 //
 // It waits for a writer to open FIFO, then D ms, then touches N MiB at R MiB/s (0: as fast as it can)
 // and holds them. Each step appends "WORD NANOSECONDS" (CLOCK_MONOTONIC) to FILE: ready, go, full, term.
 // SIGTERM: the handler itself writes the stamp, so that no scheduling of ours is in it; then the process
 // lives for T ms more, giving back and taking again its newest memory, so that the kernel keeps
-// reporting crossings. SIGUSR1: gives all memory back and stays.
+// reporting crossings, and exits with CODE (0). SIGUSR1: gives all memory back and stays.
 //
 // C because a signal handler runs at once on the interrupted thread; a Go one waits for a goroutine.
 #define _GNU_SOURCE
@@ -104,11 +104,11 @@ static void linger(char *p, size_t filled, long long until) {
 }
 
 int main(int argc, char **argv) {
-	long mib = 0, rate = 0, delay_ms = 0, term_delay_ms = 0;
+	long mib = 0, rate = 0, delay_ms = 0, term_delay_ms = 0, code = 0;
 	const char *go = NULL, *stamps = NULL;
 	static const struct option options[] = {
 		{"mib", 1, 0, 'm'}, {"rate-mib-per-s", 1, 0, 'r'}, {"delay-ms", 1, 0, 'd'}, {"term-delay-ms", 1, 0, 't'},
-		{"go", 1, 0, 'g'}, {"stamp", 1, 0, 's'}, {0},
+		{"exit", 1, 0, 'e'}, {"go", 1, 0, 'g'}, {"stamp", 1, 0, 's'}, {0},
 	};
 	for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
 		switch (o) {
@@ -116,6 +116,7 @@ int main(int argc, char **argv) {
 		case 'r': rate = atol(optarg); break;
 		case 'd': delay_ms = atol(optarg); break;
 		case 't': term_delay_ms = atol(optarg); break;
+		case 'e': code = atol(optarg); break;
 		case 'g': go = optarg; break;
 		case 's': stamps = optarg; break;
 		default: return 2;
@@ -165,5 +166,5 @@ int main(int argc, char **argv) {
 		while (!terminated) sleep_until(now_ns() + 50000000);
 	}
 	linger(p, filled, terminated_at + term_delay_ms * 1000000LL);
-	return 0;
+	return (int)code;
 }

@@ -23,7 +23,8 @@ type Options struct {
 	Binary string
 	// Plugins are files that are copied into the plugin directory.
 	Plugins []string
-	// Config is merged into the configuration that fits the stack.
+	// Config is merged into the configuration that fits the stack; a nil takes a key of
+	// that away.
 	Config map[string]any
 	// OnRecord, if set, is called for each log record, in order, from one goroutine.
 	OnRecord func(evictd.Record)
@@ -107,5 +108,6 @@ func prepare(s *stack.Stack, o Options) (string, error) {
 		"podLogsDir":      s.PodLogsDir,
 	}
 	maps.Copy(config, o.Config)
+	maps.DeleteFunc(config, func(_ string, value any) bool { return value == nil })
 	return evictd.Configure(dir, config)
 }

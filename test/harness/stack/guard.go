@@ -1,0 +1,68 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guardEnv names, in the environment of a guard, the process that it guards.
+const guardEnv = "EVICTD_STACK_GUARD"
+
+// Guard starts a child, this program once more, that sweeps as soon as this process
+// has ended, however it ended. For main and TestMain, which have SweepIfGuard first.
+func Guard() error {
+	owner, err := self()
+	if err != nil {
+		return err
+	}
+	guarded, err := json.Marshal(owner)
+	if err != nil {
+		return err
+	}
+	// This process never closes its end, so that the kernel does: no os.File, which the
+	// garbage collector closes.
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return fmt.Errorf("start guard: %w", err)
+	}
+	out := os.NewFile(uintptr(pipe[0]), "guard")
+	defer func() { _ = out.Close() }() // the child has its own descriptor
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{"evictd-stack-guard"}
+	cmd.Env = append(os.Environ(), guardEnv+"="+string(guarded))
+	cmd.Stdin, cmd.SysProcAttr = out, detached()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start guard: %w", err)
+	}
+	return nil
+}
+
+// SweepIfGuard is the life of the child that Guard starts; in any other process it
+// does nothing.
+func SweepIfGuard() {
+	guarded := os.Getenv(guardEnv)
+	if guarded == "" {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var owner Process
+	if err := json.Unmarshal([]byte(guarded), &owner); err != nil {
+		os.Exit(1)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the owner has ended
+	_ = poll(ctx, 5*time.Millisecond, func() (bool, error) { return !owner.Alive(), nil })
+	ctx, cancel = context.WithTimeout(ctx, closeDeadline)
+	defer cancel()
+	if err := Sweep(ctx); err != nil {
+		os.Exit(1) // the next Start tries again and says what is wrong
+	}
+	os.Exit(0)
+}

@@ -1,0 +1,288 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/stack"
+)
+
+// startDeadline is for all of Start; each of the parts takes seconds.
+const startDeadline = 2 * time.Minute
+
+// Options say what a cluster is made of.
+type Options struct {
+	// Kubernetes and Etcd are the directories with the programs that `make cluster` and
+	// `make e2e-k8s` build; containerd is Debian's, or that of the directory Containerd.
+	Kubernetes, Etcd, Containerd string
+	// Node is the name of the node, "node" if it is empty.
+	Node string
+	// Kubelet are keys of its KubeletConfiguration, in place of those that the cluster
+	// would set. It evicts below 100Mi of memory only, if they do not say otherwise.
+	Kubelet map[string]any
+	// APIServer, ControllerManager, Scheduler and KubeletFlags are more arguments of them.
+	APIServer, ControllerManager, Scheduler, KubeletFlags []string
+	// Progress, if set, is told what has been started.
+	Progress func(what string, after time.Duration)
+}
+
+// A Cluster is a running cluster. Whoever started it ends it, with Close.
+type Cluster struct {
+	// Stack has containerd and the directories of the node, among them Dir.
+	*stack.Stack
+	*Access
+	// Hog is the path of the program that hog.Image has.
+	Hog string
+
+	options Options
+	ports   struct{ etcd, etcdPeer, apiserver, kubelet int }
+	parts   []*part
+}
+
+// Parts are the names of all parts, in the order in which they start. They are the
+// names of the programs.
+var Parts = []string{"containerd", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"}
+
+// touched are the settings of the machine that a kubelet changes
+// (pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
+var touched = []string{
+	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+}
+
+// kubeletDirs are directories that a kubelet makes and uses whatever its root directory is.
+var kubeletDirs = []string{"/var/lib/kubelet", "/var/log/containers"}
+
+// Start removes what killed owners left behind, then starts a cluster and waits until
+// its node takes pods. The caller must Close it, also after ctx has ended.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
+	defer cancel()
+	begin := time.Now()
+	progress := func(what string) {
+		if o.Progress != nil {
+			o.Progress(what, time.Since(begin))
+		}
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s, err := stack.Start(ctx, stack.Options{Name: "evictd-k8s", Programs: o.Containerd, PrivateDirs: kubeletDirs, Sysctls: touched})
+	if err != nil {
+		return nil, err
+	}
+	progress("containerd")
+	c := &Cluster{Stack: s, Access: &Access{Node: cmp.Or(o.Node, "node")}, options: o}
+	if err := c.start(ctx, progress); err != nil {
+		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Close()) //nolint:contextcheck // removing must work after ctx has ended
+	}
+	return c, nil
+}
+
+// check reports the programs that are not there.
+func (o Options) check() error {
+	var errs []error
+	programs := []string{filepath.Join(o.Etcd, "etcd")}
+	for _, name := range append(Parts[2:], "kubectl") {
+		programs = append(programs, filepath.Join(o.Kubernetes, name))
+	}
+	for _, program := range programs {
+		if _, err := os.Stat(program); err != nil {
+			errs = append(errs, fmt.Errorf("program of the cluster, which make cluster builds: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) start(ctx context.Context, progress func(string)) error {
+	for _, port := range []*int{&c.ports.etcd, &c.ports.etcdPeer, &c.ports.apiserver, &c.ports.kubelet} {
+		free, err := freePort(ctx)
+		if err != nil {
+			return err
+		}
+		*port = free
+	}
+	c.server = fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver)
+	if err := errors.Join(c.writeFiles(), c.nameNode(ctx)); err != nil {
+		return err
+	}
+	c.parts = c.programs() //nolint:contextcheck // they live until they are stopped
+	for _, p := range c.parts {
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+		progress(p.name)
+	}
+	program, err := hog.Install(ctx, c.Stack)
+	if err != nil {
+		return err
+	}
+	c.Hog = program
+	if err := c.awaitNode(ctx); err != nil {
+		return err
+	}
+	progress("node ready")
+	return nil
+}
+
+// writeFiles writes all that the parts read.
+func (c *Cluster) writeFiles() (err error) {
+	dir := filepath.Join(c.Dir, "pki")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if c.authority, err = newAuthority(dir); err != nil {
+		return err
+	}
+	if err := c.authority.signingKey("accounts.key"); err != nil {
+		return err
+	}
+	for name, user := range map[string]User{
+		"apiserver":      {Name: "kube-apiserver"},
+		"apiserver-node": {Name: "kube-apiserver-kubelet-client", Groups: Admin.Groups},
+		"kubelet":        c.NodeUser(),
+	} {
+		if err := c.authority.issueFiles(name, user, c.Node); err != nil {
+			return err
+		}
+	}
+	for _, user := range []User{controllerManager, scheduler} {
+		if _, err := c.Kubeconfig(user); err != nil {
+			return err
+		}
+	}
+	if c.KubeletKubeconfig, err = c.Kubeconfig(c.NodeUser()); err != nil {
+		return err
+	}
+	if c.AdminKubeconfig, err = c.Kubeconfig(Admin); err != nil {
+		return err
+	}
+	config, err := c.Config(Admin)
+	if err != nil {
+		return err
+	}
+	if c.admin, err = rest.HTTPClientFor(config); err != nil {
+		return err
+	}
+	if c.Client, err = kubernetes.NewForConfigAndClient(config, c.admin); err != nil {
+		return err
+	}
+	return c.writeKubeletConfig(c.options.Kubelet)
+}
+
+// freePort returns a port of loopback that nobody uses.
+func freePort(ctx context.Context) (int, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+func (c *Cluster) part(name string) (*part, error) {
+	for _, p := range c.parts {
+		if p.name == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("part %q: want one of %s", name, strings.Join(Parts, ", "))
+}
+
+// StopPart ends a part in order, with SIGTERM, and waits for its end.
+func (c *Cluster) StopPart(ctx context.Context, name string) error {
+	return c.endPart(ctx, name, syscall.SIGTERM)
+}
+
+// KillPart ends a part with SIGKILL and waits for its end.
+func (c *Cluster) KillPart(ctx context.Context, name string) error {
+	return c.endPart(ctx, name, syscall.SIGKILL)
+}
+
+func (c *Cluster) endPart(ctx context.Context, name string, signal os.Signal) error {
+	if name == Parts[0] {
+		return c.StopContainerd(ctx, signal)
+	}
+	p, err := c.part(name)
+	if err != nil {
+		return err
+	}
+	return p.stop(ctx, signal)
+}
+
+// StartPart starts a part that was ended and waits until it serves.
+func (c *Cluster) StartPart(ctx context.Context, name string) error {
+	if name == Parts[0] {
+		return c.StartContainerd(ctx)
+	}
+	p, err := c.part(name)
+	if err != nil {
+		return err
+	}
+	return p.start(ctx)
+}
+
+// RestartPart ends a part in order and starts it again. The API server takes a minute
+// to end in order: it waits for its clients.
+func (c *Cluster) RestartPart(ctx context.Context, name string) error {
+	if err := c.StopPart(ctx, name); err != nil {
+		return err
+	}
+	return c.StartPart(ctx, name)
+}
+
+// ConfigureKubelet gives the kubelet other keys, as Options.Kubelet does, and restarts it.
+func (c *Cluster) ConfigureKubelet(ctx context.Context, keys map[string]any) error {
+	if err := c.writeKubeletConfig(keys); err != nil {
+		return err
+	}
+	return c.RestartPart(ctx, "kubelet")
+}
+
+// Apply gives YAML to kubectl apply, server-side, in the default namespace unless the
+// objects name another.
+func (c *Cluster) Apply(ctx context.Context, text string) error {
+	_, err := c.Kubectl(ctx, text, "apply", "--server-side", "-f", "-")
+	return err
+}
+
+// Kubectl runs kubectl as Admin with a text as its input and returns what it prints.
+func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.options.Kubernetes, "kubectl"), append([]string{
+		"--kubeconfig", c.AdminKubeconfig, "--cache-dir", filepath.Join(c.Dir, "kubectl"),
+	}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+		}
+		return string(out), fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}
+
+// Log is the path of a part's log.
+func (c *Cluster) Log(name string) string { return filepath.Join(c.Dir, name+".log") }
+
+// PID is the process of a part, 0 if it does not run or is containerd.
+func (c *Cluster) PID(name string) int {
+	p, err := c.part(name)
+	if err != nil || !p.running() {
+		return 0
+	}
+	return p.process.Pid
+}

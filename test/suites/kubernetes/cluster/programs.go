@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Whom the API server takes the parts of the control plane for: it knows their rights.
+var (
+	controllerManager = User{Name: "system:kube-controller-manager"}
+	scheduler         = User{Name: "system:kube-scheduler"}
+)
+
+// programs are the parts other than containerd, in the order in which they start.
+func (c *Cluster) programs() []*part {
+	return []*part{
+		c.program("etcd", c.options.Etcd, c.Command, c.etcdServes,
+			"--data-dir", filepath.Join(c.Dir, "etcd"), "--log-level=warn",
+			// What is lost when the machine stops is thrown away anyway.
+			"--unsafe-no-fsync",
+			"--listen-client-urls", c.etcd(), "--advertise-client-urls", c.etcd(),
+			"--listen-peer-urls", loopback(c.ports.etcdPeer), "--initial-advertise-peer-urls", loopback(c.ports.etcdPeer),
+			"--initial-cluster", "default="+loopback(c.ports.etcdPeer)),
+		c.program("kube-apiserver", c.options.Kubernetes, c.Inside, c.apiserverServes, append([]string{
+			"--etcd-servers=" + c.etcd(),
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.apiserver),
+			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+			"--service-cluster-ip-range=10.0.0.0/24",
+			"--cert-dir=" + c.authority.dir,
+			"--tls-cert-file=" + c.authority.file("apiserver.crt"), "--tls-private-key-file=" + c.authority.file("apiserver.key"),
+			"--client-ca-file=" + c.authority.file("ca.crt"),
+			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+			"--service-account-issuer=" + c.server,
+			"--service-account-key-file=" + c.authority.file("accounts.key"), "--service-account-signing-key-file=" + c.authority.file("accounts.key"),
+			"--kubelet-client-certificate=" + c.authority.file("apiserver-node.crt"), "--kubelet-client-key=" + c.authority.file("apiserver-node.key"),
+			"--kubelet-certificate-authority=" + c.authority.file("ca.crt"), "--kubelet-preferred-address-types=Hostname",
+		}, c.options.APIServer...)...),
+		c.program("kube-controller-manager", c.options.Kubernetes, c.Command, c.apiserverServes, append([]string{
+			"--kubeconfig=" + c.kubeconfigFile(controllerManager.Name),
+			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
+			"--service-account-private-key-file=" + c.authority.file("accounts.key"), "--root-ca-file=" + c.authority.file("ca.crt"),
+			"--use-service-account-credentials=true",
+		}, c.options.ControllerManager...)...),
+		c.program("kube-scheduler", c.options.Kubernetes, c.Command, c.apiserverServes, append([]string{
+			"--kubeconfig=" + c.kubeconfigFile(scheduler.Name),
+			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
+		}, c.options.Scheduler...)...),
+		c.program("kubelet", c.options.Kubernetes, c.Inside, c.kubeletServes, append([]string{
+			"--config=" + c.KubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
+			"--root-dir=" + c.KubeletRootDir, "--cert-dir=" + c.authority.dir,
+			"--hostname-override=" + c.Node, "--containerd=" + c.Socket, "-v=2",
+		}, c.options.KubeletFlags...)...),
+	}
+}
+
+func (c *Cluster) program(name, dir string, command func(context.Context, string, ...string) *exec.Cmd, ready func(context.Context) error, args ...string) *part {
+	return &part{
+		name: name, ready: ready, log: c.Log(name),
+		// Not bound to a context: it lives until it is stopped.
+		command: func() *exec.Cmd { return command(context.Background(), filepath.Join(dir, name), args...) },
+	}
+}
+
+// nameNode lets the API server find the kubelet by the node's name.
+func (c *Cluster) nameNode(ctx context.Context) error {
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(c.Dir, "hosts")
+	if err := os.WriteFile(file, fmt.Appendf(hosts, "\n127.0.0.1 %s\n", c.Node), 0o644); err != nil {
+		return err
+	}
+	if out, err := c.Inside(ctx, "mount", "-n", "--bind", file, "/etc/hosts").CombinedOutput(); err != nil {
+		return fmt.Errorf("name the node in /etc/hosts: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
+
+func (c *Cluster) etcd() string { return loopback(c.ports.etcd) }
+
+// KubeletURL is where the kubelet serves; Config has what a client needs for it. The API
+// server's proxy to nodes refuses loopback, exec and logs do not.
+func (c *Cluster) KubeletURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.kubelet) }
+
+func (c *Cluster) etcdServes(ctx context.Context) error {
+	_, err := get(ctx, http.DefaultClient, c.etcd()+"/health")
+	return err
+}
+
+func (c *Cluster) apiserverServes(ctx context.Context) error {
+	_, err := get(ctx, c.admin, c.server+"/readyz")
+	return err
+}
+
+func (c *Cluster) kubeletServes(ctx context.Context) error {
+	_, err := get(ctx, c.admin, c.KubeletURL()+"/healthz")
+	return err
+}
+
+// get returns a page; anything but 200 is an error.
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, answer.Status, bytes.TrimSpace(page))
+	}
+	return page, err
+}
+
+// CalmThresholds are an evictionHard that names every signal and is crossed only when
+// the machine is all but out of memory.
+func CalmThresholds() map[string]any {
+	return map[string]any{
+		"memory.available": "100Mi", "pid.available": "0%",
+		"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+	}
+}
+
+// KubeletConfigFile is the path of the kubelet's configuration.
+func (c *Cluster) KubeletConfigFile() string { return filepath.Join(c.Dir, "kubelet.yaml") }
+
+// writeKubeletConfig writes what the kubelet reads at its next start.
+func (c *Cluster) writeKubeletConfig(keys map[string]any) error {
+	config := map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"address": "127.0.0.1", "port": c.ports.kubelet, "healthzPort": 0,
+		"tlsCertFile": c.authority.file("kubelet.crt"), "tlsPrivateKeyFile": c.authority.file("kubelet.key"),
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"x509":      map[string]any{"clientCAFile": c.authority.file("ca.crt")},
+			"webhook":   map[string]any{"enabled": true},
+		},
+		"authorization":            map[string]any{"mode": "Webhook"},
+		"containerRuntimeEndpoint": "unix://" + c.Socket,
+		"staticPodPath":            c.ManifestDir,
+		"podLogsDir":               c.PodLogsDir,
+		"volumePluginDir":          filepath.Join(c.Dir, "volume-plugins"),
+		"cgroupDriver":             "cgroupfs",
+		"cgroupRoot":               c.CgroupRoot,
+		"failCgroupV1":             false,
+		"failSwapOn":               false,
+		"makeIPTablesUtilChains":   false,
+		"resolvConf":               "",
+		// Images cannot be had again, and the machine's own disk is no matter of the cluster's.
+		"imageGCHighThresholdPercent": 100,
+		"evictionHard":                CalmThresholds(),
+	}
+	maps.Copy(config, keys)
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("configure kubelet: %w", err)
+	}
+	return os.WriteFile(c.KubeletConfigFile(), text, 0o600)
+}

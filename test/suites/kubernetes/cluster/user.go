@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// A User is whom the API server takes somebody for.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// Admin may do everything.
+var Admin = User{Name: "admin", Groups: []string{"system:masters"}}
+
+// Access is how the API server is reached, and as whom.
+type Access struct {
+	// Node is the name of the node.
+	Node string
+	// Client may do everything.
+	Client kubernetes.Interface
+	// AdminKubeconfig is the path of a kubeconfig with which one may do everything.
+	AdminKubeconfig string
+	// KubeletKubeconfig is the kubelet's own.
+	KubeletKubeconfig string
+
+	authority *authority
+	server    string
+	admin     *http.Client // as Admin
+}
+
+// NodeUser is whom the kubelet of the node is.
+func (a *Access) NodeUser() User { return NodeUser(a.Node) }
+
+// NodeUser is whom the kubelet of a node is.
+func NodeUser(node string) User {
+	return User{Name: "system:node:" + node, Groups: []string{"system:nodes"}}
+}
+
+// Config is how a client reaches the API server as the user, with no limit on its requests.
+func (a *Access) Config(user User) (*rest.Config, error) {
+	cert, key, err := a.authority.issue(user, a.Node)
+	if err != nil {
+		return nil, err
+	}
+	config := a.anonymous()
+	config.CertData, config.KeyData = cert, key
+	return config, nil
+}
+
+// anonymous has the server and nobody who asks it.
+func (a *Access) anonymous() *rest.Config {
+	return &rest.Config{Host: a.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAFile: a.authority.file("ca.crt")}}
+}
+
+// Kubeconfig writes a kubeconfig for the user and returns its path.
+func (a *Access) Kubeconfig(user User) (string, error) {
+	cert, key, err := a.authority.issue(user, a.Node)
+	if err != nil {
+		return "", err
+	}
+	return a.writeKubeconfig(user.Name, &api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
+}
+
+// Token asks for a token of a ServiceAccount. It is bound to a pod or a node, unless
+// bound is nil.
+func (a *Access) Token(ctx context.Context, namespace, account string, bound *authenticationv1.BoundObjectReference) (string, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}
+	got, err := a.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("token of %s/%s: %w", namespace, account, err)
+	}
+	return got.Status.Token, nil
+}
+
+// ToPod binds a token to a pod, ToNode to a node.
+func ToPod(pod metav1.Object) *authenticationv1.BoundObjectReference {
+	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.GetName(), UID: pod.GetUID()}
+}
+
+// ToNode binds a token to a node.
+func ToNode(node metav1.Object) *authenticationv1.BoundObjectReference {
+	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.GetName(), UID: node.GetUID()}
+}
+
+// TokenKubeconfig writes a kubeconfig that shows the token and returns its path. The
+// token is in a file beside it, PATH.token, which clients read again from time to time.
+func (a *Access) TokenKubeconfig(name, token string) (string, error) {
+	file := a.kubeconfigFile(name) + ".token"
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		return "", fmt.Errorf("write token: %w", err)
+	}
+	return a.writeKubeconfig(name, &api.AuthInfo{TokenFile: file})
+}
+
+func (a *Access) kubeconfigFile(name string) string {
+	return filepath.Join(a.authority.dir, name+".kubeconfig")
+}
+
+func (a *Access) writeKubeconfig(name string, who *api.AuthInfo) (string, error) {
+	config := api.NewConfig()
+	config.Clusters["test"] = &api.Cluster{Server: a.server, CertificateAuthority: a.authority.file("ca.crt")}
+	config.AuthInfos["user"] = who
+	config.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "user"}
+	config.CurrentContext = "test"
+	file := a.kubeconfigFile(name)
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
+	}
+	return file, nil
+}

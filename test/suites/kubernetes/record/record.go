@@ -1,0 +1,88 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Take records a pod as it is now, its owner if it has one, and the events of the pod.
+func Take(ctx context.Context, client kubernetes.Interface, pod *v1.Pod) (Fields, error) {
+	now, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("record pod %s: %w", pod.Name, err)
+	}
+	raw := Fields{}
+	if err := raw.object("pod", now); err != nil {
+		return nil, err
+	}
+	names := []string{now.Name, "POD", now.Spec.NodeName, "NODE", now.Labels[appsv1.DefaultDeploymentUniqueLabelKey], "TEMPLATE"}
+	if owner := metav1.GetControllerOf(now); owner != nil {
+		object, err := takeOwner(ctx, client, now.Namespace, *owner)
+		if err != nil {
+			return nil, err
+		}
+		raw.flatten("owner", object.Object)
+		names = append(names, owner.Name, "OWNER")
+		if above := metav1.GetControllerOf(object); above != nil {
+			names = append(names, above.Name, "OWNERS-OWNER")
+		}
+	}
+	events, err := client.CoreV1().Events(now.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(now.UID)).String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record events of pod %s: %w", now.Name, err)
+	}
+	if err := raw.events(events.Items); err != nil {
+		return nil, err
+	}
+	return raw.normal(stands(names...)), nil
+}
+
+// takeOwner asks for an object that is known by a reference only.
+func takeOwner(ctx context.Context, client kubernetes.Interface, namespace string, owner metav1.OwnerReference) (*unstructured.Unstructured, error) {
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return nil, fmt.Errorf("record owner %s: %w", owner.Name, err)
+	}
+	object := &unstructured.Unstructured{}
+	path := []string{"/apis", version.Group, version.Version, "namespaces", namespace, strings.ToLower(owner.Kind) + "s", owner.Name}
+	raw, err := client.CoreV1().RESTClient().Get().AbsPath(path...).DoRaw(ctx)
+	if err == nil {
+		err = object.UnmarshalJSON(raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record owner %s: %w", owner.Name, err)
+	}
+	return object, nil
+}
+
+// events adds each under its reason, numbered where a reason comes more than once.
+func (f Fields) events(all []v1.Event) error {
+	slices.SortStableFunc(all, func(a, b v1.Event) int {
+		return cmp.Or(cmp.Compare(a.Reason, b.Reason), a.FirstTimestamp.Compare(b.FirstTimestamp.Time), cmp.Compare(a.InvolvedObject.FieldPath, b.InvolvedObject.FieldPath))
+	})
+	seen := map[string]int{}
+	for _, e := range all {
+		name := e.Reason
+		if seen[e.Reason]++; seen[e.Reason] > 1 {
+			name = fmt.Sprintf("%s#%d", e.Reason, seen[e.Reason])
+		}
+		e.Name = "" // of the object and a number
+		if err := f.object("events["+name+"]", e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
