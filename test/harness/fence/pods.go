@@ -205,7 +205,7 @@ func foreign() []Write {
 	return []Write{
 		// Which way.
 		on("the pod itself is written", "patch", "", `{"metadata": {"annotations": {"evictd.io/evicted": "now"}}}`),
-		on("the pod is resized", "patch", "resize", grown),
+		early(on("the pod is resized", "patch", "resize", grown)),
 		on("a debugger is put in", "patch", "ephemeralcontainers", debugger),
 		on("the pod is deleted", "delete", "", ""),
 		on("the pod is evicted by the API", "create", "eviction", byAPI),
@@ -243,7 +243,7 @@ func foreign() []Write {
 		{Name: "conditions are replaced", Refused: conditions, Patch: types.MergePatchType},
 		with("a container's status", statusStays, status("containerStatuses", []any{running})),
 		with("the start time", statusStays, status("startTime", "2026-01-02T00:00:00Z")),
-		with("the class", statusStays, status("qosClass", "Guaranteed")),
+		early(with("the class", statusStays, status("qosClass", "Guaranteed"))),
 		with("the generation that was seen", statusStays, status("observedGeneration", 7)),
 		with("the resources", statusStays, status("resources", object{"requests": object{"cpu": "1"}})),
 		with("the allocated resources", statusStays, status("allocatedResources", object{"cpu": "1"})),

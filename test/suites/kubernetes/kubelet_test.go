@@ -20,7 +20,7 @@ func TestKubeletEvictsAHog(t *testing.T) {
 	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
 	calm := awaitAvailable(soon(t), t, c, "calm")
 
-	first, second := kubeletEvicts(t, c, calm, "first"), kubeletEvicts(t, c, calm, "second")
+	first, second := evictsAHog(t, c, calm, "first"), evictsAHog(t, c, calm, "second")
 	for path, want := range map[string]string{
 		"pod.status.phase":                         "Failed",
 		"pod.status.reason":                        "Evicted",
@@ -55,9 +55,9 @@ var byChance = func() (out []record.Allowed) {
 	})
 }()
 
-// kubeletEvicts lets a hog of a Deployment cross the threshold of the kubelet and returns what
+// evictsAHog lets a hog of a Deployment cross the threshold of whoever evicts, and returns what
 // that leaves. The Deployment is removed, and the pressure is over.
-func kubeletEvicts(t *testing.T, c *cluster.Cluster, calm *v1.Pod, name string) record.Fields {
+func evictsAHog(t *testing.T, c *cluster.Cluster, calm *v1.Pod, name string) record.Fields {
 	t.Helper()
 	spec, station := newHog(t, c, name, 1536)
 	must(t, c.Apply(t.Context(), deployment(name, spec)))

@@ -1,0 +1,195 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
+	"github.com/evictd/evictd/test/suites/kubernetes/record"
+)
+
+// beside starts evictd beside the kubelet, as who asks with a kubeconfig, with a threshold of
+// memory so far below what is available now.
+func beside(t *testing.T, c *cluster.Cluster, kubeconfig string, config map[string]any) *evictd.Process {
+	t.Helper()
+	full := map[string]any{"mode": "kubernetes", "kubeconfig": kubeconfig, "evictionPressureTransitionPeriod": "1s"}
+	for key, value := range config {
+		full[key] = value
+	}
+	return startEvictd(t, c, full)
+}
+
+// account gives evictd's account its rights, as an operator would, and returns the
+// kubeconfig of a token of it that is bound to the node.
+func account(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	applyRights(t, c)
+	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), c.Node, metav1.GetOptions{})
+	must(t, err)
+	return tokenOf(t, c, "evictd-on-the-node", cluster.ToNode(node))
+}
+
+func applyRights(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	rbac, err := filepath.Abs("../../../deploy/rbac")
+	must(t, err)
+	_, err = c.Kubectl(soon(t), "", "apply", "-k", rbac)
+	must(t, err)
+}
+
+func tokenOf(t *testing.T, c *cluster.Cluster, name string, bound *authenticationv1.BoundObjectReference) (kubeconfig string) {
+	t.Helper()
+	token, err := c.Token(soon(t), "evictd", "evictd", bound)
+	must(t, err)
+	kubeconfig, err = c.TokenKubeconfig(name, token)
+	must(t, err)
+	return kubeconfig
+}
+
+// alikeBut are the ways in which what evictd leaves differs from what the kubelet leaves.
+var alikeBut = append([]record.Allowed{
+	{Path: "events[Evicted].reportingComponent", Left: "kubelet", Right: "evictd", Why: "who tells of it"},
+	{Path: "events[Evicted].source.component", Left: "kubelet", Right: "evictd", Why: "who tells of it"},
+	{Path: "pod.metadata.annotations.evictd.io/evicted", Why: "the record of the eviction, which has the kubelet act"},
+}, byChance...)
+
+// leaveToEvictd takes its thresholds from the kubelet and returns them.
+func leaveToEvictd(t *testing.T, c *cluster.Cluster, kubelet map[string]any) (hard map[string]any) {
+	t.Helper()
+	calm := maps.Clone(kubelet)
+	calm["evictionHard"] = cluster.CalmThresholds()
+	must(t, c.ConfigureKubelet(soon(t), calm))
+	return map[string]any{"memory.available": kubelet["evictionHard"].(map[string]any)["memory.available"]}
+}
+
+// With evictd beside it, the API shows of an eviction what it shows of the kubelet's own.
+func TestAnEvictionLooksAsTheKubelets(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	calm := awaitAvailable(soon(t), t, c, "calm")
+	byKubelet := evictsAHog(t, c, calm, "kubelets")
+
+	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
+	byEvictd := evictsAHog(t, c, calm, "evictds")
+	compare(t, byKubelet, byEvictd, alikeBut)
+
+	calm, err := c.AwaitPod(soon(t), calm.Namespace, calm.Name, func(*v1.Pod) (bool, error) { return true, nil })
+	must(t, err)
+	if calm.Status.Phase != v1.PodRunning {
+		t.Errorf("pod %s, which did nothing, is %s: %s", calm.Name, calm.Status.Phase, calm.Status.Message)
+	}
+	if n := len(p.Records("evicting pod")); n != 1 {
+		t.Errorf("evictd evicted %d pods, want 1", n)
+	}
+	must(t, p.Stop())
+}
+
+// What the account may do is enough, and check says so; without a verb it says which.
+func TestCheckSaysWhichRightIsMissing(t *testing.T) {
+	c := start(t, cluster.Options{})
+	must(t, c.Apply(t.Context(), deployment("web", sleeper())))
+	awaitAvailable(soon(t), t, c, "web")
+	kubeconfig := account(t, c)
+	awaitCheck(t, c, kubeconfig, 0, "")
+	awaitCheck(t, c, c.KubeletKubeconfig, 0, "deploy/rbac/policy.yaml is not in force") // which may do all, and more
+	for _, missing := range []struct {
+		rule        int
+		verb, stays string
+		code        int
+		says        string
+	}{
+		{0, "list", `"watch"`, 1, "list the pods of node"},
+		{0, "watch", `"list"`, 1, "watch pods is not allowed"},
+		{1, "patch", `"get"`, 1, "patch pods/status is not allowed"},
+		{2, "create", `"patch"`, 0, "create events is not allowed"},
+		{2, "patch", `"create"`, 0, "patch events is not allowed"},
+	} {
+		t.Run(fmt.Sprintf("%s of rule %d", missing.verb, missing.rule), func(t *testing.T) {
+			_, err := c.Kubectl(soon(t), "", "patch", "clusterrole", "evictd", "--type=json", "--patch",
+				fmt.Sprintf(`[{"op": "replace", "path": "/rules/%d/verbs", "value": [%s]}]`, missing.rule, missing.stays))
+			must(t, err)
+			awaitCheck(t, c, kubeconfig, missing.code, missing.says)
+			applyRights(t, c)
+			awaitCheck(t, c, kubeconfig, 0, "")
+		})
+	}
+}
+
+// awaitCheck runs evictd check until it ends as wanted: what changes of a role takes a moment.
+// It says nothing of rights if says is "".
+func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, says string) {
+	t.Helper()
+	plugins, err := filepath.Abs("../../../bin/plugins")
+	must(t, err)
+	file, err := evictd.Configure(t.TempDir(), map[string]any{
+		"nodeName": c.Node, "mode": "kubernetes", "kubeconfig": kubeconfig, "runtimeEndpoint": "unix://" + c.Socket, "pluginDir": plugins,
+		"kubeletRootDir": c.KubeletRootDir, "cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"memory.available": "100Mi"},
+	})
+	must(t, err)
+	ctx := soon(t)
+	for {
+		cmd := exec.CommandContext(ctx, "../../../bin/evictd", "check", "--start-plugins=false", "--config", file)
+		out, _ := cmd.CombinedOutput()
+		said := string(out)
+		if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == code && strings.Contains(said, says) && (says != "" || !strings.Contains(said, "not allowed")) {
+			for line := range strings.Lines(said) {
+				if strings.HasPrefix(line, "evictd: ") {
+					t.Log("  ", strings.TrimSpace(line))
+				}
+			}
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("check ends with %v, want code %d and %q: %s", cmd.ProcessState, code, says, said)
+		}
+	}
+}
+
+// While the API server is away for a minute a hog goes in time, and goes again when the
+// kubelet, which knows nothing of it, starts it anew; when the API server is back it has
+// the eviction, of one pod.
+func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	calm := awaitAvailable(soon(t), t, c, "calm")
+	spec, station := newHog(t, c, "hog", 1536)
+	must(t, c.Apply(t.Context(), deployment("hog", spec)))
+	hog := awaitAvailable(soon(t), t, c, "hog")
+	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
+	awaitMeasured(soon(t), t, c, calm, hog)
+
+	must(t, c.KillPart(soon(t), "kube-apiserver"))
+	gone := time.NewTimer(time.Minute)
+	must(t, station.Release(soon(t)))
+	said, err := p.Await(soon(t), func(r evictd.Record) bool { return r.Msg == "pod killed" })
+	must(t, err)
+	t.Logf("  killed without an API server in %v s", said.Attrs["tookSeconds"])
+	<-gone.C
+	must(t, c.StartPart(soon(t), "kube-apiserver"))
+	began := time.Now()
+	victim := awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool {
+		return pod.UID == hog.UID && ended(pod) && condition(pod, v1.DisruptionTarget) != nil
+	})
+	t.Logf("  the API has the eviction %.1f s after it is back: %s %s", time.Since(began).Seconds(), victim.Status.Phase, victim.Status.Reason)
+	if victim.Status.Phase != v1.PodFailed || victim.Annotations["evictd.io/evicted"] == "" {
+		t.Errorf("pod %s is %s, annotations %v", victim.Name, victim.Status.Phase, victim.Annotations)
+	}
+	awaitEvent(soon(t), t, c, victim, "Evicted")
+	awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool { return pod.UID != hog.UID && pod.Status.Phase == v1.PodRunning })
+	if n := len(p.Records("evicting pod")); n != 1 {
+		t.Errorf("evictd decided %d times, want once", n)
+	}
+	must(t, p.Stop())
+}
