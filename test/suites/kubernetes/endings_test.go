@@ -1,0 +1,181 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
+	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
+)
+
+// Evictions of a Deployment's hog, one after the other (EVICTD_EVICTIONS), are all complete:
+// nothing is restarted in place, the record stays, a replacement is made.
+func TestEvictionsInARow(t *testing.T) {
+	times, err := strconv.Atoi(os.Getenv("EVICTD_EVICTIONS"))
+	if err != nil {
+		times = 5
+	}
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	calm := awaitAvailable(soon(t), t, c, "calm")
+	spec, station := newHog(t, c, "hog", 1280)
+	must(t, c.Apply(t.Context(), deployment("hog", spec)))
+	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
+	var victims []*v1.Pod
+	for range times {
+		waiting := awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool {
+			return pod.Status.Phase == v1.PodRunning && !slices.ContainsFunc(victims, func(v *v1.Pod) bool { return v.UID == pod.UID })
+		})
+		must(t, station.Release(soon(t)))
+		victim := awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool { return pod.UID == waiting.UID && ended(pod) })
+		victims = append(victims, victim)
+	}
+	time.Sleep(15 * time.Second) // in which a kubelet writes the status of all its pods anew
+	for _, victim := range victims {
+		pod, err := c.Client.CoreV1().Pods(victim.Namespace).Get(t.Context(), victim.Name, metav1.GetOptions{})
+		must(t, err)
+		evicted(t, pod)
+		if pod.Annotations["evictd.io/evicted"] == "" {
+			t.Errorf("pod %s has no annotation: %v", pod.Name, pod.Annotations)
+		}
+	}
+	if n := len(p.Records("evicting pod")); n != times {
+		t.Errorf("evictd decided %d times, want %d", n, times)
+	}
+	calm, err = c.Client.CoreV1().Pods(calm.Namespace).Get(t.Context(), calm.Name, metav1.GetOptions{})
+	must(t, err)
+	if calm.Status.Phase != v1.PodRunning {
+		t.Errorf("pod %s, which did nothing, is %s", calm.Name, calm.Status.Phase)
+	}
+	must(t, p.Stop())
+}
+
+// A soft victim's hook runs to its end, and its sidecar ends after its main container. A pod
+// whose postStart hook is still running is ended all the same, without the kubelet.
+func TestPodsEndAsTheyWant(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	awaitAvailable(soon(t), t, c, "calm")
+	leaveToEvictd(t, c, kubelet)
+	// Of what all pods together may use there is no soft threshold: it is the machine's.
+	available, err := crossing.Available()
+	must(t, err)
+	p := beside(t, c, account(t, c), map[string]any{
+		"evictionHard": map[string]any{}, "evictionSoft": map[string]any{"memory.available": strconv.FormatInt(available-900<<20, 10)},
+		"evictionSoftGracePeriod": map[string]any{"memory.available": "1s"}, "evictionMaxPodGracePeriod": 30,
+	})
+	for _, story := range []struct {
+		name, lifecycle string
+		want            []string
+		within          time.Duration
+	}{
+		{"patient", `preStop: {exec: {command: [sh, -c, "echo hook begins >>/notes/all; sleep 3; echo hook ends >>/notes/all"]}}`, []string{"hook begins", "hook ends", "main is told", "main ends", "side is told", "side ends"}, 20 * time.Second},
+		{"busy", `postStart: {exec: {command: [sh, -c, "sleep 60"]}}`, nil, 10 * time.Second},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			notes := filepath.Join(c.Dir, "notes", story.name)
+			must(t, os.MkdirAll(notes, 0o777))
+			station, err := hog.NewStation(filepath.Join(c.Dir, "stations", story.name))
+			must(t, err)
+			must(t, c.Apply(t.Context(), fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, labels: {app: %[1]s}}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 25
+  volumes: [{name: notes, hostPath: {path: %[2]s}}, {name: station, hostPath: {path: %[3]s}}]
+  initContainers:
+  - {name: side, image: %[4]s, imagePullPolicy: Never, restartPolicy: Always, command: [sh, -c, %[5]q], volumeMounts: [{name: notes, mountPath: /notes}]}
+  containers:
+  - {name: hog, image: %[6]s, imagePullPolicy: Never, command: [/bin/hog, --mib, "1280", --exit, "143", --go, /station/go, --stamp, /station/stamps], volumeMounts: [{name: station, mountPath: /station}]}
+  - {name: main, image: %[4]s, imagePullPolicy: Never, command: [sh, -c, %[7]q], lifecycle: {%[8]s}, volumeMounts: [{name: notes, mountPath: /notes}]}
+`, story.name, notes, station.Dir, stack.PodImage, witness("side"), hog.Image, witness("main"), story.lifecycle)))
+			must(t, station.Release(soon(t)))
+			killed, err := p.Await(soon(t), func(r evictd.Record) bool { return r.Msg == "pod killed" && r.String("pod") == "default/"+story.name })
+			must(t, err)
+			took, _ := killed.Attrs["tookSeconds"].(float64)
+			t.Logf("  killed in %v s", took)
+			if took > story.within.Seconds() {
+				t.Errorf("killed in %v s, want at most %s", took, story.within)
+			}
+			victim := awaitPod(soon(t), t, c, story.name, func(pod *v1.Pod) bool { return ended(pod) && condition(pod, v1.DisruptionTarget) != nil })
+			if victim.Status.Phase != v1.PodFailed {
+				t.Errorf("pod %s is %s", victim.Name, victim.Status.Phase)
+			}
+			raw, err := os.ReadFile(filepath.Join(notes, "all"))
+			if story.want != nil {
+				must(t, err)
+				if got := strings.Split(strings.TrimSpace(string(raw)), "\n"); !slices.Equal(got, story.want) {
+					t.Errorf("the pod saw %q, want %q", got, story.want)
+				}
+			}
+		})
+	}
+	must(t, p.Stop())
+}
+
+// witness is a container that writes down that it is told to end, and takes a second.
+func witness(name string) string {
+	return fmt.Sprintf(`trap 'echo %[1]s is told >>/notes/all; sleep 1; echo %[1]s ends >>/notes/all; exit 0' TERM; while :; do sleep 3600 & wait; done`, name)
+}
+
+// Conditions of evictd's own come with the pressure and go with it; taints too, if the
+// account may write them, which a node may not.
+func TestOwnConditionsAndTaints(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	leaveToEvictd(t, c, kubelet)
+	asAccount := account(t, c)
+	_, err := c.Kubectl(soon(t), "", "apply", "-f", "../../../deploy/rbac/node-conditions.yaml")
+	must(t, err)
+	// Nothing is left of a disk that is smaller than its threshold, and no pod can be evicted.
+	short := map[string]any{"nodeConditions": "taints", "evictionHard": map[string]any{"nodefs.available": "100Ti"}}
+	roomy := map[string]any{"nodeConditions": "taints", "evictionHard": map[string]any{"nodefs.available": "1Ki"}}
+	has := func(n *v1.Node) (conditioned, tainted bool) {
+		return cluster.NodeCondition(n, "evictd.io/DiskPressure") == v1.ConditionTrue,
+			slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
+				return t.Key == "evictd.io/DiskPressure" && t.Effect == v1.TaintEffectNoSchedule
+			})
+	}
+	for _, step := range []struct {
+		name, kubeconfig     string
+		config               map[string]any
+		conditioned, tainted bool
+	}{
+		{"pressure, with the account", asAccount, short, true, true},
+		{"no pressure, with the account", asAccount, roomy, false, false},
+		{"pressure, with the node's credentials", c.KubeletKubeconfig, short, true, false},
+		{"no pressure, with the node's credentials", c.KubeletKubeconfig, roomy, false, false},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			p := beside(t, c, step.kubeconfig, step.config)
+			_, err := c.AwaitNode(soon(t), func(n *v1.Node) bool {
+				conditioned, tainted := has(n)
+				return conditioned == step.conditioned && tainted == step.tainted
+			})
+			must(t, err)
+			if step.conditioned && !step.tainted {
+				_, err := p.Await(soon(t), func(r evictd.Record) bool {
+					return r.Msg == "conditions of the node are not written, it is tried again" && strings.Contains(r.String("error"), "node credentials may not")
+				})
+				must(t, err)
+			}
+			must(t, p.Stop())
+		})
+	}
+}
