@@ -18,14 +18,11 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/record"
 )
 
-// beside starts evictd beside the kubelet, as who asks with a kubeconfig, with a threshold of
-// memory so far below what is available now.
+// beside starts evictd beside the kubelet, with who asks the API server.
 func beside(t *testing.T, c *cluster.Cluster, kubeconfig string, config map[string]any) *evictd.Process {
 	t.Helper()
 	full := map[string]any{"mode": "kubernetes", "kubeconfig": kubeconfig, "evictionPressureTransitionPeriod": "1s"}
-	for key, value := range config {
-		full[key] = value
-	}
+	maps.Copy(full, config)
 	return startEvictd(t, c, full)
 }
 
