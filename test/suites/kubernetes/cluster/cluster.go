@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -184,13 +185,19 @@ func (c *Cluster) writeFiles() (err error) {
 	return c.writeKubeletConfig(c.options.Kubelet)
 }
 
-// freePort returns a port of loopback that nobody uses.
+// freePort returns a port of loopback that nobody uses. It is below those that the kernel
+// gives to connections (net.ipv4.ip_local_port_range), one of which would take it before a
+// part of the cluster has.
 func freePort(ctx context.Context) (int, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	const lowest, tries = 20000, 100
+	var err error
+	for range tries {
+		var l net.Listener
+		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.N(10000))); err == nil {
+			return l.Addr().(*net.TCPAddr).Port, l.Close()
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, err
 }
 
 func (c *Cluster) part(name string) (*part, error) {
