@@ -1,12 +1,13 @@
 // hog takes memory at a chosen rate and writes down when it is told to leave.
 //
-//   hog [--mib N] [--rate-mib-per-s R] [--delay-ms D] [--term-delay-ms T] [--exit CODE] [--go FIFO] [--stamp FILE]
+//   hog [--mib N] [--rate-mib-per-s R] [--delay-ms D] [--term-delay-ms T] [--exit CODE] [--go FIFO] [--stamp FILE] [--stubborn]
 //
 // It waits for a writer to open FIFO, then D ms, then touches N MiB at R MiB/s (0: as fast as it can)
 // and holds them. Each step appends "WORD NANOSECONDS" (CLOCK_MONOTONIC) to FILE: ready, go, full, term.
 // SIGTERM: the handler itself writes the stamp, so that no scheduling of ours is in it; then the process
 // lives for T ms more, giving back and taking again its newest memory, so that the kernel keeps
-// reporting crossings, and exits with CODE (0). SIGUSR1: gives all memory back and stays.
+// reporting crossings, and exits with CODE (0). One that is stubborn takes all N MiB before, if it has begun.
+// SIGUSR1: gives all memory back and stays.
 //
 // C because a signal handler runs at once on the interrupted thread; a Go one waits for a goroutine.
 #define _GNU_SOURCE
@@ -25,6 +26,7 @@ enum { MIB = 1 << 20, PAGE = 4096, CHURN = 256 * MIB, HUGE_FROM_MIB_PER_S = 500 
 
 static int stamp_fd = -1;
 static volatile sig_atomic_t terminated, released;
+static int stubborn;
 static volatile long long terminated_at;
 
 static long long now_ns(void) {
@@ -77,7 +79,7 @@ static size_t fill(char *p, size_t size, double bytes_per_ns) {
 	size_t chunk = bytes_per_ns > 0 && bytes_per_ns * 1e9 < (double)HUGE_FROM_MIB_PER_S * MIB ? MIB / 4 : 2 * MIB;
 	long long start = now_ns();
 	size_t done = 0;
-	while (done < size && !terminated && !released) {
+	while (done < size && (!terminated || stubborn) && !released) {
 		long long due = bytes_per_ns > 0 ? start + (long long)(done / bytes_per_ns) : 0;
 		if (due > now_ns()) {
 			sleep_until(due);
@@ -108,7 +110,7 @@ int main(int argc, char **argv) {
 	const char *go = NULL, *stamps = NULL;
 	static const struct option options[] = {
 		{"mib", 1, 0, 'm'}, {"rate-mib-per-s", 1, 0, 'r'}, {"delay-ms", 1, 0, 'd'}, {"term-delay-ms", 1, 0, 't'},
-		{"exit", 1, 0, 'e'}, {"go", 1, 0, 'g'}, {"stamp", 1, 0, 's'}, {0},
+		{"exit", 1, 0, 'e'}, {"go", 1, 0, 'g'}, {"stamp", 1, 0, 's'}, {"stubborn", 0, &stubborn, 1}, {0},
 	};
 	for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
 		switch (o) {
@@ -119,6 +121,7 @@ int main(int argc, char **argv) {
 		case 'e': code = atol(optarg); break;
 		case 'g': go = optarg; break;
 		case 's': stamps = optarg; break;
+		case 0: break;
 		default: return 2;
 		}
 	}
@@ -156,7 +159,7 @@ int main(int argc, char **argv) {
 	for (long long until = now_ns() + delay_ms * 1000000LL; now_ns() < until && !terminated;) sleep_until(until);
 
 	stamp("go", now_ns());
-	size_t filled = fill(p, size, rate * (double)MIB / 1e9);
+	size_t filled = terminated ? 0 : fill(p, size, rate * (double)MIB / 1e9);
 	stamp("full", now_ns());
 	// Polling covers a signal that comes between the test and the sleep; its stamp is written already.
 	while (!terminated && !released) sleep_until(now_ns() + 50000000);
