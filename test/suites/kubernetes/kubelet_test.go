@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -97,18 +98,22 @@ func compare(t *testing.T, left, right record.Fields, allowed []record.Allowed) 
 
 // narrow are keys of a kubelet that leaves its pods 3 GiB of the machine, and evicts when
 // they use more than 1 GiB: whatever else the machine does, only the pods cross that.
-func narrow(t *testing.T) map[string]any {
+func narrow(t *testing.T) map[string]any { return confined(t, 3<<10, 1<<10) }
+
+// confined are keys of a kubelet that leaves its pods so many MiB of the machine, and
+// evicts when they use more than mayUse of them.
+func confined(t *testing.T, leaves, mayUse int64) map[string]any {
 	t.Helper()
 	var machine unix.Sysinfo_t
 	must(t, unix.Sysinfo(&machine))
 	total := int64(machine.Totalram) * int64(machine.Unit)
-	if total < 6<<30 {
-		t.Skipf("SKIPPED, NOTHING TESTED: the machine has %d MiB of memory, want 6 GiB", total>>20)
+	if want := leaves + 3<<10; total>>20 < want {
+		t.Skipf("SKIPPED, NOTHING TESTED: the machine has %d MiB of memory, want %d MiB", total>>20, want)
 	}
 	hard := cluster.CalmThresholds()
-	hard["memory.available"] = "2Gi"
+	hard["memory.available"] = fmt.Sprintf("%dMi", leaves-mayUse)
 	return map[string]any{
-		"systemReserved":                   map[string]any{"memory": strconv.FormatInt(total-3<<30, 10)},
+		"systemReserved":                   map[string]any{"memory": strconv.FormatInt(total-leaves<<20, 10)},
 		"evictionHard":                     hard,
 		"evictionPressureTransitionPeriod": "1s",
 	}

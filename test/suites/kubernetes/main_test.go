@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
 // What a run that is killed leaves is removed by a child of it, or by the next run.
 func TestMain(m *testing.M) {
 	stack.SweepIfGuard()
+	crossing.RunIfChild()
 	if os.Getenv("EVICTD_TEST_K8S") != "1" {
 		fmt.Println("needs root, containers and the programs of Kubernetes: run make e2e-k8s")
 		os.Exit(m.Run())

@@ -43,16 +43,25 @@ func sleeper() string {
 
 // newHog makes a station below the cluster's directory, and the spec of a pod that waits there to be
 // released before it takes its memory, and ends with 143 when it is told to. A
-// replacement waits there in its turn.
-func newHog(t *testing.T, c *cluster.Cluster, name string, mib int) (spec string, station hog.Station) {
+// replacement waits there in its turn. Flags are more arguments of the hog.
+func newHog(t *testing.T, c *cluster.Cluster, name string, mib int, flags ...string) (spec string, station hog.Station) {
 	t.Helper()
 	station, err := hog.NewStation(filepath.Join(c.Dir, "stations", name))
 	must(t, err)
+	var more strings.Builder
+	for _, flag := range flags {
+		fmt.Fprintf(&more, ", %q", flag)
+	}
 	return fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1,
       volumes: [{name: station, hostPath: {path: %s}}],
       containers: [{name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 16Mi}},
-        command: [/bin/hog, --mib, "%d", --exit, "143", --go, /station/go, --stamp, /station/stamps],
-        volumeMounts: [{name: station, mountPath: /station}]}]}`, station.Dir, hog.Image, mib), station
+        command: [/bin/hog, --mib, "%d", --exit, "143", --go, /station/go, --stamp, /station/stamps%s],
+        volumeMounts: [{name: station, mountPath: /station}]}]}`, station.Dir, hog.Image, mib, more.String()), station
+}
+
+// with adds fields, such as "restartPolicy: Never", to the spec of a pod.
+func with(podSpec, fields string) string {
+	return "{" + fields + ", " + strings.TrimPrefix(podSpec, "{")
 }
 
 // awaitAvailable waits until all pods of a Deployment run, and returns the first that does.
