@@ -48,7 +48,7 @@ func (c *controller) attempt(p *plugin) {
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
 	case a.stale:
-	case a.seen != p.file.ID, !c.inside && a.policy != startPolicyFor(c.Settings, p.Name):
+	case a.seen != p.file.ID, !c.insiders.has(p.Name, a.seen) && a.policy != startPolicyFor(c.Settings, p.Name):
 		c.giveUp(p, a)
 	case a.ready && a.granted:
 		c.launch(p, a)
@@ -172,7 +172,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 		c.Log.Info("plugin replaced", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
 			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
 		c.retire(p, former, nil, false)
-	case !c.inside:
+	case !c.insiders.has(p.Name, proc.file):
 		c.Log.Info("plugin started", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
 	}
 	c.Metrics.PluginUp(p.Name, true)
@@ -219,7 +219,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	if !harmless(err) && !told {
 		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
 	}
-	if p.first && c.inside {
+	if p.first && c.insiders.has(p.Name, a.seen) {
 		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.Name, err))
 	}
 	p.first = false
@@ -266,7 +266,7 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 			}
 			// Ending a plugin of this process would end nothing: what hangs in it goes
 			// on, and the plugin is left alone as long as it does.
-			if r.Unresponsive != nil && !c.inside {
+			if r.Unresponsive != nil && !c.insiders.has(p.Name, p.serving.file) {
 				c.takeOut(p, r.Unresponsive, true)
 			}
 		})

@@ -21,8 +21,8 @@ type catalog struct {
 	Options
 
 	plugins map[string]*plugin
-	// inside: the plugins are of this process.
-	inside   bool
+	// insiders are the plugins of this process.
+	insiders insiders
 	patience patience
 
 	// undead are processes that could not be killed.
@@ -121,7 +121,7 @@ func (c *catalog) unwanted(p *plugin) State {
 
 // outdated reports whether the settings need a new process.
 func (c *catalog) outdated(proc *process) bool {
-	return !c.inside && proc.policy != startPolicyFor(c.Settings, proc.Name)
+	return !c.insiders.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
 }
 
 // unregister gives up what the plugin has served, which is switched off by that.
@@ -175,7 +175,7 @@ func (c *catalog) snapshot(r *registry.Registry) *snapshot {
 	for _, p := range c.sorted() {
 		s.plugins = append(s.plugins, p.status())
 		s.logs = append(s.logs, p.log)
-		if !c.inside {
+		if !c.insiders.has(p.Name, p.file.ID) {
 			s.plugins[len(s.plugins)-1].Path = filepath.Join(c.Dir, p.Name)
 		}
 	}

@@ -72,10 +72,12 @@ func (c *controller) begin() {
 	c.begun = true
 	c.warnUnknown()
 	c.judgeAssignment(false)
-	for _, p := range c.plugins {
+	outside := len(c.insiders) == 0
+	for name, p := range c.plugins {
 		p.first = c.unwanted(p) == ""
+		outside = outside || !c.insiders.has(name, p.file.ID)
 	}
-	if !c.inside {
+	if outside {
 		c.after(c.Timeouts.Start, func() { c.judgeStart(true) })
 	}
 }
@@ -314,7 +316,7 @@ func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	close(proc.gone)
 	c.noteUndead(p, undead)
 	switch {
-	case c.inside:
+	case c.insiders.has(p.Name, proc.file):
 	case harmless(why) || c.stopping:
 		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending())
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
@@ -15,11 +16,12 @@ import (
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// InProcess returns a supervisor of plugins that run in this process, by name.
-// It is an error if one of them breaks the contract or refuses the host; whether
+// InProcess returns a supervisor of plugins that run in this process, by name, and
+// beside them of those of o.Dir if that is not empty. It is an error if one of them breaks the contract or refuses the host; whether
 // they accept their configuration is only known to Run.
 func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, error) {
 	inside := make(insiders, len(plugins))
@@ -35,13 +37,67 @@ func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, erro
 		}
 		inside[name] = p
 	}
-	s := newSupervisor(o, inside)
-	s.control.inside = true
-	return s, errors.Join(errs...)
+	s, err := newSupervisor(o, inside), error(nil)
+	if o.Dir != "" {
+		var socketRoot string
+		socketRoot, err = checkSocketRoot(o.SocketRoot)
+		s.root = sandbox.NewRoot(socketRoot, tell(o.Log))
+		s.control.launcher = &mixed{&processes{o.Dir, s.root}, inside}
+		if missing := plugindir.Check(o.Dir); !errors.Is(missing, fs.ErrNotExist) {
+			err = errors.Join(err, missing)
+		}
+	}
+	s.control.insiders = inside
+	return s, errors.Join(append(errs, err)...)
+}
+
+// mixed are plugins of this process and those of a directory. A file takes the place of
+// the plugin of this process that has its name, for as long as it is there. So may the
+// directory be missing.
+type mixed struct {
+	*processes
+
+	inside insiders
+}
+
+func (l *mixed) look() (map[string]plugindir.File, error) {
+	files, err := l.processes.look()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	all, _ := l.inside.look() // it has no errors
+	for name, f := range files {
+		if _, both := all[name]; !both || !f.Dangling {
+			all[name] = f
+		}
+	}
+	return all, nil
+}
+
+func (l *mixed) complete(ctx context.Context, name string) (plugindir.ID, error) {
+	file, err := l.processes.complete(ctx, name)
+	if _, ok := l.inside[name]; ok && errors.Is(err, fs.ErrNotExist) {
+		return l.inside.complete(ctx, name)
+	}
+	return file, err
+}
+
+func (l *mixed) launch(ctx context.Context, s start) (running, error) {
+	if l.inside.has(s.Name, s.file) {
+		return l.inside.launch(ctx, s)
+	}
+	return l.processes.launch(ctx, s)
 }
 
 // insiders are plugins of this process.
 type insiders map[string]eviction.Plugin
+
+// has reports whether the plugin of a name, as it is now or was started, is one of this
+// process: that has no file.
+func (l insiders) has(name string, file plugindir.ID) bool {
+	_, ok := l[name]
+	return ok && file == plugindir.ID{}
+}
 
 func (l insiders) look() (map[string]plugindir.File, error) {
 	files := make(map[string]plugindir.File, len(l))

@@ -88,14 +88,14 @@ func checkPolicies(all map[string]Settings) error {
 func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
 	for _, p := range c.sorted() {
 		proc := p.serving
-		if proc == nil || settings[p.Name].Disabled || !c.inside && proc.policy != startPolicyFor(settings, p.Name) || slices.Contains(seen, proc) {
+		if proc == nil || settings[p.Name].Disabled || !c.insiders.has(p.Name, proc.file) && proc.policy != startPolicyFor(settings, p.Name) || slices.Contains(seen, proc) {
 			continue
 		}
 		return proc
 	}
 	c.Node, c.Settings = node, maps.Clone(settings)
 	for _, p := range c.plugins {
-		if p.serving != nil && !c.inside && startPolicyFor(settings, p.Name).unpinned() {
+		if p.serving != nil && !c.insiders.has(p.Name, p.serving.file) && startPolicyFor(settings, p.Name).unpinned() {
 			c.takeOut(p, errOutdated, false) // It must not serve, and no other process may.
 		}
 		p.wake() // It may need a new process, or another attempt at one.
@@ -127,7 +127,7 @@ func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, sett
 			if n < len(told)-1 {
 				errs = append(errs, fmt.Errorf("plugin %s: put the former configuration back: %w", proc.Name, err))
 			}
-			if !c.inside {
+			if !c.insiders.has(p.Name, proc.file) {
 				c.takeOut(p, err, true)
 			}
 		})

@@ -27,12 +27,22 @@ func Check(dir string) error {
 	err := TrustedDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("plugin directory %s: does not exist, want a directory with the plugins' executables (pluginDir)", dir)
+		return missing(dir)
 	case err != nil:
 		return fmt.Errorf("plugin directory %s: %w", dir, err)
 	}
 	return nil
 }
+
+// missing is a plugin directory that is not there.
+type missing string
+
+func (m missing) Error() string {
+	return "plugin directory " + string(m) + ": does not exist, want a directory with the plugins' executables (pluginDir)"
+}
+
+// Is reports whether target is what the system says of such a file.
+func (missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Names checks the plugin directory and returns the names of the plugins in it, sorted.
 func Names(dir string) ([]string, error) {

@@ -1,0 +1,48 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A program that has plugins inside ended when the vendors' directory was not there yet,
+// and did not look at it at all when it had plugins of its own.
+func TestPluginsOfADirectoryBesideThoseOfThisProcess(t *testing.T) {
+	t.Parallel()
+	filled := install(t, "vendor", "good")
+	dir := filepath.Join(privateDir(t), "plugins")
+	h := insideHost(t, Options{Dir: dir, SocketRoot: privateDir(t)}, map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()})
+	if p := h.plugin("good"); p.State != Running || p.PID != 0 || p.Path != "" {
+		t.Fatalf("without a directory: %+v", p)
+	}
+
+	if err := os.Rename(filled, dir); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the vendor's plugin serves", func() bool { p := h.plugin("vendor"); return p.State == Running && p.PID != 0 })
+	eventually(t, "a file takes the place of the plugin inside", func() bool { return h.plugin("good").PID != 0 })
+	if p := h.plugin("good"); p.Swaps != 1 || p.Path != filepath.Join(dir, "good") {
+		t.Errorf("taken over: %+v", p)
+	}
+
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin inside is back", func() bool { p := h.plugin("good"); return p.State == Running && p.PID == 0 })
+	eventually(t, "the vendor's plugin is gone", func() bool { return h.plugin("vendor").State == "" })
+}
+
+// A directory into which others can put plugins is not used, whoever has plugins of its own.
+func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
+	t.Parallel()
+	dir := privateDir(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := InProcess(map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()}, Options{Dir: dir, SocketRoot: privateDir(t)}); err == nil {
+		t.Error("it is used")
+	}
+}
