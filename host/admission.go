@@ -4,14 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
 )
+
+// Admit decides whether pod may start on a node that reports conditions, as Manager.Admit
+// does on its own node. It is a pure function, for a program that keeps conditions
+// itself; of c only the feature gates count.
+func Admit(pod *v1.Pod, conditions []eviction.Condition, c *Config) Admission {
+	return policy.Admit(pod, rules(c).QoSClass(pod), conditions)
+}
 
 // Admission is the answer to a pod that wants to start on the node, with the
 // kubelet's reason and message if it may not.
@@ -44,72 +54,96 @@ var (
 	errNotStarted  = errors.New("preemption: the manager was not started, it does not know the pods of the node")
 )
 
-// handleFailure is HandleAdmissionFailure; a nil embedding is that of a daemon.
-func (e *embedding) handleFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
-	if !policy.IsCritical(pod) {
-		return reasons, nil
+// A Preemption makes room for critical pods. It is what a Manager does that for, and for a
+// program that makes room without one, or before it has one.
+type Preemption struct {
+	// Pods, KillPod, Recorder and Log are required.
+	Pods     ActivePodsFunc
+	KillPod  KillPodFunc
+	Recorder Recorder
+	Log      *slog.Logger
+	// Clock is the real one if nil.
+	Clock Clock
+	// Metrics may be nil.
+	Metrics Metrics
+	// Config says whether this is a dry run, and by its feature gates what pods
+	// request. The default configuration holds if it is nil.
+	Config func() *Config
+}
+
+// HandleAdmissionFailure is as Manager's.
+func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
+	lacks, left := shortages(pod, reasons)
+	if len(left) > 0 || !policy.IsCritical(pod) {
+		return left, nil
 	}
-	var lacks []policy.Requirement
-	var others []FailureReason
-	for _, r := range reasons {
-		if short, ok := r.(InsufficientResource); ok {
-			lacks = append(lacks, policy.Requirement{Resource: short.GetResourceName(), Quantity: short.GetInsufficientAmount()})
-		} else {
-			others = append(others, r)
-		}
-	}
-	if len(others) > 0 {
-		// No room would help. A critical pod is not rejected for want of resources.
-		return others, nil
-	}
-	if e == nil {
-		return nil, errNotEmbedded
-	}
-	made, err := e.makeRoom(ctx, pod, lacks)
+	made, err := p.makeRoom(ctx, pod, lacks)
 	if err != nil || made {
 		return nil, err
 	}
 	return reasons, nil
 }
 
+// shortages are what pod lacks of resources, if room would help it, or the reasons that
+// are left because it would not.
+func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []policy.Requirement, left []FailureReason) {
+	if !policy.IsCritical(pod) {
+		return nil, reasons
+	}
+	for _, r := range reasons {
+		if short, ok := r.(InsufficientResource); ok {
+			lacks = append(lacks, policy.Requirement{Resource: short.GetResourceName(), Quantity: short.GetInsufficientAmount()})
+		} else {
+			left = append(left, r)
+		}
+	}
+	// A critical pod is not rejected for want of resources.
+	return lacks, left
+}
+
 // makeRoom reports false if there is no room, because it only pretended to make
 // it.
-func (e *embedding) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []policy.Requirement) (bool, error) {
-	active := e.active.Load()
-	if active == nil {
-		return false, errNotStarted
+func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []policy.Requirement) (bool, error) {
+	c := DefaultConfig()
+	if p.Config != nil {
+		c = *p.Config()
 	}
-	victims, err := policy.Preempt(preemptor, preemptibles((*active)(), e.rules), lacks)
+	victims, err := policy.Preempt(preemptor, preemptibles(p.Pods(), rules(&c)), lacks)
 	if err != nil {
 		return false, err
 	}
-	dry := e.dryRun()
 	for _, pod := range victims {
 		if err := ctx.Err(); err != nil {
 			return false, fmt.Errorf("preemption for %s: %w", podName(preemptor), err)
 		}
-		e.Log.Info("preempting pod", "pod", podName(pod), "uid", pod.UID, "for", podName(preemptor), "lacking", lacks, "dryRun", dry)
-		if !dry {
-			e.preempt(pod, lacks[0].Resource)
+		p.Log.Info("preempting pod", "pod", podName(pod), "uid", pod.UID, "for", podName(preemptor), "lacking", lacks, "dryRun", c.DryRun)
+		if !c.DryRun {
+			p.preempt(pod, lacks[0].Resource)
 		}
 	}
-	return !dry || len(victims) == 0, nil
+	return !c.DryRun || len(victims) == 0, nil
 }
 
 // preempt kills pod and returns when that is over.
-func (e *embedding) preempt(pod *v1.Pod, first v1.ResourceName) {
-	e.recorder.PodEvent(pods.Pod{API: pod}, v1.EventTypeWarning, victim.ReasonPreempting, victim.MessagePreempted, nil)
-	started := e.Clock.Now()
-	err := e.KillPod(pod, true, nil, func(status *v1.PodStatus) {
-		victim.SetPreempted(status, pod.Generation, e.Clock.Now())
+func (p *Preemption) preempt(pod *v1.Pod, first v1.ResourceName) {
+	now := clock.RealClock{}.Now
+	if p.Clock != nil {
+		now = p.Clock.Now
+	}
+	p.Recorder.PodEvent(pod, nil, v1.EventTypeWarning, victim.ReasonPreempting, victim.MessagePreempted)
+	started := now()
+	err := p.KillPod(pod, true, nil, func(status *v1.PodStatus) {
+		victim.SetPreempted(status, pod.Generation, now())
 	})
-	took := e.Clock.Now().Sub(started).Round(time.Millisecond).Seconds()
+	took := now().Sub(started).Round(time.Millisecond).Seconds()
 	if err != nil {
-		e.Log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
+		p.Log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
 		return
 	}
-	e.preempted(string(first))
-	e.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
+	if p.Metrics != nil {
+		p.Metrics.Preempted(string(first))
+	}
+	p.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
 func preemptibles(active []*v1.Pod, rules pods.Rules) []policy.Preemptible {

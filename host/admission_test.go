@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // short is an InsufficientResource, other any FailureReason.
@@ -66,16 +66,31 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // manager embeds c.
 func (c *crowd) manager() *Manager {
 	c.statuses = map[string]v1.PodStatus{}
-	m := &Manager{embedded: &embedding{
-		Embedding: Embedding{KillPod: c.kill, Log: slog.New(slog.NewTextHandler(&c.log, nil)), Clock: clocktesting.NewFakeClock(noon)},
-		rules:     pods.Rules{PodLevelResources: true}, recorder: &recorder{next: c, log: slog.New(slog.DiscardHandler)},
-		preempted: func(resource string) { c.did = append(c.did, "count "+resource) },
-		dryRun:    func() bool { return c.dry },
-	}}
+	m := &Manager{embedded: &embedding{}}
 	active := ActivePodsFunc(func() []*v1.Pod { return c.active })
+	m.embedded.preemption = c.preemption(active)
 	m.embedded.active.Store(&active)
 	return m
 }
+
+// preemption makes room without a manager.
+func (c *crowd) preemption(active ActivePodsFunc) *Preemption {
+	return &Preemption{
+		Pods: active, KillPod: c.kill, Log: slog.New(slog.NewTextHandler(&c.log, nil)), Clock: clocktesting.NewFakeClock(noon),
+		Recorder: embeddedRecorder{&recorder{next: c, log: slog.New(slog.DiscardHandler)}}, Metrics: c,
+		Config: func() *Config {
+			config := DefaultConfig()
+			config.DryRun = c.dry
+			return &config
+		},
+	}
+}
+
+func (c *crowd) Evicted(eviction.Signal) { c.did = append(c.did, "count an eviction") }
+
+func (c *crowd) StatsAge(eviction.Signal, time.Duration) { c.did = append(c.did, "count an age") }
+
+func (c *crowd) Preempted(resource string) { c.did = append(c.did, "count "+resource) }
 
 // pod is burstable if it requests anything.
 func pod(name string, requests ...string) *v1.Pod {

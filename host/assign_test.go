@@ -44,7 +44,7 @@ func withOneDisk(t *testing.T, layout string) (*host.Manager, host.Config) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	config := host.DefaultConfig()
-	config.RunDir, config.EvictionHard = dir, map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"}
+	config.RunDir, config.PluginDir, config.EvictionHard = dir, "", map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"}
 	config.Layout, config.LocalStorageCapacityIsolation = layout, false
 	disk := eviction.Plugin{
 		Name: "disk", OwnsLayout: true, Observer: oneDisk{}, Ranker: oneDisk{},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/shared/eviction"
@@ -86,9 +87,53 @@ type Embedding struct {
 	Patience time.Duration
 	// Explain has each Pass list its ranking, for people.
 	Explain bool
-	// Plugins run in this process, by name. If there are any, Config.PluginDir is
-	// not looked at.
+	// Plugins run in this process, by name. Those of Config.PluginDir run beside
+	// them, unless it is empty: then the directory may be missing and come later. A
+	// file there takes the place of the plugin of its name, and a plugin of a vendor
+	// is in charge of what it offers as beside the built-in ones.
 	Plugins map[string]eviction.Plugin
+	// Thresholds, if not nil, are those of the kubelet's signals as values, in place of
+	// those that Config has, also after a Reload. Config's of custom signals hold all
+	// the same.
+	Thresholds []Threshold
+	// Metrics, if not nil, is told what the kubelet's own metrics count.
+	Metrics Metrics
+}
+
+// A Metrics counts what a kubelet counts of its eviction manager. It is called from
+// several goroutines.
+type Metrics interface {
+	// Evicted counts a pod that was evicted, as kubelet_evictions does: by a signal, or
+	// by the name of the limit of local storage that the pod was over. A kill that
+	// fails counts too.
+	Evicted(signal eviction.Signal)
+	// StatsAge is told how old the figure of a signal was when it was acted on
+	// (kubelet_eviction_stats_age_seconds).
+	StatsAge(signal eviction.Signal, age time.Duration)
+	// Preempted counts a pod that was killed for a critical one, by the first resource
+	// that this one lacked (kubelet_preemptions).
+	Preempted(resource string)
+}
+
+// A Threshold is a point below which a signal is under pressure. A Threshold of the
+// kubelet's eviction API has the same fields.
+type Threshold struct {
+	Signal eviction.Signal
+	Value  ThresholdValue
+	// GracePeriod is how long the threshold must be met before a pod is evicted, 0 for
+	// a hard one.
+	GracePeriod time.Duration
+	// MinReclaim is what must be available beyond Value once the threshold was met, nil
+	// for nothing.
+	MinReclaim *ThresholdValue
+}
+
+// A ThresholdValue is an amount: fixed, or a part of the capacity.
+type ThresholdValue struct {
+	// Quantity is the amount in the signal's base unit, unless it is nil.
+	Quantity *resource.Quantity
+	// Percentage is the part of the capacity, 0.1 for 10 %, if Quantity is nil.
+	Percentage float32
 }
 
 // A Pass is what one pass saw, concluded and did.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
@@ -26,10 +26,7 @@ var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started
 type embedding struct {
 	Embedding
 
-	recorder *recorder
-	// preempted counts a pod that was preempted, by the first resource that was lacking.
-	preempted func(resource string)
-	dryRun    func() bool
+	preemption *Preemption
 	// active is nil until the manager is started.
 	active    atomic.Pointer[ActivePodsFunc]
 	cleanedUp PodCleanedUpFunc
@@ -59,6 +56,7 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 		e.Clock = clock.RealClock{}
 	}
 	m := newManager(&e.Config, e.Version, e.Commit, e.Log)
+	m.metrics.Also = e.Metrics
 	m.recorder.next = e.Recorder
 	m.embedded = &embedding{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)}
 	if err := m.openEmbedded(); err != nil {
@@ -80,7 +78,10 @@ func (m *Manager) openEmbedded() error {
 	if err != nil {
 		return err
 	}
-	e.recorder, e.preempted, e.dryRun = m.recorder, m.metrics.Preempted, func() bool { return m.config().DryRun }
+	e.preemption = &Preemption{
+		Pods: func() []*v1.Pod { return (*e.active.Load())() }, KillPod: e.KillPod, Recorder: embeddedRecorder{m.recorder}, Log: e.Log,
+		Clock: e.Clock, Metrics: m.metrics, Config: m.config,
+	}
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
 	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
 	o.Reclaim, o.SkipStepsBecause = e.Reclaim, e.SkipStepsBecause
@@ -138,9 +139,25 @@ func (m *Manager) Wait() error {
 
 // Synchronize makes one full pass and returns when all that it decided on was
 // done, reclaim and kills too, like the kubelet's synchronize. The error is why
-// the pass concluded nothing. It may be called at any time after Start, but not from a
+// the pass concluded nothing; one of the DiskInfoProvider stays what it is. It may be called at any time after Start, but not from a
 // function that a pass calls, such as KillPod or the Recorder: that is an error.
-func (m *Manager) Synchronize(ctx context.Context) (Pass, error) { return m.loop.Synchronize(ctx) }
+func (m *Manager) Synchronize(ctx context.Context) (Pass, error) {
+	pass, err := m.loop.Synchronize(ctx)
+	if cause := m.layoutErr.Load(); err != nil && cause != nil && strings.Contains(err.Error(), (*cause).Error()) {
+		err = because{err, *cause}
+	}
+	return pass, err
+}
+
+// because has the text of its first error, and is its cause too.
+type because struct {
+	error
+
+	cause error
+}
+
+// Unwrap returns both.
+func (b because) Unwrap() []error { return []error{b.error, b.cause} }
 
 // AwaitCleanup waits until the pods that a pass evicted are cleaned up, as long as
 // the kubelet would: it looks each second, and gives up after half a minute. It
@@ -154,7 +171,7 @@ func (m *Manager) AwaitCleanup(ctx context.Context, p Pass) error { return m.loo
 // reads a snapshot, so that it may be called at any time and never waits for a
 // pass.
 func (m *Manager) Admit(pod *v1.Pod) Admission {
-	return policy.Admit(pod, rules(m.config()).QoSClass(pod), m.loop.Snapshot().Conditions)
+	return Admit(pod, m.loop.Snapshot().Conditions, m.config())
 }
 
 // HandleAdmissionFailure tries to make room for a pod that was not admitted for
@@ -174,7 +191,17 @@ func (m *Manager) Admit(pod *v1.Pod) Admission {
 // as KillPodFunc says; the second status stands. Waiting for the first kill to
 // end would let a slow preemption hold up a hard eviction.
 func (m *Manager) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
-	return m.embedded.handleFailure(ctx, pod, reasons)
+	if lacks, left := shortages(pod, reasons); len(left) > 0 || len(lacks) == 0 {
+		return left, nil
+	}
+	switch e := m.embedded; {
+	case e == nil:
+		return nil, errNotEmbedded
+	case e.active.Load() == nil:
+		return nil, errNotStarted
+	default:
+		return e.preemption.HandleAdmissionFailure(ctx, pod, reasons)
+	}
 }
 
 // Active implements pods.Source.
@@ -194,11 +221,25 @@ func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 		if p, ok := known[pod]; ok {
 			s.Pods[i] = *p
 		} else {
-			s.Pods[i] = pods.Pod{API: pod, Row: e.rules.Row(pod, nil), HasManifest: true}
+			s.Pods[i] = pods.Pod{API: pod, Row: e.rules.Row(pod, containers(pod)), HasManifest: true}
 		}
 	}
 	e.listed, e.snapshot = slices.Clone(active), s
 	return s, nil
+}
+
+// containers are those that pod's status has ids of, without their scheme: those of
+// pods that run.
+func containers(pod *v1.Pod) []eviction.Container {
+	var all []eviction.Container
+	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if _, id, ok := strings.Cut(statuses[i].ContainerID, "://"); ok && statuses[i].State.Running != nil {
+				all = append(all, eviction.Container{Name: statuses[i].Name, ID: id})
+			}
+		}
+	}
+	return all
 }
 
 // Kill implements victim.Killer.

@@ -96,7 +96,7 @@ func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Mana
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	config := host.DefaultConfig()
-	config.RunDir, config.FeatureGates = dir, gates
+	config.RunDir, config.PluginDir, config.FeatureGates = dir, "", gates
 	config.EvictionHard = map[string]string{"memory.available": "10Mi", "nodefs.available": "10Mi"}
 	n.config = config
 	k := &kubelet{

@@ -61,6 +61,14 @@ func (r *recorder) PodEvent(pod pods.Pod, eventType, reason, message string, ann
 	}
 }
 
+// An embeddedRecorder is a recorder as an embedding program sees one.
+type embeddedRecorder struct{ *recorder }
+
+// PodEvent implements Recorder.
+func (r embeddedRecorder) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
+	r.recorder.PodEvent(pods.Pod{API: pod}, eventType, reason, message, annotations)
+}
+
 func (r *recorder) record(e Event) {
 	e.Time = time.Now()
 	r.mu.Lock()

@@ -63,7 +63,9 @@ type Manager struct {
 	dir      *rundir.Dir
 	stats    *summary.Server
 	// disks may be nil: then the configuration says what there is.
-	disks      DiskInfoProvider
+	disks DiskInfoProvider
+	// layoutErr is what disks did not know last, nil if it did.
+	layoutErr  atomic.Pointer[error]
 	listener   net.Listener
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
@@ -142,7 +144,7 @@ func (m *Manager) openDaemon() error {
 // returns what a loop has in both.
 func (m *Manager) open() (loop.Options, error) {
 	c := m.config()
-	thresholds, err := c.Thresholds()
+	thresholds, err := m.embedded.thresholds(c)
 	if err != nil {
 		return loop.Options{}, err
 	}
@@ -180,7 +182,7 @@ func (m *Manager) config() *Config { return m.current.Load() }
 // layout is what the embedding program says, or the configuration.
 func (m *Manager) layout(ctx context.Context) summaryapi.Layout {
 	if m.disks != nil {
-		return askLayout(ctx, m.disks)
+		return askLayout(ctx, m.disks, &m.layoutErr)
 	}
 	return summaryapi.Layout{InForce: eviction.LayoutNamed(m.config().Summary.Layout)}
 }
@@ -287,7 +289,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	if err := config.CheckReload(*m.config(), c); err != nil {
 		return err
 	}
-	thresholds, err := c.Thresholds()
+	thresholds, err := m.embedded.thresholds(&c)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func TestAnOwnSignalInAnEmbeddedManager(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	config := host.DefaultConfig()
-	config.RunDir, config.EvictionHard, config.RequiredSignals = dir, map[string]string{string(spare): "10%"}, []string{string(spare)}
+	config.RunDir, config.PluginDir, config.EvictionHard, config.RequiredSignals = dir, "", map[string]string{string(spare): "10%"}, []string{string(spare)}
 	config.LocalStorageCapacityIsolation = false
 	d, r := &drive{available: 5000}, &told{}
 	manager, err := host.NewEmbedded(host.Embedding{

@@ -25,7 +25,7 @@ func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	config := host.DefaultConfig()
-	config.RunDir = dir
+	config.RunDir, config.PluginDir = dir, ""
 	manager, err := host.NewEmbedded(host.Embedding{
 		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: (&told{}).kill, Recorder: &told{},
 		Plugins: map[string]eviction.Plugin{"nvme": (&drive{}).plugin()},

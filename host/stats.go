@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
@@ -45,13 +46,16 @@ func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Lay
 }
 
 // askLayout asks the embedding program, as the kubelet's manager asks the kubelet.
-func askLayout(ctx context.Context, disks DiskInfoProvider) summaryapi.Layout {
+// What it fails with is kept in cause, since plugins are told its text alone.
+func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointer[error]) summaryapi.Layout {
 	ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
 	defer cancel()
 	dedicated, err := disks.HasDedicatedImageFs(ctx)
 	if err != nil {
+		cause.Store(&err)
 		return summaryapi.Layout{ImageFsErr: textOf(err)}
 	}
+	cause.Store(nil)
 	l := summaryapi.Layout{InForce: eviction.LayoutShared}
 	split, err := disks.HasDedicatedContainerFs(ctx)
 	if err != nil {

@@ -80,7 +80,7 @@ func rules(c *Config) pods.Rules {
 	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources)}
 }
 
-// openPlugins prepares the plugins of the configuration's directory, or those of the
+// openPlugins prepares the plugins of the configuration's directory, and those of the
 // embedding program that run in this process.
 func openPlugins(o supervisor.Options, e *embedding) (*supervisor.Supervisor, error) {
 	if e == nil {
@@ -88,7 +88,7 @@ func openPlugins(o supervisor.Options, e *embedding) (*supervisor.Supervisor, er
 	}
 	o.Timeouts = client.Timeouts{}.AtLeast(e.Patience)
 	// Nobody switches off a signal of another program by removing a file.
-	o.ExpectBuiltins = e.Patience == 0 && len(e.Plugins) == 0
+	o.ExpectBuiltins = e.Patience == 0
 	if len(e.Plugins) > 0 {
 		return supervisor.InProcess(e.Plugins, o)
 	}

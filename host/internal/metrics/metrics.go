@@ -29,6 +29,10 @@ import (
 // Metrics is the set of metrics of one host. Its methods may be called
 // concurrently. Make one with New.
 type Metrics struct {
+	// Also, if not nil, is told what the kubelet counts, before anything is counted and
+	// with names as they are.
+	Also Kubelet
+
 	registry *prometheus.Registry
 	plugins  *names
 	signals  *names
@@ -63,6 +67,13 @@ type Metrics struct {
 	droppedLogLines func() uint64
 }
 
+// Kubelet is what the kubelet counts of evictions and preemptions.
+type Kubelet interface {
+	Evicted(s eviction.Signal)
+	StatsAge(s eviction.Signal, age time.Duration)
+	Preempted(resource string)
+}
+
 // New returns the metrics of a host of the given build.
 func New(version, commit string) *Metrics {
 	m := &Metrics{
@@ -87,11 +98,17 @@ func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
 // Evicted counts an eviction because of s. As in the kubelet a kill that fails
 // counts too.
 func (m *Metrics) Evicted(s eviction.Signal) {
+	if m.Also != nil {
+		m.Also.Evicted(s)
+	}
 	m.evictions.WithLabelValues(m.signals.of(string(s))).Inc()
 }
 
 // StatsAge records how old the figure of s was when it was acted on.
 func (m *Metrics) StatsAge(s eviction.Signal, age time.Duration) {
+	if m.Also != nil {
+		m.Also.StatsAge(s, age)
+	}
 	m.statsAge.WithLabelValues(m.signals.of(string(s))).Observe(age.Seconds())
 }
 
@@ -99,6 +116,9 @@ func (m *Metrics) StatsAge(s eviction.Signal, age time.Duration) {
 // first resource that this one lacked. Unlike evictions, kills that fail do not
 // count, as in the kubelet.
 func (m *Metrics) Preempted(resource string) {
+	if m.Also != nil {
+		m.Also.Preempted(resource)
+	}
 	m.preemptions.WithLabelValues(m.resources.of(resource)).Inc()
 }
 

@@ -34,7 +34,7 @@ func (s *Setup) start(ctx context.Context, w *replay.World) (_ replay.Manager, _
 	if err != nil {
 		return nil, nil, err
 	}
-	w.Config.RunDir = dir
+	w.Config.RunDir, w.Config.PluginDir = dir, ""
 	if len(s.Hard) > 0 {
 		hard := maps.Clone(s.Hard)
 		maps.Copy(hard, w.Config.EvictionHard)

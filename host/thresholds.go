@@ -1,0 +1,40 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// thresholds are those in force with c: what c says, or the embedding program, which is
+// nil in a daemon.
+func (e *embedding) thresholds(c *Config) ([]policy.Threshold, error) {
+	all, err := c.Thresholds()
+	if e == nil || e.Thresholds == nil || err != nil {
+		return all, err
+	}
+	custom := slices.DeleteFunc(all, func(t policy.Threshold) bool { _, builtin := eviction.Builtin(t.Signal); return builtin })
+	given := make([]policy.Threshold, len(e.Thresholds))
+	var errs []error
+	for i, t := range e.Thresholds {
+		if _, builtin := eviction.Builtin(t.Signal); !builtin {
+			errs = append(errs, fmt.Errorf("host.Embedding: Thresholds[%d].Signal: %q: want one of the kubelet's, %q; others are for Config", i, t.Signal, eviction.BuiltinSignals()))
+		}
+		given[i] = policy.Threshold{Signal: t.Signal, Value: t.Value.policy(), GracePeriod: t.GracePeriod}
+		if t.MinReclaim != nil {
+			least := t.MinReclaim.policy()
+			given[i].MinReclaim = &least
+		}
+	}
+	return append(given, custom...), errors.Join(errs...)
+}
+
+func (v ThresholdValue) policy() policy.Value {
+	if v.Quantity == nil {
+		return policy.Value{Percentage: v.Percentage, IsPercentage: true}
+	}
+	return policy.Value{Quantity: v.Quantity.DeepCopy()}
+}
