@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -116,9 +117,11 @@ func givenUpWithin(ctx context.Context, d time.Duration, n int, call func(contex
 }
 
 // abandoned makes a call that is given up within d: by a deadline, which the plugin knows
-// of, or without notice.
+// of, or without notice. Of many each order of magnitude has its share, so that some meet
+// the plugin at work also if the machine was slower while d was found than it is now.
 func abandoned(ctx context.Context, d time.Duration, call func(context.Context) error) error {
-	patience := rand.N(d)
+	const least = shortly / 10
+	patience := time.Duration(float64(least) * math.Pow(float64(d)/float64(least), rand.Float64()))
 	var cancel context.CancelFunc
 	if rand.N(2) == 0 {
 		ctx, cancel = context.WithTimeout(ctx, patience)

@@ -25,7 +25,7 @@ const (
 	// under pressure, it is of no use.
 	wakeTime = 3 * time.Second
 	// wakeAttempts to cross a threshold are made on a machine whose others undo it.
-	wakeAttempts = 3
+	wakeAttempts = 8
 	// roomBytes is what the machine must have left for memory to be taken from it.
 	roomBytes = 2 << 30
 )
@@ -152,15 +152,15 @@ func takeBallast(bytes, threads int) (release func(), err error) {
 	}, nil
 }
 
-// errGivenBack is an attempt that says nothing: the threshold was not crossed.
-var errGivenBack = notApplicable("others gave back the memory that was taken")
+// errUndone is an attempt that says nothing: the threshold was not crossed by what was taken.
+var errUndone = notApplicable("others took memory, or gave it back, at the same time")
 
 // watchWakes crosses a threshold of memory.available, again if others on the machine
 // have undone it.
 func watchWakes(ctx context.Context, t *target) error {
-	err := error(errGivenBack)
+	err := error(errUndone)
 	for range wakeAttempts {
-		if err = crossedOnce(ctx, t); !errors.Is(err, errGivenBack) {
+		if err = crossedOnce(ctx, t); !errors.Is(err, errUndone) {
 			break
 		}
 	}
@@ -198,6 +198,14 @@ func crossedOnce(ctx context.Context, t *target) error {
 	case <-woken: // at once, which is no answer to what comes
 	default:
 	}
+	// Where others have crossed it meanwhile there is nothing left to cross.
+	now, err := memoryAvailable(ctx, t)
+	if err != nil {
+		return err
+	}
+	if now < at {
+		return errUndone
+	}
 	release, err := takeBallast(3*ballastBytes, 0)
 	if err != nil {
 		return notApplicable(err.Error())
@@ -217,7 +225,7 @@ func crossedOnce(ctx context.Context, t *target) error {
 		return err
 	}
 	if after >= at {
-		return errGivenBack
+		return errUndone
 	}
 	return slow{fmt.Errorf("no wake within %s: memory.available went from %d to %d, the threshold is %d", wakeTime, before, after, at)}
 }

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -42,4 +43,35 @@ func watchFaults() map[string]valueFault {
 func panicsWithoutThresholds(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
 	_ = req.Thresholds[0]
 	return soundWatch(ctx, req, wake)
+}
+
+// A threshold that others have crossed before memory is taken for it says nothing of wakes.
+func TestAThresholdThatOthersHaveCrossedSaysNothingOfWakes(t *testing.T) {
+	t.Parallel()
+	s := newSound()
+	p := s.plugin()
+	p.Watcher = s
+	left := int64(8 * roomBytes)
+	s.observe = func(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+		var reply eviction.ObserveReply
+		for _, signal := range req.Signals {
+			left -= 2 * ballastBytes // others take as much between any two looks
+			reply.Observations = append(reply.Observations, eviction.Observation{Signal: signal, State: eviction.Observed, Available: left, Capacity: 16 * roomBytes, Time: time.Now()})
+		}
+		return reply, nil
+	}
+	s.watch = func(ctx context.Context, _ eviction.WatchRequest, _ func(eviction.Wake)) error {
+		<-ctx.Done() // it has been woken for that before
+		return ctx.Err()
+	}
+	r, err := Value(t.Context(), p, Options{Only: []string{"watch"}, Timeout: 2 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Checks {
+		if c := &r.Checks[i]; c.Name == "watch-wakes" && c.Result == Skipped {
+			return
+		}
+	}
+	t.Errorf("watch-wakes was not skipped: %q failed", failures(&r))
 }
