@@ -41,7 +41,7 @@ import (
 // counts as stuck.
 const passAllowance = 15 * time.Second
 
-// Options is what a Manager is made of. All fields but the last are required.
+// Options is what a Manager is made of. Config, Version, Commit and Log are required.
 type Options struct {
 	Config Config
 	// Version and Commit name the build.
@@ -49,6 +49,10 @@ type Options struct {
 	Log             *slog.Logger
 	// DroppedLogLines is how many lines of the log were dropped so far.
 	DroppedLogLines func() uint64
+	// Alive is called by the goroutine that decides, at least once in AliveEvery as long as it
+	// is not stuck, with whether a pass has concluded something yet. It must not wait.
+	Alive      func(concluded bool)
+	AliveEvery time.Duration
 }
 
 // A Manager is the eviction manager of one node.
@@ -86,7 +90,7 @@ func New(o Options) (*Manager, error) {
 	if o.DroppedLogLines != nil {
 		m.metrics.CountDroppedLogLines(o.DroppedLogLines)
 	}
-	if err := m.openDaemon(); err != nil {
+	if err := m.openDaemon(&o); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
@@ -101,7 +105,7 @@ func newManager(c *Config, version, commit string, log *slog.Logger) *Manager {
 	return m
 }
 
-func (m *Manager) openDaemon() error {
+func (m *Manager) openDaemon(given *Options) error {
 	c := m.config()
 	runtime, errRuntime := criclient.Dial(c.RuntimeEndpoint)
 	listener, errListener := net.Listen("tcp", c.ListenAddress)
@@ -135,6 +139,9 @@ func (m *Manager) openDaemon() error {
 	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	o.Fallback, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
+	if given.Alive != nil {
+		o.Alive, o.AliveEvery = func() { given.Alive(!m.loop.Snapshot().Time.IsZero()) }, given.AliveEvery
+	}
 	m.loop = loop.New(o)
 	return nil
 }

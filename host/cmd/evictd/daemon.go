@@ -106,11 +106,19 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 // value of hups has the configuration read again and put in force, whole or not
 // at all.
 func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger, dropped func() uint64) error {
-	m, err := host.New(host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: dropped}) //nolint:contextcheck // closing what it could not use takes no context
+	o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: dropped}
+	manager := newServiceManager(log)
+	if manager != nil {
+		o.Alive, o.AliveEvery = manager.alive, manager.every
+	}
+	m, err := host.New(o) //nolint:contextcheck // closing what it could not use takes no context
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
+	if manager != nil {
+		defer context.AfterFunc(ctx, manager.stopping)()
+	}
 	reloading := make(chan struct{})
 	go func() {
 		defer close(reloading)

@@ -79,10 +79,14 @@ type node struct {
 	stands      bool
 	// manifests are what is wrong with manifests at the start, nil if nobody asks.
 	manifests func() []pods.Problem
-	log       lockedBuffer
-	rankers   []*registry.Instance
-	providers []*registry.Instance
-	plugins   *registry.Current
+	// alive is called at each turn, if not nil; conditions after each pass.
+	alive      func()
+	aliveEvery time.Duration
+	conditions func([]eviction.Condition)
+	log        lockedBuffer
+	rankers    []*registry.Instance
+	providers  []*registry.Instance
+	plugins    *registry.Current
 }
 
 // A lockedBuffer is read by a test while the loop writes.
@@ -372,7 +376,7 @@ func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: n.pin, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, SkipStepsBecause: n.skipSteps, Explain: true, Restored: restored,
-		Manifests: n.manifests, Options: observe.Options{
+		Manifests: n.manifests, Alive: n.alive, AliveEvery: n.aliveEvery, Conditions: n.conditions, Options: observe.Options{
 			Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
 			Now: time.Now, Fallback: n.fallback, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes,
 		},

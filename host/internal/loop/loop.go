@@ -72,6 +72,9 @@ func New(o Options) *Loop {
 		state: policy.Restore(o.Restored.Conditions), busy: map[eviction.Condition]bool{},
 		status: status{metrics: o.Metrics, log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
 	}
+	if l.Alive == nil {
+		l.Alive, l.AliveEvery = func() {}, time.Hour
+	}
 	l.observer = observe.New(o.Options)
 	l.chooser = choose.New(choose.Options{
 		Options: o.Options, Pods: o.Pods, Responsiveness: &l.observer.Responsiveness, MinDeadline: o.MinDeadline,
@@ -104,15 +107,16 @@ func (l *Loop) Run(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := time.Now()
-		next := now.Add(time.Hour)
+		l.Alive()
+		wait := l.AliveEvery
 		if !l.OnRequest && !l.synchronizing() {
 			if scope, ok := l.schedule.Due(now); ok {
 				l.pass(ctx, scope)
 				continue
 			}
-			next = l.schedule.Next(now)
+			wait = min(wait, l.schedule.Next(now).Sub(now))
 		}
-		timer.Reset(next.Sub(now))
+		timer.Reset(wait)
 		requests := l.requests
 		if l.synchronizing() {
 			requests = nil

@@ -113,6 +113,10 @@ type Options struct {
 	// Conditions, if not nil, is told after each pass which conditions the node is under. It
 	// must not wait.
 	Conditions func([]eviction.Condition)
+	// Alive, if not nil, is called by the loop's own goroutine at each of its turns, of which there
+	// is one in AliveEvery unless a pass takes longer. It must not wait.
+	Alive      func()
+	AliveEvery time.Duration
 	// MinDeadline is how long a part of a pass may take at least.
 	MinDeadline time.Duration
 	// Explain fills in the Ranking of outcomes.

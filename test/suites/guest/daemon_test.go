@@ -24,6 +24,8 @@ type (
 		Available int64
 	}
 	page struct {
+		Passes     int
+		Time       time.Time
 		Evictions  []eviction
 		Thresholds []threshold
 		Signals    []signal

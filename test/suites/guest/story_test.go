@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,11 +44,14 @@ func TestGuestNode(t *testing.T) {
 	// Pods are there before evictd, as on any node: of none it could tell nothing.
 	n.start(t, "memory", 100)
 	t.Logf("%s", sh(t, "cd /checkout && sh -ex install.sh 2>&1"))
+	if p := status(t); p.Passes == 0 || p.Time.IsZero() { // systemctl has waited for that
+		t.Errorf("evictd is started and has concluded nothing yet: %+v", p)
+	}
 	eventually(t, "evictd shows its plugins", func() bool { return exec.Command("/usr/bin/evictd", "plugins", "--config", installed).Run() == nil })
 	for _, story := range []struct {
 		name string
 		play func(*testing.T)
-	}{{"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"pids", n.pids}, {"nodefs", n.nodefs}} {
+	}{{"watchdog", watchdog}, {"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"pids", n.pids}, {"nodefs", n.nodefs}} {
 		if !t.Run(story.name, story.play) {
 			return
 		}
@@ -95,6 +99,25 @@ func (n *node) end(t *testing.T) {
 	for _, p := range n.pods {
 		must(t, p.Remove(t.Context()))
 	}
+}
+
+// watchdog is a story of a daemon that neither ends nor does anything any more.
+func watchdog(t *testing.T) {
+	const dropIn = "/etc/systemd/system/evictd.service.d/impatient.conf"
+	must(t, os.MkdirAll(filepath.Dir(dropIn), 0o755))
+	must(t, os.WriteFile(dropIn, []byte("[Service]\nWatchdogSec=15\nTimeoutAbortSec=5\n"), 0o644))
+	sh(t, "systemctl daemon-reload && systemctl restart evictd")
+	pid := sh(t, "systemctl show -P MainPID evictd")
+	sh(t, "busybox kill -STOP "+pid)
+	eventually(t, "a stopped evictd is killed and another one started", func() bool {
+		code, _ := get("/healthz")
+		return code == http.StatusOK && sh(t, "systemctl show -P MainPID evictd") != pid
+	})
+	if got := sh(t, "journalctl -u evictd -o cat --no-pager"); !strings.Contains(got, "Watchdog timeout") {
+		t.Errorf("the journal does not say why evictd was started again:\n%s", got)
+	}
+	must(t, os.RemoveAll(filepath.Dir(dropIn)))
+	sh(t, "systemctl daemon-reload && systemctl restart evictd")
 }
 
 // wrongDriver is a story without an eviction: the configuration contradicts the node,

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+)
+
+// startEvery is how often a service manager without a watchdog is told that the daemon
+// gets on with its start.
+const startEvery = 20 * time.Second
+
+// A serviceManager is told how the daemon does, in the words of sd_notify(3), by the
+// goroutine that decides and by no other: one that is stuck tells nothing.
+type serviceManager struct {
+	// every is how often at least it wants to be told, a third of its patience.
+	every time.Duration
+	log   *slog.Logger
+	// fed: there is a watchdog.
+	fed bool
+
+	ready bool
+	told  time.Time
+	fail  sync.Once
+}
+
+// newServiceManager returns nil if none has started the daemon, or none that wants to
+// know.
+func newServiceManager(log *slog.Logger) *serviceManager {
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return nil
+	}
+	patience, err := systemd.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("watchdog of the service manager is not fed", "error", err)
+	}
+	m := &serviceManager{every: startEvery, log: log, fed: patience > 0}
+	if m.fed {
+		m.every = patience / 3
+	}
+	return m
+}
+
+// alive is called at each turn of the loop. Until a pass has concluded something the start
+// takes longer, and is not taken for stuck; then the daemon is ready.
+func (m *serviceManager) alive(concluded bool) {
+	now := time.Now()
+	recently := now.Sub(m.told) < m.every/2
+	switch {
+	case concluded && !m.ready:
+		m.ready = true
+		m.tell(systemd.SdNotifyReady + "\nSTATUS=observing")
+	case recently:
+		return
+	case !concluded:
+		m.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=no pass has concluded anything yet", (3 * m.every).Microseconds()))
+	case m.fed:
+		m.tell(systemd.SdNotifyWatchdog)
+	}
+	m.told = now
+}
+
+func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATUS=ending") }
+
+// tell sends a message. One that does not arrive is told of once: the next will not either.
+func (m *serviceManager) tell(state string) {
+	if _, err := systemd.SdNotify(false, state); err != nil {
+		m.fail.Do(func() { m.log.Error("service manager is not told how evictd does", "error", err) })
+	}
+}
