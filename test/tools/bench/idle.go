@@ -84,6 +84,13 @@ func idle(ctx context.Context, b *bench) (_ *part, err error) {
 			"Wake-ups are context switches, voluntary or not, of all threads.",
 		},
 	}
+	p.Rows = append(w.rows("", b.idlePods),
+		row{Name: "budget", Pods: b.idlePods, Values: map[string]float64{"pss_mib": budgetPSSMiB, "cpu_percent": budgetIdlePercent}})
+	return p, nil
+}
+
+// rows are what the processes used, by name, and all of them.
+func (w *watchedTime) rows(mode string, pods int) (rows []row) {
 	total := map[string]float64{}
 	for _, name := range slices.Sorted(maps.Keys(w.after)) {
 		before, after := w.before[name], w.after[name]
@@ -96,12 +103,9 @@ func idle(ctx context.Context, b *bench) (_ *part, err error) {
 		for k, v := range values {
 			total[k] += v
 		}
-		p.Rows = append(p.Rows, row{Name: name, Pods: b.idlePods, Values: values})
+		rows = append(rows, row{Name: name + mode, Pods: pods, Values: values})
 	}
-	p.Rows = append(p.Rows,
-		row{Name: "all", Pods: b.idlePods, Values: total},
-		row{Name: "budget", Pods: b.idlePods, Values: map[string]float64{"pss_mib": budgetPSSMiB, "cpu_percent": budgetIdlePercent}})
-	return p, nil
+	return append(rows, row{Name: "all" + mode, Pods: pods, Values: total})
 }
 
 // quiet measures the CPU time of a pass that finds nothing, with few pods and

@@ -27,6 +27,8 @@ type site struct {
 	runDir  string
 	cgroups *cgroups
 	runtime *fakecri.Server
+	// api is asked for pods, nil if there are manifests only.
+	api *apiServer
 }
 
 // newSite makes a site; the cgroup of all pods may use limitBytes.
@@ -100,7 +102,9 @@ func (s *site) close() error {
 type watchedTime struct {
 	before, after map[string]usage
 	passes        int64
-	took          time.Duration
+	// requests are those to the site's API server.
+	requests int
+	took     time.Duration
 }
 
 // watch starts evictd, lets it settle and looks at it for so long.
@@ -123,15 +127,26 @@ func (s *site) watch(ctx context.Context, config map[string]any, settle, length 
 	if w.before, err = d.usage(); err != nil {
 		return w, err
 	}
+	asked := s.requests()
 	began := monotonic()
 	if err := stack.Pause(ctx, length); err != nil {
 		return w, err
 	}
 	w.took = monotonic() - began
+	w.requests = s.requests() - asked
 	if w.after, err = d.usage(); err != nil {
 		return w, err
 	}
 	w.passes, err = d.passes(ctx)
 	w.passes -= passes
 	return w, err
+}
+
+// requests counts those to the API server so far.
+func (s *site) requests() int {
+	if s.api == nil {
+		return 0
+	}
+	n, _, _ := s.api.asked()
+	return n
 }

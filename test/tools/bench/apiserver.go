@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// resourceVersion is that of all pods: none changes.
+const resourceVersion = "1000"
+
+// bookmarkEvery is how often a real API server tells an idle watch that it has seen all.
+const bookmarkEvery = time.Minute
+
+// An apiServer stands in for one whose pods do not change: it lists and watches them as
+// Kubernetes 1.36 does, over HTTP/2 and in protobuf, and counts what it is asked. A real
+// one would need etcd and minutes of building.
+type apiServer struct {
+	*httptest.Server
+
+	pods []v1.Pod
+
+	mu       sync.Mutex
+	requests int
+	// renewal is for how long the client wants the newest watch, before it asks again.
+	renewal time.Duration
+	unknown []string
+}
+
+// newAPIServer serves so many pods.
+func newAPIServer(pods int) *apiServer {
+	s := &apiServer{}
+	for i := range pods {
+		s.pods = append(s.pods, clusterPod(i))
+	}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	return s
+}
+
+// close ends all connections.
+func (s *apiServer) close() {
+	s.CloseClientConnections()
+	s.Close()
+}
+
+// kubeconfig writes one that names the server.
+func (s *apiServer) kubeconfig(path string) error {
+	config := clientcmdapi.NewConfig()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: s.URL, CertificateAuthorityData: ca}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "bench"}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "c"
+	return clientcmd.WriteToFile(*config, path)
+}
+
+// podBytes is the size of a pod on its way.
+func (s *apiServer) podBytes() int {
+	raw, _ := runtime.Encode(encoder, &s.pods[0]) // watch would have panicked
+	return len(raw)
+}
+
+// asked returns how many requests there were, and when the newest watch is to be renewed.
+// The error says which requests were none for pods.
+func (s *apiServer) asked() (requests int, renewal time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unknown) > 0 {
+		err = fmt.Errorf("evictd asked the API server for %q, want pods only", s.unknown)
+	}
+	if s.renewal == 0 {
+		err = errors.Join(err, errors.New("evictd does not watch the pods"))
+	}
+	return s.requests, s.renewal, err
+}
+
+// ServeHTTP implements http.Handler.
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	timeout, _ := strconv.Atoi(query.Get("timeoutSeconds"))
+	watches := query.Get("watch") != ""
+	known := r.Method == http.MethodGet && r.URL.Path == "/api/v1/pods"
+	s.mu.Lock()
+	s.requests++
+	if watches {
+		s.renewal = time.Duration(timeout) * time.Second
+	}
+	if !known {
+		s.unknown = append(s.unknown, r.Method+" "+r.URL.Path)
+	}
+	s.mu.Unlock()
+	switch {
+	case !known:
+		http.NotFound(w, r)
+	case watches:
+		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(timeout)*time.Second)
+		defer cancel()
+		s.watch(ctx, w, query.Get("sendInitialEvents") == "true")
+	default:
+		w.Header().Set("Content-Type", protobuf.MediaType)
+		list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: resourceVersion}, Items: s.pods}
+		_ = encoder.Encode(list, w) // the client has gone
+	}
+}
+
+// watch sends all pods if they are wanted, and then bookmarks only.
+func (s *apiServer) watch(ctx context.Context, w http.ResponseWriter, initial bool) {
+	w.Header().Set("Content-Type", protobuf.MediaType+";stream=watch")
+	events := streaming.NewEncoder(protobuf.StreamSerializer.Framer.NewFrameWriter(w), codecs.EncoderForVersion(protobuf.StreamSerializer.Serializer, v1.SchemeGroupVersion))
+	send := func(kind watch.EventType, pod *v1.Pod) {
+		raw, err := runtime.Encode(encoder, pod)
+		if err != nil {
+			panic(err) // a type without an encoding: a mistake of this program
+		}
+		_ = events.Encode(&metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: raw}}) // the client has gone
+	}
+	if initial {
+		for i := range s.pods {
+			send(watch.Added, &s.pods[i])
+		}
+		send(watch.Bookmark, &v1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
+	}
+	for tick := time.NewTicker(bookmarkEvery); ; {
+		_ = http.NewResponseController(w).Flush() // likewise
+		select {
+		case <-tick.C:
+			send(watch.Bookmark, &v1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceVersion}})
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		}
+	}
+}
+
+var codecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		panic(err) // two types of one name: a mistake of the program
+	}
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(scheme)
+}()
+
+var protobuf, _ = runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+
+var encoder = codecs.EncoderForVersion(protobuf.Serializer, v1.SchemeGroupVersion)
