@@ -16,7 +16,8 @@ CONTAINERD := $(TOOLS)/containerd-v2.4.2
 # The parts of the cluster that e2e-k8s and cluster run beside it, as released.
 KUBERNETES := $(TOOLS)/kubernetes-v1.36.3
 ETCD       := $(TOOLS)/etcd-v3.6.8
-PARTS      := $(addprefix $(KUBERNETES)/,kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl) $(ETCD)/etcd
+KUBERNETES_PARTS := $(addprefix $(KUBERNETES)/,kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl)
+PARTS      := $(KUBERNETES_PARTS) $(ETCD)/etcd
 BUILD     = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 FUZZTIME    ?= 10s
@@ -44,7 +45,7 @@ FAULTS = test/suites/faults
 # needs takes a third of linking, and make check vets.
 ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json -vet=off -ldflags='-s -w'
 
-.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster parity bench fuzz soak busy clean tools lint deadcode generated
+.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster parity bench fuzz soak busy clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,7 +131,7 @@ cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to 
 parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
 	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
 	@mkdir -p bin
-	cd host/paritytest && $(GO) test -count=1 -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
+	cd host/paritytest && $(GO) test -count=1 -vet=off -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
 	cd host/paritytest && $(GO) run ./coverage -min 95 -without $(NOT_THE_KUBELETS) $(CURDIR)/bin/parity.cov
 
 bench: build ## benchmarks, as root, one run each
@@ -145,8 +146,9 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 		test/tools/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }"; \
 	done
 
-soak: ## the long runs: 200 threshold crossings, 1000 plugins that come and go, all checks against each faulty plugin, ten minutes beside the kubelet's manager, half a minute of each fuzz target
+soak: ## the long runs: 200 threshold crossings, all comparisons in a cluster and 20 random rounds, 1000 plugins that come and go, all checks against each faulty plugin, ten minutes beside the kubelet's manager, half a minute of each fuzz target
 	@$(MAKE) e2e CROSSINGS=200
+	@$(MAKE) e2e-k8s ROUNDS=20
 	EVICTD_SWAP_CYCLES=1000 EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m -v -run TestSwapCyclesLeakNothing ./host/internal/supervisor
 	EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m ./shared/conformance
 	@$(MAKE) parity PARITY=10m
@@ -157,6 +159,8 @@ busy: ## test and e2e, BUSY (3) times in a row, beside a full load on one core a
 
 clean: ## remove what was built
 	rm -rf bin dist
+
+parts: $(PARTS) $(CONTAINERD)/containerd ## the programs of others that the tests run: containerd, etcd, Kubernetes (once; .ci/run does it beside make tools)
 
 # Tools, by pinned version: the version is in the file's name, so a new pin installs anew.
 tools: $(TOOLS)/golangci-lint-v2.15.0 $(TOOLS)/deadcode-v0.52.0 $(TOOLS)/buf-v1.66.0 $(TOOLS)/protoc-gen-go-v1.36.12 $(TOOLS)/protoc-gen-go-grpc-v1.6.2
@@ -172,11 +176,13 @@ $(CONTAINERD)/containerd:
 
 # Kubernetes and etcd cannot be installed by version: their go.mod files have replacements.
 # Without the version kubectl and the control plane would take each other for a v0.
-BUILD_PART = @mkdir -p $(@D); cd test/suites/kubernetes/parts && GOFLAGS= CGO_ENABLED=0 $(GO) build -trimpath -o $@ -ldflags
-$(KUBERNETES)/%:
-	$(BUILD_PART) '-s -w -X k8s.io/component-base/version.gitVersion=v$(lastword $(subst -v, ,$(notdir $(@D))))' k8s.io/kubernetes/cmd/$*
+# Those of Kubernetes are one build: loaded once, and linked beside each other.
+BUILD_PARTS = @mkdir -p $(@D); cd test/suites/kubernetes/parts && GOFLAGS=-trimpath CGO_ENABLED=0 $(GO) build
+$(KUBERNETES_PARTS) &:
+	$(BUILD_PARTS) -o $(@D)/ -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v$(lastword $(subst -v, ,$(notdir $(@D))))' \
+		$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBERNETES_PARTS)))
 $(ETCD)/etcd:
-	$(BUILD_PART) '-s -w' go.etcd.io/etcd/server/v3
+	$(BUILD_PARTS) -o $@ -ldflags '-s -w' go.etcd.io/etcd/server/v3
 
 $(TOOLS)/%:
 	@mkdir -p $(TOOLS)
