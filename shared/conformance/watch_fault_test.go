@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,12 +52,13 @@ func TestAThresholdThatOthersHaveCrossedSaysNothingOfWakes(t *testing.T) {
 	s := newSound()
 	p := s.plugin()
 	p.Watcher = s
-	left := int64(8 * roomBytes)
+	var left atomic.Int64
+	left.Store(8 * roomBytes)
 	s.observe = func(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 		var reply eviction.ObserveReply
 		for _, signal := range req.Signals {
-			left -= 2 * ballastBytes // others take as much between any two looks
-			reply.Observations = append(reply.Observations, eviction.Observation{Signal: signal, State: eviction.Observed, Available: left, Capacity: 16 * roomBytes, Time: time.Now()})
+			now := left.Add(-2 * ballastBytes) // others take as much between any two looks
+			reply.Observations = append(reply.Observations, eviction.Observation{Signal: signal, State: eviction.Observed, Available: now, Capacity: 16 * roomBytes, Time: time.Now()})
 		}
 		return reply, nil
 	}
