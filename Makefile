@@ -146,11 +146,12 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 		test/tools/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }"; \
 	done
 
-soak: ## the long runs: 200 threshold crossings, all comparisons in a cluster and 20 random rounds, 1000 plugins that come and go, all checks against each faulty plugin, ten minutes beside the kubelet's manager, half a minute of each fuzz target
+soak: ## the long runs: 200 threshold crossings, all comparisons in a cluster and 20 random rounds, 1000 plugins that come and go, all checks against each faulty plugin, 1000 kills beside recycled pids, ten minutes beside the kubelet's manager, half a minute of each fuzz target
 	@$(MAKE) e2e CROSSINGS=200
 	@$(MAKE) e2e-k8s ROUNDS=20
 	EVICTD_SWAP_CYCLES=1000 EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m -v -run TestSwapCyclesLeakNothing ./host/internal/supervisor
 	EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m ./shared/conformance
+	EVICTD_KILLS=1000 EVICTD_TEST_ROOT=1 $(GO) test -count=1 -v -run TestRecycledPIDsAreNotHit ./host/internal/victim/processes
 	@$(MAKE) parity PARITY=10m
 	@$(MAKE) fuzz FUZZTIME=30s
 

@@ -32,6 +32,8 @@ import (
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
+	"github.com/evictd/evictd/host/internal/victim/processes"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/summaryapi"
@@ -125,7 +127,10 @@ func (m *Manager) openDaemon(given *Options) error {
 		m.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
 	by, err := modes[c.Mode](modeOptions{
-		config: c, version: m.version, runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), log: m.log, journal: m.dir,
+		config: c, version: m.version, journal: m.dir, ending: victimcri.Options{
+			Runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), PodsDir: podsDir(c), Log: m.log,
+			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
+		},
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },
 	})
 	if err != nil {

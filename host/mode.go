@@ -2,10 +2,7 @@ package host
 
 import (
 	"fmt"
-	"log/slog"
 	"path/filepath"
-
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/kubeapi"
@@ -31,8 +28,8 @@ type podSource interface {
 type modeOptions struct {
 	config  *Config
 	version string
-	runtime runtimeapi.RuntimeServiceClient
-	log     *slog.Logger
+	// ending is what pods are ended with through the container runtime.
+	ending  victimcri.Options
 	journal loop.Journal
 	// restored are the kills of a former host, dryRun says whether anybody is killed now.
 	restored []rundir.Kill
@@ -54,8 +51,8 @@ type mode struct {
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
-			pods:     podcri.New(o.runtime, manifests(o.config)),
-			killer:   victimcri.New(o.runtime, podsDir(o.config), o.log),
+			pods:     podcri.New(o.ending.Runtime, manifests(o.config)),
+			killer:   victimcri.New(o.ending),
 			journal:  o.journal,
 			restored: o.restored,
 		}, nil
@@ -65,13 +62,13 @@ var modes = map[string]func(modeOptions) (mode, error){
 		if err != nil {
 			return mode{}, fmt.Errorf("kubeconfig: %q: %w", o.config.Kubeconfig, err)
 		}
-		source := podkubernetes.New(api, o.runtime, rules(o.config))
+		source := podkubernetes.New(api, o.ending.Runtime, rules(o.config))
 		killer := victimkubernetes.New(victimkubernetes.Options{
-			API: api, Runtime: o.runtime, PodsDir: podsDir(o.config), Journal: o.journal, DryRun: o.dryRun, Pods: source.Pods, Log: o.log,
+			Options: o.ending, API: api, Journal: o.journal, DryRun: o.dryRun, Pods: source.Pods,
 		})
-		of := &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.log}
+		of := &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.ending.Log}
 		if o.config.NodeConditions != config.NodeConditionsNone && !o.config.DryRun {
-			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.log)
+			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.ending.Log)
 		}
 		return mode{pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},

@@ -60,3 +60,19 @@ func parseNSpid(status []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// parsePIDs returns the process ids in a cgroup.procs, one in each line. 0 stands for a
+// process that is in another pid namespace, and is left out.
+func parsePIDs(b []byte) ([]int, error) {
+	var pids []int
+	for line := range bytes.FieldsSeq(b) {
+		pid, rest, err := leadingUint(line)
+		if err != nil || len(rest) > 0 || pid > math.MaxInt32 {
+			return nil, fmt.Errorf("%.40q is not a process id", line)
+		}
+		if pid > 0 {
+			pids = append(pids, int(pid))
+		}
+	}
+	return pids, nil
+}

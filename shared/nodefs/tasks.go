@@ -3,6 +3,19 @@ package nodefs
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxProcsBytes caps one cgroup.procs: more than all the pids that a node has by default.
+	maxProcsBytes = 4 << 20
+	// maxCgroupsBelow is how many cgroups below one are looked into: a container may make
+	// as many as it likes.
+	maxCgroupsBelow = 1000
 )
 
 // TasksCgroup reads how many tasks one cgroup and all below it have, through a
@@ -41,3 +54,69 @@ func (c *TasksCgroup) Alive(b *Buffer) bool {
 
 // Close closes the descriptor.
 func (c *TasksCgroup) Close() { c.current.Close() }
+
+// Processes returns the ids of the processes that are in a cgroup, or below it, now: as the
+// pid namespace of this process knows them, so that those it does not see are left out. It
+// may list one twice. The error wraps ErrGone when there is no such cgroup.
+//
+// The file is opened anew each time. A descriptor of version 1 that is kept shows for a
+// second what it showed before (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
+func (h Hierarchy) Processes(cgroup string) ([]int, error) {
+	pids, err := h.processesOf(cgroup)
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // that says a threaded one, whose processes are those of the cgroup above
+		return nil, err
+	}
+	below := []string{cgroup}
+	for i := 0; i < len(below); i++ {
+		entries, _ := os.ReadDir(h.Path(below[i])) // one that is gone has none
+		for _, e := range entries {
+			if !e.IsDir() || len(below) > maxCgroupsBelow {
+				continue
+			}
+			child := path.Join(below[i], e.Name())
+			below = append(below, child)
+			of, err := h.processesOf(child)
+			if err != nil && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, ErrGone) {
+				return nil, err
+			}
+			pids = append(pids, of...)
+		}
+	}
+	return pids, nil
+}
+
+func (h Hierarchy) processesOf(cgroup string) ([]int, error) {
+	name := h.Path(path.Join(cgroup, "cgroup.procs"))
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fileError("open", name, err)
+	}
+	defer file.Close()                                                //nolint:errcheck // nothing was written
+	content, err := io.ReadAll(io.LimitReader(file, maxProcsBytes+1)) // the kernel gives a page at a time
+	switch {
+	case err != nil:
+		return nil, fileError("read", name, err)
+	case len(content) > maxProcsBytes:
+		return nil, fmt.Errorf("read %s: larger than %d bytes", name, maxProcsBytes)
+	}
+	pids, err := parsePIDs(content)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", name, err)
+	}
+	return pids, nil
+}
+
+// Kill has the kernel kill all processes that are in a cgroup of version 2, or below it. The error
+// is not nil where it does not do that: before Linux 5.14, for a threaded cgroup, and in version 1.
+func (h Hierarchy) Kill(cgroup string) error {
+	name := h.Path(path.Join(cgroup, "cgroup.kill"))
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return fileError("open", name, err)
+	}
+	defer file.Close() //nolint:errcheck // the kernel has told by then
+	if _, err := file.WriteString("1"); err != nil {
+		return fileError("write", name, err)
+	}
+	return nil
+}

@@ -21,7 +21,9 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/victim/processes"
 	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -34,13 +36,22 @@ const (
 	leastSeconds = 1
 )
 
+// Options is what a Killer is made of.
+type Options struct {
+	Runtime runtimeapi.RuntimeServiceClient
+	// PodsDir has a directory for each pod, by uid.
+	PodsDir string
+	// Processes kills what is left of a container whose grace is over, beside the runtime. It
+	// may be nil.
+	Processes *processes.Killer
+	// Log is told what becomes of the containers' hooks and processes.
+	Log *slog.Logger
+}
+
 // A Killer kills pods through the container runtime. It is safe for concurrent use.
 type Killer struct {
-	client runtimeapi.RuntimeServiceClient
-	// podsDir has a directory for each pod, by uid.
-	podsDir string
-	hooks   hooks
-	log     *slog.Logger
+	Options
+	hooks hooks
 
 	// cuts has of the pods, by uid, of which a kill is under way what cuts its hooks short.
 	cuts sync.Map
@@ -49,15 +60,13 @@ type Killer struct {
 	unfinished sync.Map
 }
 
-// New returns a killer that uses client, for pods that have their directories in
-// podsDir. What becomes of the containers' hooks goes to log.
-func New(client runtimeapi.RuntimeServiceClient, podsDir string, log *slog.Logger) *Killer {
-	return &Killer{client: client, podsDir: podsDir, hooks: newHooks(client), log: log}
-}
+// New returns a killer.
+func New(o Options) *Killer { return &Killer{Options: o, hooks: newHooks(o.Runtime)} }
 
 // Kill implements victim.Killer: it stops the containers of the pod as a kubelet does, and
 // then its sandboxes. Each container's preStop hook is run first, sidecars wait for the
 // main containers, and all that is within the grace period, with a second more for who has waited until its end.
+// What a container then still has of processes is killed beside the runtime, which is told all the same.
 // It returns when the runtime has stopped them: nil also
 // if they were gone before. While ctx lives, a runtime that cannot be reached is
 // tried again, with what is left of the grace period. It gives up with victim.ErrTimeout
@@ -113,7 +122,7 @@ func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds tim
 			return false, err
 		}
 	}
-	return k.stop(ctx, sandboxes, stepsOf(containers, v.Pod), graceEnds, func(s step) bool {
+	return k.stop(ctx, v, sandboxes, stepsOf(containers, v.Pod), graceEnds, func(s step) bool {
 		if s.preStop() == nil || hooks.Err() != nil {
 			return false
 		}
@@ -132,16 +141,16 @@ func (k *Killer) runHook(ctx, hooks context.Context, v victim.Victim, s step, sa
 	}
 	about := []any{"pod", v.Name, "uid", v.UID, "container", s.of.Name, "tookSeconds", time.Since(began).Round(time.Millisecond).Seconds()}
 	if err != nil {
-		k.log.Warn("preStop hook failed, the container is stopped all the same", append(about, "error", err)...)
+		k.Log.Warn("preStop hook failed, the container is stopped all the same", append(about, "error", err)...)
 	} else {
-		k.log.Info("preStop hook ended", about...)
+		k.Log.Info("preStop hook ended", about...)
 	}
 }
 
 // stop stops containers, each when its turn has come and its hook was run, and then the
 // sandboxes. It reports whether it has stopped the sandboxes, whatever the containers said.
 // hook says whether there was one.
-func (k *Killer) stop(ctx context.Context, sandboxes []string, steps []step, graceEnds time.Time, hook func(step) bool) (stopped bool, err error) {
+func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, steps []step, graceEnds time.Time, hook func(step) bool) (stopped bool, err error) {
 	ended := make([]chan struct{}, len(steps))
 	for i := range ended {
 		ended[i] = make(chan struct{})
@@ -161,7 +170,7 @@ func (k *Killer) stop(ctx context.Context, sandboxes []string, steps []step, gra
 		if waited {
 			least = leastSeconds
 		}
-		return k.stopContainer(ctx, s.id, graceEnds, least)
+		return k.stopContainer(ctx, v, s.id, graceEnds, least)
 	})
 	if ctx.Err() != nil {
 		return false, stopContainers
@@ -170,32 +179,76 @@ func (k *Killer) stop(ctx context.Context, sandboxes []string, steps []step, gra
 	// sandbox ends all that is in it.
 	stopSandboxes := each(sandboxes, func(_ int, id string) error {
 		return k.retry(ctx, "stop pod sandbox "+id, func() error {
-			_, err := k.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+			_, err := k.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 			return err
 		})
 	})
 	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
 }
 
-// StopContainers stops containers in parallel, each with what is left of the grace period,
-// and nothing else of their pods: no hooks are run. Like Kill it tries again while the
-// runtime cannot be reached.
-func (k *Killer) StopContainers(ctx context.Context, ids []string, graceEnds time.Time) error {
-	return each(ids, func(_ int, id string) error { return k.stopContainer(ctx, id, graceEnds, 0) })
+// StopContainers stops containers of a pod in parallel, each with what is left of the grace
+// period, and nothing else of it: no hooks are run. Like Kill it tries again while the
+// runtime cannot be reached, and kills what is left beside it.
+func (k *Killer) StopContainers(ctx context.Context, v victim.Victim, ids []string, graceEnds time.Time) error {
+	return each(ids, func(_ int, id string) error { return k.stopContainer(ctx, v, id, graceEnds, 0) })
 }
 
-// stopContainer gives a container what is left of the grace period, and least seconds in any case.
-func (k *Killer) stopContainer(ctx context.Context, id string, graceEnds time.Time, least int64) error {
+// stopContainer gives a container what is left of the grace period, and least seconds in any
+// case. Then its processes are killed, whatever the runtime does.
+func (k *Killer) stopContainer(ctx context.Context, v victim.Victim, id string, graceEnds time.Time, least int64) error {
 	if err := context.Cause(ctx); err != nil { // while it waited
 		return fmt.Errorf("stop container %s: %w", id, err)
 	}
+	if ends := time.Now().Add(time.Duration(least) * time.Second); ends.After(graceEnds) {
+		graceEnds = ends
+	}
+	defer k.killAt(ctx, graceEnds, v, id)()
 	return k.retry(ctx, "stop container "+id, func() error {
-		_, err := k.client.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: max(secondsUntil(graceEnds), least)})
+		_, err := k.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: secondsUntil(graceEnds)})
 		if err != nil && k.exited(ctx, id) {
 			return nil
 		}
 		return err
 	})
+}
+
+// killAt has the processes of a container killed at the given time, if it is not stopped before.
+// stopped waits for them to be killed, at most until ctx ends.
+func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id string) (stopped func()) {
+	if k.Processes == nil {
+		return func() {}
+	}
+	early, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		due := time.NewTimer(time.Until(at))
+		defer due.Stop()
+		select {
+		case <-early.Done():
+		case <-due.C:
+			k.killProcesses(ctx, v, id)
+		}
+	})
+	return func() {
+		stop()
+		running.Wait()
+	}
+}
+
+func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) {
+	of := processes.Container{PodUID: v.UID, QOSClass: v.Pod.Row.QoSClass, ID: id}
+	done, err := hang.Do(ctx.Done(), func() (processes.Killed, error) { return k.Processes.Kill(ctx, of) }, nil)
+	about := []any{
+		"pod", v.Name, "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
+		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
+	}
+	switch {
+	case errors.Is(err, nodefs.ErrGone): // it has ended, or the runtime has it elsewhere
+	case err != nil:
+		k.Log.Warn("processes not killed, the runtime does it", append(about, "error", err)...)
+	case done.Processes > 0:
+		k.Log.Info("processes killed", about...)
+	}
 }
 
 // Finished implements victim.Killer: nothing of the pod runs any more, no ready
@@ -212,7 +265,7 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 		return !left.Running() && len(left.Ready()) == 0, nil
 	}
 	noHooks := func(step) bool { return false } // they have had their time
-	if stopped, err := k.stop(ctx, left.Ready(), stepsOf(left.Left(), pods.Pod{}), graceEnds.(time.Time), noHooks); !stopped {
+	if stopped, err := k.stop(ctx, v, left.Ready(), stepsOf(left.Left(), pods.Pod{}), graceEnds.(time.Time), noHooks); !stopped {
 		return false, err
 	}
 	k.unfinished.Delete(v.UID)
@@ -222,21 +275,21 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 // CleanedUp implements victim.Killer: whoever made the pod's volumes has removed
 // them. A look at a disk may hang, and is then left behind.
 func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
-	return hang.Do(ctx.Done(), func() (bool, error) { return noVolumes(filepath.Join(k.podsDir, v.UID, "volumes")) }, nil)
+	return hang.Do(ctx.Done(), func() (bool, error) { return noVolumes(filepath.Join(k.PodsDir, v.UID, "volumes")) }, nil)
 }
 
 // exited reports whether a container is known to run no more. A container that
 // ends by itself while it is being stopped makes containerd 1.6 answer an error
 // (Unknown: "failed to kill container ... ttrpc: closed").
 func (k *Killer) exited(ctx context.Context, id string) bool {
-	list, err := k.client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
+	list, err := k.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
 }
 
 // Left is what the runtime has of the pod. It could pick by label, but then a sandbox
 // made without labels would look gone.
 func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
-	listed, err := criclient.List(ctx, k.client)
+	listed, err := criclient.List(ctx, k.Runtime)
 	if err != nil {
 		return nil, err
 	}

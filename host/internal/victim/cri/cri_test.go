@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +21,8 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/victim/processes"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -61,7 +66,7 @@ func TestKillStopsContainersTogetherAndThenTheSandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
-				target, k := twoContainers(s), New(s.Client(), "", quiet)
+				target, k := twoContainers(s), New(Options{Runtime: s.Client(), Log: quiet})
 				if finished(t, k, "u") {
 					t.Error("finished before the kill")
 				}
@@ -93,7 +98,7 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 			s := fakecri.New()
 			s.Add(fakecri.Pod{UID: "u", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}, {Name: "b", Created: true}, {Name: "c", Exited: true}, {Name: "d", Lost: true}}})
 			s.Add(fakecri.Pod{UID: "other", Unlabeled: unlabeled, Containers: []fakecri.Container{{Name: "a"}}})
-			k := New(s.Client(), "", quiet)
+			k := New(Options{Runtime: s.Client(), Log: quiet})
 			if err := k.Kill(t.Context(), with(pods.Pod{}, 0)); err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +119,7 @@ func TestARestartedHostFindsThePodByItsUID(t *testing.T) {
 
 func TestWhatIsNotFoundIsGone(t *testing.T) {
 	s := fakecri.New()
-	k := New(s.Client(), "", quiet)
+	k := New(Options{Runtime: s.Client(), Log: quiet})
 	if err := k.Kill(t.Context(), with(parts([]string{"s"}, []string{"c"}), 1)); err != nil {
 		t.Errorf("kill: %v", err)
 	}
@@ -130,7 +135,7 @@ func TestAFailedCallIsNamedAndTheSandboxStillGoes(t *testing.T) {
 	s := fakecri.New()
 	target := twoContainers(s)
 	s.Inject(fakecri.StopContainer, fakecri.Fault{ID: target.ContainerIDs[1], Err: status.Error(codes.Internal, "shim is stuck")})
-	k := New(s.Client(), "", quiet)
+	k := New(Options{Runtime: s.Client(), Log: quiet})
 	err := k.Kill(t.Context(), with(parts(target.SandboxIDs, target.ContainerIDs[1:]), 1))
 	if err == nil || !strings.Contains(err.Error(), "stop container "+target.ContainerIDs[1]) || !strings.Contains(err.Error(), "shim is stuck") {
 		t.Errorf("error %v, want the call, the container and the cause", err)
@@ -146,7 +151,7 @@ func TestAContainerThatEndsByItselfMeanwhileIsKilled(t *testing.T) {
 	s := fakecri.New()
 	gone := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", Exited: true}}})
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Err: status.Error(codes.Unknown, "failed to kill container: ttrpc: closed")})
-	err := New(s.Client(), "", quiet).Kill(t.Context(), with(parts([]string{gone.SandboxID}, gone.ContainerIDs), 1))
+	err := New(Options{Runtime: s.Client(), Log: quiet}).Kill(t.Context(), with(parts([]string{gone.SandboxID}, gone.ContainerIDs), 1))
 	if err != nil {
 		t.Errorf("error %v, want none", err)
 	}
@@ -158,7 +163,7 @@ func TestARuntimeThatIsAwayIsAskedAgainWithWhatIsLeftOfTheGrace(t *testing.T) {
 		target := twoContainers(s)
 		away := fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")}
 		s.Inject(fakecri.StopContainer, away)
-		k, result := New(s.Client(), "", quiet), make(chan error, 1)
+		k, result := New(Options{Runtime: s.Client(), Log: quiet}), make(chan error, 1)
 		go func() { result <- k.Kill(t.Context(), with(target, 30)) }()
 		<-time.After(5500 * time.Millisecond)
 		s.Heal()
@@ -189,7 +194,7 @@ func TestAKillThatTakesTooLong(t *testing.T) {
 				target := twoContainers(s)
 				s.Inject(fakecri.StopContainer, c.fault)
 				started := time.Now()
-				err := New(s.Client(), "", quiet).Kill(t.Context(), with(target, 20))
+				err := New(Options{Runtime: s.Client(), Log: quiet}).Kill(t.Context(), with(target, 20))
 				if !errors.Is(err, victim.ErrTimeout) || time.Since(started) != 30*time.Second {
 					t.Errorf("error %v after %v, want ErrTimeout after 30s", err, time.Since(started))
 				}
@@ -216,7 +221,7 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
 				s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Hour}}})
-				k := New(s.Client(), "", quiet)
+				k := New(Options{Runtime: s.Client(), Log: quiet})
 				s.Inject(hangs, hang)
 				if err := k.Kill(t.Context(), with(pods.Pod{}, 1)); !errors.Is(err, victim.ErrTimeout) {
 					t.Fatalf("kill: %v, want ErrTimeout", err)
@@ -229,7 +234,7 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 				if took := time.Since(healed); took != 0 {
 					t.Errorf("took %v, want none: its grace is over", took)
 				}
-				if !finished(t, New(s.Client(), "", quiet), "u") {
+				if !finished(t, New(Options{Runtime: s.Client(), Log: quiet}), "u") {
 					t.Error("the sandbox is still ready")
 				}
 			})
@@ -245,7 +250,7 @@ func TestOfTwoKillsThatWereBrokenOffTheShorterGraceCounts(t *testing.T) {
 				s := fakecri.New()
 				s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", DiesAfter: time.Hour}}})
 				s.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
-				k := New(s.Client(), "", quiet)
+				k := New(Options{Runtime: s.Client(), Log: quiet})
 				for _, grace := range graces {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					if err := k.Kill(ctx, with(pods.Pod{}, grace)); err == nil {
@@ -270,7 +275,7 @@ func TestAKillThatWasBrokenOffLeavesThePodItsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
 		s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", DiesAfter: time.Hour}}})
-		k := New(s.Client(), "", quiet)
+		k := New(Options{Runtime: s.Client(), Log: quiet})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if err := k.Kill(ctx, with(pods.Pod{}, 20)); err == nil {
@@ -289,7 +294,7 @@ func TestAKillThatWasBrokenOffLeavesThePodItsGrace(t *testing.T) {
 func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main"}}})
-	k := New(s.Client(), "", quiet)
+	k := New(Options{Runtime: s.Client(), Log: quiet})
 	s.Inject(fakecri.StopPodSandbox, fakecri.Fault{Err: status.Error(codes.Internal, "network is stuck"), Times: 2})
 	if err := k.Kill(t.Context(), with(pods.Pod{}, 0)); err == nil || !strings.Contains(err.Error(), "network is stuck") {
 		t.Errorf("kill: %v, want the runtime's words", err)
@@ -306,7 +311,7 @@ func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 func TestFinishedDoesNotStopWhatWasNotKilled(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "done", Exited: true}}})
-	if finished(t, New(s.Client(), "", quiet), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
+	if finished(t, New(Options{Runtime: s.Client(), Log: quiet}), "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
 		t.Error("the sandbox of a pod that was not killed was stopped")
 	}
 }
@@ -319,7 +324,7 @@ func TestTheCallerMayGiveUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		started := time.Now()
-		err := New(s.Client(), "", quiet).Kill(ctx, with(target, 20))
+		err := New(Options{Runtime: s.Client(), Log: quiet}).Kill(ctx, with(target, 20))
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, victim.ErrTimeout) || time.Since(started) != time.Second {
 			t.Errorf("error %v after %v, want the caller's after 1s", err, time.Since(started))
 		}
@@ -334,7 +339,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	k := New(runtimeapi.NewRuntimeServiceClient(conn), "", quiet)
+	k := New(Options{Runtime: runtimeapi.NewRuntimeServiceClient(conn), Log: quiet})
 	s.Inject(fakecri.StopContainer, fakecri.Fault{Die: true, Times: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -359,7 +364,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 func TestFinishedDoesNotGuess(t *testing.T) {
 	s := fakecri.New()
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")})
-	if done, err := New(s.Client(), "", quiet).Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "list containers") {
+	if done, err := New(Options{Runtime: s.Client(), Log: quiet}).Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "list containers") {
 		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
 	}
 }
@@ -369,7 +374,7 @@ func TestAVictimIsCleanedUpWhenItsVolumesAreGone(t *testing.T) {
 	dir := t.TempDir()
 	v := victim.Victim{UID: "uid-1"}
 	volume := filepath.Join(dir, "uid-1", "volumes", "kubernetes.io~empty-dir", "data")
-	k := New(nil, dir, quiet)
+	k := New(Options{PodsDir: dir})
 	want := func(is bool) {
 		t.Helper()
 		if got, err := k.CleanedUp(t.Context(), v); got != is || err != nil {
@@ -390,5 +395,84 @@ func TestAVictimIsCleanedUpWhenItsVolumesAreGone(t *testing.T) {
 	end()
 	if got, err := k.CleanedUp(ended, v); got && err != nil {
 		t.Errorf("cleaned up with an error: %v", err)
+	}
+}
+
+// cgroupsOf kills processes in the cgroup of the pod "u", as files, whose containers have these.
+func cgroupsOf(t *testing.T, processesOf map[string]*exec.Cmd) *processes.Killer {
+	t.Helper()
+	root := t.TempDir()
+	memory := filepath.Join(root, "sys/fs/cgroup/memory")
+	write := func(name, content string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(memory, "memory.usage_in_bytes"), "1\n")
+	for id, c := range processesOf {
+		write(filepath.Join(memory, "kubepods/besteffort/podu", id, "cgroup.procs"), strconv.Itoa(c.Process.Pid)+"\n")
+	}
+	return processes.New(processes.Options{FS: nodefs.FS{Root: root}, Root: "/", Driver: func() string { return nodefs.Cgroupfs }, Log: quiet})
+}
+
+func sleeper(t *testing.T) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("sleep", "1000")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if c.ProcessState == nil {
+			c.Process.Kill()
+			c.Wait()
+		}
+	})
+	return c
+}
+
+// A runtime that is told to stop a container and does nothing keeps the node waiting for its
+// memory: at the end of the grace period the container's processes die all the same, and
+// the runtime is told of sandbox and containers as ever.
+func TestProcessesDieWhenTheGraceIsOverWhateverTheRuntimeDoes(t *testing.T) {
+	s := fakecri.New()
+	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}, {Name: "b"}}})
+	a, b, sandbox := sleeper(t), sleeper(t), sleeper(t)
+	died := make(chan struct{})
+	s.Inject(fakecri.StopContainer, fakecri.Fault{Until: died})
+	k := New(Options{Runtime: s.Client(), Log: quiet, Processes: cgroupsOf(t, map[string]*exec.Cmd{
+		added.ContainerIDs[0]: a, added.ContainerIDs[1]: b, added.SandboxID: sandbox,
+	})})
+	began, killed := time.Now(), make(chan error, 1)
+	go func() { killed <- k.Kill(t.Context(), with(parts([]string{added.SandboxID}, added.ContainerIDs), 1)) }()
+	a.Wait()
+	b.Wait()
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("killed after %v, before the grace period was over", took)
+	}
+	close(died)
+	if err := <-killed; err != nil {
+		t.Error(err)
+	}
+	if stops := s.Calls(fakecri.StopContainer); len(stops) != 2 || len(s.Calls(fakecri.StopPodSandbox)) != 1 {
+		t.Errorf("calls %+v, want the containers and the sandbox stopped", s.Calls())
+	}
+	var status syscall.WaitStatus
+	if pid, err := syscall.Wait4(sandbox.Process.Pid, &status, syscall.WNOHANG, nil); pid != 0 || err != nil {
+		t.Errorf("the sandbox's process: %v, %v, want it left to the runtime", status, err)
+	}
+}
+
+// A container that ends in time is left to itself.
+func TestProcessesHaveTheirGrace(t *testing.T) {
+	s := fakecri.New()
+	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}}})
+	a := sleeper(t)
+	k := New(Options{Runtime: s.Client(), Log: quiet, Processes: cgroupsOf(t, map[string]*exec.Cmd{added.ContainerIDs[0]: a})})
+	if err := k.Kill(t.Context(), with(parts([]string{added.SandboxID}, added.ContainerIDs), 30)); err != nil {
+		t.Error(err)
+	}
+	var status syscall.WaitStatus
+	if pid, err := syscall.Wait4(a.Process.Pid, &status, syscall.WNOHANG, nil); pid != 0 || err != nil {
+		t.Errorf("process of a container that the runtime has stopped: %v, %v, want it untouched", status, err)
 	}
 }

@@ -189,7 +189,7 @@ func TestAPodIsEndedAsAKubeletDoes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
 				var log bytes.Buffer
-				target, k := run(s, c.parts...), New(s.Client(), "", logTo(&log))
+				target, k := run(s, c.parts...), New(Options{Runtime: s.Client(), Log: logTo(&log)})
 				began := time.Now()
 				if err := k.Kill(t.Context(), with(target, c.grace)); err != nil {
 					t.Fatal(err)
@@ -221,7 +221,7 @@ func TestASidecarWaitsForAllLaterOnes(t *testing.T) {
 		target := run(s, part{name: "first", sidecar: true}, part{name: "middle", sidecar: true}, part{name: "last", sidecar: true, diesAfter: 2 * time.Second})
 		target.ContainerIDs = slices.Delete(target.ContainerIDs, 1, 2)
 		began := time.Now()
-		if err := New(s.Client(), "", quiet).Kill(t.Context(), with(target, 10)); err != nil {
+		if err := New(Options{Runtime: s.Client(), Log: quiet}).Kill(t.Context(), with(target, 10)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"0s last stop, 10 s", "2s first stop, 8 s"}, diary(s, began)); diff != "" {
@@ -243,7 +243,7 @@ func TestWithoutAManifestAllContainersAreStoppedTogether(t *testing.T) {
 				target := run(s, part{name: "side", sidecar: true, hook: execHook("x")}, part{name: "main", hook: execHook("x"), diesAfter: 2 * time.Second})
 				forget(&target)
 				began := time.Now()
-				if err := New(s.Client(), "", quiet).Kill(t.Context(), with(target, 5)); err != nil {
+				if err := New(Options{Runtime: s.Client(), Log: quiet}).Kill(t.Context(), with(target, 5)); err != nil {
 					t.Fatal(err)
 				}
 				got := diary(s, began)
@@ -262,7 +262,7 @@ func TestASecondKillCutsTheHooksOfTheFirst(t *testing.T) {
 		s := fakecri.New()
 		var log bytes.Buffer
 		target := run(s, part{name: "side", sidecar: true}, part{name: "main", hook: execHook("long"), execTakes: time.Minute, diesAfter: fakecri.IgnoresTerm})
-		k, first := New(s.Client(), "", logTo(&log)), make(chan error, 1)
+		k, first := New(Options{Runtime: s.Client(), Log: logTo(&log)}), make(chan error, 1)
 		began := time.Now()
 		go func() { first <- k.Kill(t.Context(), with(target, 60)) }()
 		<-time.After(5 * time.Second)
@@ -293,13 +293,13 @@ func TestAnEvictdThatEndsDuringAHookStopsNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		began := time.Now()
-		if err := New(s.Client(), "", logTo(&log)).Kill(ctx, with(target, 60)); !errors.Is(err, context.DeadlineExceeded) {
+		if err := New(Options{Runtime: s.Client(), Log: logTo(&log)}).Kill(ctx, with(target, 60)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want the caller's", err)
 		}
 		if took, stops := time.Since(began), s.Calls(fakecri.StopContainer, fakecri.StopPodSandbox); took != 5*time.Second || len(stops) != 0 || log.Len() != 0 {
 			t.Errorf("took %v, stopped %v, said %q, want nothing of it", took, stops, log.String())
 		}
-		if err := New(s.Client(), "", quiet).Kill(t.Context(), with(target, 55)); err != nil {
+		if err := New(Options{Runtime: s.Client(), Log: quiet}).Kill(t.Context(), with(target, 55)); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"0s main runs long, 5 s", "5s main runs long, 55 s", "13s main stop, 47 s", "13s side stop, 47 s"}
@@ -321,7 +321,7 @@ func TestARuntimeThatIsDeafToTheEndOfAHookHoldsUpNobody(t *testing.T) {
 	}
 	defer conn.Close()
 	began := time.Now()
-	if err := New(runtimeapi.NewRuntimeServiceClient(conn), "", quiet).Kill(t.Context(), with(target, 1)); err != nil {
+	if err := New(Options{Runtime: runtimeapi.NewRuntimeServiceClient(conn), Log: quiet}).Kill(t.Context(), with(target, 1)); err != nil {
 		t.Fatal(err)
 	}
 	stops := s.Calls(fakecri.StopContainer)

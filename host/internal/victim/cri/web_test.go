@@ -108,7 +108,7 @@ func TestAnHTTPHook(t *testing.T) {
 				target.API.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "other", ContainerPort: 1}, {Name: "web", ContainerPort: int32(portIn(t, server))}}
 			}
 			var told bytes.Buffer
-			if err := New(s.Client(), "", logTo(&told)).Kill(t.Context(), with(target, 30)); err != nil {
+			if err := New(Options{Runtime: s.Client(), Log: logTo(&told)}).Kill(t.Context(), with(target, 30)); err != nil {
 				t.Fatal(err)
 			}
 			if c.fails == "" && !strings.Contains(told.String(), "preStop hook ended") || !strings.Contains(told.String(), c.fails) {
@@ -150,7 +150,7 @@ func TestAnHTTPHookThatCannotBeSent(t *testing.T) {
 			s := fakecri.New()
 			target := run(s, part{name: "main", hook: &v1.LifecycleHandler{HTTPGet: &c.hook}})
 			var told bytes.Buffer
-			if err := New(s.Client(), "", logTo(&told)).Kill(t.Context(), with(target, 30)); err != nil {
+			if err := New(Options{Runtime: s.Client(), Log: logTo(&told)}).Kill(t.Context(), with(target, 30)); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(told.String(), "preStop hook failed") || !strings.Contains(told.String(), c.want) || s.Running("u") {

@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
+	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -119,8 +120,8 @@ func (l *life) PodEvent(pods.Pod, string, string, string, map[string]string) {}
 func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	k := New(Options{
-		API: l, Runtime: l, Journal: l, Pods: l.pods, DryRun: func() bool { return false },
-		Log: slog.New(slog.NewTextHandler(&l.log, nil)),
+		Options: victimcri.Options{Runtime: l, Log: slog.New(slog.NewTextHandler(&l.log, nil))},
+		API:     l, Journal: l, Pods: l.pods, DryRun: func() bool { return false },
 	})
 	restored := k.Restore(l.load())
 	s := victim.NewSet(victim.Options{

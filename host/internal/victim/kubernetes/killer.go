@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -49,12 +48,11 @@ type API interface {
 	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
 }
 
-// Options is what a Killer is made of. All fields are required.
+// Options is what a Killer is made of. All fields of its own are required.
 type Options struct {
-	API     API
-	Runtime runtimeapi.RuntimeServiceClient
-	// PodsDir has a directory for each pod, by uid.
-	PodsDir string
+	// Options is what it stops containers with.
+	victimcri.Options
+	API API
 	// Journal keeps what a next evictd must know.
 	Journal victim.Journal
 	// DryRun reports whether nobody is to be told, and nothing to be ended, for now.
@@ -62,7 +60,6 @@ type Options struct {
 	// Pods are the pods of this node as the API server has last told of them. It is called
 	// every few seconds and must not ask anybody.
 	Pods func() []*v1.Pod
-	Log  *slog.Logger
 }
 
 // A Killer kills pods through the API server and the container runtime. It is safe for
@@ -83,7 +80,7 @@ type Killer struct {
 func New(o Options) *Killer {
 	return &Killer{
 		records: newRecords(o.Journal, o.Log), api: o.API, client: o.Runtime,
-		runtime: victimcri.New(o.Runtime, o.PodsDir, o.Log), pods: o.Pods, dryRun: o.DryRun,
+		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
 	}
 }
 
@@ -145,7 +142,7 @@ func (e termination) now(ctx context.Context) error {
 	e.stopping(e.victim.UID) // nothing to do for one that was to be stopped from the start
 	ids, err := e.mainContainers(ctx)
 	if err == nil {
-		err = e.runtime.StopContainers(ctx, ids, e.graceEnds)
+		err = e.runtime.StopContainers(ctx, e.victim, ids, e.graceEnds)
 	}
 	if err == nil && e.finishedBy(ctx, e.graceEnds.Add(patience)) {
 		return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
+	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -412,8 +413,8 @@ func (w *world) pretends() bool {
 // killer is an evictd that runs until the story ends, or until end is called.
 func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	k = New(Options{
-		API: w, Runtime: w.cri.Client(), Journal: w, Pods: w.pods, DryRun: w.pretends,
-		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
+		API:     w, Journal: w, Pods: w.pods, DryRun: w.pretends,
 	})
 	ctx, cancel := context.WithCancel(w.ctx)
 	go k.Run(ctx)

@@ -1,0 +1,119 @@
+// Package processes kills the processes of containers without asking the runtime, and has
+// the kernel take their memory back at once. A process that is killed gives it back only
+// when it gets to run once more, which on a node whose CPUs are busy takes seconds.
+//
+// When that is to be, and what the container runtime is told, is the business of package
+// victim/cri: who kills here must stop the container there as well, or its shim stays.
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// Options is what a Killer is made of. All fields but Root are required.
+type Options struct {
+	FS nodefs.FS
+	// Root is the parent of kubepods in each hierarchy.
+	Root string
+	// Driver is the node's cgroup driver, "" if that is to be seen from the cgroups.
+	Driver func() string
+	Log    *slog.Logger
+}
+
+// A Killer kills the processes of containers. It is safe for concurrent use.
+type Killer struct {
+	Options
+	noRelease sync.Once // to tell of it
+}
+
+// New returns a killer.
+func New(o Options) *Killer { return &Killer{Options: o} }
+
+// A Container is one whose processes are to be killed.
+type Container struct {
+	PodUID string
+	// QOSClass is the pod's, "" if it is not known.
+	QOSClass eviction.QoSClass
+	ID       string
+}
+
+// Killed says what was done.
+type Killed struct {
+	// Processes were killed, and Released is of how many of them the memory was taken back.
+	Processes, Released int
+	Took                time.Duration
+}
+
+// Kill kills all processes in the cgroup of c, and below it, and none that is elsewhere: not
+// those of the pod's sandbox, and not one that has got the id of a process of c. It returns when
+// their memory is back as far as the kernel can take it from them, which it may wait for
+// longer than ctx lives. The error wraps nodefs.ErrGone if c has no cgroup.
+func (k *Killer) Kill(ctx context.Context, c Container) (Killed, error) {
+	began := time.Now()
+	h, cgroup, err := k.find(c)
+	if err != nil {
+		return Killed{}, fmt.Errorf("cgroup of container %s: %w", c.ID, err)
+	}
+	g := group{list: func() ([]int, error) { return h.Processes(cgroup) }, kill: func() error { return h.Kill(cgroup) }}
+	held, err := g.end(ctx)
+	defer held.close()
+	done := Killed{Processes: len(held)}
+	var missing error
+	done.Released, missing = held.release(ctx)
+	if missing != nil {
+		k.noRelease.Do(func() {
+			k.Log.Warn("memory of killed processes is not taken back at once, they give it back when they get to run", "error", missing)
+		})
+	}
+	done.Took = time.Since(began)
+	return done, err
+}
+
+// find returns where the cgroup of c is.
+func (k *Killer) find(c Container) (nodefs.Hierarchy, string, error) {
+	h, err := k.FS.MemoryHierarchy()
+	if err != nil {
+		if h, err = k.FS.PIDsHierarchy(); err != nil {
+			return h, "", err
+		}
+	}
+	naming, err := k.FS.Naming(k.Root, k.Driver())
+	if err != nil {
+		return h, "", err
+	}
+	names, err := naming.Names()
+	if err != nil {
+		return h, "", err
+	}
+	classes := []eviction.QoSClass{c.QOSClass}
+	if c.QOSClass == "" {
+		classes = []eviction.QoSClass{eviction.Guaranteed, eviction.Burstable, eviction.BestEffort}
+	}
+	var errs []error
+	for _, class := range classes {
+		pod, err := names.Pod(c.PodUID, string(class))
+		errs = append(errs, err)
+		if err != nil {
+			continue
+		}
+		cgroups, err := names.Containers(pod, c.ID)
+		errs = append(errs, err)
+		for _, cgroup := range cgroups {
+			if h.Exists(cgroup) {
+				return h, cgroup, nil
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return h, "", err
+	}
+	return h, "", fmt.Errorf("none in pod %s: %w", c.PodUID, nodefs.ErrGone)
+}

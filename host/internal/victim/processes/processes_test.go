@@ -1,0 +1,252 @@
+package processes
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const uid = "11111111-2222-3333-4444-555555555555"
+
+// sleeper starts a process that lives as long as the test.
+func sleeper(t *testing.T) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("sleep", "1000")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if c.ProcessState == nil {
+			c.Process.Kill()
+			c.Wait()
+		}
+	})
+	return c
+}
+
+// dead waits for the end of a process that was killed.
+func dead(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	c.Wait()
+	if s, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGKILL {
+		t.Errorf("process %d ended with %v, want SIGKILL", c.Process.Pid, c.ProcessState)
+	}
+}
+
+func lives(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	var status syscall.WaitStatus
+	if pid, err := syscall.Wait4(c.Process.Pid, &status, syscall.WNOHANG, nil); pid != 0 || err != nil {
+		t.Errorf("process %d: %v, %v, want it alive", c.Process.Pid, status, err)
+	}
+}
+
+func pids(of ...*exec.Cmd) (out []int) {
+	for _, c := range of {
+		out = append(out, c.Process.Pid)
+	}
+	return out
+}
+
+// node is the cgroups of a node as files.
+type node struct {
+	t    *testing.T
+	root string
+}
+
+func (n node) write(name, content string) {
+	n.t.Helper()
+	path := filepath.Join(n.root, "sys/fs/cgroup", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n node) procs(cgroup string, of ...*exec.Cmd) {
+	n.t.Helper()
+	n.write(filepath.Join(cgroup, "cgroup.procs"), strings.Trim(strings.ReplaceAll(fmt.Sprint(pids(of...)), " ", "\n"), "[]")+"\n")
+}
+
+func newKiller(root, cgroupRoot string) *Killer {
+	return New(Options{FS: nodefs.FS{Root: root}, Root: cgroupRoot, Driver: func() string { return "" }, Log: slog.New(slog.DiscardHandler)})
+}
+
+func TestOnlyTheContainersProcessesAreKilled(t *testing.T) {
+	const slice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
+	for name, c := range map[string]struct {
+		marker, mount, pod, container, sandbox string
+		class                                  eviction.QoSClass
+	}{
+		"cgroupfs": {
+			"memory/memory.usage_in_bytes", "memory", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable,
+		},
+		"the class is not known": {
+			"memory/memory.usage_in_bytes", "memory", "kubepods/besteffort/pod" + uid, "c1", "s1", "",
+		},
+		"systemd": {
+			"memory/memory.usage_in_bytes", "memory", slice, "cri-containerd-c1.scope", "cri-containerd-s1.scope", eviction.Burstable,
+		},
+		"CRI-O": {
+			"memory/memory.usage_in_bytes", "memory", slice, "crio-c1.scope", "crio-conmon-c1.scope", eviction.Burstable,
+		},
+		"version 2 without cgroup.kill": {
+			"cgroup.controllers", "", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node{t, t.TempDir()}
+			main, nested, sandbox, ofPod, elsewhere := sleeper(t), sleeper(t), sleeper(t), sleeper(t), sleeper(t)
+			n.write(c.marker, "memory pids\n")
+			pod := filepath.Join(c.mount, c.pod)
+			n.procs(pod, ofPod)
+			n.procs(filepath.Join(pod, c.container), main)
+			n.procs(filepath.Join(pod, c.container, "of/its/own"), nested)
+			for _, between := range []string{"of", "of/its"} {
+				n.procs(filepath.Join(pod, c.container, between))
+			}
+			n.procs(filepath.Join(pod, c.sandbox), sandbox)
+			n.procs(filepath.Join(pod, "c10"), elsewhere)
+			done, err := newKiller(n.root, "/").Kill(t.Context(), Container{PodUID: uid, QOSClass: c.class, ID: "c1"})
+			if err != nil || done.Processes != 2 {
+				t.Errorf("killed %+v, %v, want two processes", done, err)
+			}
+			dead(t, main)
+			dead(t, nested)
+			lives(t, sandbox)
+			lives(t, ofPod)
+			lives(t, elsewhere)
+		})
+	}
+}
+
+func TestAContainerWithoutACgroupIsGone(t *testing.T) {
+	n := node{t, t.TempDir()}
+	n.write("memory/memory.usage_in_bytes", "1\n")
+	other := sleeper(t)
+	n.procs("memory/kubepods/besteffort/pod"+uid, other)
+	for _, id := range []string{"c1", "", "..", "a/b"} { // a pod's own cgroup is no container's
+		done, err := newKiller(n.root, "/").Kill(t.Context(), Container{PodUID: uid, QOSClass: eviction.BestEffort, ID: id})
+		if errors.Is(err, nodefs.ErrGone) != (id == "c1") || err == nil || done.Processes != 0 {
+			t.Errorf("container %q: %+v, %v", id, done, err)
+		}
+	}
+	lives(t, other)
+}
+
+// On version 2 the kernel kills all at once, and none is forgotten.
+func TestTheKernelKillsWholeCgroups(t *testing.T) {
+	n := node{t, t.TempDir()}
+	main := sleeper(t)
+	n.write("cgroup.controllers", "memory pids\n")
+	container := "kubepods/burstable/pod" + uid + "/c1"
+	n.procs(container, main)
+	n.write(container+"/cgroup.kill", "")
+	done, err := newKiller(n.root, "/").Kill(t.Context(), Container{PodUID: uid, QOSClass: eviction.Burstable, ID: "c1"})
+	if err != nil || done.Processes != 1 {
+		t.Errorf("killed %+v, %v, want one process", done, err)
+	}
+	if told, err := os.ReadFile(filepath.Join(n.root, "sys/fs/cgroup", container, "cgroup.kill")); string(told) != "1" || err != nil {
+		t.Errorf("cgroup.kill has %q, %v, want 1", told, err)
+	}
+	lives(t, main) // a file kills nobody, and nobody else is to
+}
+
+// kill ends a group that is listed as these, one list after the other.
+func kill(t *testing.T, lists ...func() []int) processes {
+	t.Helper()
+	g := group{
+		list: func() ([]int, error) {
+			now := lists[0]
+			if len(lists) > 1 {
+				lists = lists[1:]
+			}
+			return now(), nil
+		},
+		kill: func() error { return errors.ErrUnsupported },
+	}
+	held, err := g.end(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	t.Cleanup(held.close)
+	return held
+}
+
+func TestAProcessThatIsNoLongerListedIsLeftAlone(t *testing.T) {
+	one, other := sleeper(t), sleeper(t)
+	both, only := func() []int { return pids(one, other) }, func() []int { return pids(one) }
+	if held := kill(t, both, only); len(held) != 1 {
+		t.Errorf("%d killed, want one", len(held))
+	}
+	dead(t, one)
+	lives(t, other)
+	if held := kill(t, both, both, both); len(held) != 1 {
+		t.Errorf("%d killed, want the one that was left", len(held))
+	}
+	dead(t, other)
+}
+
+func TestProcessesThatAreBegunMeanwhileAreKilledToo(t *testing.T) {
+	one, child := sleeper(t), sleeper(t)
+	first, then := func() []int { return pids(one) }, func() []int { return pids(one, child) }
+	if held := kill(t, first, first, then); len(held) != 2 {
+		t.Errorf("%d killed, want two", len(held))
+	}
+	dead(t, one)
+	dead(t, child)
+}
+
+func TestADescriptorIsClosedForEachProcess(t *testing.T) {
+	before := descriptors(t)
+	for range 5 {
+		one := sleeper(t)
+		all := func() []int { return pids(one) }
+		held := kill(t, all)
+		dead(t, one)
+		held.close()
+	}
+	if now := descriptors(t); now > before {
+		t.Errorf("%d descriptors, before %d", now, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, fd := range open {
+		if at, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.Contains(at, "pidfd") {
+			n++
+		}
+	}
+	return n
+}
+
+func number(t *testing.T, name string) int {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
