@@ -28,6 +28,8 @@ DEMO_KEEP   ?=
 CROSSINGS   ?= 20
 BUSY        ?= 3
 PARITY      ?= 10s
+# Rounds of two faults at random in the middle of an eviction, of e2e-k8s.
+ROUNDS      ?= 0
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
 E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)
 E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 's/^func //' | paste -sd'|')
@@ -120,8 +122,8 @@ e2e-guest: build ## evictd as a unit on a node with systemd, cgroup v2 and conta
 e2e-k8s: build $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36
 	@test/harness/stack/install.sh
 	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
-	@(cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
-	$(ROOTTEST) -p 1 -timeout 30m ./...) | $(GO) run ./test/tools/tally -v
+	@(cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) EVICTD_ROUNDS=$(ROUNDS) \
+	$(ROOTTEST) -p 1 -timeout 60m ./...) | $(GO) run ./test/tools/tally -v
 
 cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it
 	@test/harness/stack/install.sh

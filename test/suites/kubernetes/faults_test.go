@@ -1,0 +1,303 @@
+package kubernetes_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
+	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
+)
+
+// A scene is one hog that evictd is to evict while something goes wrong.
+type scene struct {
+	*cluster.Cluster
+	t       *testing.T
+	config  map[string]any
+	evictd  *evictd.Process
+	lives   []*evictd.Process // of evictd, from the first to the last
+	hog     *v1.Pod
+	station hog.Station
+}
+
+// stage starts a hog that waits for its release.
+func stage(t *testing.T, c *cluster.Cluster, calm *v1.Pod, name string, p *evictd.Process, config map[string]any) *scene {
+	t.Helper()
+	s := &scene{Cluster: c, t: t, config: config, evictd: p, lives: []*evictd.Process{p}}
+	var spec string
+	spec, s.station = newHog(t, c, name, 1536)
+	must(t, c.Apply(t.Context(), deployment(name, spec)))
+	s.hog = awaitAvailable(soon(t), t, c, name)
+	awaitMeasured(soon(t), t, c, calm, s.hog)
+	return s
+}
+
+// A moment is one of an eviction; until waits for it.
+type moment struct {
+	name  string
+	until func(*scene) error
+}
+
+var moments = []moment{
+	{"chosen", func(s *scene) error {
+		_, err := s.evictd.Await(soon(s.t), func(r evictd.Record) bool {
+			return r.Msg == "evicting pod" && r.String("uid") == string(s.hog.UID)
+		})
+		return err
+	}},
+	{"journalled", (*scene).journalled},
+	{"patched", func(s *scene) error {
+		return s.seen(func(p *v1.Pod) bool { return p.Annotations["evictd.io/evicted"] != "" })
+	}},
+	{"told to end", func(s *scene) error {
+		_, err := s.station.WaitStamp(soon(s.t), "term")
+		return err
+	}},
+	{"ended", func(s *scene) error { return s.seen(ended) }},
+}
+
+// journalled waits until the journal has the eviction, or has had it.
+func (s *scene) journalled() error {
+	ctx := soon(s.t)
+	for {
+		kills, err := os.ReadDir(filepath.Join(s.config["runDir"].(string), "kills"))
+		if err != nil || len(kills) > 0 {
+			return err
+		}
+		if at, err := s.station.Stamps(); err == nil && at["term"] != 0 {
+			return nil
+		}
+		if err := stack.Pause(ctx, time.Millisecond); err != nil {
+			return fmt.Errorf("wait for the journal: %w", err)
+		}
+	}
+}
+
+// seen waits until the API server shows the hog as it should be.
+func (s *scene) seen(done func(*v1.Pod) bool) error {
+	_, err := s.AwaitPod(soon(s.t), s.hog.Namespace, s.hog.Name, func(p *v1.Pod) (bool, error) { return p.UID == s.hog.UID && done(p), nil })
+	return err
+}
+
+// A fault goes wrong; repaired, which may be nil, ends it once the hog has ended.
+type fault struct {
+	name   string
+	strike func(*scene) (repaired func())
+}
+
+var faults = []fault{
+	{"evictd is killed", func(s *scene) func() {
+		s.evictd.Kill()
+		s.evictd = startEvictd(s.t, s.Cluster, s.config)
+		s.lives = append(s.lives, s.evictd)
+		return nil
+	}},
+	{"the kubelet is killed", restarted("kubelet")},
+	{"containerd is killed", restarted("containerd")},
+	{"the API server is killed", restarted("kube-apiserver")},
+	{"etcd answers once in a second", slowEtcd},
+}
+
+func restarted(part string) func(*scene) func() {
+	return func(s *scene) func() {
+		must(s.t, s.KillPart(soon(s.t), part))
+		must(s.t, s.StartPart(soon(s.t), part))
+		return nil
+	}
+}
+
+// slowEtcd lets etcd run for a moment in each second.
+func slowEtcd(s *scene) func() {
+	pid := s.PID("etcd")
+	stop, stopped := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for stop.Err() == nil {
+			_ = unix.Kill(pid, unix.SIGSTOP) // it ends with the cluster, at the latest
+			_ = stack.Pause(stop, time.Second)
+			_ = unix.Kill(pid, unix.SIGCONT)
+			_ = stack.Pause(stop, 20*time.Millisecond)
+		}
+	}()
+	return func() {
+		stopped()
+		<-done
+	}
+}
+
+// play releases the hog, lets the faults strike at their moments, and asks for what must be
+// so after all of them: the hog has ended and its eviction is on record, and nobody else's.
+func (s *scene) play(calm *v1.Pod, at []moment, faults []fault) {
+	s.t.Helper()
+	released := time.Now()
+	must(s.t, s.station.Release(soon(s.t)))
+	gone := make(chan error, 1)
+	go func() {
+		_, err := s.station.WaitStamp(soon(s.t), "term")
+		gone <- err
+	}()
+	var repairs []func()
+	for i, m := range at {
+		must(s.t, m.until(s))
+		if repaired := faults[i].strike(s); repaired != nil {
+			repairs = append(repairs, repaired)
+		}
+	}
+	must(s.t, <-gone)
+	for _, repaired := range repairs {
+		defer repaired() // the record is to arrive all the same
+	}
+	victim := awaitPod(soon(s.t), s.t, s.Cluster, s.hog.Labels["app"], func(p *v1.Pod) bool {
+		return p.UID == s.hog.UID && ended(p) && condition(p, v1.DisruptionTarget) != nil
+	})
+	s.t.Logf("  %.1f s after its release the API has its eviction: %s %s", time.Since(released).Seconds(), victim.Status.Phase, victim.Status.Reason)
+	if victim.Status.Phase != v1.PodFailed || victim.Annotations["evictd.io/evicted"] == "" {
+		s.t.Errorf("pod %s is %s, annotations %v", victim.Name, victim.Status.Phase, victim.Annotations)
+	}
+	awaitPod(soon(s.t), s.t, s.Cluster, s.hog.Labels["app"], func(p *v1.Pod) bool { return p.UID != s.hog.UID && p.Status.Phase == v1.PodRunning })
+	s.onlyTheHog(calm)
+}
+
+func (s *scene) onlyTheHog(calm *v1.Pod) {
+	s.t.Helper()
+	for _, p := range s.lives {
+		for _, r := range p.Records("evicting pod") {
+			if r.String("uid") == string(calm.UID) {
+				s.t.Errorf("evictd chose %s, which did nothing", r.String("pod"))
+			}
+		}
+	}
+	now, err := s.Client.CoreV1().Pods(calm.Namespace).Get(soon(s.t), calm.Name, metav1.GetOptions{})
+	must(s.t, err)
+	if now.UID != calm.UID || now.Status.Phase != v1.PodRunning {
+		s.t.Errorf("pod %s, which did nothing, is %s: %s", now.Name, now.Status.Phase, now.Status.Message)
+	}
+}
+
+// Whatever is killed or slow in the middle of an eviction: the hog ends, the API gets the
+// eviction, and no second pod goes.
+func TestAnEvictionOutlivesFaults(t *testing.T) {
+	var at []moment
+	var with []fault
+	for _, m := range moments { // each step that evictd makes
+		at, with = append(at, m), append(with, faults[0])
+	}
+	for _, f := range faults[1:] {
+		at, with = append(at, moments[1]), append(with, f)
+	}
+	playAll(t, len(at), func(i int) (string, []moment, []fault) {
+		return with[i].name + " when the victim is " + at[i].name, at[i : i+1], with[i : i+1]
+	})
+}
+
+// EVICTD_ROUNDS rounds of two faults at any moments (make soak).
+func TestAnEvictionOutlivesRandomFaults(t *testing.T) {
+	rounds, _ := strconv.Atoi(os.Getenv("EVICTD_ROUNDS"))
+	if rounds == 0 {
+		t.Skip("random rounds are part of make soak")
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("  seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	playAll(t, rounds, func(i int) (string, []moment, []fault) {
+		first := random.IntN(len(moments))
+		at := []moment{moments[first], moments[first+random.IntN(len(moments)-first)]}
+		with := []fault{faults[random.IntN(len(faults))], faults[random.IntN(len(faults))]}
+		return fmt.Sprintf("%d: %s when the victim is %s, then %s when it is %s", i, with[0].name, at[0].name, with[1].name, at[1].name), at, with
+	})
+}
+
+// playAll plays scenes one after the other, in one cluster.
+func playAll(t *testing.T, n int, next func(i int) (name string, at []moment, with []fault)) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	calm := awaitAvailable(soon(t), t, c, "calm")
+	config := map[string]any{
+		"mode": "kubernetes", "kubeconfig": account(t, c), "evictionPressureTransitionPeriod": "1s",
+		"evictionHard": leaveToEvictd(t, c, kubelet), "runDir": filepath.Join(c.Dir, "evictd-run"),
+	}
+	for i := range n {
+		name, at, with := next(i)
+		t.Run(name, func(t *testing.T) {
+			app := fmt.Sprintf("hog-%d", i)
+			s := stage(t, c, calm, app, startEvictd(t, c, config), config)
+			s.play(calm, at, with)
+			must(t, s.evictd.Stop())
+			_, err := c.Kubectl(soon(t), "", "delete", "deployment", app, "--cascade=foreground", "--wait")
+			must(t, err)
+		})
+	}
+}
+
+// A pod one of whose images is being pulled, for which its kubelet hears nothing, is ended
+// all the same.
+func TestAPodWhoseImageIsBeingPulledIsEvicted(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	leaveToEvictd(t, c, kubelet)
+	available, err := crossing.Available()
+	must(t, err)
+	p := beside(t, c, account(t, c), map[string]any{
+		"evictionHard": map[string]any{}, "evictionSoft": map[string]any{"memory.available": strconv.FormatInt(available-900<<20, 10)},
+		"evictionSoftGracePeriod": map[string]any{"memory.available": "1s"}, "evictionMaxPodGracePeriod": 30,
+	})
+	station, err := hog.NewStation(filepath.Join(c.Dir, "stations", "pulled"))
+	must(t, err)
+	must(t, c.Apply(t.Context(), fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: pulled, labels: {app: pulled}}
+spec:
+  hostNetwork: true
+  volumes: [{name: station, hostPath: {path: %[1]s}}]
+  containers:
+  - {name: hog, image: %[2]s, imagePullPolicy: Never, command: [/bin/hog, --mib, "1280", --exit, "143", --go, /station/go, --stamp, /station/stamps], volumeMounts: [{name: station, mountPath: /station}]}
+  - {name: late, image: "%[3]s/never:1", imagePullPolicy: Always}
+`, station.Dir, hog.Image, deafRegistry(t))))
+	must(t, station.Release(soon(t)))
+	killed, err := p.Await(soon(t), func(r evictd.Record) bool { return r.Msg == "pod killed" && r.String("pod") == "default/pulled" })
+	must(t, err)
+	took, _ := killed.Attrs["tookSeconds"].(float64)
+	t.Logf("  killed in %v s", took)
+	if took > 2 {
+		t.Errorf("killed in %v s, want at most 2 s", took)
+	}
+	victim := awaitPod(soon(t), t, c, "pulled", func(pod *v1.Pod) bool {
+		return pod.Status.Phase == v1.PodFailed && condition(pod, v1.DisruptionTarget) != nil
+	})
+	t.Logf("  %s %s: %s", victim.Status.Phase, victim.Status.Reason, victim.Status.Message)
+	must(t, p.Stop())
+}
+
+// deafRegistry accepts connections and never answers.
+func deafRegistry(t *testing.T) (address string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+		}
+	}()
+	return l.Addr().String()
+}
