@@ -28,7 +28,7 @@ type cluster struct {
 }
 
 // recorder tells the API server of events until ctx ends.
-func (c *cluster) recorder(ctx context.Context) Recorder {
+func (c *cluster) recorder(ctx context.Context) *events.Recorder {
 	return events.New(ctx, c.api.Events(ctx), c.nodeName, c.log)
 }
 

@@ -211,6 +211,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	// The plugins and the server outlive the loop, which uses them to its end.
 	around, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	if m.cluster != nil {
+		events := m.cluster.recorder(around)
+		m.recorder.next = events
+		m.metrics.CountLostEvents(events.Lost)
+	}
 	var failed error
 	supervised := make(chan struct{})
 	m.cgroups.Begin(ctx)
@@ -224,7 +229,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	serving.Go(func() { m.serve(around) })
 	serving.Go(func() { m.dir.KeepUp(around, m.log, m.supervisor.Retry) })
 	if m.cluster != nil {
-		m.recorder.next = m.cluster.recorder(around)
 		serving.Go(func() { m.cluster.run(around) })
 	}
 	select {

@@ -59,9 +59,8 @@ func describe(m *Metrics, r registrar) {
 	// Both exist from the start, so that an alert on an increase sees the first.
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("error")
-	r.NewCounterFunc(prometheus.CounterOpts{
-		Name: "evictd_log_lines_dropped_total", Help: "Lines of the log that were dropped, since it could not be written for too long.",
-	}, func() float64 { return float64(m.droppedLogLines()) })
+	r.asked("evictd_log_lines_dropped_total", "Lines of the log that were dropped, since it could not be written for too long.", &m.droppedLogLines)
+	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.lostEvents)
 }
 
 // A registrar makes metrics that are registered.
@@ -69,6 +68,11 @@ type registrar struct{ promauto.Factory }
 
 func (r registrar) counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return r.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// asked is a counter that somebody else counts, who may be known later.
+func (r registrar) asked(name, help string, by *func() uint64) {
+	r.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64((*by)()) })
 }
 
 func (r registrar) gauge(name, help string) prometheus.Gauge {

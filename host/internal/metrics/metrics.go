@@ -63,8 +63,8 @@ type Metrics struct {
 	reloads       *prometheus.CounterVec
 	misplaced     prometheus.Gauge
 	unmanaged     prometheus.Gauge
-	// droppedLogLines is asked at each scrape.
-	droppedLogLines func() uint64
+	// droppedLogLines and lostEvents are asked at each scrape.
+	droppedLogLines, lostEvents func() uint64
 }
 
 // Kubelet is what the kubelet counts of evictions and preemptions.
@@ -79,7 +79,7 @@ func New(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		plugins:  bounded(), signals: bounded(), conditions: bounded(), resources: bounded(),
-		droppedLogLines: func() uint64 { return 0 },
+		droppedLogLines: func() uint64 { return 0 }, lostEvents: func() uint64 { return 0 },
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r := registrar{promauto.With(m.registry)}
@@ -213,6 +213,10 @@ func (m *Metrics) PodsUnmanaged(n int) { m.unmanaged.Set(float64(n)) }
 // CountDroppedLogLines has f asked for the number of log lines dropped so far. It is
 // called before the first scrape.
 func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines = f }
+
+// CountLostEvents has f asked for the number of events lost so far. It is called before
+// the first scrape.
+func (m *Metrics) CountLostEvents(f func() uint64) { m.lostEvents = f }
 
 // Reloaded counts a reload of the configuration, applied or refused.
 func (m *Metrics) Reloaded(err error) { m.reloads.WithLabelValues(result(err)).Inc() }

@@ -32,15 +32,23 @@ func TestExposition(t *testing.T) {
 	m.CallFailed("memory", "observe", fmt.Errorf("observe: %w", context.DeadlineExceeded))
 	m.VictimsEnding(1)
 	m.Reloaded(errors.New("bad"))
+	m.CountDroppedLogLines(func() uint64 { return 7 })
+	m.CountLostEvents(func() uint64 { return 2 })
 
 	want := `
 # HELP evictd_config_reloads_total Reloads of the configuration, by result: ok was applied, error was refused whole.
 # TYPE evictd_config_reloads_total counter
 evictd_config_reloads_total{result="error"} 1
 evictd_config_reloads_total{result="ok"} 0
+# HELP evictd_events_lost_total Events that never reached the API server.
+# TYPE evictd_events_lost_total counter
+evictd_events_lost_total 2
 # HELP evictd_kills_in_flight Victims that are not yet finished.
 # TYPE evictd_kills_in_flight gauge
 evictd_kills_in_flight 1
+# HELP evictd_log_lines_dropped_total Lines of the log that were dropped, since it could not be written for too long.
+# TYPE evictd_log_lines_dropped_total counter
+evictd_log_lines_dropped_total 7
 # HELP evictd_node_condition 1 while the node condition is in force, else 0.
 # TYPE evictd_node_condition gauge
 evictd_node_condition{condition="DiskPressure"} 0
@@ -94,7 +102,7 @@ kubelet_preemptions{preemption_signal="other"} 1
 		"kubelet_evictions", "kubelet_eviction_stats_age_seconds", "kubelet_preemptions", "evictd_passes_total",
 		"evictd_signal_available", "evictd_signal_capacity", "evictd_signal_unobserved", "evictd_node_condition",
 		"evictd_plugin_up", "evictd_plugin_restarts_total", "evictd_plugin_call_failures_total",
-		"evictd_kills_in_flight", "evictd_config_reloads_total"); err != nil {
+		"evictd_kills_in_flight", "evictd_config_reloads_total", "evictd_log_lines_dropped_total", "evictd_events_lost_total"); err != nil {
 		t.Error(err)
 	}
 }

@@ -33,6 +33,8 @@ const (
 	firstRetry, maxRetry = time.Second, 30 * time.Second
 	// heldUpFor is how long a refusal is waited on.
 	heldUpFor = time.Minute
+	// lookAgain is how often it is looked whether the node still has what it was given.
+	lookAgain = 5 * time.Minute
 )
 
 // API writes to the node. PatchNode sends a strategic merge patch for the node, or a
@@ -85,48 +87,41 @@ func (k *Keeper) now() []eviction.Condition {
 }
 
 // Run writes what was set, at the start whatever the node has, until ctx ends. What is
-// there then stays.
+// there then stays. What others take away, or a node that is registered anew has not, is
+// written again.
 func (k *Keeper) Run(ctx context.Context) {
-	select {
-	case <-k.poke: // known for the first time
-	case <-ctx.Done():
-		return
-	}
-	for {
-		wanted := k.now()
-		k.write(ctx, wanted)
-		for slices.Equal(wanted, k.now()) {
-			select {
-			case <-k.poke:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-// write gives up when something else is wanted.
-func (k *Keeper) write(ctx context.Context, wanted []eviction.Condition) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = firstRetry, maxRetry
+	again := time.NewTimer(0)
+	defer again.Stop()
+	again.Stop() // nothing is known yet
 	said := ""
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // what went wrong was logged
+	for {
+		select {
+		case <-k.poke:
+			pace.Reset()
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+		wanted := k.now()
 		err := Hold(ctx, k.api, wanted, k.taints)
-		if err == nil || ctx.Err() != nil {
-			return struct{}{}, err
+		if err == nil {
+			pace.Reset()
+			said = ""
+			again.Reset(lookAgain)
+			continue
 		}
-		if !slices.Equal(wanted, k.now()) {
-			return struct{}{}, backoff.Permanent(err)
-		}
-		if err.Error() != said {
+		if err.Error() != said && ctx.Err() == nil {
 			said = err.Error()
 			k.log.Error("conditions of the node are not written, it is tried again", "conditions", wanted, "error", err)
 		}
+		wait := pace.NextBackOff()
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-			return struct{}{}, backoff.RetryAfter(int(heldUpFor.Seconds()))
+			wait = heldUpFor
 		}
-		return struct{}{}, err
-	}, backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0))
+		again.Reset(wait)
+	}
 }
 
 // Hold has the node have these conditions of evictd's, with taints if they are asked for,

@@ -201,6 +201,7 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 		a.mu.Unlock()
 		k.Set([]eviction.Condition{spare})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		k.Set(nil) // while it is away
 		shows("evictd.io/DiskPressure=True", "evictd.io/DiskPressure:NoSchedule")
 		a.mu.Lock()
@@ -208,5 +209,52 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 		a.mu.Unlock()
 		time.Sleep(2 * maxRetry)
 		shows()
+	})
+}
+
+// The node is deleted and registered anew, or somebody takes a taint away by hand.
+func TestWhatOthersTakeAwayIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newServer()
+		k := New(a, true, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go k.Run(ctx)
+		k.Set([]eviction.Condition{eviction.DiskPressure})
+		synctest.Wait()
+		held := a.shows()
+		a.mu.Lock()
+		a.node = newServer().node
+		a.mu.Unlock()
+		time.Sleep(lookAgain)
+		synctest.Wait()
+		if diff := cmp.Diff(held, a.shows()); diff != "" || len(held) != len(others)+2 {
+			t.Errorf("the node (-before +after it was registered anew):\n%s", diff)
+		}
+		asked := len(a.asked)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := len(a.asked) - asked; n > 12 {
+			t.Errorf("%d requests in an hour in which nothing changes, want at most 12", n)
+		}
+	})
+}
+
+// The pressure is over while the API server still refuses what was written before.
+func TestAChangeDoesNotWaitForTheNextTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newServer()
+		a.noTaints = apierrors.NewForbidden(v1.Resource("nodes"), "node-1", errors.New("no taints"))
+		k := New(a, true, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go k.Run(ctx)
+		k.Set([]eviction.Condition{eviction.DiskPressure})
+		synctest.Wait()
+		k.Set(nil)
+		synctest.Wait()
+		if diff := cmp.Diff(others, a.shows()); diff != "" {
+			t.Errorf("the node (-want +got):\n%s", diff)
+		}
 	})
 }
