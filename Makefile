@@ -30,6 +30,11 @@ BUSY        ?= 3
 PARITY      ?= 10s
 # Rounds of two faults at random in the middle of an eviction, of e2e-k8s.
 ROUNDS      ?= 0
+REPEAT      ?= 1
+# The kubelet that gets evictd as its eviction manager, and what its build is made of.
+K8S         ?= v1.36.3
+KUBELET      = $(CURDIR)/bin/build/kubelet-$(K8S)
+OVERLAID     = -trimpath -modfile $(1)/go.mod -overlay $(1)/overlay.json
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
 E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)
 E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 's/^func //' | paste -sd'|')
@@ -47,7 +52,7 @@ FAULTS = test/suites/faults
 # needs takes a third of linking, and make check vets.
 ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json -vet=off -ldflags='-s -w'
 
-.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster parity bench fuzz soak busy clean tools parts lint deadcode generated
+.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster parity kubelet kubelet-test bench fuzz soak busy clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +140,19 @@ parity: ## evictd and the kubelet's own manager decide the same random scenarios
 	@mkdir -p bin
 	cd host/paritytest && $(GO) test -count=1 -vet=off -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
 	cd host/paritytest && $(GO) run ./coverage -min 95 -without $(NOT_THE_KUBELETS) $(CURDIR)/bin/parity.cov
+
+kubelet: ## the kubelet of Kubernetes K8S (v1.36.3) with evictd as its eviction manager into bin/
+	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -out $(KUBELET)
+	cd host/kubelet && CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build $(call OVERLAID,$(KUBELET)) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(K8S)' -o $(CURDIR)/$(OUT)/kubelet k8s.io/kubernetes/cmd/kubelet
+
+kubelet-test: build $(TOOLS)/golangci-lint-v2.15.0 ## the kubelet's own tests of eviction and preemption against evictd, REPEAT (1) times, and faults of what is between them
+	cd host/kubelet && export GOFLAGS=-trimpath CGO_ENABLED=0 && $(GO) vet ./... && $(GO) mod tidy -diff && $(TOOLS)/golangci-lint-v2.15.0 run ./... # flags as of the kubelet, so that nothing is compiled twice
+	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -tests -out $(KUBELET)-tests
+	@cd host/kubelet && for package in eviction preemption; do \
+		CGO_ENABLED=0 $(GO) test -c -vet=off $(call OVERLAID,$(KUBELET)-tests) -ldflags '-s -w' -o $(KUBELET)-tests/$$package.test k8s.io/kubernetes/pkg/kubelet/$$package; \
+	done
+	@export EVICTD_TEST_KUBELET=$(KUBELET)-tests EVICTD_TEST_PLUGINS=$(CURDIR)/bin/plugins EVICTD_TEST_REPEAT=$(REPEAT); \
+	(cd host/kubelet && CGO_ENABLED=0 $(GO) test -trimpath -count=1 -json -timeout 60m ./...) | $(GO) run ./test/tools/tally -v
 
 bench: build ## benchmarks, as root, one run each
 	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)

@@ -1,0 +1,67 @@
+package adapter
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
+	"k8s.io/kubernetes/pkg/kubelet/server/stats"
+
+	"github.com/evictd/evictd/host"
+)
+
+// A Kubelet is what a kubelet gives to its eviction manager: the arguments of
+// eviction.NewManager, with the fields of eviction.Config.
+type Kubelet struct {
+	Summary     stats.SummaryProvider
+	KillPod     host.KillPodFunc
+	ImageGC     ImageGC
+	ContainerGC ContainerGC
+	Recorder    record.EventRecorder
+	NodeRef     *v1.ObjectReference
+	Clock       host.Clock
+
+	PressureTransitionPeriod time.Duration
+	// MaxPodGracePeriodSeconds is the longest grace period under soft thresholds.
+	MaxPodGracePeriodSeconds int64
+	Thresholds               []evictionapi.Threshold
+	KernelMemcgNotification  bool
+	// PodCgroupRoot is the cgroup that contains all pods.
+	PodCgroupRoot                 string
+	LocalStorageCapacityIsolation bool
+
+	// RunDir is where evictd has its sockets, in place of what its configuration says
+	// unless it is empty.
+	RunDir string
+	// Patience is host.Embedding's: more than 0 where time is not the machine's, as in
+	// tests.
+	Patience time.Duration
+}
+
+// An ImageGC is the kubelet's garbage collection of images.
+type ImageGC interface {
+	DeleteUnusedImages(ctx context.Context) error
+}
+
+// A ContainerGC is the kubelet's garbage collection of containers.
+type ContainerGC interface {
+	DeleteAllUnusedContainers(ctx context.Context) error
+}
+
+// config is what c says with the kubelet's own settings.
+func (k *Kubelet) config(c host.Config) host.Config {
+	if k.NodeRef != nil {
+		c.NodeName = k.NodeRef.Name
+	}
+	c.EvictionPressureTransitionPeriod.Duration = k.PressureTransitionPeriod
+	c.EvictionMaxPodGracePeriod = int32(k.MaxPodGracePeriodSeconds)
+	c.KernelMemcgNotification = k.KernelMemcgNotification
+	c.LocalStorageCapacityIsolation = k.LocalStorageCapacityIsolation
+	if k.RunDir != "" {
+		c.RunDir = k.RunDir
+	}
+	inCgroup(&c, k.PodCgroupRoot)
+	return c
+}

@@ -1,0 +1,57 @@
+package adapter
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+
+	"github.com/evictd/evictd/host"
+)
+
+// A Preemption is evictd in the place of a kubelet's handler for critical pods that were not
+// admitted: the fields of preemption.CriticalPodAdmissionHandler.
+type Preemption struct {
+	Pods     func() []*v1.Pod
+	KillPod  host.KillPodFunc
+	Recorder record.EventRecorder
+}
+
+// HandleAdmissionFailure implements lifecycle.AdmissionFailureHandler.
+func (p Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
+	c, err := settings()
+	if err != nil {
+		return reasons, err
+	}
+	of := host.Preemption{
+		Pods: p.Pods, KillPod: p.KillPod, Recorder: events{to: p.Recorder}, Log: log(), Metrics: counts{},
+		Config: func() *host.Config { return &c },
+	}
+	told := make([]host.FailureReason, 0, len(reasons))
+	for _, r := range reasons {
+		if e, ok := r.(*lifecycle.InsufficientResourceError); ok {
+			told = append(told, shortage{e})
+		} else {
+			told = append(told, r)
+		}
+	}
+	left, err := of.HandleAdmissionFailure(ctx, pod, told)
+	reasons = nil
+	for _, r := range left {
+		if s, ok := r.(shortage); ok {
+			reasons = append(reasons, s.InsufficientResourceError)
+		} else {
+			reasons = append(reasons, r)
+		}
+	}
+	return reasons, err
+}
+
+// shortage makes the kubelet's reason one that evictd can do something about.
+type shortage struct {
+	*lifecycle.InsufficientResourceError
+}
+
+// GetResourceName implements host.InsufficientResource.
+func (s shortage) GetResourceName() v1.ResourceName { return s.ResourceName }

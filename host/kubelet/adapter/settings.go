@@ -1,0 +1,104 @@
+package adapter
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/evictd/evictd/host"
+)
+
+// What the environment of a kubelet says.
+const (
+	// EnvMode is "on" for evictd, which is the default, "off" for the kubelet's own
+	// manager, and "auto" for evictd as long as it can.
+	EnvMode = "EVICTD"
+	// EnvConfig is evictd's configuration file. Without one its defaults hold.
+	EnvConfig = "EVICTD_CONFIG"
+)
+
+// RunDir is where a kubelet's evictd has its sockets, unless its configuration says
+// otherwise: a daemon's is another one.
+const RunDir = "/run/kubelet-evictd"
+
+// Off reports whether the kubelet's own manager is to run, because it was asked for or
+// evictd's file is wrong and it may.
+func Off() bool {
+	if os.Getenv(EnvMode) == "off" {
+		return true
+	}
+	_, err := file()
+	return err != nil && auto()
+}
+
+// auto reports whether the kubelet's own manager is to run where evictd cannot.
+func auto() bool { return os.Getenv(EnvMode) == "auto" }
+
+// Failed is what becomes of a kubelet whose evictd cannot go on. It returns if the
+// kubelet's own manager is to take over, and else ends the kubelet: without an eviction
+// manager it must not run.
+func Failed(err error) {
+	if auto() {
+		klog.ErrorS(err, "evictd cannot run, the kubelet's own eviction manager does", EnvMode, "auto")
+		return
+	}
+	klog.ErrorS(err, "evictd cannot run; EVICTD=auto would have the kubelet's own eviction manager run")
+	klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+}
+
+// file is evictd's own file, which is read once.
+var file = sync.OnceValues(func() (host.Config, error) {
+	switch mode := os.Getenv(EnvMode); mode {
+	case "", "on", "auto", "off":
+	default:
+		return host.Config{}, fmt.Errorf("%s: %q: want on, auto or off", EnvMode, mode)
+	}
+	name := os.Getenv(EnvConfig)
+	if name == "" {
+		return host.DefaultConfig(), nil
+	}
+	c, err := host.LoadConfig(name)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", EnvConfig, err)
+	}
+	if d := host.DefaultConfig(); !maps.Equal(c.EvictionHard, d.EvictionHard) || len(c.EvictionSoft) > 0 {
+		klog.InfoS("Eviction thresholds of the kubelet's signals are the kubelet's own, evictd's file counts for others only", EnvConfig, name)
+	}
+	return c, nil
+})
+
+// settings are those of evictd's file and, where a kubelet has them, the kubelet's.
+func settings() (host.Config, error) {
+	c, err := file()
+	if err != nil {
+		return c, err
+	}
+	if c.RunDir == host.DefaultConfig().RunDir {
+		c.RunDir = RunDir
+	}
+	c.Pacing, c.Layout = "kubelet", "kubelet"
+	c.FeatureGates = map[string]bool{
+		string(features.PodLevelResources): utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources),
+	}
+	return c, nil
+}
+
+// inCgroup has c look for pods where the kubelet has them: in root, such as
+// /kubepods.slice. Without cgroups for its classes of pods the kubelet has none for them.
+func inCgroup(c *host.Config, root string) {
+	root = path.Join("/", root)
+	if !strings.HasPrefix(path.Base(root), "kubepods") {
+		return
+	}
+	c.CgroupRoot, c.CgroupDriver = path.Dir(root), "cgroupfs"
+	if strings.HasSuffix(root, ".slice") {
+		c.CgroupDriver = "systemd"
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/evictd/evictd/host/kubelet/overlay"
+)
+
+// changes are files of the kubelet's sources, by path, as they are to be.
+type changes map[string][]byte
+
+// changed are the changes that files make in sources. The error has all that does not fit.
+func changed(sources string, files []overlay.File) (changes, error) {
+	c := changes{}
+	var errs []error
+	for _, f := range files {
+		if err := c.add(sources, f); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+func (c changes) add(sources string, f overlay.File) error {
+	own, err := overlay.Files.ReadFile(f.Name)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(f.Package, f.Source)
+	source, again := c[path]
+	if !again {
+		source, err = os.ReadFile(filepath.Join(sources, path))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is not there any more: this version of Kubernetes is not known to evictd", path)
+		} else if err != nil {
+			return err
+		}
+	}
+	if c[path], err = rename(path, source, f.Renamed); err != nil {
+		return err
+	}
+	mine := filepath.Join(f.Package, "evictd_"+strings.TrimSuffix(f.Name, ".txt"))
+	if _, err := os.Stat(filepath.Join(sources, mine)); err == nil {
+		return fmt.Errorf("%s is there already: want sources without evictd", mine)
+	}
+	c[mine] = own
+	return nil
+}
+
+// write puts the changes into out, with an overlay of what sources are to look like there.
+// Files of the module cache cannot be replaced, those below a link to it can.
+func (c changes) write(out, sources string) error {
+	link := filepath.Join(out, "kubernetes")
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(sources, link); err != nil {
+		return err
+	}
+	replace := map[string]string{}
+	for path, text := range c {
+		file := filepath.Join(out, "files", path)
+		replace[filepath.Join(link, path)] = file
+		if err := writeFile(file, text); err != nil {
+			return err
+		}
+	}
+	text, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(out, "overlay.json"), append(text, '\n'))
+}
+
+// patch is the difference to sources, for patch -p1.
+func (c changes) patch(ctx context.Context, sources string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "evictd")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for _, path := range slices.Sorted(maps.Keys(c)) {
+		was, err := os.ReadFile(filepath.Join(sources, path))
+		if err == nil {
+			err = writeFile(filepath.Join(dir, "a", path), was)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err = errors.Join(err, writeFile(filepath.Join(dir, "b", path), c[path])); err != nil {
+			return nil, err
+		}
+	}
+	diff := exec.CommandContext(ctx, "diff", "-Nru", "a", "b")
+	diff.Dir, diff.Stderr = dir, os.Stderr
+	text, err := diff.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 { // they differ
+		return text, nil
+	}
+	return text, err
+}
+
+// writeFile leaves a file alone that is as it is to be, so that nothing is built anew.
+func writeFile(name string, text []byte) error {
+	if is, err := os.ReadFile(name); err == nil && string(is) == string(text) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o644)
+}

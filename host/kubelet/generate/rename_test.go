@@ -1,0 +1,101 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evictd/evictd/host/kubelet/overlay"
+)
+
+const source = `package eviction
+
+// NewManager makes one, with   odd spaces that stay.
+func NewManager() *managerImpl { return nil }
+
+func (m *managerImpl) synchronize() { m.Admit() }
+
+func (m managerImpl) Admit() {}
+
+func Admit() {}
+`
+
+func TestRename(t *testing.T) {
+	got, err := rename("eviction_manager.go", []byte(source), []string{"NewManager", "managerImpl.Admit", "managerImpl.synchronize"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.NewReplacer(
+		"func NewManager", "func upstreamNewManager", ") synchronize", ") upstreamSynchronize", "managerImpl) Admit", "managerImpl) upstreamAdmit",
+	).Replace(source)
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A kubelet that has changed would be built with its own manager, and nobody would know.
+func TestSourcesThatHaveChangedAreAnError(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range overlay.Kubelet {
+		if err := os.MkdirAll(filepath.Join(dir, f.Package), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	manager := filepath.Join(dir, "pkg/kubelet/eviction/eviction_manager.go")
+	if err := os.WriteFile(manager, []byte("package eviction\n\nfunc NewEvictionManager() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := changed(dir, overlay.Kubelet)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, part := range []string{
+		"eviction_manager.go has no NewManager any more: this version of Kubernetes is not known to evictd",
+		"preemption/preemption.go is not there any more",
+	} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}
+
+// Sources with evictd in them would have it twice.
+func TestSourcesWithEvictdInThemAreAnError(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"eviction_manager.go": "package eviction\n\nfunc NewManager() {}\n", "evictd_eviction.go": "package eviction\n"}
+	for name, text := range files {
+		if err := writeFile(filepath.Join(dir, "pkg/kubelet/eviction", name), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := changed(dir, overlay.Kubelet[:1]); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("%v, want the file to be there already", err)
+	}
+}
+
+// What is written again is left alone, so that nothing is built anew.
+func TestWritingTheSameTwice(t *testing.T) {
+	out, sources := t.TempDir(), t.TempDir()
+	c := changes{"pkg/kubelet/a.go": []byte("package a\n")}
+	for range 2 {
+		if err := c.write(out, sources); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(out, "overlay.json"))
+	if err != nil || !strings.Contains(string(text), filepath.Join(out, "kubernetes/pkg/kubelet/a.go")) {
+		t.Errorf("%s, %v, want the file below the link", text, err)
+	}
+}
+
+func TestPatch(t *testing.T) {
+	sources := t.TempDir()
+	if err := writeFile(filepath.Join(sources, "a.go"), []byte("package a\n")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := changes{"a.go": []byte("package b\n"), "new.go": []byte("package b\n")}.patch(t.Context(), sources)
+	if err != nil || !strings.Contains(string(text), "-package a\n+package b\n") || !strings.Contains(string(text), "+++ b/new.go") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
