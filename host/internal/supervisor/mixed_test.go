@@ -1,9 +1,14 @@
 package supervisor
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -44,5 +49,24 @@ func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
 	}
 	if _, err := InProcess(map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()}, Options{Dir: dir, SocketRoot: privateDir(t)}); err == nil {
 		t.Error("it is used")
+	}
+}
+
+// A plugin of this process that refused its configuration was told of, and then nothing
+// happened any more while a directory was watched: nobody evicted, nothing ended.
+func TestAPluginOfThisProcessThatRefusesEndsTheSupervisorBesideADirectory(t *testing.T) {
+	t.Parallel()
+	refuses := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error { return errors.New("config.colour: unknown field") }}
+	s, err := InProcess(map[string]eviction.Plugin{"memory": refuses.plugin()}, Options{
+		Dir: install(t, "good"), SocketRoot: privateDir(t), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	began := time.Now()
+	if err := s.Run(ctx); err == nil || !strings.Contains(err.Error(), "config.colour: unknown field") {
+		t.Errorf("%v after %s, want what was refused", err, time.Since(began))
 	}
 }

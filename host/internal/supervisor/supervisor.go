@@ -146,21 +146,23 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s.control.run = func(work func(context.Context) func()) context.CancelFunc { return s.run(ctx, work) }
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
 	if s.root != nil {
 		defer s.root.Close()
 		removeDirs := s.root.Sweep()
 		watch := plugindir.NewWatch(s.control.Dir, s.control.Log)
-		s.run(ctx, func(ctx context.Context) func() { removeDirs(ctx); return func() {} })
-		s.run(ctx, func(ctx context.Context) func() { watch.Run(ctx, s.look); return func() {} })
+		s.run(watching, func(ctx context.Context) func() { removeDirs(ctx); return func() {} })
+		s.run(watching, func(ctx context.Context) func() { watch.Run(ctx, s.look); return func() {} })
 	}
 	files, err := s.control.launcher.look()
 	if err != nil {
 		stop()
-		s.until(ctx)
+		s.until(ctx, unwatch)
 		return err
 	}
 	s.control.found(files)
-	failed := s.until(ctx)
+	failed := s.until(ctx, unwatch)
 	return errors.Join(append(s.control.undead, failed...)...)
 }
 
@@ -181,8 +183,8 @@ func (s *Supervisor) run(ctx context.Context, work func(context.Context) func())
 }
 
 // until runs until ctx ends and nothing is left, or the plugins of this process do not
-// start: why is what it returns then.
-func (s *Supervisor) until(ctx context.Context) (failed []error) {
+// start: why is what it returns then, after it has called unwatch.
+func (s *Supervisor) until(ctx context.Context, unwatch func()) (failed []error) {
 	announced := false
 	over := ctx.Done()
 	var done chan struct{}
@@ -199,6 +201,7 @@ func (s *Supervisor) until(ctx context.Context) (failed []error) {
 				close(s.started)
 			} else {
 				s.control.stopping = true
+				unwatch()
 				continue
 			}
 		}
