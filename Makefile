@@ -34,7 +34,7 @@ REPEAT      ?= 1
 # The kubelet that gets evictd as its eviction manager, and what its build is made of.
 K8S         ?= v1.36.3
 KUBELET      = $(CURDIR)/bin/build/kubelet-$(K8S)
-OVERLAID     = -trimpath -modfile $(1)/go.mod -overlay $(1)/overlay.json
+OVERLAID     = -trimpath -modfile $(1)/kubelet.mod -overlay $(1)/overlay.json
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
 E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)
 E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 's/^func //' | paste -sd'|')

@@ -36,6 +36,14 @@ func (c changes) add(sources string, f overlay.File) error {
 	if err != nil {
 		return err
 	}
+	mine := filepath.Join(f.Package, "evictd_"+strings.TrimSuffix(f.Name, ".txt"))
+	if _, err := os.Stat(filepath.Join(sources, mine)); err == nil {
+		return fmt.Errorf("%s is there already: want sources without evictd", mine)
+	}
+	c[mine] = own
+	if f.Source == "" {
+		return nil
+	}
 	path := filepath.Join(f.Package, f.Source)
 	source, again := c[path]
 	if !again {
@@ -46,15 +54,8 @@ func (c changes) add(sources string, f overlay.File) error {
 			return err
 		}
 	}
-	if c[path], err = rename(path, source, f.Renamed); err != nil {
-		return err
-	}
-	mine := filepath.Join(f.Package, "evictd_"+strings.TrimSuffix(f.Name, ".txt"))
-	if _, err := os.Stat(filepath.Join(sources, mine)); err == nil {
-		return fmt.Errorf("%s is there already: want sources without evictd", mine)
-	}
-	c[mine] = own
-	return nil
+	c[path], err = rename(path, source, f.Renamed)
+	return err
 }
 
 // write puts the changes into out, with an overlay of what sources are to look like there.
@@ -69,7 +70,7 @@ func (c changes) write(out, sources string) error {
 	}
 	replace := map[string]string{}
 	for path, text := range c {
-		file := filepath.Join(out, "files", path)
+		file := filepath.Join(out, "_files", path) // no packages of ours
 		replace[filepath.Join(link, path)] = file
 		if err := writeFile(file, text); err != nil {
 			return err

@@ -29,7 +29,7 @@ func download(ctx context.Context, version string) (string, error) {
 }
 
 // writeModule puts a go.mod into out that is this module's with the sources of version, and
-// replaced by the link that is in out.
+// replaced by the link that is in out. It has another name, as out is no module.
 func writeModule(ctx context.Context, version, out string) error {
 	text, err := goCommand(ctx, "env", "GOMOD")
 	if err != nil {
@@ -58,8 +58,8 @@ func writeModule(ctx context.Context, version, out string) error {
 	mod = append(mod, fmt.Sprintf("\nreplace %s => %s\n", kubernetes, link)...)
 	// This module is not where the new go.mod is: what is replaced by a directory is
 	// relative to it all the same.
-	file := filepath.Join(out, "go.mod")
-	if err := errors.Join(writeFile(file, mod), writeFile(filepath.Join(out, "go.sum"), sums)); err != nil {
+	file := filepath.Join(out, "kubelet.mod")
+	if err := errors.Join(writeFile(file, mod), writeFile(filepath.Join(out, "kubelet.sum"), sums)); err != nil {
 		return err
 	}
 	if is == version {

@@ -1,5 +1,5 @@
 // Package overlay has what a kubelet gets of evictd, beside its own unchanged sources: one
-// file for each of two of its packages, and a third for their tests. They are no packages
+// file for each of two of its packages, and more for tests. They are no packages
 // here, since most of what they name is the kubelet's.
 package overlay
 
@@ -15,7 +15,8 @@ type File struct {
 	// Name is of Files, Package a directory of the kubelet's sources.
 	Name, Package string
 	// Source is the file of that package in which Renamed are, functions and methods
-	// ("managerImpl.Admit"): each gets "upstream" in front of its name.
+	// ("managerImpl.Admit"): each gets "upstream" in front of its name. It is empty if
+	// there are none.
 	Source  string
 	Renamed []string
 }
@@ -31,4 +32,5 @@ var Tests = []File{
 	{"tested.go.txt", "pkg/kubelet/eviction", "eviction_manager.go", []string{
 		"managerImpl.Admit", "managerImpl.IsUnderDiskPressure", "managerImpl.IsUnderMemoryPressure", "managerImpl.IsUnderPIDPressure", "managerImpl.synchronize",
 	}},
+	{Name: "manager_test.go.txt", Package: "pkg/kubelet/eviction"},
 }
