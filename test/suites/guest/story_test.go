@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func TestGuestNode(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		play func(*testing.T)
-	}{{"watchdog", watchdog}, {"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"pids", n.pids}, {"nodefs", n.nodefs}} {
+	}{{"doctor", doctor}, {"watchdog", watchdog}, {"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"pids", n.pids}, {"nodefs", n.nodefs}} {
 		if !t.Run(story.name, story.play) {
 			return
 		}
@@ -98,6 +99,20 @@ func (n *node) end(t *testing.T) {
 	t.Helper()
 	for _, p := range n.pods {
 		must(t, p.Remove(t.Context()))
+	}
+}
+
+// doctor is a story of what the node is, of which the tests know it.
+func doctor(t *testing.T) {
+	said := sh(t, "evictd doctor --config "+installed)
+	t.Logf("%s", said)
+	for _, want := range []string{
+		`cgroups +version 2`, `runtime +containerd 1\.`, `cgroup driver +` + os.Getenv(driverEnv) + ` `, `layout +shared `, `plugins +disk, memory, pid `,
+		`memory events +no `, `PSI +no `, `memory\.reclaim +yes`, `process_mrelease +yes`, `memory\.available +plugin memory +looked at`,
+	} {
+		if !regexp.MustCompile(want).MatchString(said) {
+			t.Errorf("evictd doctor does not say %q", want)
+		}
 	}
 }
 

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/host/internal/config"
+)
+
+func newDoctor() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this node is, what would be observed how, and what is missing",
+		Long: "Say in one screen what this node is to evictd: its kernel and which of the newer features it has, its\n" +
+			"cgroups, its container runtime and the layout of its filesystems; who would observe each signal that has a\n" +
+			"threshold, and how; and, as check does, what is missing. Starts and changes nothing. Exit code 1 if evictd\n" +
+			"would not work here.",
+		Args: cobra.NoArgs,
+	}
+	flags := config.AddFlags(cmd.Flags())
+	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.LoadDaemon()
+		if err != nil {
+			return err
+		}
+		d, err := host.Diagnose(cmd.Context(), &cfg)
+		if err != nil {
+			return err
+		}
+		errs, warnings := host.Check(cmd.Context(), &cfg)
+		warnings = slices.Concat(cfg.Warnings(), warnings)
+		out := cmd.OutOrStdout()
+		if !*asJSON {
+			if err := written(out.Write(diagnosisTables(&d))); err != nil {
+				return err
+			}
+			return conclude(cmd.ErrOrStderr(), errs, warnings)
+		}
+		said := struct {
+			host.Diagnosis
+			Errors   []string `json:"errors,omitempty"`
+			Warnings []string `json:"warnings,omitempty"`
+		}{Diagnosis: d, Warnings: warnings}
+		for _, err := range errs {
+			said.Errors = append(said.Errors, err.Error())
+		}
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := written(0, e.Encode(said)); err != nil {
+			return err
+		}
+		return conclude(cmd.ErrOrStderr(), errs, nil)
+	}
+	return cmd
+}
+
+func diagnosisTables(d *host.Diagnosis) []byte {
+	node := [][]string{{"NODE", "IS", "AS SAYS"}}
+	for _, f := range d.Node {
+		node = append(node, []string{f.Name, f.Value, f.Detail})
+	}
+	kernel := make([][]string, 0, len(d.Features))
+	for _, f := range d.Features {
+		there := "yes"
+		if !f.There {
+			there = "no"
+		}
+		kernel = append(kernel, []string{f.Name, there, f.Detail, f.Gives})
+	}
+	signals := make([][]string, 0, len(d.Signals))
+	for _, s := range d.Signals {
+		available, capacity := s.Amounts()
+		signals = append(signals, []string{string(s.Signal), s.By, s.How, available, capacity})
+	}
+	return slices.Concat(table(node),
+		furtherTable([]string{"KERNEL", "THERE", "WHICH, OR WHY NOT", "GIVES"}, kernel),
+		furtherTable([]string{"SIGNAL", "OBSERVED BY", "HOW", "AVAILABLE", "CAPACITY"}, signals))
+}
