@@ -76,7 +76,9 @@ type Manager struct {
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
-	loop       *loop.Loop
+	// records is nil where none are kept.
+	records *records
+	loop    *loop.Loop
 	// reloading is held by whoever tells the plugins something else.
 	reloading chan struct{}
 	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
@@ -176,7 +178,9 @@ func (m *Manager) open() (loop.Options, error) {
 	if err := errors.Join(errStats, errPlugins); err != nil {
 		return loop.Options{}, err
 	}
+	m.records = openRecords(m)
 	o := loop.Options{
+		Records:  m.records.of(),
 		Settings: settings(c, thresholds),
 		Pin:      m.supervisor.Pin,
 		Changed:  m.supervisor.Changed(),
@@ -227,6 +231,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		failed = m.supervisor.Run(around)
 	}()
 	serving.Go(func() { m.serve(around) })
+	serving.Go(func() { m.records.run(around) })
 	serving.Go(func() { m.dir.KeepUp(around, m.log, m.supervisor.Retry) })
 	if m.cluster != nil {
 		serving.Go(func() { m.cluster.run(around) })
@@ -379,6 +384,7 @@ func (m *Manager) close() error {
 	}
 	//nolint:forbidigo // there is no caller's context at the end, and Close limits itself
 	errs = append(errs, m.stats.Close(context.Background()))
+	errs = append(errs, m.records.close())
 	if m.dir != nil {
 		errs = append(errs, m.dir.Close())
 	}

@@ -1,6 +1,10 @@
 package host
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/evictd/evictd/host/internal/config"
@@ -72,7 +76,18 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 		RankVeto:                 loop.RankVeto(c.RankVeto),
 		LocalStorageLimits:       c.LocalStorageCapacityIsolation,
 		PodLevelResources:        c.Feature(config.FeaturePodLevelResources),
+		ID:                       configID(c),
 	}
+}
+
+// configID is the same for the same configuration, and tells nothing else of it.
+func configID(c *Config) string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
 }
 
 // rules say what pods request.

@@ -101,7 +101,11 @@ type Choice struct {
 	Candidates []pods.Pod
 	Order      []eviction.Ranked
 	Ranker     string
-	Measured   map[string]eviction.Measurement
+	// RankerVersion is what the ranker says of itself. RankerCustom: its order is not the
+	// kubelet's.
+	RankerVersion string
+	RankerCustom  bool
+	Measured      map[string]eviction.Measurement
 	// Took is how long it took to measure.
 	Took time.Duration
 	// TooSoon: nothing is known of any pod, and who is to measure them is about to
@@ -137,6 +141,26 @@ func spared(p *pods.Pod, ending func(uid string) bool) string {
 	default:
 		return ""
 	}
+}
+
+// A Spared is a pod that may not be evicted, and why.
+type Spared struct {
+	Pod *pods.Pod
+	Why string
+}
+
+// Spared are the pods that were no candidates.
+func (c *Choice) Spared() (out []Spared) {
+	is := make(map[string]bool, len(c.Candidates))
+	for i := range c.Candidates {
+		is[c.Candidates[i].Row.UID] = true
+	}
+	for i := range c.Snapshot.Pods {
+		if p := &c.Snapshot.Pods[i]; !is[p.Row.UID] {
+			out = append(out, Spared{p, spared(p, func(string) bool { return true })})
+		}
+	}
+	return out
 }
 
 // candidates are the pods that may be evicted at all. Plugins see no others. The
@@ -186,7 +210,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 		if !r.Veto && len(order) < len(out.Candidates) {
 			order = withLeftOut(order, fallback())
 		}
-		out.Order, out.Ranker = order, i.Name
+		out.Order, out.Ranker, out.RankerVersion, out.RankerCustom = order, i.Name, i.Plugin.Version, !i.Builtin()
 		return
 	}
 	out.Order = fallback()

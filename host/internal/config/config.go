@@ -39,6 +39,7 @@ type Config struct {
 	NodeConditions     string          `json:"nodeConditions" oneof:"none conditions taints" default:"none" reload:"no" flag:"with mode kubernetes, what of disks and custom signals is written to the node: none, conditions, or taints too"`
 	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
 	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
+	StateDir           string          `json:"stateDir" is:"path?" default:"/var/lib/evictd" reload:"no" flag:"directory for records of decisions, \"\" for none"`
 	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
 	StaticPodPath      string          `json:"staticPodPath" kubelet:"staticPodPath" is:"path?" reload:"no" flag:"directory, or single file, of the kubelet's static pods (default none)"`
 	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
@@ -72,6 +73,10 @@ type Config struct {
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
 	// FeatureGates are the kubelet's, as given; see Feature.
 	FeatureGates map[string]bool `json:"featureGates" kubelet:"featureGates" is:"gates" reload:"no" flag:"the kubelet's feature gates, such as PodLevelResources=false"`
+
+	// RecordsMaxSize and RecordsMaxAge bound what is kept in StateDir.
+	RecordsMaxSize resource.Quantity `json:"recordsMaxSize" is:"records" default:"64Mi" reload:"no" flag:"how much is kept of records of decisions"`
+	RecordsMaxAge  metav1.Duration   `json:"recordsMaxAge" is:"age" default:"720h0m0s" reload:"no" flag:"how long records of decisions are kept"`
 
 	// Plugins are settings by plugin name, which is the executable's file name.
 	// A plugin needs no entry to run.

@@ -16,9 +16,10 @@ import (
 
 // Default returns the configuration that neither a file nor a flag has changed,
 // for programs that fill one in themselves. NodeName is empty if the host has no
-// name.
+// name, and StateDir in any case: such a program says where records are kept, if they are.
 func Default() Config {
 	c := blank()
+	c.StateDir = ""
 	mergeHard(&c)
 	_ = complete(&c, os.Hostname) // only the name may be missing
 	return c

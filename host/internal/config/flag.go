@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -132,6 +133,8 @@ func (f field) parse(at reflect.Value, s string) (want string, ok bool) {
 		*value = int32(n)
 	case *metav1.Duration:
 		value.Duration, err = time.ParseDuration(s)
+	case *resource.Quantity:
+		*value, err = resource.ParseQuantity(s)
 	case *[]string:
 		*value = addItems(*value, s)
 	case *map[string]string:

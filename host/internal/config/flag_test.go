@@ -116,6 +116,8 @@ var samples = map[string][2]string{
 	"interval":     {"1m", "60s"},
 	"period":       {"1m", "1m0s"},
 	"seconds":      {"30", "30"},
+	"age":          {"48h", "48h0m0s"},
+	"records":      {"128Mi", "128Mi"},
 	"signals":      {"[memory.available, pid.available]", "memory.available,pid.available"},
 	"hard":         {"{memory.available: 1Gi, pid.available: 5%}", "memory.available<1Gi,pid.available<5%"},
 	"graces":       {"{memory.available: 90s}", "memory.available=90s"},

@@ -64,6 +64,8 @@ var kinds = map[string]kind{
 	// With 0 a condition would never be reported: the kubelet's defaulting
 	// (pkg/kubelet/apis/config/v1beta1/defaults.go).
 	"period":  {wants: []string{`a duration such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= 0 }), zeroIsDefault: true},
+	"age":     {wants: []string{`a duration of at least 1h such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= time.Hour })},
+	"records": {wants: []string{`a quantity from 1Mi to 16Gi such as %q`}, ok: is(func(q resource.Quantity) bool { return q.Value() >= 1<<20 && q.Value() <= 16<<30 })},
 	"timeout": {wants: []string{`a duration below 1s such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration > 0 && d.Duration < maxSummaryTimeout }), zeroIsDefault: true},
 	"seconds": {wants: []string{`a whole number of seconds, at most 2147483647`}},
 

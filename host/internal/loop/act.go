@@ -65,6 +65,7 @@ func (l *Loop) concluded(ctx context.Context, a action) {
 	p := l.newPass(ctx, wake.Scope{})
 	defer p.end()
 	l.do(ctx, p, a.conclude(ctx, l, p))
+	l.Records.Passed(told(l, p))
 	if p.incomplete {
 		l.schedule.Ended(time.Now(), l.Settings.MonitoringInterval, wake.Result{Incomplete: true})
 	}
@@ -95,7 +96,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 
 // answerTo is what t asks for: reclaim, if there is a step, else a pod.
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
-	need := need{threshold: t, observed: p.seen.Observations, actionable: p.assessment.Actionable}
+	need := need{threshold: t, sighting: p.sighting()}
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
 	if len(steps) > 0 && !l.Settings.DryRun {
 		return newReclaimRun(l, p, need, steps)

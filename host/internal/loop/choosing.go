@@ -13,12 +13,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A need is a threshold that is acted on, with what was seen before any reclaim, which
-// words an eviction. actionable are all thresholds that the pass could have acted on.
+// A need is a threshold that is acted on, with the pass that found it: what was seen
+// before any reclaim words an eviction.
 type need struct {
-	threshold  policy.Threshold
-	observed   map[eviction.Signal]eviction.Observation
-	actionable []policy.Threshold
+	threshold policy.Threshold
+	// reclaimed is what was reclaimed for it so far.
+	reclaimed []ReclaimResult
+	sighting
 }
 
 func (n need) condition() eviction.Condition { return n.threshold.Definition().Condition }
@@ -55,6 +56,7 @@ func (c *choosing) run(ctx context.Context, pin *registry.Pin) {
 // conclude has the first of the chosen pods evicted, if the threshold still asks for
 // it. If it cannot, the pass is incomplete.
 func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
+	p.acted = &c.need
 	t, choice := c.threshold, &c.choice
 	later := p.at.Pass != c.request.At.Pass // time has gone by
 	switch {
@@ -84,14 +86,15 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	})
 	p.choice = *choice
 	now := time.Now()
-	for _, t := range c.actionable { // as the kubelet does after ranking
+	for _, t := range c.assessment.Actionable { // as the kubelet does after ranking
 		if at := c.observed[t.Signal].Time; !at.IsZero() {
 			l.Metrics.StatsAge(t.Signal, now.Sub(at))
 		}
 	}
 	if len(choice.Order) == 0 {
+		p.nobody = choice.WhyNobody(l.victims.IsEnding)
 		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", c.observed[t.Signal].Available,
-			"active", len(choice.Snapshot.Pods), "candidates", len(choice.Candidates), "ranker", choice.Ranker, "reason", choice.WhyNobody(l.victims.IsEnding))
+			"active", len(choice.Snapshot.Pods), "candidates", len(choice.Candidates), "ranker", choice.Ranker, "reason", p.nobody)
 		l.schedule.Hold(c.condition(), now)
 		return nil
 	}
@@ -108,11 +111,13 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	chosen := victim.New(pod, t.Signal, override, message, annotations)
 	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.Settings.DryRun, choice.Ranker, choice.Order[0].Reason
 	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
-	l.victims.Relief.Expect(v, t, layout, choose.Reliable(p.pin, layout, measured, t.Signal), c.observed)
+	use := choose.Reliable(p.pin, layout, measured, t.Signal)
+	p.promised = map[string]eviction.Figure{v.UID: use}
+	l.victims.Relief.Expect(v, t, layout, use, c.observed)
 	l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
-		"message", message, "dryRun", v.DryRun)
+		"message", message, "dryRun", v.DryRun, "record", v.Record)
 	l.kill(ctx, p, v)
 	if !v.DryRun && !l.Settings.asKubelet() {
 		// It has grown while it was measured: what it frees is counted from a later sample.

@@ -129,7 +129,7 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		found.Hard, found.DryRun = true, l.Settings.DryRun
 		v := l.victims.Start(found)
 		l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
-			"graceSeconds", v.GraceSeconds, "message", v.Message, "dryRun", v.DryRun)
+			"graceSeconds", v.GraceSeconds, "message", v.Message, "dryRun", v.DryRun, "record", v.Record)
 		l.kill(ctx, p, v)
 	}
 	return nil

@@ -81,7 +81,7 @@ func New(o Options) *Loop {
 	})
 	l.victims = victim.NewSet(victim.Options{
 		Killer: o.Killer, Recorder: o.Recorder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
-		Moment: l.moment, Restored: o.Restored.Kills,
+		Moment: l.moment, NewRecord: o.Records.NewID, Restored: o.Restored.Kills,
 	})
 	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed)
 	l.configure(o.Settings)

@@ -7,6 +7,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -72,6 +73,8 @@ type Settings struct {
 	// LocalStorageLimits has pods evicted that are over a limit of their own on
 	// local storage (localStorageCapacityIsolation of the kubelet).
 	LocalStorageLimits bool
+	// ID tells this configuration from others, for records.
+	ID string
 	// PodLevelResources counts what is requested for a pod as a whole (the
 	// kubelet's feature gate).
 	PodLevelResources bool
@@ -119,6 +122,8 @@ type Options struct {
 	AliveEvery time.Duration
 	// MinDeadline is how long a part of a pass may take at least.
 	MinDeadline time.Duration
+	// Records, if not nil, keeps what was decided and why.
+	Records *keep.Keeper
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
 	// OnRequest makes passes when Synchronize is called, and never else.

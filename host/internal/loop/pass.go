@@ -27,7 +27,9 @@ type pass struct {
 	// at is where pods are measured for a ranking.
 	at eviction.PassView
 	// now is the time that policy sees.
-	now        time.Time
+	now time.Time
+	// observedAt is when the node was observed, by the machine's clock.
+	observedAt time.Time
 	seen       observe.Seen
 	assessment policy.Assessment
 	// concluded: assessment holds.
@@ -37,6 +39,11 @@ type pass struct {
 	// chosen is the threshold that was acted on, nil if none was, choice the pods for it.
 	chosen *policy.Threshold
 	choice choose.Choice
+	// acted is what was acted on, with the pass that found it, nil if nothing was. nobody is
+	// why no pod can go then, promised what a victim is expected to free.
+	acted    *need
+	nobody   string
+	promised map[string]eviction.Figure
 	// result has what the pass did, and the rest when it is complete.
 	result PassResult
 
@@ -113,7 +120,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	if err != nil {
 		return err
 	}
-	p.now = l.Now()
+	p.now, p.observedAt = l.Now(), time.Now()
 	before := l.state
 	l.state, p.assessment = policy.Assess(before, policy.Input{
 		Now: p.now, Thresholds: p.seen.Thresholds, Observations: p.seen.Observations, Claims: p.seen.Claims,
@@ -211,6 +218,7 @@ func (l *Loop) resume(p *pass) {
 func (l *Loop) finish(p *pass) {
 	l.finished++
 	l.publish(p)
+	l.Records.Passed(told(l, p))
 	ended := time.Now()
 	l.schedule.Ended(ended, l.Settings.MonitoringInterval, wake.Result{
 		Scope: p.scope, Met: len(p.assessment.Observed) > 0, Incomplete: p.incomplete,

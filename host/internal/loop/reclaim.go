@@ -140,6 +140,8 @@ func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) ReclaimResult
 // every threshold that is concerned is satisfied. p measures from here on what is there
 // now, unless it is still the pass that began.
 func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
+	r.reclaimed = slices.Clone(r.did)
+	p.acted = &r.need
 	t, thresholds := r.threshold, l.observer.Thresholds
 	if !thresholds.Has(t) { // a reload has done away with it
 		l.status.reclaimed(r.soFar(false))

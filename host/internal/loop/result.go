@@ -1,13 +1,13 @@
 package loop
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -64,19 +64,7 @@ type MetThreshold struct {
 }
 
 // ReclaimResult is what came of one step of node-level reclaim.
-type ReclaimResult struct {
-	Step string `json:"step"`
-	// By is the plugin, or the embedding program, that ran the step.
-	By          string `json:"by"`
-	BytesFreed  int64  `json:"bytesFreed"`
-	InodesFreed int64  `json:"inodesFreed"`
-	Message     string `json:"message,omitempty"`
-	// TookSeconds is how long the step ran.
-	TookSeconds float64 `json:"tookSeconds"`
-	// NotRun is why the step was not run, empty if it was.
-	NotRun string `json:"notRun,omitempty"`
-	Err    string `json:"error,omitempty"`
-}
+type ReclaimResult = record.Reclaim
 
 // RankedPod is a candidate in its place, with the figures that put it there.
 type RankedPod struct {
@@ -130,24 +118,17 @@ func keysOf(thresholds []policy.Threshold) map[policy.Key]bool {
 
 func metThreshold(o policy.Observed, graceOver, actionable bool) MetThreshold {
 	m := MetThreshold{Signal: o.Signal, FirstObservedAt: o.FirstObservedAt, GraceOver: graceOver, Actionable: actionable}
-	m.Quantity, m.Percentage = valueTexts(o.Value)
+	m.Quantity, m.Percentage = o.Value.Texts()
 	if !o.Hard() {
 		m.GracePeriod = o.GracePeriod.String()
 	}
 	if o.MinReclaim != nil {
-		quantity, percentage := valueTexts(*o.MinReclaim)
+		quantity, percentage := o.MinReclaim.Texts()
 		if m.MinReclaim = quantity; o.MinReclaim.IsPercentage {
 			m.MinReclaim = percentage + "x"
 		}
 	}
 	return m
-}
-
-func valueTexts(v policy.Value) (quantity, percentage string) {
-	if v.IsPercentage {
-		return "", strconv.FormatFloat(float64(v.Percentage), 'g', -1, 32)
-	}
-	return v.Quantity.String(), ""
 }
 
 func rankedPods(c *choose.Choice, s eviction.Signal) []RankedPod {

@@ -59,6 +59,10 @@ func describe(m *Metrics, r registrar) {
 	// Both exist from the start, so that an alert on an increase sees the first.
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("error")
+	m.records = r.counters("evictd_decision_records_total",
+		"Records of decisions, and of what followed them, by result: ok was kept, error is lost.", "result")
+	m.records.WithLabelValues("ok")
+	m.records.WithLabelValues("error")
 	r.asked("evictd_log_lines_dropped_total", "Lines of the log that were dropped, since it could not be written for too long.", &m.droppedLogLines)
 	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.lostEvents)
 }

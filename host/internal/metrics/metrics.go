@@ -63,6 +63,7 @@ type Metrics struct {
 	reloads       *prometheus.CounterVec
 	misplaced     prometheus.Gauge
 	unmanaged     prometheus.Gauge
+	records       *prometheus.CounterVec
 	// droppedLogLines and lostEvents are asked at each scrape.
 	droppedLogLines, lostEvents func() uint64
 }
@@ -120,6 +121,11 @@ func (m *Metrics) Preempted(resource string) {
 		m.Also.Preempted(resource)
 	}
 	m.preemptions.WithLabelValues(m.resources.of(resource)).Inc()
+}
+
+// Recorded counts a record of a decision that was kept, or lost for err.
+func (m *Metrics) Recorded(err error) {
+	m.records.WithLabelValues(result(err)).Inc()
 }
 
 // Passed records a pass and what made it run.

@@ -37,6 +37,15 @@ func (v Value) String() string {
 	}
 }
 
+// Texts returns v as it is written where both are kept: a canonical quantity, or the part
+// of the capacity as the shortest text of its float32. The other one is empty.
+func (v Value) Texts() (quantity, percentage string) {
+	if v.IsPercentage {
+		return "", strconv.FormatFloat(float64(v.Percentage), 'g', -1, 32)
+	}
+	return v.Quantity.String(), ""
+}
+
 // Of returns the amount for a capacity. That of a percentage is truncated and
 // prints in powers of two, whatever the signal counts (api.GetThresholdQuantity).
 func (v Value) Of(capacity int64) resource.Quantity {

@@ -36,6 +36,8 @@ type Kill struct {
 	// of the eviction has this time, whoever tells it. Generation is the pod's.
 	EvictedAt  time.Time `json:"evictedAt,omitzero"`
 	Generation int64     `json:"generation,omitempty"`
+	// Record is the id of the decision's record, empty if none is kept.
+	Record string `json:"record,omitempty"`
 	// Limit: a limit of its own is why the pod goes, not the node.
 	Limit bool `json:"limit,omitempty"`
 	// The steps that were made. Stopping: containers are stopped through the runtime.
@@ -83,6 +85,7 @@ func (k *Kill) validate() error {
 		{"name", k.Name, maxNameBytes},
 		{"signal", string(k.Signal), maxNameBytes},
 		{"message", k.Message, maxMessageBytes},
+		{"record", k.Record, maxNameBytes},
 	} {
 		if len(f.value) > f.most {
 			errs = append(errs, fmt.Errorf("kill.%s has %d bytes, want at most %d", f.name, len(f.value), f.most))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,8 @@ type Options struct {
 	Log      *slog.Logger
 	// Moment is now on the clocks of samples.
 	Moment func() policy.Moment
+	// NewRecord returns the id of a decision's record. It may be nil: then none is kept.
+	NewRecord func() string
 	// Restored are kills of a former host that are still to be judged.
 	Restored []rundir.Kill
 }
@@ -93,10 +96,15 @@ func (s *Set) Begin(ctx context.Context) {
 // host that dies before the kill is followed by one that finishes it and takes no
 // second victim.
 func (s *Set) Start(v Victim) *Victim {
+	if s.NewRecord != nil {
+		v.Record = s.NewRecord()
+	}
 	if v.DryRun {
 		v.State = StateDryRun
 	} else if err := s.Journal.SaveKill(v.Journaled()); err != nil {
 		s.Log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
+	} else {
+		v.JournalledAt = time.Now()
 	}
 	return s.add(&v)
 }
@@ -145,8 +153,14 @@ func (s *Set) KillNow(ctx context.Context, v *Victim) {
 	s.cleanedUp(v, true)
 }
 
+// evicted sends the event, which names the record if there is one.
 func (s *Set) evicted(v *Victim) {
-	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, v.Annotations)
+	annotations := v.Annotations
+	if v.Record != "" {
+		annotations = map[string]string{AnnotationRecord: v.Record}
+		maps.Copy(annotations, v.Annotations)
+	}
+	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, annotations)
 }
 
 // Reports delivers what is to be handled.
@@ -185,7 +199,7 @@ func (s *Set) Handle(r Report) (look bool) {
 // killed takes note of how a kill went. The pod's end is another matter.
 func (s *Set) killed(v *Victim, r Report) {
 	s.Metrics.Killed(r.took, r.err)
-	v.State = StateCleaningUp
+	v.State, v.KilledAt = StateCleaningUp, time.Now()
 	if r.err != nil {
 		v.Err = r.err.Error()
 	}

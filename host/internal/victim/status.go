@@ -12,6 +12,10 @@ import (
 // changed as well, and it leaves the annotation where it is.
 const AnnotationEvicted = "evictd.io/evicted"
 
+// AnnotationRecord names the record of the decision, in the pod and in the event, for
+// evictd explain.
+const AnnotationRecord = "evictd.io/record"
+
 // messageDisrupted explains the condition of a pod that was preempted. It is not
 // the message of the status, unlike that of an evicted one.
 const messageDisrupted = "Pod was preempted by Kubelet to accommodate a critical pod."

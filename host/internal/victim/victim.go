@@ -35,9 +35,11 @@ const (
 // an eviction of the status.
 type Victim struct {
 	Time time.Time `json:"time"` // of the decision
-	Pod  pods.Pod  `json:"-"`
-	Name string    `json:"pod"`
-	UID  string    `json:"uid"`
+	// Record is the id of the decision's record, empty if none is kept.
+	Record string   `json:"record,omitempty"`
+	Pod    pods.Pod `json:"-"`
+	Name   string   `json:"pod"`
+	UID    string   `json:"uid"`
 	// Signal is what the eviction counts as in kubelet_evictions: a signal or a
 	// local-storage limit.
 	Signal eviction.Signal `json:"signal"`
@@ -62,6 +64,10 @@ type Victim struct {
 	// Hard: for a hard threshold or a limit of its own, so nothing is left to be
 	// shortened.
 	Hard bool `json:"-"`
+	// JournalledAt is when the kill was in the journal, KilledAt when it returned. Both are zero
+	// before that.
+	JournalledAt time.Time `json:"-"`
+	KilledAt     time.Time `json:"-"`
 	// gone: there is nothing to kill any more, only its end is waited for.
 	gone bool
 	// endedAt is when its end was waited for no longer, zero while it is ending.
@@ -92,9 +98,12 @@ func resumed(j rundir.Kill, pod pods.Pod) *Victim {
 	}
 	return &Victim{
 		Time: decided, Pod: pod, Name: pod.String(), UID: j.UID, Signal: j.Signal, State: StateKilling, Resumed: true,
-		GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message, Pressure: !j.Limit,
+		GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message, Pressure: !j.Limit, Record: j.Record,
 	}
 }
+
+// EndedAt is when nothing of v ran any more, or it was given up on; zero before that.
+func (v *Victim) EndedAt() time.Time { return v.endedAt }
 
 func (v *Victim) ending() bool { return v.endedAt.IsZero() }
 
@@ -114,7 +123,7 @@ func (v *Victim) Journaled() rundir.Kill {
 	k := rundir.Kill{
 		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
 		GraceSeconds: v.GraceSeconds, Message: v.Message, SandboxIDs: v.Pod.SandboxIDs, ContainerIDs: v.Pod.ContainerIDs,
-		EvictedAt: v.Time.Round(0), Limit: !v.Pressure,
+		EvictedAt: v.Time.Round(0), Limit: !v.Pressure, Record: v.Record,
 	}
 	if v.Pod.API != nil {
 		k.Generation = v.Pod.API.Generation

@@ -130,6 +130,9 @@ func usageOf(s eviction.Signal) amount {
 	}
 }
 
+// Used is what a measured candidate uses of s, as the kubelet's order has it.
+func Used(c *eviction.Candidate, s eviction.Signal) int64 { return usageOf(s)(c) }
+
 // Request is what the kubelet's order has the use of s exceed or not: 0 where there is
 // no such request, as for inodes.
 func Request(c *eviction.Candidate, s eviction.Signal) int64 { return requestOf(s)(c) }

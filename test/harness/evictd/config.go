@@ -14,7 +14,7 @@ import (
 // config lacks of nodeName, listenAddress and runDir gets a default: any free
 // port, and a directory in dir.
 func Configure(dir string, config map[string]any) (string, error) {
-	full := map[string]any{"nodeName": "test", "listenAddress": "127.0.0.1:0", "runDir": filepath.Join(dir, "run")}
+	full := map[string]any{"nodeName": "test", "listenAddress": "127.0.0.1:0", "runDir": filepath.Join(dir, "run"), "stateDir": filepath.Join(dir, "state")}
 	maps.Copy(full, config)
 	text, err := yaml.Marshal(full)
 	if err != nil {

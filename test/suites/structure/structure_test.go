@@ -40,7 +40,7 @@ var allowed = map[string]map[string]int{
 	},
 	"package lines": {},
 	"host lines": {
-		"host": 28560,
+		"host": 31610,
 	},
 	"holders": {
 		"host.Manager": 1, // who makes it, runs it and ends it

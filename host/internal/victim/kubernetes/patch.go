@@ -38,6 +38,9 @@ func patchOf(k rundir.Kill) ([]byte, error) {
 	var p patch
 	p.Metadata.UID = types.UID(k.UID)
 	p.Metadata.Annotations = map[string]string{victim.AnnotationEvicted: stamp(k)}
+	if k.Record != "" {
+		p.Metadata.Annotations[victim.AnnotationRecord] = k.Record
+	}
 	var status v1.PodStatus
 	victim.SetEvicted(&status, k.Generation, k.Message, !k.Limit, k.EvictedAt.UTC())
 	p.Status.Phase, p.Status.Reason, p.Status.Message = status.Phase, status.Reason, status.Message

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/record/store"
+)
+
+// addRecordsDir adds the flags that say where records are, and returns what says so.
+func addRecordsDir(cmd *cobra.Command) func() (string, error) {
+	file := cmd.Flags().String("config", "", "configuration file of the evictd that made the records")
+	dir := cmd.Flags().String("state-dir", "", "directory of the records (default that of the configuration)")
+	return func() (string, error) {
+		c, err := config.Load(*file)
+		if err != nil {
+			return "", err
+		}
+		if *dir != "" {
+			c.StateDir = *dir
+		}
+		if c.StateDir == "" {
+			return "", fmt.Errorf(`stateDir: "" in the configuration, so that no records are kept: want a directory, or --state-dir`)
+		}
+		return store.Below(c.StateDir), nil
+	}
+}
+
+func newEvictions() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "evictions [POD|UID]",
+		Short: "List the evictions of this node, and what else was decided",
+		Long: "List what evictd has decided on this node, the newest last, from the records that it keeps: evictions,\n" +
+			"and with --all also why there was none. evictd need not run.",
+		Args: cobra.MaximumNArgs(1),
+	}
+	dir := addRecordsDir(cmd)
+	var f filter
+	flags := cmd.Flags()
+	flags.BoolVar(&f.all, "all", false, "also decisions not to evict")
+	flags.DurationVar(&f.since, "since", 0, "only those of the last so long, such as 24h")
+	flags.StringVar(&f.signal, "signal", "", "only those for a signal, such as memory.available")
+	flags.StringVar(&f.namespace, "namespace", "", "only those of pods of a namespace")
+	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f.what = strings.Join(args, "")
+		in, err := dir()
+		if err != nil {
+			return err
+		}
+		heads, err := store.Heads(in)
+		if err != nil {
+			say(cmd.ErrOrStderr(), err.Error())
+		}
+		heads = slices.DeleteFunc(heads, func(h record.Head) bool { return !f.takes(&h, time.Now()) })
+		if !*asJSON {
+			return written(cmd.OutOrStdout().Write(evictionTable(heads)))
+		}
+		out := json.NewEncoder(cmd.OutOrStdout())
+		out.SetEscapeHTML(false)
+		for _, h := range heads {
+			if err := out.Encode(h); err != nil {
+				return failure{err}
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// A filter says which records are listed.
+type filter struct {
+	what, signal, namespace string
+	since                   time.Duration
+	all                     bool
+}
+
+func (f *filter) takes(h *record.Head, now time.Time) bool {
+	return (f.all || h.UID != "") &&
+		(f.what == "" || h.Named(f.what)) &&
+		(f.since == 0 || now.Sub(h.Time) <= f.since) &&
+		(f.signal == "" || h.Signal == f.signal) &&
+		(f.namespace == "" || strings.HasPrefix(h.Pod, f.namespace+"/"))
+}
+
+func evictionTable(heads []record.Head) []byte {
+	rows := [][]string{{"TIME", "DECISION", "POD", "SIGNAL", "WHAT FOLLOWED", "RECORD"}}
+	for i := range heads {
+		h := &heads[i]
+		kind := h.Kind
+		if h.DryRun {
+			kind += " (dry run)"
+		}
+		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, followed(h), h.ID})
+	}
+	return table(rows)
+}
+
+// followed says what came of a decision, or why no pod goes.
+func followed(h *record.Head) string {
+	o := h.Outcome
+	switch {
+	case o == nil:
+		return h.Reason
+	case o.Err != "":
+		return "kill failed: " + o.Err
+	case o.GoneMS > 0:
+		return fmt.Sprintf("gone after %v", shortly(o.GoneMS))
+	default:
+		return o.State
+	}
+}
+
+// shortly is so many milliseconds for people.
+func shortly(ms float64) time.Duration {
+	d := time.Duration(ms * float64(time.Millisecond))
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/record/store"
+)
+
+// recorded makes a state directory with these records.
+func recorded(t *testing.T, all ...*record.Record) string {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := store.Open(store.Options{Dir: filepath.Join(dir, "records"), MaxBytes: 1 << 20, MaxAge: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		r.Version = record.Version
+		if err := s.Append(r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Outcome != nil {
+			r.Outcome.ID = r.ID
+			if err := s.AppendOutcome(r.Outcome); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestEvictionsAreListed(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	dir := recorded(t,
+		&record.Record{ID: "r1", Kind: record.KindNobody, Time: at, Reason: "no pod is active"},
+		&record.Record{
+			ID: "r2", Kind: record.KindEviction, Time: at.Add(time.Minute), Victim: &record.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
+			Outcome: &record.Outcome{State: "finished", GoneMS: 1250},
+		},
+		&record.Record{ID: "r3", Kind: record.KindLimit, Time: time.Now(), DryRun: true, Victim: &record.Victim{Pod: "other/db", UID: "db-1", Signal: "ephemeralpodfs.limit"}},
+	)
+	for args, want := range map[string]string{
+		"":                           "r2 r3",
+		"--all":                      "r1 r2 r3",
+		"report":                     "r2",
+		"shop/report":                "r2",
+		"report-1":                   "r2",
+		"--since 1h":                 "r3",
+		"--namespace shop":           "r2",
+		"--signal memory.available":  "r2",
+		"--signal nodefs.inodesFree": "",
+	} {
+		got := evictd(t, append([]string{"evictions", "--json", "--state-dir", dir}, strings.Fields(args)...)...)
+		var ids []string
+		for line := range strings.Lines(got.Out) {
+			_, rest, _ := strings.Cut(line, `"id":"`)
+			ids = append(ids, rest[:2])
+		}
+		if strings.Join(ids, " ") != want || got.Code != exitFine {
+			t.Errorf("evictions %s: %v, want %s; %d %s", args, ids, want, got.Code, got.Errors)
+		}
+	}
+	got := evictd(t, "evictions", "--state-dir", dir, "--namespace", "shop").Out
+	want := "TIME                 DECISION  POD          SIGNAL            WHAT FOLLOWED     RECORD\n" +
+		"2026-01-01 12:01:00  eviction  shop/report  memory.available  gone after 1.3s  r2\n"
+	if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("listed\n%s, want\n%s", got, want)
+	}
+}

@@ -1,0 +1,188 @@
+// Package keep makes records of what the loop knows after each pass, and has them written
+// beside the loop: it owns what is remembered from one pass to the next for that, and
+// nobody waits for it. What cannot be kept is counted.
+package keep
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// waitingPasses are how many passes may wait to be looked at, waitingRecords how many
+	// records to be written: more than one each second is no loss as long as a disk
+	// hangs for a minute.
+	waitingPasses  = 256
+	waitingRecords = 64
+	// endOfWriting is how long records that wait may take to be written at the end.
+	endOfWriting = 2 * time.Second
+	// pruneEvery is how often old records are looked for.
+	pruneEvery = time.Hour
+)
+
+// A Store keeps records. See package store.
+type Store interface {
+	Append(r *record.Record) error
+	AppendOutcome(o *record.Outcome) error
+	Prune() error
+	Close() error
+}
+
+// Options is what a Keeper is made of.
+type Options struct {
+	Store Store
+	// Node is the name of the node, Evictd the version.
+	Node, Evictd string
+	// Sample reads signals of the node between passes. It may be nil.
+	Sample func(ctx context.Context) []eviction.Observation
+	// Count counts a record that was written, or lost if err is not nil.
+	Count func(err error)
+	Log   *slog.Logger
+}
+
+// A Keeper keeps records. A nil one keeps none.
+type Keeper struct {
+	Options
+
+	passes chan Pass
+	// writing has what is to be written, in order.
+	writing chan func() error
+
+	// The rest belongs to the goroutine of Run.
+	series   series
+	open     []*open
+	episodes episodes
+	// resumed are the records of kills that a former evictd decided on.
+	resumed map[string]bool
+}
+
+// New returns a Keeper, which is to be run.
+func New(o Options) *Keeper {
+	return &Keeper{Options: o, passes: make(chan Pass, waitingPasses), writing: make(chan func() error, waitingRecords), series: series{}, episodes: episodes{}, resumed: map[string]bool{}}
+}
+
+// NewID returns the id of a decision's record, empty if none is kept.
+func (k *Keeper) NewID() string {
+	if k == nil {
+		return ""
+	}
+	return record.NewID(time.Now())
+}
+
+// Passed tells of a pass that has ended. It never waits.
+func (k *Keeper) Passed(p Pass) {
+	if k == nil {
+		return
+	}
+	select {
+	case k.passes <- p:
+	default:
+		k.Count(errNotTaken)
+	}
+}
+
+// Run makes records and has them written until ctx ends, and for a moment longer what is on
+// its way then. It closes the store.
+func (k *Keeper) Run(ctx context.Context) {
+	var made sync.WaitGroup
+	written := make(chan struct{})
+	go func() { // ends with the process if the disk hangs
+		defer close(written)
+		k.write()
+	}()
+	made.Go(func() { k.make(ctx) })
+	made.Wait()
+	close(k.writing)
+	select {
+	case <-written:
+	case <-time.After(endOfWriting):
+		k.Log.Error("decision records are lost, the disk does not take them", "records", len(k.writing))
+	}
+}
+
+func (k *Keeper) make(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case p := <-k.passes:
+			k.passed(&p)
+		case now := <-tick.C:
+			if k.Sample != nil {
+				for _, o := range k.Sample(ctx) {
+					k.series.add(now, o)
+				}
+			}
+		case <-ctx.Done():
+			for range len(k.passes) {
+				p := <-k.passes
+				k.passed(&p)
+			}
+			for _, o := range k.open {
+				k.put(func() error { return k.Store.AppendOutcome(&o.Outcome) })
+			}
+			return
+		}
+	}
+}
+
+func (k *Keeper) passed(p *Pass) {
+	for _, o := range p.Observations {
+		k.series.add(p.Observed, o)
+	}
+	for _, r := range k.decisions(p) {
+		k.put(func() error { return k.Store.Append(r) })
+	}
+	k.follow(p)
+}
+
+// put has something written, if it has a place to wait in.
+func (k *Keeper) put(write func() error) {
+	select {
+	case k.writing <- write:
+	default:
+		k.Count(errNotWritten)
+	}
+}
+
+// write writes what is to be written until there is no more to come, and removes what is old.
+func (k *Keeper) write() {
+	var failing bool
+	old := time.NewTicker(pruneEvery)
+	defer old.Stop()
+	for {
+		select {
+		case write, more := <-k.writing:
+			if !more {
+				if err := k.Store.Close(); err != nil {
+					k.Log.Error("decision records are not closed", "error", err)
+				}
+				return
+			}
+			err := write()
+			k.written(err, failing)
+			failing = err != nil
+		case <-old.C:
+			if err := k.Store.Prune(); err != nil {
+				k.Log.Error("old decision records are not removed", "error", err)
+			}
+		}
+	}
+}
+
+// written counts a record, and tells when records begin to be lost and when they no longer
+// are.
+func (k *Keeper) written(err error, failing bool) {
+	k.Count(err)
+	switch {
+	case err != nil && !failing:
+		k.Log.Error("decision record lost, it cannot be written", "error", err)
+	case err == nil && failing:
+		k.Log.Info("decision records are written again")
+	}
+}

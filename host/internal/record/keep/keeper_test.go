@@ -1,0 +1,225 @@
+package keep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// memory is a Store in memory, whose writes fail or hang if they are to.
+type memory struct {
+	mu       sync.Mutex
+	records  []*record.Record
+	outcomes []*record.Outcome
+	fails    error
+	hangs    chan struct{}
+}
+
+func (m *memory) Append(r *record.Record) error {
+	if m.hangs != nil {
+		<-m.hangs
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fails == nil {
+		m.records = append(m.records, r)
+	}
+	return m.fails
+}
+
+func (m *memory) AppendOutcome(o *record.Outcome) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outcomes = append(m.outcomes, o)
+	return m.fails
+}
+
+func (m *memory) Prune() error { return nil }
+func (m *memory) Close() error { return nil }
+
+// counted is a keeper's count of kept and lost records.
+type counted struct {
+	mu         sync.Mutex
+	kept, lost int
+}
+
+func (c *counted) count(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.lost++
+	} else {
+		c.kept++
+	}
+}
+
+const gibibyte = 1 << 30
+
+var hard = policy.Threshold{Signal: eviction.MemoryAvailable, Value: policy.Value{Quantity: resource.MustParse("1Gi")}}
+
+// evicted is a pass that evicts the second of two pods.
+func evicted(now time.Time) Pass {
+	pod := func(name string, priority int32) pods.Pod {
+		return pods.Pod{API: &v1.Pod{}, HasManifest: true, Row: eviction.Pod{UID: name, Namespace: "shop", Name: name, Priority: priority, MemoryRequestBytes: gibibyte}}
+	}
+	use := func(name string, value int64) eviction.Measurement {
+		return eviction.Measurement{UID: name, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: eviction.MemoryAvailable, Value: value}}}
+	}
+	web, report := pod("web", 1000), pod("report", 0)
+	seen := map[eviction.Signal]eviction.Observation{eviction.MemoryAvailable: {
+		Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: gibibyte / 2, Capacity: 8 * gibibyte, Time: now,
+	}}
+	_, assessment := policy.Assess(policy.State{}, policy.Input{Now: now, Thresholds: []policy.Threshold{hard}, Observations: seen})
+	v := victim.New(report, hard.Signal, 1, "The node was low on resource: memory. ", nil)
+	v.Pressure, v.Hard, v.Record = true, true, "r1"
+	return Pass{
+		Number: 7, Trigger: "wake", Causes: "memcg", Began: now, Observed: now, Now: now, Thresholds: []policy.Threshold{hard}, Observations: seen, Assessment: assessment,
+		Acted: &hard, Evicted: []victim.Victim{v}, Victims: []victim.Victim{v}, Promised: map[string]eviction.Figure{"report": eviction.Some(3 * gibibyte)},
+		Choice: choose.Choice{
+			Snapshot: pods.Snapshot{Pods: []pods.Pod{web, report, {Row: eviction.Pod{UID: "stray", Namespace: "shop", Name: "stray"}}}}, Candidates: []pods.Pod{web, report}, Ranker: "memory",
+			Order:    []eviction.Ranked{{UID: "report"}, {UID: "web"}},
+			Measured: map[string]eviction.Measurement{"web": use("web", 2*gibibyte), "report": use("report", 3*gibibyte)},
+		},
+	}
+}
+
+// run gives passes to a keeper, and returns when all that comes of them was written.
+func run(t *testing.T, m *memory, passes ...Pass) *counted {
+	t.Helper()
+	var c counted
+	k := New(Options{Store: m, Node: "node", Evictd: "test", Count: c.count, Log: slog.New(slog.DiscardHandler)})
+	for _, p := range passes {
+		k.Passed(p)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	k.Run(ctx)
+	return &c
+}
+
+func TestAnEvictionIsRecordedWithAllThatItWasMadeFrom(t *testing.T) {
+	var m memory
+	if c := run(t, &m, evicted(time.Now())); len(m.records) != 1 || c.kept != 2 || c.lost != 0 {
+		t.Fatalf("%d records, %+v", len(m.records), c)
+	}
+	text, err := json.Marshal(m.records[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, report := r.Candidates[0], r.Candidates[1]
+	switch {
+	case r.ID != "r1" || r.Kind != record.KindEviction || r.Victim.Pod != "shop/report" || *r.Victim.Promised != 3*gibibyte:
+		t.Errorf("victim %+v of %s %s", r.Victim, r.Kind, r.ID)
+	case !r.Thresholds[0].Acted || !r.Thresholds[0].Actionable || r.Thresholds[0].Quantity != "1Gi" || r.Observations[0].Available != gibibyte/2:
+		t.Errorf("threshold %+v, %+v", r.Thresholds[0], r.Observations[0])
+	case web.Pod != "shop/web" || web.Priority != 1000 || web.Usage != 2*gibibyte || report.MemoryRequest != gibibyte || len(r.Order) != 2 || r.Order[0] != 1:
+		t.Errorf("candidates %+v in order %v", r.Candidates, r.Order)
+	case len(r.Protected) != 1 || r.Protected[0].Rule != "without a manifest":
+		t.Errorf("protected: %+v", r.Protected)
+	case r.Trigger != "wake" || r.Causes != "memcg" || r.Ranker.Name != "memory" || r.Node != "node":
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
+	var m memory
+	now := time.Now()
+	first := evicted(now.Add(-time.Minute))
+	later := Pass{Number: 8, Observed: now.Add(time.Second), Victims: first.Victims, Observations: map[eviction.Signal]eviction.Observation{
+		eviction.MemoryAvailable: {Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 4 * gibibyte, Capacity: 8 * gibibyte},
+	}}
+	run(t, &m, first, later)
+	if len(m.outcomes) != 1 || m.outcomes[0].ID != "r1" || *m.outcomes[0].Freed != 7*gibibyte/2 || m.outcomes[0].ReliefMS <= 0 {
+		t.Errorf("outcomes %+v", m.outcomes)
+	}
+}
+
+func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
+	var m memory
+	p := evicted(time.Now())
+	p.Evicted, p.Victims, p.Nobody = nil, nil, "2 critical or static"
+	run(t, &m, p, p, p)
+	if len(m.records) != 1 || m.records[0].Kind != record.KindNobody || m.records[0].Reason != p.Nobody {
+		t.Errorf("records %+v", m.records)
+	}
+}
+
+func TestAGracePeriodThatBeginsAndAWaitAreRecorded(t *testing.T) {
+	var m memory
+	p := evicted(time.Now())
+	soft := hard
+	soft.GracePeriod = time.Minute
+	_, p.Assessment = policy.Assess(policy.State{}, policy.Input{Now: p.Now, Thresholds: []policy.Threshold{soft}, Observations: p.Observations})
+	p.Evicted, p.Victims, p.Acted, p.Thresholds = nil, nil, nil, []policy.Threshold{soft}
+	p.Waiting = []policy.Wait{{Signal: soft.Signal, For: policy.WaitForEnd, Victims: []string{"shop/other"}}}
+	run(t, &m, p)
+	if len(m.records) != 2 || m.records[0].Kind != record.KindGrace || m.records[1].Reason != "waits for the end of shop/other" {
+		t.Errorf("records %+v", m.records)
+	}
+}
+
+func TestRecordsThatCannotBeWrittenAreCounted(t *testing.T) {
+	m := memory{fails: errors.New("no space left on device")}
+	if c := run(t, &m, evicted(time.Now())); c.lost != 2 || c.kept != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Whatever the disk does, who tells of a pass does not wait.
+func TestADiskThatHangsHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory{hangs: make(chan struct{})}
+		var c counted
+		k := New(Options{Store: &m, Count: c.count, Log: slog.New(slog.DiscardHandler)})
+		ctx, end := context.WithCancel(t.Context())
+		ran := make(chan struct{})
+		go func() { defer close(ran); k.Run(ctx) }()
+		for range 500 {
+			k.Passed(evicted(time.Now()))
+			synctest.Wait()
+		}
+		end()
+		<-ran
+		if c.lost < 400 {
+			t.Errorf("%+v", &c)
+		}
+		close(m.hangs)
+		synctest.Wait()
+	})
+}
+
+func TestSignalsAreKeptForTenMinutes(t *testing.T) {
+	s, start := series{}, time.Unix(1_000_000, 0)
+	for i := range 700 {
+		if i != 300 { // a second without a sample
+			s.add(start.Add(time.Duration(i)*time.Second), eviction.Observation{Signal: eviction.PIDAvailable, State: eviction.Observed, Available: int64(i)})
+		}
+	}
+	got := s.before(start.Add(700 * time.Second))[0]
+	values := got.Values()
+	if len(values) != 600 || values[599] != 699 || values[0] != 100 || values[200] != 299 || got.UntilMS != -1000 {
+		t.Errorf("%d samples until %v: %v", len(values), got.UntilMS, values)
+	}
+	if old := s.before(start.Add(2000 * time.Second)); old != nil {
+		t.Errorf("signals of long ago: %v", old)
+	}
+}

@@ -1,0 +1,81 @@
+package keep
+
+import (
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// reliefFor is how long after a victim's end it is looked for what its end has brought.
+const reliefFor = 10 * time.Second
+
+// open is a victim of which it is not yet known what followed.
+type open struct {
+	record.Outcome
+
+	signal   eviction.Signal
+	decided  time.Time
+	before   eviction.Observation
+	promised eviction.Figure
+}
+
+// follow writes the outcomes of victims that are known after p.
+func (k *Keeper) follow(p *Pass) {
+	for i := range p.Victims {
+		v := &p.Victims[i]
+		if v.Resumed && v.Record != "" && !k.resumed[v.Record] {
+			k.resume(p, v)
+		}
+	}
+	now := time.Now()
+	k.open = slices.DeleteFunc(k.open, func(o *open) bool {
+		at := slices.IndexFunc(p.Victims, func(v victim.Victim) bool { return v.Record == o.ID })
+		if at < 0 { // no longer shown: what is known is known
+			k.put(func() error { return k.Store.AppendOutcome(&o.Outcome) })
+			return true
+		}
+		v := &p.Victims[at]
+		over := o.next(v, p.Observations[o.signal], p.Observed, now)
+		if over {
+			k.put(func() error { return k.Store.AppendOutcome(&o.Outcome) })
+		}
+		return over
+	})
+}
+
+// next enters how the victim stands and what was observed, and reports whether all that is
+// to be known of it is.
+func (o *open) next(v *victim.Victim, seen eviction.Observation, observed, now time.Time) (over bool) {
+	o.State, o.Err = v.State, v.Err
+	if !v.KilledAt.IsZero() {
+		o.KilledMS = ms(v.KilledAt, o.decided)
+	}
+	ended := v.EndedAt()
+	if !ended.IsZero() && v.State == victim.StateFinished {
+		o.GoneMS = ms(ended, o.decided)
+	}
+	if seen.State == eviction.Observed && o.before.State == eviction.Observed && observed.After(o.decided) {
+		if freed := max(0, seen.Available-o.before.Available); o.Freed == nil || freed > *o.Freed {
+			o.Freed = &freed
+		}
+		if o.ReliefMS == 0 && o.promised.OK && o.promised.Value > 0 && *o.Freed >= o.promised.Value-o.promised.Value/10 {
+			o.ReliefMS = ms(observed, o.decided)
+		}
+	}
+	// A limit of the pod's own relieves no signal.
+	return !ended.IsZero() && (o.ReliefMS > 0 || !v.Pressure || now.Sub(ended) >= reliefFor)
+}
+
+// resume records a kill that a former evictd has decided on, whose own record may be lost.
+func (k *Keeper) resume(p *Pass, v *victim.Victim) {
+	r := k.record(p, record.KindResumed, v.Time)
+	r.ID = v.Record
+	r.Victim = &record.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
+	r.Thresholds, r.Observations, r.Signals = nil, nil, nil // are not of the decision
+	k.resumed[v.Record] = true
+	k.put(func() error { return k.Store.Append(r) })
+	k.open = append(k.open, &open{Outcome: record.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time})
+}

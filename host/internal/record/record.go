@@ -1,0 +1,313 @@
+// Package record is the document that each decision of evictd leaves behind, and each
+// decision not to evict: what was known, who could go in which order and why, what
+// followed. It holds all that the decision was made from, so that it can be told, made
+// again and made otherwise without the node.
+//
+// It is the document alone: package store keeps it on disk, package keep has it made of
+// what the loop knows.
+package record
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Version is that of the document. Fields are added without a new one.
+const Version = 1
+
+// The kinds of decisions.
+const (
+	// KindEviction is a pod that goes for a threshold, KindLimit one that goes for a
+	// local-storage limit of its own.
+	KindEviction = "eviction"
+	KindLimit    = "limit"
+	// KindNobody is a threshold that asked for a pod when none could go.
+	KindNobody = "nobody"
+	// KindReclaim is reclaim that was enough, so that no pod had to go.
+	KindReclaim = "reclaim"
+	// KindGrace is a threshold that has come to be met and waits for its grace period.
+	KindGrace = "grace"
+	// KindWaiting is a threshold that waits for what a former victim's end brings.
+	KindWaiting = "waiting"
+	// KindResumed is the kill of a former evictd, which was finished by this one. The record
+	// of that one may have been lost with it.
+	KindResumed = "resumed"
+)
+
+// A Record is a decision. Amounts are in the base unit of their signal, times that
+// end in MS are milliseconds from Time on, negative before it.
+type Record struct {
+	Version int       `json:"version"`
+	ID      string    `json:"id"`
+	Kind    string    `json:"kind"`
+	Time    time.Time `json:"time"`
+	Node    string    `json:"node"`
+	// Evictd is the version of evictd, Config identifies its configuration: two records
+	// with the same were made with the same.
+	Evictd string `json:"evictd"`
+	Config string `json:"config,omitempty"`
+	DryRun bool   `json:"dryRun,omitempty"`
+	// Trigger made the pass run, Causes are those of its wakes.
+	Trigger string `json:"trigger"`
+	Causes  string `json:"causes,omitempty"`
+	Pass    uint64 `json:"pass,omitempty"`
+	// Pacing and RankVeto are the settings of these names, Layout is that of the
+	// filesystems.
+	Pacing   string `json:"pacing"`
+	RankVeto string `json:"rankVeto"`
+	Layout   string `json:"layout,omitempty"`
+	// Now is the time that the thresholds' timers go by.
+	Now time.Time `json:"now"`
+	// Thresholds are all in force, in the order of the configuration.
+	Thresholds   []Threshold            `json:"thresholds,omitempty"`
+	Observations []observe.SignalStatus `json:"observations,omitempty"`
+	Reclaim      []Reclaim              `json:"reclaim,omitempty"`
+	// Ranker put the candidates in order.
+	Ranker *Ranker `json:"ranker,omitempty"`
+	// Candidates are in the order of the pod source. Order has their places in it, the
+	// first to go first; one that is not in it was left out by the ranker.
+	Candidates []Candidate `json:"candidates,omitempty"`
+	Order      []int       `json:"order,omitempty"`
+	// Protected are the pods that may not go at all.
+	Protected []Protected `json:"protected,omitempty"`
+	Victim    *Victim     `json:"victim,omitempty"`
+	// Reason is why no pod goes, for people.
+	Reason   string   `json:"reason,omitempty"`
+	Timeline Timeline `json:"timeline"`
+	// Signals are the last minutes before the decision.
+	Signals []Series `json:"signals,omitempty"`
+	// Outcome is what followed, as far as it is known. It is kept beside the record.
+	Outcome *Outcome `json:"-"`
+}
+
+// A Threshold is one in force, and how it stood.
+type Threshold struct {
+	Signal eviction.Signal `json:"signal"`
+	// Quantity or Percentage is its value: a canonical quantity, or the part of the
+	// capacity as the shortest text of its float32 (0.1 is 10 %).
+	Quantity   string `json:"quantity,omitempty"`
+	Percentage string `json:"percentage,omitempty"`
+	// GraceSeconds is 0 for a hard threshold.
+	GraceSeconds float64 `json:"graceSeconds,omitempty"`
+	// MinReclaim and MinReclaimPercentage are what must come back beyond the value.
+	MinReclaim           string `json:"minReclaim,omitempty"`
+	MinReclaimPercentage string `json:"minReclaimPercentage,omitempty"`
+	// Custom is what a signal is that is not the kubelet's.
+	Custom *eviction.Definition `json:"own,omitempty"`
+	// Since is when it was first observed to be met, if it is.
+	Since *time.Time `json:"since,omitempty"`
+	// GraceOver: it was met for its whole grace period. Actionable: and by figures that were
+	// newer than those of the pass before. Acted: it is the one that was acted on.
+	GraceOver  bool `json:"graceOver,omitempty"`
+	Actionable bool `json:"actionable,omitempty"`
+	Acted      bool `json:"acted,omitempty"`
+}
+
+// A Reclaim is what came of one step of node-level reclaim.
+type Reclaim struct {
+	Step string `json:"step"`
+	// By is the plugin, or the embedding program, that ran the step.
+	By          string `json:"by"`
+	BytesFreed  int64  `json:"bytesFreed"`
+	InodesFreed int64  `json:"inodesFreed"`
+	Message     string `json:"message,omitempty"`
+	// TookSeconds is how long the step ran.
+	TookSeconds float64 `json:"tookSeconds"`
+	// NotRun is why the step was not run, empty if it was.
+	NotRun string `json:"notRun,omitempty"`
+	Err    string `json:"error,omitempty"`
+}
+
+// A Ranker is who made the order.
+type Ranker struct {
+	// Name is the plugin's, or "evictd" for the host itself.
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	// Custom: the order is not the kubelet's.
+	Custom bool `json:"custom,omitempty"`
+}
+
+// A Candidate is a pod that could go, with all that the kubelet's order goes by.
+type Candidate struct {
+	UID      string            `json:"uid"`
+	Pod      string            `json:"pod"`
+	Priority int32             `json:"priority,omitempty"`
+	QoS      eviction.QoSClass `json:"qos"`
+	Owner    string            `json:"owner,omitempty"`
+	// Started is in seconds of Unix time, 0 if not known.
+	Started int64 `json:"started,omitempty"`
+	// MemoryRequest and StorageRequest are in bytes.
+	MemoryRequest  int64 `json:"memoryRequest,omitempty"`
+	StorageRequest int64 `json:"storageRequest,omitempty"`
+	// State is "no stats" or "unknown" if Usage, what the pod was measured to use of the
+	// signal, is not known.
+	State string `json:"state,omitempty"`
+	Usage int64  `json:"usage,omitempty"`
+	// Reason is the ranker's.
+	Reason string `json:"reason,omitempty"`
+}
+
+// The states of candidates whose use is not known. See eviction.MeasurementState.
+const (
+	StateNoStats = "no stats"
+	StateUnknown = "unknown"
+)
+
+// A Protected is a pod that could not go, and by which rule.
+type Protected struct {
+	UID  string `json:"uid"`
+	Pod  string `json:"pod"`
+	Rule string `json:"rule"`
+}
+
+// A Victim is the pod that goes.
+type Victim struct {
+	UID          string `json:"uid"`
+	Pod          string `json:"pod"`
+	Signal       string `json:"signal"`
+	GraceSeconds int64  `json:"graceSeconds"`
+	// Message is the eviction's, as the pod's status has it.
+	Message string `json:"message"`
+	// Promised is what the node was to get back of the signal, missing if that is not known.
+	Promised *int64 `json:"promised,omitempty"`
+}
+
+// A Timeline is when things happened on the way to the decision. What is not known is
+// missing.
+type Timeline struct {
+	// BeganMS is when the pass began, ObservedMS when the node was observed.
+	BeganMS    float64 `json:"beganMS,omitempty"`
+	ObservedMS float64 `json:"observedMS,omitempty"`
+	// MeasuringMS is how long pods were measured for.
+	MeasuringMS float64 `json:"measuringMS,omitempty"`
+	// JournalledMS is when the kill was on disk.
+	JournalledMS float64 `json:"journalledMS,omitempty"`
+}
+
+// A Series is how a signal went, one sample a second.
+type Series struct {
+	Signal eviction.Signal `json:"signal"`
+	// UntilMS is the time of the last sample.
+	UntilMS float64 `json:"untilMS"`
+	// Unit is what the samples are multiples of.
+	Unit int64 `json:"unit"`
+	// Available has the first sample and then how much each one is more than the one
+	// before.
+	Available []int64 `json:"available"`
+}
+
+// Values are the samples, one a second, the last one at UntilMS.
+func (s *Series) Values() []int64 {
+	values, at := make([]int64, len(s.Available)), int64(0)
+	for i, d := range s.Available {
+		at += d
+		values[i] = at * s.Unit
+	}
+	return values
+}
+
+// An Outcome is what followed an eviction.
+type Outcome struct {
+	ID string `json:"id"`
+	// KilledMS is when the kill returned, and with what. GoneMS is when nothing of the pod ran
+	// any more, missing if it was given up on.
+	KilledMS float64 `json:"killedMS,omitempty"`
+	Err      string  `json:"error,omitempty"`
+	GoneMS   float64 `json:"goneMS,omitempty"`
+	// State is that of the victim in the end.
+	State string `json:"state"`
+	// Freed is how much more of the signal was available afterwards, at most. ReliefMS is
+	// when nine tenths of what was promised had come back.
+	Freed    *int64  `json:"freed,omitempty"`
+	ReliefMS float64 `json:"reliefMS,omitempty"`
+}
+
+// A Head is what is told of a record in a list, and what it is found by.
+type Head struct {
+	ID     string    `json:"id"`
+	Kind   string    `json:"kind"`
+	Time   time.Time `json:"time"`
+	Signal string    `json:"signal,omitempty"`
+	Pod    string    `json:"pod,omitempty"`
+	UID    string    `json:"uid,omitempty"`
+	DryRun bool      `json:"dryRun,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	// Outcome is set in what is kept of an outcome, beside the ID.
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Head is that of r.
+func (r *Record) Head() Head {
+	h := Head{ID: r.ID, Kind: r.Kind, Time: r.Time, DryRun: r.DryRun, Reason: r.Reason}
+	for _, t := range r.Thresholds {
+		if t.Acted {
+			h.Signal = string(t.Signal)
+		}
+	}
+	if v := r.Victim; v != nil {
+		h.Pod, h.UID, h.Signal = v.Pod, v.UID, v.Signal
+	}
+	return h
+}
+
+// Named reports whether what is the id of the record, or the uid, namespace/name or name of
+// its pod.
+func (h *Head) Named(what string) bool {
+	_, name, _ := strings.Cut(h.Pod, "/")
+	return what != "" && (what == h.ID || what == h.UID || what == h.Pod || what == name)
+}
+
+// NewID returns an identifier for a decision at now, which sorts by time.
+func NewID(now time.Time) string {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return now.UTC().Format("20060102T150405.000Z") + "-" + hex.EncodeToString(random[:])
+}
+
+const (
+	// maxPods, maxSignals and maxSamples are more than any node has: a file may be anybody's.
+	maxPods    = 20_000
+	maxSignals = 1000
+	maxSamples = 3600
+)
+
+// Decode reads a record, trusting nothing. Fields that it does not know are fine: a
+// newer evictd may have written them.
+func Decode(data []byte) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("no record of a decision: %w", err)
+	}
+	switch {
+	case r.Version != Version:
+		return nil, fmt.Errorf("version: %d, want %d: a record of a decision", r.Version, Version)
+	case r.ID == "":
+		return nil, fmt.Errorf("id: is missing, want one such as %q", NewID(time.Unix(0, 0)))
+	case len(r.Candidates) > maxPods:
+		return nil, fmt.Errorf("candidates: %d, want at most %d", len(r.Candidates), maxPods)
+	case len(r.Thresholds) > maxSignals:
+		return nil, fmt.Errorf("thresholds: %d, want at most %d", len(r.Thresholds), maxSignals)
+	case len(r.Observations) > maxSignals:
+		return nil, fmt.Errorf("observations: %d, want at most %d", len(r.Observations), maxSignals)
+	}
+	ranked := make([]bool, len(r.Candidates))
+	for i, at := range r.Order {
+		if at < 0 || at >= len(ranked) || ranked[at] {
+			return nil, fmt.Errorf("order[%d]: %d, want the place of a candidate below %d, each once", i, at, len(ranked))
+		}
+		ranked[at] = true
+	}
+	for i := range r.Signals {
+		if n := len(r.Signals[i].Available); n > maxSamples {
+			return nil, fmt.Errorf("signals[%d].available: %d samples, want at most %d", i, n, maxSamples)
+		}
+	}
+	return &r, nil
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/evictd/evictd/host/internal/record"
+)
+
+const (
+	// maxMember and maxDocument are how large what is kept of a decision may be, in the file
+	// and unpacked.
+	maxMember   = 4 << 20
+	maxDocument = 64 << 20
+	// fixedHeader is what a gzip header has before its extra field, with that one's length.
+	fixedHeader = 12
+	// lengthAt is where the length of a member stands in it.
+	lengthAt = fixedHeader + 4
+)
+
+// errTorn is a member that ends early: evictd died while it was written, or it is just
+// being written.
+var errTorn = errors.New("ends early")
+
+// encode makes a member of a segment: a gzip member, so that a segment can be read with
+// zcat. Its extra field has the length of the whole and the head, so that a reader
+// finds a record without unpacking those before it.
+func encode(head record.Head, document any) ([]byte, error) {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
+	}
+	const field = 4 // two letters and a length
+	if 2*field+4+len(text) > 1<<16-1 {
+		return nil, fmt.Errorf("head has %d bytes, want less than 64 KiB", len(text))
+	}
+	extra := append([]byte{'E', 'L', 4, 0, 0, 0, 0, 0, 'E', 'H'}, binary.LittleEndian.AppendUint16(nil, uint16(len(text)))...)
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Extra = append(extra, text...)
+	if err := json.NewEncoder(z).Encode(document); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	if b.Len() > maxMember {
+		return nil, fmt.Errorf("has %d bytes, want at most %d", b.Len(), maxMember)
+	}
+	binary.LittleEndian.PutUint32(b.Bytes()[lengthAt:], uint32(b.Len()))
+	return b.Bytes(), nil
+}
+
+// A member is where one stands in a segment.
+type member struct {
+	at, length int64
+	head       record.Head
+}
+
+// members calls use for one member after the other, of which only the headers are
+// read, and returns where the last good one ends. The error says what follows there.
+func members(f io.ReaderAt, size int64, use func(member) error) (end int64, err error) {
+	buf := make([]byte, 1<<10)
+	for end < size {
+		m, err := memberAt(f, end, size, &buf)
+		if err != nil {
+			return end, err
+		}
+		if err := use(m); err != nil {
+			return end, err
+		}
+		end += m.length
+	}
+	return end, nil
+}
+
+func memberAt(f io.ReaderAt, at, size int64, buf *[]byte) (member, error) {
+	n, err := f.ReadAt((*buf)[:min(int64(len(*buf)), size-at)], at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return member{}, err
+	}
+	if n < lengthAt+4 {
+		return member{}, errTorn
+	}
+	b := (*buf)[:n]
+	extra := int(binary.LittleEndian.Uint16(b[fixedHeader-2:]))
+	if !bytes.Equal(b[:4], []byte{0x1f, 0x8b, 8, 4}) || !bytes.Equal(b[fixedHeader:lengthAt], []byte{'E', 'L', 4, 0}) || extra < 12 {
+		return member{}, errors.New("is no record of a decision")
+	}
+	length := int64(binary.LittleEndian.Uint32(b[lengthAt:]))
+	switch {
+	case length > maxMember || length < int64(fixedHeader+extra):
+		return member{}, fmt.Errorf("says that it has %d bytes", length)
+	case at+length > size:
+		return member{}, errTorn
+	}
+	if missing := fixedHeader + extra - n; missing > 0 {
+		b = append(b, make([]byte, missing)...)
+		if _, err := f.ReadAt(b[n:], at+int64(n)); err != nil {
+			return member{}, err
+		}
+		*buf = b
+	}
+	text := b[lengthAt+4 : fixedHeader+extra]
+	if len(text) < 4 || string(text[:2]) != "EH" || int(binary.LittleEndian.Uint16(text[2:])) != len(text)-4 {
+		return member{}, errors.New("has no head")
+	}
+	m := member{at: at, length: length}
+	if err := json.Unmarshal(text[4:], &m.head); err != nil {
+		return member{}, fmt.Errorf("has a head that cannot be read: %w", err)
+	}
+	return m, nil
+}
+
+// document is what a member has, if its checksum says that it is whole.
+func document(f io.ReaderAt, m member) ([]byte, error) {
+	z, err := gzip.NewReader(io.NewSectionReader(f, m.at, m.length))
+	if err != nil {
+		return nil, err
+	}
+	z.Multistream(false)
+	data, err := io.ReadAll(io.LimitReader(z, maxDocument+1))
+	if err == nil && len(data) > maxDocument {
+		err = fmt.Errorf("has more than %d bytes", maxDocument)
+	}
+	return data, err
+}

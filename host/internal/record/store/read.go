@@ -1,0 +1,126 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/record"
+)
+
+// An Entry is a record that is kept. It can be read as long as Each calls with it.
+type Entry struct {
+	record.Head
+
+	file *os.File
+	at   member
+}
+
+// Record unpacks it.
+func (e *Entry) Record() (*record.Record, error) {
+	data, err := document(e.file, e.at)
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", e.ID, err)
+	}
+	return record.Decode(data)
+}
+
+// each is Each with outcomes too, which come after their records.
+func each(dir string, use func(*Entry) error) error {
+	names, err := segmentNames(dir)
+	if err != nil {
+		return err
+	}
+	var damaged []error
+	for _, name := range names {
+		stop, err := eachIn(name, use)
+		if stop != nil {
+			return stop
+		}
+		damaged = append(damaged, err)
+	}
+	return errors.Join(damaged...)
+}
+
+func eachIn(name string, use func(*Entry) error) (stop, damaged error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) { // has become too old
+			err = nil
+		}
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	at, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	end, err := members(f, at.Size(), func(m member) error {
+		stop = use(&Entry{Head: m.head, file: f, at: m})
+		return stop
+	})
+	if stop != nil || err == nil || errors.Is(err, errTorn) {
+		return stop, nil
+	}
+	return nil, fmt.Errorf("%s: what follows byte %d %w", name, end, err)
+}
+
+// Each calls use for each record in a directory, the oldest first. An error of use ends it;
+// segments that are damaged are passed over from there on, and told at the end. A record
+// that is just being written is not seen.
+func Each(dir string, use func(*Entry) error) error {
+	return each(dir, func(e *Entry) error {
+		if e.Outcome != nil {
+			return nil
+		}
+		return use(e)
+	})
+}
+
+// Heads are those of all records, the oldest first, with what followed.
+func Heads(dir string) ([]record.Head, error) {
+	var heads []record.Head
+	places := map[string]int{}
+	err := each(dir, func(e *Entry) error {
+		at, ok := places[e.ID]
+		switch {
+		case e.Outcome == nil && ok: // the stub of a kill that was resumed, whose record is there
+		case e.Outcome == nil:
+			places[e.ID] = len(heads)
+			heads = append(heads, e.Head)
+		case ok:
+			heads[at].Outcome = e.Outcome
+		}
+		return nil
+	})
+	return heads, err
+}
+
+// Find returns the records that what names: by their id, or by the pod's uid, namespace/name
+// or name; the oldest first.
+func Find(dir, what string) ([]*record.Record, error) {
+	var found []*record.Record
+	outcomes := map[string]*record.Outcome{}
+	err := each(dir, func(e *Entry) error {
+		if e.Outcome != nil {
+			outcomes[e.ID] = e.Outcome
+			return nil
+		}
+		if !e.Named(what) || slices.ContainsFunc(found, func(r *record.Record) bool { return r.ID == e.ID }) {
+			return nil
+		}
+		r, err := e.Record()
+		if err != nil {
+			return err
+		}
+		found = append(found, r)
+		return nil
+	})
+	for _, r := range found {
+		r.Outcome = outcomes[r.ID]
+	}
+	return found, err
+}

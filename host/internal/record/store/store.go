@@ -1,0 +1,259 @@
+// Package store keeps records of decisions in files: segments of gzip members, one for
+// each decision and one for what followed it, bounded by size and age. What was written
+// to the end stays whole whatever happens to who writes: a torn end is cut.
+//
+// One process writes; others may read at the same time. What the records say is
+// package record's.
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/record"
+)
+
+const (
+	// segments is into how many parts the size is cut: the oldest goes as a whole.
+	segments = 16
+	// segmentAge is how long a segment is written to, so that records go when they are old
+	// and not much later.
+	segmentAge = 24 * time.Hour
+	suffix     = ".json.gz"
+	lockName   = "lock"
+)
+
+// Options is what a Store is made of.
+type Options struct {
+	// Dir is made if it is not there.
+	Dir string
+	// MaxBytes is how much is kept, MaxAge for how long.
+	MaxBytes int64
+	MaxAge   time.Duration
+}
+
+// Below is where the records are in evictd's directory of states.
+func Below(stateDir string) string { return filepath.Join(stateDir, "records") }
+
+// A Store is open for writing. One goroutine uses it.
+type Store struct {
+	Options
+
+	lock *os.File
+	// file is the segment that is written to, nil before the first record.
+	file  *os.File
+	size  int64
+	began time.Time
+	// write is (*os.File).Write but for tests of a full disk.
+	write func(f *os.File, data []byte) (int, error)
+}
+
+// Open opens a store for writing and cuts what a former writer did not write to the end.
+// It is an error if another process has it open.
+func Open(o Options) (*Store, error) {
+	s := &Store{Options: o, write: (*os.File).Write}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(o.Dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	s.lock = lock
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: in use by another evictd: %w", lock.Name(), err), lock.Close())
+	}
+	if err := s.cutLast(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// cutLast cuts the end of the last segment if it is torn. The former ones were ended in
+// order.
+func (s *Store) cutLast() error {
+	names, err := segmentNames(s.Dir)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	f, err := os.OpenFile(names[len(names)-1], os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // its content was synced
+	at, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end, wrong := members(f, at.Size(), func(m member) error {
+		if m.at+m.length < at.Size() {
+			return nil
+		}
+		_, err := document(f, m) // the last one may have its length and not its content
+		return err
+	})
+	if wrong == nil {
+		return nil
+	}
+	return errors.Join(f.Truncate(end), f.Sync())
+}
+
+// Append writes a record and returns when it is on disk. One that could not be written
+// leaves nothing behind.
+func (s *Store) Append(r *record.Record) error { return s.append(r.Head(), r) }
+
+// AppendOutcome writes what followed a decision.
+func (s *Store) AppendOutcome(o *record.Outcome) error {
+	return s.append(record.Head{ID: o.ID, Outcome: o}, o)
+}
+
+func (s *Store) append(head record.Head, document any) error {
+	data, err := encode(head, document)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", head.ID, err)
+	}
+	if err := s.room(int64(len(data))); err != nil {
+		return err
+	}
+	_, err = s.write(s.file, data)
+	if err == nil {
+		err = s.file.Sync()
+	}
+	if err != nil {
+		if errCut := s.file.Truncate(s.size); errCut != nil { // a reader stops there
+			return errors.Join(err, errCut, s.endSegment())
+		}
+		return err
+	}
+	s.size += int64(len(data))
+	return nil
+}
+
+// room has a segment ready for n more bytes, and removes old ones.
+func (s *Store) room(n int64) error {
+	if s.file != nil && !s.removed() && s.size+n <= s.MaxBytes/segments && time.Since(s.began) < segmentAge {
+		return nil
+	}
+	if err := errors.Join(s.endSegment(), os.MkdirAll(s.Dir, 0o700), s.prune(n)); err != nil {
+		return err
+	}
+	s.began = time.Now()
+	name := filepath.Join(s.Dir, s.began.UTC().Format("20060102T150405.000000000Z")+suffix)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	s.file, s.size = f, 0
+	return syncDir(s.Dir)
+}
+
+// removed reports whether somebody has removed the segment, so that what is written to it
+// would be lost.
+func (s *Store) removed() bool {
+	var at unix.Stat_t
+	return unix.Fstat(int(s.file.Fd()), &at) != nil || at.Nlink == 0
+}
+
+// Prune removes what is too old. It is called now and then.
+func (s *Store) Prune() error {
+	if s.file != nil && time.Since(s.began) >= segmentAge {
+		if err := s.endSegment(); err != nil {
+			return err
+		}
+	}
+	return s.prune(0)
+}
+
+func (s *Store) endSegment() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file = nil
+	return f.Close()
+}
+
+// prune removes the oldest segments, until a new one fits and none is too old.
+func (s *Store) prune(n int64) error {
+	names, err := segmentNames(s.Dir)
+	if err != nil {
+		return err
+	}
+	total, old := max(n, s.MaxBytes/segments), make([]bool, len(names))
+	sizes := make([]int64, len(names))
+	for i, name := range names {
+		at, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		sizes[i], old[i] = at.Size(), time.Since(at.ModTime()) > s.MaxAge
+		total += at.Size()
+	}
+	for i, name := range names {
+		if total <= s.MaxBytes && !old[i] && sizes[i] > 0 {
+			continue
+		}
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+		total -= sizes[i]
+	}
+	return nil
+}
+
+// Close ends the store. It may be called twice.
+func (s *Store) Close() error {
+	err := s.endSegment()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+		s.lock = nil
+	}
+	return err
+}
+
+// segmentNames are the paths of the segments, the oldest first.
+func segmentNames(dir string) ([]string, error) {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), suffix) && f.Type().IsRegular() {
+			names = append(names, filepath.Join(dir, f.Name()))
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Unusable stands for a store that could not be opened: all that is written to it is lost.
+type Unusable struct{ Err error }
+
+// Append returns why nothing can be written.
+func (u Unusable) Append(*record.Record) error { return u.Err }
+
+// AppendOutcome returns why nothing can be written.
+func (u Unusable) AppendOutcome(*record.Outcome) error { return u.Err }
+
+// Prune has nothing to remove.
+func (u Unusable) Prune() error { return nil }
+
+// Close has nothing to close.
+func (u Unusable) Close() error { return nil }

@@ -1,0 +1,332 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/record"
+)
+
+const mebibyte = 1 << 20
+
+func open(t testing.TB, dir string) *Store {
+	t.Helper()
+	s, err := Open(Options{Dir: dir, MaxBytes: 64 * mebibyte, MaxAge: 720 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func decision(id string) *record.Record {
+	return &record.Record{Version: record.Version, ID: id, Kind: record.KindEviction, Time: time.Now(), Victim: &record.Victim{
+		Pod: "shop/" + id, UID: "uid-" + id, Signal: "memory.available", Message: strings.Repeat("why ", rand.IntN(200)),
+	}}
+}
+
+// heads are the ids of what is kept.
+func ids(t testing.TB, dir string) []string {
+	t.Helper()
+	var got []string
+	problems := Each(dir, func(e *Entry) error {
+		r, err := e.Record()
+		if err != nil {
+			return err
+		}
+		if r.ID != e.ID {
+			return fmt.Errorf("record %s under the head of %s", r.ID, e.ID)
+		}
+		got = append(got, r.ID)
+		return nil
+	})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	return got
+}
+
+func TestRecordsAreThereAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	for i := range 3 {
+		if err := s.Append(decision(fmt.Sprint("r", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.AppendOutcome(&record.Outcome{ID: "r1", State: "finished", GoneMS: 12}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, dir); strings.Join(got, " ") != "r0 r1 r2" {
+		t.Errorf("while it is written: %v", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	if err := s.Append(decision("r3")); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, dir); strings.Join(got, " ") != "r0 r1 r2 r3" {
+		t.Errorf("after a restart: %v", got)
+	}
+	found, err := Find(dir, "uid-r1")
+	if err != nil || len(found) != 1 || found[0].ID != "r1" || found[0].Outcome == nil || found[0].Outcome.GoneMS != 12 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
+func TestASegmentIsReadWithZcat(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	for _, id := range []string{"a", "b"} {
+		if err := s.Append(decision(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := segmentNames(dir)
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	data, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if lines := strings.Count(string(text), "\n"); err != nil || lines != 2 {
+		t.Errorf("%d lines, %v", lines, err)
+	}
+}
+
+func TestTwoDoNotWriteToOneDirectory(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	if second, err := Open(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour}); err == nil || !strings.Contains(err.Error(), "in use by another evictd") {
+		t.Errorf("a second store: %v, %v", second, err)
+	}
+}
+
+// Whatever a record is cut to, those before it stay, and it is not taken for one.
+func TestATornEndIsCut(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Append(decision("whole")); err != nil {
+		t.Fatal(err)
+	}
+	whole := s.size
+	if err := s.Append(decision("torn")); err != nil {
+		t.Fatal(err)
+	}
+	name, all := s.file.Name(), s.size
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for cut := whole; cut < all; cut++ {
+		for _, rest := range []int64{0, all - cut} { // short, or of zeros as after a power failure
+			torn := append(bytes.Clone(data[:cut]), make([]byte, rest)...)
+			if bytes.Equal(torn, data) {
+				continue
+			}
+			if err := os.WriteFile(name, torn, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(s.Options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ids(t, dir); strings.Join(got, " ") != "whole" {
+				t.Fatalf("cut to %d of %d and %d zeros: %v", cut, all, rest, got)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestOldSegmentsMakeRoom(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir, MaxBytes: 64 << 10, MaxAge: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range 2000 {
+		if err := s.Append(decision(fmt.Sprintf("r%04d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total, names := int64(0), segmentsOf(t, dir)
+	for _, name := range names {
+		at, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += at.Size()
+	}
+	got := ids(t, dir)
+	if total > 64<<10 || total < 32<<10 || got[len(got)-1] != "r1999" || len(got) == 2000 {
+		t.Errorf("%d bytes in %d segments, %d records, the last one %s", total, len(names), len(got), got[len(got)-1])
+	}
+}
+
+func segmentsOf(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := segmentNames(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestOldRecordsGo(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Append(decision("old")); err != nil {
+		t.Fatal(err)
+	}
+	old := s.file.Name()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	if err := s.Append(decision("new")); err != nil {
+		t.Fatal(err)
+	}
+	monthAgo := time.Now().Add(-721 * time.Hour)
+	if err := os.Chtimes(old, monthAgo, monthAgo); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prune(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, dir); strings.Join(got, " ") != "new" {
+		t.Errorf("kept: %v", got)
+	}
+}
+
+// On a full disk a record is lost and the next one that fits is whole.
+func TestAFullDiskLosesRecordsAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	full := errors.New("no space left on device")
+	for i := range 20 {
+		s.write = (*os.File).Write
+		if i%2 == 1 {
+			s.write = func(f *os.File, data []byte) (int, error) {
+				n, err := f.Write(data[:rand.IntN(len(data))])
+				return n, errors.Join(full, err)
+			}
+		}
+		if err := s.Append(decision(fmt.Sprintf("r%02d", i))); (i%2 == 1) != errors.Is(err, full) {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+	if got := ids(t, dir); len(got) != 10 || got[9] != "r18" {
+		t.Errorf("kept: %v", got)
+	}
+}
+
+func TestADirectoryThatWasRemovedIsMadeAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "records")
+	s := open(t, dir)
+	for _, id := range []string{"before", "after"} {
+		if err := s.Append(decision(id)); err != nil {
+			t.Fatal(err)
+		}
+		if id == "before" {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := ids(t, dir); strings.Join(got, " ") != "after" {
+		t.Errorf("kept: %v", got)
+	}
+}
+
+// writerEnv has this test binary write records and print the id of each one that is kept.
+const writerEnv = "EVICTD_TEST_WRITES_RECORDS"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerEnv); dir != "" {
+		s, err := Open(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour})
+		for i := 0; err == nil; i++ {
+			id := fmt.Sprintf("%d-%06d", os.Getpid(), i)
+			if err = s.Append(decision(id)); err == nil {
+				fmt.Println(id)
+			}
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// Killed at any moment, a writer has lost nothing that it has said to be kept, and has left
+// nothing that is half a record.
+func TestAWriterIsKilledAtAnyMoment(t *testing.T) {
+	dir := t.TempDir()
+	for range 20 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), writerEnv+"="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines, said, last := bufio.NewScanner(out), 0, ""
+		for most := rand.IntN(10); lines.Scan(); {
+			last = lines.Text()
+			if said++; said > most {
+				_ = cmd.Process.Kill()
+			}
+		}
+		_ = cmd.Wait()
+		if err := open(t, dir).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, dir); !strings.Contains(strings.Join(got, " "), last) {
+			t.Fatalf("%s was kept, and is not there: %v", last, got)
+		}
+	}
+}
+
+func FuzzSegment(f *testing.F) {
+	data, err := encode(decision("a").Head(), decision("a"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add(data[:len(data)/2])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = members(bytes.NewReader(data), int64(len(data)), func(m member) error {
+			text, err := document(bytes.NewReader(data), m)
+			if err == nil {
+				_, err = record.Decode(text)
+			}
+			return err
+		})
+	})
+}
