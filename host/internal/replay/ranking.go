@@ -34,12 +34,12 @@ func (w *timeline) ranking(pass *loop.PassResult) {
 	for i, p := range pass.Ranking[:min(len(pass.Ranking), rankedShown)] {
 		key := "-"
 		if i+1 < len(pass.Ranking) {
-			key = decidedBy(signal, p, pass.Ranking[i+1])
+			key = DecidedBy(signal, p, pass.Ranking[i+1])
 			if !kubelets(pass.Ranker) {
 				key = cmp.Or(p.Reason, "the ranker's own choice")
 			}
 		}
-		usage := amountOf(own, signal, p.Usage)
+		usage := AmountOf(own, signal, p.Usage)
 		if p.State == noStats || p.State == observe.StateUnknown {
 			usage = p.State
 		}
@@ -70,9 +70,9 @@ type key struct {
 	order int
 }
 
-// decidedBy names the first of the kubelet's keys that tells a from b. Other
+// DecidedBy names the first of the kubelet's keys that tells a from b. Other
 // rankers have reasons of their own.
-func decidedBy(signal eviction.Signal, a, b loop.RankedPod) string {
+func DecidedBy(signal eviction.Signal, a, b loop.RankedPod) string {
 	for _, k := range keys(signal, a, b) {
 		switch {
 		case k.order < 0:
@@ -110,7 +110,7 @@ func request(own *loop.CustomSignal, signal eviction.Signal, p loop.RankedPod) s
 	if inodes(signal) {
 		return bytesText(p.LessBytes)
 	}
-	return amountOf(own, signal, p.Request)
+	return AmountOf(own, signal, p.Request)
 }
 
 // before orders who has something before who has not.

@@ -19,10 +19,10 @@ func observation(own *loop.CustomSignal, s observe.SignalStatus) string {
 	text := string(s.Signal) + " "
 	switch {
 	case s.State == observe.StateObserved && s.Capacity > 0:
-		text += fmt.Sprintf("%s of %s (%.4g%%)", amountOf(own, s.Signal, s.Available), amountOf(own, s.Signal, s.Capacity),
+		text += fmt.Sprintf("%s of %s (%.4g%%)", AmountOf(own, s.Signal, s.Available), AmountOf(own, s.Signal, s.Capacity),
 			100*float64(s.Available)/float64(s.Capacity))
 	case s.State == observe.StateObserved:
-		text += fmt.Sprintf("%s of %s", amountOf(own, s.Signal, s.Available), amountOf(own, s.Signal, s.Capacity))
+		text += fmt.Sprintf("%s of %s", AmountOf(own, s.Signal, s.Available), AmountOf(own, s.Signal, s.Capacity))
 	default:
 		text += s.State
 	}
@@ -41,9 +41,9 @@ func amount(signal eviction.Signal, n int64) string {
 	return bytesText(n)
 }
 
-// amountOf is n of a signal that may be own, nil for not: in the format and unit of its
+// AmountOf is n of a signal that may be own, nil for not: in the format and unit of its
 // definition.
-func amountOf(own *loop.CustomSignal, signal eviction.Signal, n int64) string {
+func AmountOf(own *loop.CustomSignal, signal eviction.Signal, n int64) string {
 	if own == nil {
 		return amount(signal, n)
 	}

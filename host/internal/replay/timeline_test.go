@@ -168,7 +168,7 @@ func TestWhatDecidedARanking(t *testing.T) {
 		"another ranker":              {eviction.MemoryAvailable, important, pod(nil), "the ranker's own choice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := decidedBy(c.signal, c.a, c.b); got != c.want {
+			if got := DecidedBy(c.signal, c.a, c.b); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

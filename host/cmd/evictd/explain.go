@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/explain"
+	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/record/store"
+)
+
+func newExplain() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain POD|UID|RECORD",
+		Short: "Tell why a pod was evicted, and what would have spared it",
+		Long: "Tell why a pod was evicted: why then, what was tried before, why this pod and not another one, what would\n" +
+			"have spared it and who would have gone instead, and what followed. The pod is named by namespace/name, name\n" +
+			"or uid, and its last eviction is told; or the decision by the id of its record, or a file with one in JSON.\n" +
+			"evictd need not run.",
+		Args: cobra.ExactArgs(1),
+	}
+	dir := addRecordsDir(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := findRecord(args[0], dir)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return explainJSON(cmd.OutOrStdout(), r)
+		}
+		return written(cmd.OutOrStdout().Write(explain.Text(r)))
+	}
+	return cmd
+}
+
+// maxRecordFile keeps a file that is no record out of memory.
+const maxRecordFile = 64 << 20
+
+// findRecord is the last record of an eviction that what names, or the one in a file.
+func findRecord(what string, dir func() (string, error)) (*record.Record, error) {
+	if strings.HasSuffix(what, ".json") {
+		data, err := input.ReadFileSoon(what, maxRecordFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w, want a record of a decision", what, err)
+		}
+		r, err := record.Decode(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		return r, nil
+	}
+	in, err := dir()
+	if err != nil {
+		return nil, err
+	}
+	found, err := store.Find(in, what)
+	if len(found) == 0 {
+		return nil, failure{errors.Join(fmt.Errorf("%s: no record of it in %s, want a pod or a record that evictd evictions --all lists", what, in), err)}
+	}
+	return found[len(found)-1], nil
+}
+
+func explainJSON(to io.Writer, r *record.Record) error {
+	whatIfs, _ := explain.WhatIfs(r) // none where pods were not chosen from
+	out := json.NewEncoder(to)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if err := out.Encode(struct {
+		*record.Record
+
+		Outcome *record.Outcome  `json:"outcome,omitempty"`
+		WhatIf  []explain.WhatIf `json:"whatIf,omitempty"`
+	}{r, r.Outcome, whatIfs}); err != nil {
+		return failure{err}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package explain
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const gibibyte = 1 << 30
+
+// softEviction is the example of docs/explain.md.
+func softEviction() *record.Record {
+	at := time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC)
+	since, promised, freed := at.Add(-30*time.Second), int64(3*gibibyte), int64(2*gibibyte)
+	return &record.Record{
+		Version: record.Version, ID: "r1", Kind: record.KindEviction, Time: at, Now: at, Node: "node-1", Trigger: "wake", Causes: "memcg", RankVeto: "soft",
+		Thresholds: []record.Threshold{
+			{Signal: eviction.MemoryAvailable, Quantity: "500Mi"},
+			{Signal: eviction.MemoryAvailable, Quantity: "1Gi", GraceSeconds: 30, Since: &since, GraceOver: true, Actionable: true, Acted: true},
+		},
+		Observations: []observe.SignalStatus{{Signal: eviction.MemoryAvailable, State: observe.StateObserved, Available: 900 << 20, Capacity: 8 * gibibyte, Time: at}},
+		Ranker:       &record.Ranker{Name: "memory"},
+		Candidates: []record.Candidate{
+			{UID: "web-1", Pod: "shop/web", Priority: 1000, QoS: eviction.Burstable, MemoryRequest: gibibyte, Usage: 2 * gibibyte},
+			{UID: "report-1", Pod: "shop/report", QoS: eviction.Burstable, MemoryRequest: gibibyte / 2, Usage: 3 * gibibyte},
+		},
+		Order:   []int{1, 0},
+		Victim:  &record.Victim{UID: "report-1", Pod: "shop/report", Signal: "memory.available", GraceSeconds: 60, Message: "The node was low on resource: memory.", Promised: &promised},
+		Outcome: &record.Outcome{ID: "r1", State: "finished", KilledMS: 1200, GoneMS: 1250, Freed: &freed},
+	}
+}
+
+func TestWhatWouldHaveSparedAPodIsToldToOneStep(t *testing.T) {
+	r := softEviction()
+	d, err := Again(r)
+	if err != nil || d.Acted != 1 || len(d.Order) != 2 || d.Order[0] != 1 {
+		t.Fatalf("made again: %+v, %v", d, err)
+	}
+	found, err := WhatIfs(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]WhatIf{
+		ChangeRequest:   {ChangeRequest, "memory", 3 * gibibyte, 1, "shop/web"},
+		ChangePriority:  {ChangePriority, "", 1001, 1, "shop/web"},
+		ChangeThreshold: {ChangeThreshold, "memory.available", 900 << 20, -1, ""},
+		ChangeGrace:     {ChangeGrace, "memory.available", 30_001, 1, ""},
+	}
+	for _, f := range found {
+		if want[f.Change] != f {
+			t.Errorf("%+v, want %+v", f, want[f.Change])
+		}
+		delete(want, f.Change)
+	}
+	if len(want) > 0 {
+		t.Errorf("not told: %+v", want)
+	}
+}
+
+func TestAnEvictionIsTold(t *testing.T) {
+	text := string(Text(softEviction()))
+	for _, want := range []string{
+		"2026-01-01 12:00:50  shop/report was evicted for memory.available",
+		"memory.available<1Gi for 30s: 900Mi of 8Gi available, met since 12:00:20, longer than its grace period: acted on",
+		"shop/report is before shop/web by: lower priority",
+		"a request for memory of at least 3Gi (3221225472): shop/web would have gone",
+		"a priority of at least 1001: shop/web would have gone",
+		"a threshold for memory.available of at most 900Mi (943718400): nobody would have gone",
+		"killed after 1.2s, gone after 1.25s, 2Gi more available of 3Gi that it used",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not told in\n%s", want, text)
+		}
+	}
+}
+
+func TestOfACustomRankersOrderOnlyThresholdsAreTold(t *testing.T) {
+	r := softEviction()
+	r.Ranker = &record.Ranker{Name: "oldest", Custom: true}
+	found, err := WhatIfs(r)
+	if err != nil || len(found) != 2 || found[0].Change != ChangeThreshold || found[1].Change != ChangeGrace {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestAPodThatIsAloneIsSparedByNoRequest(t *testing.T) {
+	r := softEviction()
+	r.Candidates, r.Order = r.Candidates[1:], []int{0}
+	found, err := WhatIfs(r)
+	if err != nil || len(found) != 2 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// What was prolonged by a minimum reclaim is spared by a smaller one.
+func TestAThresholdThatWasProlonged(t *testing.T) {
+	r := softEviction()
+	r.Thresholds[1].MinReclaim, r.Thresholds[1].Since = "500Mi", new(r.Now.Add(-time.Minute))
+	r.Observations[0].Available = 1100 << 20
+	found, err := WhatIfs(r)
+	if err != nil || found[len(found)-1] != (WhatIf{ChangeMinReclaim, "memory.available", 76 << 20, -1, ""}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// Whatever a file has, nothing panics.
+func FuzzRecord(f *testing.F) {
+	data, err := json.Marshal(softEviction())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"version":1,"id":"x","thresholds":[{"acted":true,"percentage":"NaN","graceSeconds":1e300}],"candidates":[{}],"order":[0]}`))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		r, err := record.Decode(data)
+		if err != nil {
+			return
+		}
+		Text(r)
+		_ = r.Head()
+		for i := range r.Signals {
+			r.Signals[i].Values()
+		}
+	})
+}

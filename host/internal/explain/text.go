@@ -1,0 +1,285 @@
+package explain
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+const (
+	labelWidth = 13
+	// rankedShown and protectedShown are how many pods are shown.
+	rankedShown    = 10
+	protectedShown = 5
+)
+
+// Text tells a decision for people.
+func Text(r *record.Record) []byte {
+	w := &text{r: r}
+	w.headline()
+	w.whyNow()
+	w.tried()
+	w.whyIt()
+	w.spared()
+	w.followed()
+	w.line("record", "%s on %s, evictd %s, configuration %s", r.ID, r.Node, cmp.Or(r.Evictd, "unknown"), cmp.Or(r.Config, "unknown"))
+	return w.b.Bytes()
+}
+
+type text struct {
+	r     *record.Record
+	b     bytes.Buffer
+	label string // of the line before
+}
+
+// line writes a line. A label stands once above lines that share it.
+func (w *text) line(label, format string, args ...any) {
+	shown := label
+	if label == w.label {
+		shown = ""
+	}
+	w.label = label
+	w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, shown, input.ClipText(fmt.Sprintf(format, args...))), " ") + "\n")
+}
+
+func (w *text) headline() {
+	r := w.r
+	text := r.Reason
+	switch {
+	case r.Victim != nil && r.DryRun:
+		text = fmt.Sprintf("%s would have been evicted for %s, but for the dry run", r.Victim.Pod, r.Victim.Signal)
+	case r.Victim != nil:
+		text = fmt.Sprintf("%s was evicted for %s", r.Victim.Pod, r.Victim.Signal)
+	case r.Kind == record.KindNobody:
+		text = "no pod could be evicted: " + r.Reason
+	case r.Kind == record.KindReclaim:
+		text = "no pod had to be evicted: " + r.Reason
+	}
+	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s", r.Time.UTC().Format(time.DateTime), text)) + "\n")
+	if r.Victim != nil {
+		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
+		w.line("message", "grace period %ds", r.Victim.GraceSeconds)
+	}
+	if r.Kind == record.KindResumed {
+		w.line("why now", "a former evictd decided so, and this one has finished it: its own record is lost")
+	}
+}
+
+func (w *text) whyNow() {
+	r := w.r
+	for i := range r.Thresholds {
+		t := &r.Thresholds[i]
+		if t.Since == nil && !t.Acted {
+			continue
+		}
+		p, err := threshold(t)
+		if err != nil {
+			continue
+		}
+		text := p.String()
+		if at := slices.IndexFunc(r.Observations, func(o observe.SignalStatus) bool { return o.Signal == t.Signal }); at >= 0 {
+			o := &r.Observations[at]
+			text += fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
+		}
+		switch {
+		case t.Since == nil:
+		case p.Hard():
+			text += ", below it since " + clock(*t.Since)
+		case t.GraceOver:
+			text += fmt.Sprintf(", met since %s, longer than its grace period", clock(*t.Since))
+		default:
+			text += fmt.Sprintf(", met since %s, %v of its grace period is left", clock(*t.Since), (p.GracePeriod - r.Now.Sub(*t.Since)).Round(time.Second))
+		}
+		if t.Acted && r.Kind != record.KindGrace && r.Kind != record.KindWaiting {
+			text += ": acted on"
+		}
+		w.line("why now", "%s", text)
+	}
+	looked := "looked because of the " + r.Trigger
+	if r.Causes != "" {
+		looked += " (" + r.Causes + ")"
+	}
+	if ms := -r.Timeline.BeganMS; ms > 0 {
+		looked += fmt.Sprintf(", decided %.3gms later", ms)
+	}
+	w.line("why now", "%s", looked)
+}
+
+func (w *text) tried() {
+	for _, s := range w.r.Reclaim {
+		text := fmt.Sprintf("%s by %s freed %s in %.3gs", s.Step, s.By, w.amount(eviction.NodeFsAvailable, s.BytesFreed), s.TookSeconds)
+		if s.NotRun != "" {
+			text = fmt.Sprintf("%s by %s was not run: %s", s.Step, s.By, s.NotRun)
+		}
+		if s.Err != "" {
+			text += ", with an error: " + s.Err
+		}
+		w.line("tried first", "%s", text)
+	}
+}
+
+func (w *text) whyIt() {
+	r := w.r
+	rows := w.ranking()
+	if len(rows) > 0 {
+		signal := w.signal()
+		if len(rows) > 1 {
+			w.line("why it", "%s is before %s by: %s", rows[0].Pod, rows[1].Pod, w.deciding(rows[0], rows[1]))
+		} else {
+			w.line("why it", "%s is the only one that could go", rows[0].Pod)
+		}
+		var b bytes.Buffer
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintf(t, "\tPOD\tPRIORITY\tUSAGE\tREQUEST\tBEFORE THE NEXT BY\n")
+		for i, p := range rows[:min(len(rows), rankedShown)] {
+			key := "-"
+			if i+1 < len(rows) {
+				key = w.deciding(p, rows[i+1])
+			}
+			usage := cmp.Or(p.State, w.amount(signal, p.Usage))
+			_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, input.ClipText(p.Pod), p.Priority, usage, w.amount(signal, p.Request), key)
+		}
+		_ = t.Flush() // to memory
+		by := "evictd"
+		if r.Ranker != nil {
+			by = strings.TrimSpace(r.Ranker.Name + " " + r.Ranker.Version)
+		}
+		w.line("order", "of %d pods that could go, by %s", len(r.Candidates), by)
+		for line := range strings.Lines(b.String()) {
+			w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, "", line), " \n") + "\n")
+		}
+		if more := len(rows) - rankedShown; more > 0 {
+			w.line("order", "and %d more", more)
+		}
+	}
+	if left := len(r.Candidates) - len(r.Order); left > 0 && len(r.Candidates) > 0 {
+		w.line("left out", "%d by the ranker, which may spare pods (rankVeto: %s)", left, r.RankVeto)
+	}
+	for i, p := range r.Protected {
+		if i == protectedShown {
+			w.line("could not go", "and %d more", len(r.Protected)-i)
+			break
+		}
+		w.line("could not go", "%s: %s", p.Pod, p.Rule)
+	}
+}
+
+// deciding is the key that put a before b.
+func (w *text) deciding(a, b loop.RankedPod) string {
+	if w.r.Ranker != nil && w.r.Ranker.Custom {
+		return cmp.Or(a.Reason, "the ranker's own choice")
+	}
+	return replay.DecidedBy(w.signal(), a, b)
+}
+
+// ranking are the candidates in their order.
+func (w *text) ranking() []loop.RankedPod {
+	signal := w.signal()
+	rows := make([]loop.RankedPod, 0, len(w.r.Order))
+	for _, at := range w.r.Order {
+		c := &w.r.Candidates[at]
+		as := candidate(c, signal)
+		row := loop.RankedPod{UID: c.UID, Pod: c.Pod, Priority: c.Priority, State: c.State, Usage: c.Usage, Request: rank.Request(&as, signal), Reason: c.Reason}
+		if less := rank.Subtracted(&as, signal); less != row.Request {
+			row.LessBytes = less
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// signal is that of the threshold that was acted on.
+func (w *text) signal() eviction.Signal {
+	for _, t := range w.r.Thresholds {
+		if t.Acted {
+			return t.Signal
+		}
+	}
+	return ""
+}
+
+func (w *text) spared() {
+	found, err := WhatIfs(w.r)
+	if err != nil {
+		return
+	}
+	for _, f := range found {
+		instead := "nobody would have gone"
+		if f.Instead != "" {
+			instead = f.Instead + " would have gone"
+		}
+		w.line("spared by", "%s: %s", w.whatIf(f), instead)
+	}
+	if len(found) == 0 {
+		w.line("spared by", "no request, priority or threshold alone")
+	}
+}
+
+func (w *text) whatIf(f WhatIf) string {
+	exact := w.amount(eviction.Signal(f.Of), f.Value)
+	switch f.Change {
+	case ChangeRequest:
+		return fmt.Sprintf("a request for %s of at least %s (%d)", f.Of, resource.NewQuantity(f.Value, resource.BinarySI), f.Value)
+	case ChangePriority:
+		return fmt.Sprintf("a priority of at least %d", f.Value)
+	case ChangeGrace:
+		return fmt.Sprintf("a grace period for %s of at least %v", f.Of, time.Duration(f.Value)*time.Millisecond)
+	case ChangeMinReclaim:
+		return fmt.Sprintf("a minimum reclaim for %s of at most %s (%d)", f.Of, exact, f.Value)
+	default:
+		return fmt.Sprintf("a threshold for %s of at most %s (%d)", f.Of, exact, f.Value)
+	}
+}
+
+func (w *text) followed() {
+	o := w.r.Outcome
+	if o == nil {
+		return
+	}
+	if o.Err != "" {
+		w.line("what followed", "the kill returned an error: %s", o.Err)
+	}
+	var parts []string
+	for _, p := range []struct {
+		what string
+		ms   float64
+	}{{"killed after", o.KilledMS}, {"gone after", o.GoneMS}, {"what was promised was back after", o.ReliefMS}} {
+		if p.ms > 0 {
+			parts = append(parts, fmt.Sprintf("%s %v", p.what, time.Duration(p.ms*float64(time.Millisecond)).Round(time.Millisecond)))
+		}
+	}
+	if o.Freed != nil {
+		freed := w.amount(eviction.Signal(w.r.Head().Signal), *o.Freed) + " more available"
+		if v := w.r.Victim; v != nil && v.Promised != nil {
+			freed += " of " + w.amount(eviction.Signal(v.Signal), *v.Promised) + " that it used"
+		}
+		parts = append(parts, freed)
+	}
+	w.line("what followed", "%s", cmp.Or(strings.Join(parts, ", "), o.State))
+}
+
+// amount is n in the unit of a signal.
+func (w *text) amount(s eviction.Signal, n int64) string {
+	for _, t := range w.r.Thresholds {
+		if t.Signal == s && t.Custom != nil {
+			return replay.AmountOf(&loop.CustomSignal{Unit: t.Custom.Unit, Format: t.Custom.Format}, s, n)
+		}
+	}
+	return replay.AmountOf(nil, s, n)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }

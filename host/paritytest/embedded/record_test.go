@@ -1,0 +1,126 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/host/internal/explain"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/plugins/disk"
+	"github.com/evictd/evictd/plugins/memory"
+	"github.com/evictd/evictd/plugins/pid"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// recorder starts managers that keep records in a directory.
+func recorder(dir string) replay.Start {
+	return func(ctx context.Context, w *replay.World) (replay.Manager, func(), error) {
+		run, err := os.MkdirTemp("", "evictd-")
+		if err != nil {
+			return nil, nil, err
+		}
+		w.Config.RunDir, w.Config.PluginDir, w.Config.StateDir = run, "", dir
+		m, err := host.NewEmbedded(host.Embedding{
+			Config: w.Config, Log: w.Log, KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(),
+			Patience: replay.Patience, Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
+		})
+		if err != nil {
+			return nil, nil, errors.Join(err, os.RemoveAll(run))
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		stop := func() {
+			cancel()
+			_ = errors.Join(m.Wait(), os.RemoveAll(run))
+		}
+		if err := m.Start(ctx, w, w.ActivePods, w.CleanedUp, 0); err != nil {
+			stop()
+			return nil, nil, err
+		}
+		return m, stop, nil
+	}
+}
+
+// Of all traces: the record of an eviction alone gives the decision again, and what it says
+// would have spared the pod does, while one step less does not.
+func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
+	files, err := filepath.Glob("../../../test/traces/*.json*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	evictions, changes := 0, map[string]int{}
+	for _, file := range files {
+		trace, err := replay.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		out, err := replay.Run(t.Context(), trace.Scenario, slog.New(slog.DiscardHandler), recorder(dir))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		want := 0
+		for _, pass := range out.Passes {
+			want += len(pass.Evicted)
+		}
+		got := 0
+		if err := store.Each(filepath.Join(dir, "records"), func(e *store.Entry) error {
+			r, err := e.Record()
+			if err != nil {
+				return err
+			}
+			explain.Text(r)
+			if r.Victim != nil {
+				got++
+			}
+			if r.Kind != record.KindEviction {
+				return nil
+			}
+			evictions++
+			for change, n := range again(t, file, r) {
+				changes[change] += n
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if got != want {
+			t.Errorf("%s: %d victims are recorded, want %d", file, got, want)
+		}
+	}
+	if evictions < 100 || changes[explain.ChangeRequest] == 0 || changes[explain.ChangePriority] == 0 || changes[explain.ChangeThreshold] == 0 || changes[explain.ChangeGrace] == 0 {
+		t.Errorf("%d evictions, changes that would have spared the pod: %v", evictions, changes)
+	}
+	t.Logf("%d evictions in %d traces, each made again from its record; changes that would have spared the pod: %v", evictions, len(files), changes)
+}
+
+// again makes the decision of a record again and counts what would have spared its victim.
+func again(t *testing.T, file string, r *record.Record) map[string]int {
+	t.Helper()
+	d, err := explain.Again(r)
+	if err != nil || !slices.Equal(d.Order, r.Order) || d.Acted < 0 || !r.Thresholds[d.Acted].Acted || r.Candidates[d.Order[0]].UID != r.Victim.UID {
+		t.Errorf("%s: %s: made again %+v, want the order %v; %v", file, r.ID, d, r.Order, err)
+		return nil
+	}
+	found, err := explain.WhatIfs(r)
+	if err != nil {
+		t.Errorf("%s: %s: %v", file, r.ID, err)
+	}
+	counts := map[string]int{}
+	for _, f := range found {
+		counts[f.Change]++
+		does, errDoes := explain.Spares(r, f, f.Value)
+		less, errLess := explain.Spares(r, f, f.Value-f.Step)
+		if !does || less || errDoes != nil || errLess != nil {
+			t.Errorf("%s: %s: %+v: spares %v (%v), and one step less %v (%v)", file, r.ID, f, does, errDoes, less, errLess)
+		}
+	}
+	return counts
+}
