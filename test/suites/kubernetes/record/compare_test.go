@@ -42,7 +42,7 @@ func TestCompareTellsWhatIsNotAllowed(t *testing.T) {
 // Two pods of two Deployments, evicted at different times with different amounts, are
 // alike when nothing of the eviction differs.
 func TestWhatDiffersByNatureIsAlike(t *testing.T) {
-	of := func(pod, owner, uid, at, amount string) Fields {
+	of := func(pod, owner, sibling, uid, at, amount string) Fields {
 		f := Fields{}
 		if err := f.object("pod", map[string]any{
 			"metadata": map[string]any{"name": pod, "uid": uid, "resourceVersion": at, "ownerReferences": []any{map[string]any{"name": owner, "uid": uid}}},
@@ -53,15 +53,16 @@ func TestWhatDiffersByNatureIsAlike(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		f.flatten("ownerEvents[SuccessfulCreate]", map[string]any{"message": "Created pod: " + sibling})
 		return f.normal(stands(pod, "POD", owner, "OWNER", "status", "APP"))
 	}
-	a := of("hog-12345-abcde", "hog-12345", "0b5ec5f3-90a3-4fb0-a3ab-4f1a9ee4e1f1", "2026-01-02T03:04:05Z", "1048576Ki")
-	b := of("pig-67890-xyzzy", "pig-67890", "1b5ec5f3-90a3-4fb0-a3ab-4f1a9ee4e1f2", "2026-02-02T03:04:06Z", "1148576Ki")
+	a := of("hog-12345-abcde", "hog-12345", "hog-12345-fghij", "0b5ec5f3-90a3-4fb0-a3ab-4f1a9ee4e1f1", "2026-01-02T03:04:05Z", "1048576Ki")
+	b := of("pig-67890-xyzzy", "pig-67890", "pig-67890-x0x0x", "1b5ec5f3-90a3-4fb0-a3ab-4f1a9ee4e1f2", "2026-02-02T03:04:06Z", "1148576Ki")
 	if unexpected, _ := Compare(a, b, nil); len(unexpected) > 0 {
 		t.Errorf("differences: %v", unexpected)
 	}
 	// An app called "status" does not change what fields are called.
-	if a["pod.status.conditions[Ready].status"] != "False" || a["pod.metadata.ownerReferences[OWNER].name"] != "OWNER" {
+	if a["pod.status.conditions[Ready].status"] != "False" || a["pod.metadata.ownerReferences[OWNER].name"] != "OWNER" || a["ownerEvents[SuccessfulCreate].message"] != "Created pod: SIBLING" {
 		t.Errorf("fields: %v", a)
 	}
 }

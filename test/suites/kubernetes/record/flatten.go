@@ -69,6 +69,8 @@ var varying = []stand{
 	{regexp.MustCompile(`\b(containerd://)?[0-9a-f]{64}\b`), "HASH"},
 	{regexp.MustCompile(`\bkube-api-access-[a-z0-9]{5}\b`), "kube-api-access"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(Ki|Mi|Gi)\b`), "AMOUNT"},
+	// Other pods of the owner, which has its stand by now.
+	{regexp.MustCompile(`\bOWNER-[a-z0-9]{5}\b`), "SIBLING"},
 }
 
 // A stand is what stands for a name that differs by nature.

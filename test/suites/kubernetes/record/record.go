@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -16,9 +17,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Take records a pod as it is now, its owner if it has one, and the events of the pod.
-func Take(ctx context.Context, client kubernetes.Interface, pod *v1.Pod) (Fields, error) {
+// Take records a pod as it is now, or as the caller knows it if it is gone, its owner if it has one, the
+// events of both, and other objects as they are.
+func Take(ctx context.Context, client kubernetes.Interface, pod *v1.Pod, others ...any) (Fields, error) {
 	now, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID {
+		now, err = pod, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record pod %s: %w", pod.Name, err)
 	}
@@ -26,25 +31,27 @@ func Take(ctx context.Context, client kubernetes.Interface, pod *v1.Pod) (Fields
 	if err := raw.object("pod", now); err != nil {
 		return nil, err
 	}
-	names := []string{now.Name, "POD", now.Spec.NodeName, "NODE", now.Labels[appsv1.DefaultDeploymentUniqueLabelKey], "TEMPLATE"}
+	for i, other := range others {
+		if err := raw.object(fmt.Sprintf("others[%d]", i), other); err != nil {
+			return nil, err
+		}
+	}
+	names := []string{now.Name, "POD", now.Spec.NodeName, "NODE", now.Labels[appsv1.DefaultDeploymentUniqueLabelKey], "TEMPLATE", now.Labels[appsv1.ControllerRevisionHashLabelKey], "REVISION"}
 	if owner := metav1.GetControllerOf(now); owner != nil {
 		object, err := takeOwner(ctx, client, now.Namespace, *owner)
 		if err != nil {
 			return nil, err
 		}
 		raw.flatten("owner", object.Object)
+		if err := raw.takeEvents(ctx, client, "ownerEvents", object); err != nil {
+			return nil, err
+		}
 		names = append(names, owner.Name, "OWNER")
 		if above := metav1.GetControllerOf(object); above != nil {
 			names = append(names, above.Name, "OWNERS-OWNER")
 		}
 	}
-	events, err := client.CoreV1().Events(now.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(now.UID)).String(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("record events of pod %s: %w", now.Name, err)
-	}
-	if err := raw.events(events.Items); err != nil {
+	if err := raw.takeEvents(ctx, client, "events", now); err != nil {
 		return nil, err
 	}
 	return raw.normal(stands(names...)), nil
@@ -68,19 +75,27 @@ func takeOwner(ctx context.Context, client kubernetes.Interface, namespace strin
 	return object, nil
 }
 
-// events adds each under its reason, numbered where a reason comes more than once.
-func (f Fields) events(all []v1.Event) error {
+// takeEvents adds each event about an object under its reason, numbered where a reason comes more
+// than once.
+func (f Fields) takeEvents(ctx context.Context, client kubernetes.Interface, name string, about metav1.Object) error {
+	listed, err := client.CoreV1().Events(about.GetNamespace()).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(about.GetUID())).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("record events of %s: %w", about.GetName(), err)
+	}
+	all := listed.Items
 	slices.SortStableFunc(all, func(a, b v1.Event) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), a.FirstTimestamp.Compare(b.FirstTimestamp.Time), cmp.Compare(a.InvolvedObject.FieldPath, b.InvolvedObject.FieldPath))
 	})
 	seen := map[string]int{}
 	for _, e := range all {
-		name := e.Reason
+		reason := e.Reason
 		if seen[e.Reason]++; seen[e.Reason] > 1 {
-			name = fmt.Sprintf("%s#%d", e.Reason, seen[e.Reason])
+			reason = fmt.Sprintf("%s#%d", e.Reason, seen[e.Reason])
 		}
 		e.Name = "" // of the object and a number
-		if err := f.object("events["+name+"]", e); err != nil {
+		if err := f.object(name+"["+reason+"]", e); err != nil {
 			return err
 		}
 	}
