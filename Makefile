@@ -26,6 +26,8 @@ DEMO_CONFIG ?=
 DEMO_PODS   ?=
 DEMO_KEEP   ?=
 CROSSINGS   ?= 20
+RUNS        ?= 5
+EVICTIONS   ?= 30
 BUSY        ?= 3
 PARITY      ?= 10s
 # Rounds of two faults at random in the middle of an eviction, of e2e-k8s.
@@ -124,11 +126,11 @@ e2e-guest: build ## evictd as a unit on a node with systemd, cgroup v2 and conta
 	@test/harness/stack/install.sh --uml --guest
 	@EVICTD_TEST_NODE=1 $(ROOTTEST) -timeout 30m ./test/suites/guest | $(GO) run ./test/tools/tally -v
 
-e2e-k8s: build $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36
+e2e-k8s: build $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36 (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
 	@test/harness/stack/install.sh
 	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
-	@(cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) EVICTD_ROUNDS=$(ROUNDS) \
-	$(ROOTTEST) -p 1 -timeout 60m ./...) | $(GO) run ./test/tools/tally -v
+	@(cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
+	EVICTD_ROUNDS=$(ROUNDS) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(ROOTTEST) -p 1 -timeout 60m ./...) | $(GO) run ./test/tools/tally -v
 
 cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it
 	@test/harness/stack/install.sh

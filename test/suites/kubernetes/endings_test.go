@@ -11,7 +11,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/hog"
@@ -19,49 +18,6 @@ import (
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
-
-// Evictions of a Deployment's hog, one after the other (EVICTD_EVICTIONS), are all complete:
-// nothing is restarted in place, the record stays, a replacement is made.
-func TestEvictionsInARow(t *testing.T) {
-	times, err := strconv.Atoi(os.Getenv("EVICTD_EVICTIONS"))
-	if err != nil {
-		times = 5
-	}
-	kubelet := narrow(t)
-	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
-	spec, station := newHog(t, c, "hog", 1280)
-	must(t, c.Apply(t.Context(), deployment("hog", spec)))
-	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
-	var victims []*v1.Pod
-	for range times {
-		waiting := awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool {
-			return pod.Status.Phase == v1.PodRunning && !slices.ContainsFunc(victims, func(v *v1.Pod) bool { return v.UID == pod.UID })
-		})
-		must(t, station.Release(soon(t)))
-		victim := awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool { return pod.UID == waiting.UID && ended(pod) })
-		victims = append(victims, victim)
-	}
-	time.Sleep(15 * time.Second) // in which a kubelet writes the status of all its pods anew
-	for _, victim := range victims {
-		pod, err := c.Client.CoreV1().Pods(victim.Namespace).Get(t.Context(), victim.Name, metav1.GetOptions{})
-		must(t, err)
-		evicted(t, pod)
-		if pod.Annotations["evictd.io/evicted"] == "" {
-			t.Errorf("pod %s has no annotation: %v", pod.Name, pod.Annotations)
-		}
-	}
-	if n := len(p.Records("evicting pod")); n != times {
-		t.Errorf("evictd decided %d times, want %d", n, times)
-	}
-	calm, err = c.Client.CoreV1().Pods(calm.Namespace).Get(t.Context(), calm.Name, metav1.GetOptions{})
-	must(t, err)
-	if calm.Status.Phase != v1.PodRunning {
-		t.Errorf("pod %s, which did nothing, is %s", calm.Name, calm.Status.Phase)
-	}
-	must(t, p.Stop())
-}
 
 // A soft victim's hook runs to its end, and its sidecar ends after its main container. A pod
 // whose postStart hook is still running is ended all the same, without the kubelet.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
-	"github.com/evictd/evictd/test/suites/kubernetes/record"
 )
 
 // beside starts evictd beside the kubelet, with who asks the API server.
@@ -53,13 +52,6 @@ func tokenOf(t *testing.T, c *cluster.Cluster, name string, bound *authenticatio
 	return kubeconfig
 }
 
-// alikeBut are the ways in which what evictd leaves differs from what the kubelet leaves.
-var alikeBut = append([]record.Allowed{
-	{Path: "events[Evicted].reportingComponent", Left: "kubelet", Right: "evictd", Why: "who tells of it"},
-	{Path: "events[Evicted].source.component", Left: "kubelet", Right: "evictd", Why: "who tells of it"},
-	{Path: "pod.metadata.annotations.evictd.io/evicted", Why: "the record of the eviction, which has the kubelet act"},
-}, byChance...)
-
 // leaveToEvictd takes its thresholds from the kubelet and returns them.
 func leaveToEvictd(t *testing.T, c *cluster.Cluster, kubelet map[string]any) (hard map[string]any) {
 	t.Helper()
@@ -67,29 +59,6 @@ func leaveToEvictd(t *testing.T, c *cluster.Cluster, kubelet map[string]any) (ha
 	calm["evictionHard"] = cluster.CalmThresholds()
 	must(t, c.ConfigureKubelet(soon(t), calm))
 	return map[string]any{"memory.available": kubelet["evictionHard"].(map[string]any)["memory.available"]}
-}
-
-// With evictd beside it, the API shows of an eviction what it shows of the kubelet's own.
-func TestAnEvictionLooksAsTheKubelets(t *testing.T) {
-	kubelet := narrow(t)
-	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
-	byKubelet := evictsAHog(t, c, calm, "kubelets")
-
-	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
-	byEvictd := evictsAHog(t, c, calm, "evictds")
-	compare(t, byKubelet, byEvictd, alikeBut)
-
-	calm, err := c.AwaitPod(soon(t), calm.Namespace, calm.Name, func(*v1.Pod) (bool, error) { return true, nil })
-	must(t, err)
-	if calm.Status.Phase != v1.PodRunning {
-		t.Errorf("pod %s, which did nothing, is %s: %s", calm.Name, calm.Status.Phase, calm.Status.Message)
-	}
-	if n := len(p.Records("evicting pod")); n != 1 {
-		t.Errorf("evictd evicted %d pods, want 1", n)
-	}
-	must(t, p.Stop())
 }
 
 // What the account may do is enough, and check says so; without a verb it says which.

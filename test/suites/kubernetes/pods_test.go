@@ -91,15 +91,14 @@ func awaitMeasured(ctx context.Context, t *testing.T, c *cluster.Cluster, pods .
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		measured, err := c.Summary(ctx)
-		must(t, err)
+		measured, err := c.Summary(ctx) // just after a start of the kubelet an error
 		missing := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return measured[p.UID] > 0 })
 		if len(missing) == 0 {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the kubelet has not measured %s: %v", missing[0].Name, ctx.Err())
+			t.Fatalf("the kubelet has not measured %s: %v, %v", missing[0].Name, ctx.Err(), err)
 		case <-tick.C:
 		}
 	}

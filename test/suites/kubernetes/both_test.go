@@ -1,0 +1,115 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
+)
+
+// The kubelet's hard threshold is 200 MiB below that of evictd, and a hog that goes on when it
+// is told to end crosses both. It goes, once, and nobody else, four times as often as
+// EVICTD_RUNS: half of them with a kubelet that the kernel notifies, which then acts
+// beside evictd every time.
+func TestBothUnderPressure(t *testing.T) {
+	times := 4 * number(t, "EVICTD_RUNS", 5)
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	r := newRow(t, c, tolerant, "--stubborn", "--term-delay-ms", "60000")
+	hard := kubelet["evictionHard"].(map[string]any)
+	ours := map[string]any{"memory.available": hard["memory.available"]}
+	hard["memory.available"] = "1848Mi"
+	rights := account(t, c)
+	more := 0
+	for _, notified := range []bool{false, true} {
+		t.Run(fmt.Sprintf("notified %v", notified), func(t *testing.T) {
+			kubelet["kernelMemcgNotification"] = notified
+			must(t, c.ConfigureKubelet(soon(t), kubelet))
+			awaitMeasured(soon(t), t, c, r.calm, r.pods.awaitWaiting(t, "hog"))
+			p := beside(t, c, rights, map[string]any{"evictionHard": ours})
+			before := len(r.victims)
+			for run := range times / 2 {
+				r.evict(t)
+				if by := r.evictedBy(t, c); len(by) != len(r.victims) {
+					t.Errorf("run %d: %d pods are evicted, want %d: %v", run+1, len(by), len(r.victims), by)
+				}
+			}
+			decided := map[string]int{}
+			for _, d := range p.Records("evicting pod") {
+				decided[d.String("uid")]++
+			}
+			count := map[string]int{}
+			for _, uid := range r.victims[before:] {
+				if decided[string(uid)] > 1 {
+					t.Errorf("evictd decided %d times on pod %s, want once", decided[string(uid)], uid)
+				}
+				if decided[string(uid)] > 0 {
+					r.awaitEventBy(t, c, uid, "evictd")
+				}
+				count[strings.Join(slices.Sorted(maps.Keys(r.evictedBy(t, c)[uid])), " and ")]++
+				delete(decided, string(uid))
+			}
+			if len(decided) > 0 {
+				t.Errorf("evictd decided on others, too: %v", decided)
+			}
+			must(t, p.Stop())
+			unharmed(t, c, r.calm)
+			all, _ := r.pods.all("hog")
+			t.Logf("  %d hogs, told to be evicted by: %v; %d more were one too many for their Deployment and never let go", times/2, count, len(all)-len(r.victims)-1-more)
+			more = len(all) - len(r.victims) - 1
+		})
+	}
+	for _, victim := range r.victims {
+		l := r.pods.await(t, "hog", "was evicted", is(victim, func(life) bool { return true }))
+		evicted(t, l.Pod)
+		if len(l.Lost) > 0 {
+			t.Errorf("pod %s has lost %v", l.Pod.Name, l.Lost)
+		}
+	}
+}
+
+// evictedBy are the pods that somebody has evicted, by their condition or by an event, and
+// who tells of it in events.
+func (r *row) evictedBy(t *testing.T, c *cluster.Cluster) map[types.UID]map[string]bool {
+	t.Helper()
+	by := map[types.UID]map[string]bool{}
+	add := func(uid types.UID, who string) {
+		if by[uid] == nil {
+			by[uid] = map[string]bool{}
+		}
+		by[uid][who] = true
+	}
+	for _, app := range []string{"hog", "calm"} {
+		all, _ := r.pods.all(app)
+		for _, l := range all {
+			if condition(l.Pod, v1.DisruptionTarget) != nil {
+				add(l.Pod.UID, "")
+			}
+		}
+	}
+	events, err := c.Client.CoreV1().Events(metav1.NamespaceDefault).List(soon(t), metav1.ListOptions{FieldSelector: "reason=Evicted"})
+	must(t, err)
+	for _, e := range events.Items {
+		add(e.InvolvedObject.UID, e.Source.Component)
+	}
+	for _, who := range by {
+		delete(who, "")
+	}
+	return by
+}
+
+func (r *row) awaitEventBy(t *testing.T, c *cluster.Cluster, uid types.UID, who string) {
+	t.Helper()
+	_, err := cluster.Await(soon(t), c.Client.CoreV1().RESTClient(), "events", metav1.NamespaceDefault, fields.OneTermEqualSelector("reason", "Evicted"), func(e *v1.Event) (bool, error) {
+		return e.InvolvedObject.UID == uid && e.Source.Component == who, nil
+	})
+	must(t, err)
+}
