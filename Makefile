@@ -11,6 +11,10 @@ GOARCH   ?= $(HOSTARCH)
 # Binaries of another architecture than this machine's go beside, not in place of, its own.
 OUT      := $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/linux_$(GOARCH))
 TOOLS    := $(CURDIR)/bin/tools
+# One set of flags for all that is built, vetted, tested and started: each package is compiled
+# once. Only the race detector and another architecture compile anew.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 # The second containerd that e2e runs beside the distribution's.
 CONTAINERD := $(TOOLS)/containerd-v2.4.2
 # The parts of the cluster that e2e-k8s and cluster run beside it, as released.
@@ -18,7 +22,7 @@ KUBERNETES := $(TOOLS)/kubernetes-v1.36.3
 ETCD       := $(TOOLS)/etcd-v3.6.8
 KUBERNETES_PARTS := $(addprefix $(KUBERNETES)/,kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl)
 PARTS      := $(KUBERNETES_PARTS) $(ETCD)/etcd
-BUILD     = CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)'
+BUILD     = GOOS=linux GOARCH=$(GOARCH) $(GO) build -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 FUZZTIME    ?= 10s
 DEMO_PLUGIN ?=
@@ -84,7 +88,7 @@ test: ## all tests, with root, real processes and the race detector
 check: lint deadcode generated ## format, lint, dead code, vet, import rules, go.mod, generated code, protocol, arm64 build
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
-	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build -trimpath ./... # as in make build, so that nothing is compiled twice
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
 
 lint: $(TOOLS)/golangci-lint-v2.15.0
 	$< run ./...
@@ -111,7 +115,7 @@ generated: tools
 	[ "$$was" = "$$now" ] || { echo "generated code was out of date; make generate has renewed it, commit it"; exit 1; }
 
 demo: build ## evict a real container under real memory pressure (root; DEMO_PLUGIN=bin/oldest for a custom ranker, DEMO_CONFIG=FILE for its configuration, DEMO_PODS=FILE for other pods, DEMO_KEEP=1 to evict nobody and stay until Ctrl-C)
-	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/demo ./test/tools/demo
+	@$(GO) build -o bin/demo ./test/tools/demo
 	@bin/demo $(if $(DEMO_PLUGIN),-plugin '$(DEMO_PLUGIN)') $(if $(DEMO_CONFIG),-config '$(DEMO_CONFIG)') $(if $(DEMO_PODS),-pods '$(DEMO_PODS)') $(if $(DEMO_KEEP),-keep)
 
 e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
@@ -159,7 +163,7 @@ kubelet-test: build $(TOOLS)/golangci-lint-v2.15.0 ## the kubelet's own tests of
 bench: build ## benchmarks, as root, one run each
 	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)
 	@$(GO) run ./test/tools/bench -bin bin
-	@cd host/paritytest && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade
+	@cd host/paritytest && $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade
 
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \
@@ -195,12 +199,12 @@ $(TOOLS)/protoc-gen-go-v%: PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-g
 $(TOOLS)/protoc-gen-go-grpc-%: PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(CONTAINERD)/containerd:
 	@mkdir -p $(@D)
-	GOBIN=$(@D) GOFLAGS= CGO_ENABLED=0 $(GO) install github.com/containerd/containerd/v2/cmd/{containerd-shim-runc-v2,containerd}@v$(lastword $(subst -v, ,$(notdir $(@D))))
+	GOBIN=$(@D) GOFLAGS= $(GO) install github.com/containerd/containerd/v2/cmd/{containerd-shim-runc-v2,containerd}@v$(lastword $(subst -v, ,$(notdir $(@D))))
 
 # Kubernetes and etcd cannot be installed by version: their go.mod files have replacements.
 # Without the version kubectl and the control plane would take each other for a v0.
 # Those of Kubernetes are one build: loaded once, and linked beside each other.
-BUILD_PARTS = @mkdir -p $(@D); cd test/suites/kubernetes/parts && GOFLAGS=-trimpath CGO_ENABLED=0 $(GO) build
+BUILD_PARTS = @mkdir -p $(@D); cd test/suites/kubernetes/parts && GOFLAGS=-trimpath $(GO) build
 $(KUBERNETES_PARTS) &:
 	$(BUILD_PARTS) -o $(@D)/ -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v$(lastword $(subst -v, ,$(notdir $(@D))))' \
 		$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBERNETES_PARTS)))
@@ -209,5 +213,5 @@ $(ETCD)/etcd:
 
 $(TOOLS)/%:
 	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) GOFLAGS= CGO_ENABLED=0 $(GO) install $(PACKAGE)@v$(lastword $(subst -v, ,$*))
+	GOBIN=$(TOOLS) GOFLAGS= $(GO) install $(PACKAGE)@v$(lastword $(subst -v, ,$*))
 	@ln -f $(TOOLS)/$(notdir $(PACKAGE)) $@
