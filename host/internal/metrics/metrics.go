@@ -60,6 +60,8 @@ type Metrics struct {
 
 	killDuration  *prometheus.HistogramVec
 	victimsEnding prometheus.Gauge
+	promised      *prometheus.CounterVec
+	freed         *prometheus.CounterVec
 	reloads       *prometheus.CounterVec
 	misplaced     prometheus.Gauge
 	unmanaged     prometheus.Gauge
@@ -205,6 +207,14 @@ func (m *Metrics) CallFailed(plugin, call string, err error) {
 // Killed records how long it took to stop a pod, and whether that went well.
 func (m *Metrics) Killed(took time.Duration, err error) {
 	m.killDuration.WithLabelValues(result(err)).Observe(took.Seconds())
+}
+
+// Relieved counts what a victim was expected to free of s, in its base unit, and what was seen to
+// come back of it.
+func (m *Metrics) Relieved(s eviction.Signal, promised, freed int64) {
+	name := m.signals.of(string(s))
+	m.promised.WithLabelValues(name).Add(float64(max(0, promised)))
+	m.freed.WithLabelValues(name).Add(float64(max(0, freed)))
 }
 
 // VictimsEnding records how many victims are not yet finished.

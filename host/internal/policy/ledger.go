@@ -47,6 +47,17 @@ func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[evic
 type Ledger struct {
 	promises []promise // in the order of the decisions
 	accounts map[eviction.Signal]account
+	settled  []Settlement
+}
+
+// A Settlement says what became of what a victim was expected to free of a signal, once
+// nothing more is expected.
+type Settlement struct {
+	UID, Pod string
+	Signal   eviction.Signal
+	// Promised is what it was expected to free at last, Freed what of it was seen to come back.
+	Promised eviction.Figure
+	Freed    int64
 }
 
 // A Promise is what a victim is expected to free.
@@ -63,8 +74,9 @@ type Promise struct {
 type promise struct {
 	Promise
 
-	decided, ended Moment // ended is zero as long as the victim is ending
-	measured       Moment // when its use was last read
+	decided, ended Moment                    // ended is zero as long as the victim is ending
+	measured       Moment                    // when its use was last read
+	came           map[eviction.Signal]int64 // and is in Frees no more
 }
 
 // open reports whether something of s is still expected of p.
@@ -158,11 +170,26 @@ func (l Ledger) change(uid string, change func(*promise)) Ledger {
 	return next.tidied()
 }
 
-// copied is l with nothing in it that another Ledger has.
+// Settled returns what was settled by the change that made l.
+func (l Ledger) Settled() []Settlement { return l.settled }
+
+// settle closes the promise of s, of which so much has come back in the end.
+func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
+	use, before := p.Frees[s], p.came[s]
+	if use.OK {
+		use.Value += before
+	}
+	l.settled = append(l.settled, Settlement{UID: p.UID, Pod: p.Pod, Signal: s, Promised: use, Freed: before + came})
+	delete(p.Frees, s)
+}
+
+// copied is l with nothing in it that another Ledger has, and nothing settled yet.
 func (l Ledger) copied() Ledger {
+	l.settled = nil
 	l.promises, l.accounts = slices.Clone(l.promises), maps.Clone(l.accounts)
 	for i := range l.promises {
 		l.promises[i].Frees = maps.Clone(l.promises[i].Frees)
+		l.promises[i].came = maps.Clone(l.promises[i].came)
 	}
 	if l.accounts == nil {
 		l.accounts = map[eviction.Signal]account{}
@@ -219,6 +246,7 @@ func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 // what was available, and some of it was shared. What crosses then is another shortage.
 func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, met []Observed, now Moment) Ledger {
 	if len(l.promises) == 0 {
+		l.settled = nil
 		return l
 	}
 	next := l.copied()
@@ -237,7 +265,7 @@ func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, 
 }
 
 // close closes the promises of s that o shows to be kept or over.
-func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at Moment) {
+func (l *Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at Moment) {
 	a, open := l.accounts[s], l.of(s)
 	if len(open) == 0 {
 		return
@@ -266,7 +294,7 @@ func (l Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at 
 			came = min(came, use.Value)
 		}
 		a.base, a.cameBack = a.base+came, a.cameBack-came
-		delete(p.Frees, s)
+		l.settle(p, s, came)
 	}
 	l.accounts[s] = a
 }
@@ -292,7 +320,7 @@ func (l Ledger) grown(s eviction.Signal, seen, at Moment) bool {
 
 // rebase has what comes back counted from a sample of s on. What has come back before is
 // no more expected of those that have ended.
-func (l Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
+func (l *Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 	a := l.accounts[s]
 	for _, p := range l.of(s) {
 		use := p.Frees[s]
@@ -301,11 +329,15 @@ func (l Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 			continue
 		}
 		a.cameBack -= came
-		if use.Value -= came; use.Value == 0 {
-			delete(p.Frees, s)
-		} else {
-			p.Frees[s] = use
+		if use.Value == came {
+			l.settle(p, s, came)
+			continue
 		}
+		if p.came == nil {
+			p.came = map[eviction.Signal]int64{}
+		}
+		use.Value -= came
+		p.Frees[s], p.came[s] = use, p.came[s]+came
 	}
 	a.base, a.seen, a.known = o.Available-a.cameBack, at, true
 	l.accounts[s] = a

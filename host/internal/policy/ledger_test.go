@@ -297,3 +297,57 @@ func TestWhatHasComeBackDuringALongChoiceCountsOnce(t *testing.T) {
 		t.Errorf("a third pod goes for a shortage of 150, and 300 of the first are still to come: %+v", l)
 	}
 }
+
+// What a victim was to free and what of it came back is told once, when nothing more is
+// expected of it: it all came, its time is over, or it came in parts between which another
+// victim grew.
+func TestWhatCameBackIsSettledOnce(t *testing.T) {
+	threshold := Threshold{Signal: eviction.MemoryAvailable, Value: Value{Quantity: *resource.NewQuantity(1000, resource.BinarySI)}}
+	at := func(halfSeconds int) Moment {
+		return Moment{Time: storyStart.Add(time.Duration(halfSeconds) * time.Second / 2)}
+	}
+	sample := func(halfSeconds int, available int64) map[eviction.Signal]eviction.Observation {
+		return map[eviction.Signal]eviction.Observation{threshold.Signal: {
+			Signal: threshold.Signal, State: eviction.Observed, Available: available, Capacity: 1 << 20, Time: at(halfSeconds).Time,
+		}}
+	}
+	promised := func(l Ledger, uid string, use int64, halfSeconds int, available int64) Ledger {
+		p := Promise{UID: uid, Pod: "ns/" + uid, Grace: time.Second, Frees: Relieved(threshold, eviction.LayoutShared, eviction.Some(use))}
+		return l.Promised(p, threshold, sample(halfSeconds, available), at(halfSeconds))
+	}
+	for name, c := range map[string]struct {
+		available []int64 // half a second after the end, and each half a second later
+		grows     bool
+		want      Settlement
+	}{
+		"all at once":             {available: []int64{700}, want: Settlement{Freed: 600}},
+		"bit by bit":              {available: []int64{300, 700}, want: Settlement{Freed: 600}},
+		"less than was thought":   {available: []int64{300, 300, 300, 300}, want: Settlement{Freed: 200}},
+		"more than was thought":   {available: []int64{900}, want: Settlement{Freed: 600}},
+		"nothing":                 {available: []int64{100, 90, 100, 100}, want: Settlement{Freed: 0}},
+		"while another one grows": {available: []int64{400, 250, 550}, grows: true, want: Settlement{Freed: 600}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := promised(Ledger{}, "first", 600, 0, 100)
+			if c.grows {
+				l = promised(l, "second", 50, 0, 100)
+			}
+			l = l.Ended("first", at(1))
+			var told []Settlement
+			for i, available := range c.available {
+				if c.grows && i == 1 {
+					l = l.Measured("second", Relieved(threshold, eviction.LayoutShared, eviction.Some(200)), at(1+i))
+				}
+				l = l.Observed(sample(2+i, available), metBy(threshold, sample(2+i, available)[threshold.Signal]), at(2+i))
+				told = append(told, l.Settled()...)
+			}
+			c.want.UID, c.want.Pod, c.want.Signal, c.want.Promised = "first", "ns/first", threshold.Signal, eviction.Some(600)
+			if len(told) != 1 || told[0] != c.want {
+				t.Errorf("settled %+v, want %+v", told, c.want)
+			}
+			if again := l.Observed(sample(200, 2000), nil, at(200)).Settled(); !c.grows && len(again) > 0 {
+				t.Errorf("settled again: %+v", again)
+			}
+		})
+	}
+}

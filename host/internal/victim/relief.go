@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -17,6 +18,7 @@ type Relief struct {
 	ledger  policy.Ledger
 	waiting map[eviction.Signal]policy.Wait
 	moment  func() policy.Moment
+	metrics *metrics.Metrics
 	log     *slog.Logger
 }
 
@@ -29,6 +31,19 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 	r.ledger = r.ledger.Promised(policy.Promise{
 		UID: v.UID, Pod: v.Name, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use),
 	}, t, observed, r.moment())
+	r.settled()
+}
+
+// settled tells of victims of which nothing more is expected.
+func (r *Relief) settled() {
+	for _, s := range r.ledger.Settled() {
+		promised := int64(0)
+		if s.Promised.OK {
+			promised = s.Promised.Value
+		}
+		r.metrics.Relieved(s.Signal, promised, s.Freed)
+		r.log.Info("relief of a victim", "pod", s.Pod, "uid", s.UID, "signal", s.Signal, "promised", promised, "freed", s.Freed)
+	}
 }
 
 // Measured enters what victims of t that are still ending use now.
@@ -42,6 +57,7 @@ func (r *Relief) Observed(observed map[eviction.Signal]eviction.Observation, met
 	before := r.waiting
 	r.waiting = map[eviction.Signal]policy.Wait{}
 	r.ledger = r.ledger.Observed(observed, met, r.moment())
+	r.settled()
 	for _, t := range must {
 		if o := last(t.Signal); o.State == eviction.Observed {
 			r.Judge(t, o)

@@ -82,7 +82,7 @@ type Set struct {
 
 // NewSet returns a set without victims. Begin it before the first one.
 func NewSet(o Options) *Set {
-	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, moment: o.Moment, log: o.Log}, reports: make(chan Report)}
+	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, moment: o.Moment, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
 	s.show()
 	return s
 }
