@@ -67,8 +67,8 @@ var modes = map[string]func(modeOptions) (mode, error){
 			Options: o.ending, API: api, Journal: o.journal, DryRun: o.dryRun, Pods: source.Pods,
 		})
 		of := &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.ending.Log}
-		if o.config.NodeConditions != config.NodeConditionsNone && !o.config.DryRun {
-			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.ending.Log)
+		if o.config.NodeConditions != config.NodeConditionsNone {
+			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.dryRun, o.ending.Log)
 		}
 		return mode{pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},

@@ -48,6 +48,7 @@ type Keeper struct {
 	api API
 	// taints: a taint goes with each condition.
 	taints bool
+	dryRun func() bool
 	log    *slog.Logger
 	poke   chan struct{}
 
@@ -56,20 +57,30 @@ type Keeper struct {
 	known  bool // by a first Set
 }
 
-// New returns a keeper, which writes while it is run.
-func New(api API, taints bool, log *slog.Logger) *Keeper {
-	return &Keeper{api: api, taints: taints, log: log, poke: make(chan struct{}, 1)}
+// New returns a keeper, which writes while it is run. dryRun reports whether the node is to
+// have nothing of evictd's for now.
+func New(api API, taints bool, dryRun func() bool, log *slog.Logger) *Keeper {
+	return &Keeper{api: api, taints: taints, dryRun: dryRun, log: log, poke: make(chan struct{}, 1)}
 }
 
 // Set has the node be under these conditions and no others, but for the kubelet's of memory
-// and process ids.
+// and process ids. It is to be called again when it changes whether this is a dry run. One
+// that was a dry run from the start asks and writes nothing; what was held before one is
+// taken away.
 func (k *Keeper) Set(conditions []eviction.Condition) {
 	wanted := slices.DeleteFunc(slices.Clone(conditions), func(c eviction.Condition) bool {
 		return c == eviction.MemoryPressure || c == eviction.PIDPressure
 	})
 	slices.Sort(wanted)
+	dryRun := k.dryRun()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if dryRun {
+		if !k.known {
+			return
+		}
+		wanted = nil
+	}
 	if k.known && slices.Equal(k.wanted, wanted) {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,8 @@ func newServer() *apiServer {
 	a.node.Spec.Taints = []v1.Taint{{Key: "example.com/gpu", Effect: v1.TaintEffectNoExecute}}
 	return a
 }
+
+func never() bool { return false }
 
 var others = []string{"DiskPressure=False", "Ready=True", "example.com/gpu:NoExecute"}
 
@@ -168,7 +171,7 @@ func TestNodeCredentialsMayWriteNoTaints(t *testing.T) {
 func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
-		k := New(a, true, slog.New(slog.DiscardHandler))
+		k := New(a, true, never, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -216,7 +219,7 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 func TestWhatOthersTakeAwayIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
-		k := New(a, true, slog.New(slog.DiscardHandler))
+		k := New(a, true, never, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go k.Run(ctx)
@@ -245,7 +248,7 @@ func TestAChangeDoesNotWaitForTheNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
 		a.noTaints = apierrors.NewForbidden(v1.Resource("nodes"), "node-1", errors.New("no taints"))
-		k := New(a, true, slog.New(slog.DiscardHandler))
+		k := New(a, true, never, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go k.Run(ctx)
@@ -256,5 +259,37 @@ func TestAChangeDoesNotWaitForTheNextTry(t *testing.T) {
 		if diff := cmp.Diff(others, a.shows()); diff != "" {
 			t.Errorf("the node (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// A node is tried with a dry run first, which a reload ends; and begins, for a break.
+func TestADryRunHoldsNothingAndAReloadEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newServer()
+		var dryRun atomic.Bool
+		k := New(a, true, dryRun.Load, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go k.Run(ctx)
+		pass := func(dry bool, want ...string) {
+			t.Helper()
+			dryRun.Store(dry)
+			k.Set([]eviction.Condition{eviction.DiskPressure})
+			time.Sleep(2 * lookAgain)
+			synctest.Wait()
+			want = append(want, others...)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, a.shows()); diff != "" {
+				t.Errorf("the node, dry run %t (-want +got):\n%s", dry, diff)
+			}
+		}
+		pass(true)
+		if len(a.asked) != 0 {
+			t.Errorf("asked %q in a dry run, want nothing", a.asked)
+		}
+		held := []string{"evictd.io/DiskPressure=True", "evictd.io/DiskPressure:NoSchedule"}
+		pass(false, held...)
+		pass(true)
+		pass(false, held...)
 	})
 }
