@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/evictd/evictd v0.0.0
 	github.com/go-logr/logr v1.4.4
+	golang.org/x/mod v0.41.0
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/apiserver v0.36.3

@@ -33,6 +33,13 @@ func main() {
 }
 
 func run(ctx context.Context, version, out string, tests, patch bool) error {
+	is, err := required(ctx)
+	if err == nil {
+		err = checkMinor(version, is)
+	}
+	if err != nil {
+		return err
+	}
 	sources, err := download(ctx, version)
 	if err != nil {
 		return err
@@ -65,5 +72,5 @@ func run(ctx context.Context, version, out string, tests, patch bool) error {
 	if err := changes.write(out, sources); err != nil {
 		return err
 	}
-	return writeModule(ctx, version, out)
+	return writeModule(ctx, version, is, out)
 }

@@ -10,10 +10,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // kubernetes is the kubelet's module.
 const kubernetes = "k8s.io/kubernetes"
+
+// checkMinor refuses a version of another minor release than the one that this module
+// requires: the plugins inside use its API, and its modules are others.
+func checkMinor(version, required string) error {
+	if want := semver.MajorMinor(required); semver.MajorMinor(version) != want {
+		return fmt.Errorf("-k8s: %q: want a version of %s, such as %s: evictd is built with its API", version, want, required)
+	}
+	return nil
+}
 
 // download has the sources of a version in the module cache, and returns where.
 func download(ctx context.Context, version string) (string, error) {
@@ -28,9 +39,10 @@ func download(ctx context.Context, version string) (string, error) {
 	return module.Dir, err
 }
 
-// writeModule puts a go.mod into out that is this module's with the sources of version, and
+// writeModule puts a go.mod into out that is this module's with the sources of version in
+// place of those that it requires, and
 // replaced by the link that is in out. It has another name, as out is no module.
-func writeModule(ctx context.Context, version, out string) error {
+func writeModule(ctx context.Context, version, is, out string) error {
 	text, err := goCommand(ctx, "env", "GOMOD")
 	if err != nil {
 		return err
@@ -41,10 +53,6 @@ func writeModule(ctx context.Context, version, out string) error {
 		return err
 	}
 	sums, err := os.ReadFile(filepath.Join(from, "go.sum"))
-	if err != nil {
-		return err
-	}
-	is, err := required(ctx)
 	if err != nil {
 		return err
 	}

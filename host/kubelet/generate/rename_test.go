@@ -99,3 +99,19 @@ func TestPatch(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// A release of which evictd does not know the modules failed for want of one of them.
+func TestAnotherMinorReleaseIsAnError(t *testing.T) {
+	for version, fits := range map[string]bool{
+		"v1.36.3": true, "v1.36.0": true, "v1.36.10": true, "v1.36.4-rc.0": true,
+		"v1.35.4": false, "v1.3.6": false, "v1.37.0": false, "1.36.3": false, "": false, "v1": false,
+	} {
+		err := checkMinor(version, "v1.36.3")
+		if (err == nil) != fits {
+			t.Errorf("%q: %v, want it to fit: %v", version, err, fits)
+		}
+		if err != nil && !strings.Contains(err.Error(), "want a version of v1.36, such as v1.36.3") {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
