@@ -58,7 +58,15 @@ FAULTS = test/suites/faults
 # needs takes a third of linking, and make check vets.
 ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json -vet=off -ldflags='-s -w'
 
-.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster parity kubelet kubelet-test bench fuzz soak busy clean tools parts lint deadcode generated
+PACKAGE_ARCHES := amd64 arm64
+# Packages are those of a commit, to the byte: of its date, whoever makes them and where.
+EPOCH            = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+PACKAGE_VERSION  = $(shell if [[ $(VERSION:v%=%) =~ ^[0-9]+\. ]]; then echo $(VERSION:v%=%); else echo 0.0.0+g$(VERSION); fi)
+NFPM            := $(TOOLS)/nfpm-v2.43.4
+STAGE            = dist/stage_$(GOARCH)
+SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
+
+.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz soak busy clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +75,28 @@ build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: in
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
 	$(BUILD) -o $(OUT)/plugins/ ./plugins/memory/cmd/memory ./plugins/disk/cmd/disk ./plugins/pid/cmd/pid
 	$(BUILD) -o $(OUT)/ ./sdk/examples/...
+
+deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dist/ (GOARCH=arm64)
+	cd $(STAGE) && SOURCE_DATE_EPOCH=$(EPOCH) ARCH=$(GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) $(NFPM) package -f ../../release/nfpm.yaml -p $@ -t ..
+
+sbom: build ## the modules that are in the binaries, as CycloneDX, into dist/
+	@mkdir -p dist
+	cd release && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) ../$(SBOM) $(addprefix ../$(OUT)/,evictd plugins/memory plugins/disk plugins/pid)
+
+stage: build
+	rm -rf dist/pages
+	@mkdir -p dist/pages
+	SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) CGO_ENABLED=0 $(GO) run -tags man ./host/cmd/evictd dist/pages
+	release/stage.sh $(OUT) dist/pages $(STAGE)
+
+release: ## packages, bills of materials and their checksums for amd64 and arm64 into dist/
+	rm -rf dist
+	@for arch in $(PACKAGE_ARCHES); do $(MAKE) deb rpm sbom GOARCH=$$arch; done
+	cd dist && sha256sum *.deb *.rpm *.json >SHA256SUMS
+
+packages: deb rpm sbom ## tests of the packages: what is in them, in and out of a node, twice the same (root)
+	cd release && $(GO) vet ./... && $(GO) mod tidy -diff
+	@(cd release && EVICTD_PACKAGES=$(CURDIR)/dist $(ROOTTEST) -timeout 20m ./...) | $(GO) run ./test/tools/tally -v
 
 node-rank: ## the example plugin in Node.js into bin/
 	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank
@@ -192,6 +222,7 @@ parts: $(PARTS) $(CONTAINERD)/containerd ## the programs of others that the test
 # Tools, by pinned version: the version is in the file's name, so a new pin installs anew.
 tools: $(TOOLS)/golangci-lint-v2.15.0 $(TOOLS)/deadcode-v0.52.0 $(TOOLS)/buf-v1.66.0 $(TOOLS)/protoc-gen-go-v1.36.12 $(TOOLS)/protoc-gen-go-grpc-v1.6.2
 
+$(TOOLS)/nfpm-%: PACKAGE = github.com/goreleaser/nfpm/v2/cmd/nfpm
 $(TOOLS)/golangci-lint-%: PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(TOOLS)/deadcode-%: PACKAGE = golang.org/x/tools/cmd/deadcode
 $(TOOLS)/buf-%: PACKAGE = github.com/bufbuild/buf/cmd/buf

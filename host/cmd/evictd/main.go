@@ -27,7 +27,7 @@ var (
 	commit  string
 )
 
-func main() {
+func start() {
 	fillBuild()
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 			"by the kubelet's rules when they run short.",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("no command given, want run, check, doctor, evictions, explain, replay, plugins, uninstall-node or version (evictd --help)")
 		},

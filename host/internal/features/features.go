@@ -44,7 +44,7 @@ func Find(fs nodefs.FS) []Feature {
 			cgroup(nodefs.V1, "cgroup.event_control")),
 		feature("PSI", "plugins can have triggers on stalls of memory, disk and CPU; evictd itself needs none", readable(fs.Path("/proc/pressure/memory"))),
 		feature("memory.reclaim", "plugins can have the kernel take back cache before a pod must go; evictd itself needs none", cgroup(nodefs.V2, "memory.reclaim")),
-		feature("process_mrelease", "plugins can take back the memory of a killed process before it has ended; evictd itself needs none",
+		feature("process_mrelease", "what a killed pod has of memory comes back at once, and not when its processes get to end",
 			call(func() error { return syscall(unix.SYS_PROCESS_MRELEASE, badFile, 0, 0) })),
 		feature("pidfd", "what a plugin has left is killed without ever hitting another process under the same number", call(func() error {
 			fd, err := unix.PidfdOpen(own, 0)

@@ -1,0 +1,14 @@
+#!/bin/sh
+# dpkg: remove, purge, or upgrade VERSION; rpm: 0 for a removal, 1 for an upgrade. rpm knows no purge.
+set -e
+case "$1" in remove | purge | 0) ;; *) exit 0 ;; esac
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload
+	systemctl --quiet reset-failed evictd.service 2>/dev/null || :
+fi
+rm -rf /run/evictd /run/evictd.lock
+[ "$1" = purge ] || exit 0
+rm -rf /etc/evictd /usr/libexec/evictd /etc/systemd/system/evictd.service.d
+if getent passwd evictd-plugin >/dev/null 2>&1 && command -v userdel >/dev/null 2>&1; then
+	userdel evictd-plugin || :
+fi
