@@ -20,18 +20,23 @@ mkdir -p "$work/root/proc"
 mount -t proc none "$work/root/proc"
 cd "$work/root"
 inside() { chroot . env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
-# All names, and who is there; not what dpkg, the log and the tools for users keep for themselves.
-list() {
-	find . -xdev \( -path ./work -o -path ./tmp -o -path ./root -o -path ./var/log -o -path ./var/lib/dpkg -o -path ./var/cache \) -prune -o \
-		! -path './etc/*-' ! -path ./etc/.pwd.lock -print | sort
-	cat etc/passwd etc/group
+# What the overlay has that the machine has not, or has not any more, and whose users are others. Not what dpkg, the log
+# and the tools for users keep for themselves. The machine below goes on living meanwhile: it is not listed.
+left() {
+	(cd "$work/upper" && find . \( -path ./dev -o -path ./var/log -o -path ./var/lib/dpkg -o -path ./var/cache \) -prune -o \
+		! -path './etc/*-' ! -path ./etc/.pwd.lock -print) | while read -r name; do
+		if [ -c "$work/upper/$name" ]; then echo "gone: $name"; elif [ ! -e "/$name" ]; then echo "new: $name"; fi
+	done
+	for file in /etc/passwd /etc/group; do diff "$file" ".$file" || :; done
 }
 mknod -m 666 dev/null c 1 3 2>/dev/null || :
-list >"$work/before"
+left >"$work/before"
 echo "== install"
 inside dpkg -i /evictd.deb 2>&1
 inside sh -c 'test -x /usr/bin/evictd && evictd version'
 inside sh -c 'ls -ld /usr/libexec/evictd/plugins; man=/usr/share/man/man8/evictd-doctor.8.gz; test -e $man || test ! -d /usr/share/man/man8 || ls /usr/share/man/man8 | grep evictd || echo "no pages: this system leaves them out"'
+echo "== there"
+left
 echo "== edited"
 echo "# by the operator" >>etc/evictd/evictd.yaml
 inside dpkg -i /evictd.deb 2>&1
@@ -42,7 +47,7 @@ test ! -e usr/bin/evictd
 grep -c "by the operator" etc/evictd/evictd.yaml
 echo "== purge"
 inside dpkg --purge evictd 2>&1
-list >"$work/after"
+left >"$work/after"
 echo "== left"
 diff "$work/before" "$work/after" && echo nothing
 `
@@ -60,6 +65,7 @@ func TestWhatIsInstalledIsTakenOffWithoutATrace(t *testing.T) {
 	t.Logf("%s", said)
 	for part, want := range map[string]string{
 		"== install": "installed and not started",
+		"== there":   "new: ./usr/libexec/evictd/plugins/memory\n",
 		"== edited":  "\n1",
 		"== remove":  "\n1",
 		"== left":    "nothing\n",
