@@ -20,6 +20,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
@@ -28,21 +29,31 @@ var scenarioEndings = []string{".json", ".yaml", ".yml"}
 
 func newReplay() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "replay FILE...",
+		Use:   "replay FILE|RECORD|POD...",
 		Short: "Show what evictd would decide in a scenario",
 		Long: "Take scenarios, or traces of decisions that were recorded, through the eviction manager and its\n" +
 			"plugins, and tell step by step what is observed, concluded and done. No node is looked at and no\n" +
 			"pod is killed: pods, figures and time are the scenario's. Reclaim steps of custom plugins are\n" +
 			"shown, and only run with --reclaim. Files are JSON or YAML, also as .gz; others are passed over.\n" +
-			"Needs no root.",
-		Args: cobra.MinimumNArgs(1),
+			"Decisions of this node are named by the ids of their records, their pods, or --since, and the last\n" +
+			"line says who would have gone with these plugins, and the thresholds of --with. Needs no root but for\n" +
+			"the records.",
 	}
 	var r replayer
+	names := recordNames{dir: addRecordsDir(cmd)}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if names.since > 0 {
+			return nil
+		}
+		return cobra.MinimumNArgs(1)(cmd, args)
+	}
 	flags := cmd.Flags()
 	asJSON := flags.Bool("json", false, "print the decisions as JSON, one object a line")
 	check := flags.Bool("check", false, "compare with what was recorded, exit with 1 if anything differs that counts")
 	flags.StringVar(&r.pluginDir, "plugin-dir", "", "directory of plugin executables (default plugins beside this program, else "+config.Default().PluginDir+")")
 	flags.BoolVar(&r.reclaim, "reclaim", false, "also run the reclaim steps of custom plugins: they free what they free on this machine")
+	flags.DurationVar(&names.since, "since", 0, "also the evictions that this node has recorded in the last so long, such as 24h")
+	flags.StringVar(&names.with, "with", "", "configuration whose thresholds and plugins' configuration take the place of those that were recorded")
 	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)
 	cmd.MarkFlagsMutuallyExclusive("json", "check")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -58,6 +69,11 @@ func newReplay() *cobra.Command {
 			}
 			r.log, r.say = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from})), func(string) {}
 		}
+		args, err := names.find(args)
+		if err != nil {
+			return err
+		}
+		r.read = names.read
 		files, passedOver := scenarioFiles(args)
 		for _, file := range passedOver {
 			say(cmd.ErrOrStderr(), fmt.Sprintf("passed over: %s: want a name that ends in %s, or with .gz after that", file, strings.Join(scenarioEndings, ", ")))
@@ -160,5 +176,10 @@ func decisionsLine(done replayed) ([]byte, error) {
 }
 
 func timelineOf(done replayed) ([]byte, error) {
-	return append(replay.Timeline(done.trace, done.replay), '\n'), nil
+	text := append(replay.Timeline(done.trace, done.replay), '\n')
+	if r := done.trace.Scenario.Record; r != nil {
+		instead, _ := replay.Instead(done.trace, done.replay)
+		text = fmt.Appendf(text, "%s: %s\n\n", r.ID, input.ClipText(instead))
+	}
+	return text, nil
 }

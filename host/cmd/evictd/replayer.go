@@ -22,6 +22,8 @@ type replayer struct {
 	// reclaim also runs the steps of plugins that the scenario does not stand in for.
 	reclaim bool
 	log     *slog.Logger
+	// read reads what is replayed, by its name. It is replay.Read if nil.
+	read func(name string) (*replay.Trace, error)
 	// say tells what the log would, if nobody asked for that: which plugins did not start,
 	// and why. That may be somebody's ranker, or an observer that wants a configuration.
 	say func(line string)
@@ -37,8 +39,11 @@ type replayed struct {
 }
 
 func (r *replayer) replay(ctx context.Context, file string) replayed {
-	done := replayed{file: file}
-	if done.trace, done.err = replay.Read(file); done.err != nil {
+	done, read := replayed{file: file}, r.read
+	if read == nil {
+		read = replay.Read
+	}
+	if done.trace, done.err = read(file); done.err != nil {
 		return done
 	}
 	if done.replay, done.err = r.run(ctx, done.trace.Scenario); done.err != nil {

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -62,7 +59,7 @@ func situationOf(r *record.Record) (*situation, error) {
 	s := &situation{record: r, observed: map[eviction.Signal]eviction.Observation{}, held: make([]bool, len(r.Thresholds))}
 	s.acted = slices.IndexFunc(r.Thresholds, func(t record.Threshold) bool { return t.Acted })
 	for i := range r.Thresholds {
-		t, err := threshold(&r.Thresholds[i])
+		t, err := r.Thresholds[i].Policy()
 		if err != nil {
 			return nil, fmt.Errorf("thresholds[%d]: %w", i, err)
 		}
@@ -156,47 +153,12 @@ func assess(s policy.State, t policy.Threshold, o eviction.Observation, now time
 // prolonged reports whether a threshold was met by what is to be reclaimed beyond its value
 // alone.
 func (s *situation) prolonged(i int) bool {
-	t, err := threshold(&s.record.Thresholds[i]) // as it was
+	t, err := s.record.Thresholds[i].Policy() // as it was
 	if err != nil || s.record.Thresholds[i].Since == nil {
 		return false
 	}
 	q, o := t.Amount(s.observed[t.Signal].Capacity), s.observed[t.Signal]
 	return q.CmpInt64(o.Available) <= 0
-}
-
-func threshold(t *record.Threshold) (policy.Threshold, error) {
-	value, err := valueOf(t.Quantity, t.Percentage)
-	if err != nil {
-		return policy.Threshold{}, err
-	}
-	grace := t.GraceSeconds * float64(time.Second)
-	if !(grace >= 0 && grace < math.MaxInt64) {
-		return policy.Threshold{}, fmt.Errorf("graceSeconds: %v, want 0 or more", t.GraceSeconds)
-	}
-	out := policy.Threshold{Signal: t.Signal, Value: value, GracePeriod: time.Duration(math.Round(grace)), Custom: t.Custom}
-	if t.MinReclaim != "" || t.MinReclaimPercentage != "" {
-		least, err := valueOf(t.MinReclaim, t.MinReclaimPercentage)
-		if err != nil {
-			return policy.Threshold{}, fmt.Errorf("minReclaim: %w", err)
-		}
-		out.MinReclaim = &least
-	}
-	return out, nil
-}
-
-func valueOf(quantity, percentage string) (policy.Value, error) {
-	if percentage != "" {
-		f, err := strconv.ParseFloat(percentage, 32)
-		if err != nil {
-			return policy.Value{}, fmt.Errorf("percentage: %w", err)
-		}
-		return policy.Value{Percentage: float32(f), IsPercentage: true}, nil
-	}
-	q, err := resource.ParseQuantity(quantity)
-	if err != nil {
-		return policy.Value{}, fmt.Errorf("quantity: %q: %w", quantity, err)
-	}
-	return policy.Value{Quantity: q}, nil
 }
 
 func observation(o observe.SignalStatus) eviction.Observation {

@@ -86,7 +86,7 @@ func (w *text) whyNow() {
 		if t.Since == nil && !t.Acted {
 			continue
 		}
-		p, err := threshold(t)
+		p, err := t.Policy()
 		if err != nil {
 			continue
 		}

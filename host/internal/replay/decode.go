@@ -177,12 +177,15 @@ var forms = map[reflect.Type]string{
 
 func form(t reflect.Type) string { return cmp.Or(forms[t], "a whole number") }
 
-// keysOf returns the keys of a struct's fields, in their order.
+// keysOf returns the keys of a struct's fields, in their order. A field without one is no
+// part of the format.
 func keysOf(t reflect.Type) []string {
 	keys := make([]string, 0, t.NumField())
 	for f := range t.Fields() {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		keys = append(keys, key)
+		if key != "-" {
+			keys = append(keys, key)
+		}
 	}
 	return keys
 }

@@ -84,6 +84,18 @@ func Configuration(s *Scenario) (config.Config, error) {
 	return c, nil
 }
 
+// With puts the thresholds of a configuration, and what it tells plugins, in the place of a
+// scenario's.
+func With(s *Scenario, c *config.Config) {
+	s.Config.EvictionHard, s.Config.EvictionSoft = c.EvictionHard, c.EvictionSoft
+	s.Config.EvictionSoftGracePeriod, s.Config.EvictionMinimumReclaim = c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim
+	s.Config.EvictionMaxPodGracePeriod, s.Config.EnforceNodeAllocatable = c.EvictionMaxPodGracePeriod, c.EnforceNodeAllocatable
+	s.Config.Plugins = map[string]Plugin{}
+	for name, p := range c.Plugins {
+		s.Config.Plugins[name] = Plugin{Config: p.Config}
+	}
+}
+
 // run is the part of a step that the manager has.
 func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResult) {
 	pass, err := m.Synchronize(ctx)

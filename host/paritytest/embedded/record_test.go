@@ -55,7 +55,7 @@ func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no traces: %v", err)
 	}
-	evictions, changes := 0, map[string]int{}
+	evictions, replayed, changes := 0, 0, map[string]int{}
 	for _, file := range files {
 		trace, err := replay.Read(file)
 		if err != nil {
@@ -84,6 +84,9 @@ func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
 				return nil
 			}
 			evictions++
+			if evictions%8 == 0 {
+				replayed += replays(t, file, r)
+			}
 			for change, n := range again(t, file, r) {
 				changes[change] += n
 			}
@@ -98,7 +101,7 @@ func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
 	if evictions < 100 || changes[explain.ChangeRequest] == 0 || changes[explain.ChangePriority] == 0 || changes[explain.ChangeThreshold] == 0 || changes[explain.ChangeGrace] == 0 {
 		t.Errorf("%d evictions, changes that would have spared the pod: %v", evictions, changes)
 	}
-	t.Logf("%d evictions in %d traces, each made again from its record; changes that would have spared the pod: %v", evictions, len(files), changes)
+	t.Logf("%d evictions in %d traces, each made again from its record, %d replayed; changes that would have spared the pod: %v", evictions, len(files), replayed, changes)
 }
 
 // again makes the decision of a record again and counts what would have spared its victim.
@@ -123,4 +126,22 @@ func again(t *testing.T, file string, r *record.Record) map[string]int {
 		}
 	}
 	return counts
+}
+
+// replays takes a manager and the plugins through the scenario of a record: the same pod goes.
+func replays(t *testing.T, file string, r *record.Record) int {
+	t.Helper()
+	trace, err := replay.FromRecord(r)
+	if err != nil {
+		t.Errorf("%s: %v", file, err)
+		return 0
+	}
+	out, err := Replay(t.Context(), trace.Scenario, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("%s: %s: %v", file, r.ID, err)
+	}
+	if text, other := replay.Instead(trace, out); other {
+		t.Errorf("%s: %s: %s", file, r.ID, text)
+	}
+	return 1
 }

@@ -253,6 +253,7 @@ func foreign() []Write {
 		early(with("the nominated node", statusStays, status("nominatedNodeName", Other))),
 		with("the start time taken away", statusStays, status("startTime", nil)),
 		with("another annotation", noAnnotation, annotated("example.com/mine", "1")),
+		with("a text in the place of the name of a record", noAnnotation, annotated("evictd.io/record", strings.Repeat("x", 101))),
 		with("another annotation changed", noAnnotation, annotated("team", "b")),
 		with("another annotation taken away", noAnnotation, annotated("team", nil)),
 		with("a label", metaStays, metadata("labels", object{"app": "db"})),

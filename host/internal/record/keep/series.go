@@ -60,10 +60,10 @@ func (s series) before(at time.Time) []record.Series {
 	return out
 }
 
-// unitOf is what a signal's samples are rounded to: bytes to pages.
+// unitOf is what a signal's samples are rounded to: bytes to MiB, which keeps records small.
 func unitOf(s eviction.Signal) int64 {
 	if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitBytes {
-		return 4096
+		return 1 << 20
 	}
 	return 1
 }

@@ -1,0 +1,254 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// criticalPriority is that of pods that may not go.
+const criticalPriority = 2_000_000_000
+
+// FromRecord is the scenario of a recorded decision: its thresholds, the pods that could go
+// with what they request, and the figures that it was made from, in the pass that first saw
+// the threshold met and in the one that acted. Signals that are not the kubelet's are in no
+// summary, so that decisions for them cannot be replayed.
+func FromRecord(r *record.Record) (*Trace, error) {
+	acted := -1
+	for i := range r.Thresholds {
+		if r.Thresholds[i].Acted {
+			acted = i
+		}
+	}
+	if acted < 0 || len(r.Candidates) == 0 {
+		return nil, fmt.Errorf("record %s: is of no choice between pods, want one of the kind %q", r.ID, record.KindEviction)
+	}
+	t := &r.Thresholds[acted]
+	if _, builtin := eviction.Builtin(t.Signal); !builtin {
+		return nil, fmt.Errorf("record %s: was made for %s, which no summary has", r.ID, t.Signal)
+	}
+	s := &Scenario{
+		SchemaVersion: SchemaVersion, Name: r.ID, Description: "recorded: " + went(r), NodeName: r.Node, FilesystemLayout: r.Layout,
+		Config: configOf(r), StartTime: metav1.NewTime(r.Now), Record: r,
+	}
+	if s.FilesystemLayout == "" {
+		s.FilesystemLayout = LayoutShared
+	}
+	for i := range r.Candidates {
+		s.Pods = append(s.Pods, podOf(&r.Candidates[i]))
+	}
+	for _, p := range r.Protected {
+		if p.Rule == "critical or static" {
+			s.Pods = append(s.Pods, podOf(&record.Candidate{UID: p.UID, Pod: p.Pod, Priority: criticalPriority}))
+		}
+	}
+	observed := map[eviction.Signal]observe.SignalStatus{}
+	for _, o := range r.Observations {
+		observed[o.Signal] = o
+	}
+	steps, err := stepsOf(r, t, observed)
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.ID, err)
+	}
+	s.Steps = steps
+	for i := range steps {
+		s.StartTime.Time = s.StartTime.Add(-steps[i].Advance())
+	}
+	return &Trace{Scenario: s}, nil
+}
+
+// stepsOf are the passes that led to a decision: one before it, in which the filesystems are
+// found; those in which the threshold was met already; and the one that acted. What a minimum reclaim
+// has prolonged was met for its grace period without it.
+func stepsOf(r *record.Record, t *record.Threshold, observed map[eviction.Signal]observe.SignalStatus) ([]Step, error) {
+	const calm = 10 // seconds
+	steps := []Step{{Note: "before it", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, nil)}}
+	acted := Step{Note: "it is acted on", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, observed)}
+	if t.Since == nil || !t.Since.Before(r.Now) {
+		return append(steps, acted), nil
+	}
+	p, err := t.Policy()
+	if err != nil {
+		return nil, err
+	}
+	before := observed[t.Signal]
+	amount := p.Amount(before.Capacity)
+	prolonged := amount.CmpInt64(before.Available) <= 0
+	before.Available = min(before.Available, amount.Value()-1)
+	first := summaryOf(r, t.Signal, map[eviction.Signal]observe.SignalStatus{t.Signal: before})
+	took := r.Now.Sub(*t.Since).Seconds()
+	steps = append(steps, Step{Note: "it is first seen", AdvanceSeconds: calm, Summary: first})
+	if prolonged {
+		const moment = 0.001
+		took -= moment
+		steps = append(steps, Step{Note: "it is met for its grace period", AdvanceSeconds: took, Summary: first})
+		took = moment
+	}
+	acted.AdvanceSeconds = took
+	return append(steps, acted), nil
+}
+
+// went says who went as a record has it.
+func went(r *record.Record) string {
+	if r.Victim == nil {
+		return "nobody went"
+	}
+	return r.Victim.Pod + " went for " + r.Victim.Signal
+}
+
+func configOf(r *record.Record) Config {
+	c := Config{
+		EvictionHard: map[string]string{}, EvictionSoft: map[string]string{}, EvictionSoftGracePeriod: map[string]string{}, EvictionMinimumReclaim: map[string]string{},
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
+	}
+	if v := r.Victim; v != nil {
+		c.EvictionMaxPodGracePeriod = int32(min(max(v.GraceSeconds, 0), math.MaxInt32))
+	}
+	for i := range r.Thresholds {
+		t := &r.Thresholds[i]
+		b, builtin := eviction.Builtin(t.Signal)
+		p, err := t.Policy()
+		switch {
+		case !builtin || err != nil:
+			continue
+		case t.Signal == eviction.AllocatableMemoryAvailable && p.Hard() && slices.ContainsFunc(r.Thresholds, func(u record.Threshold) bool {
+			return u.Signal == eviction.MemoryAvailable && u.GraceSeconds == 0
+		}): // follows from the one of memory
+			c.EnforceNodeAllocatable = []string{"pods"}
+			continue
+		case b.Filesystem == eviction.ContainerFs: // follow from those of the others
+			continue
+		case !p.Hard():
+			c.EvictionSoft[string(t.Signal)] = p.Value.String()
+			c.EvictionSoftGracePeriod[string(t.Signal)] = p.GracePeriod.String()
+		default:
+			c.EvictionHard[string(t.Signal)] = p.Value.String()
+		}
+		if p.MinReclaim != nil {
+			c.EvictionMinimumReclaim[string(t.Signal)] = p.MinReclaim.String()
+		}
+	}
+	return c
+}
+
+func podOf(c *record.Candidate) *v1.Pod {
+	namespace, name, _ := strings.Cut(c.Pod, "/")
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(c.UID)}, Status: v1.PodStatus{QOSClass: v1.PodQOSClass(c.QoS)}}
+	p.Spec.Priority = &c.Priority
+	requests := v1.ResourceList{}
+	for what, n := range map[v1.ResourceName]int64{v1.ResourceMemory: c.MemoryRequest, v1.ResourceEphemeralStorage: c.StorageRequest} {
+		if n > 0 {
+			requests[what] = *resource.NewQuantity(n, resource.BinarySI)
+		}
+	}
+	p.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: requests}}}
+	return p
+}
+
+// object is one of a summary, whose words are the kubelet's.
+type object = map[string]any
+
+// summaryOf is a summary with what was observed and what the candidates use of a signal.
+func summaryOf(r *record.Record, signal eviction.Signal, observed map[eviction.Signal]observe.SignalStatus) json.RawMessage {
+	node, runtime := object{"nodeName": r.Node}, object{}
+	filesystem := func(bytes, inodes eviction.Signal) object {
+		fs := object{}
+		if o, ok := observed[bytes]; ok && o.State == observe.StateObserved {
+			fs["availableBytes"], fs["capacityBytes"] = o.Available, o.Capacity
+		}
+		if o, ok := observed[inodes]; ok && o.State == observe.StateObserved {
+			fs["inodesFree"], fs["inodes"] = o.Available, o.Capacity
+		}
+		return fs
+	}
+	memory := func(s eviction.Signal) (object, bool) {
+		o := observed[s]
+		return object{"availableBytes": o.Available, "workingSetBytes": max(0, o.Capacity-o.Available)}, o.State == observe.StateObserved
+	}
+	if m, ok := memory(eviction.MemoryAvailable); ok {
+		node["memory"] = m
+	}
+	if m, ok := memory(eviction.AllocatableMemoryAvailable); ok {
+		node["systemContainers"] = []object{{"name": "pods", "memory": m}}
+	}
+	if fs := filesystem(eviction.NodeFsAvailable, eviction.NodeFsInodesFree); len(fs) > 0 {
+		node["fs"] = fs
+	}
+	if fs := filesystem(eviction.ImageFsAvailable, eviction.ImageFsInodesFree); len(fs) > 0 {
+		runtime["imageFs"] = fs
+	}
+	if fs := filesystem(eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree); len(fs) > 0 {
+		runtime["containerFs"] = fs
+	}
+	if o := observed[eviction.PIDAvailable]; o.State == observe.StateObserved {
+		node["rlimit"] = object{"maxpid": o.Capacity, "curproc": max(0, o.Capacity-o.Available)}
+	}
+	if len(runtime) > 0 {
+		node["runtime"] = runtime
+	}
+	var pods []object
+	for i := range r.Candidates {
+		if c := &r.Candidates[i]; c.State == "" {
+			pods = append(pods, podStats(c, signal))
+		}
+	}
+	text, _ := json.Marshal(object{"node": node, "pods": pods}) // of maps, texts and numbers
+	return text
+}
+
+// podStats is what a pod uses of a signal, in the place where the kubelet's order finds it in
+// any layout.
+func podStats(c *record.Candidate, signal eviction.Signal) object {
+	namespace, name, _ := strings.Cut(c.Pod, "/")
+	main, pod := object{"name": "main"}, object{"podRef": object{"name": name, "namespace": namespace, "uid": c.UID}}
+	b, _ := eviction.Builtin(signal)
+	switch b.Condition {
+	case eviction.MemoryPressure:
+		main["memory"], pod["memory"] = object{"workingSetBytes": c.Usage}, object{"workingSetBytes": c.Usage}
+	case eviction.PIDPressure:
+		pod["process_stats"] = object{"process_count": c.Usage}
+	default:
+		used := object{"usedBytes": c.Usage}
+		if b.Unit == eviction.UnitInodes {
+			used = object{"inodesUsed": c.Usage}
+		}
+		where := "rootfs"
+		if b.Filesystem == eviction.NodeFs {
+			where = "logs"
+		}
+		main[where] = used
+	}
+	pod["containers"] = []object{main}
+	return pod
+}
+
+// Instead says of the replay of a record who would have gone, and whether it is another one
+// than the record has.
+func Instead(t *Trace, r *Replay) (text string, other bool) {
+	was, is := "nobody", "nobody"
+	if v := t.Scenario.Record.Victim; v != nil {
+		was = v.Pod
+	}
+	if r.Decisions.ConfigError != "" {
+		return "not replayed, the configuration is refused: " + r.Decisions.ConfigError, true
+	}
+	if n := len(r.Passes); n > 0 && len(r.Passes[n-1].Evicted) > 0 {
+		is = r.Passes[n-1].Evicted[0].Name
+	}
+	if is == was {
+		return is + " goes, as recorded", false
+	}
+	return is + " goes instead of " + was, true
+}
