@@ -319,9 +319,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	if !eventually(func() bool { return s.http.Count() == cap(replies) }) {
 		t.Fatal("not all have connected")
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel() // no time for clients, but the rest is as orderly
-	if err := s.Close(ended); err != nil {
+	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for range cap(replies) {
