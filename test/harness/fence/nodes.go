@@ -24,6 +24,7 @@ func Nodes() []Write {
 		ours      = `{"spec": {"taints": [{"key": "evictd.io/disk", "effect": "NoSchedule"}, {"key": "example.com/gpu", "effect": "NoSchedule"}]}}`
 		condition = `{"status": {"conditions": [{"type": "evictd.io/Disk", "status": "True"}]}}`
 		taints    = "evictd writes no taint but those whose key begins with evictd.io/"
+		foreign   = "evictd writes no condition but those whose type begins with evictd.io/"
 		metadata  = "evictd writes nothing of a node's metadata"
 	)
 	other := write("a condition of another node", "status", condition, "the node is not the one that the token is bound to")
@@ -41,7 +42,9 @@ func Nodes() []Write {
 		write("a foreign taint", "", `{"spec": {"taints": [{"key": "example.com/mine", "effect": "NoExecute"}]}}`, taints),
 		write("a foreign taint taken away", "", `{"spec": {"taints": null}}`, taints),
 		write("no more pods here", "", `{"spec": {"unschedulable": true}}`, "evictd writes nothing of a node's spec but taints"),
-		write("a condition of the kubelet's", "status", `{"status": {"conditions": [{"type": "DiskPressure", "status": "True"}]}}`, "evictd leaves the conditions of the kubelet and the node controllers alone"),
+		write("a condition of the kubelet's", "status", `{"status": {"conditions": [{"type": "DiskPressure", "status": "True"}]}}`, foreign),
+		write("a condition of a problem detector's", "status", `{"status": {"conditions": [{"type": "KernelDeadlock", "status": "True"}]}}`, foreign),
+		write("a condition taken away", "status", `{"status": {"conditions": [{"$patch": "delete", "type": "Ready"}]}}`, foreign),
 		write("the capacity", "status", `{"status": {"capacity": {"cpu": "1k"}}}`, "evictd writes nothing of a node's status but conditions"),
 		write("a label", "", `{"metadata": {"labels": {"zone": "b"}}}`, metadata),
 		write("an annotation", "status", `{"metadata": {"annotations": {"example.com/mine": "1"}}}`, metadata),
