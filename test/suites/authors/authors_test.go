@@ -38,7 +38,7 @@ func follow(t *testing.T, dir, text string, environment ...string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "bash", "-c", text)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), environment...)
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED="), environment...) // a reader's, not that of make e2e
 	// Ended as a whole: its children hold the output open.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
