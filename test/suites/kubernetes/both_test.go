@@ -18,26 +18,28 @@ import (
 // The kubelet's hard threshold is 200 MiB below that of evictd, and a hog that goes on when it
 // is told to end crosses both. It goes, once, and nobody else, four times as often as
 // EVICTD_RUNS: half of them with a kubelet that the kernel notifies, which then acts
-// beside evictd every time.
+// beside evictd every time. Nobody replaces the hog: a kubelet that crosses its threshold takes
+// a pod first that it has not measured yet, such as a replacement.
 func TestBothUnderPressure(t *testing.T) {
 	times := 4 * number(t, "EVICTD_RUNS", 5)
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	r := newRow(t, c, tolerant, "--stubborn", "--term-delay-ms", "60000")
+	r := newRow(t, c, "--stubborn", "--term-delay-ms", "60000")
 	hard := kubelet["evictionHard"].(map[string]any)
 	ours := map[string]any{"memory.available": hard["memory.available"]}
 	hard["memory.available"] = "1848Mi"
 	rights := account(t, c)
-	more := 0
 	for _, notified := range []bool{false, true} {
 		t.Run(fmt.Sprintf("notified %v", notified), func(t *testing.T) {
 			kubelet["kernelMemcgNotification"] = notified
 			must(t, c.ConfigureKubelet(soon(t), kubelet))
-			awaitMeasured(soon(t), t, c, r.calm, r.pods.awaitWaiting(t, "hog"))
 			p := beside(t, c, rights, map[string]any{"evictionHard": ours})
 			before := len(r.victims)
 			for run := range times / 2 {
+				r.add(t, c, barePod)
 				r.evict(t)
+				_, err := c.Kubectl(soon(t), "", "delete", "pod", "hog", "--wait")
+				must(t, err)
 				if by := r.evictedBy(t, c); len(by) != len(r.victims) {
 					t.Errorf("run %d: %d pods are evicted, want %d: %v", run+1, len(by), len(r.victims), by)
 				}
@@ -62,9 +64,7 @@ func TestBothUnderPressure(t *testing.T) {
 			}
 			must(t, p.Stop())
 			unharmed(t, c, r.calm)
-			all, _ := r.pods.all("hog")
-			t.Logf("  %d hogs, told to be evicted by: %v; %d more were one too many for their Deployment and never let go", times/2, count, len(all)-len(r.victims)-1-more)
-			more = len(all) - len(r.victims) - 1
+			t.Logf("  %d hogs, told to be evicted by: %v", times/2, count)
 		})
 	}
 	for _, victim := range r.victims {

@@ -179,10 +179,9 @@ func (s *owners) budget(t *testing.T, name string) *policyv1.PodDisruptionBudget
 
 // owners are a cluster in which a pod of each kind of owner is evicted.
 type owners struct {
-	c     *cluster.Cluster
-	calm  *v1.Pod
-	pods  *chronicle
-	hards map[string]any // of whoever evicts
+	c    *cluster.Cluster
+	calm *v1.Pod
+	pods *chronicle
 }
 
 // A left is what is left of a pod, and when others saw what, in milliseconds from its

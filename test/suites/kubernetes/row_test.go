@@ -37,7 +37,8 @@ func TestEvictionsInARow(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
 	must(t, hog.WarmUp(soon(t), c.Stack, c.Hog, rowMiB))
-	r := newRow(t, c, tolerant)
+	r := newRow(t, c)
+	r.add(t, c, deployment)
 	of := map[string][]float64{"kubelet": nil, "evictd": nil}
 	measure := func(by string) {
 		if took, ok := r.evict(t); ok {
@@ -88,8 +89,9 @@ func TestEvictionsInARow(t *testing.T) {
 
 const rowMiB = 1536
 
-// A row is a Deployment whose hogs are evicted one after the other.
+// A row is of hogs that are evicted one after the other.
 type row struct {
+	spec    string
 	calm    *v1.Pod
 	pods    *chronicle
 	station hog.Station
@@ -98,17 +100,14 @@ type row struct {
 	victims []types.UID
 }
 
-// newRow makes the Deployment, of hogs with more fields of their spec and more flags, and a pod that does nothing. The thresholds
-// are those of narrow.
-func newRow(t *testing.T, c *cluster.Cluster, fields string, flags ...string) *row {
+// newRow makes a pod that does nothing, and what hogs with these flags need. The thresholds are those of narrow.
+func newRow(t *testing.T, c *cluster.Cluster, flags ...string) *row {
 	t.Helper()
 	r := &row{pods: begin(t, c), crossed: make(chan crossing.Sample, 1)}
 	must(t, c.Apply(soon(t), deployment("calm", sleeper())))
 	r.calm = awaitAvailable(soon(t), t, c, "calm")
 	spec, station := newHog(t, c, "hog", rowMiB, flags...)
-	r.station = station
-	must(t, c.Apply(soon(t), deployment("hog", with(spec, fields))))
-	awaitMeasured(soon(t), t, c, r.calm, r.pods.awaitWaiting(t, "hog"))
+	r.spec, r.station = with(spec, tolerant), station
 	var err error
 	r.watch, err = crossing.Start(t.Context(), c.Stack, crossing.Pods(c.Stack))
 	must(t, err)
@@ -126,6 +125,13 @@ func newRow(t *testing.T, c *cluster.Cluster, fields string, flags ...string) *r
 		<-ended
 	})
 	return r
+}
+
+// add makes an owner of hogs, or one hog, and waits until the kubelet has measured all pods.
+func (r *row) add(t *testing.T, c *cluster.Cluster, manifest func(name, podSpec string) string) {
+	t.Helper()
+	must(t, c.Apply(soon(t), manifest("hog", r.spec)))
+	awaitMeasured(soon(t), t, c, r.calm, r.pods.awaitWaiting(t, "hog"))
 }
 
 // evict lets the hog that waits cross the threshold, waits until it has ended, and returns how
