@@ -334,7 +334,11 @@ type comparison struct {
 
 func (c *comparison) add(t *testing.T, what string, byKubelet, byEvictd left, allowed []record.Allowed) {
 	t.Helper()
-	if byKubelet.Fields["pod.status.containerStatuses[main].state.terminated.reason"] == "ContainerStatusUnknown" {
+	reason := func(state string) string {
+		return byKubelet.Fields["pod.status.containerStatuses[main]."+state+".terminated.reason"]
+	}
+	const unknown = "ContainerStatusUnknown"
+	if reason("state") == unknown || reason("lastState") == unknown {
 		c.lost++
 		allowed = append(allowed, losesContainers...)
 	}
