@@ -29,6 +29,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -77,7 +78,7 @@ type Manager struct {
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
 	// records is nil where none are kept.
-	records *records
+	records *keep.Keeper
 	loop    *loop.Loop
 	// reloading is held by whoever tells the plugins something else.
 	reloading chan struct{}
@@ -178,9 +179,9 @@ func (m *Manager) open() (loop.Options, error) {
 	if err := errors.Join(errStats, errPlugins); err != nil {
 		return loop.Options{}, err
 	}
-	m.records = openRecords(m)
+	m.records = newKeeper(m)
 	o := loop.Options{
-		Records:  m.records.of(),
+		Records:  m.records,
 		Settings: settings(c, thresholds),
 		Pin:      m.supervisor.Pin,
 		Changed:  m.supervisor.Changed(),
@@ -231,7 +232,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		failed = m.supervisor.Run(around)
 	}()
 	serving.Go(func() { m.serve(around) })
-	serving.Go(func() { m.records.run(around) })
+	serving.Go(func() { m.records.Run(around) })
 	serving.Go(func() { m.dir.KeepUp(around, m.log, m.supervisor.Retry) })
 	if m.cluster != nil {
 		serving.Go(func() { m.cluster.run(around) })
@@ -384,7 +385,6 @@ func (m *Manager) close() error {
 	}
 	//nolint:forbidigo // there is no caller's context at the end, and Close limits itself
 	errs = append(errs, m.stats.Close(context.Background()))
-	errs = append(errs, m.records.close())
 	if m.dir != nil {
 		errs = append(errs, m.dir.Close())
 	}

@@ -14,10 +14,7 @@ import (
 func recorded(t *testing.T, all ...*record.Record) string {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := store.Open(store.Options{Dir: filepath.Join(dir, "records"), MaxBytes: 1 << 20, MaxAge: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := store.New(store.Options{Dir: filepath.Join(dir, "records"), MaxBytes: 1 << 20, MaxAge: time.Hour})
 	for _, r := range all {
 		r.Version = record.Version
 		if err := s.Append(r); err != nil {

@@ -28,7 +28,7 @@ func newExplain() *cobra.Command {
 	dir := addRecordsDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := findRecord(args[0], dir)
+		r, err := findRecord(args[0], dir, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -43,8 +43,9 @@ func newExplain() *cobra.Command {
 // maxRecordFile keeps a file that is no record out of memory.
 const maxRecordFile = 64 << 20
 
-// findRecord is the last record of an eviction that what names, or the one in a file.
-func findRecord(what string, dir func() (string, error)) (*record.Record, error) {
+// findRecord is the last record of an eviction that what names, or the one in a file. Which
+// ones are damaged is told.
+func findRecord(what string, dir func() (string, error), told io.Writer) (*record.Record, error) {
 	if strings.HasSuffix(what, ".json") {
 		data, err := input.ReadFileSoon(what, maxRecordFile)
 		if err != nil {
@@ -63,6 +64,9 @@ func findRecord(what string, dir func() (string, error)) (*record.Record, error)
 	found, err := store.Find(in, what)
 	if len(found) == 0 {
 		return nil, failure{errors.Join(fmt.Errorf("%s: no record of it in %s, want a pod or a record that evictd evictions --all lists", what, in), err)}
+	}
+	if err != nil {
+		say(told, err.Error())
 	}
 	return found[len(found)-1], nil
 }

@@ -69,7 +69,7 @@ func newReplay() *cobra.Command {
 			}
 			r.log, r.say = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from})), func(string) {}
 		}
-		args, err := names.find(args)
+		args, err := names.find(args, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +32,8 @@ type recordNames struct {
 }
 
 // find returns args with the names of records in the place of what names them.
-func (n *recordNames) find(args []string) ([]string, error) {
+// Which records are damaged is told.
+func (n *recordNames) find(args []string, told io.Writer) ([]string, error) {
 	n.records = map[string]*record.Record{}
 	if n.with != "" {
 		c, err := config.Load(n.with)
@@ -46,7 +49,7 @@ func (n *recordNames) find(args []string) ([]string, error) {
 			out = append(out, arg)
 			continue
 		}
-		r, err := findRecord(arg, n.dir)
+		r, err := findRecord(arg, n.dir, told)
 		switch {
 		case err == nil:
 			out = append(out, n.add(r))
@@ -63,17 +66,21 @@ func (n *recordNames) find(args []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Each(in, func(e *store.Entry) error {
+	var damaged []error
+	err = store.Each(in, func(e *store.Entry) error {
 		if e.Kind != record.KindEviction || time.Since(e.Time) > n.since {
 			return nil
 		}
 		r, err := e.Record()
-		if err == nil {
-			out = append(out, n.add(r))
+		if err != nil {
+			damaged = append(damaged, err)
+			return nil
 		}
-		return err
-	}); err != nil {
-		return nil, failure{err}
+		out = append(out, n.add(r))
+		return nil
+	})
+	if err := errors.Join(append(damaged, err)...); err != nil {
+		say(told, err.Error())
 	}
 	if len(out) == 0 {
 		return nil, failure{fmt.Errorf("--since: no eviction in %s is as new as %v", in, n.since)}

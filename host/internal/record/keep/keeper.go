@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/record"
@@ -25,8 +26,9 @@ const (
 	pruneEvery = time.Hour
 )
 
-// A Store keeps records. See package store.
+// A Store keeps records. See package store. All of it may take for ever.
 type Store interface {
+	Open() error
 	Append(r *record.Record) error
 	AppendOutcome(o *record.Outcome) error
 	Prune() error
@@ -52,6 +54,8 @@ type Keeper struct {
 	passes chan Pass
 	// writing has what is to be written, in order.
 	writing chan func() error
+	// losing: the last record was lost.
+	losing atomic.Bool
 
 	// The rest belongs to the goroutine of Run.
 	series   series
@@ -82,13 +86,16 @@ func (k *Keeper) Passed(p Pass) {
 	select {
 	case k.passes <- p:
 	default:
-		k.Count(errNotTaken)
+		k.written(errNotTaken)
 	}
 }
 
 // Run makes records and has them written until ctx ends, and for a moment longer what is on
-// its way then. It closes the store.
+// its way then. It opens the store and closes it.
 func (k *Keeper) Run(ctx context.Context) {
+	if k == nil {
+		return
+	}
 	var made sync.WaitGroup
 	written := make(chan struct{})
 	go func() { // ends with the process if the disk hangs
@@ -146,13 +153,16 @@ func (k *Keeper) put(write func() error) {
 	select {
 	case k.writing <- write:
 	default:
-		k.Count(errNotWritten)
+		k.written(errNotWritten)
 	}
 }
 
-// write writes what is to be written until there is no more to come, and removes what is old.
+// write opens the store, writes what is to be written until there is no more to come, and
+// removes what is old.
 func (k *Keeper) write() {
-	var failing bool
+	if err := k.Store.Open(); err != nil {
+		k.Log.Error("decisions are not recorded, it is tried again with each", "error", err)
+	}
 	old := time.NewTicker(pruneEvery)
 	defer old.Stop()
 	for {
@@ -164,9 +174,7 @@ func (k *Keeper) write() {
 				}
 				return
 			}
-			err := write()
-			k.written(err, failing)
-			failing = err != nil
+			k.written(write())
 		case <-old.C:
 			if err := k.Store.Prune(); err != nil {
 				k.Log.Error("old decision records are not removed", "error", err)
@@ -176,13 +184,14 @@ func (k *Keeper) write() {
 }
 
 // written counts a record, and tells when records begin to be lost and when they no longer
-// are.
-func (k *Keeper) written(err error, failing bool) {
+// are. It may be called from anywhere.
+func (k *Keeper) written(err error) {
 	k.Count(err)
-	switch {
-	case err != nil && !failing:
+	switch failed := err != nil; {
+	case k.losing.Swap(failed) == failed:
+	case failed:
 		k.Log.Error("decision record lost, it cannot be written", "error", err)
-	case err == nil && failing:
+	default:
 		k.Log.Info("decision records are written again")
 	}
 }

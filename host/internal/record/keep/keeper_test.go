@@ -1,10 +1,12 @@
 package keep
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,10 +32,14 @@ type memory struct {
 	hangs    chan struct{}
 }
 
-func (m *memory) Append(r *record.Record) error {
+func (m *memory) Open() error {
 	if m.hangs != nil {
 		<-m.hangs
 	}
+	return m.fails
+}
+
+func (m *memory) Append(r *record.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fails == nil {
@@ -184,18 +190,22 @@ func TestRecordsThatCannotBeWrittenAreCounted(t *testing.T) {
 	}
 }
 
-// Whatever the disk does, who tells of a pass does not wait.
+// Whatever the disk does, who tells of a pass does not wait, and the log says what is lost.
 func TestADiskThatHangsHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory{hangs: make(chan struct{})}
 		var c counted
-		k := New(Options{Store: &m, Count: c.count, Log: slog.New(slog.DiscardHandler)})
+		var log bytes.Buffer // of one that tells at a time
+		k := New(Options{Store: &m, Count: c.count, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, end := context.WithCancel(t.Context())
 		ran := make(chan struct{})
 		go func() { defer close(ran); k.Run(ctx) }()
 		for range 500 {
 			k.Passed(evicted(time.Now()))
 			synctest.Wait()
+		}
+		if told := strings.Count(log.String(), "decision record lost"); told != 1 {
+			t.Errorf("told %d times of records that are lost, want once:\n%s", told, log.String())
 		}
 		end()
 		<-ran

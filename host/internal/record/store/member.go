@@ -106,15 +106,21 @@ func memberAt(f io.ReaderAt, at, size int64, buf *[]byte) (member, error) {
 		}
 		*buf = b
 	}
+	m := member{at: at, length: length}
 	text := b[lengthAt+4 : fixedHeader+extra]
 	if len(text) < 4 || string(text[:2]) != "EH" || int(binary.LittleEndian.Uint16(text[2:])) != len(text)-4 {
-		return member{}, errors.New("has no head")
+		err = errors.New("has no head")
+	} else if err = json.Unmarshal(text[4:], &m.head); err != nil {
+		err = fmt.Errorf("has a head that cannot be read: %w", err)
 	}
-	m := member{at: at, length: length}
-	if err := json.Unmarshal(text[4:], &m.head); err != nil {
-		return member{}, fmt.Errorf("has a head that cannot be read: %w", err)
+	switch {
+	case err == nil:
+		return m, nil
+	case at+length == size: // it was not written to its end
+		return member{}, errTorn
+	default:
+		return member{}, err
 	}
-	return m, nil
 }
 
 // document is what a member has, if its checksum says that it is whole.

@@ -100,10 +100,11 @@ func Heads(dir string) ([]record.Head, error) {
 }
 
 // Find returns the records that what names: by their id, or by the pod's uid, namespace/name
-// or name; the oldest first.
+// or name; the oldest first. The error tells of those that cannot be read, the others are there.
 func Find(dir, what string) ([]*record.Record, error) {
 	var found []*record.Record
 	outcomes := map[string]*record.Outcome{}
+	var damaged []error
 	err := each(dir, func(e *Entry) error {
 		if e.Outcome != nil {
 			outcomes[e.ID] = e.Outcome
@@ -114,7 +115,8 @@ func Find(dir, what string) ([]*record.Record, error) {
 		}
 		r, err := e.Record()
 		if err != nil {
-			return err
+			damaged = append(damaged, err)
+			return nil
 		}
 		found = append(found, r)
 		return nil
@@ -122,5 +124,5 @@ func Find(dir, what string) ([]*record.Record, error) {
 	for _, r := range found {
 		r.Outcome = outcomes[r.ID]
 	}
-	return found, err
+	return found, errors.Join(append(damaged, err)...)
 }

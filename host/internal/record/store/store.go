@@ -7,8 +7,10 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,7 +45,7 @@ type Options struct {
 // Below is where the records are in evictd's directory of states.
 func Below(stateDir string) string { return filepath.Join(stateDir, "records") }
 
-// A Store is open for writing. One goroutine uses it.
+// A Store is written to. One goroutine uses it.
 type Store struct {
 	Options
 
@@ -56,29 +58,37 @@ type Store struct {
 	write func(f *os.File, data []byte) (int, error)
 }
 
-// Open opens a store for writing and cuts what a former writer did not write to the end.
-// It is an error if another process has it open.
-func Open(o Options) (*Store, error) {
-	s := &Store{Options: o, write: (*os.File).Write}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, err
+// New returns a store that is not open yet: it may take a disk that hangs for ever.
+func New(o Options) *Store {
+	return &Store{Options: o, write: (*os.File).Write}
+}
+
+// Open opens the store for writing, if it is not open, and cuts what a former writer did not
+// write to the end. Whoever writes calls it; what makes it fail may pass. It is an error if
+// another process has the store open.
+func (s *Store) Open() error {
+	if s.lock != nil {
+		return nil
 	}
-	lock, err := os.OpenFile(filepath.Join(o.Dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(s.Dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: in use by another evictd: %w", lock.Name(), err), lock.Close())
+		return errors.Join(fmt.Errorf("%s: in use by another evictd: %w", lock.Name(), err), lock.Close())
 	}
 	if err := s.cutLast(); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return errors.Join(err, lock.Close())
 	}
-	return s, nil
+	s.lock = lock
+	return nil
 }
 
 // cutLast cuts the end of the last segment if it is torn. The former ones were ended in
-// order.
+// order. What is damaged otherwise stays, for others to look at: nothing is written there.
 func (s *Store) cutLast() error {
 	names, err := segmentNames(s.Dir)
 	if err != nil || len(names) == 0 {
@@ -97,13 +107,28 @@ func (s *Store) cutLast() error {
 		if m.at+m.length < at.Size() {
 			return nil
 		}
-		_, err := document(f, m) // the last one may have its length and not its content
-		return err
-	})
-	if wrong == nil {
+		if _, err := document(f, m); err != nil { // it may have its length and not its content
+			return errTorn
+		}
 		return nil
+	})
+	// After a power failure a record may be zeros before it has all of its length.
+	if errors.Is(wrong, errTorn) || wrong != nil && zeros(f, end+lengthAt+4, at.Size()) {
+		return errors.Join(f.Truncate(end), f.Sync())
 	}
-	return errors.Join(f.Truncate(end), f.Sync())
+	return nil
+}
+
+// zeros reports whether there is nothing but zeros up to size.
+func zeros(f io.ReaderAt, from, size int64) bool {
+	buf := make([]byte, 32<<10)
+	for ; from < size; from += int64(len(buf)) {
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), size-from)], from)
+		if err != nil && !errors.Is(err, io.EOF) || len(bytes.Trim(buf[:n], "\x00")) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Append writes a record and returns when it is on disk. One that could not be written
@@ -119,6 +144,9 @@ func (s *Store) append(head record.Head, document any) error {
 	data, err := encode(head, document)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", head.ID, err)
+	}
+	if err := s.Open(); err != nil {
+		return err
 	}
 	if err := s.room(int64(len(data))); err != nil {
 		return err
@@ -164,6 +192,9 @@ func (s *Store) removed() bool {
 
 // Prune removes what is too old. It is called now and then.
 func (s *Store) Prune() error {
+	if err := s.Open(); err != nil {
+		return err
+	}
 	if s.file != nil && time.Since(s.began) >= segmentAge {
 		if err := s.endSegment(); err != nil {
 			return err
@@ -242,18 +273,3 @@ func syncDir(path string) error {
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
-
-// Unusable stands for a store that could not be opened: all that is written to it is lost.
-type Unusable struct{ Err error }
-
-// Append returns why nothing can be written.
-func (u Unusable) Append(*record.Record) error { return u.Err }
-
-// AppendOutcome returns why nothing can be written.
-func (u Unusable) AppendOutcome(*record.Outcome) error { return u.Err }
-
-// Prune has nothing to remove.
-func (u Unusable) Prune() error { return nil }
-
-// Close has nothing to close.
-func (u Unusable) Close() error { return nil }

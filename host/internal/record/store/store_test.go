@@ -22,8 +22,8 @@ const mebibyte = 1 << 20
 
 func open(t testing.TB, dir string) *Store {
 	t.Helper()
-	s, err := Open(Options{Dir: dir, MaxBytes: 64 * mebibyte, MaxAge: 720 * time.Hour})
-	if err != nil {
+	s := New(Options{Dir: dir, MaxBytes: 64 * mebibyte, MaxAge: 720 * time.Hour})
+	if err := s.Open(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
@@ -116,8 +116,8 @@ func TestASegmentIsReadWithZcat(t *testing.T) {
 func TestTwoDoNotWriteToOneDirectory(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	if second, err := Open(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour}); err == nil || !strings.Contains(err.Error(), "in use by another evictd") {
-		t.Errorf("a second store: %v, %v", second, err)
+	if err := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour}).Open(); err == nil || !strings.Contains(err.Error(), "in use by another evictd") {
+		t.Errorf("a second store: %v", err)
 	}
 }
 
@@ -149,8 +149,8 @@ func TestATornEndIsCut(t *testing.T) {
 			if err := os.WriteFile(name, torn, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err := Open(s.Options)
-			if err != nil {
+			s := New(s.Options)
+			if err := s.Open(); err != nil {
 				t.Fatal(err)
 			}
 			if got := ids(t, dir); strings.Join(got, " ") != "whole" {
@@ -163,12 +163,75 @@ func TestATornEndIsCut(t *testing.T) {
 	}
 }
 
-func TestOldSegmentsMakeRoom(t *testing.T) {
+// A record in the middle that is damaged, or a newer evictd's, takes none of the others with it.
+func TestWhatIsDamagedIsNotCut(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(Options{Dir: dir, MaxBytes: 64 << 10, MaxAge: time.Hour})
+	s := open(t, dir)
+	var ends []int64
+	for _, id := range []string{"first", "second", "third"} {
+		r := decision(id)
+		r.Victim.Pod = "shop/report"
+		if err := s.Append(r); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, s.size)
+	}
+	name := s.file.Name()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for what, at := range map[string]int64{"a mark": ends[0], "a head": ends[0] + lengthAt + 4, "a text": ends[1] - 9} {
+		damaged := bytes.Clone(data)
+		damaged[at] ^= 0xff
+		if err := os.WriteFile(name, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := New(s.Options)
+		if err := s.Open(); err != nil {
+			t.Error(what, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, damaged) {
+			t.Errorf("%s of the second record is damaged: %d bytes are left of %d, %v", what, len(now), len(damaged), err)
+		}
+	}
+	// The last one damaged was a text.
+	if found, err := Find(dir, "shop/report"); len(found) != 2 || found[1].ID != "third" || err == nil || !strings.Contains(err.Error(), "second") {
+		t.Errorf("found %d, %v; want the two that are whole and an error that names the other", len(found), err)
+	}
+}
+
+// The directory may come later: a disk that is full, or not mounted yet.
+func TestAStoreIsOpenedWhenItCanBe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour})
+	defer s.Close()
+	if err := s.Append(decision("lost")); err == nil {
+		t.Error("a record is kept in a file that is no directory")
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(decision("kept")); err != nil {
+		t.Error(err)
+	}
+	if got := ids(t, dir); strings.Join(got, " ") != "kept" {
+		t.Errorf("kept: %v", got)
+	}
+}
+
+func TestOldSegmentsMakeRoom(t *testing.T) {
+	dir := t.TempDir()
+	s := New(Options{Dir: dir, MaxBytes: 64 << 10, MaxAge: time.Hour})
 	defer s.Close()
 	for i := range 2000 {
 		if err := s.Append(decision(fmt.Sprintf("r%04d", i))); err != nil {
@@ -269,7 +332,7 @@ const writerEnv = "EVICTD_TEST_WRITES_RECORDS"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerEnv); dir != "" {
-		s, err := Open(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour})
+		s, err := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour}), error(nil)
 		for i := 0; err == nil; i++ {
 			id := fmt.Sprintf("%d-%06d", os.Getpid(), i)
 			if err = s.Append(decision(id)); err == nil {
