@@ -109,10 +109,10 @@ func followed(h *record.Head) string {
 	switch {
 	case o == nil:
 		return h.Reason
-	case o.Err != "":
-		return "kill failed: " + o.Err
 	case o.GoneMS > 0:
 		return fmt.Sprintf("gone after %v", shortly(o.GoneMS))
+	case o.Err != "":
+		return "kill failed: " + o.Err
 	default:
 		return o.State
 	}

@@ -108,6 +108,39 @@ func TestAThresholdThatWasProlonged(t *testing.T) {
 	}
 }
 
+// What is told is what was so: of a pod that did not end, of a signal that nobody knew, of a
+// threshold that holds for its minimum reclaim.
+func TestWhatIsToldWasSo(t *testing.T) {
+	hard := func(r *record.Record) { r.Thresholds[1].GraceSeconds = 0 }
+	for _, c := range []struct {
+		name       string
+		change     func(r *record.Record)
+		told, hide string
+	}{
+		{"a kill that failed", func(r *record.Record) {
+			r.Outcome = &record.Outcome{State: "given-up", Err: "runtime down", KilledMS: 120_000}
+		}, "shop/report was to be evicted for memory.available, and its kill failed", "killed after"},
+		{"nothing was observed", func(r *record.Record) {
+			hard(r)
+			r.Observations[0] = observe.SignalStatus{Signal: eviction.MemoryAvailable, State: "unknown"}
+		}, "memory.available<1Gi: the signal was unknown, met since", "0 of 0"},
+		{"held by its minimum reclaim", func(r *record.Record) {
+			hard(r)
+			r.Thresholds[1].MinReclaim, r.Observations[0].Available = "500Mi", 1100<<20
+		}, "available, to hold until its minimum reclaim is there, met since 12:00:20", "below it"},
+		{"a ranker that writes to the terminal", func(r *record.Record) {
+			r.Ranker.Custom, r.Candidates[1].Reason = true, "idle\x1b[2J"
+		}, "idle", "\x1b"},
+		{"a quantity without end", func(r *record.Record) { r.Thresholds[1].Quantity = "1e999999999" }, "shop/report", "1e999999999"},
+	} {
+		r := softEviction()
+		c.change(r)
+		if text := string(Text(r)); !strings.Contains(text, c.told) || strings.Contains(text, c.hide) {
+			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.told, c.hide, text)
+		}
+	}
+}
+
 // Whatever a file has, nothing panics.
 func FuzzRecord(f *testing.F) {
 	data, err := json.Marshal(softEviction())

@@ -62,6 +62,8 @@ func (w *text) headline() {
 	switch {
 	case r.Victim != nil && r.DryRun:
 		text = fmt.Sprintf("%s would have been evicted for %s, but for the dry run", r.Victim.Pod, r.Victim.Signal)
+	case r.Victim != nil && failed(r.Outcome):
+		text = fmt.Sprintf("%s was to be evicted for %s, and its kill failed", r.Victim.Pod, r.Victim.Signal)
 	case r.Victim != nil:
 		text = fmt.Sprintf("%s was evicted for %s", r.Victim.Pod, r.Victim.Signal)
 	case r.Kind == record.KindNobody:
@@ -79,6 +81,9 @@ func (w *text) headline() {
 	}
 }
 
+// failed reports whether a pod was not seen to end.
+func failed(o *record.Outcome) bool { return o != nil && o.Err != "" && o.GoneMS == 0 }
+
 func (w *text) whyNow() {
 	r := w.r
 	for i := range r.Thresholds {
@@ -90,15 +95,22 @@ func (w *text) whyNow() {
 		if err != nil {
 			continue
 		}
-		text := p.String()
+		text, hard := p.String(), ", below it since "
 		if at := slices.IndexFunc(r.Observations, func(o observe.SignalStatus) bool { return o.Signal == t.Signal }); at >= 0 {
 			o := &r.Observations[at]
-			text += fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
+			figures := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
+			switch amount := p.Amount(o.Capacity); {
+			case o.State != observe.StateObserved:
+				figures, hard = ": the signal was "+o.State, ", met since "
+			case amount.CmpInt64(o.Available) <= 0:
+				hard = ", to hold until its minimum reclaim is there, met since "
+			}
+			text += figures
 		}
 		switch {
 		case t.Since == nil:
 		case p.Hard():
-			text += ", below it since " + clock(*t.Since)
+			text += hard + clock(*t.Since)
 		case t.GraceOver:
 			text += fmt.Sprintf(", met since %s, longer than its grace period", clock(*t.Since))
 		default:
@@ -151,7 +163,8 @@ func (w *text) whyIt() {
 				key = w.deciding(p, rows[i+1])
 			}
 			usage := cmp.Or(p.State, w.amount(signal, p.Usage))
-			_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, input.ClipText(p.Pod), p.Priority, usage, w.amount(signal, p.Request), key)
+			_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, input.ClipText(p.Pod), p.Priority,
+				input.ClipText(usage), input.ClipText(w.amount(signal, p.Request)), input.ClipText(key))
 		}
 		_ = t.Flush() // to memory
 		by := "evictd"
@@ -250,14 +263,16 @@ func (w *text) followed() {
 	if o == nil {
 		return
 	}
+	killed := "killed after"
 	if o.Err != "" {
 		w.line("what followed", "the kill returned an error: %s", o.Err)
+		killed = "it was given up after"
 	}
 	var parts []string
 	for _, p := range []struct {
 		what string
 		ms   float64
-	}{{"killed after", o.KilledMS}, {"gone after", o.GoneMS}, {"what was promised was back after", o.ReliefMS}} {
+	}{{killed, o.KilledMS}, {"gone after", o.GoneMS}, {"what was promised was back after", o.ReliefMS}} {
 		if p.ms > 0 {
 			parts = append(parts, fmt.Sprintf("%s %v", p.what, time.Duration(p.ms*float64(time.Millisecond)).Round(time.Millisecond)))
 		}

@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 // Policy is t as policy has it.
@@ -32,7 +31,7 @@ func (t *Threshold) Policy() (policy.Threshold, error) {
 	return out, nil
 }
 
-func valueOf(quantity, percentage string) (policy.Value, error) {
+func valueOf(amount, percentage string) (policy.Value, error) {
 	if percentage != "" {
 		f, err := strconv.ParseFloat(percentage, 32)
 		if err != nil {
@@ -40,9 +39,9 @@ func valueOf(quantity, percentage string) (policy.Value, error) {
 		}
 		return policy.Value{Percentage: float32(f), IsPercentage: true}, nil
 	}
-	q, err := resource.ParseQuantity(quantity)
+	q, err := quantity.Parse(amount)
 	if err != nil {
-		return policy.Value{}, fmt.Errorf("quantity: %q: %w", quantity, err)
+		return policy.Value{}, fmt.Errorf("quantity: %w", err)
 	}
 	return policy.Value{Quantity: q}, nil
 }

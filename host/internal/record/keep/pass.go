@@ -54,7 +54,7 @@ type Pass struct {
 }
 
 // An episode is that something is not done for a signal and why. It is recorded when it
-// begins.
+// begins: a signal that comes and goes must not push out the records of evictions.
 type episode struct {
 	signal eviction.Signal
 	kind   string
@@ -89,7 +89,7 @@ func (k *Keeper) decisions(p *Pass) (all []*record.Record) {
 		all = append(all, k.notEvicted(p)...)
 	}
 	for _, o := range p.Assessment.Observed {
-		if !p.Later && !o.Hard() && !o.Frozen && o.FirstObservedAt.Equal(p.Now) {
+		if !p.Later && !o.Hard() && !o.Frozen && o.FirstObservedAt.Equal(p.Now) && k.episodes.isNew(episode{o.Threshold.Signal, record.KindGrace}, o.Threshold.String(), p.Observed) {
 			r := k.record(p, record.KindGrace, p.Observed)
 			act(r, o.Threshold)
 			r.Reason = o.Threshold.String() + ": its grace period has begun"
@@ -117,7 +117,7 @@ func (k *Keeper) notEvicted(p *Pass) []*record.Record {
 	if p.ReclaimSufficed {
 		kind, reason = record.KindReclaim, "reclaim was enough"
 	}
-	if reason == "" || !p.ReclaimSufficed && !k.episodes.isNew(episode{p.Acted.Signal, kind}, reason, time.Now()) {
+	if reason == "" || !k.episodes.isNew(episode{p.Acted.Signal, kind}, reason, time.Now()) {
 		return nil
 	}
 	r := k.record(p, kind, time.Now())
