@@ -161,7 +161,7 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 	for i := range known.Items {
 		all = append(all, &known.Items[i])
 	}
-	return rights.Check(ctx, rights.Options{API: api, Pods: all, Patch: victimkubernetes.Patch})
+	return rights.Check(ctx, rights.Options{API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch})
 }
 
 func checkManifests(c *Config) []string {

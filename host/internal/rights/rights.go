@@ -30,6 +30,8 @@ type API interface {
 // Options is what Check needs. All fields are required but Pods.
 type Options struct {
 	API API
+	// Node is the nodeName of the configuration.
+	Node string
 	// Pods are those of this node as the API server has told of them, in the order in which
 	// they are tried.
 	Pods []*v1.Pod
@@ -98,6 +100,9 @@ func because(reason string) string {
 // written that is no eviction.
 func (o Options) dryRun(ctx context.Context) (warnings []string, err error) {
 	pods := slices.DeleteFunc(slices.Clone(o.Pods), func(p *v1.Pod) bool { return !mayGo(p) })
+	if len(o.Pods) == 0 {
+		return []string{fmt.Sprintf("nodeName: %q: the API server tells of no pod of this node, and no eviction was tried: want the name of its Node object, as kubectl get nodes has it", o.Node)}, nil
+	}
 	if len(pods) == 0 {
 		return []string{"no eviction was tried: no pod of this node may be evicted"}, nil
 	}

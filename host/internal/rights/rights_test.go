@@ -81,12 +81,12 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		"pods cannot be listed": {
 			api:      &api{withheld: "list pods"},
 			errs:     []string{"list pods is not allowed: no pod is known, and none evicted; want the role of deploy/rbac"},
-			warnings: []string{"no eviction was tried: no pod of this node may be evicted"},
+			warnings: []string{noPods},
 		},
 		"pods cannot be watched": {
 			api:      &api{withheld: "watch pods"},
 			errs:     []string{"watch pods is not allowed: no pod is known, and none evicted; want the role of deploy/rbac"},
-			warnings: []string{"no eviction was tried: no pod of this node may be evicted"},
+			warnings: []string{noPods},
 		},
 		"evictions cannot be told": {
 			api: &api{withheld: "patch pods/status", answers: map[string]error{"web": denied(`User "x" cannot patch resource "pods/status"`)}}, pods: web, tried: "web",
@@ -128,7 +128,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Pods: c.pods, Patch: evict})
+			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict})
 			var texts []string
 			for _, err := range errs {
 				texts = append(texts, err.Error())
@@ -152,6 +152,8 @@ func TestAnAPIServerThatIsAwayIsAnError(t *testing.T) {
 		t.Errorf("%v", errs)
 	}
 }
+
+const noPods = `nodeName: "node-1": the API server tells of no pod of this node, and no eviction was tried: want the name of its Node object, as kubectl get nodes has it`
 
 // The admission policy knows evictd's messages by how they begin. With others all
 // evictions for that reason would be denied, and nobody would see before it is needed.

@@ -53,10 +53,12 @@ func patchOf(k rundir.Kill) ([]byte, error) {
 // stamp is the annotation's value.
 func stamp(k rundir.Kill) string { return k.EvictedAt.UTC().Format(time.RFC3339Nano) }
 
-// Patch is the body of an eviction of a pod under node pressure, for a dry run.
+// Patch is the body of an eviction of a pod under node pressure, for a dry run, with all that
+// one may have: a policy that is older than this evictd must not let it pass.
 func Patch(p *v1.Pod) ([]byte, error) {
 	return patchOf(rundir.Kill{
-		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Generation: p.Generation, EvictedAt: time.Now(),
+		Record: "20260101T000000.000Z-00000000", // of the form of all
+		UID:    string(p.UID), Namespace: p.Namespace, Name: p.Name, Generation: p.Generation, EvictedAt: time.Now(),
 		Message: "The node was low on resource: memory. ",
 	})
 }
