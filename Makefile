@@ -230,7 +230,7 @@ $(TOOLS)/protoc-gen-go-v%: PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-g
 $(TOOLS)/protoc-gen-go-grpc-%: PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(CONTAINERD)/containerd:
 	@mkdir -p $(@D)
-	GOBIN=$(@D) GOFLAGS= $(GO) install github.com/containerd/containerd/v2/cmd/{containerd-shim-runc-v2,containerd}@v$(lastword $(subst -v, ,$(notdir $(@D))))
+	GOBIN=$(@D) GOFLAGS= GOARCH=$(HOSTARCH) $(GO) install github.com/containerd/containerd/v2/cmd/{containerd-shim-runc-v2,containerd}@v$(lastword $(subst -v, ,$(notdir $(@D))))
 
 # Kubernetes and etcd cannot be installed by version: their go.mod files have replacements.
 # Without the version kubectl and the control plane would take each other for a v0.
@@ -244,5 +244,5 @@ $(ETCD)/etcd:
 
 $(TOOLS)/%:
 	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) GOFLAGS= $(GO) install $(PACKAGE)@v$(lastword $(subst -v, ,$*))
+	GOBIN=$(TOOLS) GOFLAGS= GOARCH=$(HOSTARCH) $(GO) install $(PACKAGE)@v$(lastword $(subst -v, ,$*))
 	@ln -f $(TOOLS)/$(notdir $(PACKAGE)) $@

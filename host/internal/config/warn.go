@@ -31,7 +31,7 @@ func (c *Config) Warnings() []string {
 		warn("no eviction threshold is in force: nothing is ever evicted")
 	}
 	if c.EvictionMaxPodGracePeriod < 0 {
-		warn("evictionMaxPodGracePeriod is %d: under soft thresholds the grace period is negative, which counts as the shortest", c.EvictionMaxPodGracePeriod)
+		warn("evictionMaxPodGracePeriod is %d: under soft thresholds a pod has its own grace period, however long", c.EvictionMaxPodGracePeriod)
 	}
 	warnings = append(warnings, featureWarnings(c)...)
 	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {

@@ -132,7 +132,7 @@ func TestSocketOfNobody(t *testing.T) {
 
 func TestFileThatMustNotBeRun(t *testing.T) {
 	t.Parallel()
-	dir := install(t, "good", ".hidden", "half.tmp")
+	dir := install(t, "good", ".hidden", "half.tmp", "disk.dpkg-new", "disk.rpmsave", "disk;65a1b2c3")
 	write := func(name string, mode os.FileMode) {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte("#!/bin/true\n"), mode); err != nil {
@@ -175,7 +175,7 @@ func TestFileThatMustNotBeRun(t *testing.T) {
 		want(t, s.Reason, says)
 	}
 	if got := len(h.Status()); got != 7 {
-		t.Errorf("%d plugins, want 7: dot files and *.tmp do not count", got)
+		t.Errorf("%d plugins, want 7: dot files, *.tmp and what package managers keep do not count", got)
 	}
 	if s := h.plugin("good"); s.State != Running {
 		t.Errorf("good is %s, want it to run beside the bad ones", s.State)

@@ -62,9 +62,14 @@ func Names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// pluginName reports whether a file of that name may be a plugin.
+// pluginName reports whether a file of that name may be a plugin: one that dpkg or rpm is
+// about to put there, or has kept beside it, is not.
 func pluginName(name string) bool {
-	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp")
+	switch filepath.Ext(name) {
+	case ".tmp", ".dpkg-new", ".dpkg-tmp", ".dpkg-old", ".dpkg-dist", ".rpmnew", ".rpmsave", ".rpmorig":
+		return false
+	}
+	return !strings.HasPrefix(name, ".") && !strings.Contains(name, ";") // rpm's "disk;65a1b2c3"
 }
 
 // A File is a file of the plugin directory.
