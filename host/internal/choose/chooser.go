@@ -277,6 +277,13 @@ func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out 
 	return detailed
 }
 
+// Drop takes pods out that are not to be chosen any more: victims since, or ended. They are
+// neither spared by the ranker nor candidates.
+func (c *Choice) Drop(gone func(uid string) bool) {
+	c.Order = slices.DeleteFunc(c.Order, func(r eviction.Ranked) bool { return gone(r.UID) })
+	c.Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(p pods.Pod) bool { return gone(p.Row.UID) })
+}
+
 // First is the pod that is to go, and what is known of it. There must be one.
 func (c *Choice) First() (pods.Pod, eviction.Measurement) {
 	uid := c.Order[0].UID

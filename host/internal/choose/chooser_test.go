@@ -207,3 +207,17 @@ func TestWhoMustNotGoIsNoCandidate(t *testing.T) {
 		t.Errorf("%q, first %s, want plain alone", got, pod)
 	}
 }
+
+// A pod that has become a victim while others were measured is no candidate any more: the
+// record of the choice would have it go again.
+func TestWhoIsDroppedIsNoCandidate(t *testing.T) {
+	n := newNode(t, nil)
+	n.add("first")
+	n.add("second")
+	c, _ := n.choice(t, false)
+	first, _ := c.First()
+	c.Drop(func(uid string) bool { return uid == first.Row.UID })
+	if next, _ := c.First(); len(c.Candidates) != 1 || len(c.Order) != 1 || next.Row.UID == first.Row.UID {
+		t.Errorf("candidates %v, order %v, want the other one alone", c.Candidates, c.Order)
+	}
+}

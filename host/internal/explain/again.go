@@ -17,7 +17,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-var errNoEviction = errors.New("the record is of no choice between pods")
+var (
+	errNoEviction    = errors.New("the record is of no choice between pods")
+	errAnotherVictim = errors.New("what is recorded has another pod go first")
+)
 
 // A Decision is what follows from a record.
 type Decision struct {

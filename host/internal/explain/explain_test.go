@@ -98,6 +98,18 @@ func TestAPodThatIsAloneIsSparedByNoRequest(t *testing.T) {
 }
 
 // What was prolonged by a minimum reclaim is spared by a smaller one.
+// Nobody is told what would have spared another pod than the one that went.
+func TestOfAnotherVictimNothingIsTold(t *testing.T) {
+	r := softEviction()
+	r.Candidates = append(r.Candidates, record.Candidate{UID: "cache-1", Pod: "shop/cache", QoS: eviction.BestEffort, Usage: 4 * gibibyte})
+	if found, err := WhatIfs(r); len(found) > 0 || err == nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if text := string(Text(r)); !strings.Contains(text, "cannot be told") || strings.Contains(text, "would have gone") {
+		t.Error(text)
+	}
+}
+
 func TestAThresholdThatWasProlonged(t *testing.T) {
 	r := softEviction()
 	r.Thresholds[1].MinReclaim, r.Thresholds[1].Since = "500Mi", new(r.Now.Add(-time.Minute))

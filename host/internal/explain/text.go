@@ -3,6 +3,7 @@ package explain
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -228,6 +229,9 @@ func (w *text) signal() eviction.Signal {
 func (w *text) spared() {
 	found, err := WhatIfs(w.r)
 	if err != nil {
+		if errors.Is(err, errAnotherVictim) {
+			w.line("spared by", "cannot be told: %v", err)
+		}
 		return
 	}
 	for _, f := range found {

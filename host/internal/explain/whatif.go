@@ -60,6 +60,8 @@ func WhatIfs(r *record.Record) ([]WhatIf, error) {
 		return nil, err
 	case len(was.Order) == 0:
 		return nil, errNoEviction
+	case len(r.Order) == 0 || r.Order[0] != was.Order[0]:
+		return nil, errAnotherVictim
 	}
 	s, err := situationOf(r)
 	if err != nil {

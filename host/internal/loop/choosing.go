@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
@@ -81,9 +80,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return nil
 	}
 	ending := l.victims.Ending()
-	choice.Order = slices.DeleteFunc(choice.Order, func(r eviction.Ranked) bool {
-		return ending[r.UID] != nil || later && l.victims.EndedSince(r.UID, c.began)
-	})
+	choice.Drop(func(uid string) bool { return ending[uid] != nil || later && l.victims.EndedSince(uid, c.began) })
 	p.choice = *choice
 	now := time.Now()
 	for _, t := range c.assessment.Actionable { // as the kubelet does after ranking
