@@ -22,6 +22,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -61,6 +62,7 @@ type node struct {
 	stuck   bool
 	killErr error
 	journal map[string]rundir.Kill
+	records *keep.Keeper
 	saveErr error
 	did     []string
 
@@ -375,7 +377,7 @@ func soft(value, grace string) policy.ThresholdConfig {
 func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: n.pin, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
-		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, SkipStepsBecause: n.skipSteps, Explain: true, Restored: restored,
+		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, SkipStepsBecause: n.skipSteps, Explain: true, Restored: restored, Records: n.records,
 		Manifests: n.manifests, Alive: n.alive, AliveEvery: n.aliveEvery, Conditions: n.conditions, Options: observe.Options{
 			Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
 			Now: time.Now, Fallback: n.fallback, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes,

@@ -39,7 +39,7 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
 	}
-	c := &limitCheck{at: p.at, chooser: l.chooser, list: l.chooser.List}
+	c := &limitCheck{sighting: p.sighting(), at: p.at, chooser: l.chooser, list: l.chooser.List}
 	if p.synchronous {
 		c.list = func(context.Context) (pods.Snapshot, error) { return p.list() }
 	} else if l.limits.checking || time.Now().Before(l.limits.next) {
@@ -53,6 +53,8 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 // limitCheck is the action that measures the local storage of pods with limits on it, and
 // evicts those that are over one.
 type limitCheck struct {
+	sighting // of the pass that began it
+
 	at      eviction.PassView
 	chooser *choose.Chooser
 	list    func(context.Context) (pods.Snapshot, error)
@@ -130,6 +132,7 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		v := l.victims.Start(found)
 		l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
 			"graceSeconds", v.GraceSeconds, "message", v.Message, "dryRun", v.DryRun, "record", v.Record)
+		p.checked = c
 		l.kill(ctx, p, v)
 	}
 	return nil

@@ -3,11 +3,14 @@ package loop
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -195,6 +198,37 @@ func TestALimitDoesNotEvictAVictimAgain(t *testing.T) {
 		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
 		n.after(8 * time.Second)
 		wantKills(t, n, "0s kill big grace 1")
+	})
+}
+
+// A store has the last record that was kept.
+type store struct{ last *record.Record }
+
+func (s *store) Open() error                           { return nil }
+func (s *store) Append(r *record.Record) error         { s.last = r; return nil }
+func (s *store) AppendOutcome(o *record.Outcome) error { return nil }
+func (s *store) Prune() error                          { return nil }
+func (s *store) Close() error                          { return nil }
+
+// What is measured in the background is recorded with the pass that had it measured, and
+// not with one that has looked at nothing.
+func TestALimitIsRecordedWithWhatMadeEvictdLook(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		g := n.addGauge()
+		g.measures = 4 * time.Second
+		n.limitVolume(g.disk, "big", 10*mi, 11*mi)
+		var s store
+		n.records = keep.New(keep.Options{Store: &s, Count: func(error) {}, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan struct{})
+		go func() { defer close(ran); n.records.Run(ctx) }()
+		n.run(diskSettings(t, hardDisk("1Gi")), rundir.State{})
+		n.after(8 * time.Second)
+		cancel()
+		<-ran
+		if r := s.last; r == nil || r.Kind != record.KindLimit || r.Trigger == "wake" || r.Now.IsZero() || r.Timeline.ObservedMS > -4000 || r.Timeline.ObservedMS < -5000 {
+			t.Errorf("%+v", r)
+		}
 	})
 }
 

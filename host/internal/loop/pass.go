@@ -39,6 +39,8 @@ type pass struct {
 	// chosen is the threshold that was acted on, nil if none was, choice the pods for it.
 	chosen *policy.Threshold
 	choice choose.Choice
+	// checked is the check of limits that has had pods evicted, nil if none has.
+	checked *limitCheck
 	// acted is what was acted on, with the pass that found it, nil if nothing was. nobody is
 	// why no pod can go then, promised what a victim is expected to free.
 	acted    *need

@@ -35,10 +35,14 @@ func told(l *Loop, p *pass) keep.Pass {
 		Choice: p.choice, Nobody: p.nobody, ReclaimSufficed: p.result.ReclaimSufficed,
 		Evicted: p.result.Evicted, Promised: p.promised, Victims: l.victims.History(),
 	}
-	if p.acted != nil {
+	switch {
+	case p.acted != nil:
 		by = p.acted.sighting
-		out.Acted, out.Later, out.Reclaim = &p.acted.threshold, by.pass != p.at.Pass, p.acted.reclaimed
+		out.Acted, out.Reclaim = &p.acted.threshold, p.acted.reclaimed
+	case p.checked != nil:
+		by = p.checked.sighting
 	}
+	out.Later = by.pass != p.at.Pass
 	if p.concluded {
 		out.Waiting = l.victims.Relief.Waiting()
 	}
