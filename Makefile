@@ -40,7 +40,9 @@ REPEAT      ?= 1
 # The kubelet that gets evictd as its eviction manager, and what its build is made of.
 K8S         ?= v1.36.3
 KUBELET      = $(CURDIR)/bin/build/kubelet-$(K8S)
-OVERLAID     = -trimpath -modfile $(1)/kubelet.mod -overlay $(1)/overlay.json
+K8S_PARTS    = $(subst ., ,$(K8S))
+K8S_TAG      = $(subst v,kubernetes_,$(word 1,$(K8S_PARTS)))_$(word 2,$(K8S_PARTS))
+OVERLAID     = -trimpath -tags $(K8S_TAG) -modfile $(1)/kubelet.mod -overlay $(1)/overlay.json
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
 E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)
 E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 's/^func //' | paste -sd'|')
@@ -66,14 +68,15 @@ NFPM            := $(TOOLS)/nfpm-v2.43.4
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build node-rank python-rank test check generate demo e2e e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz soak busy clean tools parts lint deadcode generated
+.PHONY: help build node-rank python-rank test check generate demo picture e2e e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz soak busy clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
-	$(BUILD) -o $(OUT)/plugins/ ./plugins/memory/cmd/memory ./plugins/disk/cmd/disk ./plugins/pid/cmd/pid
+	$(BUILD) -o $(OUT)/builtin ./plugins/builtin
+	@mkdir -p $(OUT)/plugins && ln -sf ../builtin $(OUT)/plugins/memory && ln -sf ../builtin $(OUT)/plugins/disk && ln -sf ../builtin $(OUT)/plugins/pid
 	$(BUILD) -o $(OUT)/ ./sdk/examples/...
 
 deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dist/ (GOARCH=arm64)
@@ -81,7 +84,7 @@ deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dis
 
 sbom: build ## the modules that are in the binaries, as CycloneDX, into dist/
 	@mkdir -p dist
-	cd release && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) ../$(SBOM) $(addprefix ../$(OUT)/,evictd plugins/memory plugins/disk plugins/pid)
+	cd release && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) ../$(SBOM) $(addprefix ../$(OUT)/,evictd builtin)
 
 stage: build
 	rm -rf dist/pages
@@ -107,7 +110,7 @@ python-rank: ## the example plugin in Python into bin/
 
 test: ## all tests, with root, real processes and the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
-	@test/harness/stack/install.sh --uml --node --python
+	@test/harness/stack/install.sh --uml --node --python --prometheus
 	@$(MAKE) build
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
 	CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m $$($(GO) list ./... | grep -v '/$(FAULTS)$$') | $(GO) run ./test/tools/tally || status=1; \
@@ -148,6 +151,11 @@ demo: build ## evict a real container under real memory pressure (root; DEMO_PLU
 	@$(GO) build -o bin/demo ./test/tools/demo
 	@bin/demo $(if $(DEMO_PLUGIN),-plugin '$(DEMO_PLUGIN)') $(if $(DEMO_CONFIG),-config '$(DEMO_CONFIG)') $(if $(DEMO_PODS),-pods '$(DEMO_PODS)') $(if $(DEMO_KEEP),-keep)
 
+picture: build ## the picture of the README, of a real run of the demo (root)
+	@$(GO) build -o bin/demo ./test/tools/demo
+	@bin/demo | tee bin/demo.txt
+	@$(GO) run ./test/tools/picture <bin/demo.txt >docs/demo.svg
+
 e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
 	@test/harness/stack/install.sh
 	cd test/suites/e2e && $(GO) vet ./... && $(GO) mod tidy -diff
@@ -187,7 +195,7 @@ kubelet-test: build $(TOOLS)/golangci-lint-v2.15.0 ## the kubelet's own tests of
 	@cd host/kubelet && for package in eviction preemption; do \
 		CGO_ENABLED=0 $(GO) test -c -vet=off $(call OVERLAID,$(KUBELET)-tests) -ldflags '-s -w' -o $(KUBELET)-tests/$$package.test k8s.io/kubernetes/pkg/kubelet/$$package; \
 	done
-	@export EVICTD_TEST_KUBELET=$(KUBELET)-tests EVICTD_TEST_PLUGINS=$(CURDIR)/bin/plugins EVICTD_TEST_REPEAT=$(REPEAT); \
+	@export EVICTD_TEST_KUBELET=$(KUBELET)-tests EVICTD_TEST_KUBELET_TAG=$(K8S_TAG) EVICTD_TEST_PLUGINS=$(CURDIR)/bin/plugins EVICTD_TEST_REPEAT=$(REPEAT); \
 	(cd host/kubelet && CGO_ENABLED=0 $(GO) test -trimpath -count=1 -json -timeout 60m ./...) | $(GO) run ./test/tools/tally -v
 
 bench: build ## benchmarks, as root, one run each
@@ -199,7 +207,7 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \
 	grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
 		echo "== $$(dirname $$file) $${func#func }"; \
-		test/tools/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }"; \
+		test/tools/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }" || exit 1; \
 	done
 
 soak: ## the long runs: 200 threshold crossings, all comparisons in a cluster and 20 random rounds, 1000 plugins that come and go, all checks against each faulty plugin, 1000 kills beside recycled pids, ten minutes beside the kubelet's manager, half a minute of each fuzz target

@@ -61,7 +61,21 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	refusals, doubts := checkAPI(ctx, c)
 	errs, warnings = append(errs, refusals...), append(warnings, doubts...)
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	return errs, append(warnings, checkManifests(c)...)
+	return errs, slices.Concat(warnings, checkCPU(nodefs.FS{Root: c.RootDir}), checkManifests(c))
+}
+
+// fewShares is half of what a cgroup has unless somebody says otherwise: below it 2 ms of work
+// took seconds at worst on a node whose CPUs were busy (docs/operations.md).
+const fewShares = 512
+
+// checkCPU warns of a cgroup that is starved when the node is busy, which is when evictd is
+// needed.
+func checkCPU(fs nodefs.FS) []string {
+	share, err := nodefs.OwnCPUShare(fs)
+	if err != nil || share.Shares >= fewShares { // it may be nobody's matter, as in a shell
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %d shares of the CPU, want %d at least: on a busy node decisions would wait for seconds; want a unit of its own, or a CPU request of 1", share.File, share.Shares, fewShares)}
 }
 
 // CheckPluginDir reports why no plugin can be found in dir.
@@ -146,7 +160,7 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 	if c.Mode != config.ModeKubernetes {
 		return nil, nil
 	}
-	api, err := newAPI(c, "")
+	api, err := newAPI(c, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return []error{fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)}, nil
 	}
@@ -161,7 +175,10 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 	for i := range known.Items {
 		all = append(all, &known.Items[i])
 	}
-	return rights.Check(ctx, rights.Options{API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch})
+	return rights.Check(ctx, rights.Options{
+		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
+		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints,
+	})
 }
 
 func checkManifests(c *Config) []string {

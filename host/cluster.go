@@ -50,7 +50,7 @@ func UninstallNode(ctx context.Context, c *Config) error {
 	if c.Mode != config.ModeKubernetes {
 		return fmt.Errorf("mode: %q: nothing is written to the node, want %q", c.Mode, config.ModeKubernetes)
 	}
-	api, err := newAPI(c, "")
+	api, err := newAPI(c, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)
 	}

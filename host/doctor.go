@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +65,7 @@ func Diagnose(ctx context.Context, c *Config) (Diagnosis, error) {
 		return Diagnosis{}, err
 	}
 	d := Diagnosis{Features: features.Find(nodefs.FS{Root: c.RootDir})}
-	d.Node = append(d.Node, kernel(), cgroupVersion(c))
+	d.Node = append(d.Node, kernel(), cgroupVersion(c), cpuShare(c))
 	d.Node = append(d.Node, askRuntime(ctx, c)...)
 	names, err := plugindir.Names(c.PluginDir)
 	names = slices.DeleteFunc(names, func(name string) bool { return c.Plugins[name].Disabled })
@@ -93,6 +94,11 @@ func kernel() NodeFact {
 func cgroupVersion(c *Config) NodeFact {
 	h, err := nodefs.FS{Root: c.RootDir}.MemoryHierarchy()
 	return fact("cgroups", fmt.Sprintf("version %d", h.Version), h.Path("/"), err)
+}
+
+func cpuShare(c *Config) NodeFact {
+	share, err := nodefs.OwnCPUShare(nodefs.FS{Root: c.RootDir})
+	return fact("CPU shares", strconv.FormatInt(share.Shares, 10), share.File, err)
 }
 
 // askRuntime has what the container runtime says, and what is seen where it does not.

@@ -172,6 +172,15 @@ func TestMinReclaimAsAValue(t *testing.T) {
 	}
 }
 
+// A slip in a setting that a program makes, and not a file, was taken for the default.
+func TestASettingThatIsNoneIsRefused(t *testing.T) {
+	d := newDropIn(t)
+	d.Config.Pacing = "Kubelet"
+	if _, err := host.NewEmbedded(d.Embedding); err == nil || !strings.Contains(err.Error(), `pacing: "Kubelet"`) {
+		t.Errorf("%v, want the pacing refused", err)
+	}
+}
+
 func TestAThresholdOfAnUnknownSignalIsRefused(t *testing.T) {
 	d := newDropIn(t)
 	d.Thresholds = []host.Threshold{{Signal: "gpu.available"}}

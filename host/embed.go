@@ -73,7 +73,8 @@ type Embedding struct {
 	// Clock is the real one if nil.
 	Clock Clock
 	// Summary returns the kubelet's stats summary of now, as JSON, for all plugins
-	// to work from. If it is nil, they use the source that Config names.
+	// to work from. If it is nil, they use the source that Config names. Each pass waits for it,
+	// 10 s at most, whatever Config.Summary.Timeout says.
 	Summary func(context.Context) ([]byte, error)
 	// Reclaim stands in for steps of node-level reclaim, by name: "container-gc",
 	// "image-gc".

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -48,7 +49,7 @@ type embedding struct {
 // started.
 func NewEmbedded(e Embedding) (*Manager, error) {
 	if err := errors.Join(
-		required("KillPod", e.KillPod != nil), required("Recorder", e.Recorder != nil), required("Log", e.Log != nil),
+		required("KillPod", e.KillPod != nil), required("Recorder", e.Recorder != nil), required("Log", e.Log != nil), usable(e.Config),
 	); err != nil {
 		return nil, err
 	}
@@ -63,6 +64,13 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
+}
+
+// usable reports all that is wrong with c, which may do without a directory of plugins if a
+// program embeds evictd.
+func usable(c Config) error {
+	c.PluginDir = cmp.Or(c.PluginDir, "/")
+	return c.Validate()
 }
 
 func required(field string, given bool) error {
@@ -96,7 +104,7 @@ func (m *Manager) openEmbedded() error {
 // a plugin calls, until ctx ends; Wait waits for the end. With an interval of 0
 // the manager makes no passes but those that Synchronize asks for. disks may be
 // nil if plugins find out by themselves, or Config says, which filesystems the
-// node has. It is called once.
+// node has: with native figures they do, and it is not asked. It is called once.
 func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active ActivePodsFunc, cleanedUp PodCleanedUpFunc, monitoringInterval time.Duration) error {
 	e := m.embedded
 	switch {

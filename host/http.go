@@ -87,7 +87,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// Handler serves /healthz, /metrics and /status.
+// Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.metrics.Handler())
@@ -98,16 +98,29 @@ func (m *Manager) Handler() http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(m.Status()); err != nil {
-			m.log.Debug("status not sent", "error", err)
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { m.send(w, m.Status()) })
+	mux.HandleFunc("GET /ranking", func(w http.ResponseWriter, r *http.Request) {
+		switch ranking, err := m.rankings.of(r.Context(), m.loop, eviction.Signal(r.URL.Query().Get("signal"))); {
+		case errors.Is(err, loop.ErrNoThreshold):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			ranking.Node, ranking.Evictd = m.config().NodeName, m.version
+			m.send(w, ranking)
 		}
 	})
 	return mux
+}
+
+func (m *Manager) send(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		m.log.Debug("answer not sent", "error", err)
+	}
 }
 
 // serve answers until ctx ends, if anybody can ask.

@@ -24,6 +24,7 @@ import (
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/events"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
@@ -43,6 +44,9 @@ import (
 // passAllowance is what a pass may take on top of its interval before the host
 // counts as stuck.
 const passAllowance = 15 * time.Second
+
+// lastEventsWait is how long the end waits for the API server to take events.
+const lastEventsWait = 2 * time.Second
 
 // Options is what a Manager is made of. Config, Version, Commit and Log are required.
 type Options struct {
@@ -78,8 +82,9 @@ type Manager struct {
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
 	// records is nil where none are kept.
-	records *keep.Keeper
-	loop    *loop.Loop
+	records  *keep.Keeper
+	loop     *loop.Loop
+	rankings *rankings
 	// reloading is held by whoever tells the plugins something else.
 	reloading chan struct{}
 	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
@@ -104,7 +109,7 @@ func New(o Options) (*Manager, error) {
 func newManager(c *Config, version, commit string, log *slog.Logger) *Manager {
 	m := &Manager{
 		version: version, log: log, started: time.Now(), metrics: metrics.New(version, commit),
-		recorder: &recorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1),
+		recorder: &recorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1), rankings: newRankings(),
 	}
 	m.current.Store(c)
 	return m
@@ -189,7 +194,7 @@ func (m *Manager) open() (loop.Options, error) {
 		Options:  observe.Options{Metrics: m.metrics, Log: m.log},
 	}
 	if m.stats != nil {
-		o.Begin = viewsOf(m.stats, m.layout)
+		o.Begin = viewsOf(m.stats, m.layout, m.embedded != nil && m.embedded.Summary != nil)
 	}
 	return o, nil
 }
@@ -210,16 +215,17 @@ func (m *Manager) facts(c *Config) eviction.NodeFacts {
 }
 
 // Run starts the plugins, makes passes and serves until ctx ends. Then it takes
-// no more decisions, gives kills in flight a few seconds, ends the plugins and
+// no more decisions, gives kills in flight and events a few seconds, ends the plugins and
 // returns when nothing is left.
 func (m *Manager) Run(ctx context.Context) error {
 	// The plugins and the server outlive the loop, which uses them to its end.
 	around, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	var told *events.Recorder
 	if m.cluster != nil {
-		events := m.cluster.recorder(around)
-		m.recorder.next = events
-		m.metrics.CountLostEvents(events.Lost)
+		told = m.cluster.recorder(around)
+		m.recorder.next = told
+		m.metrics.CountLostEvents(told.Lost)
 	}
 	var failed error
 	supervised := make(chan struct{})
@@ -244,6 +250,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			watching.Go(func() { m.cgroups.Run(ctx) })
 		}
 		m.loop.Run(ctx)
+		if told != nil {
+			wait, cancel := context.WithTimeout(around, lastEventsWait)
+			told.Flush(wait)
+			cancel()
+		}
 	case <-ctx.Done():
 		end()
 		m.loop.Run(around)
@@ -261,6 +272,9 @@ func (m *Manager) Run(ctx context.Context) error {
 // first eviction only.
 func (m *Manager) logReady(ctx context.Context) {
 	c, address := m.config(), ""
+	for _, warning := range checkCPU(nodefs.FS{Root: c.RootDir}) {
+		m.log.Warn("evictd is short of CPU when the node is busy", "reason", warning)
+	}
 	if m.listener != nil {
 		address = m.listener.Addr().String()
 		version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(m.runtime))
@@ -305,10 +319,11 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer m.endReload()
+	wrong := usable(c)
 	if m.embedded != nil { // the program's, not the configuration's
 		c.MonitoringInterval = m.config().MonitoringInterval
 	}
-	if err := config.CheckReload(*m.config(), c); err != nil {
+	if err := errors.Join(wrong, config.CheckReload(*m.config(), c)); err != nil {
 		return err
 	}
 	thresholds, err := m.embedded.thresholds(&c)

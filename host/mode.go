@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/evictd/evictd/host/internal/config"
@@ -58,7 +59,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 		}, nil
 	},
 	config.ModeKubernetes: func(o modeOptions) (mode, error) {
-		api, err := newAPI(o.config, o.version)
+		api, err := newAPI(o.config, o.version, o.ending.Log)
 		if err != nil {
 			return mode{}, fmt.Errorf("kubeconfig: %q: %w", o.config.Kubeconfig, err)
 		}
@@ -95,8 +96,8 @@ func (j journal) SaveKill(k rundir.Kill) error { return j.kills.SaveKill(k) }
 // RemoveKill implements loop.Journal.
 func (j journal) RemoveKill(uid string) error { return j.kills.RemoveKill(uid) }
 
-func newAPI(c *Config, version string) (*kubeapi.Client, error) {
-	return kubeapi.New(kubeapi.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "evictd/" + version})
+func newAPI(c *Config, version string, log *slog.Logger) (*kubeapi.Client, error) {
+	return kubeapi.New(kubeapi.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "evictd/" + version, Log: log})
 }
 
 // podsDir has a directory for each pod, by uid.

@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/eviction"
@@ -19,23 +21,70 @@ func newKeeper(m *Manager) *keep.Keeper {
 	}
 	return keep.New(keep.Options{
 		Store: store.New(store.Options{Dir: store.Below(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
-		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log, Sample: sampler(m, c),
+		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log, Samplers: samplers(m, c), Census: census(m, c),
 	})
 }
 
-// sampler reads what the host can read of the node by itself and has thresholds for. Another
-// source's figures, and another program's, are those of passes alone.
-func sampler(m *Manager, c *Config) func(ctx context.Context) []eviction.Observation {
+// samplers read what the host can read of the node by itself and has thresholds for: the kernel's
+// own figures, and those of a filesystem. Another source's figures, and another program's, are
+// those of passes alone.
+func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 	if m.embedded != nil || c.Source != config.SourceNative {
 		return nil
 	}
 	reader := fallback.New(m.facts(c))
-	var signals []eviction.Signal
 	thresholds, _ := c.Thresholds() // were checked
-	for _, t := range thresholds {
-		if reader.Reads(t.Signal) && !slices.Contains(signals, t.Signal) {
-			signals = append(signals, t.Signal)
+	for _, thing := range [][]eviction.Signal{
+		{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable},
+		{eviction.NodeFsAvailable, eviction.NodeFsInodesFree},
+	} {
+		signals := slices.DeleteFunc(thing, func(s eviction.Signal) bool {
+			return !slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return t.Signal == s })
+		})
+		if len(signals) > 0 {
+			all = append(all, func() (read []eviction.Observation) {
+				for _, s := range signals {
+					read = append(read, reader.Read(s))
+				}
+				return read
+			})
 		}
 	}
-	return func(ctx context.Context) []eviction.Observation { return reader.Observe(ctx, signals) }
+	return all
+}
+
+// censusTimeout is how long it may take to learn which pods there are.
+const censusTimeout = 10 * time.Second
+
+// census measures pods of what the host can measure by itself: memory and tasks.
+func census(m *Manager, c *Config) func(ctx context.Context) (keep.Census, error) {
+	if m.embedded != nil || c.Source != config.SourceNative {
+		return nil
+	}
+	reader := fallback.New(m.facts(c))
+	return func(ctx context.Context) (keep.Census, error) {
+		ctx, cancel := context.WithTimeout(ctx, censusTimeout)
+		defer cancel()
+		known, err := m.loop.Pods.Active(ctx)
+		if err != nil {
+			return nil, err
+		}
+		rows := make([]eviction.Pod, len(known.Pods))
+		for i := range rows {
+			rows[i] = known.Pods[i].Row
+		}
+		of := keep.Census{}
+		for _, s := range []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable} {
+			used := map[string]int64{}
+			for _, pod := range reader.Measure(ctx, s, rows) {
+				used[pod.UID] = pod.UsageFor(s)
+			}
+			for _, o := range reader.Observe(ctx, eviction.SameResource(s)) {
+				if o.State == eviction.Observed {
+					of[o.Signal] = keep.Shares{Available: o.Available, Used: used}
+				}
+			}
+		}
+		return of, nil
+	}
 }

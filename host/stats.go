@@ -24,7 +24,7 @@ func openStats(c *Config, dir string, e *embedding, log *slog.Logger) (*summary.
 	)
 	switch {
 	case e != nil && e.Summary != nil:
-		source = summary.FromFunc(e.Summary, max(c.Summary.Timeout.Duration, e.Patience))
+		source = summary.FromFunc(e.Summary, max(summary.DefaultTimeout, e.Patience))
 	case c.Source == config.SourceSummary:
 		source, err = summary.Open(c.Summary)
 	}
@@ -35,13 +35,17 @@ func openStats(c *Config, dir string, e *embedding, log *slog.Logger) (*summary.
 }
 
 // viewsOf tells a server of summaries of each view of a pass, and of the layout if
-// plugins will be asked for it.
-func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Layout) func(context.Context, eviction.PassView, bool) {
+// plugins will be asked for it. With await it waits for the summary, which may take an
+// embedding program longer than plugins have.
+func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Layout, await bool) func(context.Context, eviction.PassView, bool) {
 	return func(ctx context.Context, at eviction.PassView, asked bool) {
 		if asked {
 			server.SetLayout(layout(ctx))
 		}
 		server.Begin(at)
+		if await {
+			server.Await(ctx, at)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func pluginSettings(c *Config) map[string]supervisor.Settings {
 	}
 	for name, p := range c.Plugins {
 		all[name] = supervisor.Settings{
-			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
+			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, Shadow: p.Shadow, SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
 		}
 	}
 	return all

@@ -48,6 +48,7 @@ type entry struct {
 	mode        os.FileMode
 	owner       string
 	digest      string
+	link        string // what a symbolic link leads to
 	conffile    bool
 	directories bool
 }
@@ -73,7 +74,7 @@ func debContent(t *testing.T, deb string) map[string]entry {
 		}
 		name := "/" + strings.Trim(strings.TrimPrefix(h.Name, "."), "/")
 		all[name] = entry{
-			mode: h.FileInfo().Mode().Perm(), owner: h.Uname + ":" + h.Gname, digest: digest(t, r), directories: h.FileInfo().IsDir(),
+			mode: h.FileInfo().Mode().Perm(), owner: h.Uname + ":" + h.Gname, digest: digest(t, r), link: h.Linkname, directories: h.FileInfo().IsDir(),
 			conffile: slices.Contains(strings.Fields(string(conffiles)), name),
 		}
 	}
@@ -104,10 +105,12 @@ func rpmContent(t *testing.T, rpm string) map[string]entry {
 			t.Fatal(err)
 		}
 		e := entry{
-			mode: os.FileMode(h.Mode()).Perm(), owner: h.UserName() + ":" + h.GroupName(), directories: h.Mode()&0o170000 == 0o040000,
+			mode: os.FileMode(h.Mode()).Perm(), owner: h.UserName() + ":" + h.GroupName(), link: h.Linkname(), directories: h.Mode()&0o170000 == 0o040000,
 			conffile: h.Flags()&rpmutils.RPMFILE_CONFIG != 0,
 		}
-		if !e.directories {
+		if e.link != "" {
+			e.digest = digest(t, strings.NewReader(""))
+		} else if !e.directories {
 			e.digest = digest(t, payload)
 		}
 		all[strings.TrimSuffix(h.Name(), "/")] = e
@@ -145,11 +148,17 @@ func TestBothPackagesHoldTheSame(t *testing.T) {
 		"/usr/libexec/evictd/plugins": {mode: 0o755, owner: "root:root", directories: true},
 		"/etc/evictd/evictd.yaml":     {mode: 0o644, owner: "root:root", conffile: true},
 		"/usr/bin/evictd":             {mode: 0o755, owner: "root:root"},
+		"/usr/libexec/evictd/builtin": {mode: 0o755, owner: "root:root"},
 	} {
 		got := deb[name]
 		got.digest = ""
 		if got != want {
 			t.Errorf("%s is %+v, want %+v", name, got, want)
+		}
+	}
+	for _, name := range []string{"memory", "disk", "pid"} {
+		if link := deb["/usr/libexec/evictd/plugins/"+name].link; link != "../builtin" {
+			t.Errorf("plugin %s is a link to %q, want ../builtin", name, link)
 		}
 	}
 }

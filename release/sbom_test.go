@@ -24,7 +24,7 @@ func TestTheBillOfMaterialsHasEachModuleOfTheBinaries(t *testing.T) {
 		listed[c.Name+" "+c.Version] = true
 	}
 	used := map[string]bool{}
-	for _, binary := range []string{"evictd", "plugins/memory", "plugins/disk", "plugins/pid"} {
+	for _, binary := range []string{"evictd", "builtin"} {
 		for line := range strings.Lines(run(t, ".", "go", "version", "-m", filepath.Join("../bin", binary))) {
 			f := strings.Fields(line)
 			switch {

@@ -6,9 +6,8 @@ set -euo pipefail
 binaries=$1 pages=$2 stage=$3
 here=$(dirname "$0")
 rm -rf "$stage"
-mkdir -p "$stage"/{plugins,man,completions}
-cp "$binaries/evictd" "$stage/"
-cp "$binaries"/plugins/{memory,disk,pid} "$stage/plugins/"
+mkdir -p "$stage"/{man,completions}
+cp "$binaries"/{evictd,builtin} "$stage/"
 cp "$here"/../deploy/evictd.{service,yaml} "$here/../LICENSE" "$here"/{evictd.sysusers,postinstall.sh,preremove.sh,postremove.sh} "$stage/"
 cp "$pages"/{evictd.bash,evictd.fish,_evictd} "$stage/completions/"
 for page in "$pages"/*.8; do gzip -9n <"$page" >"$stage/man/$(basename "$page").gz"; done

@@ -6,7 +6,7 @@
 // container runtime, or from the kubelet's stats summary if the host serves one;
 // then there is nothing to free, since a summary is only read.
 //
-// It can be served as it is (cmd/disk) or be a part of a vendor's plugin. The
+// It can be served as it is (plugins/builtin) or be a part of a vendor's plugin. The
 // plugin is a value: each field can be replaced, cleared or wrapped, and what is
 // left goes on to work. WithStep and WithObserver do what would else be copied
 // from vendor to vendor: they add a step of reclaim, and have some of the signals

@@ -8,6 +8,6 @@
 // processes of a pod's containers instead: a pod of few processes with thousands
 // of threads looks small to it, and the sandbox's one process is left out.
 //
-// It can be served as it is (cmd/pid) or taken apart: the plugin is a value, and
+// It can be served as it is (plugins/builtin) or taken apart: the plugin is a value, and
 // a vendor may replace or clear a field of it.
 package pid

@@ -107,6 +107,12 @@ func TestValidate(t *testing.T) {
 			eviction.Plugin{Name: "p", Ranker: all{}, Signals: []eviction.SignalSpec{{Signal: nvme}, {Signal: "spare", Definition: nvmeDefinition()}}},
 			[]string{`signals[0] "acme.example/nvme.spare": definition missing`, `signals[1] "spare": signal "spare", want a domain-qualified name`},
 		},
+		"a condition that is no name of a taint": {
+			eviction.Plugin{Name: "p", Ranker: all{}, Signals: []eviction.SignalSpec{{Signal: nvme, Definition: &eviction.Definition{
+				Unit: "blocks", Format: eviction.FormatDecimalSI, Resource: "acme.example/spare", Condition: "acme.example/Spare-",
+			}}}},
+			[]string{`condition "acme.example/Spare-", want at most 63 characters after the '/', a letter or digit at both ends`},
+		},
 		"own signal with half a definition": {
 			eviction.Plugin{Name: "p", Ranker: all{}, Signals: []eviction.SignalSpec{{Signal: nvme, Definition: &eviction.Definition{}}}},
 			[]string{"unit is empty"},

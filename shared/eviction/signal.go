@@ -104,7 +104,19 @@ func (d Definition) ValidCustom() error {
 	if err := validCustomName("resource", d.Resource); err != nil {
 		return err
 	}
-	return validCustomName("condition", string(d.Condition))
+	return validCondition(string(d.Condition))
+}
+
+// validCondition wants a name that the taint of a node can have.
+func validCondition(name string) error {
+	if err := validCustomName("condition", name); err != nil {
+		return err
+	}
+	_, rest, _ := strings.Cut(name, "/")
+	if len(rest) > 63 || strings.Trim(rest, ".-_") != rest {
+		return fmt.Errorf("condition %q, want at most 63 characters after the '/', a letter or digit at both ends", name)
+	}
+	return nil
 }
 
 func validCustomName(what, name string) error {

@@ -7,6 +7,7 @@ package figures
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -53,9 +54,12 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 	return o
 }
 
+// MostComponents is how many an observation of a filesystem has at most.
+const MostComponents = 4
+
 // Filesystem is o with what was read of its filesystem, whose name comes first if it is
 // not empty. One that counts no inodes (btrfs), or has no size, has no figure; the kubelet
-// takes 0 of 0 for one.
+// takes 0 of 0 for one. The components are put where o has room for them.
 func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, err error) eviction.Observation {
 	if err != nil {
 		o.Err = err.Error()
@@ -72,7 +76,7 @@ func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, 
 		return o
 	}
 	o.State, o.Available, o.Capacity = eviction.Observed, available, capacity
-	o.Components = make([]eviction.Component, 0, 4)
+	o.Components = slices.Grow(o.Components, MostComponents)
 	if name != "" {
 		o.Components = append(o.Components, eviction.Component{Name: name, Value: capacity})
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -139,7 +138,7 @@ func followReloads(ctx context.Context, m *host.Manager, hups <-chan os.Signal, 
 		}
 		cfg, err := m.ReloadFrom(ctx, reload)
 		switch {
-		case errors.Is(err, context.Canceled):
+		case ctx.Err() != nil: // evictd ends
 		case err != nil:
 			log.Error("new configuration refused, the former one stays in force", "error", err)
 		default:

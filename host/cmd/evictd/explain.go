@@ -22,12 +22,22 @@ func newExplain() *cobra.Command {
 		Long: "Tell why a pod was evicted: why then, what was tried before, why this pod and not another one, what would\n" +
 			"have spared it and who would have gone instead, and what followed. The pod is named by namespace/name, name\n" +
 			"or uid, and its last eviction is told; or the decision by the id of its record, or a file with one in JSON.\n" +
-			"evictd need not run.",
-		Args: cobra.ExactArgs(1),
+			"evictd need not run, but for --now: how far each threshold is from being acted on, and who would go then.",
 	}
 	dir := addRecordsDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
+	now := cmd.Flags().Bool("now", false, "ask the running evictd for each threshold what is missing until it acts, and who would go")
+	address := addDaemonAddress(cmd)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if *now {
+			return cobra.NoArgs(cmd, args)
+		}
+		return cobra.ExactArgs(1)(cmd, args)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *now {
+			return explainNow(cmd, address, *asJSON)
+		}
 		r, err := findRecord(args[0], dir, cmd.ErrOrStderr())
 		if err != nil {
 			return err

@@ -104,12 +104,12 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("no command given, want run, check, doctor, evictions, explain, replay, plugins, uninstall-node or version (evictd --help)")
+			return errors.New("no command given, want run, check, doctor, evictions, explain, observe, rank, replay, plugins, uninstall-node or version (evictd --help)")
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w, see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newCheck(), newDoctor(), newEvictions(), newExplain(), newReplay(), newPlugins(), newUninstallNode(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newDoctor(), newEvictions(), newExplain(), newObserve(), newRank(), newReplay(), newPlugins(), newUninstallNode(), newVersion())
 	return root
 }

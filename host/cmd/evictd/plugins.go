@@ -5,22 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/shared/eviction"
-)
-
-const (
-	statusTimeout = 5 * time.Second
-	// maxStatusBytes is more than a status with many plugins and their logs.
-	maxStatusBytes = 16 << 20
 )
 
 func newPlugins() *cobra.Command {
@@ -83,42 +74,17 @@ type told struct {
 	} `json:"thresholds"`
 	Layout         string   `json:"layout"`
 	AssignProblems []string `json:"assignProblems"`
+	Shadows        []loop.ShadowStatus
 }
 
 // askPlugins returns what the daemon that listens on address says of its plugins.
 func askPlugins(ctx context.Context, address string) (status told, err error) {
-	host, port, err := net.SplitHostPort(address)
-	switch {
-	case err != nil:
-		return told{}, err
-	case port == "0":
-		return told{}, errors.New(`listenAddress has port 0, which the daemon chose at its start; want --listen-address with the one of its log line "evictd ready"`)
-	case host == "" || host == "0.0.0.0":
-		host = "127.0.0.1"
-	case host == "::":
-		host = "::1"
+	err = ask(ctx, address, "/status", statusTimeout, &status)
+	if err == nil && status.Plugins == nil {
+		err = answerError{fmt.Errorf("no plugins in the answer of %s", address)}
 	}
-	url := "http://" + net.JoinHostPort(host, port) + "/status"
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return told{}, err
+	if wrong, ok := errors.AsType[answerError](err); ok {
+		err = fmt.Errorf("%w, want the status of evictd; does something else listen there?", wrong.error)
 	}
-	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return told{}, fmt.Errorf("%w; is evictd running, with this listenAddress?", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return told{}, fmt.Errorf("get %s: %s, want the status of evictd; does something else listen there?", url, resp.Status)
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatusBytes)).Decode(&status); err != nil {
-		return told{}, fmt.Errorf("get %s: %w, want the status of evictd; does something else listen there?", url, err)
-	}
-	if status.Plugins == nil {
-		return told{}, fmt.Errorf("get %s: no plugins in the answer, want the status of evictd; does something else listen there?", url)
-	}
-	return status, nil
+	return status, err
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
@@ -25,7 +27,16 @@ func pluginTables(t told) ([]byte, error) {
 	if len(parts) > 0 {
 		out = slices.Concat(out, []byte("\n"), table(signalRows(parts)))
 	}
-	return slices.Concat(out, reclaimTable(parts), layoutLines(t, parts)), nil
+	return slices.Concat(out, reclaimTable(parts), shadowTable(t.Shadows), layoutLines(t, parts)), nil
+}
+
+// shadowTable says how often shadows would have had the same pod go.
+func shadowTable(shadows []loop.ShadowStatus) []byte {
+	rows := make([][]string, 0, len(shadows))
+	for _, s := range shadows {
+		rows = append(rows, []string{s.Plugin, string(s.Signal), fmt.Sprint(s.Agreed), fmt.Sprint(s.Differed), fmt.Sprint(s.Failed)})
+	}
+	return furtherTable([]string{"SHADOW", "SIGNAL", "AGREED", "DIFFERED", "FAILED"}, rows)
 }
 
 // pluginTable has a line for each plugin and signal; what is of the plugin
@@ -143,8 +154,8 @@ func (p *part) add(plugin supervisor.Status, r registry.Role, layout string) {
 		return
 	}
 	switch r.Role {
-	case registry.RoleShadowed:
-		p.others = append(p.others, plugin.Name+" (shadowed)")
+	case registry.RoleShadowed, registry.RoleShadow:
+		p.others = append(p.others, plugin.Name+" ("+r.Role+")")
 	case registry.RoleNone:
 	default:
 		p.others = append(p.others, plugin.Name+" ("+string(plugin.State)+")")

@@ -46,6 +46,7 @@ func TestWhatFollows(t *testing.T) {
 	for name, c := range map[string]struct {
 		evictd, kubelet, about string
 		unknown                bool
+		conditions, taints     bool     // evictd writes some of its own
 		want                   []string // with "mend " before what has to be mended
 	}{
 		"as it should be": {
@@ -118,6 +119,20 @@ func TestWhatFollows(t *testing.T) {
 			evictd: "acme.example/spare<10%", kubelet: "", about: beside.Condition,
 			want: []string{"acme.example/spare: nobody reports it to the API server: the scheduler goes on sending pods"},
 		},
+		"evictd reports what is not the kubelet's to report": {
+			evictd: "memory.available<1Gi nodefs.available<10% imagefs.available<15% acme.example/spare<20%", kubelet: "memory.available<500Mi nodefs.available<5% imagefs.available<15%/8760h",
+			about: beside.Condition, conditions: true, taints: true,
+			want: []string{
+				"mend memory.available: MemoryPressure is reported below 500Mi only: between that and evictd's 1Gi the scheduler goes on sending pods",
+				"nodefs.available: evictd reports it below 10%, as a condition of its own below evictd.io/",
+				"mend imagefs.available: the kubelet reports DiskPressure below 15%: a restart of it meanwhile kills running pods",
+				"acme.example/spare: evictd reports it below 20%, as a condition of its own below evictd.io/",
+			},
+		},
+		"a condition keeps no pod away": {
+			evictd: "acme.example/spare<20%", about: beside.Condition, conditions: true,
+			want: []string{"acme.example/spare: evictd reports it below 20%, as a condition of its own below evictd.io/, which keeps no pod away: the scheduler looks at taints"},
+		},
 		"what pods may request": {
 			evictd: "memory.available<2Gi", kubelet: "memory.available<1Gi nodefs.available<5%", about: beside.Allocatable,
 			want: []string{
@@ -143,6 +158,7 @@ func TestWhatFollows(t *testing.T) {
 			if c.unknown {
 				n = beside.Node{}
 			}
+			n.OwnConditions, n.OwnTaints = c.conditions, c.taints
 			var got []string
 			for _, f := range beside.Compare(thresholds(t, c.evictd), thresholds(t, c.kubelet), n) {
 				if f.About != c.about {

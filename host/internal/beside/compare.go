@@ -120,6 +120,13 @@ func (c *comparison) condition(s eviction.Signal) {
 	switch {
 	case wants == nil:
 		return
+	case c.node.OwnConditions && (!builtin || b.Filesystem != "" && c.theirs[s].soft == nil):
+		text := "evictd reports it below %s, as a condition of its own below evictd.io/"
+		if !c.node.OwnTaints {
+			text += ", which keeps no pod away: the scheduler looks at taints"
+		}
+		c.add(string(s), Condition, false, text, wants.Value)
+		return
 	case !builtin:
 		c.add(string(s), Condition, false, "nobody reports it to the API server: the scheduler goes on sending pods")
 		return

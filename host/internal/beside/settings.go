@@ -17,8 +17,8 @@ type Settings struct {
 	APIVersion              string            `json:"apiVersion"`
 	Kind                    string            `json:"kind"`
 	EvictionHard            map[string]string `json:"evictionHard"`
-	EvictionSoft            map[string]string `json:"evictionSoft,omitempty"`
-	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod,omitempty"`
+	EvictionSoft            map[string]string `json:"evictionSoft"`
+	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod"`
 }
 
 // Right returns the kubelet's settings that go with evictd's thresholds:

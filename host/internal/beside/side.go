@@ -23,6 +23,9 @@ type Node struct {
 	Capacity map[eviction.Signal]int64
 	// Reserved is the memory that the kubelet keeps from pods for itself and the system.
 	Reserved resource.Quantity
+	// OwnConditions: evictd writes conditions of disks and of custom signals to the node's
+	// object itself, and OwnTaints: taints of these names too.
+	OwnConditions, OwnTaints bool
 }
 
 // levels are the thresholds of one side for one signal.

@@ -176,11 +176,7 @@ func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 // rank measures the candidates and asks the ranker in charge for an order, then
 // the fallbacks, then sorts by itself.
 func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *Choice) {
-	t, o := r.Threshold, r.Observation
-	req := eviction.RankRequest{
-		Pass: r.At.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
-		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
-	}
+	t, req := r.Threshold, r.ranking()
 	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
 	started := time.Now()
 	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod}
@@ -214,6 +210,47 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 		return
 	}
 	out.Order = fallback()
+}
+
+// ranking is what a ranker is asked, without the candidates.
+func (r *Request) ranking() eviction.RankRequest {
+	t, o := r.Threshold, r.Observation
+	return eviction.RankRequest{
+		Pass: r.At.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
+		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
+	}
+}
+
+// An Opinion is what a shadow would have done in the place of the ranker in charge.
+type Opinion struct {
+	Plugin, Version string
+	// First is the pod that would have gone, "" for none. Place is that of the pod that
+	// goes, from 1 on, 0 if it was left out.
+	First string
+	Place int
+	Err   error
+	Took  time.Duration
+}
+
+// Opinions asks shadows what they would have done in the place of a choice that stands.
+func (c *Chooser) Opinions(ctx context.Context, shadows []registry.Provider, r Request, made *Choice) []Opinion {
+	rows := rowsOfCandidates(made.Candidates, made.Measured)
+	all := make([]Opinion, len(shadows))
+	var asked sync.WaitGroup
+	for n, i := range shadows {
+		asked.Go(func() {
+			began, req := time.Now(), r.ranking()
+			req.Signal, req.Candidates = i.As, underName(rows, r.Threshold.Signal, i.As)
+			order, err := i.Plugin.Ranker.Rank(ctx, req)
+			all[n] = Opinion{Plugin: i.Name, Version: i.Plugin.Version, Err: err, Took: time.Since(began)}
+			if len(order) > 0 {
+				all[n].First = made.pod(order[0].UID).String()
+			}
+			all[n].Place = 1 + slices.IndexFunc(order, func(r eviction.Ranked) bool { return r.UID == made.Order[0].UID })
+		})
+	}
+	asked.Wait()
+	return all
 }
 
 func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measurement) []eviction.Candidate {

@@ -100,6 +100,8 @@ type Plugin struct {
 	AutoMTLS *bool `json:"autoMTLS,omitempty"`
 	// Disabled keeps the plugin from being started.
 	Disabled bool `json:"disabled,omitempty"`
+	// Shadow has a custom plugin rank beside whoever is in charge, and nothing else.
+	Shadow bool `json:"shadow,omitempty"`
 	// SHA256 is the hash of its file, in hexadecimal digits.
 	SHA256 *string `json:"sha256,omitempty" is:"sha256"`
 	// User and Group are who it runs as, by name or number.

@@ -32,6 +32,7 @@ type Recorder struct {
 	node     v1.ObjectReference
 	recorder record.EventRecorder
 	lost     *lost
+	flushed  chan struct{}
 	// made and taken count events: the broadcaster says nothing of those that it has no
 	// room for.
 	made, taken atomic.Uint64
@@ -46,8 +47,9 @@ func New(ctx context.Context, sink record.EventSink, nodeName string, log *slog.
 	logger := logr.FromSlogHandler(l)
 	r := &Recorder{
 		// As the kubelet refers to its node: the uid is the name.
-		node: v1.ObjectReference{Kind: "Node", Name: nodeName, UID: types.UID(nodeName)},
-		lost: l,
+		node:    v1.ObjectReference{Kind: "Node", Name: nodeName, UID: types.UID(nodeName)},
+		lost:    l,
+		flushed: make(chan struct{}, 1),
 	}
 	b := record.NewBroadcaster(
 		record.WithContext(klog.NewContext(ctx, logger)),
@@ -56,7 +58,7 @@ func New(ctx context.Context, sink record.EventSink, nodeName string, log *slog.
 			return record.EventAggregatorByReasonFunc(e)
 		}}),
 	)
-	b.StartRecordingToSink(patient{sink})
+	b.StartRecordingToSink(patient{sink, r.flushed})
 	r.recorder = b.NewRecorder(runtime.NewScheme(), v1.EventSource{Component: component, Host: nodeName}).WithLogger(logger)
 	return r
 }
@@ -82,15 +84,39 @@ func (r *Recorder) event(about v1.ObjectReference, annotations map[string]string
 	r.recorder.AnnotatedEventf(&about, annotations, eventType, reason, "%s", message)
 }
 
+// Flush returns when all that was told before is sent or lost, or when ctx ends. It is
+// called once.
+func (r *Recorder) Flush(ctx context.Context) {
+	// They are sent one after the other.
+	r.recorder.Event(&v1.ObjectReference{Kind: flush}, v1.EventTypeNormal, flush, "")
+	select {
+	case <-r.flushed:
+	case <-ctx.Done():
+		slog.New(r.lost.Handler).Error("the API server did not take all events", "waiting", r.made.Load()-r.taken.Load())
+	}
+}
+
 // Lost is how many events never reached the API server.
 func (r *Recorder) Lost() uint64 { return r.lost.n.Load() }
 
+// flush is the reason of an event that is not sent.
+const flush = "Flush"
+
 // patient is a sink whose server may be away for some time: the broadcaster tries again
 // only what is no answer of a server.
-type patient struct{ record.EventSink }
+type patient struct {
+	record.EventSink
+	flushed chan<- struct{}
+}
 
 // Create implements record.EventSink.
-func (p patient) Create(e *v1.Event) (*v1.Event, error) { return later(p.EventSink.Create(e)) }
+func (p patient) Create(e *v1.Event) (*v1.Event, error) {
+	if e.InvolvedObject.Kind == flush {
+		p.flushed <- struct{}{}
+		return e, nil
+	}
+	return later(p.EventSink.Create(e))
+}
 
 // Update implements record.EventSink.
 func (p patient) Update(e *v1.Event) (*v1.Event, error) { return later(p.EventSink.Update(e)) }

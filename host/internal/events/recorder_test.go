@@ -173,6 +173,41 @@ func TestALostEventIsCountedAndLogged(t *testing.T) {
 	}
 }
 
+func TestWhatWasToldBeforeTheEndIsSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		away time.Duration
+		sent int
+	}{
+		"a server that answers":    {0, 30},
+		"one that is back in time": {15 * time.Second, 30},
+		"one that stays away":      {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{}
+			story(t, s, func(r *Recorder, log *bytes.Buffer) {
+				if c.away > 0 {
+					s.fail(errors.New("connection refused"))
+					time.AfterFunc(c.away, func() { s.fail(nil) })
+				}
+				for i := range 30 {
+					other := *pod
+					other.Name = fmt.Sprint("cart-", i)
+					r.PodEvent(&other, nil, "Warning", "Evicted", "of memory")
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				defer cancel()
+				r.Flush(ctx)
+				if n := len(s.events()); n != c.sent || r.Lost() != 0 {
+					t.Errorf("%d are sent, %d lost, want %d and none", n, r.Lost(), c.sent)
+				}
+				if told := strings.Contains(log.String(), "did not take all events"); told != (c.sent == 0) {
+					t.Errorf("the log says\n%s", log)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatTheBroadcasterHasNoRoomForIsCounted(t *testing.T) {
 	s := &server{err: errors.New("connection refused")}
 	story(t, s, func(r *Recorder, _ *bytes.Buffer) {

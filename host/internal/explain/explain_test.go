@@ -30,6 +30,7 @@ func softEviction() *record.Record {
 			{UID: "report-1", Pod: "shop/report", QoS: eviction.Burstable, MemoryRequest: gibibyte / 2, Usage: 3 * gibibyte},
 		},
 		Order:   []int{1, 0},
+		Growth:  &record.Growth{SinceMS: -252_000, Lost: 3 * gibibyte, Pods: 5 * gibibyte / 2, Most: []record.Grown{{UID: "report-1", Pod: "shop/report", By: 5 * gibibyte / 2}}},
 		Victim:  &record.Victim{UID: "report-1", Pod: "shop/report", Signal: "memory.available", GraceSeconds: 60, Message: "The node was low on resource: memory.", Promised: &promised},
 		Outcome: &record.Outcome{ID: "r1", State: "finished", KilledMS: 1200, GoneMS: 1250, Freed: &freed},
 	}
@@ -65,7 +66,8 @@ func TestWhatWouldHaveSparedAPodIsToldToOneStep(t *testing.T) {
 func TestAnEvictionIsTold(t *testing.T) {
 	text := string(Text(softEviction()))
 	for _, want := range []string{
-		"2026-01-01 12:00:50  shop/report was evicted for memory.available",
+		"2026-01-01 12:00:50  shop/report was evicted for memory.available, which it took itself",
+		"3Gi less available than 4m12s before:", "shop/report by 2.5Gi", "may not go, by 512Mi",
 		"memory.available<1Gi for 30s: 900Mi of 8Gi available, met since 12:00:20, longer than its grace period: acted on",
 		"shop/report is before shop/web by: lower priority",
 		"a request for memory of at least 3Gi (3221225472): shop/web would have gone",
@@ -97,7 +99,6 @@ func TestAPodThatIsAloneIsSparedByNoRequest(t *testing.T) {
 	}
 }
 
-// What was prolonged by a minimum reclaim is spared by a smaller one.
 // Nobody is told what would have spared another pod than the one that went.
 func TestOfAnotherVictimNothingIsTold(t *testing.T) {
 	r := softEviction()
@@ -110,6 +111,7 @@ func TestOfAnotherVictimNothingIsTold(t *testing.T) {
 	}
 }
 
+// What was prolonged by a minimum reclaim is spared by a smaller one.
 func TestAThresholdThatWasProlonged(t *testing.T) {
 	r := softEviction()
 	r.Thresholds[1].MinReclaim, r.Thresholds[1].Since = "500Mi", new(r.Now.Add(-time.Minute))
@@ -131,7 +133,7 @@ func TestWhatIsToldWasSo(t *testing.T) {
 	}{
 		{"a kill that failed", func(r *record.Record) {
 			r.Outcome = &record.Outcome{State: "given-up", Err: "runtime down", KilledMS: 120_000}
-		}, "shop/report was to be evicted for memory.available, and its kill failed", "killed after"},
+		}, "shop/report was to be evicted for memory.available, which it took itself, and its kill failed", "killed after"},
 		{"nothing was observed", func(r *record.Record) {
 			hard(r)
 			r.Observations[0] = observe.SignalStatus{Signal: eviction.MemoryAvailable, State: "unknown"}
@@ -143,12 +145,48 @@ func TestWhatIsToldWasSo(t *testing.T) {
 		{"a ranker that writes to the terminal", func(r *record.Record) {
 			r.Ranker.Custom, r.Candidates[1].Reason = true, "idle\x1b[2J"
 		}, "idle", "\x1b"},
+		{"a step that tells no figure", func(r *record.Record) {
+			r.Reclaim = []record.Reclaim{{Step: "image-gc", By: "embedding program", TookSeconds: 2}}
+		}, "image-gc by embedding program told of nothing freed in 2s", "freed 0"},
+		{"a step that freed inodes", func(r *record.Record) {
+			r.Reclaim = []record.Reclaim{{Step: "image-gc", By: "disk", BytesFreed: gibibyte, InodesFreed: 7, TookSeconds: 2}}
+		}, "image-gc by disk freed 1Gi and 7 inodes in 2s", "nothing"},
+		{"a kill of a former evictd", func(r *record.Record) {
+			r.Kind, r.Trigger, r.Thresholds = record.KindResumed, "", nil
+		}, "a former evictd decided so", "looked because"},
 		{"a quantity without end", func(r *record.Record) { r.Thresholds[1].Quantity = "1e999999999" }, "shop/report", "1e999999999"},
 	} {
 		r := softEviction()
 		c.change(r)
 		if text := string(Text(r)); !strings.Contains(text, c.told) || strings.Contains(text, c.hide) {
 			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.told, c.hide, text)
+		}
+	}
+}
+
+// The first line says whose growth it was: the pod's own, a neighbour's, or the node's.
+func TestTheFirstLineSaysWhoTookWhatIsMissing(t *testing.T) {
+	own, neighbour := record.Grown{UID: "report-1", Pod: "shop/report", By: 2 * gibibyte}, record.Grown{UID: "web-1", Pod: "shop/web", By: 3 * gibibyte}
+	for _, c := range []struct {
+		growth      record.Growth
+		first, also string
+	}{
+		{record.Growth{Lost: 3 * gibibyte, Pods: 2 * gibibyte, Most: []record.Grown{own}}, ", which it took itself", "shop/report by 2Gi"},
+		{record.Growth{Lost: 5 * gibibyte, Pods: 5 * gibibyte, Most: []record.Grown{neighbour, own}}, ", which shop/web took", "3m0s before: shop/web by 3Gi shop/report by 2Gi"},
+		{record.Growth{Lost: 6 * gibibyte, Pods: 2 * gibibyte, Most: []record.Grown{own}}, ", which no pod took", "the rest of the node, or pods that may not go, by 4Gi"},
+		{record.Growth{Lost: 6 * gibibyte, Pods: -gibibyte}, ", which no pod took", "may not go, by 7Gi"},
+		{record.Growth{Lost: 100 * gibibyte, Pods: 100 * gibibyte, Most: []record.Grown{own}}, "", "shop/report by 2Gi"}, // many took a little each
+	} {
+		r := softEviction()
+		r.Growth = &c.growth
+		r.Growth.SinceMS = -180_000
+		text := string(Text(r))
+		first, _, _ := strings.Cut(text, "\n")
+		if want := "2026-01-01 12:00:50  shop/report was evicted for memory.available" + c.first; first != want {
+			t.Errorf("%+v: the first line is %q, want %q", c.growth, first, want)
+		}
+		if plain := strings.Join(strings.Fields(text), " "); !strings.Contains(plain, c.also) || !strings.Contains(plain, "what grew ") {
+			t.Errorf("%+v: %q is not told in\n%s", c.growth, c.also, text)
 		}
 	}
 }
@@ -172,4 +210,54 @@ func FuzzRecord(f *testing.F) {
 			r.Signals[i].Values()
 		}
 	})
+}
+
+func TestWhatShadowsWouldHaveDoneIsTold(t *testing.T) {
+	r := softEviction()
+	for _, c := range []struct {
+		o    record.Opinion
+		want string
+	}{
+		{record.Opinion{Plugin: "mine", Version: "2", First: "shop/report", Place: 1}, "mine 2 would have had the same pod go"},
+		{record.Opinion{Plugin: "mine", First: "shop/web", Place: 2}, "mine would have had shop/web go, and this one as number 2"},
+		{record.Opinion{Plugin: "mine", First: "shop/web"}, "mine would have had shop/web go, and left this one out"},
+		{record.Opinion{Plugin: "mine"}, "mine would have had nobody go"},
+		{record.Opinion{Plugin: "mine", Err: "timeout"}, "mine had no answer: timeout"},
+	} {
+		r.Outcome.Shadows = []record.Opinion{c.o}
+		if text := string(Text(r)); !strings.Contains(text, "  shadows       "+c.want+"\n") {
+			t.Errorf("%q is not told in\n%s", c.want, text)
+		}
+	}
+	r.Outcome = &record.Outcome{ID: "r1", Shadows: []record.Opinion{{Plugin: "mine", Place: 1}}}
+	if text := string(Text(r)); strings.Contains(text, "what followed") || !strings.Contains(text, "mine would have had the same pod go") {
+		t.Errorf("of a dry run:\n%s", text)
+	}
+}
+
+func TestWhoWouldGoNowIsTold(t *testing.T) {
+	r := softEviction()
+	r.Kind, r.Victim, r.Outcome, r.Trigger, r.Causes = record.KindRanking, nil, nil, "", ""
+	calm := softEviction()
+	*calm = *r
+	calm.Thresholds = []record.Threshold{{Signal: eviction.PIDAvailable, Percentage: "0.1", Acted: true}}
+	calm.Observations = []observe.SignalStatus{{Signal: eviction.PIDAvailable, State: observe.StateObserved, Available: 900, Capacity: 1000}}
+	calm.Order, calm.Reason = nil, "2 being evicted"
+	want := `2026-01-01 12:00:50  memory.available on node-1
+  threshold     memory.available<500Mi: 900Mi of 8Gi available, 400Mi more than that
+                memory.available<1Gi for 30s: 900Mi of 8Gi available, met since 12:00:20, longer than its grace period
+  would go      shop/report is before shop/web by: lower priority
+2026-01-01 12:00:50  pid.available on node-1
+  threshold     pid.available<10%: 900 of 1000 available, 800 more than that
+  would go      nobody: 2 being evicted
+`
+	if got := string(Now([]*record.Record{r, calm})); got != want {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+	order := string(Order(r))
+	for _, want := range []string{"memory.available<500Mi: 900Mi of 8Gi available, 400Mi more than that", "shop/report is before shop/web by: lower priority", "1  shop/report  0 "} {
+		if !strings.Contains(order, want) {
+			t.Errorf("%q is not told in\n%s", want, order)
+		}
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,8 +22,7 @@ import (
 
 const (
 	labelWidth = 13
-	// rankedShown and protectedShown are how many pods are shown.
-	rankedShown    = 10
+	// protectedShown is how many pods that could not go are shown.
 	protectedShown = 5
 )
 
@@ -33,6 +31,7 @@ func Text(r *record.Record) []byte {
 	w := &text{r: r}
 	w.headline()
 	w.whyNow()
+	w.grew()
 	w.tried()
 	w.whyIt()
 	w.spared()
@@ -62,11 +61,11 @@ func (w *text) headline() {
 	text := r.Reason
 	switch {
 	case r.Victim != nil && r.DryRun:
-		text = fmt.Sprintf("%s would have been evicted for %s, but for the dry run", r.Victim.Pod, r.Victim.Signal)
+		text = fmt.Sprintf("%s would have been evicted for %s, but for the dry run", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Victim != nil && failed(r.Outcome):
-		text = fmt.Sprintf("%s was to be evicted for %s, and its kill failed", r.Victim.Pod, r.Victim.Signal)
+		text = fmt.Sprintf("%s was to be evicted for %s, and its kill failed", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Victim != nil:
-		text = fmt.Sprintf("%s was evicted for %s", r.Victim.Pod, r.Victim.Signal)
+		text = fmt.Sprintf("%s was evicted for %s", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Kind == record.KindNobody:
 		text = "no pod could be evicted: " + r.Reason
 	case r.Kind == record.KindReclaim:
@@ -82,6 +81,41 @@ func (w *text) headline() {
 	}
 }
 
+// cause is who took most of what is missing, if that is a third of it or more.
+func (w *text) cause() string {
+	g := w.r.Growth
+	if g == nil {
+		return ""
+	}
+	by, took := g.Lost-g.Pods, ", which no pod took"
+	if len(g.Most) > 0 && g.Most[0].By >= by {
+		by, took = g.Most[0].By, ", which "+g.Most[0].Pod+" took"
+		if g.Most[0].UID == w.r.Victim.UID {
+			took = ", which it took itself"
+		}
+	}
+	if by < g.Lost/3 {
+		return ""
+	}
+	return took
+}
+
+// grew tells who took what is missing.
+func (w *text) grew() {
+	g := w.r.Growth
+	if g == nil {
+		return
+	}
+	signal := w.signal()
+	w.line("what grew", "%s less available than %v before:", w.amount(signal, g.Lost), time.Duration(-g.SinceMS*1e6).Round(time.Second))
+	for _, pod := range g.Most {
+		w.line("what grew", "%s by %s", pod.Pod, w.amount(signal, pod.By))
+	}
+	if rest := g.Lost - g.Pods; rest > 0 {
+		w.line("what grew", "the rest of the node, or pods that may not go, by %s", w.amount(signal, rest))
+	}
+}
+
 // failed reports whether a pod was not seen to end.
 func failed(o *record.Outcome) bool { return o != nil && o.Err != "" && o.GoneMS == 0 }
 
@@ -92,35 +126,17 @@ func (w *text) whyNow() {
 		if t.Since == nil && !t.Acted {
 			continue
 		}
-		p, err := t.Policy()
-		if err != nil {
+		text, ok := w.stands(t)
+		if !ok {
 			continue
-		}
-		text, hard := p.String(), ", below it since "
-		if at := slices.IndexFunc(r.Observations, func(o observe.SignalStatus) bool { return o.Signal == t.Signal }); at >= 0 {
-			o := &r.Observations[at]
-			figures := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
-			switch amount := p.Amount(o.Capacity); {
-			case o.State != observe.StateObserved:
-				figures, hard = ": the signal was "+o.State, ", met since "
-			case amount.CmpInt64(o.Available) <= 0:
-				hard = ", to hold until its minimum reclaim is there, met since "
-			}
-			text += figures
-		}
-		switch {
-		case t.Since == nil:
-		case p.Hard():
-			text += hard + clock(*t.Since)
-		case t.GraceOver:
-			text += fmt.Sprintf(", met since %s, longer than its grace period", clock(*t.Since))
-		default:
-			text += fmt.Sprintf(", met since %s, %v of its grace period is left", clock(*t.Since), (p.GracePeriod - r.Now.Sub(*t.Since)).Round(time.Second))
 		}
 		if t.Acted && r.Kind != record.KindGrace && r.Kind != record.KindWaiting {
 			text += ": acted on"
 		}
 		w.line("why now", "%s", text)
+	}
+	if r.Trigger == "" {
+		return
 	}
 	looked := "looked because of the " + r.Trigger
 	if r.Causes != "" {
@@ -132,9 +148,55 @@ func (w *text) whyNow() {
 	w.line("why now", "%s", looked)
 }
 
+// observation is that of a signal, nil if there is none.
+func (w *text) observation(s eviction.Signal) *observe.SignalStatus {
+	i := slices.IndexFunc(w.r.Observations, func(o observe.SignalStatus) bool { return o.Signal == s })
+	if i < 0 {
+		return nil
+	}
+	return &w.r.Observations[i]
+}
+
+// stands is how a threshold stands, which may be damaged.
+func (w *text) stands(t *record.Threshold) (text string, ok bool) {
+	p, err := t.Policy()
+	if err != nil {
+		return "", false
+	}
+	text, hard := p.String(), ", below it since "
+	if o := w.observation(t.Signal); o != nil {
+		figures := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
+		amount := p.Amount(o.Capacity)
+		switch more := o.Available - amount.Value(); {
+		case o.State != observe.StateObserved:
+			figures, hard = ": the signal was "+o.State, ", met since "
+		case amount.CmpInt64(o.Available) > 0:
+		case t.Since == nil:
+			figures += ", " + w.amount(o.Signal, more) + " more than that"
+		default:
+			hard = ", to hold until its minimum reclaim is there, met since "
+		}
+		text += figures
+	}
+	switch {
+	case t.Since == nil:
+	case p.Hard():
+		text += hard + clock(*t.Since)
+	case t.GraceOver:
+		text += fmt.Sprintf(", met since %s, longer than its grace period", clock(*t.Since))
+	default:
+		text += fmt.Sprintf(", met since %s, %v of its grace period is left", clock(*t.Since), (p.GracePeriod - w.r.Now.Sub(*t.Since)).Round(time.Second))
+	}
+	return text, true
+}
+
 func (w *text) tried() {
 	for _, s := range w.r.Reclaim {
-		text := fmt.Sprintf("%s by %s freed %s in %.3gs", s.Step, s.By, w.amount(eviction.NodeFsAvailable, s.BytesFreed), s.TookSeconds)
+		freed := "told of nothing freed"
+		if s.BytesFreed != 0 || s.InodesFreed != 0 {
+			freed = fmt.Sprintf("freed %s and %d inodes", w.amount(eviction.NodeFsAvailable, s.BytesFreed), s.InodesFreed)
+		}
+		text := fmt.Sprintf("%s by %s %s in %.3gs", s.Step, s.By, freed, s.TookSeconds)
 		if s.NotRun != "" {
 			text = fmt.Sprintf("%s by %s was not run: %s", s.Step, s.By, s.NotRun)
 		}
@@ -150,34 +212,17 @@ func (w *text) whyIt() {
 	rows := w.ranking()
 	if len(rows) > 0 {
 		signal := w.signal()
-		if len(rows) > 1 {
-			w.line("why it", "%s is before %s by: %s", rows[0].Pod, rows[1].Pod, w.deciding(rows[0], rows[1]))
-		} else {
-			w.line("why it", "%s is the only one that could go", rows[0].Pod)
-		}
-		var b bytes.Buffer
-		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintf(t, "\tPOD\tPRIORITY\tUSAGE\tREQUEST\tBEFORE THE NEXT BY\n")
-		for i, p := range rows[:min(len(rows), rankedShown)] {
-			key := "-"
-			if i+1 < len(rows) {
-				key = w.deciding(p, rows[i+1])
-			}
-			usage := cmp.Or(p.State, w.amount(signal, p.Usage))
-			_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, input.ClipText(p.Pod), p.Priority,
-				input.ClipText(usage), input.ClipText(w.amount(signal, p.Request)), input.ClipText(key))
-		}
-		_ = t.Flush() // to memory
+		w.line("why it", "%s", w.first(rows))
 		by := "evictd"
 		if r.Ranker != nil {
 			by = strings.TrimSpace(r.Ranker.Name + " " + r.Ranker.Version)
 		}
 		w.line("order", "of %d pods that could go, by %s", len(r.Candidates), by)
-		for line := range strings.Lines(b.String()) {
-			w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, "", line), " \n") + "\n")
+		amounts := func(p loop.RankedPod) (usage, request string) {
+			return w.amount(signal, p.Usage), w.amount(signal, p.Request)
 		}
-		if more := len(rows) - rankedShown; more > 0 {
-			w.line("order", "and %d more", more)
+		for _, line := range replay.RankingTable(rows, amounts, w.deciding) {
+			w.line("order", "%s", line)
 		}
 	}
 	if left := len(r.Candidates) - len(r.Order); left > 0 && len(r.Candidates) > 0 {
@@ -190,6 +235,14 @@ func (w *text) whyIt() {
 		}
 		w.line("could not go", "%s: %s", p.Pod, p.Rule)
 	}
+}
+
+// first says why the first of rows is.
+func (w *text) first(rows []loop.RankedPod) string {
+	if len(rows) == 1 {
+		return rows[0].Pod + " is the only one that could go"
+	}
+	return fmt.Sprintf("%s is before %s by: %s", rows[0].Pod, rows[1].Pod, w.deciding(rows[0], rows[1]))
 }
 
 // deciding is the key that put a before b.
@@ -267,6 +320,10 @@ func (w *text) followed() {
 	if o == nil {
 		return
 	}
+	defer w.shadows(o.Shadows)
+	if o.State == "" { // but for the dry run
+		return
+	}
 	killed := "killed after"
 	if o.Err != "" {
 		w.line("what followed", "the kill returned an error: %s", o.Err)
@@ -289,6 +346,24 @@ func (w *text) followed() {
 		parts = append(parts, freed)
 	}
 	w.line("what followed", "%s", cmp.Or(strings.Join(parts, ", "), o.State))
+}
+
+func (w *text) shadows(opinions []record.Opinion) {
+	for _, o := range opinions {
+		name := strings.TrimSpace(o.Plugin + " " + o.Version)
+		switch {
+		case o.Err != "":
+			w.line("shadows", "%s had no answer: %s", name, o.Err)
+		case o.Place == 1:
+			w.line("shadows", "%s would have had the same pod go", name)
+		case o.First == "":
+			w.line("shadows", "%s would have had nobody go", name)
+		case o.Place == 0:
+			w.line("shadows", "%s would have had %s go, and left this one out", name, o.First)
+		default:
+			w.line("shadows", "%s would have had %s go, and this one as number %d", name, o.First, o.Place)
+		}
+	}
 }
 
 // amount is n in the unit of a signal.

@@ -92,9 +92,16 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	}
 	limits := Limits{Total: total(), Peer: Address, Request: requestTimeout, Answer: answerTimeout, HeaderBytes: maxHeaderBytes}
 	s := New(l, http.TimeoutHandler(h, makeTimeout, "not made in time"), limits, log)
-	stop := context.AfterFunc(ctx, func() { s.End(context.WithoutCancel(ctx)) })
-	defer stop()
-	return s.Serve()
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		s.End(context.WithoutCancel(ctx))
+	})
+	err := s.Serve()
+	if !stop() { // it returns at once, and answers may still be under way
+		<-ended
+	}
+	return err
 }
 
 // total is how many connections there may be, with the descriptors that there are.

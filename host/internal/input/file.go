@@ -86,7 +86,7 @@ func open(path string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("is a %s, want a regular file", kind(info.Mode()))
+		return nil, 0, fmt.Errorf("is a %s, want a regular file", Kind(info.Mode()))
 	}
 	var filesystem unix.Statfs_t
 	if err := unix.Fstatfs(int(handle.Fd()), &filesystem); err != nil {
@@ -99,8 +99,11 @@ func open(path string) (*os.File, int64, error) {
 	return f, info.Size(), err
 }
 
-func kind(m fs.FileMode) string {
+// Kind names what a file is.
+func Kind(m fs.FileMode) string {
 	switch {
+	case m.IsRegular():
+		return "regular file"
 	case m.IsDir():
 		return "directory"
 	case m&fs.ModeNamedPipe != 0:

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -44,6 +45,7 @@ type Options struct {
 	Kubeconfig string
 	NodeName   string
 	UserAgent  string
+	Log        *slog.Logger
 }
 
 // A Client is safe for concurrent use. Its errors are the API server's (apierrors), or say
@@ -51,8 +53,9 @@ type Options struct {
 type Client struct {
 	options Options
 
-	mu   sync.Mutex
-	with credentials
+	mu     sync.Mutex
+	with   credentials
+	unread string // why the kubeconfig of now is not used, empty if it is
 }
 
 // credentials are who asks, and what they were read from.
@@ -129,8 +132,13 @@ func (c *Client) current() credentials {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.with.file != nil && replaced(c.options.Kubeconfig, c.with.file) {
-		if with, err := c.options.credentials(); err == nil {
-			c.with = with
+		with, err := c.options.credentials()
+		switch {
+		case err == nil:
+			c.with, c.unread = with, ""
+		case err.Error() != c.unread:
+			c.unread = err.Error()
+			c.options.Log.Warn("kubeconfig was replaced and cannot be used, the former one is", "kubeconfig", c.options.Kubeconfig, "error", err)
 		}
 	}
 	return c.with

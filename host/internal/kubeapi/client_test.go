@@ -1,9 +1,11 @@
 package kubeapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,6 +28,7 @@ type server struct {
 
 	mu    sync.Mutex
 	asked []string
+	log   bytes.Buffer // of a client
 }
 
 func newServer(t *testing.T, answer func(r *http.Request, body []byte) (int, any)) *server {
@@ -80,7 +83,7 @@ func (s *server) client(t *testing.T) (c *Client, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "kubeconfig")
 	s.kubeconfig(t, path, "one")
-	c, err := New(Options{Kubeconfig: path, NodeName: "node-1", UserAgent: "evictd/test"})
+	c, err := New(Options{Kubeconfig: path, NodeName: "node-1", UserAgent: "evictd/test", Log: slog.New(slog.NewTextHandler(&s.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +165,10 @@ func TestAKubeconfigIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	with("another")
+	with("another")
+	if got := strings.Count(s.log.String(), "kubeconfig was replaced and cannot be used"); got != 1 {
+		t.Errorf("told %d times, want once:\n%s", got, &s.log)
+	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -41,20 +42,32 @@ func (l *Loop) do(ctx context.Context, p *pass, a action) {
 	}
 }
 
-// background runs an action in a goroutine, with the plugins that run now: they are not
-// replaced under way. concluded goes on when it has run.
+// background runs an action in a goroutine, with the plugins that run now: those that serve
+// its condition are not replaced under way. Others are, which may hang. concluded goes on
+// when it has run.
 func (l *Loop) background(ctx context.Context, a action) {
-	if c := a.condition(); c != "" {
+	c := a.condition()
+	if c != "" {
 		l.busy[c] = true
 	}
 	l.working.Go(func() {
 		pin := l.Pin()
 		defer pin.Release()
+		pin.Keep(func(i *registry.Instance) bool {
+			return serves(i, cmp.Or(c, policy.LocalStorage.Definition().Condition))
+		})
 		a.run(ctx, pin)
 		select {
 		case l.done <- a:
 		case <-ctx.Done():
 		}
+	})
+}
+
+// serves reports whether a plugin has a signal of c.
+func serves(i *registry.Instance, c eviction.Condition) bool {
+	return slices.ContainsFunc(i.Plugin.Signals, func(s eviction.SignalSpec) bool {
+		return policy.Threshold{Signal: s.Signal, Custom: s.Definition}.Definition().Condition == c
 	})
 }
 
@@ -100,6 +113,9 @@ func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
 	if len(steps) > 0 && !l.Settings.DryRun {
 		return newReclaimRun(l, p, need, steps)
+	}
+	for _, s := range slices.Concat(steps...) {
+		need.reclaimed = append(need.reclaimed, ReclaimResult{Step: s.Name, By: s.By.Name, NotRun: "this is a dry run"})
 	}
 	if len(steps) > 0 {
 		l.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
@@ -148,7 +164,9 @@ func (l *Loop) measureAgain(ctx context.Context, p *pass, t policy.Threshold, ui
 		Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod,
 	}, ending)
 	for _, uid := range uids {
-		l.victims.Relief.Measured(uid, t, layout, choose.Reliable(p.pin, layout, measured[uid], t.Signal), at)
+		if use := choose.Reliable(p.pin, layout, measured[uid], t.Signal); use.OK {
+			l.victims.Relief.Measured(uid, t, layout, use, at)
+		}
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 // before any reclaim words an eviction.
 type need struct {
 	threshold policy.Threshold
-	// reclaimed is what was reclaimed for it so far.
+	// reclaimed is what was reclaimed for it so far, left what was observed after that.
 	reclaimed []ReclaimResult
+	left      map[eviction.Signal]eviction.Observation
 	sighting
 }
 
@@ -33,15 +34,20 @@ type choosing struct {
 }
 
 func newChoosing(l *Loop, p *pass, n need) action {
-	t, ending := n.threshold, l.victims.Ending()
-	c := &choosing{need: n, chooser: l.chooser, began: time.Now(), request: choose.Request{
-		Threshold: t, Observation: n.observed[t.Signal], Layout: l.observer.Thresholds.Layout, At: p.at,
-		Ending: func(uid string) bool { return ending[uid] != nil }, Veto: l.Settings.RankVeto.standsFor(t), List: l.chooser.List,
-	}}
+	c := &choosing{need: n, chooser: l.chooser, began: time.Now(), request: request(l, n.threshold, n.observed[n.threshold.Signal], p.at)}
 	if p.synchronous || c.quick() {
 		c.request.List = func(context.Context) (pods.Snapshot, error) { return p.list() }
 	}
 	return c
+}
+
+// request is for a pod that is to go for t.
+func request(l *Loop, t policy.Threshold, o eviction.Observation, at eviction.PassView) choose.Request {
+	ending := l.victims.Ending()
+	return choose.Request{
+		Threshold: t, Observation: o, Layout: l.observer.Thresholds.Layout, At: at,
+		Ending: func(uid string) bool { return ending[uid] != nil }, Veto: l.Settings.RankVeto.standsFor(t), List: l.chooser.List,
+	}
 }
 
 // quick is what is cheap to measure. What is not is measured in the background; the
@@ -64,7 +70,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	case later && (!l.observer.Thresholds.Has(t) || !l.state.Stands(t, l.observer.Last(t.Signal))):
 		l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
 		return nil
-	case later && !l.mayTake(ctx, p, t): // for another threshold's victim
+	case later && (!l.resume(p) || !l.mayTake(ctx, p, t)): // for another threshold's victim, or a former host's
 		return nil
 	case choice.Err != nil:
 		l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", choice.Err)
@@ -110,12 +116,13 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
 	use := choose.Reliable(p.pin, layout, measured, t.Signal)
 	p.promised = map[string]eviction.Figure{v.UID: use}
-	l.victims.Relief.Expect(v, t, layout, use, c.observed)
+	l.victims.Relief.Expect(v, t, layout, use, policy.Newest(c.observed, l.observer.Latest(), c.left))
 	l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
 		"message", message, "dryRun", v.DryRun, "record", v.Record)
 	l.kill(ctx, p, v)
+	askShadows(ctx, l, c, v)
 	if !v.DryRun && !l.Settings.asKubelet() {
 		// It has grown while it was measured: what it frees is counted from a later sample.
 		l.schedule.Wake(map[eviction.Condition]string{c.condition(): "eviction"})

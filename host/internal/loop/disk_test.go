@@ -222,11 +222,15 @@ func TestADryRunReclaimsNothing(t *testing.T) {
 		d := n.addDisk()
 		s := diskSettings(t, hardDisk("10Gi"))
 		s.DryRun = true
+		last := n.record()
 		n.run(s, rundir.State{})
 		n.settle()
 		d.set(5 * gi)
 		n.after(time.Minute)
 		wantStory(t, n)
+		if r := last(); len(r.Reclaim) != 2 || r.Reclaim[1].Step != "image-gc" || r.Reclaim[1].NotRun == "" {
+			t.Errorf("the record has %+v, want both steps, and why they were not run", r.Reclaim)
+		}
 		if got := n.loop.Snapshot().Evictions; len(got) == 0 || got[0].State != victim.StateDryRun {
 			t.Errorf("evictions = %+v, want one that was not made", got)
 		}
@@ -574,6 +578,73 @@ func TestAVictimStaysInTheJournalAsLongAsItsVolumes(t *testing.T) {
 		n.mu.Unlock()
 		if !kept || still {
 			t.Errorf("in the journal while its volumes are there: %v, afterwards: %v; want true and false", kept, still)
+		}
+	})
+}
+
+// A plugin was replaced while a vendor's step ran. Its own step was asked of the process
+// that had ended, and a pod went with the images untouched.
+func TestStepsAreRunByThePluginThatServesThen(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		replaced := n.providers[len(n.providers)-1]
+		old, successor := *replaced.Plugin, *replaced.Plugin
+		old.Reclaimer = reclaimer(func(eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+			return eviction.Reclaimed{}, eviction.ErrUnavailable
+		})
+		successor.Reclaimer = reclaimer(func(eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+			d.set(50 * gi)
+			return eviction.Reclaimed{Bytes: 45 * gi}, nil
+		})
+		replaced.Plugin = &old
+		n.rankers = append(n.rankers, &registry.Instance{Name: "vendor", Generation: 3, Plugin: &eviction.Plugin{
+			Name: "vendor", Reclaimer: reclaimer(func(eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				n.providers[len(n.providers)-1] = &registry.Instance{Name: "disk", Generation: 9, Plugin: &successor}
+				return eviction.Reclaimed{}, nil
+			}),
+			Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: []eviction.ReclaimStep{{Name: "drop-cache"}}}},
+		}})
+		d.volumes["uid-big"] = 10 * gi
+		n.run(diskSettings(t, policy.ThresholdConfig{Hard: map[string]string{"nodefs.available": "10Gi"}}), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(30 * time.Second)
+		if got := n.kills(); len(got) != 0 {
+			t.Errorf("%q, want nobody: the images are enough", got)
+		}
+	})
+}
+
+// Steps that were still to come ran although a reload had made it a dry run.
+func TestADryRunEndsReclaimThatIsUnderWay(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		n.rankers = append(n.rankers, &registry.Instance{Name: "vendor", Generation: 3, Plugin: &eviction.Plugin{
+			Name: "vendor", Reclaimer: reclaimer(func(eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+				time.Sleep(5 * time.Second)
+				return eviction.Reclaimed{}, nil
+			}),
+			Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: []eviction.ReclaimStep{{Name: "drop-cache"}}}},
+		}})
+		d.volumes["uid-big"] = 10 * gi
+		s := diskSettings(t, hardDisk("10Gi"))
+		n.run(s, rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(10 * time.Second)
+		n.mu.Lock()
+		n.did = nil
+		n.mu.Unlock()
+		n.after(time.Second)
+		s.DryRun = true
+		if err := n.loop.Apply(s); err != nil {
+			t.Fatal(err)
+		}
+		n.after(30 * time.Second)
+		if n.count("reclaim ")+n.count("kill ") > 0 {
+			t.Errorf("%q, want nothing", n.story())
 		}
 	})
 }

@@ -199,7 +199,7 @@ func (n *node) pin() *registry.Pin {
 	defer n.mu.Unlock()
 	var plugins []registry.Plugin
 	for _, i := range slices.Concat(n.rankers, n.providers) {
-		plugins = append(plugins, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin})
+		plugins = append(plugins, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin, Shadow: strings.HasPrefix(i.Name, "shadow-")})
 	}
 	for s, why := range n.down {
 		plugins = append(plugins, registry.Plugin{Name: "down", Missing: why, Observes: []eviction.Signal{s}})

@@ -64,9 +64,11 @@ type limitCheck struct {
 	err      error // the pods are not known
 	pods     []pods.Pod
 	measured map[string]eviction.Measurement
+	reliable bool // not a vendor's figures
 }
 
-// condition is none: a victim of its limits does not keep others from being taken.
+// condition is none: a victim of its limits keeps others from being taken only as far as
+// it gives back what they would.
 func (*limitCheck) condition() eviction.Condition { return "" }
 
 func (*limitCheck) quick() bool { return false }
@@ -85,12 +87,23 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 		}
 	}
 	if len(c.pods) > 0 {
+		// Limits are no filesystem's: who measures by this very name is asked.
+		measurers := pin.Serving(0, eviction.NodeFsAvailable, eviction.CanMeasure)
+		c.reliable = !slices.ContainsFunc(measurers, func(m registry.Provider) bool { return !m.Builtin() })
 		c.measured = c.chooser.Measure(ctx, choose.Measuring{
-			// Limits are no filesystem's: who measures by this very name is asked.
-			Measurers: pin.Serving(0, eviction.NodeFsAvailable, eviction.CanMeasure),
+			Measurers: measurers,
 			At:        c.at, Signal: eviction.NodeFsAvailable, Detail: eviction.DetailContainers,
 		}, c.pods)
 	}
+}
+
+// use is what a pod takes from the kubelet's filesystem, if all that it stores is there and
+// the figure is one to rely on.
+func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
+	if layout != eviction.LayoutShared || !c.reliable {
+		return eviction.Figure{}
+	}
+	return c.measured[uid].EphemeralStorageUsedBytes
 }
 
 // pause is how long the next check waits.
@@ -118,6 +131,9 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return nil // a reload has switched them off
 	}
 	later := p.at.Pass != c.at.Pass
+	if later && !l.resume(p) {
+		return nil
+	}
 	ending := l.victims.Ending()
 	left := slices.DeleteFunc(c.pods, func(p pods.Pod) bool {
 		return ending[p.Row.UID] != nil || later && l.victims.EndedSince(p.Row.UID, c.began)
@@ -129,7 +145,8 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		}
 		found := victim.New(pod, eviction.Signal(limit.Label), policy.LocalGraceSeconds, limit.Message, nil)
 		found.Hard, found.DryRun = true, l.Settings.DryRun
-		v := l.victims.Start(found)
+		v, layout := l.victims.Start(found), l.observer.Thresholds.Layout
+		l.victims.Relief.Expect(v, policy.LocalStorage, layout, c.use(layout, v.UID), l.observer.Latest())
 		l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
 			"graceSeconds", v.GraceSeconds, "message", v.Message, "dryRun", v.DryRun, "record", v.Record)
 		p.checked = c

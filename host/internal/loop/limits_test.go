@@ -210,6 +210,20 @@ func (s *store) AppendOutcome(o *record.Outcome) error { return nil }
 func (s *store) Prune() error                          { return nil }
 func (s *store) Close() error                          { return nil }
 
+// record has records kept. It returns what ends that and returns the last one.
+func (n *node) record() func() *record.Record {
+	var s store
+	n.records = keep.New(keep.Options{Store: &s, Count: func(error) {}, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(n.t.Context())
+	ran := make(chan struct{})
+	go func() { defer close(ran); n.records.Run(ctx) }()
+	return func() *record.Record {
+		cancel()
+		<-ran
+		return s.last
+	}
+}
+
 // What is measured in the background is recorded with the pass that had it measured, and
 // not with one that has looked at nothing.
 func TestALimitIsRecordedWithWhatMadeEvictdLook(t *testing.T) {
@@ -217,16 +231,10 @@ func TestALimitIsRecordedWithWhatMadeEvictdLook(t *testing.T) {
 		g := n.addGauge()
 		g.measures = 4 * time.Second
 		n.limitVolume(g.disk, "big", 10*mi, 11*mi)
-		var s store
-		n.records = keep.New(keep.Options{Store: &s, Count: func(error) {}, Log: slog.New(slog.DiscardHandler)})
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan struct{})
-		go func() { defer close(ran); n.records.Run(ctx) }()
+		last := n.record()
 		n.run(diskSettings(t, hardDisk("1Gi")), rundir.State{})
 		n.after(8 * time.Second)
-		cancel()
-		<-ran
-		if r := s.last; r == nil || r.Kind != record.KindLimit || r.Trigger == "wake" || r.Now.IsZero() || r.Timeline.ObservedMS > -4000 || r.Timeline.ObservedMS < -5000 {
+		if r := last(); r == nil || r.Kind != record.KindLimit || r.Trigger == "wake" || r.Now.IsZero() || r.Timeline.ObservedMS > -4000 || r.Timeline.ObservedMS < -5000 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -246,5 +254,59 @@ func TestLimitsThatAReloadSwitchedOffEvictNobody(t *testing.T) {
 		}
 		n.after(8 * time.Second)
 		wantKills(t, n)
+	})
+}
+
+// The pod that filled the disk was over its own limit. It went for that, and the disk took
+// another one before it had come back.
+func TestTheDiskWaitsForAPodThatGoesForItsOwnLimit(t *testing.T) {
+	for name, restarted := range map[string]bool{"of this host": false, "of a former host": true} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.late, n.dies["uid-big"] = time.Second, 500*time.Millisecond
+				n.limitVolume(d, "big", 10*gi, gi)
+				n.limitVolume(d, "small", 10*gi, gi)
+				full := func() {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					d.mu.Lock()
+					defer d.mu.Unlock()
+					d.volumes["uid-big"], d.available = 45*gi, 5*gi
+				}
+				var former rundir.State
+				if restarted {
+					full()
+					former.Kills = []rundir.Kill{{
+						UID: "uid-big", Namespace: "default", Name: "big", Signal: "emptydirfs.limit", Limit: true, GraceSeconds: 1,
+						DecidedAt: time.Now(), GraceEnds: time.Now().Add(time.Second),
+					}}
+				}
+				n.run(diskSettings(t, hardDisk("10Gi")), former)
+				n.settle()
+				full()
+				n.after(40 * time.Second)
+				if !n.running["uid-small"] || n.running["uid-big"] {
+					t.Errorf("%q, want big alone", n.story())
+				}
+			})
+		})
+	}
+}
+
+// It does not keep memory waiting, which it may not relieve.
+func TestMemoryDoesNotWaitForAPodThatGoesForItsOwnLimit(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		n.stuck, n.dies["uid-small"] = true, time.Minute
+		n.limitVolume(d, "small", 10*mi, 11*mi)
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		n.set(gi / 2)
+		n.wake()
+		n.after(100 * time.Millisecond)
+		if got := n.kills(); len(got) != 1 || !strings.Contains(got[0], "0s kill big") {
+			t.Errorf("%q, want big at once", got)
+		}
 	})
 }

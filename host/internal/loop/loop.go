@@ -23,6 +23,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// ErrNoThreshold is that of a signal that nothing is done for.
+var ErrNoThreshold = errors.New("no threshold is in force for the signal")
+
 var (
 	// errEnded is what a pass is asked for in vain when the loop has ended.
 	errEnded     = errors.New("the eviction manager has ended")
@@ -169,6 +172,9 @@ func (l *Loop) synchronizing() bool {
 // configure puts settings in force. Timers of thresholds that stay are kept.
 func (l *Loop) configure(s Settings) {
 	l.Settings = s
+	if !s.DryRun {
+		l.victims.EndPretence()
+	}
 	gone := l.observer.Configure(s.Config)
 	l.status.change(func(next *Snapshot) {
 		next.Signals = slices.DeleteFunc(slices.Clone(next.Signals), func(s observe.SignalStatus) bool { return slices.Contains(gone, s.Signal) })

@@ -303,3 +303,30 @@ func TestTheEndLeavesALongKillToTheNextHost(t *testing.T) {
 		}
 	})
 }
+
+// After a dry run the node was under hard pressure for half a minute before a pod went: the
+// one that the dry run had pretended to evict was waited for.
+func TestNobodyWaitsForTheVictimOfADryRun(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.dies["uid-big"], n.stuck = time.Minute, true
+		s := settings(t, hard("1Gi"))
+		s.DryRun = true
+		n.run(s, rundir.State{})
+		n.settle()
+		n.set(gi / 2)
+		n.wake()
+		n.after(time.Second)
+		s.DryRun = false
+		if err := n.loop.Apply(s); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Second)
+		if n.count("1s kill big") != 1 {
+			t.Errorf("%q, want big to go at the reload", n.story())
+		}
+		n.after(29500 * time.Millisecond) // the pretended end is over
+		if len(n.journal) != 1 {
+			t.Error("the kill under way is not in the journal any more")
+		}
+	})
+}

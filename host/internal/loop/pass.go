@@ -186,16 +186,16 @@ func (l *Loop) noteConditions(a policy.Assessment) {
 
 // resume judges the kills that a former host decided on, as far as they can be judged
 // by what p has observed, and finishes those that still hold. It is tried again in the
-// next pass if the pods are not known.
-func (l *Loop) resume(p *pass) {
+// next pass if the pods are not known, and nobody else goes before.
+func (l *Loop) resume(p *pass) (judged bool) {
 	if len(l.victims.Restored) == 0 {
-		return
+		return true
 	}
 	snapshot, err := p.list()
 	if err != nil {
 		l.Log.Warn("kills of a former evictd are not judged yet, the pods are not known", "kills", len(l.victims.Restored), "error", err)
 		p.incomplete = true
-		return
+		return false
 	}
 	thresholds := l.observer.Thresholds
 	// short reports whether s is known now, and whether a threshold of it is met for its
@@ -209,11 +209,16 @@ func (l *Loop) resume(p *pass) {
 		})
 	}
 	for _, v := range l.victims.Resume(snapshot, l.Settings.DryRun, short) {
-		if t, ok := thresholds.Of(v.Signal); ok {
+		t, ok := thresholds.Of(v.Signal)
+		if !v.Pressure {
+			t, ok = policy.LocalStorage, true
+		}
+		if ok {
 			l.victims.Relief.Expect(v, t, thresholds.Layout, eviction.Figure{}, l.observer.Latest())
 		}
 		l.victims.Kill(v, l.Settings.asKubelet())
 	}
+	return true
 }
 
 // finish shows what came of p and plans the next pass.

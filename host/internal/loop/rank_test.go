@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -182,6 +183,34 @@ func TestProtectedPodsAreNeverShownToARanker(t *testing.T) {
 		pod, _ := victimOf(t, n, settings(t, hard("1Gi")))
 		if len(shown) != 2 || pod != "default/big" {
 			t.Errorf("ranker saw %q and %q went, want small and big seen, big gone", shown, pod)
+		}
+	})
+}
+
+// Who would go now is told while nothing is short, again and again, and nobody goes for it.
+func TestARankingOfNowEvictsNobody(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.run(settings(t, hard("1Gi")), rundir.State{})
+		n.settle()
+		for range 3 {
+			p, err := Ranking(t.Context(), n.loop, eviction.MemoryAvailable)
+			if err != nil || len(p.Choice.Order) != 2 || p.Choice.Order[0].UID != "uid-big" || p.Acted == nil || len(p.Assessment.Observed) != 0 {
+				t.Errorf("%+v, %v; want big before small, for a threshold that is not met", p.Choice.Order, err)
+			}
+		}
+		if _, err := Ranking(t.Context(), n.loop, eviction.PIDAvailable); !errors.Is(err, ErrNoThreshold) {
+			t.Errorf("of a signal without a threshold: %v", err)
+		}
+		n.after(time.Minute)
+		if e := n.loop.Snapshot().Evictions; len(e) > 0 {
+			t.Errorf("%s was evicted", e[0].Name)
+		}
+		n.set(gi / 2)
+		n.wake()
+		n.after(3 * time.Second)
+		p, err := Ranking(t.Context(), n.loop, eviction.MemoryAvailable)
+		if err != nil || len(p.Choice.Order) != 1 || p.Choice.Order[0].UID != "uid-small" {
+			t.Errorf("after an eviction: %+v, %v; want small alone", p.Choice.Order, err)
 		}
 	})
 }

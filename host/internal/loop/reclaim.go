@@ -80,10 +80,14 @@ func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 
 func (*reclaimRun) quick() bool { return false }
 
-func (r *reclaimRun) run(ctx context.Context, _ *registry.Pin) {
+// run has the steps run by the plugins of now: one may have been replaced since reclaim began.
+func (r *reclaimRun) run(ctx context.Context, pin *registry.Pin) {
 	group := r.groups[0]
 	r.groups = r.groups[1:]
 	for _, s := range group {
+		if now := pin.Named(s.By.Name); now != nil && now.Plugin.Reclaimer != nil {
+			s.By = now
+		}
 		started := time.Now()
 		out := r.runStep(ctx, s)
 		out.TookSeconds = time.Since(started).Round(time.Millisecond).Seconds()
@@ -153,6 +157,7 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 		p.at = after
 	}
 	observed := l.observer.Again(ctx, observe.Request{Pin: p.pin, At: after, State: l.state}, concerned)
+	r.left = observed
 	p.result.Reclaim, p.result.ReclaimSufficed = r.did, policy.Satisfied(concerned, observed)
 	l.status.reclaimed(r.soFar(p.result.ReclaimSufficed))
 	switch {
@@ -160,7 +165,7 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 		l.Log.Info("reclaim was enough, no pod has to go", "signal", t.Signal, "threshold", t.Value.String(),
 			"available", observed[t.Signal].Available, "before", r.observed[t.Signal].Available)
 		return nil
-	case len(r.groups) > 0:
+	case len(r.groups) > 0 && !l.Settings.DryRun:
 		return r.prepared(l, p)
 	case !l.mayTake(ctx, p, t): // for another threshold's victim
 		return nil

@@ -3,9 +3,11 @@ package loop
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -27,4 +29,29 @@ func TestReclaimIsToldWhetherAllPodsAreKnown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A plugin of memory that had come to hang stayed, and no other process in its place, for as
+// long as a step took on a disk.
+func TestReclaimKeepsNoPluginOfAnotherCondition(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.takes = time.Minute
+		for i, p := range n.providers {
+			n.providers[i] = registry.NewInstance(p.Name, p.Generation, 1, p.Plugin)
+		}
+		memory, disk := n.providers[0], n.providers[1]
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(10 * time.Second)
+		if n.count("reclaim ") != 1 {
+			t.Fatalf("%q, want a step under way", n.story())
+		}
+		n.plugins.Publish(registry.New(nil, nil)) // both are condemned
+		n.after(time.Second)
+		if !memory.Ended() || disk.Ended() {
+			t.Errorf("memory ended: %v, want so; disk, whose step runs, ended: %v, want not", memory.Ended(), disk.Ended())
+		}
+	})
 }

@@ -180,3 +180,55 @@ func TestAVictimThatGrewBeforeItWasMeasuredHoldsUpNobody(t *testing.T) {
 		}
 	})
 }
+
+// What image-gc had freed was taken for what the victim gives back, and a second pod went
+// before the filesystem had freed the victim's.
+func TestWhatReclaimFreesIsNotTheVictimsRelief(t *testing.T) {
+	for name, c := range map[string]struct{ available, reclaimed int64 }{
+		"nothing is reclaimed": {7 * gi, 0},
+		"3Gi are reclaimed":    {4 * gi, 3 * gi},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.frees["image-gc"] = c.reclaimed
+				d.volumes["uid-big"], d.volumes["uid-small"] = 5*gi, gi
+				d.late = 8 * time.Second
+				n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+				n.settle()
+				d.set(c.available)
+				n.after(8010 * time.Millisecond)
+				d.mu.Lock()
+				d.frees["image-gc"] = 0
+				d.mu.Unlock()
+				n.after(time.Minute)
+				if got := n.kills(); len(got) != 1 || !strings.Contains(got[0], "kill big") {
+					t.Errorf("%q, want big alone: its 5Gi end the pressure", got)
+				}
+			})
+		})
+	}
+}
+
+// A victim that could not be measured anew counted as one that had not grown.
+func TestAVictimThatCannotBeMeasuredAgainCostsNobodyElse(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.addPod("other", 150*mi)
+		n.dies["uid-big"] = 900 * time.Millisecond
+		n.run(settings(t, hard("1Gi")), rundir.State{})
+		n.settle()
+		n.set(gi - 1)
+		n.wake()
+		n.after(100 * time.Millisecond)
+		n.mu.Lock()
+		n.usage["uid-big"] += 2500 * mi
+		n.available -= 2500 * mi
+		n.measure = errBroken
+		n.mu.Unlock()
+		n.wake()
+		n.after(700 * time.Millisecond)
+		if got := n.kills(); len(got) != 1 {
+			t.Errorf("%q while big is ending, want nobody else", got)
+		}
+	})
+}

@@ -15,6 +15,7 @@ func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
 	critical := int32(2_000_000_000)
 	for name, c := range map[string]struct {
 		ago   time.Duration
+		takes time.Duration // until it is judged, 10 s if 0
 		short bool
 		set   func(n *node, s *Settings)
 		kills int
@@ -27,7 +28,8 @@ func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
 		"long ago, and the threshold is gone":      {ago: 25 * time.Minute, set: func(_ *node, s *Settings) { s.Thresholds = nil }, says: "long ago and the node is not short"},
 		"this host only pretends":                  {ago: time.Second, short: true, set: func(_ *node, s *Settings) { s.DryRun = true }, says: "this is a dry run"},
 		"the pod has become critical":              {ago: time.Second, set: func(n *node, _ *Settings) { n.pods[1].API.Spec.Priority = &critical }, says: "may not be evicted any more"},
-		"its manifest is gone":                     {ago: time.Second, set: func(n *node, _ *Settings) { n.pods[1].API = nil }, says: "may not be evicted any more"},
+		"its manifest is gone":                     {ago: time.Second, set: func(n *node, _ *Settings) { n.pods[1].HasManifest = false }, takes: time.Minute, says: "nothing says what the pod is"},
+		"its manifest cannot be read at the start": {ago: time.Second, set: func(n *node, _ *Settings) { n.withoutManifestFor(1, 3*time.Second) }, kills: 1, says: "finishing a kill"},
 		"the pod is gone, another has its name":    {ago: time.Second, set: func(n *node, _ *Settings) { n.pods[1].Row.UID, n.running = "uid-new", map[string]bool{"uid-new": true} }, says: "pod finished"},
 		"the runtime does not answer at the start": {ago: time.Second, set: func(n *node, _ *Settings) { n.unlistedFor(3 * time.Second) }, kills: 1, says: "not judged yet"},
 	} {
@@ -47,7 +49,7 @@ func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
 				}
 				n.journal["uid-big"] = kill
 				n.run(s, rundir.State{Kills: []rundir.Kill{kill}})
-				n.after(10 * time.Second)
+				n.after(10*time.Second + c.takes)
 				if got := n.count("kill "); got != c.kills || n.count("kill big") != c.kills {
 					t.Errorf("%q, want %d kills, of big", n.story(), c.kills)
 				}
@@ -70,4 +72,30 @@ func (n *node) unknownFor(d time.Duration) {
 func (n *node) unlistedFor(d time.Duration) {
 	n.podsErr = errBroken
 	time.AfterFunc(d, func() { n.mu.Lock(); defer n.mu.Unlock(); n.podsErr = nil })
+}
+
+func (n *node) withoutManifestFor(pod int, d time.Duration) {
+	n.pods[pod].HasManifest = false
+	time.AfterFunc(d, func() { n.mu.Lock(); defer n.mu.Unlock(); n.pods[pod].HasManifest = true })
+}
+
+// While the kill of a former host was not judged, for want of a list of pods, another pod
+// could be chosen beside it.
+func TestNobodyGoesBeforeTheKillsOfAFormerHostAreJudged(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.available, d.takes, d.late = 5*gi, 100*time.Millisecond, time.Second
+		d.volumes["uid-big"], d.volumes["uid-small"] = 20*gi, 10*gi
+		n.unlistedFor(150 * time.Millisecond)
+		kill := rundir.Kill{
+			UID: "uid-small", Namespace: "default", Name: "small", Signal: eviction.NodeFsAvailable, GraceSeconds: 1,
+			DecidedAt: time.Now(), GraceEnds: time.Now().Add(time.Second),
+		}
+		n.journal["uid-small"] = kill
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{Kills: []rundir.Kill{kill}})
+		n.after(30 * time.Second)
+		if got := n.kills(); len(got) != 1 || !strings.Contains(got[0], "kill small") {
+			t.Errorf("%q, want small alone, as the former host decided", got)
+		}
+	})
 }

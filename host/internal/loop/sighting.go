@@ -29,12 +29,9 @@ func (p *pass) sighting() sighting {
 // told is what a pass leaves for records: what it found itself, or what the pass had found
 // that has begun what it concludes.
 func told(l *Loop, p *pass) keep.Pass {
-	by := p.sighting()
-	out := keep.Pass{
-		Config: l.Settings.ID, Pacing: string(l.Settings.Pacing), RankVeto: string(l.Settings.RankVeto), DryRun: l.Settings.DryRun,
-		Choice: p.choice, Nobody: p.nobody, ReclaimSufficed: p.result.ReclaimSufficed,
-		Evicted: p.result.Evicted, Promised: p.promised, Victims: l.victims.History(),
-	}
+	by, out := p.sighting(), inForce(l)
+	out.Choice, out.Nobody, out.ReclaimSufficed = p.choice, p.nobody, p.result.ReclaimSufficed
+	out.Evicted, out.Promised, out.Victims = p.result.Evicted, p.promised, l.victims.History()
 	switch {
 	case p.acted != nil:
 		by = p.acted.sighting
@@ -48,6 +45,12 @@ func told(l *Loop, p *pass) keep.Pass {
 	}
 	out.Number, out.Trigger, out.Causes, out.Began, out.Observed, out.Now = by.pass, by.trigger, by.causes, by.began, by.observedAt, by.assumed
 	out.Thresholds, out.Observations, out.Assessment = by.thresholds, by.observed, by.assessment
+	return out
+}
+
+// inForce has what of a pass follows from the settings.
+func inForce(l *Loop) keep.Pass {
+	out := keep.Pass{Config: l.Settings.ID, Pacing: string(l.Settings.Pacing), RankVeto: string(l.Settings.RankVeto), DryRun: l.Settings.DryRun}
 	if layout := l.observer.Thresholds.Layout; layout != 0 {
 		out.Layout = layout.String()
 	}

@@ -37,6 +37,8 @@ type Snapshot struct {
 	AssignProblems []string `json:"assignProblems,omitempty"`
 	// Unmanaged are pods that run without a manifest: shown, never evicted.
 	Unmanaged []string `json:"unmanagedPods,omitempty"`
+	// Shadows are the plugins that rank without effect, by signal.
+	Shadows []ShadowStatus `json:"shadows,omitempty"`
 	// Problems are manifests that could not be used.
 	Problems []string `json:"manifestProblems,omitempty"`
 }

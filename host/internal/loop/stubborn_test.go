@@ -253,3 +253,22 @@ func TestWakesOfOwnSignalsListNoPods(t *testing.T) {
 		}
 	})
 }
+
+// A kill that failed early was given up after half a minute, with most of the pod's grace
+// still to come: whoever minds no SIGTERM lived on, and another pod went.
+func TestAKillThatFailedIsNotGivenUpBeforeTheGraceIsOver(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.killErr = errBroken
+		n.run(settings(t, soft("1Gi", "10s")), rundir.State{})
+		n.settle()
+		n.set(gi / 2)
+		n.after(30 * time.Second)
+		if n.count("kill big grace 120") != 1 {
+			t.Fatalf("%q, want big with 120 s", n.story())
+		}
+		n.after(100 * time.Second)
+		if n.count("kill ") != 1 || len(n.journal) != 1 {
+			t.Errorf("%q and %d kills in the journal, want big still waited for", n.story(), len(n.journal))
+		}
+	})
+}

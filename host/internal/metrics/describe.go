@@ -50,6 +50,8 @@ func describe(m *Metrics, r registrar) {
 	m.restarts = r.counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
 	m.callFailures = r.counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")
+	m.shadows = r.counters("evictd_shadow_rankings_total",
+		"Rankings of a shadow: agrees if the pod that went was its first, too, differs if not, error without an answer.", "plugin", "signal", "result")
 
 	m.killDuration = r.histograms("evictd_kill_duration_seconds",
 		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")
@@ -59,13 +61,13 @@ func describe(m *Metrics, r registrar) {
 	m.victimsEnding = r.gauge("evictd_kills_in_flight", "Victims that are not yet finished.")
 	m.reloads = r.counters("evictd_config_reloads_total",
 		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")
-	// Both exist from the start, so that an alert on an increase sees the first.
-	m.reloads.WithLabelValues("ok")
-	m.reloads.WithLabelValues("error")
 	m.records = r.counters("evictd_decision_records_total",
 		"Records of decisions, and of what followed them, by result: ok was kept, error is lost.", "result")
-	m.records.WithLabelValues("ok")
-	m.records.WithLabelValues("error")
+	for _, result := range []string{"ok", "error"} { // from the start, so that an alert on an increase sees the first
+		m.killDuration.WithLabelValues(result)
+		m.reloads.WithLabelValues(result)
+		m.records.WithLabelValues(result)
+	}
 	r.asked("evictd_log_lines_dropped_total", "Lines of the log that were dropped, since it could not be written for too long.", &m.droppedLogLines)
 	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.lostEvents)
 }

@@ -19,10 +19,19 @@ const (
 	maxNameBytes = 253
 )
 
+// What a shadow's ranking comes to.
+const (
+	ShadowAgrees  = "agrees"
+	ShadowDiffers = "differs"
+	ShadowFails   = "error"
+)
+
 // The values of the labels that are not names.
 var (
 	triggers = []string{"interval", "wake", "request"}
-	calls    = append([]string{"describe", "configure"}, eviction.AllCapabilities().Names()...)
+	// shadowResults are what ShadowRanked counts.
+	shadowResults = []string{ShadowAgrees, ShadowDiffers, ShadowFails}
+	calls         = append([]string{"describe", "configure"}, eviction.AllCapabilities().Names()...)
 )
 
 func oneOf(value string, known []string) string {

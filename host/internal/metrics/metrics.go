@@ -57,6 +57,7 @@ type Metrics struct {
 	standby      *flags
 	restarts     *prometheus.CounterVec
 	callFailures *prometheus.CounterVec
+	shadows      *prometheus.CounterVec
 
 	killDuration  *prometheus.HistogramVec
 	victimsEnding prometheus.Gauge
@@ -197,6 +198,11 @@ func (m *Metrics) PluginGone(plugin string) {
 // PluginRestarted counts a start of a plugin after its first.
 func (m *Metrics) PluginRestarted(plugin string) {
 	m.restarts.WithLabelValues(m.plugins.of(plugin)).Inc()
+}
+
+// ShadowRanked counts a ranking of a shadow by what it came to.
+func (m *Metrics) ShadowRanked(plugin string, s eviction.Signal, result string) {
+	m.shadows.WithLabelValues(m.plugins.of(plugin), m.signals.of(string(s)), oneOf(result, shadowResults)).Inc()
 }
 
 // CallFailed counts a call to a plugin that had no usable answer.

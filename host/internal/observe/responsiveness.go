@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -26,12 +27,17 @@ type Responsiveness struct {
 func (r *Responsiveness) observed(heard map[*registry.Instance]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	former := r.missed
-	r.missed = map[*registry.Instance]bool{}
+	maps.DeleteFunc(r.missed, func(i *registry.Instance, _ bool) bool { return i.Ended() })
 	for i, err := range heard {
-		if errors.Is(err, context.DeadlineExceeded) {
-			r.missed[i] = former[i]
+		if !errors.Is(err, context.DeadlineExceeded) {
+			delete(r.missed, i)
+			continue
 		}
+		if r.missed == nil {
+			r.missed = map[*registry.Instance]bool{}
+		}
+		both := r.missed[i]
+		r.missed[i] = both
 	}
 }
 

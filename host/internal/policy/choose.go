@@ -19,9 +19,9 @@ func Choose(actionable []Threshold) (Threshold, bool) {
 	}
 	return slices.MinFunc(actionable, func(a, b Threshold) int {
 		return cmp.Or(
-			first(isMemory(a.Signal), isMemory(b.Signal)),
-			first(a.Custom == nil, b.Custom == nil),
-			first(a.Hard(), b.Hard()),
+			TrueFirst(isMemory(a.Signal), isMemory(b.Signal)),
+			TrueFirst(a.Custom == nil, b.Custom == nil),
+			TrueFirst(a.Hard(), b.Hard()),
 			cmp.Compare(a.Signal, b.Signal),
 			cmp.Compare(a.GracePeriod, b.GracePeriod),
 			cmp.Compare(a.Value.canonical(), b.Value.canonical()),
@@ -34,8 +34,8 @@ func isMemory(s eviction.Signal) bool {
 	return b.Condition == eviction.MemoryPressure
 }
 
-// first orders true before false.
-func first(a, b bool) int {
+// TrueFirst orders true before false.
+func TrueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

@@ -43,6 +43,10 @@ func JudgeIntent(i Intent) (verdict, reason string) {
 		return DropKill, "this is a dry run"
 	case !i.There:
 		return AwaitEnd, ""
+	case i.Pod == nil && i.Overdue < intentAge: // its manifest may be read again in a moment
+		return PostponeKill, ""
+	case i.Pod == nil:
+		return DropKill, "nothing says what the pod is"
 	case !Evictable(i.Pod):
 		return DropKill, "the pod may not be evicted any more"
 	case i.Overdue < intentAge || i.Short:

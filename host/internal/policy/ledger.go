@@ -69,6 +69,9 @@ type Promise struct {
 	Frees map[eviction.Signal]eviction.Figure
 	// Grace is how long the victim may take to end.
 	Grace time.Duration
+	// OwnLimit: it goes for a limit of its own. Signals that it does not relieve do not wait
+	// for its end.
+	OwnLimit bool
 }
 
 type promise struct {
@@ -217,7 +220,7 @@ func (l Ledger) of(s eviction.Signal) []*promise {
 	}
 	slices.SortStableFunc(open, func(a, b *promise) int {
 		if a.ending() || b.ending() {
-			return first(!a.ending(), !b.ending())
+			return TrueFirst(!a.ending(), !b.ending())
 		}
 		return cmp.Compare(a.ended.since(b.ended), 0)
 	})
@@ -350,6 +353,21 @@ func freeing(s eviction.Signal, o eviction.Observation) int64 {
 		return 0
 	}
 	return max(0, o.Freeing)
+}
+
+// Newest has of each signal what was sampled last, of samples of the same time that of the
+// later view: what another has freed in between is not the next victim's.
+func Newest(views ...map[eviction.Signal]eviction.Observation) map[eviction.Signal]eviction.Observation {
+	newest := map[eviction.Signal]eviction.Observation{}
+	for _, view := range views {
+		for s, o := range view {
+			was, at := momentOf(newest[s]), momentOf(o)
+			if o.State == eviction.Observed && (was.isZero() || !was.after(at)) {
+				newest[s] = o
+			}
+		}
+	}
+	return newest
 }
 
 // sampled is when o was sampled: at now if it does not say.

@@ -30,6 +30,9 @@ type LocalViolation struct {
 	Message string
 }
 
+// LocalStorage is whose shortage the victim of a limit of its own relieves.
+var LocalStorage = Threshold{Signal: eviction.NodeFsAvailable}
+
 // HasLocalLimits reports whether pod could ever be evicted for its use of local
 // storage. Others need not be measured for it: it is cheap, for all pods of the node.
 func HasLocalLimits(pod *v1.Pod) bool {

@@ -103,7 +103,7 @@ func (l Ledger) others(t Threshold, now Moment) (w Wait, ok bool) {
 	for i := range l.promises {
 		p := &l.promises[i]
 		due := p.Grace + ReliefTime(t.Definition())
-		if !p.open(t.Signal) && p.ending() && now.since(p.decided) < due {
+		if !p.OwnLimit && !p.open(t.Signal) && p.ending() && now.since(p.decided) < due {
 			w.For, w.Victims = WaitForEnd, append(w.Victims, p.Pod)
 			if until := now.Time.Add(due - now.since(p.decided)); until.After(w.Until) {
 				w.Until = until

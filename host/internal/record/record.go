@@ -39,6 +39,9 @@ const (
 	// KindResumed is the kill of a former evictd, which was finished by this one. The record
 	// of that one may have been lost with it.
 	KindResumed = "resumed"
+	// KindRanking is who would go now for a signal, whether or not its threshold is met. Nobody
+	// goes, and it is not kept.
+	KindRanking = "ranking"
 )
 
 // A Record is a decision. Amounts are in the base unit of their signal, times that
@@ -83,6 +86,8 @@ type Record struct {
 	Timeline Timeline `json:"timeline"`
 	// Signals are the last minutes before the decision.
 	Signals []Series `json:"signals,omitempty"`
+	// Growth is who took what is missing of the signal, nil if that is not known.
+	Growth *Growth `json:"growth,omitempty"`
 	// Outcome is what followed, as far as it is known. It is kept beside the record.
 	Outcome *Outcome `json:"-"`
 }
@@ -203,6 +208,25 @@ type Series struct {
 	Available []int64 `json:"available"`
 }
 
+// A Growth is how much less of a signal is available than at an earlier time, and to whom it went.
+type Growth struct {
+	// SinceMS is the earlier time.
+	SinceMS float64 `json:"sinceMS"`
+	Lost    int64   `json:"lost"`
+	// Pods is how much more the pods that could go use, all together: what else was lost went to
+	// the rest of the node.
+	Pods int64 `json:"pods"`
+	// Most are the pods that grew most, the first by the most.
+	Most []Grown `json:"most,omitempty"`
+}
+
+// A Grown is a pod that uses more than it did.
+type Grown struct {
+	UID string `json:"uid"`
+	Pod string `json:"pod"`
+	By  int64  `json:"by"`
+}
+
 // Values are the samples, one a second, the last one at UntilMS.
 func (s *Series) Values() []int64 {
 	values, at := make([]int64, len(s.Available)), int64(0)
@@ -227,6 +251,35 @@ type Outcome struct {
 	// when nine tenths of what was promised had come back.
 	Freed    *int64  `json:"freed,omitempty"`
 	ReliefMS float64 `json:"reliefMS,omitempty"`
+	// Shadows are what shadows would have done, as they said afterwards.
+	Shadows []Opinion `json:"shadows,omitempty"`
+}
+
+// After is what is known of an outcome of which former, which may be nil, was kept before: what
+// shadows say may come alone, before or after the rest.
+func (o *Outcome) After(former *Outcome) *Outcome {
+	both := *o
+	switch {
+	case former == nil:
+	case o.State == "":
+		both = *former
+		both.Shadows = o.Shadows
+	case len(o.Shadows) == 0:
+		both.Shadows = former.Shadows
+	}
+	return &both
+}
+
+// An Opinion is what a shadow would have done in the place of the ranker.
+type Opinion struct {
+	Plugin  string `json:"plugin"`
+	Version string `json:"version,omitempty"`
+	// First is the pod that would have gone, missing for none. Place is that of the victim
+	// in the shadow's order, 0 if it was left out.
+	First  string  `json:"first,omitempty"`
+	Place  int     `json:"place"`
+	Err    string  `json:"error,omitempty"`
+	TookMS float64 `json:"tookMS"`
 }
 
 // A Head is what is told of a record in a list, and what it is found by.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -28,33 +29,48 @@ func (w *timeline) ranking(pass *loop.PassResult) {
 	}
 	own := pass.Custom[signal]
 	w.line("ranking", "of %s by %s", count(len(pass.Ranking), "candidate"), pass.Ranker)
-	var b bytes.Buffer
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(t, "\tPOD\tPRIORITY\tUSAGE\tREQUEST\tBEFORE THE NEXT BY\n")
-	for i, p := range pass.Ranking[:min(len(pass.Ranking), rankedShown)] {
-		key := "-"
-		if i+1 < len(pass.Ranking) {
-			key = DecidedBy(signal, p, pass.Ranking[i+1])
-			if !kubelets(pass.Ranker) {
-				key = cmp.Or(p.Reason, "the ranker's own choice")
-			}
-		}
-		usage := AmountOf(own, signal, p.Usage)
-		if p.State == noStats || p.State == observe.StateUnknown {
-			usage = p.State
-		}
-		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, usage, request(own, signal, p), key)
+	amounts := func(p loop.RankedPod) (usage, req string) {
+		return AmountOf(own, signal, p.Usage), request(own, signal, p)
 	}
-	_ = t.Flush() // to memory
-	for line := range strings.Lines(b.String()) {
-		w.line("ranking", "%s", strings.TrimRight(line, "\n"))
+	why := func(a, b loop.RankedPod) string {
+		if !kubelets(pass.Ranker) {
+			return cmp.Or(a.Reason, "the ranker's own choice")
+		}
+		return DecidedBy(signal, a, b)
 	}
-	if more := len(pass.Ranking) - rankedShown; more > 0 {
-		w.line("ranking", "and %d more", more)
+	for _, line := range RankingTable(pass.Ranking, amounts, why) {
+		w.line("ranking", "%s", line)
 	}
 	if reason := pass.Ranking[0].Reason; reason != "" {
 		w.line("ranking", "%s is first: %s", pass.Ranking[0].Pod, reason)
 	}
+}
+
+// RankingTable are the first of rows, in their order, as lines of a table: what they use and
+// request by amounts, and why each is before the next.
+func RankingTable(rows []loop.RankedPod, amounts func(loop.RankedPod) (usage, request string), why func(a, b loop.RankedPod) string) (lines []string) {
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(t, "\tPOD\tPRIORITY\tUSAGE\tREQUEST\tBEFORE THE NEXT BY\n")
+	for i, p := range rows[:min(len(rows), rankedShown)] {
+		key := "-"
+		if i+1 < len(rows) {
+			key = why(p, rows[i+1])
+		}
+		usage, request := amounts(p)
+		if p.State == noStats || p.State == observe.StateUnknown {
+			usage = p.State
+		}
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, oneLine(usage), oneLine(request), oneLine(key))
+	}
+	_ = t.Flush() // to memory
+	for line := range strings.Lines(b.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	if more := len(rows) - rankedShown; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
 }
 
 // kubelets reports whether who ranked goes by the kubelet's keys. A custom ranker's
@@ -81,23 +97,30 @@ func DecidedBy(signal eviction.Signal, a, b loop.RankedPod) string {
 			return "the ranker's own choice"
 		}
 	}
+	if _, builtin := eviction.Builtin(signal); !builtin {
+		return "QoS class, or the order of the pods: all else is equal"
+	}
 	return "the order of the pods, all else is equal"
 }
 
 func keys(signal eviction.Signal, a, b loop.RankedPod) []key {
-	known := key{"no figures of it", before(a.State == noStats, b.State == noStats)}
+	known := key{"no figures of it", policy.TrueFirst(a.State == noStats, b.State == noStats)}
+	measured := key{"its use is known", policy.TrueFirst(a.State != observe.StateUnknown, b.State != observe.StateUnknown)}
 	priority := key{"lower priority", cmp.Compare(int64(a.Priority), int64(b.Priority))}
-	if signal == eviction.PIDAvailable {
-		return []key{priority, known, {"more processes", cmp.Compare(b.Usage, a.Usage)}}
+	if _, builtin := eviction.Builtin(signal); !builtin {
+		return []key{priority, known, measured, {"larger use", cmp.Compare(b.Usage, a.Usage)}}
 	}
-	exceeds := key{"uses more than it requests", before(a.Usage > a.Request, b.Usage > b.Request)}
+	if signal == eviction.PIDAvailable {
+		return []key{priority, known, measured, {"more processes", cmp.Compare(b.Usage, a.Usage)}}
+	}
+	exceeds := key{"uses more than it requests", policy.TrueFirst(a.Usage > a.Request, b.Usage > b.Request)}
 	excess := key{"more usage beyond its request", cmp.Compare(b.Usage-b.Request, a.Usage-a.Request)}
 	if inodes(signal) {
 		// The kubelet has no requests of inodes and takes off the one of bytes.
 		exceeds.name = "uses inodes"
 		excess = key{"more inodes less its request of bytes", cmp.Compare(b.Usage-b.LessBytes, a.Usage-a.LessBytes)}
 	}
-	return []key{known, exceeds, priority, excess}
+	return []key{known, exceeds, priority, measured, excess}
 }
 
 func inodes(signal eviction.Signal) bool {
@@ -111,16 +134,4 @@ func request(own *loop.CustomSignal, signal eviction.Signal, p loop.RankedPod) s
 		return bytesText(p.LessBytes)
 	}
 	return AmountOf(own, signal, p.Request)
-}
-
-// before orders who has something before who has not.
-func before(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
 }

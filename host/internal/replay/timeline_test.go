@@ -149,6 +149,7 @@ func TestWhatDecidedARanking(t *testing.T) {
 	frugal := pod(func(p *loop.RankedPod) { p.Request = 6 })
 	bytes := pod(func(p *loop.RankedPod) { p.Request, p.LessBytes = 0, 6 })
 	files := pod(func(p *loop.RankedPod) { p.Request = 0 })
+	hidden := pod(func(p *loop.RankedPod) { p.State, p.Usage = "unknown", 0 })
 	idle := pod(func(p *loop.RankedPod) { p.Usage, p.Request = 0, 0 })
 	for name, c := range map[string]struct {
 		signal eviction.Signal
@@ -164,6 +165,10 @@ func TestWhatDecidedARanking(t *testing.T) {
 		"processes":                   {eviction.PIDAvailable, large, pod(nil), "more processes"},
 		"processes, priority first":   {eviction.PIDAvailable, pod(nil), important, "lower priority"},
 		"processes, no figures":       {eviction.PIDAvailable, unknown, large, "no figures of it"},
+		"own signal, priority first":  {"acme.example/spare", pod(nil), important, "lower priority"},
+		"own signal":                  {"acme.example/spare", large, frugal, "larger use"},
+		"own signal, equal":           {"acme.example/spare", pod(nil), pod(nil), "QoS class, or the order of the pods: all else is equal"},
+		"use that nobody knows":       {eviction.MemoryAvailable, pod(nil), hidden, "its use is known"},
 		"equal":                       {eviction.MemoryAvailable, pod(nil), pod(nil), "the order of the pods, all else is equal"},
 		"another ranker":              {eviction.MemoryAvailable, important, pod(nil), "the ranker's own choice"},
 	} {

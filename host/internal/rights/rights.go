@@ -27,11 +27,13 @@ type API interface {
 	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
 }
 
-// Options is what Check needs. All fields are required but Pods.
+// Options is what Check needs. API, Node and Patch are required.
 type Options struct {
 	API API
 	// Node is the nodeName of the configuration.
 	Node string
+	// Conditions: evictd writes conditions of its own to its node's object. Taints: taints too.
+	Conditions, Taints bool
 	// Pods are those of this node as the API server has told of them, in the order in which
 	// they are tried.
 	Pods []*v1.Pod
@@ -55,13 +57,25 @@ func (n need) String() string {
 	return n.verb + " " + n.resource
 }
 
-// needs are those of deploy/rbac/role.yaml.
-var needs = []need{
+// always are those of deploy/rbac/role.yaml.
+var always = []need{
 	{"list", "pods", "", "no pod is known, and none evicted", false},
 	{"watch", "pods", "", "no pod is known, and none evicted", false},
 	{"patch", "pods", "status", "no eviction is told, and the kubelet starts anew what evictd stops", false},
 	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true},
 	{"patch", "events", "", "an event that is repeated is not counted", true},
+}
+
+// needs are those of evictd as it is configured.
+func (o Options) needs() []need {
+	needs := slices.Clone(always)
+	if o.Conditions {
+		needs = append(needs, need{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true})
+	}
+	if o.Taints {
+		needs = append(needs, need{"patch", "nodes", "", "nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml", true})
+	}
+	return needs
 }
 
 // triedPods is how many pods a dry run is tried with: one may end meanwhile.
@@ -70,7 +84,7 @@ const triedPods = 3
 // Check returns as errors what evictd cannot evict without, and as warnings what else will
 // not work or is open to others. It changes nothing.
 func Check(ctx context.Context, o Options) (errs []error, warnings []string) {
-	for _, n := range needs {
+	for _, n := range o.needs() {
 		allowed, reason, err := o.API.SelfSubjectAccessReview(ctx, n.verb, n.resource, n.subresource, "")
 		switch {
 		case err != nil:
@@ -123,8 +137,11 @@ func (o Options) more(ctx context.Context, p *v1.Pod) (warnings []string, err er
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.API.PatchPodStatus(ctx, p.Namespace, p.Name, body, true); err != nil {
-		return nil, nil //nolint:nilerr // that is as it should be
+	switch _, err := o.API.PatchPodStatus(ctx, p.Namespace, p.Name, body, true); {
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // as it should be
+		return nil, nil
+	case err != nil:
+		return []string{fmt.Sprintf("whether deploy/rbac/policy.yaml is in force was not found out: %v", err)}, nil
 	}
 	return []string{"the account may write more of a pod than an eviction: deploy/rbac/policy.yaml is not in force, or the credentials are others than those it is about, such as the node's"}, nil
 }

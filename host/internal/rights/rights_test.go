@@ -27,6 +27,7 @@ type api struct {
 	broken   error
 	answers  map[string]error // of an eviction, by the pod's name
 	open     bool             // anything may be written of a pod
+	silent   error            // of a write that is no eviction
 	tried    []string
 }
 
@@ -47,7 +48,10 @@ func (a *api) PatchPodStatus(_ context.Context, _, name string, body []byte, dry
 	}
 	a.tried = append(a.tried, name)
 	if !strings.Contains(string(body), "Evicted") && !a.open {
-		return nil, errors.New("denied")
+		if a.silent != nil {
+			return nil, a.silent
+		}
+		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New("denied"))
 	}
 	return &v1.Pod{}, a.answers[name]
 }
@@ -76,6 +80,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		pods           []*v1.Pod
 		errs, warnings []string
 		tried          string
+		taints         bool
 	}{
 		"all is well": {api: &api{}, pods: web, tried: "web web"},
 		"pods cannot be listed": {
@@ -126,9 +131,22 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 				pod("web"),
 			},
 		},
+		"nobody knows whether the policy is in force": {
+			api: &api{silent: errors.New("connection reset")}, pods: web, tried: "web web",
+			warnings: []string{"whether deploy/rbac/policy.yaml is in force was not found out: connection reset"},
+		},
+		"conditions cannot be written, and need not": {api: &api{withheld: "patch nodes/status"}, pods: web, tried: "web web"},
+		"conditions cannot be written": {
+			api: &api{withheld: "patch nodes/status"}, pods: web, tried: "web web", taints: true,
+			warnings: []string{"patch nodes/status is not allowed: nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml"},
+		},
+		"taints cannot be written": {
+			api: &api{withheld: "patch nodes"}, pods: web, tried: "web web", taints: true,
+			warnings: []string{"patch nodes is not allowed: nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict})
+			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints})
 			var texts []string
 			for _, err := range errs {
 				texts = append(texts, err.Error())

@@ -75,6 +75,7 @@ func follow(events *fsnotify.Watcher, path string) bool {
 
 // await returns when something has happened and is over, or after the longest time.
 func await(ctx context.Context, events *fsnotify.Watcher, longest time.Duration) {
+	end := time.Now().Add(longest)
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
 	var happened <-chan fsnotify.Event
@@ -99,7 +100,7 @@ func await(ctx context.Context, events *fsnotify.Watcher, longest time.Duration)
 				continue
 			}
 		}
-		timer.Reset(settleTime)
+		timer.Reset(min(settleTime, time.Until(end)))
 	}
 }
 

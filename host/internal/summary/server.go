@@ -161,6 +161,10 @@ func (s *Server) Reachable() error {
 // others. To begin the same again changes nothing.
 func (s *Server) Begin(at eviction.PassView) { s.answers.begin(at) }
 
+// Await waits until the summary of a view is there, for as long as a fetch of it may take or
+// until ctx ends.
+func (s *Server) Await(ctx context.Context, at eviction.PassView) { _, _ = s.answers.get(ctx, at) }
+
 // SetLayout sets what answers say from now on about the node's filesystems.
 func (s *Server) SetLayout(l summaryapi.Layout) { s.layout.Store(&l) }
 

@@ -88,7 +88,7 @@ func (c *catalog) freed() {
 func (c *catalog) registry() *registry.Registry {
 	var all []registry.Plugin
 	for _, p := range c.sorted() {
-		all = append(all, p.registration(c.Settings[p.Name].Disabled))
+		all = append(all, p.registration(c.Settings[p.Name]))
 	}
 	for _, sig := range eviction.BuiltinSignals() {
 		b, _ := eviction.Builtin(sig)

@@ -46,6 +46,8 @@ type Settings struct {
 	AutoMTLS *bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
+	// Shadow has the plugin rank beside whoever is in charge, and nothing else.
+	Shadow bool
 	// SHA256 is the hash that its file must have, in hexadecimal digits; "" for any.
 	SHA256 string
 	// RequirePin refuses it without SHA256, unless it is built-in.

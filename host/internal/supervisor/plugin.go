@@ -175,9 +175,9 @@ func (p *plugin) wake() {
 }
 
 // registration is what the registry knows of it.
-func (p *plugin) registration(disabled bool) registry.Plugin {
+func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
-		Name: p.Name, State: string(p.State), Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
+		Name: p.Name, State: string(p.State), Shadow: by.Shadow, Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
 		FirstStart: p.observes == nil && (p.first || p.late > 0),
 	}
 	if p.serving != nil {
@@ -189,8 +189,12 @@ func (p *plugin) registration(disabled bool) registry.Plugin {
 	switch {
 	case p.leaving && p.State == Removed:
 		r.Unassignable = "is not there"
-	case p.leaving || disabled:
+	case p.leaving || by.Disabled:
 		r.Unassignable = "is disabled"
+	}
+	if by.Shadow { // nobody misses it
+		r.Observes = nil
+		return r
 	}
 	if !p.leaving && p.State != Disabled && p.State != Stopped && !p.file.Dangling {
 		r.Missing = fmt.Errorf("plugin %s does not run (%s)", p.Name, p.State)

@@ -93,7 +93,11 @@ func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Set
 		}
 		return proc
 	}
+	former := c.Settings
 	c.Node, c.Settings = node, maps.Clone(settings)
+	if slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return former[p.Name].Shadow != settings[p.Name].Shadow }) {
+		c.judgeAssignment(true)
+	}
 	for _, p := range c.plugins {
 		if p.serving != nil && !c.insiders.has(p.Name, p.serving.file) && startPolicyFor(settings, p.Name).unpinned() {
 			c.takeOut(p, errOutdated, false) // It must not serve, and no other process may.

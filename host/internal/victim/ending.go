@@ -74,13 +74,18 @@ func (e ending) run(ctx context.Context) {
 		e.tell(ctx, Report{stage: ended})
 		return
 	}
+	var failed error
 	if !e.victim.gone {
-		err := e.kill(ctx)
-		if !e.tell(ctx, Report{stage: killed, err: err, took: time.Since(started)}) {
+		failed = e.kill(ctx)
+		if !e.tell(ctx, Report{stage: killed, err: failed, took: time.Since(started)}) {
 			return
 		}
 	}
 	until := time.Now().Add(cleanupWait)
+	// A pod that could not be killed has its grace all the same, and is killed at the end.
+	if killed := started.Add(e.grace() + minTimeout); failed != nil && killed.After(until) {
+		until = killed
+	}
 	pause(ctx, e.looks.before)
 	finished := e.await(ctx, until, e.killer.Finished)
 	volumes := finished && e.volumes
@@ -99,6 +104,16 @@ func (e ending) kill(ctx context.Context) error {
 		return err
 	case <-e.victim.shorten:
 		return e.killer.Kill(ctx, e.victim.shortest())
+	}
+}
+
+// grace is how long the victim has, next to nothing if it was shortened.
+func (e ending) grace() time.Duration {
+	select {
+	case <-e.victim.shorten:
+		return 0
+	default:
+		return time.Duration(e.victim.GraceSeconds) * time.Second
 	}
 }
 

@@ -2,6 +2,7 @@ package victim
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -23,7 +24,8 @@ func Timeout(graceSeconds int64) time.Duration {
 
 // effectiveGrace is the grace period in seconds that the kubelet kills with: the shorter
 // of metadata.deletionGracePeriodSeconds and what the eviction asks for, the pod's own of
-// the spec if neither is given, and never less than 1. As there, 0 means not given.
+// the spec if neither is given, and never less than 1. As there, 0 means not given. Beyond
+// 68 years is no more.
 func effectiveGrace(deletion, override, spec *int64) int64 {
 	var shortest int64
 	for _, limit := range []*int64{deletion, override} {
@@ -34,5 +36,5 @@ func effectiveGrace(deletion, override, spec *int64) int64 {
 	if shortest == 0 && spec != nil {
 		shortest = *spec
 	}
-	return max(shortest, 1)
+	return min(max(shortest, 1), math.MaxInt32)
 }

@@ -30,6 +30,14 @@ func TestEffectiveGrace(t *testing.T) {
 	}
 }
 
+// A grace period beyond what a time.Duration holds was over before it began.
+func TestAGraceWithoutEndIsNoneInThePast(t *testing.T) {
+	endless := int64(10_000_000_000)
+	if got := effectiveGrace(nil, nil, &endless); time.Duration(got)*time.Second < 60*365*24*time.Hour {
+		t.Errorf("%d s, which is %v", got, time.Duration(got)*time.Second)
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	for grace, want := range map[int64]time.Duration{
 		-1: 10 * time.Second, 0: 10 * time.Second, 1: 10 * time.Second, 6: 10 * time.Second, 7: 10500 * time.Millisecond, 30: 45 * time.Second,

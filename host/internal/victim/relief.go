@@ -23,13 +23,13 @@ type Relief struct {
 }
 
 // Expect enters what v is expected to free, a victim of t that uses so much of t's
-// signal.
+// signal. t is policy.LocalStorage for the victim of a limit of its own.
 func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, use eviction.Figure, observed map[eviction.Signal]eviction.Observation) {
 	if v.DryRun {
 		return
 	}
 	r.ledger = r.ledger.Promised(policy.Promise{
-		UID: v.UID, Pod: v.Name, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use),
+		UID: v.UID, Pod: v.Name, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: !v.Pressure,
 	}, t, observed, r.moment())
 	r.settled()
 }

@@ -221,9 +221,13 @@ func (s *Set) remove(v *Victim) {
 }
 
 // cleanedUp ends what there is to know of a victim: what it has freed is on its way,
-// or nothing more is to be expected of it.
+// or nothing more is to be expected of it. What is known of its pod is another victim's
+// if it has become one again meanwhile, or if v was only pretended.
 func (s *Set) cleanedUp(v *Victim, all bool) {
 	v.cleaning = false
+	if v.DryRun || s.IsEnding(v.UID) {
+		return
+	}
 	if all {
 		s.Relief.ledger = s.Relief.ledger.Ended(v.UID, s.Moment())
 	} else {
@@ -264,12 +268,17 @@ func (s *Set) Shorten(t policy.Threshold) {
 // and whether it is.
 func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Signal) (known, is bool)) (hold []*Victim) {
 	s.Restored = slices.DeleteFunc(s.Restored, func(j rundir.Kill) bool {
+		if s.IsEnding(j.UID) { // chosen anew, its kill is in the journal in place of the former one
+			return true
+		}
 		i := policy.Intent{Overdue: time.Since(j.GraceEnds), DryRun: dryRun}
 		i.Looked, i.Short = short(j.Signal)
 		pod := pods.Pod{Row: eviction.Pod{UID: j.UID, Namespace: j.Namespace, Name: j.Name}, SandboxIDs: j.SandboxIDs, ContainerIDs: j.ContainerIDs}
 		if at := slices.IndexFunc(active.Pods, func(p pods.Pod) bool { return p.Row.UID == j.UID }); at >= 0 {
 			pod = active.Pods[at]
-			i.There, i.Pod = true, pod.API
+			if i.There = true; pod.HasManifest {
+				i.Pod = pod.API
+			}
 		}
 		verdict, reason := policy.JudgeIntent(i)
 		attrs := []any{"pod", pod.String(), "uid", j.UID, "signal", j.Signal, "decidedAt", j.DecidedAt}
@@ -316,6 +325,15 @@ func (s *Set) Busy() bool { return s.any(func(v *Victim) bool { return v.ending(
 // EndedSince reports whether a pod was a victim that has ended since then.
 func (s *Set) EndedSince(uid string, then time.Time) bool {
 	return s.any(func(v *Victim) bool { return v.UID == uid && !v.ending() && !v.endedAt.Before(then) })
+}
+
+// EndPretence has victims of a dry run hold up nobody any more.
+func (s *Set) EndPretence() {
+	for _, v := range s.Ending() {
+		if v.DryRun {
+			s.remove(v)
+		}
+	}
 }
 
 // Pretending reports whether a victim of a dry run holds up the next one, as it would

@@ -2,6 +2,7 @@ package victim
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -88,4 +91,29 @@ func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod was given up on and chosen anew. When the first look at its volumes ended, nothing
+// more was expected of it, and its kill was in the journal no more.
+func TestTheEndOfAFormerKillIsNotThatOfTheNext(t *testing.T) {
+	j := &journal{}
+	s := NewSet(Options{Metrics: metrics.New("test", ""), Journal: j, Log: slog.New(slog.DiscardHandler), Moment: func() policy.Moment { return policy.Moment{Time: time.Now()} }})
+	pod := pods.Pod{API: &v1.Pod{}, Row: eviction.Pod{UID: "a"}}
+	first := s.Start(New(pod, eviction.NodeFsAvailable, 1, "", nil))
+	s.remove(first)
+	first.cleaning = true
+	s.Start(New(pod, eviction.NodeFsAvailable, 1, "", nil))
+	s.cleanedUp(first, false)
+	if len(j.removed) != 0 {
+		t.Error("the kill under way is not in the journal any more")
+	}
+}
+
+type journal struct{ removed []string }
+
+func (*journal) SaveKill(rundir.Kill) error { return nil }
+
+func (j *journal) RemoveKill(uid string) error {
+	j.removed = append(j.removed, uid)
+	return nil
 }

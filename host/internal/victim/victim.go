@@ -137,5 +137,5 @@ func (v *Victim) Journaled() rundir.Kill {
 // then, and do not wait.
 func (v *Victim) leavesSpace() bool {
 	d, _ := eviction.Builtin(v.Signal)
-	return v.Pressure && d.Condition == eviction.DiskPressure
+	return !v.Pressure || d.Condition == eviction.DiskPressure
 }

@@ -40,7 +40,7 @@ func configured(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "evictd.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, "source: summary\npluginDir: %s/plugins\n", dir), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, "source: summary\npluginDir: %[1]s/plugins\nstateDir: %[1]s/state\n", dir), 0o600); err != nil {
 		panic(err)
 	}
 	os.Setenv(EnvConfig, file)
@@ -55,13 +55,16 @@ type node struct {
 	pods      []*v1.Pod
 	killed    []string
 	split     bool
+	patience  time.Duration
+	slow      time.Duration // is how long its summary takes
 }
 
 func newNode() *node {
-	return &node{FakeClock: clocktesting.NewFakeClock(time.Now()), available: 1 << 30, pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-web"}}}}
+	return &node{FakeClock: clocktesting.NewFakeClock(time.Now()), available: 1 << 30, patience: time.Minute, pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-web"}}}}
 }
 
 func (n *node) Get(context.Context, bool) (*statsapi.Summary, error) {
+	time.Sleep(n.slow)
 	return &statsapi.Summary{Node: statsapi.NodeStats{Memory: &statsapi.MemoryStats{AvailableBytes: &n.available, WorkingSetBytes: new(uint64(1 << 30))}}}, nil
 }
 
@@ -89,7 +92,7 @@ func (n *node) start(t *testing.T) *Manager {
 	half := resource.MustParse("512Mi")
 	m, err := New(Kubelet{
 		Summary: n, KillPod: n.kill, ImageGC: n, ContainerGC: n, Recorder: &record.FakeRecorder{}, NodeRef: &v1.ObjectReference{Name: "n1"}, Clock: n,
-		PressureTransitionPeriod: 4 * time.Minute, Patience: time.Minute, RunDir: dir,
+		PressureTransitionPeriod: 4 * time.Minute, Patience: n.patience, RunDir: dir,
 		Thresholds: []evictionapi.Threshold{{Signal: evictionapi.SignalMemoryAvailable, Value: evictionapi.ThresholdValue{Quantity: &half}}},
 	})
 	if err != nil {
@@ -144,6 +147,16 @@ func TestAConditionOutlastsItsPressureForTheTransitionPeriod(t *testing.T) {
 	}
 }
 
+// The summary of a node with many pods took longer than a plugin may, was thrown away each time,
+// and nobody was ever evicted.
+func TestASlowSummaryIsWaitedFor(t *testing.T) {
+	n := newNode()
+	n.available, n.patience, n.slow = 1<<28, 0, 1200*time.Millisecond
+	if evicted := n.synchronize(t, n.start(t)); len(evicted) != 1 {
+		t.Errorf("evicted %v, want one", evicted)
+	}
+}
+
 // kubelet_evictions and its like stayed empty.
 func TestTheKubeletsMetricsCount(t *testing.T) {
 	legacyregistry.MustRegister(metrics.Evictions, metrics.EvictionStatsAge, metrics.Preemptions)
@@ -186,13 +199,14 @@ func TestReasonsThatAreLeftAreTheKubeletsOwn(t *testing.T) {
 
 func TestWhereTheCgroupsOfPodsAre(t *testing.T) {
 	for root, want := range map[string]struct{ root, driver string }{
-		"/kubepods":                  {"/", "cgroupfs"},
-		"kubepods":                   {"/", "cgroupfs"},
-		"/node/kubepods":             {"/node", "cgroupfs"},
-		"/kubepods.slice":            {"/", "systemd"},
-		"/node.slice/kubepods.slice": {"/node.slice", "systemd"},
-		"/":                          {"/as-configured", ""}, // without cgroups for classes of pods
-		"":                           {"/as-configured", ""},
+		"/kubepods":                             {"/", "cgroupfs"},
+		"kubepods":                              {"/", "cgroupfs"},
+		"/node/kubepods":                        {"/node", "cgroupfs"},
+		"/kubepods.slice":                       {"/", "systemd"},
+		"/node.slice/node-kubepods.slice":       {"/node", "systemd"},
+		"/a.slice/a-b.slice/a-b-kubepods.slice": {"/a/b", "systemd"},
+		"/":                                     {"/as-configured", ""}, // without cgroups for classes of pods
+		"":                                      {"/as-configured", ""},
 	} {
 		c := host.Config{CgroupRoot: "/as-configured"}
 		if inCgroup(&c, root); c.CgroupRoot != want.root || c.CgroupDriver != want.driver {

@@ -40,6 +40,9 @@ func New(k Kubelet) (*Manager, error) {
 		return nil, err
 	}
 	c = k.config(c)
+	if err := knowsItsRuntime(c); err != nil {
+		return nil, err
+	}
 	e := host.Embedding{
 		Config: c, Version: version.Get().GitVersion, Commit: version.Get().GitCommit, Log: log(),
 		KillPod: k.KillPod, Recorder: events{k.Recorder, k.NodeRef}, Clock: k.Clock, Metrics: counts{},

@@ -1,12 +1,14 @@
 package adapter
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
@@ -28,10 +30,13 @@ const (
 // otherwise: a daemon's is another one.
 const RunDir = "/run/kubelet-evictd"
 
-// Off reports whether the kubelet's own manager is to run, because it was asked for or
-// evictd's file is wrong and it may.
+// gaveUp: evictd could not run, or go on, and the kubelet's own manager does.
+var gaveUp atomic.Bool
+
+// Off reports whether the kubelet's own manager is to run, because it was asked for, or
+// evictd's file is wrong or it cannot run, and the kubelet's may.
 func Off() bool {
-	if os.Getenv(EnvMode) == "off" {
+	if os.Getenv(EnvMode) == "off" || gaveUp.Load() {
 		return true
 	}
 	_, err := file()
@@ -46,6 +51,7 @@ func auto() bool { return os.Getenv(EnvMode) == "auto" }
 // manager it must not run.
 func Failed(err error) {
 	if auto() {
+		gaveUp.Store(true)
 		klog.ErrorS(err, "evictd cannot run, the kubelet's own eviction manager does", EnvMode, "auto")
 		return
 	}
@@ -90,15 +96,31 @@ func settings() (host.Config, error) {
 	return c, nil
 }
 
-// inCgroup has c look for pods where the kubelet has them: in root, such as
-// /kubepods.slice. Without cgroups for its classes of pods the kubelet has none for them.
+// knowsItsRuntime is an error if c names a runtime that is not there, which a kubelet's is when
+// it comes so far: no filesystem would be known to evictd's own figures, and nobody evicted.
+func knowsItsRuntime(c host.Config) error {
+	if c.Source == sourceSummary {
+		return nil
+	}
+	socket := strings.TrimPrefix(cmp.Or(c.ImageEndpoint, c.RuntimeEndpoint), "unix://")
+	if _, err := os.Stat(socket); err != nil {
+		return fmt.Errorf("%s: runtimeEndpoint: %w, want the kubelet's containerRuntimeEndpoint", EnvConfig, err)
+	}
+	return nil
+}
+
+// inCgroup has c look for pods where the kubelet has them: in root, such as /kubepods.slice,
+// or below a cgroup root /node.slice/node-kubepods.slice. Without cgroups for its classes
+// of pods the kubelet has none for them.
 func inCgroup(c *host.Config, root string) {
 	root = path.Join("/", root)
-	if !strings.HasPrefix(path.Base(root), "kubepods") {
+	driver, parts := "cgroupfs", strings.Split(root, "/")
+	if slice, ok := strings.CutSuffix(path.Base(root), ".slice"); ok { // its name lists those that it lies in
+		driver, parts = "systemd", strings.Split(slice, "-")
+	}
+	last := len(parts) - 1
+	if parts[last] != "kubepods" {
 		return
 	}
-	c.CgroupRoot, c.CgroupDriver = path.Dir(root), "cgroupfs"
-	if strings.HasSuffix(root, ".slice") {
-		c.CgroupDriver = "systemd"
-	}
+	c.CgroupRoot, c.CgroupDriver = path.Join("/", path.Join(parts[:last]...)), driver
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/host"
 )
 
 // envAsk has the test program answer what becomes of a kubelet with its environment.
@@ -25,7 +27,9 @@ func answer() {
 	}
 	if os.Getenv(envAsk) == "later" {
 		Failed(errors.New("the run directory is gone"))
-		fmt.Println("the kubelet's own manager from now on")
+		if Off() { // preemption goes with it
+			fmt.Println("the kubelet's own manager from now on")
+		}
 		return
 	}
 	fmt.Println("evictd")
@@ -71,5 +75,26 @@ func TestWhatRunsInAKubelet(t *testing.T) {
 				t.Errorf("it does not say what would help:\n%s", &problem)
 			}
 		})
+	}
+}
+
+// A kubelet of another runtime that did not tell evictd so was ready, and nobody was ever
+// evicted.
+func TestAKubeletSaysWhereItsRuntimeIs(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "crio.sock")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := host.Config{Source: "native", RuntimeEndpoint: "unix:///nowhere/containerd.sock"}
+	if err := knowsItsRuntime(c); err == nil || !strings.Contains(err.Error(), "runtimeEndpoint: stat /nowhere/containerd.sock") {
+		t.Errorf("%v, want the socket named", err)
+	}
+	c.Source = sourceSummary
+	if err := knowsItsRuntime(c); err != nil {
+		t.Errorf("%v with the kubelet's own figures", err)
+	}
+	c.Source, c.RuntimeEndpoint = "native", "unix://"+there
+	if err := knowsItsRuntime(c); err != nil {
+		t.Errorf("%v although it is there", err)
 	}
 }

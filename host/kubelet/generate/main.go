@@ -33,10 +33,10 @@ func main() {
 }
 
 func run(ctx context.Context, version, out string, tests, patch bool) error {
-	is, err := required(ctx)
-	if err == nil {
-		err = checkMinor(version, is)
+	if err := checkMinor(version); err != nil {
+		return err
 	}
+	is, err := required(ctx)
 	if err != nil {
 		return err
 	}

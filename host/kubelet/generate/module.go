@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -17,11 +18,13 @@ import (
 // kubernetes is the kubelet's module.
 const kubernetes = "k8s.io/kubernetes"
 
-// checkMinor refuses a version of another minor release than the one that this module
-// requires: the plugins inside use its API, and its modules are others.
-func checkMinor(version, required string) error {
-	if want := semver.MajorMinor(required); semver.MajorMinor(version) != want {
-		return fmt.Errorf("-k8s: %q: want a version of %s, such as %s: evictd is built with its API", version, want, required)
+// minors are the releases that evictd is built with and tested in.
+var minors = []string{"v1.35", "v1.36"}
+
+// checkMinor refuses a version of another minor release.
+func checkMinor(version string) error {
+	if !slices.Contains(minors, semver.MajorMinor(version)) {
+		return fmt.Errorf("-k8s: %q: want a version of %s, such as %s.4: evictd knows the API of no other", version, strings.Join(minors, " or "), minors[0])
 	}
 	return nil
 }
@@ -56,13 +59,14 @@ func writeModule(ctx context.Context, version, is, out string) error {
 	if err != nil {
 		return err
 	}
-	if is != version {
-		// The kubelet's own modules are v0 where it is v1.
-		staging := func(v string) []byte { return []byte(" v0" + strings.TrimPrefix(v, "v1")) }
-		mod = bytes.ReplaceAll(mod, []byte(kubernetes+" "+is), []byte(kubernetes+" "+version))
-		mod = bytes.ReplaceAll(mod, staging(is), staging(version))
-	}
 	link := filepath.Join(out, "kubernetes")
+	if is != version {
+		kubelets, err := os.ReadFile(filepath.Join(link, "go.mod"))
+		if err != nil {
+			return err
+		}
+		mod = ofVersion(mod, kubelets, is, version)
+	}
 	mod = append(mod, fmt.Sprintf("\nreplace %s => %s\n", kubernetes, link)...)
 	// This module is not where the new go.mod is: what is replaced by a directory is
 	// relative to it all the same.
@@ -75,6 +79,29 @@ func writeModule(ctx context.Context, version, is, out string) error {
 	}
 	_, err = goCommand(ctx, "mod", "tidy", "-modfile="+file)
 	return err
+}
+
+// ofVersion is the go.mod of this module with the kubelet's own modules of another version, as far as
+// the go.mod of that has them; they are v0 where it is v1. What is required for others' sake is
+// that version's matter, too.
+func ofVersion(mod, kubelets []byte, is, version string) []byte {
+	mod = bytes.ReplaceAll(mod, []byte(kubernetes+" "+is), []byte(kubernetes+" "+version))
+	mod = bytes.ReplaceAll(mod, []byte(" v0"+strings.TrimPrefix(is, "v1")), []byte(" v0"+strings.TrimPrefix(version, "v1")))
+	var out bytes.Buffer
+	for line := range bytes.Lines(mod) {
+		module, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		replaced := slices.Concat(module, []byte(" => "), module)
+		if bytes.Contains(line, []byte("// indirect")) || bytes.Contains(mod, replaced) && !bytes.Contains(kubelets, slices.Concat(module, []byte(" => ./staging/"))) {
+			continue
+		}
+		out.Write(line)
+	}
+	// Its API is another in each version, and cadvisor's wants a newer one.
+	const cgroups = "github.com/opencontainers/cgroups"
+	if _, rest, ok := strings.Cut(string(kubelets), cgroups+" "); ok {
+		fmt.Fprintf(&out, "\nreplace %[1]s => %[1]s %[2]s\n", cgroups, strings.Fields(rest)[0])
+	}
+	return out.Bytes()
 }
 
 // required is the version that this module requires.

@@ -104,14 +104,26 @@ func TestPatch(t *testing.T) {
 func TestAnotherMinorReleaseIsAnError(t *testing.T) {
 	for version, fits := range map[string]bool{
 		"v1.36.3": true, "v1.36.0": true, "v1.36.10": true, "v1.36.4-rc.0": true,
-		"v1.35.4": false, "v1.3.6": false, "v1.37.0": false, "1.36.3": false, "": false, "v1": false,
+		"v1.35.4": true, "v1.35.0": true, "v1.34.9": false, "v1.3.6": false, "v1.37.0": false, "1.36.3": false, "": false, "v1": false,
 	} {
-		err := checkMinor(version, "v1.36.3")
+		err := checkMinor(version)
 		if (err == nil) != fits {
 			t.Errorf("%q: %v, want it to fit: %v", version, err, fits)
 		}
-		if err != nil && !strings.Contains(err.Error(), "want a version of v1.36, such as v1.36.3") {
+		if err != nil && !strings.Contains(err.Error(), "want a version of v1.35 or v1.36, such as v1.35.4") {
 			t.Errorf("%q: %v", version, err)
 		}
+	}
+}
+
+// A release without a module that the next one has failed for want of it.
+func TestTheModulesAreThoseOfTheRelease(t *testing.T) {
+	mod := "require (\n\tk8s.io/api v0.36.3\n\tk8s.io/streaming v0.0.0\n\tk8s.io/utils v0.0.0-1\n\texample.org/new v1.2.0 // indirect\n\tk8s.io/kubernetes v1.36.3\n)\n" +
+		"replace (\n\tk8s.io/api => k8s.io/api v0.36.3\n\tk8s.io/streaming => k8s.io/streaming v0.36.3\n)\n"
+	kubelets := "require github.com/opencontainers/cgroups v0.0.3\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n"
+	want := "require (\n\tk8s.io/api v0.35.4\n\tk8s.io/utils v0.0.0-1\n\tk8s.io/kubernetes v1.35.4\n)\nreplace (\n\tk8s.io/api => k8s.io/api v0.35.4\n)\n" +
+		"\nreplace github.com/opencontainers/cgroups => github.com/opencontainers/cgroups v0.0.3\n"
+	if got := string(ofVersion([]byte(mod), []byte(kubelets), "v1.36.3", "v1.35.4")); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -36,7 +36,7 @@ func TestAManagerOfAKubelet(t *testing.T) {
 			}
 			defer os.RemoveAll(at)
 			lines := []string{"source: summary"}
-			for key, line := range map[string]string{"pluginDir:": "pluginDir: " + at + "/none", "runDir:": "runDir: " + at} {
+			for key, line := range map[string]string{"pluginDir:": "pluginDir: " + at + "/none", "runDir:": "runDir: " + at, "stateDir:": "stateDir: " + at + "/state"} {
 				if !strings.HasPrefix(c.config, key) {
 					lines = append(lines, line)
 				}

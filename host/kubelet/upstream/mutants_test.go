@@ -34,7 +34,7 @@ func TestMutants(t *testing.T) {
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			overlay := m.overlay(t, dir)
-			mods := []string{"-trimpath", "-vet=off", "-modfile", filepath.Join(dir, "kubelet.mod"), "-overlay", overlay}
+			mods := []string{"-trimpath", "-vet=off", "-tags", os.Getenv(envTag), "-modfile", filepath.Join(dir, "kubelet.mod"), "-overlay", overlay}
 			if m.caught == "" {
 				out, err := goTest(t, append(mods, "-count=1", "../adapter")...)
 				switch {

@@ -15,9 +15,10 @@ import (
 )
 
 // envDir is where generate -tests has written to, and where the tests were built. envRepeat
-// is how often they run, once if it is empty.
+// is how often they run, once if it is empty, envTag the build tag of the release that they are of.
 const (
 	envDir    = "EVICTD_TEST_KUBELET"
+	envTag    = "EVICTD_TEST_KUBELET_TAG"
 	envRepeat = "EVICTD_TEST_REPEAT"
 )
 
@@ -104,7 +105,8 @@ func run(t *testing.T, dir, of, which string, env ...string) (passed map[string]
 func configured(t *testing.T, plugins string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
-	if err := os.WriteFile(file, []byte("source: summary\npluginDir: "+plugins+"\n"), 0o600); err != nil {
+	text := "source: summary\npluginDir: " + plugins + "\nstateDir: " + filepath.Join(filepath.Dir(file), "state") + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return "EVICTD_CONFIG=" + file

@@ -1,6 +1,8 @@
 package rank
 
 import (
+	"cmp"
+	"math"
 	"math/bits"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -31,14 +33,7 @@ type rating struct {
 }
 
 func (r rating) compare(other rating) int {
-	switch {
-	case r == other:
-		return 0
-	case r.hi < other.hi, r.hi == other.hi && r.lo < other.lo:
-		return -1
-	default:
-		return 1
-	}
+	return cmp.Or(cmp.Compare(r.hi, other.hi), cmp.Compare(r.lo, other.lo))
 }
 
 // difference is a-b.
@@ -54,8 +49,8 @@ type criterion func(*eviction.Candidate) rating
 func by(criteria ...criterion) Compare {
 	return func(a, b *eviction.Candidate) int {
 		for _, rate := range criteria {
-			if c := rate(a).compare(rate(b)); c != 0 {
-				return c
+			if ra, rb := rate(a), rate(b); ra != rb {
+				return ra.compare(rb)
 			}
 		}
 		return 0
@@ -78,37 +73,34 @@ func exceedsRequest(s eviction.Signal) criterion {
 	}
 }
 
+// usage and usageOverRequest put pods without stats before the measured ones, and those of
+// unknown use after them.
 func usage(s eviction.Signal) criterion {
-	usage := usageOf(s)
+	used := usageOf(s)
 	return func(c *eviction.Candidate) rating {
 		if c.Measurement.State != eviction.Measured {
-			return rating{}
+			return unmeasured(c)
 		}
-		return difference(0, usage(c))
+		return difference(0, used(c))
 	}
 }
 
 func usageOverRequest(s eviction.Signal) criterion {
-	usage, request := usageOf(s), subtractedFor(s)
+	used, request := usageOf(s), subtractedFor(s)
 	return func(c *eviction.Candidate) rating {
 		if c.Measurement.State != eviction.Measured {
-			return rating{}
+			return unmeasured(c)
 		}
-		return difference(request(c), usage(c))
+		return difference(request(c), used(c))
 	}
 }
 
-// measured puts pods without stats before the measured ones and those of unknown use
-// after them.
-func measured(c *eviction.Candidate) rating {
-	switch c.Measurement.State {
-	case eviction.NoStats:
-		return rating{hi: 0}
-	case eviction.Measured:
-		return rating{hi: 1}
-	default:
-		return rating{hi: 2}
+// unmeasured is below or above all differences.
+func unmeasured(c *eviction.Candidate) rating {
+	if c.Measurement.State == eviction.NoStats {
+		return rating{hi: math.MinInt64}
 	}
+	return rating{hi: math.MaxInt64}
 }
 
 // amount is a figure of a candidate in base units.

@@ -24,7 +24,7 @@ func ExceedsRequest(s eviction.Signal) Compare { return by(exceedsRequest(s)) }
 
 // Usage puts the larger use of s first. Pods without stats go before all others
 // and pods of unknown use after them.
-func Usage(s eviction.Signal) Compare { return by(measured, usage(s)) }
+func Usage(s eviction.Signal) Compare { return by(usage(s)) }
 
 // UsageOverRequest puts the larger use of s beyond the request first. Pods without
 // stats go before all others and pods of unknown use after them.
@@ -32,4 +32,4 @@ func Usage(s eviction.Signal) Compare { return by(measured, usage(s)) }
 // For inodes, which nobody can request, the kubelet subtracts the request for
 // ephemeral storage, bytes from inodes (rankDiskPressureFunc). It is kept so that
 // the same pod goes first: inside a priority one with such a request never does.
-func UsageOverRequest(s eviction.Signal) Compare { return by(measured, usageOverRequest(s)) }
+func UsageOverRequest(s eviction.Signal) Compare { return by(usageOverRequest(s)) }

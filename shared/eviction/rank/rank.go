@@ -18,16 +18,16 @@ import (
 func orderFor(s eviction.Signal) []criterion {
 	switch b, builtin := eviction.Builtin(s); {
 	case !builtin:
-		return []criterion{priority, measured, usage(s), qos}
+		return []criterion{priority, usage(s), qos}
 	case b.Condition == eviction.PIDPressure:
-		return []criterion{priority, measured, usage(s)}
+		return []criterion{priority, usage(s)}
 	default:
-		return []criterion{exceedsRequest(s), priority, measured, usageOverRequest(s)}
+		return []criterion{exceedsRequest(s), priority, usageOverRequest(s)}
 	}
 }
 
 // mostCriteria is how many an order has at most.
-const mostCriteria = 4
+const mostCriteria = 3
 
 // For returns the kubelet's order for one of its signals, and for any other
 // signal lower priority, then larger use, then BestEffort before Burstable before

@@ -14,9 +14,9 @@ import (
 // Programs are the packages that tests run as processes, by binary name.
 var programs = map[string]string{
 	"evictd":     "./host/cmd/evictd",
-	"memory":     "./plugins/memory/cmd/memory",
-	"disk":       "./plugins/disk/cmd/disk",
-	"pid":        "./plugins/pid/cmd/pid",
+	"memory":     "./plugins/builtin",
+	"disk":       "./plugins/builtin",
+	"pid":        "./plugins/builtin",
 	"oldest":     "./sdk/examples/oldest",
 	"cost-aware": "./sdk/examples/cost-aware",
 	"acme-disk":  "./sdk/examples/acme-disk",

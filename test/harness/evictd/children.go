@@ -32,8 +32,10 @@ func Children(parent int) (map[string]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		if exe, err := os.Readlink(filepath.Join(dir, "exe")); err == nil {
-			found[filepath.Base(exe)] = pid
+		// Links to one file are programs of their own.
+		if args, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil {
+			name, _, _ := strings.Cut(string(args), "\x00")
+			found[filepath.Base(name)] = pid
 		}
 	}
 	return found, nil

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what the tests and the demo with real containers need, if it is missing.
-# usage: install.sh [--uml] [--guest] [--node] [--python]
+# usage: install.sh [--uml] [--guest] [--node] [--python] [--prometheus]
 #   --uml: also User-Mode Linux, for the tests on a cgroup v2 kernel
 #   --guest: also what makes the root filesystem of a guest with systemd
 #   --node: also Node.js and npm, for the example plugin in JavaScript
 #   --python: also Python's gRPC and protobuf, for the example plugin in Python
+#   --prometheus: also Prometheus, for the alerts and the dashboard
 set -eu
 
 missing=
@@ -27,6 +28,7 @@ for option; do
 		need nodejs node
 		need npm npm
 		;;
+	--prometheus) need prometheus promtool ;;
 	--python)
 		need openssl openssl
 		for module in grpcio:grpc protobuf:google.protobuf; do

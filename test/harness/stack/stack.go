@@ -33,7 +33,7 @@ func (s *Stack) SandboxImage() string { return pauseImage }
 
 const (
 	startDeadline = 60 * time.Second
-	closeDeadline = 30 * time.Second
+	closeDeadline = 5 * time.Minute // a filesystem of a million files is unmounted within, on a busy disk
 )
 
 // Options say what a stack is made of.

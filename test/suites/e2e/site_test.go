@@ -153,6 +153,11 @@ func (n *site) kill() {
 // eventually waits until done reports true.
 func eventually(t *testing.T, what string, done func() (bool, error)) {
 	t.Helper()
+	eventuallyWithin(t, patience, what, done)
+}
+
+func eventuallyWithin(t *testing.T, patience time.Duration, what string, done func() (bool, error)) {
+	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
 		ok, err := done()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/test/harness/evictd"
 )
@@ -67,8 +68,13 @@ func (n *site) records(msg string) []evictd.Record {
 // await waits for a record with the message in this chapter.
 func (n *site) await(t *testing.T, msg string) evictd.Record {
 	t.Helper()
+	return n.awaitWithin(t, patience, msg)
+}
+
+func (n *site) awaitWithin(t *testing.T, patience time.Duration, msg string) evictd.Record {
+	t.Helper()
 	var found []evictd.Record
-	eventually(t, fmt.Sprintf("evictd says %q", msg), func() (bool, error) {
+	eventuallyWithin(t, patience, fmt.Sprintf("evictd says %q", msg), func() (bool, error) {
 		found = n.records(msg)
 		return len(found) > 0, nil
 	})

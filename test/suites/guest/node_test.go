@@ -52,9 +52,9 @@ func makeCheckout(t *testing.T, tests, driver string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "checkout")
 	must(t, os.Mkdir(dir, 0o755))
-	for _, from := range []string{"bin/evictd", "bin/plugins", "deploy"} {
+	for _, from := range []string{"bin/evictd", "bin/builtin", "bin/plugins", "deploy"} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(from)), 0o755))
-		run(t, "cp", "-rL", filepath.Join("../../..", from), filepath.Join(dir, from))
+		run(t, "cp", "-r", filepath.Join("../../..", from), filepath.Join(dir, from))
 	}
 	run(t, "cp", tests, filepath.Join(dir, "guest.test"))
 	_, err := hog.Compile(t.Context(), dir, exec.CommandContext)

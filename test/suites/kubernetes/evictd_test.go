@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -124,7 +125,7 @@ func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, s
 
 // While the API server is away for a minute a hog goes in time, and goes again when the
 // kubelet, which knows nothing of it, starts it anew; when the API server is back it has
-// the eviction, of one pod.
+// the eviction, and nobody else's.
 func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
@@ -145,7 +146,9 @@ func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
 	<-gone.C
 	must(t, c.StartPart(soon(t), "kube-apiserver"))
 	began := time.Now()
-	victim := awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool {
+	heard, cancel := context.WithTimeout(t.Context(), 2*patience) // a kubelet asks it again after a minute at the latest
+	defer cancel()
+	victim := awaitPod(heard, t, c, "hog", func(pod *v1.Pod) bool {
 		return pod.UID == hog.UID && ended(pod) && condition(pod, v1.DisruptionTarget) != nil
 	})
 	t.Logf("  the API has the eviction %.1f s after it is back: %s %s", time.Since(began).Seconds(), victim.Status.Phase, victim.Status.Reason)
@@ -154,8 +157,6 @@ func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
 	}
 	awaitEvent(soon(t), t, c, victim, "Evicted")
 	awaitPod(soon(t), t, c, "hog", func(pod *v1.Pod) bool { return pod.UID != hog.UID && pod.Status.Phase == v1.PodRunning })
-	if n := len(p.Records("evicting pod")); n != 1 {
-		t.Errorf("evictd decided %d times, want once", n)
-	}
+	spared(t, c, calm, p)
 	must(t, p.Stop())
 }

@@ -119,9 +119,15 @@ func (s *fenced) Have(t *testing.T, object fence.Object) types.UID {
 		object.Spec.SchedulerName = "nobody"
 		made, err := core.Pods(object.Namespace).Create(ctx, object, metav1.CreateOptions{})
 		must(t, err)
-		made.Status = status
-		made, err = core.Pods(object.Namespace).UpdateStatus(ctx, made, metav1.UpdateOptions{})
-		must(t, err)
+		must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // controllers write it too
+			now, err := core.Pods(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			now.Status = status
+			_, err = core.Pods(object.Namespace).UpdateStatus(ctx, now, metav1.UpdateOptions{})
+			return err
+		}))
 		if gone {
 			must(t, core.Pods(object.Namespace).Delete(ctx, object.Name, metav1.DeleteOptions{}))
 		}

@@ -51,6 +51,11 @@ var byChance = func() (out []record.Allowed) {
 	} {
 		out = append(out, record.Allowed{Path: path, Sometimes: true, Why: "figures of before the crossing show no container above its request"})
 	}
+	for _, path := range []string{"gid", "uid", "supplementalGroups[*]"} {
+		out = append(out, record.Allowed{
+			Path: "pod.status.containerStatuses[main].user.linux." + path, Sometimes: true, Why: "a kubelet may leave it out of a container that has ended",
+		})
+	}
 	return append(out, record.Allowed{
 		Path: "pod.status.resources.limits.memory", Sometimes: true, Why: "seen with and without, of pods that have no limit",
 	})

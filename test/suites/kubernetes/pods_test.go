@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -84,21 +85,24 @@ func awaitPod(ctx context.Context, t *testing.T, c *cluster.Cluster, app string,
 	return pod
 }
 
-// awaitMeasured waits until the kubelet has measured the memory of the pods: it takes one
-// that it knows nothing of for the worst.
+// awaitMeasured waits until the kubelet, which may have been started anew, knows the pods and
+// has measured their memory: it takes one that it knows nothing of for the worst.
 func awaitMeasured(ctx context.Context, t *testing.T, c *cluster.Cluster, pods ...*v1.Pod) {
 	t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		measured, err := c.Summary(ctx) // just after a start of the kubelet an error
-		missing := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return measured[p.UID] > 0 })
+		known, err := c.KubeletPods(ctx) // just after a start of the kubelet an error
+		measured, failed := c.Summary(ctx)
+		missing := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool {
+			return measured[p.UID] > 0 && slices.ContainsFunc(known, func(k v1.Pod) bool { return k.UID == p.UID })
+		})
 		if len(missing) == 0 {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the kubelet has not measured %s: %v, %v", missing[0].Name, ctx.Err(), err)
+			t.Fatalf("the kubelet does not know %s, or has not measured it: %v, %v", missing[0].Name, ctx.Err(), errors.Join(err, failed))
 		case <-tick.C:
 		}
 	}

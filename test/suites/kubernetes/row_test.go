@@ -60,9 +60,11 @@ func TestEvictionsInARow(t *testing.T) {
 	r.pods.awaitWaiting(t, "hog")
 	for i, victim := range r.victims {
 		l := r.pods.await(t, "hog", "was evicted", is(victim, func(life) bool { return true }))
-		evicted(t, l.Pod)
-		if len(l.Lost) > 0 {
-			t.Errorf("pod %s has lost %v", l.Pod.Name, l.Lost)
+		if i >= byKubelet { // of its own ones a kubelet that is started anew may say that it has restarted them
+			evicted(t, l.Pod)
+			if len(l.Lost) > 0 {
+				t.Errorf("pod %s has lost %v", l.Pod.Name, l.Lost)
+			}
 		}
 		if marked := l.Pod.Annotations["evictd.io/evicted"] != ""; marked != (i >= byKubelet) {
 			t.Errorf("pod %s, annotation of evictd: %v, want %v", l.Pod.Name, marked, !marked)

@@ -286,3 +286,79 @@ func TestVersion(t *testing.T) {
 	}
 	wantAll(t, "evictd version", string(out), "evictd", "go1.")
 }
+
+// Who would go now, and how far it is until then, the daemon tells while it rests.
+func TestWhoWouldGoNowIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory")
+	d := w.startReady()
+	ask := func(args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), append(args, "--listen-address", d.Address())...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	wantAll(t, "rank", ask("rank"), "memory.available<", "default/big is before default/small by: ", "PRIORITY", "by memory")
+	wantAll(t, "explain --now", ask("explain", "--now"), "more than that", "would go      default/big is before default/small by: ")
+	wantAll(t, "explain --now --json", ask("explain", "--now", "--json"), `"kind":"ranking"`, `"order":[`)
+	if seen := ask("observe", "--times", "2", "--interval", "200ms"); strings.Count(seen, "conditions: none") != 2 || strings.Count(seen, "1  default/big ") != 2 {
+		t.Errorf("observe --times 2:\n%s", seen)
+	}
+	wantAll(t, "observe --json", ask("observe", "--json", "--times", "1"), `{"version":`, `"thresholds":[`)
+	if n := w.kills(); n > 0 {
+		t.Errorf("%d pods were killed", n)
+	}
+	_, one := d.Get("/ranking?signal=memory.available")
+	if _, other := d.Get("/ranking?signal=memory.available"); one != other {
+		t.Errorf("asked twice at once, the pods were measured twice:\n%s\n%s", one, other)
+	}
+	if code, text := d.Get("/ranking?signal=acme.example%2Fnothing"); code != http.StatusNotFound {
+		t.Errorf("of a signal without a threshold: %d %s", code, text)
+	}
+}
+
+// Three custom rankers of which one would have another pod go, one hangs and one lies are
+// no rivals as shadows: the pod goes that goes without them, at once, and what they say is
+// told afterwards.
+func TestShadowsAreToldAndChangeNothing(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory", "rival", "rival-hangs-in-rank", "rival-ranks-foreign")
+	shadow := map[string]bool{"shadow": true}
+	w.config["plugins"] = map[string]any{"rival": shadow, "rival-hangs-in-rank": shadow, "rival-ranks-foreign": shadow}
+	w.config["stateDir"] = t.TempDir()
+	d := w.startReady()
+	w.pressure()
+	got := d.AwaitMsg("evicting pod", 5*time.Second)
+	if got.String("pod") != "default/big" || got.String("ranker") != "memory" {
+		t.Errorf("victim %s by %s, want default/big by memory", got.String("pod"), got.String("ranker"))
+	}
+	d.AwaitMsg("pod killed", 2*time.Second) // although one of them hangs
+	for range 3 {
+		d.AwaitMsg("shadow ranked", 10*time.Second)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), args...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		return string(out)
+	}
+	wantAll(t, "evictd plugins", run("plugins", "--listen-address", d.Address()), "SHADOW", "rival-hangs-in-rank  memory.available  0       0         1", "rival-ranks-foreign  memory.available  0       0         1")
+	eventually(t, 20*time.Second, func() error { // it is kept when all is known
+		return saysAll(run("explain", "--config", d.ConfigFile, got.String("record")), "shadows       rival", "rival-hangs-in-rank 1.0.0 had no answer", "never-sent")
+	})
+	// A reload makes one of them the ranker in charge, and a shadow again.
+	for _, is := range []bool{false, true} {
+		config := d.Config()
+		config["plugins"].(map[string]any)["rival"] = map[string]bool{"shadow": is}
+		d.WriteConfig(config)
+		d.Signal(syscall.SIGHUP)
+		eventually(t, 10*time.Second, func() error {
+			want := map[bool]string{false: "rank rival custom before built-in memory (shadowed), rival-hangs-in-rank (shadow)", true: "rank memory only provider rival (shadow)"}[is]
+			return saysAll(strings.Join(strings.Fields(run("plugins", "--listen-address", d.Address())), " "), want)
+		})
+	}
+}

@@ -37,9 +37,9 @@ func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
 		}
 		return evictd.Install(filepath.Join(bin, built), out)
 	}
-	errs := []error{get(p.evictd, "evictd", "host/cmd/evictd")}
+	errs := []error{get(p.evictd, "evictd", "host/cmd/evictd"), get(filepath.Join(dir, "builtin"), "builtin", "plugins/builtin")}
 	for _, name := range []string{"memory", "disk", "pid"} {
-		errs = append(errs, get(p.plugin(name), "plugins/"+name, "plugins/"+name+"/cmd/"+name))
+		errs = append(errs, os.Symlink("../builtin", p.plugin(name)))
 	}
 	return p, errors.Join(errs...)
 }

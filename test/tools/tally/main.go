@@ -1,6 +1,6 @@
 // Command tally turns the events of `go test -json` into a short report: a line
-// for each package, the whole output of what failed, the attributes that tests give, and a
-// closing count. It appends to the files that TALLY_FILE and TALLY_FAILURES name, for one
+// for each package, the whole output of what failed, the attributes that tests give, the end of
+// what failed once more where all output is shown, and a closing count. It appends to the files that TALLY_FILE and TALLY_FAILURES name, for one
 // who makes several runs: the counts, and the end of what each failed test printed.
 //
 // It is not a test runner: it only reads what one prints.
@@ -57,6 +57,9 @@ func main() {
 		fmt.Println("skipped:", skip)
 	}
 	t.keep()
+	if t.verbose { // what failed stands far above
+		fmt.Print(strings.Join(t.failures, ""))
+	}
 	fmt.Printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed+t.broken, t.skipped)
 	if t.failed+t.broken > 0 || t.passed == 0 {
 		os.Exit(1)

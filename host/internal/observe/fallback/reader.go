@@ -58,6 +58,11 @@ func (r *Reader) Reads(s eviction.Signal) bool {
 	return reads
 }
 
+// Read reads one of those signals now, for as long as that takes.
+func (r *Reader) Read(s eviction.Signal) eviction.Observation {
+	return r.sources[s].read(figures.At(s))
+}
+
 // Observe reads signals now and returns one observation of each. It returns at the
 // deadline, or when ctx ends, with those unknown that had no answer by then.
 func (r *Reader) Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation {

@@ -153,9 +153,12 @@ func (k *known) asked(err error) {
 	defer k.mu.Unlock()
 	k.news.asked(err, time.Now())
 	if err != nil {
-		k.once.Do(func() { close(k.first) })
+		k.answered()
 	}
 }
+
+// answered ends the wait for the first answer.
+func (k *known) answered() { k.once.Do(func() { close(k.first) }) }
 
 func (k *known) problems() []pods.Problem {
 	k.mu.Lock()
@@ -204,7 +207,7 @@ func (k *known) Replace(objects []any, _ string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pods, k.news = all, news{listed: true}
-	k.once.Do(func() { close(k.first) })
+	k.answered()
 	return nil
 }
 

@@ -11,11 +11,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -58,10 +56,7 @@ func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Sou
 // nothing changes. An API server that is away is asked again after half a second to a
 // second, and ever later up to 10 to 20 s.
 func (s *Source) Run(ctx context.Context, log *slog.Logger) {
-	logger := logr.FromSlogHandler(log.Handler())
-	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, cache.ReflectorOptions{
-		Name: "pods", Logger: &logger, Backoff: &wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 1, Steps: 10, Cap: maxRetry},
-	}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, reflectorOptions(log)).RunWithContext(ctx)
 }
 
 // listerWatcher notes what comes of each request.
@@ -123,7 +118,8 @@ func (s *Source) awaitFirst(ctx context.Context) {
 	defer late.Stop()
 	select {
 	case <-s.known.first:
-	case <-late.C:
+	case <-late.C: // the next passes do not wait for it
+		s.known.answered()
 	case <-ctx.Done():
 	}
 }

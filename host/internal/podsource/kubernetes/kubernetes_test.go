@@ -281,6 +281,24 @@ func followsTheAPIServer(t *testing.T) {
 	}
 }
 
+// A network that swallows all packets held up each pass by a second.
+func TestAnAPIServerThatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		s.Add(runs("1", "a"))
+		source := New(nil, s.Client(), pods.Rules{})
+		for _, want := range []time.Duration{firstTimeout, 0} {
+			began := time.Now()
+			if got := summary(active(t, source)); len(got) != 1 || got[0] != "1 ns/a unknown" {
+				t.Errorf("%v is active", got)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("took %v, want %v", took, want)
+			}
+		}
+	})
+}
+
 // until waits for what another goroutine brings about.
 func until(t *testing.T, is func() bool) {
 	t.Helper()

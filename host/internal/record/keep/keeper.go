@@ -40,8 +40,11 @@ type Options struct {
 	Store Store
 	// Node is the name of the node, Evictd the version.
 	Node, Evictd string
-	// Sample reads signals of the node between passes. It may be nil.
-	Sample func(ctx context.Context) []eviction.Observation
+	// Samplers read signals of the node between passes, each those of one thing. One that hangs
+	// holds up no other.
+	Samplers []func() []eviction.Observation
+	// Census measures the pods that run. It may be nil.
+	Census func(ctx context.Context) (Census, error)
 	// Count counts a record that was written, or lost if err is not nil.
 	Count func(err error)
 	Log   *slog.Logger
@@ -57,8 +60,10 @@ type Keeper struct {
 	// losing: the last record was lost.
 	losing atomic.Bool
 
-	// The rest belongs to the goroutine of Run.
 	series   series
+	censuses censuses
+
+	// The rest belongs to the goroutine of Run.
 	open     []*open
 	episodes episodes
 	// resumed are the records of kills that a former evictd decided on.
@@ -67,7 +72,7 @@ type Keeper struct {
 
 // New returns a Keeper, which is to be run.
 func New(o Options) *Keeper {
-	return &Keeper{Options: o, passes: make(chan Pass, waitingPasses), writing: make(chan func() error, waitingRecords), series: series{}, episodes: episodes{}, resumed: map[string]bool{}}
+	return &Keeper{Options: o, passes: make(chan Pass, waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, episodes: episodes{}, resumed: map[string]bool{}}
 }
 
 // NewID returns the id of a decision's record, empty if none is kept.
@@ -102,6 +107,12 @@ func (k *Keeper) Run(ctx context.Context) {
 		defer close(written)
 		k.write()
 	}()
+	for _, read := range k.Samplers {
+		go k.sample(ctx, read) // which may hang
+	}
+	if k.Census != nil {
+		go k.censuses.count(ctx, k.Census, k.Log) // likewise
+	}
 	made.Go(func() { k.make(ctx) })
 	made.Wait()
 	close(k.writing)
@@ -113,18 +124,10 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 func (k *Keeper) make(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for {
 		select {
 		case p := <-k.passes:
 			k.passed(&p)
-		case now := <-tick.C:
-			if k.Sample != nil {
-				for _, o := range k.Sample(ctx) {
-					k.series.add(now, o)
-				}
-			}
 		case <-ctx.Done():
 			for range len(k.passes) {
 				p := <-k.passes
@@ -138,6 +141,22 @@ func (k *Keeper) make(ctx context.Context) {
 	}
 }
 
+// sample reads signals each second.
+func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			for _, o := range read() {
+				k.series.add(now, o)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (k *Keeper) passed(p *Pass) {
 	for _, o := range p.Observations {
 		k.series.add(p.Observed, o)
@@ -145,6 +164,7 @@ func (k *Keeper) passed(p *Pass) {
 	for _, r := range k.decisions(p) {
 		k.put(func() error { return k.Store.Append(r) })
 	}
+	k.enterOpinions(p)
 	k.follow(p)
 }
 

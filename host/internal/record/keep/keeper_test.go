@@ -146,6 +146,51 @@ func TestAnEvictionIsRecordedWithAllThatItWasMadeFrom(t *testing.T) {
 	}
 }
 
+// What shadows say may come before or after what followed, and of a dry run alone.
+func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
+	says := []record.Opinion{{Plugin: "mine", First: "shop/web", Place: 2}}
+	now := time.Now()
+	decided := evicted(now)
+	said := Pass{Opinions: says, OpinionsOf: "r1", Victims: decided.Victims}
+	over := Pass{} // the victim is no longer shown
+	for name, passes := range map[string][]Pass{"before": {decided, said, over}, "after": {decided, over, said}} {
+		var m memory
+		run(t, &m, passes...)
+		var all *record.Outcome
+		for _, o := range m.outcomes {
+			all = o.After(all)
+		}
+		if all == nil || all.ID != "r1" || all.State == "" || len(all.Shadows) != 1 || all.Shadows[0].Place != 2 {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+	decided.Evicted[0].DryRun = true
+	var m memory
+	if run(t, &m, decided, said); len(m.outcomes) != 1 || m.outcomes[0].Shadows[0] != says[0] {
+		t.Errorf("in a dry run: %+v", m.outcomes)
+	}
+}
+
+// The pass that finishes a kill of a former evictd was recorded as what had led to it.
+func TestAResumedKillIsRecordedWithoutWhatThisEvictdSaw(t *testing.T) {
+	p := evicted(time.Now())
+	p.Evicted, p.Acted, p.Choice, p.Assessment = nil, nil, choose.Choice{}, policy.Assessment{}
+	p.Reclaim = []record.Reclaim{{Step: "image-gc"}}
+	p.Victims[0].Resumed = true
+	var m memory
+	run(t, &m, p)
+	if len(m.records) != 1 {
+		t.Fatalf("%d records", len(m.records))
+	}
+	r := m.records[0]
+	if r.Kind != record.KindResumed || r.ID != "r1" || r.Victim.Pod != "shop/report" {
+		t.Errorf("%+v", r)
+	}
+	if r.Trigger != "" || r.Pass != 0 || len(r.Reclaim) != 0 || len(r.Observations) != 0 || !r.Now.IsZero() {
+		t.Errorf("has what is not of the decision: %+v", r)
+	}
+}
+
 func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 	var m memory
 	now := time.Now()
@@ -218,7 +263,7 @@ func TestADiskThatHangsHoldsUpNobody(t *testing.T) {
 }
 
 func TestSignalsAreKeptForTenMinutes(t *testing.T) {
-	s, start := series{}, time.Unix(1_000_000, 0)
+	s, start := &series{rings: map[eviction.Signal]*ring{}}, time.Unix(1_000_000, 0)
 	for i := range 700 {
 		if i != 300 { // a second without a sample
 			s.add(start.Add(time.Duration(i)*time.Second), eviction.Observation{Signal: eviction.PIDAvailable, State: eviction.Observed, Available: int64(i)})
@@ -228,6 +273,10 @@ func TestSignalsAreKeptForTenMinutes(t *testing.T) {
 	values := got.Values()
 	if len(values) != 600 || values[599] != 699 || values[0] != 100 || values[200] != 299 || got.UntilMS != -1000 {
 		t.Errorf("%d samples until %v: %v", len(values), got.UntilMS, values)
+	}
+	s.add(start.Add(700*time.Second), eviction.Observation{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 1000<<20 + 1, Capacity: 24 << 30})
+	if coarse := s.before(start.Add(700 * time.Second))[0]; coarse.Unit != 8<<20 || coarse.Values()[0] != 1000<<20 {
+		t.Errorf("of 24 GiB: %+v, want steps of 8 MiB", coarse)
 	}
 	if old := s.before(start.Add(2000 * time.Second)); old != nil {
 		t.Errorf("signals of long ago: %v", old)

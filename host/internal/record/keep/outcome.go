@@ -27,7 +27,7 @@ func (k *Keeper) follow(p *Pass) {
 	for i := range p.Victims {
 		v := &p.Victims[i]
 		if v.Resumed && v.Record != "" && !k.resumed[v.Record] {
-			k.resume(p, v)
+			k.resume(v)
 		}
 	}
 	now := time.Now()
@@ -44,6 +44,18 @@ func (k *Keeper) follow(p *Pass) {
 		}
 		return over
 	})
+}
+
+// enterOpinions puts what shadows say beside what followed, or alone where nothing follows.
+func (k *Keeper) enterOpinions(p *Pass) {
+	if len(p.Opinions) == 0 {
+		return
+	}
+	if at := slices.IndexFunc(k.open, func(o *open) bool { return o.ID == p.OpinionsOf }); at >= 0 {
+		k.open[at].Shadows = p.Opinions
+		return
+	}
+	k.put(func() error { return k.Store.AppendOutcome(&record.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions}) })
 }
 
 // next enters how the victim stands and what was observed, and reports whether all that is
@@ -70,11 +82,11 @@ func (o *open) next(v *victim.Victim, seen eviction.Observation, observed, now t
 }
 
 // resume records a kill that a former evictd has decided on, whose own record may be lost.
-func (k *Keeper) resume(p *Pass, v *victim.Victim) {
-	r := k.record(p, record.KindResumed, v.Time)
-	r.ID = v.Record
-	r.Victim = &record.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
-	r.Thresholds, r.Observations, r.Signals = nil, nil, nil // are not of the decision
+func (k *Keeper) resume(v *victim.Victim) {
+	r := &record.Record{ // what this evictd knows is not of the decision
+		Version: record.Version, ID: v.Record, Kind: record.KindResumed, Time: v.Time.Round(0), Node: k.Node, Evictd: k.Evictd,
+		Victim: &record.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message},
+	}
 	k.resumed[v.Record] = true
 	k.put(func() error { return k.Store.Append(r) })
 	k.open = append(k.open, &open{Outcome: record.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time})

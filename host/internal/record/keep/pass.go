@@ -51,6 +51,9 @@ type Pass struct {
 	Promised map[string]eviction.Figure
 	// Waiting says what thresholds wait for.
 	Waiting []policy.Wait
+	// Opinions are those of shadows on the decision whose record is named.
+	Opinions   []record.Opinion
+	OpinionsOf string
 }
 
 // An episode is that something is not done for a signal and why. It is recorded when it
@@ -97,7 +100,7 @@ func (k *Keeper) decisions(p *Pass) (all []*record.Record) {
 		}
 	}
 	for _, w := range p.Waiting {
-		reason := "waits for the " + w.For + " of " + strings.Join(w.Victims, ", ")
+		reason := waits(w)
 		if k.episodes.isNew(episode{w.Signal, record.KindWaiting}, reason, p.Observed) {
 			r := k.record(p, record.KindWaiting, p.Observed)
 			for _, t := range p.Assessment.Met {
@@ -122,7 +125,8 @@ func (k *Keeper) notEvicted(p *Pass) []*record.Record {
 	}
 	r := k.record(p, kind, time.Now())
 	r.Reason = reason
-	k.choice(r, p)
+	choice(r, p)
+	r.Growth = k.censuses.growth(p, r.Time)
 	return []*record.Record{r}
 }
 
@@ -143,7 +147,8 @@ func (k *Keeper) evicted(p *Pass, v *victim.Victim) *record.Record {
 		r.Victim.Promised = &use.Value
 	}
 	if v.Pressure {
-		k.choice(r, p)
+		choice(r, p)
+		r.Growth = k.censuses.growth(p, v.Time)
 	}
 	if !v.DryRun {
 		k.open = append(k.open, &open{
@@ -156,14 +161,38 @@ func (k *Keeper) evicted(p *Pass, v *victim.Victim) *record.Record {
 
 // record is one with what all of a pass have.
 func (k *Keeper) record(p *Pass, kind string, at time.Time) *record.Record {
+	r := document(p, kind, at)
+	r.Node, r.Evictd, r.Signals = k.Node, k.Evictd, k.series.before(at)
+	r.Timeline.BeganMS, r.Timeline.ObservedMS = ms(p.Began, at), ms(p.Observed, at)
+	return r
+}
+
+// Ranking is the record of what a pass would decide that acts on its threshold. It is kept
+// nowhere, and does not say on which node.
+func Ranking(p *Pass) *record.Record {
+	r := document(p, record.KindRanking, p.Observed)
+	r.Reason = p.Nobody
+	for _, w := range p.Waiting {
+		if w.Signal == p.Acted.Signal {
+			r.Reason = waits(w)
+		}
+	}
+	choice(r, p)
+	return r
+}
+
+func waits(w policy.Wait) string {
+	return "waits for the " + w.For + " of " + strings.Join(w.Victims, ", ")
+}
+
+func document(p *Pass, kind string, at time.Time) *record.Record {
 	r := &record.Record{
-		Version: record.Version, ID: record.NewID(at), Kind: kind, Time: at.Round(0), Node: k.Node, Evictd: k.Evictd, Config: p.Config, DryRun: p.DryRun,
+		Version: record.Version, ID: record.NewID(at), Kind: kind, Time: at.Round(0), Config: p.Config, DryRun: p.DryRun,
 		Trigger: p.Trigger, Causes: p.Causes, Pass: p.Number, Pacing: p.Pacing, RankVeto: p.RankVeto, Layout: p.Layout, Now: p.Now.Round(0),
-		Observations: observe.Statuses(p.Observations), Reclaim: p.Reclaim, Signals: k.series.before(at),
-		Timeline: record.Timeline{BeganMS: ms(p.Began, at), ObservedMS: ms(p.Observed, at)},
+		Observations: observe.Statuses(p.Observations), Reclaim: p.Reclaim,
 	}
 	for _, t := range p.Thresholds {
-		r.Thresholds = append(r.Thresholds, threshold(t, &p.Assessment))
+		r.Thresholds = append(r.Thresholds, threshold(t, &p.Assessment, p.Now))
 	}
 	if p.Acted != nil {
 		act(r, *p.Acted)
@@ -171,7 +200,9 @@ func (k *Keeper) record(p *Pass, kind string, at time.Time) *record.Record {
 	return r
 }
 
-func threshold(t policy.Threshold, a *policy.Assessment) record.Threshold {
+// threshold is t as it stood at now. What has passed since it was first met is right even if
+// the wall clock was set meanwhile.
+func threshold(t policy.Threshold, a *policy.Assessment, now time.Time) record.Threshold {
 	out := record.Threshold{Signal: t.Signal, GraceSeconds: t.GracePeriod.Seconds(), Custom: t.Custom}
 	out.Quantity, out.Percentage = t.Value.Texts()
 	if t.MinReclaim != nil {
@@ -180,7 +211,7 @@ func threshold(t policy.Threshold, a *policy.Assessment) record.Threshold {
 	is := func(u policy.Threshold) bool { return u.Key() == t.Key() }
 	for _, o := range a.Observed {
 		if is(o.Threshold) {
-			out.Since = new(o.FirstObservedAt.Round(0))
+			out.Since = new(now.Round(0).Add(-now.Sub(o.FirstObservedAt)))
 		}
 	}
 	out.GraceOver, out.Actionable = slices.ContainsFunc(a.Met, is), slices.ContainsFunc(a.Actionable, is)
@@ -189,7 +220,7 @@ func threshold(t policy.Threshold, a *policy.Assessment) record.Threshold {
 
 // act marks the threshold that was acted on.
 func act(r *record.Record, acted policy.Threshold) {
-	row := threshold(acted, &policy.Assessment{})
+	row := threshold(acted, &policy.Assessment{}, time.Time{})
 	for i := range r.Thresholds {
 		t := &r.Thresholds[i]
 		t.Acted = t.Signal == row.Signal && t.Quantity == row.Quantity && t.Percentage == row.Percentage && t.GraceSeconds == row.GraceSeconds
@@ -197,7 +228,7 @@ func act(r *record.Record, acted policy.Threshold) {
 }
 
 // choice enters who could go in which order.
-func (k *Keeper) choice(r *record.Record, p *Pass) {
+func choice(r *record.Record, p *Pass) {
 	c, signal := &p.Choice, p.Acted.Signal
 	r.Timeline.MeasuringMS = float64(c.Took.Microseconds()) / 1000
 	if c.Ranker != "" {

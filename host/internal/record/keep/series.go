@@ -3,6 +3,7 @@ package keep
 import (
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/record"
@@ -12,46 +13,62 @@ import (
 // samples are kept of each signal, one a second: ten minutes.
 const samples = 600
 
-// series are the last samples of signals.
-type series map[eviction.Signal]*ring
+// series are the last samples of signals. They may be used concurrently.
+type series struct {
+	mu    sync.Mutex
+	rings map[eviction.Signal]*ring
+}
 
 // A ring has samples, one for each second. A second without one has that of the second before.
 type ring struct {
-	last   int64 // in seconds of Unix time
+	last int64 // in seconds of Unix time
+	// values are more than are kept: what is old is taken out once in ten minutes.
 	values []int64
+	// capacity is the signal's, of the last sample.
+	capacity int64
 }
 
+// recent are those that are kept.
+func (r *ring) recent() []int64 { return r.values[max(0, len(r.values)-samples):] }
+
 // add enters what was observed at a time. The last of a second counts.
-func (s series) add(at time.Time, o eviction.Observation) {
+func (s *series) add(at time.Time, o eviction.Observation) {
 	if o.State != eviction.Observed {
 		return
 	}
-	r, second := s[o.Signal], at.Unix()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, second := s.rings[o.Signal], at.Unix()
 	if r != nil && second < r.last && r.last-second < samples {
 		return // what a background action was begun with
 	}
 	if r == nil || second-r.last >= samples || second < r.last {
-		s[o.Signal] = &ring{last: second, values: []int64{o.Available}}
+		s.rings[o.Signal] = &ring{last: second, values: []int64{o.Available}, capacity: o.Capacity}
 		return
 	}
 	for ; r.last < second; r.last++ {
 		r.values = append(r.values, r.values[len(r.values)-1])
 	}
-	r.values = slices.Clone(r.values[max(0, len(r.values)-samples):])
-	r.values[len(r.values)-1] = o.Available
+	if len(r.values) >= 2*samples {
+		r.values = append(r.values[:0], r.recent()...)
+	}
+	r.values[len(r.values)-1], r.capacity = o.Available, o.Capacity
 }
 
 // before is what is known of signals at a time, for its record.
-func (s series) before(at time.Time) []record.Series {
+func (s *series) before(at time.Time) []record.Series {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var out []record.Series
-	for _, signal := range slices.Sorted(maps.Keys(s)) {
-		r := s[signal]
+	for _, signal := range slices.Sorted(maps.Keys(s.rings)) {
+		r := s.rings[signal]
 		if at.Unix()-r.last >= samples {
 			continue
 		}
-		row := record.Series{Signal: signal, UntilMS: ms(time.Unix(r.last, 0), at), Unit: unitOf(signal), Available: make([]int64, len(r.values))}
+		values := r.recent()
+		row := record.Series{Signal: signal, UntilMS: ms(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
 		former := int64(0)
-		for i, v := range r.values {
+		for i, v := range values {
 			row.Available[i] = v/row.Unit - former
 			former = v / row.Unit
 		}
@@ -60,12 +77,20 @@ func (s series) before(at time.Time) []record.Series {
 	return out
 }
 
-// unitOf is what a signal's samples are rounded to: bytes to MiB, which keeps records small.
-func unitOf(s eviction.Signal) int64 {
+// steps is how many of the steps that samples are rounded to the capacity has at most. Without them
+// the ups and downs of a node that works would take more room than all else.
+const steps = 4096
+
+// unit is what the samples are rounded to: a power of two, of bytes a MiB at least.
+func (r *ring) unit(s eviction.Signal) int64 {
+	unit := int64(1)
 	if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitBytes {
-		return 1 << 20
+		unit = 1 << 20
 	}
-	return 1
+	for unit < r.capacity/steps {
+		unit *= 2
+	}
+	return unit
 }
 
 // ms is how much later than from at is, in milliseconds to a microsecond.

@@ -92,7 +92,7 @@ func Heads(dir string) ([]record.Head, error) {
 			places[e.ID] = len(heads)
 			heads = append(heads, e.Head)
 		case ok:
-			heads[at].Outcome = e.Outcome
+			heads[at].Outcome = e.Outcome.After(heads[at].Outcome)
 		}
 		return nil
 	})
@@ -107,7 +107,7 @@ func Find(dir, what string) ([]*record.Record, error) {
 	var damaged []error
 	err := each(dir, func(e *Entry) error {
 		if e.Outcome != nil {
-			outcomes[e.ID] = e.Outcome
+			outcomes[e.ID] = e.Outcome.After(outcomes[e.ID])
 			return nil
 		}
 		if !e.Named(what) || slices.ContainsFunc(found, func(r *record.Record) bool { return r.ID == e.ID }) {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 // maxLinks is the kernel's limit of symbolic links in one path.
@@ -63,7 +65,7 @@ func Trusted(path string) (string, fs.FileInfo, error) {
 func TrustedDir(path string) error {
 	_, info, err := Trusted(path)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("is a %s, want a directory", kind(info.Mode()))
+		err = fmt.Errorf("is a %s, want a directory", input.Kind(info.Mode()))
 	}
 	return err
 }
@@ -84,27 +86,12 @@ func Executable(path string) (string, error) {
 
 func checkExecutable(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: is a %s, want an executable regular file", path, kind(info.Mode()))
+		return fmt.Errorf("%s: is a %s, want an executable regular file", path, input.Kind(info.Mode()))
 	}
 	if info.Mode().Perm()&0o111 == 0 {
 		return fmt.Errorf("%s: mode %04o is not executable, want for example 0755 (chmod +x), or remove the file", path, info.Mode().Perm())
 	}
 	return nil
-}
-
-func kind(m fs.FileMode) string {
-	switch {
-	case m.IsRegular():
-		return "regular file"
-	case m.IsDir():
-		return "directory"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	case m&fs.ModeNamedPipe != 0:
-		return "named pipe"
-	default:
-		return "special file"
-	}
 }
 
 func split(path string) []string {

@@ -11,6 +11,9 @@ import (
 // Conflict returns why a and b cannot both serve, nil if they can: what is assigned
 // is not fought for. Both are named.
 func (r *Registry) Conflict(a, b *Instance) error {
+	if r.isShadow(a.Name) || r.isShadow(b.Name) {
+		return nil
+	}
 	if a.Name > b.Name {
 		a, b = b, a
 	}
@@ -38,6 +41,10 @@ func (r *Registry) Conflict(a, b *Instance) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (r *Registry) isShadow(name string) bool {
+	return slices.ContainsFunc(r.plugins, func(p Plugin) bool { return p.Name == name && p.Shadow })
 }
 
 // SameOffers reports whether two plugins offer the same.

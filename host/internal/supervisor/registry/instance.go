@@ -42,6 +42,16 @@ func (i *Instance) Builtin() bool { return Builtin(i.Name) }
 // it: nobody calls it any longer.
 func (i *Instance) Unused() <-chan struct{} { return i.unused }
 
+// Ended reports whether Unused is closed.
+func (i *Instance) Ended() bool {
+	select {
+	case <-i.unused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Current is the registry in force. Make one with NewCurrent.
 type Current struct {
 	mu       sync.Mutex
@@ -57,8 +67,8 @@ func (c *Current) Publish(r *Registry) {
 	defer c.mu.Unlock()
 	former := c.registry
 	c.registry = r
-	use(r, 1)
-	use(former, -1)
+	use(r.instances, 1)
+	use(former.instances, -1)
 }
 
 // Registry returns the registry in force, whose instances may end at any time.
@@ -72,24 +82,40 @@ func (c *Current) Registry() *Registry {
 func (c *Current) Pin() *Pin {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	use(c.registry, 1)
-	return &Pin{Registry: c.registry, current: c}
+	use(c.registry.instances, 1)
+	return &Pin{Registry: c.registry, current: c, kept: c.registry.instances}
 }
 
 // A Pin keeps the instances of one moment alive: none of them is ended for its
-// timeouts or replaced until Release. It cannot keep one from crashing.
+// timeouts or replaced until Release, or until it is told that others are enough. It cannot keep one from crashing.
 type Pin struct {
 	*Registry
 
 	current *Current
+	kept    []*Instance
+}
+
+// Keep has the pin keep only those that are needed on: the others may be ended at any time.
+func (p *Pin) Keep(needed func(*Instance) bool) {
+	p.current.mu.Lock()
+	defer p.current.mu.Unlock()
+	former := p.kept
+	p.kept = nil
+	for _, i := range former {
+		if needed(i) {
+			p.kept = append(p.kept, i)
+		} else {
+			use([]*Instance{i}, -1)
+		}
+	}
 }
 
 // Release ends the pass. Releasing twice is harmless.
 func (p *Pin) Release() {
 	p.current.mu.Lock()
 	defer p.current.mu.Unlock()
-	use(p.Registry, -1)
-	p.Registry = &Registry{}
+	use(p.kept, -1)
+	p.Registry, p.kept = &Registry{}, nil
 }
 
 // MissingObserver returns why nobody observes sig although somebody should: a plugin
@@ -109,10 +135,9 @@ func (p *Pin) FirstStart(sig eviction.Signal) bool {
 	return p.current.Registry().awaited(p.Registry, sig, func(p Plugin) bool { return p.Instance != nil || p.FirstStart }) != nil
 }
 
-// use counts a user of the instances of a registry in or out. Those that nobody uses
-// any more are told.
-func use(r *Registry, n int) {
-	for _, i := range r.instances {
+// use counts a user of instances in or out. Those that nobody uses any more are told.
+func use(instances []*Instance, n int) {
+	for _, i := range instances {
 		if i.users += n; i.users == 0 && i.unused != nil {
 			close(i.unused)
 		}

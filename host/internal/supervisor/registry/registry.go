@@ -24,6 +24,8 @@ type Plugin struct {
 	Instance *Instance
 	// Slow plugins are asked after all others for what the host waits for.
 	Slow bool
+	// Shadow plugins rank beside whoever is in charge, and do nothing else.
+	Shadow bool
 	// Unassignable is why it cannot be in charge by an assignment, such as "is
 	// disabled"; "" if it can.
 	Unassignable string
@@ -44,8 +46,8 @@ type Registry struct {
 	providers  map[offer][]*Instance
 	// assigned are those that the configuration has in charge, of providers.
 	assigned map[offer]string
-	// slow are those that are asked after all others.
-	slow map[*Instance]bool
+	// slow are those that are asked after all others, shadow those that are in charge of nothing.
+	slow, shadow map[*Instance]bool
 	// layouts are those that report the layout of the filesystems.
 	layouts []*Instance
 }
@@ -55,16 +57,19 @@ type Registry struct {
 func New(plugins []Plugin, a Assignment) *Registry {
 	r := &Registry{
 		plugins: plugins, assignment: a,
-		providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{},
+		providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{}, shadow: map[*Instance]bool{},
 	}
 	for _, p := range plugins {
 		if p.Instance != nil {
 			r.instances = append(r.instances, p.Instance)
-			r.slow[p.Instance] = p.Slow
+			r.slow[p.Instance], r.shadow[p.Instance] = p.Slow, p.Shadow
 		}
 	}
 	slices.SortFunc(r.instances, r.order(0, ""))
 	for _, i := range r.instances {
+		if r.shadow[i] {
+			continue
+		}
 		for _, o := range offers(i.Plugin) {
 			r.providers[o] = append(r.providers[o], i)
 		}
@@ -112,6 +117,14 @@ func behind(a, b bool) int {
 // changed.
 func (r *Registry) Instances() []*Instance { return r.instances }
 
+// Named returns the instance of the plugin of that name, nil if it has none.
+func (r *Registry) Named(name string) *Instance {
+	if i := slices.IndexFunc(r.instances, func(i *Instance) bool { return i.Name == name }); i >= 0 {
+		return r.instances[i]
+	}
+	return nil
+}
+
 // Providers returns who offers c for sig: the one in charge first, its fallbacks
 // after it. The slice must not be changed.
 func (r *Registry) Providers(sig eviction.Signal, c eviction.Capability) []*Instance {
@@ -158,6 +171,17 @@ func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c evicti
 	return all
 }
 
+// Shadows returns who ranks for sig beside whoever is in charge.
+func (r *Registry) Shadows(layout eviction.Layout, sig eviction.Signal) (all []Provider) {
+	for _, i := range r.instances {
+		names := layout.ServedWith(sig, eviction.CanRank)
+		if n := slices.IndexFunc(names, func(name eviction.Signal) bool { return i.Plugin.For(name).Has(eviction.CanRank) }); r.shadow[i] && n >= 0 {
+			all = append(all, Provider{i, names[n]})
+		}
+	}
+	return all
+}
+
 // Layouts returns who reports the node's filesystem layout: the one in charge
 // first, as for signals. Their Observe reports the layout whatever signals it is
 // asked for. The slice must not be changed.
@@ -169,7 +193,7 @@ func (r *Registry) Layouts() []*Instance { return r.layouts }
 func (r *Registry) Definition(sig eviction.Signal) (eviction.Definition, bool) {
 	for _, i := range r.instances {
 		for _, s := range i.Plugin.Signals {
-			if s.Signal == sig && s.Definition != nil {
+			if s.Signal == sig && s.Definition != nil && !r.shadow[i] {
 				return *s.Definition, true
 			}
 		}
@@ -207,6 +231,8 @@ func (r *Registry) ineffective(name string, o offer) string {
 		return "is not there"
 	case r.plugins[n].Unassignable != "":
 		return r.plugins[n].Unassignable
+	case r.plugins[n].Shadow:
+		return "is a shadow"
 	case r.plugins[n].Said != nil && !r.plugins[n].Said.For(o.signal).Has(o.capability):
 		return "does not offer it"
 	default:

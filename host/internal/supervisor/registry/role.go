@@ -22,6 +22,8 @@ const (
 	// RoleShadowed is one that runs and is asked when the one in charge fails, or, with
 	// reclaim, after it.
 	RoleShadowed = "shadowed"
+	// RoleShadow is one that ranks beside the one in charge, without effect.
+	RoleShadow = "shadow"
 	// RoleOut is one that does not run.
 	RoleOut = "out"
 	// RoleNone is one that is not asked with the layout of now.
@@ -114,6 +116,12 @@ func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 	switch {
 	case p.Instance == nil:
 		role.Role, role.Why = RoleOut, p.State
+		return role
+	case p.Shadow && o.capability == eviction.CanRank:
+		role.Role, role.Why = RoleShadow, "ranks beside the one in charge, without effect"
+		return role
+	case p.Shadow:
+		role.Role, role.Why = RoleNone, "a shadow ranks only"
 		return role
 	case n < 0:
 		role.Role, role.Why = RoleNone, "another filesystem with this layout"

@@ -2,6 +2,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/victim/processes"
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -34,6 +36,12 @@ const (
 	// leastSeconds is what is left to a container to end by itself after its hook or
 	// its wait for others, also when that took all of the grace.
 	leastSeconds = 1
+	// releasePatience is how long the end of a container that has been stopped waits for
+	// memory that is taken back beside.
+	releasePatience = time.Second
+	// staleAfter is how long after its grace nobody goes on any more with a kill that took
+	// too long.
+	staleAfter = time.Minute
 )
 
 // Options is what a Killer is made of.
@@ -77,6 +85,9 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
+	if former, ok := k.unfinished.Load(v.UID); ok && time.Since(former.(time.Time)) > staleAfter {
+		k.unfinished.CompareAndDelete(v.UID, former)
+	}
 	hooks, done := k.hookTime(ctx, v.UID, graceEnds)
 	defer done()
 	stopped, err := k.kill(ctx, hooks, v, graceEnds)
@@ -113,10 +124,16 @@ func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds tim
 	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
 		err := k.retry(ctx, "find pod "+v.UID, func() error {
 			left, err := k.Left(ctx, v.UID)
-			if err == nil {
-				sandboxes, containers = left.Ready(), left.Left()
+			if err != nil {
+				return err
 			}
-			return err
+			slices.SortFunc(left.Sandboxes, func(a, b *runtimeapi.PodSandbox) int { return cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()) })
+			sandboxes, containers = left.Ready(), left.Left()
+			v.Pod.Row.Containers = nil // others may have been made since
+			for _, c := range left.Containers {
+				v.Pod.Row.Containers = append(v.Pod.Row.Containers, eviction.Container{Name: c.GetMetadata().GetName(), ID: c.GetId()})
+			}
+			return nil
 		})
 		if err != nil {
 			return false, err
@@ -148,8 +165,8 @@ func (k *Killer) runHook(ctx, hooks context.Context, v victim.Victim, s step, sa
 }
 
 // stop stops containers, each when its turn has come and its hook was run, and then the
-// sandboxes. It reports whether it has stopped the sandboxes, whatever the containers said.
-// hook says whether there was one.
+// sandboxes. It reports whether it has stopped the sandboxes, whatever the containers said, or
+// the containers if no sandbox is left. hook says whether there was one.
 func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, steps []step, graceEnds time.Time, hook func(step) bool) (stopped bool, err error) {
 	ended := make([]chan struct{}, len(steps))
 	for i := range ended {
@@ -183,7 +200,7 @@ func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, 
 			return err
 		})
 	})
-	return stopSandboxes == nil, errors.Join(stopContainers, stopSandboxes)
+	return stopSandboxes == nil && (len(sandboxes) > 0 || stopContainers == nil), errors.Join(stopContainers, stopSandboxes)
 }
 
 // StopContainers stops containers of a pod in parallel, each with what is left of the grace
@@ -213,12 +230,13 @@ func (k *Killer) stopContainer(ctx context.Context, v victim.Victim, id string, 
 }
 
 // killAt has the processes of a container killed at the given time, if it is not stopped before.
-// stopped waits for them to be killed, at most until ctx ends.
+// stopped waits for them to be killed and a moment for their memory, at most until ctx ends.
 func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id string) (stopped func()) {
 	if k.Processes == nil {
 		return func() {}
 	}
 	early, stop := context.WithCancel(ctx)
+	ctx, giveUp := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
 		due := time.NewTimer(time.Until(at))
@@ -231,6 +249,8 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	})
 	return func() {
 		stop()
+		defer giveUp()
+		defer time.AfterFunc(releasePatience, giveUp).Stop()
 		running.Wait()
 	}
 }

@@ -271,6 +271,26 @@ func TestOfTwoKillsThatWereBrokenOffTheShorterGraceCounts(t *testing.T) {
 	}
 }
 
+// A kill that was given up on cut the grace of the pod's next eviction, long after.
+func TestAKillThatWasGivenUpOnIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "main", DiesAfter: time.Hour}}})
+		s.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
+		k := New(Options{Runtime: s.Client(), Log: quiet})
+		if err := k.Kill(t.Context(), with(pods.Pod{}, 1)); !errors.Is(err, victim.ErrTimeout) {
+			t.Errorf("error %v, want ErrTimeout", err)
+		}
+		time.Sleep(staleAfter)
+		go func() { _ = k.Kill(t.Context(), with(pods.Pod{}, 30)) }()
+		time.Sleep(time.Second)
+		s.Heal()
+		if finished(t, k, "u") || len(s.Calls(fakecri.StopPodSandbox)) != 0 {
+			t.Error("the sandbox is stopped in the grace of another kill")
+		}
+	})
+}
+
 func TestAKillThatWasBrokenOffLeavesThePodItsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
@@ -462,6 +482,34 @@ func TestProcessesDieWhenTheGraceIsOverWhateverTheRuntimeDoes(t *testing.T) {
 	}
 }
 
+// Memory that is not given back, as of a process that waits for a disk, kept the sandbox from
+// being stopped although its container was.
+func TestProcessesThatCannotBeReleasedDoNotHoldUpTheRest(t *testing.T) {
+	s := fakecri.New()
+	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}}})
+	root := t.TempDir()
+	procs := filepath.Join(root, "sys/fs/cgroup/memory/kubepods/besteffort/podu", added.ContainerIDs[0], "cgroup.procs")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(procs), 0o755), syscall.Mkfifo(procs, 0o600),
+		os.WriteFile(filepath.Join(root, "sys/fs/cgroup/memory/memory.usage_in_bytes"), []byte("1\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	k := New(Options{Runtime: s.Client(), Log: quiet, Processes: processes.New(processes.Options{
+		FS: nodefs.FS{Root: root}, Root: "/", Driver: func() string { return nodefs.Cgroupfs }, Log: quiet,
+	})})
+	reached := make(chan struct{})
+	s.Inject(fakecri.StopContainer, fakecri.Fault{Until: reached})
+	go func() { // it reads, and hears nothing
+		w, err := os.OpenFile(procs, os.O_WRONLY, 0)
+		close(reached)
+		if err == nil {
+			t.Cleanup(func() { _ = w.Close() })
+		}
+	}()
+	if err := k.Kill(t.Context(), with(parts([]string{added.SandboxID}, added.ContainerIDs), 0)); err != nil || len(s.Calls(fakecri.StopPodSandbox)) != 1 {
+		t.Errorf("%v, calls %+v, want the sandbox stopped", err, s.Calls())
+	}
+}
+
 // A container that ends in time is left to itself.
 func TestProcessesHaveTheirGrace(t *testing.T) {
 	s := fakecri.New()
@@ -475,4 +523,21 @@ func TestProcessesHaveTheirGrace(t *testing.T) {
 	if pid, err := syscall.Wait4(a.Process.Pid, &status, syscall.WNOHANG, nil); pid != 0 || err != nil {
 		t.Errorf("process of a container that the runtime has stopped: %v, %v, want it untouched", status, err)
 	}
+}
+
+// A pod whose sandbox had died counted as gone although its container could not be stopped,
+// and the next victim went.
+func TestAContainerWithoutASandboxThatCannotBeStoppedIsNotGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		target := twoContainers(s)
+		s.Inject(fakecri.StopContainer, fakecri.Fault{ID: target.ContainerIDs[1], Times: 2, Err: status.Error(codes.Internal, "shim is stuck")})
+		k := New(Options{Runtime: s.Client(), Log: quiet})
+		if err := k.Kill(t.Context(), with(parts(nil, target.ContainerIDs[1:]), 1)); err == nil {
+			t.Error("no error")
+		}
+		if _, unfinished := k.unfinished.Load("u"); !unfinished {
+			t.Error("nobody goes on with the kill")
+		}
+	})
 }

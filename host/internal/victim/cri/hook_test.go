@@ -256,6 +256,26 @@ func TestWithoutAManifestAllContainersAreStoppedTogether(t *testing.T) {
 	}
 }
 
+// Containers that a kubelet has made since the pod was listed have their hooks and their order,
+// too.
+func TestContainersThatAreFoundAnewAreWhatTheManifestSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		target := run(s, part{name: "side", sidecar: true}, part{name: "main", hook: execHook("bye"), execTakes: time.Second})
+		target.SandboxIDs, target.ContainerIDs = nil, nil
+		for i := range target.Row.Containers {
+			target.Row.Containers[i].ID = "of-then"
+		}
+		began := time.Now()
+		if err := New(Options{Runtime: s.Client(), Log: quiet}).Kill(t.Context(), with(target, 5)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"0s main runs bye, 5 s", "1s main stop, 4 s", "1s side stop, 4 s"}, diary(s, began)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
 // A hard threshold is met while the victim of a soft one runs its hook.
 func TestASecondKillCutsTheHooksOfTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

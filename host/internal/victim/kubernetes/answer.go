@@ -33,7 +33,7 @@ func meaning(err error) answer {
 		return accepted
 	}
 	var s apierrors.APIStatus
-	if !errors.As(err, &s) {
+	if !errors.As(err, &s) || apierrors.IsUnexpectedServerError(err) { // or somebody on the way answers in its place
 		return away
 	}
 	switch code := s.Status().Code; {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -299,6 +301,29 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 	}
 }
 
+// Over an eviction of which it did not hear the kubelet wrote that the container had crashed:
+// nobody ended the pod for the five minutes that may pass until its next start.
+func TestAnEvictedPodInCrashLoopBackOffIsEvictedAgain(t *testing.T) {
+	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.kubelet.down, w.policy = true, true
+		k, _ := w.killer()
+		if _, err := w.evict(k, w.victim(1)); err != nil {
+			t.Error(err)
+		}
+		w.cri.Add(fakecri.Pod{UID: uid, Namespace: "shop", Name: "cart"})
+		for want := 2; want < 4; want++ {
+			w.change(func() { w.pod.Status.Phase, w.pod.Status.Reason, w.kubelet.down = v1.PodRunning, "", want < 3 })
+			pause(w.ctx, 20*time.Second)
+			if !w.evicted() || len(w.patches) != want {
+				t.Errorf("status %+v after %d patches, want %d", w.status(), len(w.patches), want)
+			}
+		}
+		if !w.kubelet.terminating {
+			t.Error("the kubelet has not heard of it")
+		}
+	})
+}
+
 // A runtime that hangs for longer than a kill may take.
 func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 	for name, deleted := range map[string]bool{"the API server has the eviction": false, "the pod is being deleted": true} {
@@ -405,13 +430,83 @@ func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
 	})
 }
 
+// Where the clocks of node and API server differ a copy looked younger than its annotation,
+// and was ended.
 func TestACopyOfAnEvictedPodIsNotEvicted(t *testing.T) {
-	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
-		w.pod.Annotations = map[string]string{victim.AnnotationEvicted: w.pod.CreationTimestamp.Add(-time.Hour).Format(time.RFC3339)}
-		w.killer()
+	for _, ago := range []time.Duration{-time.Hour, time.Hour} {
+		in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+			w.pod.Annotations = map[string]string{victim.AnnotationEvicted: w.pod.CreationTimestamp.Add(ago).Format(time.RFC3339)}
+			w.killer()
+			pause(w.ctx, time.Minute)
+			if w.asked != 0 || !w.cri.Running(uid) {
+				t.Errorf("the API server was told %d times", w.asked)
+			}
+		})
+	}
+}
+
+// A pod that a former evictd had stopped long ago, and that its kubelet had started anew, was
+// ended when an evictd came up again, with the node well.
+func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		ended, runs bool
+		patches     int
+	}{
+		"it runs":                        {true, true, 0},
+		"it has ended":                   {true, false, 1},
+		"it was being stopped, and runs": {false, true, 0},
+		"it was being stopped, and has ended now": {false, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, noRuns: !c.runs}, func(t *testing.T, w *world) {
+				v := w.victim(1)
+				v.Pod.ContainerIDs = []string{"of-then"}
+				note := v.Journaled()
+				note.Stopping, note.Ended, note.GraceEnds = true, c.ended, time.Now().Add(-time.Hour)
+				if err := w.SaveKill(note); err != nil {
+					t.Fatal(err)
+				}
+				w.start()
+				k, _ := w.killer()
+				left := k.Restore([]rundir.Kill{note})
+				if len(left) == 0 == !c.ended {
+					t.Errorf("%+v is to be judged", left)
+				}
+				pause(w.ctx, 10*time.Second) // whatever the judge waits for
+				if !c.ended {
+					if err := k.RemoveKill(note.UID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				pause(w.ctx, time.Minute)
+				if _, there := w.noted(); there || len(w.patches) != c.patches || w.cri.Running(uid) != c.runs {
+					t.Errorf("%d patches, want %d; runs: %v, noted: %v", len(w.patches), c.patches, w.cri.Running(uid), there)
+				}
+			})
+		})
+	}
+}
+
+// What was being told when a reload made it a dry run was told on, and ended the pod that the
+// kubelet had started anew meanwhile.
+func TestADryRunStopsWhatIsBeingTold(t *testing.T) {
+	in(t, podSpec{grace: 30, restarts: true}, func(t *testing.T, w *world) {
+		w.fails = errRefused
+		w.start()
+		k, _ := w.killer()
+		v := w.victim(1)
+		if err := k.SaveKill(v.Journaled()); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Kill(w.ctx, v); err != nil {
+			t.Fatal(err)
+		}
+		w.change(func() { w.dryRun = true })
+		pause(w.ctx, 10*time.Second)
+		w.change(func() { w.fails = nil })
 		pause(w.ctx, time.Minute)
-		if w.asked != 0 || !w.cri.Running(uid) {
-			t.Errorf("the API server was told %d times", w.asked)
+		if len(w.patches) != 0 || !w.cri.Running(uid) {
+			t.Errorf("%d patches in a dry run; runs: %v", len(w.patches), w.cri.Running(uid))
 		}
 	})
 }
@@ -473,6 +568,26 @@ func TestAPodThatIsGoneNeedsNoRecord(t *testing.T) {
 					t.Errorf("asked %d times, %d patches, in the journal: %v", w.asked, len(w.patches), there)
 				}
 			})
+		})
+	}
+}
+
+// A load balancer that has no API server behind it answers with pages: its 404 was taken for
+// a pod that is gone, and the eviction was recorded nowhere.
+func TestAPageOfALoadBalancerIsNoAnswer(t *testing.T) {
+	for _, code := range []int{http.StatusNotFound, http.StatusForbidden, http.StatusBadGateway} {
+		in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: time.Second}}, func(t *testing.T, w *world) {
+			w.fails = apierrors.NewGenericServerResponse(code, "PATCH", schema.GroupResource{Resource: "pods"}, "cart", "<html>", 0, true)
+			k, _ := w.killer()
+			if _, err := w.evict(k, w.victim(1)); err != nil {
+				t.Errorf("%d: %v", code, err)
+			}
+			pause(w.ctx, 2*refusedFor)
+			w.change(func() { w.fails = nil })
+			pause(w.ctx, 2*maxRetry)
+			if !w.evicted() {
+				t.Errorf("%d: the API server does not have it, status %+v", code, w.status())
+			}
 		})
 	}
 }

@@ -73,19 +73,18 @@ func isTerminating(p *v1.Pod) bool {
 }
 
 // contradicted reports whether a pod that was evicted has another status again: the API
-// server was away, and the kubelet wrote what it knew before it heard of the eviction. An
-// annotation that is older than the pod came with a copy of another one.
+// server was away, and the kubelet wrote what it knew before it heard of the eviction.
 func contradicted(p *v1.Pod) bool {
-	at, err := time.Parse(time.RFC3339, p.Annotations[victim.AnnotationEvicted])
-	return err == nil && !at.Before(p.CreationTimestamp.Time) && !hasEnded(p) && !isMirror(p) && !isDeleted(p)
+	return p.Annotations[victim.AnnotationEvicted] != "" && !hasEnded(p) && !isMirror(p) && !isDeleted(p)
 }
 
-// message is that of an eviction, from what the API server has kept of it.
-func message(p *v1.Pod) (text string, pressure bool) {
+// message is that of an eviction for the node's pressure, from the condition that no kubelet
+// writes over and no copy of the pod has; empty if there is none.
+func message(p *v1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet {
-			return c.Message, true
+			return c.Message
 		}
 	}
-	return p.Status.Message, false
+	return ""
 }

@@ -15,18 +15,23 @@ import (
 )
 
 const (
+	// staleAfter is how long after its grace period a kill of a former evictd is too old for
+	// the API server to be told of it while the pod runs: that would be another kill.
+	staleAfter = time.Minute
 	// maxRecords is how many evictions of pods that have ended are kept for an API server
 	// that is away.
 	maxRecords = 500
 	// deafFor is how long after an eviction a kubelet may not have heard of it: it asks
-	// an API server that was away again after 20 s at the latest.
-	deafFor = 30 * time.Second
+	// an API server that was away again after 60 s at the latest (client-go's reflector:
+	// 30 s, and as much at random).
+	deafFor = 70 * time.Second
 )
 
-// Why the API server needs no record of an eviction.
+// Why the API server needs no record of an eviction, or is not told for now.
 var (
-	errGone = errors.New("the API server has no such pod any more")
-	errOver = errors.New("the pod has ended, or is being deleted")
+	errDryRun = errors.New("this is a dry run")
+	errGone   = errors.New("the API server has no such pod any more")
+	errOver   = errors.New("the pod has ended, or is being deleted")
 )
 
 // A record is an eviction from the decision until the API server has it and the pod has
@@ -77,9 +82,15 @@ func (r *record) open() bool {
 // has reports whether the API server has it.
 func (r *record) has() bool { return !r.open() && r.outcome == nil }
 
-// doubtful reports whether a former evictd may have stopped the pod, or not.
+// doubtful reports whether a former evictd may have stopped the pod, or not, or has so long
+// ago that it may run again.
 func (r *record) doubtful() bool {
-	return r.restored && r.kill.Stopping && r.open() && !r.begun && !r.wanted
+	return r.restored && (r.kill.Stopping || r.kill.Ended) && r.open() && !r.begun && !r.wanted
+}
+
+// stale reports whether a former evictd has decided on it long ago.
+func (r *record) stale() bool {
+	return r.restored && !r.kill.GraceEnds.IsZero() && time.Since(r.kill.GraceEnds) > staleAfter
 }
 
 // records are the evictions that the API server has yet to be told of, and those of pods
@@ -105,7 +116,8 @@ func (s *records) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
 	defer s.mu.Unlock()
 	for _, k := range kills {
 		r := newRecord(k)
-		r.restored, r.wanted, r.begun = true, k.Ended, k.Ended
+		r.restored = true
+		r.wanted, r.begun, r.dropped = k.Ended && !r.stale(), k.Ended && !r.stale(), k.Ended && r.stale()
 		s.all[k.UID] = r
 		if !k.Ended {
 			unfinished = append(unfinished, k)
@@ -335,16 +347,16 @@ func (s *records) untold() (out []*record) {
 // look returns the pods, by uid, that were killed and that nobody is at any more, those
 // that somebody is to kill or kills, and of which it is doubtful that a former evictd has:
 // their containers.
-func (s *records) look() (killed map[string]rundir.Kill, busy map[string]bool, doubtful map[string][]string) {
+func (s *records) look() (killed map[string]revenant, busy map[string]bool, doubtful map[string][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	killed, busy, doubtful = map[string]rundir.Kill{}, map[string]bool{}, map[string][]string{}
+	killed, busy, doubtful = map[string]revenant{}, map[string]bool{}, map[string][]string{}
 	for uid, r := range s.all {
 		switch {
 		case !r.forgetAt.IsZero() && time.Now().After(r.forgetAt):
 			delete(s.all, uid)
 		case r.begun && r.kills == 0 && (r.open() && r.wanted || r.has()):
-			killed[uid] = r.kill
+			killed[uid] = revenant{kill: r.kill}
 		default:
 			busy[uid] = true
 			if r.doubtful() {
@@ -355,15 +367,22 @@ func (s *records) look() (killed map[string]rundir.Kill, busy map[string]bool, d
 	return killed, busy, doubtful
 }
 
-// settle says of a doubtful pod whether a former evictd has stopped it. If so the API
-// server is told; if not it is for the judge of former kills to say what becomes of it.
-func (s *records) settle(uid string, stopped bool) {
+// settle says of a doubtful pod whether what a former evictd was to stop has ended, and
+// whether the pod runs. If it has ended the API server is told, unless that would end a pod
+// that has long been started anew; if not it is for the judge of former kills to say what
+// becomes of it.
+func (s *records) settle(uid string, ended, runs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.all[uid]
 	switch {
 	case r == nil || !r.doubtful():
-	case stopped:
+	case r.stale() && runs:
+		if r.dropped {
+			s.log.Warn("pod runs again and is left alone: a former evictd stopped it long ago", "pod", r.name(), "uid", uid, "decidedAt", r.kill.DecidedAt)
+			s.forget(r)
+		}
+	case ended || r.kill.Ended:
 		r.wanted, r.kill.Ended = true, r.dropped
 		s.poke()
 	case r.dropped:

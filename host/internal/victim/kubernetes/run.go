@@ -59,6 +59,9 @@ func (k *Killer) Run(ctx context.Context) {
 func (k *Killer) tell(ctx context.Context, r *record) {
 	began := time.Now()
 	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
+		if k.dryRun() {
+			return struct{}{}, errDryRun
+		}
 		tried := time.Now()
 		body, err := patchOf(k.of(r))
 		if err == nil {
@@ -118,44 +121,29 @@ func (k *Killer) watch(ctx context.Context) {
 			quiet = time.Now().Add(quietInterval)
 			k.poke()
 		}
-		for _, p := range k.running(ctx, all) {
+		for _, p := range k.revenants(ctx, all) {
 			ending.Go(func() { k.again(ctx, p) })
 		}
 	}
 }
 
-// A revenant is a pod that runs although it was evicted.
+// A revenant is a pod that was evicted, and that runs all the same or that the kubelet is to
+// start anew.
 type revenant struct {
 	kill rundir.Kill
+	runs bool
 	// api is the pod if its status says nothing of the eviction any more.
 	api *v1.Pod
-	// alone: nobody waits for its end.
-	alone bool
 }
 
-// running returns the pods that run although they were evicted and nobody is at them: of
+// revenants returns the pods that were evicted, that are back, and that nobody is at: of
 // those that were killed lately, and of all that the API server knows if all is set.
-func (k *Killer) running(ctx context.Context, all bool) (out []revenant) {
-	killed, busy, doubtful := k.look()
-	if len(killed)+len(doubtful) == 0 && !all {
+func (k *Killer) revenants(ctx context.Context, all bool) (out []revenant) {
+	found, busy, doubtful := k.look()
+	if len(found)+len(doubtful) == 0 && !all {
 		return nil
 	}
-	found := map[string]revenant{}
-	for uid, kill := range killed {
-		found[uid] = revenant{kill: kill, alone: kill.Ended}
-	}
-	for _, p := range k.pods() {
-		uid := string(p.UID)
-		if busy[uid] || !contradicted(p) {
-			continue
-		}
-		kill, known := killed[uid]
-		if !known {
-			text, pressure := message(p)
-			kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: text, Limit: !pressure, Ended: true}
-		}
-		found[uid] = revenant{kill: kill, api: p, alone: kill.Ended}
-	}
+	k.addForgotten(found, busy)
 	if len(found)+len(doubtful) == 0 {
 		return nil
 	}
@@ -165,26 +153,48 @@ func (k *Killer) running(ctx context.Context, all bool) (out []revenant) {
 	if err != nil {
 		return nil // it is looked at again
 	}
-	live := map[string]bool{}
+	live, runs := map[string]bool{}, map[string]bool{}
 	for _, p := range listed {
 		left := p.Left()
+		runs[p.UID] = p.Running()
 		if ids, ok := doubtful[p.UID]; ok && slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(left, id) }) {
 			live[p.UID] = true
 		}
-		if r, ok := found[p.UID]; ok && p.Running() {
+		r, ok := found[p.UID]
+		if r.runs = runs[p.UID]; ok && (r.runs || r.api != nil && len(p.Ready()) > 0) { // a container that crashes is not restarted at once
 			out = append(out, r)
 		}
 	}
 	for uid, ids := range doubtful {
-		k.settle(uid, len(ids) > 0 && !live[uid])
+		k.settle(uid, len(ids) > 0 && !live[uid], runs[uid])
 	}
 	return out
 }
 
-// again ends a pod that runs anew. If the API server has forgotten the eviction it is told
+// addForgotten adds to found, which has those that were killed lately, the pods of which the
+// API server has forgotten the eviction.
+func (k *Killer) addForgotten(found map[string]revenant, busy map[string]bool) {
+	for _, p := range k.pods() {
+		uid := string(p.UID)
+		if busy[uid] || !contradicted(p) {
+			continue
+		}
+		of, known := found[uid]
+		if !known {
+			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: message(p), Ended: true}
+		} else if p.Annotations[victim.AnnotationEvicted] != stamp(of.kill) { // it has yet to hear of the last one, or we have of its answer
+			continue
+		}
+		if of.api = p; of.kill.Message != "" { // else for a limit of its own, which is checked again, or a copy of an evicted pod
+			found[uid] = of
+		}
+	}
+}
+
+// again ends a pod that is back. If the API server has forgotten the eviction it is told
 // of another one: of the same it would be told for nothing.
 func (k *Killer) again(ctx context.Context, p revenant) {
-	k.log.Warn("evicted pod runs again, it is ended again", "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
+	k.log.Warn("evicted pod is back, it is ended again", "running", p.runs, "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
 	v := victim.Victim{
 		Time: p.kill.EvictedAt, UID: p.kill.UID, Name: p.kill.Namespace + "/" + p.kill.Name, Signal: p.kill.Signal, Message: p.kill.Message,
 		Pod:          pods.Pod{API: p.api, Row: eviction.Pod{UID: p.kill.UID, Namespace: p.kill.Namespace, Name: p.kill.Name}},
@@ -196,10 +206,12 @@ func (k *Killer) again(ctx context.Context, p revenant) {
 			k.log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
 		}
 	}
-	if err := k.Kill(ctx, v); err != nil && ctx.Err() == nil {
-		k.log.Error("evicted pod that runs again was not ended", "pod", v.Name, "uid", v.UID, "error", err)
+	if !p.runs { // to stop its sandbox would only have the kubelet write of another one
+		k.done(ctx, k.begin(v))
+	} else if err := k.Kill(ctx, v); err != nil && ctx.Err() == nil {
+		k.log.Error("evicted pod that is back was not ended", "pod", v.Name, "uid", v.UID, "error", err)
 	}
-	if p.alone && p.api != nil && ctx.Err() == nil {
+	if p.kill.Ended && p.api != nil && ctx.Err() == nil {
 		if err := k.RemoveKill(v.UID); err != nil {
 			k.log.Error("kill stays in the journal", "uid", v.UID, "error", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -62,9 +63,11 @@ func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([
 	}
 	report := f.detect(&all)
 	observations := make([]eviction.Observation, 0, len(signals))
+	components := make([]eviction.Component, figures.MostComponents*len(signals))
 	for _, s := range signals {
 		if of := all.of(s); of != nil {
-			observations = append(observations, of.observation(s))
+			observations = append(observations, of.observation(s, components[:0:figures.MostComponents]))
+			components = components[figures.MostComponents:]
 		}
 	}
 	return observations, report, nil

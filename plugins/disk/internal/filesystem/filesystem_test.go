@@ -249,7 +249,7 @@ func TestLayouts(t *testing.T) {
 func TestObservationOfASample(t *testing.T) {
 	room := nodefs.FilesystemSample{CapacityBytes: 1000, FreeBytes: 300, AvailableBytes: 250, Inodes: 40, InodesFree: 30}
 	s := sample{room: room, at: location{name: "/dev/vda on /"}}
-	got := s.observation(eviction.NodeFsAvailable)
+	got := s.observation(eviction.NodeFsAvailable, nil)
 	want := eviction.Observation{
 		Signal: eviction.NodeFsAvailable, State: eviction.Observed, Available: 250, Capacity: 1000,
 		Components: []eviction.Component{{Name: "/dev/vda on /", Value: 1000}, {Name: "used", Value: 700}, {Name: "free", Value: 300}, {Name: "reserved", Value: 50}},
@@ -257,7 +257,7 @@ func TestObservationOfASample(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bytes (-want +got):\n%s", diff)
 	}
-	got = s.observation(eviction.NodeFsInodesFree)
+	got = s.observation(eviction.NodeFsInodesFree, nil)
 	want = eviction.Observation{
 		Signal: eviction.NodeFsInodesFree, State: eviction.Observed, Available: 30, Capacity: 40,
 		Components: []eviction.Component{{Name: "/dev/vda on /", Value: 40}, {Name: "used", Value: 10}},
@@ -266,11 +266,11 @@ func TestObservationOfASample(t *testing.T) {
 		t.Errorf("inodes (-want +got):\n%s", diff)
 	}
 	s.room.Inodes, s.room.InodesFree = 0, 0
-	if got := s.observation(eviction.NodeFsInodesFree); got.State != eviction.Absent {
+	if got := s.observation(eviction.NodeFsInodesFree, nil); got.State != eviction.Absent {
 		t.Errorf("inodes of a filesystem that counts none: %+v, want absent", got)
 	}
 	s.room = nodefs.FilesystemSample{CapacityBytes: 1000, Inodes: 40}
-	if got := s.observation(eviction.NodeFsAvailable); got.State != eviction.Observed || got.Available != 0 {
+	if got := s.observation(eviction.NodeFsAvailable, nil); got.State != eviction.Observed || got.Available != 0 {
 		t.Errorf("bytes of a full disk: %+v, want observed with nothing left", got)
 	}
 }

@@ -24,9 +24,9 @@ func (s *samples) of(signal eviction.Signal) *sample {
 	}
 }
 
-// observation is the figure of a signal.
-func (s *sample) observation(signal eviction.Signal) eviction.Observation {
-	return figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos}, s.at.name, s.room, s.err)
+// observation is the figure of a signal, with room for its components.
+func (s *sample) observation(signal eviction.Signal, room []eviction.Component) eviction.Observation {
+	return figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos, Components: room}, s.at.name, s.room, s.err)
 }
 
 // detect says which layout was seen. While a filesystem or the runtime does not

@@ -83,8 +83,12 @@ func (g *imageGC) imageVolumes(ctx context.Context, container string) ([]string,
 	}
 	var names []string
 	for _, m := range reply.GetStatus().GetMounts() {
-		if m.GetImage() != nil {
-			names = append(names, m.GetImage().GetImage(), m.GetImage().GetImageRef())
+		if m.GetImage() == nil {
+			continue
+		}
+		names = append(names, m.GetImage().GetImage())
+		if of, ok := any(m.GetImage()).(interface{ GetImageRef() string }); ok { // since Kubernetes 1.36
+			names = append(names, of.GetImageRef())
 		}
 	}
 	g.volumes[container] = names

@@ -86,22 +86,38 @@ func (a *Access) AwaitPod(ctx context.Context, namespace, name string, done func
 // Summary asks the kubelet for the working sets of its pods, in bytes. A pod that it has
 // not measured yet is not among them.
 func (c *Cluster) Summary(ctx context.Context) (map[types.UID]uint64, error) {
-	raw, err := get(ctx, c.admin, c.KubeletURL()+"/stats/summary")
-	if err != nil {
-		return nil, fmt.Errorf("summary of the kubelet: %w", err)
-	}
 	var summary struct {
 		Pods []struct {
 			PodRef struct{ UID types.UID }
 			Memory struct{ WorkingSetBytes uint64 }
 		}
 	}
-	if err := json.Unmarshal(raw, &summary); err != nil {
-		return nil, fmt.Errorf("summary of the kubelet: %w", err)
+	if err := c.askKubelet(ctx, "/stats/summary", &summary); err != nil {
+		return nil, err
 	}
 	measured := map[types.UID]uint64{}
 	for _, pod := range summary.Pods {
 		measured[pod.PodRef.UID] = pod.Memory.WorkingSetBytes
 	}
 	return measured, nil
+}
+
+// KubeletPods returns the pods that the kubelet has heard of from the API server, and its
+// static ones.
+func (c *Cluster) KubeletPods(ctx context.Context) ([]v1.Pod, error) {
+	var pods v1.PodList
+	err := c.askKubelet(ctx, "/pods", &pods)
+	return pods.Items, err
+}
+
+// askKubelet reads what the kubelet serves at a path into the answer.
+func (c *Cluster) askKubelet(ctx context.Context, path string, answer any) error {
+	raw, err := get(ctx, c.admin, c.KubeletURL()+path)
+	if err == nil {
+		err = json.Unmarshal(raw, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("%s of the kubelet: %w", path, err)
+	}
+	return nil
 }

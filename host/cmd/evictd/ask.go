@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/config"
+)
+
+const (
+	statusTimeout = 5 * time.Second
+	// maxAnswerBytes is more than a status with many plugins and their logs.
+	maxAnswerBytes = 16 << 20
+)
+
+// addDaemonAddress adds flags that say where the daemon listens, and returns what says so.
+func addDaemonAddress(cmd *cobra.Command) func() (string, error) {
+	if cmd.Flags().Lookup("config") == nil {
+		cmd.Flags().String("config", "", "configuration file of the running evictd")
+	}
+	given := cmd.Flags().String("listen-address", "", "where the running evictd listens (default that of the configuration)")
+	return func() (string, error) {
+		if *given != "" {
+			return *given, nil
+		}
+		c, err := config.Load(cmd.Flags().Lookup("config").Value.String())
+		return c.ListenAddress, err
+	}
+}
+
+// ask asks the daemon that listens on an address for a page.
+func ask(ctx context.Context, address, page string, timeout time.Duration, into any) error {
+	host, port, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return err
+	case port == "0":
+		return errors.New(`listenAddress has port 0, which the daemon chose at its start; want --listen-address with the one of its log line "evictd ready"`)
+	case host == "" || host == "0.0.0.0":
+		host = "127.0.0.1"
+	case host == "::":
+		host = "::1"
+	}
+	url := "http://" + net.JoinHostPort(host, port) + page
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w; is evictd running, with this listenAddress?", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body := io.LimitReader(resp.Body, maxAnswerBytes)
+	if resp.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(body, 1<<10))
+		return answerError{fmt.Errorf("get %s: %s: %s", url, resp.Status, bytes.TrimSpace(why))}
+	}
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return answerError{fmt.Errorf("get %s: %w", url, err)}
+	}
+	return nil
+}
+
+// An answerError is of an answer that is not what was asked for.
+type answerError struct{ error }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/explain"
+	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/screen"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// leastInterval keeps the daemon from being asked all the time.
+	leastInterval = 200 * time.Millisecond
+	// evictionsShown are the last ones.
+	evictionsShown = 5
+)
+
+func newObserve() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "observe",
+		Short: "Watch the node as evictd sees it",
+		Long: "Show, again and again, what the running evictd sees: signals against their thresholds and how long they are\n" +
+			"met, conditions, the last evictions, plugins, and who would go first now. On a terminal the screen is redrawn; else\n" +
+			"what it shows is printed each time. Ends with Ctrl-C.",
+		Args: cobra.NoArgs,
+	}
+	address := addDaemonAddress(cmd)
+	interval := cmd.Flags().Duration("interval", time.Second, "how often to look")
+	times := cmd.Flags().Int("times", 0, "how many times to look, 0 for until it is interrupted")
+	signal := cmd.Flags().String("signal", string(eviction.MemoryAvailable), "the signal by which pods are put in order")
+	asJSON := cmd.Flags().Bool("json", false, "print the daemon's status as JSON, one object a line")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *interval < leastInterval {
+			return fmt.Errorf("--interval: %v, want %v at least", *interval, leastInterval)
+		}
+		at, err := address()
+		if err != nil {
+			return err
+		}
+		ctx, stop := untilInterrupted(cmd.Context())
+		defer stop()
+		out, look := cmd.OutOrStdout(), func() ([]byte, error) { return seen(ctx, at, eviction.Signal(*signal)) }
+		if *asJSON {
+			out = struct{ io.Writer }{out} // no terminal
+			look = func() ([]byte, error) { return statusLine(ctx, at) }
+		}
+		return written(0, screen.Show(ctx, out, *interval, *times, look))
+	}
+	return cmd
+}
+
+// statusLine is what the daemon says, in one line.
+func statusLine(ctx context.Context, address string) ([]byte, error) {
+	var status json.RawMessage
+	if err := ask(ctx, address, "/status", statusTimeout, &status); err != nil {
+		return nil, err
+	}
+	var line bytes.Buffer
+	err := json.Compact(&line, status)
+	return append(line.Bytes(), '\n'), err
+}
+
+// A sight is what of the daemon's status is shown.
+type sight struct {
+	Version    string                 `json:"version"`
+	NodeName   string                 `json:"nodeName"`
+	DryRun     bool                   `json:"dryRun"`
+	NotReady   string                 `json:"notReady"`
+	Time       time.Time              `json:"time"`
+	Conditions []string               `json:"conditions"`
+	Thresholds []loop.ThresholdStatus `json:"thresholds"`
+	Signals    []observe.SignalStatus `json:"signals"`
+	Evictions  []struct {
+		Time   time.Time `json:"time"`
+		Pod    string    `json:"pod"`
+		Signal string    `json:"signal"`
+		State  string    `json:"state"`
+	} `json:"evictions"`
+	Plugins []struct {
+		Name, State, Version, Reason string
+		Restarts                     int
+	} `json:"plugins"`
+}
+
+// seen is what the daemon sees now.
+func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error) {
+	var now sight
+	if err := ask(ctx, address, "/status", statusTimeout, &now); err != nil {
+		return nil, err
+	}
+	ranking, err := askRanking(ctx, address, s)
+	return now.text(time.Now(), ranking, err), nil
+}
+
+// text tells it for people, with the order in which pods would go, or why there is none.
+func (s *sight) text(now time.Time, ranking *record.Record, noRanking error) []byte {
+	conditions := cmp.Or(strings.Join(s.Conditions, ", "), "none")
+	head := fmt.Sprintf("%s  evictd %s  %s  conditions: %s", s.NodeName, s.Version, now.UTC().Format(time.TimeOnly), conditions)
+	if s.DryRun {
+		head += "  dry run"
+	}
+	if s.NotReady != "" {
+		head += "\nNOT READY: " + s.NotReady
+	}
+	out := [][]byte{[]byte(head + "\n\n"), table(s.thresholds(now))}
+	switch {
+	case errors.Is(noRanking, context.Canceled):
+	case noRanking != nil:
+		out = append(out, []byte("\nwho would go is not known: "+noRanking.Error()+"\n"))
+	default:
+		out = append(out, []byte("\n"), explain.Order(ranking))
+	}
+	evictions := [][]string{}
+	for _, e := range slices.Backward(s.Evictions[max(0, len(s.Evictions)-evictionsShown):]) {
+		evictions = append(evictions, []string{e.Time.UTC().Format(time.DateTime), e.Pod, e.Signal, e.State})
+	}
+	plugins := [][]string{}
+	for _, p := range s.Plugins {
+		plugins = append(plugins, []string{p.Name, p.State, p.Version, fmt.Sprint(p.Restarts), p.Reason})
+	}
+	out = append(out, furtherTable([]string{"EVICTED", "POD", "SIGNAL", "STATE"}, evictions), furtherTable([]string{"PLUGIN", "STATE", "VERSION", "RESTARTS", "WHY"}, plugins))
+	return slices.Concat(out...)
+}
+
+// thresholds are the rows of all of them.
+func (s *sight) thresholds(now time.Time) [][]string {
+	rows := [][]string{{"SIGNAL", "AVAILABLE", "OF", "THRESHOLD", "GRACE PERIOD", "MET FOR", "SEEN"}}
+	for _, t := range s.Thresholds {
+		row := []string{string(t.Signal), "", "", "<" + t.Value, t.GracePeriod, "", ""}
+		if at := slices.IndexFunc(s.Signals, func(o observe.SignalStatus) bool { return o.Signal == t.Signal }); at >= 0 {
+			o := &s.Signals[at]
+			row[1], row[6] = o.State, ago(now, o.Time)
+			if o.State == observe.StateObserved {
+				row[1], row[2] = replay.AmountOf(t.Custom, o.Signal, o.Available), replay.AmountOf(t.Custom, o.Signal, o.Capacity)
+			}
+		}
+		if t.MetSince != nil {
+			row[5] = max(0, now.Sub(*t.MetSince)).Round(time.Second).String()
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func ago(now, then time.Time) string {
+	if then.IsZero() {
+		return ""
+	}
+	return max(0, now.Sub(then)).Round(time.Second).String() + " ago"
+}

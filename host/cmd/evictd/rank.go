@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/explain"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// rankingTimeout is for a ranking: pods are measured for it.
+const rankingTimeout = 15 * time.Second
+
+func newRank() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rank",
+		Short: "Show in which order pods would go now",
+		Long: "Ask the running evictd in which order it would have pods go for a signal now, by whom and why. Pods are measured\n" +
+			"for it, and nobody goes.",
+		Args: cobra.NoArgs,
+	}
+	address := addDaemonAddress(cmd)
+	signal := cmd.Flags().String("signal", string(eviction.MemoryAvailable), "the signal whose threshold would be acted on")
+	asJSON := cmd.Flags().Bool("json", false, "print the record of the ranking as JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		at, err := address()
+		if err != nil {
+			return err
+		}
+		ranking, err := askRanking(cmd.Context(), at, eviction.Signal(*signal))
+		if err != nil {
+			return failure{err}
+		}
+		if *asJSON {
+			out := json.NewEncoder(cmd.OutOrStdout())
+			out.SetEscapeHTML(false)
+			return written(0, out.Encode(ranking))
+		}
+		return written(cmd.OutOrStdout().Write(explain.Order(ranking)))
+	}
+	return cmd
+}
+
+func askRanking(ctx context.Context, address string, s eviction.Signal) (*record.Record, error) {
+	var answer json.RawMessage
+	if err := ask(ctx, address, "/ranking?signal="+url.QueryEscape(string(s)), rankingTimeout, &answer); err != nil {
+		return nil, err
+	}
+	ranking, err := record.Decode(answer)
+	if err != nil {
+		return nil, fmt.Errorf("ranking of %s: %w", address, err)
+	}
+	return ranking, nil
+}
+
+// explainNow tells of each threshold.
+func explainNow(cmd *cobra.Command, address func() (string, error), asJSON bool) error {
+	at, err := address()
+	if err != nil {
+		return err
+	}
+	status, err := askPlugins(cmd.Context(), at)
+	if err != nil {
+		return failure{err}
+	}
+	var signals []eviction.Signal
+	for _, t := range status.Thresholds {
+		if !slices.Contains(signals, t.Signal) {
+			signals = append(signals, t.Signal)
+		}
+	}
+	var rankings []*record.Record
+	for _, s := range signals {
+		ranking, err := askRanking(cmd.Context(), at, s)
+		if err != nil {
+			return failure{err}
+		}
+		rankings = append(rankings, ranking)
+	}
+	if !asJSON {
+		return written(cmd.OutOrStdout().Write(explain.Now(rankings)))
+	}
+	out := json.NewEncoder(cmd.OutOrStdout())
+	out.SetEscapeHTML(false)
+	for _, r := range rankings {
+		if err := out.Encode(r); err != nil {
+			return failure{err}
+		}
+	}
+	return nil
+}

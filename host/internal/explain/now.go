@@ -1,0 +1,59 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/record"
+)
+
+// Order tells the order in which pods would go now, for people.
+func Order(r *record.Record) []byte {
+	w := &text{r: r}
+	w.now()
+	w.whyIt()
+	return w.b.Bytes()
+}
+
+// Now tells for each threshold how far it is from being acted on and who would go then,
+// for people. There is a ranking for each signal, by the same evictd.
+func Now(rankings []*record.Record) []byte {
+	var out []byte
+	for _, r := range rankings {
+		w := &text{r: r}
+		w.now()
+		w.line("would go", "%s", w.wouldGo())
+		out = append(out, w.b.Bytes()...)
+	}
+	return out
+}
+
+func (w *text) wouldGo() string {
+	rows, at := w.ranking(), w.observation(w.signal())
+	switch {
+	case at == nil || at.State != observe.StateObserved:
+		return "nobody: without a figure the threshold has no effect"
+	case len(rows) == 0:
+		return "nobody: " + cmp.Or(w.r.Reason, "no pod can go")
+	case w.r.Reason != "":
+		return w.first(rows) + ", but it " + w.r.Reason
+	default:
+		return w.first(rows)
+	}
+}
+
+// now tells how the signal of a ranking stands.
+func (w *text) now() {
+	signal := w.signal()
+	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s on %s", w.r.Time.UTC().Format(time.DateTime), signal, w.r.Node)) + "\n")
+	for i := range w.r.Thresholds {
+		if t := &w.r.Thresholds[i]; t.Signal == signal {
+			if text, ok := w.stands(t); ok {
+				w.line("threshold", "%s", text)
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package loop
+
+import (
+	"context"
+	"slices"
+
+	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// ShadowStatus is what the rankings of a shadow have come to so far.
+type ShadowStatus struct {
+	Plugin   string          `json:"plugin"`
+	Signal   eviction.Signal `json:"signal"`
+	Agreed   uint64          `json:"agreed"`
+	Differed uint64          `json:"differed"`
+	Failed   uint64          `json:"failed"`
+}
+
+// askShadows asks shadows what they would have done in the place of a choice, beside the
+// loop: nothing waits for them, and what they say changes nothing.
+func askShadows(ctx context.Context, l *Loop, c *choosing, v *victim.Victim) {
+	pin := l.Pin()
+	shadows := pin.Shadows(c.request.Layout, c.threshold.Signal)
+	pin.Keep(func(i *registry.Instance) bool {
+		return slices.ContainsFunc(shadows, func(p registry.Provider) bool { return p.Instance == i })
+	})
+	if len(shadows) == 0 {
+		pin.Release()
+		return
+	}
+	of, request, made := v.Record, c.request, c.choice
+	l.working.Go(func() {
+		opinions := l.chooser.Opinions(ctx, shadows, request, &made)
+		pin.Release()
+		_ = call(l.calls, ctx.Done(), l.ended, func(context.Context) { heard(l, request.Threshold.Signal, opinions, of) }) // else it ends
+	})
+}
+
+// heard tells of what shadows have said of a decision.
+func heard(l *Loop, signal eviction.Signal, opinions []choose.Opinion, of string) {
+	rows := make([]record.Opinion, 0, len(opinions))
+	l.status.change(func(next *Snapshot) {
+		next.Shadows = slices.Clone(next.Shadows)
+		for _, o := range opinions {
+			at := slices.IndexFunc(next.Shadows, func(s ShadowStatus) bool { return s.Plugin == o.Plugin && s.Signal == signal })
+			if at < 0 {
+				at = len(next.Shadows)
+				next.Shadows = append(next.Shadows, ShadowStatus{Plugin: o.Plugin, Signal: signal})
+			}
+			row := record.Opinion{Plugin: o.Plugin, Version: o.Version, First: o.First, Place: o.Place, TookMS: float64(o.Took.Microseconds()) / 1000}
+			result, counted := metrics.ShadowDiffers, &next.Shadows[at].Differed
+			switch {
+			case o.Err != nil:
+				row.Err = o.Err.Error()
+				result, counted = metrics.ShadowFails, &next.Shadows[at].Failed
+			case o.Place == 1:
+				result, counted = metrics.ShadowAgrees, &next.Shadows[at].Agreed
+			}
+			*counted++
+			rows = append(rows, row)
+			l.Metrics.ShadowRanked(o.Plugin, signal, result)
+			l.Log.Info("shadow ranked", "plugin", o.Plugin, "signal", signal, "result", result, "first", o.First, "place", o.Place, "record", of, "error", row.Err)
+		}
+	})
+	l.Records.Passed(keep.Pass{Opinions: rows, OpinionsOf: of, Victims: l.victims.History()})
+}

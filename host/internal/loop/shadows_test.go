@@ -1,0 +1,78 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// hanging never ranks until it is told to end.
+type hanging struct{}
+
+func (hanging) Rank(ctx context.Context, _ eviction.RankRequest) ([]eviction.Ranked, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// With shadows that agree, differ, fail and hang the same pod goes at the same moment as
+// without, and it is told what they would have done.
+func TestShadowsChangeNothing(t *testing.T) {
+	ranks := func(uids ...string) ranker {
+		return func(eviction.RankRequest) (order []eviction.Ranked, err error) {
+			for _, uid := range uids {
+				order = append(order, eviction.Ranked{UID: uid})
+			}
+			return order, nil
+		}
+	}
+	var stories [2][]string
+	for at, shadows := range []bool{false, true} {
+		story(t, func(t *testing.T, n *node) {
+			if shadows {
+				n.addRanker("shadow-agrees", ranks("uid-another", "uid-big", "uid-small"))
+				n.addRanker("shadow-differs", ranks("uid-small", "uid-big"))
+				n.addRanker("shadow-spares", ranks())
+				n.addRanker("shadow-fails", func(eviction.RankRequest) ([]eviction.Ranked, error) { return nil, eviction.ErrUnavailable })
+				n.addRanker("shadow-hangs", nil)
+				n.rankers[len(n.rankers)-1].Plugin.Ranker = hanging{}
+			}
+			n.run(settings(t, hard("1Gi")), rundir.State{})
+			n.settle()
+			n.set(gi / 2)
+			n.wake()
+			n.after(3 * time.Second)
+			stories[at] = slices.Clone(n.story())
+			if e := n.loop.Snapshot().Evictions; len(e) != 1 || e[0].Name != "default/big" || e[0].Ranker != "memory" {
+				t.Errorf("evictions %+v, want default/big by memory", e)
+			}
+			if len(n.rankers) > 0 { // the one that hangs keeps the others' answers back, and nothing else
+				n.rankers = n.rankers[:4]
+			}
+			n.addPod("another", 3*gi)
+			n.set(gi / 2)
+			n.wake()
+			n.after(3 * time.Second)
+			var want []ShadowStatus
+			if shadows {
+				want = []ShadowStatus{
+					{Plugin: "shadow-agrees", Signal: eviction.MemoryAvailable, Agreed: 1},
+					{Plugin: "shadow-differs", Signal: eviction.MemoryAvailable, Differed: 1},
+					{Plugin: "shadow-fails", Signal: eviction.MemoryAvailable, Failed: 1},
+					{Plugin: "shadow-spares", Signal: eviction.MemoryAvailable, Differed: 1},
+				}
+			}
+			if diff := cmp.Diff(want, n.loop.Snapshot().Shadows); diff != "" {
+				t.Errorf("shadows (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if diff := cmp.Diff(stories[0], stories[1]); diff != "" {
+		t.Errorf("what was done without and with shadows (-without +with):\n%s", diff)
+	}
+}

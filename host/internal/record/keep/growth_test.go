@@ -1,0 +1,96 @@
+package keep
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// What is missing is what was lost since most was available, and whoever uses more than at that
+// time has taken it.
+func TestARecordHasWhoTookWhatIsMissing(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		name string
+		// before is what pods used at the time at which the second of three counts was made, and
+		// of the memory of the node 4 GiB were available. Half a GiB is now.
+		before map[string]int64
+		want   record.Growth
+	}{
+		{"a pod by itself", map[string]int64{"web": 2 * gibibyte, "report": gibibyte / 2}, record.Growth{
+			Pods: 5 * gibibyte / 2, Most: []record.Grown{{UID: "report", Pod: "shop/report", By: 5 * gibibyte / 2}},
+		}},
+		{"a daemon, while a pod gave back", map[string]int64{"web": 3 * gibibyte, "report": 3 * gibibyte}, record.Growth{Pods: -gibibyte}},
+		{"a pod that is new, beside one that has ended", map[string]int64{"web": gibibyte, "gone": gibibyte}, record.Growth{
+			Pods: 3 * gibibyte, Most: []record.Grown{{UID: "report", Pod: "shop/report", By: 3 * gibibyte}, {UID: "web", Pod: "shop/web", By: gibibyte}},
+		}},
+	} {
+		k := New(Options{})
+		p := evicted(now)
+		p.Choice.Candidates[1].Row.StartTime = now.Add(-time.Minute)
+		p.Choice.Candidates[0].Row.StartTime = now.Add(-time.Hour)
+		for i, available := range []int64{1, 4, 3} {
+			at := now.Add(time.Duration(i-6) * time.Minute)
+			of := map[string]int64{"web": 9 * gibibyte}
+			if available == 4 {
+				of = c.before
+			}
+			k.censuses.add(at, Census{eviction.MemoryAvailable: Shares{available * gibibyte, of}})
+		}
+		c.want.SinceMS, c.want.Lost = -5*60_000, 7*gibibyte/2
+		got := k.censuses.growth(&p, now)
+		if got == nil || got.SinceMS != c.want.SinceMS || got.Lost != c.want.Lost || got.Pods != c.want.Pods || !slices.Equal(got.Most, c.want.Most) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWhoTookWhatIsMissingMayNotBeKnown(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	k := New(Options{})
+	p := evicted(now)
+	if got := k.censuses.growth(&p, now); got != nil {
+		t.Errorf("pods were never counted: %+v", got)
+	}
+	k.censuses.add(now.Add(-time.Minute), Census{eviction.MemoryAvailable: Shares{gibibyte, map[string]int64{"web": 2 * gibibyte}}})
+	// Of a pod that has run for long and was not counted nobody knows what it has taken.
+	if got := k.censuses.growth(&p, now); got != nil {
+		t.Errorf("a pod that was not counted: %+v", got)
+	}
+	p.Choice.Candidates[1].Row.StartTime = now
+	if got := k.censuses.growth(&p, now); got == nil || got.Pods != 3*gibibyte {
+		t.Errorf("a pod that was not there yet: %+v", got)
+	}
+	more := p.Observations[eviction.MemoryAvailable]
+	more.Available = 2 * gibibyte
+	p.Observations[eviction.MemoryAvailable] = more
+	if got := k.censuses.growth(&p, now); got != nil {
+		t.Errorf("nothing is missing: %+v", got)
+	}
+}
+
+func TestPodsAreCountedEachMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := 0
+		k := New(Options{Store: &memory{}, Count: func(error) {}, Log: slog.New(slog.DiscardHandler), Census: func(context.Context) (Census, error) {
+			counts++
+			return Census{}, nil
+		}})
+		ctx, end := context.WithCancel(t.Context())
+		ran := make(chan struct{})
+		go func() { k.Run(ctx); close(ran) }()
+		time.Sleep(20*time.Minute + time.Second)
+		end()
+		<-ran
+		synctest.Wait()
+		if counts != 21 || len(k.censuses.all) != censusesKept || len(k.censuses.when) != censusesKept {
+			t.Errorf("counted %d times, %d are kept; want 21 and %d", counts, len(k.censuses.all), censusesKept)
+		}
+	})
+}

@@ -1,0 +1,29 @@
+// Command builtin is the memory, the disk and the pid plugin of evictd as one file: the host
+// starts it from the plugin directory, where links to it have their names. Processes of one
+// file share its pages.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/evictd/evictd/plugins/disk"
+	"github.com/evictd/evictd/plugins/memory"
+	"github.com/evictd/evictd/plugins/pid"
+	"github.com/evictd/evictd/sdk"
+)
+
+func main() {
+	switch name := filepath.Base(os.Args[0]); name {
+	case "memory":
+		sdk.Serve(memory.New())
+	case "disk":
+		sdk.Serve(disk.New())
+	case "pid":
+		sdk.Serve(pid.New())
+	default:
+		_, _ = fmt.Fprintf(os.Stderr, "%s: is no name of a built-in plugin, want memory, disk or pid (ln -s %s memory)\n", name, os.Args[0])
+		os.Exit(1)
+	}
+}

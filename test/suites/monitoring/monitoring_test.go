@@ -1,0 +1,259 @@
+// Package monitoring has what Prometheus makes of evictd's metrics with the alerts and the
+// dashboard of deploy/monitoring.
+package monitoring
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
+)
+
+const deployed = "../../../deploy/monitoring/"
+
+// An alert is a rule of alerts.yaml.
+type alert struct {
+	Alert       string
+	Expr        string
+	Annotations map[string]string
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []alert } }
+	if err := yaml.Unmarshal(read(t, deployed+"alerts.yaml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Groups[0].Rules
+}
+
+// queries are those of the dashboard, by panel, with a node and a range in place of its variables.
+func queries(t *testing.T) map[string][]string {
+	t.Helper()
+	var file struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(read(t, deployed+"dashboard.json"), &file); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, p := range file.Panels {
+		for _, q := range p.Targets {
+			all[p.Title] = append(all[p.Title], strings.NewReplacer("$instance", ".*", "$__range", "1h").Replace(q.Expr))
+		}
+	}
+	return all
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// A metric that was renamed would leave an alert that never fires.
+func TestWhatIsWatchedIsTold(t *testing.T) {
+	told := map[string]bool{"up": true}
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:evictd|kubelet)_[a-z_]+)`").FindAllSubmatch(read(t, "../../../docs/operations.md"), -1) {
+		told[string(m[1])] = true
+	}
+	exprs := queries(t)
+	doc := string(read(t, "../../../docs/monitoring.md"))
+	for _, a := range alerts(t) {
+		exprs[a.Alert] = []string{a.Expr}
+		if !strings.Contains(doc, "\n### "+a.Alert+"\n") || a.Annotations["runbook_url"] != "https://github.com/evictd/evictd/blob/main/docs/monitoring.md#"+strings.ToLower(a.Alert) {
+			t.Errorf("%s: docs/monitoring.md does not say what to do, or is not where %s leads", a.Alert, a.Annotations["runbook_url"])
+		}
+	}
+	names := 0
+	for where, all := range exprs {
+		for _, expr := range all {
+			for _, name := range regexp.MustCompile(`(?:evictd|kubelet)_[a-z_]+`).FindAllString(expr, -1) {
+				names++
+				for _, end := range []string{"_bucket", "_count", "_sum"} {
+					if base, ok := strings.CutSuffix(name, end); ok {
+						name = base
+					}
+				}
+				if !told[name] {
+					t.Errorf("%s: %s is no metric of docs/operations.md", where, name)
+				}
+			}
+		}
+	}
+	if names < 30 {
+		t.Errorf("%d names are looked at", names)
+	}
+}
+
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("EVICTD_TEST_ROOT") == "" {
+		t.Skip("needs Prometheus: run make test")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestEachAlertFiresForWhatItIsAbout(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), program(t, "promtool"), "test", "rules", "alerts.yaml").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, a := range alerts(t) {
+		if !strings.Contains(string(read(t, "alerts.yaml")), "\n  - name: "+a.Alert+"\n") {
+			t.Errorf("nothing tests %s", a.Alert)
+		}
+	}
+}
+
+// A real Prometheus scrapes a real evictd, takes the rules and answers what the dashboard asks.
+func TestPrometheusTakesAllOfIt(t *testing.T) {
+	prometheus := program(t, "prometheus")
+	if os.Getenv("EVICTD_TEST_ROOT") == "" {
+		t.Skip("needs real processes: run make test")
+	}
+	node, runtime := daemon.NewNode(t, 8<<30), fakecri.Start(t)
+	d := daemon.Start(t, map[string]any{
+		"rootDir": node.Root, "runtimeEndpoint": runtime.Endpoint(), "podManifestDir": t.TempDir(), "evictionHard": map[string]string{"memory.available": "1Gi"},
+	})
+	d.AwaitReady()
+	p := startPrometheus(t, prometheus, d.Address())
+	p.await(t, "the target", func() bool { return strings.Contains(p.get(t, "targets", ""), `"health":"up"`) })
+	p.await(t, "two scrapes", func() bool { return len(p.query(t, "rate(evictd_passes_total[5m])")) == 1 })
+
+	rules := p.get(t, "rules", "")
+	for _, a := range alerts(t) {
+		if !strings.Contains(rules, `"name":"`+a.Alert+`"`) {
+			t.Errorf("%s was not loaded", a.Alert)
+		}
+	}
+	if strings.Contains(rules, `"lastError":"`) {
+		t.Errorf("a rule cannot be evaluated: %s", rules)
+	}
+	for title, all := range queries(t) {
+		for _, q := range all {
+			found := p.query(t, q)
+			t.Logf("  %-52s %d series", title, len(found))
+			// What counts evictions, relief and failures has nothing on a node that is well.
+			if !regexp.MustCompile("kubelet_evictions|evictd_relief|evictd_node_condition|call_failures").MatchString(q) && len(found) == 0 {
+				t.Errorf("%s: %s finds nothing", title, q)
+			}
+		}
+	}
+}
+
+// A server is a Prometheus that runs.
+type server struct{ address string }
+
+func startPrometheus(t *testing.T, program, target string) server {
+	t.Helper()
+	dir := t.TempDir()
+	rules, err := filepath.Abs(deployed + "alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf(`
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [%s]
+scrape_configs: [{job_name: evictd, static_configs: [{targets: [%q]}]}]
+`, rules, target)
+	file := filepath.Join(dir, "prometheus.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // it is killed when the test's context ends
+	var said strings.Builder
+	lines := bufio.NewScanner(stderr)
+	address, ready := "", false
+	for lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
+		if m := regexp.MustCompile(`msg="Listening on" address=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
+			address = m[1]
+		}
+		ready = ready || strings.Contains(lines.Text(), "ready to receive web requests")
+		if ready && address != "" {
+			go func() { _, _ = io.Copy(io.Discard, stderr) }()
+			return server{address}
+		}
+	}
+	t.Fatalf("Prometheus is not ready:\n%s", &said)
+	return server{}
+}
+
+// get is what the API has at a path.
+func (s server) get(t *testing.T, path, query string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.address+"/api/v1/"+path+"?"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("%s %s: %d %v\n%s", path, query, answer.StatusCode, err, text)
+	}
+	return string(text)
+}
+
+// query returns the series that an expression finds now.
+func (s server) query(t *testing.T, expr string) []json.RawMessage {
+	t.Helper()
+	var answer struct {
+		Data struct{ Result []json.RawMessage }
+	}
+	if err := json.Unmarshal([]byte(s.get(t, "query", url.Values{"query": {expr}}.Encode())), &answer); err != nil {
+		t.Error(err)
+	}
+	return answer.Data.Result
+}
+
+func (s server) await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 30*time.Second, errors.New("it does not come"))
+	defer cancel()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: %v", what, context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
