@@ -58,20 +58,6 @@ func (s State) Observed(t Threshold) bool {
 	return observed
 }
 
-// Stood is what is known of thresholds: those that are met, and those of them whose grace
-// period is over.
-func (s State) Stood(thresholds []Threshold) (a Assessment) {
-	for _, t := range thresholds {
-		if first, observed := s.firstObserved[t.Key()]; observed {
-			a.Observed = append(a.Observed, Observed{Threshold: t, FirstObservedAt: first})
-		}
-		if s.met[t.Key()] {
-			a.Met = append(a.Met, t)
-		}
-	}
-	return a
-}
-
 // ConditionsLastSeen returns when each reported condition was last seen, for
 // Restore.
 func (s State) ConditionsLastSeen() map[eviction.Condition]time.Time {

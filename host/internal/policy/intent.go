@@ -63,3 +63,17 @@ func JudgeIntent(i Intent) (verdict, reason string) {
 func (s State) Stands(t Threshold, last eviction.Observation) bool {
 	return s.met[t.Key()] && last.State == eviction.Observed
 }
+
+// Stood is what is known of thresholds: those that are met, and those of them whose grace
+// period is over.
+func (s State) Stood(thresholds []Threshold) (a Assessment) {
+	for _, t := range thresholds {
+		if first, observed := s.firstObserved[t.Key()]; observed {
+			a.Observed = append(a.Observed, Observed{Threshold: t, FirstObservedAt: first})
+		}
+		if s.met[t.Key()] {
+			a.Met = append(a.Met, t)
+		}
+	}
+	return a
+}
