@@ -26,8 +26,11 @@ func newExplain() *cobra.Command {
 	}
 	dir := addRecordsDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
+	asSVG := cmd.Flags().Bool("svg", false, "print a picture of the signal before the decision, and of what followed")
 	now := cmd.Flags().Bool("now", false, "ask the running evictd for each threshold what is missing until it acts, and who would go")
 	address := addDaemonAddress(cmd)
+	cmd.MarkFlagsMutuallyExclusive("json", "svg")
+	cmd.MarkFlagsMutuallyExclusive("now", "svg")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if *now {
 			return cobra.NoArgs(cmd, args)
@@ -42,8 +45,15 @@ func newExplain() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
+		switch {
+		case *asJSON:
 			return explainJSON(cmd.OutOrStdout(), r)
+		case *asSVG:
+			picture, err := explain.SVG(r)
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.ID, err)
+			}
+			return written(cmd.OutOrStdout().Write(picture))
 		}
 		return written(cmd.OutOrStdout().Write(explain.Text(r)))
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// censusEvery is how often pods are counted, censusesKept how many of these counts are kept:
 	// as far back as signals are.
-	censusEvery  = time.Minute
+	censusEvery  = 2 * time.Minute
 	censusesKept = samples / int(censusEvery/time.Second)
 	// grownShown is how many pods a record names that use more than they did.
 	grownShown = 5
@@ -47,7 +47,7 @@ func (c *censuses) add(at time.Time, of Census) {
 	}
 }
 
-// count has the pods counted each minute.
+// count has the pods counted again and again.
 func (c *censuses) count(ctx context.Context, census func(context.Context) (Census, error), log *slog.Logger) {
 	tick := time.NewTicker(censusEvery)
 	defer tick.Stop()

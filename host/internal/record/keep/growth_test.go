@@ -75,7 +75,7 @@ func TestWhoTookWhatIsMissingMayNotBeKnown(t *testing.T) {
 	}
 }
 
-func TestPodsAreCountedEachMinute(t *testing.T) {
+func TestPodsAreCountedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := 0
 		k := New(Options{Store: &memory{}, Count: func(error) {}, Log: slog.New(slog.DiscardHandler), Census: func(context.Context) (Census, error) {
@@ -89,8 +89,8 @@ func TestPodsAreCountedEachMinute(t *testing.T) {
 		end()
 		<-ran
 		synctest.Wait()
-		if counts != 21 || len(k.censuses.all) != censusesKept || len(k.censuses.when) != censusesKept {
-			t.Errorf("counted %d times, %d are kept; want 21 and %d", counts, len(k.censuses.all), censusesKept)
+		if counts != 11 || len(k.censuses.all) != censusesKept || len(k.censuses.when) != censusesKept {
+			t.Errorf("counted %d times, %d are kept; want 11 and %d", counts, len(k.censuses.all), censusesKept)
 		}
 	})
 }

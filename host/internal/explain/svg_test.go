@@ -1,0 +1,86 @@
+package explain
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// drawn is the texts of a picture and the points of its line, all of it read as XML.
+func drawn(t *testing.T, r *record.Record) (texts []string, points []string) {
+	t.Helper()
+	picture, err := SVG(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := xml.NewDecoder(strings.NewReader(string(picture)))
+	for {
+		token, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return texts, points
+		}
+		if err != nil {
+			t.Fatalf("%v in %s", err, picture)
+		}
+		switch token := token.(type) {
+		case xml.CharData:
+			if text := strings.TrimSpace(string(token)); text != "" {
+				texts = append(texts, text)
+			}
+		case xml.StartElement:
+			for _, a := range token.Attr {
+				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
+					t.Errorf("<%s %s=%q> is no place", token.Name.Local, a.Name.Local, a.Value)
+				}
+				if a.Name.Local == "points" {
+					points = strings.Fields(a.Value)
+				}
+			}
+		}
+	}
+}
+
+func TestThePictureHasTheSignalItsThresholdsAndWhatFollowed(t *testing.T) {
+	r := softEviction()
+	r.Signals = []record.Series{
+		{Signal: eviction.PIDAvailable, Unit: 1, Available: []int64{5}},
+		{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 0, Available: []int64{4096, -1596, -1600}},
+	}
+	r.Victim.Pod = "shop/<report>"
+	texts, points := drawn(t, r)
+	all := strings.Join(texts, "\n")
+	for _, want := range []string{
+		"shop/<report> was evicted for memory.available, which it took itself", "memory.available<500Mi", "memory.available<1Gi for 30s",
+		"4Gi", "decided 12:00:50", "killed after 1.2s", "gone after 1.25s",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+	// From the most that was available, at the left, down to 900 MiB, a little before the kill.
+	want := []string{"90.0,60.0", "351.5,161.3", "613.1,262.9"}
+	if strings.Join(points, " ") != strings.Join(want, " ") {
+		t.Errorf("the line goes by %v, want %v", points, want)
+	}
+}
+
+func TestARecordOfNonsenseIsDrawnInThePicture(t *testing.T) {
+	r := softEviction()
+	r.Signals = []record.Series{{Signal: eviction.MemoryAvailable, Unit: math.MaxInt64, UntilMS: -math.MaxFloat64, Available: []int64{math.MinInt64, 3, math.MaxInt64}}}
+	r.Outcome.GoneMS, r.Thresholds[0].Quantity, r.Thresholds[1].Quantity = math.MaxFloat64, "1e999999999", "9223372036854775807"
+	if texts, points := drawn(t, r); len(points) != 3 || len(texts) == 0 {
+		t.Errorf("drawn: %v, %v", texts, points)
+	}
+}
+
+func TestWithoutSamplesThereIsNoPicture(t *testing.T) {
+	if _, err := SVG(softEviction()); err == nil || !strings.Contains(err.Error(), `no sample of "memory.available"`) {
+		t.Errorf("error %v, want what is missing", err)
+	}
+}
