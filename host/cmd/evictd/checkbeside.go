@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/evictd/evictd/host"
@@ -76,8 +75,5 @@ func writeJSON(w io.Writer, thresholds []policy.Threshold, b *host.Beside, errs 
 	for _, err := range errs {
 		said.Errors = append(said.Errors, err.Error())
 	}
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return written(0, out.Encode(said))
+	return printJSON(w, said)
 }

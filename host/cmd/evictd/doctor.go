@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -48,10 +47,7 @@ func newDoctor() *cobra.Command {
 		for _, err := range errs {
 			said.Errors = append(said.Errors, err.Error())
 		}
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := written(0, e.Encode(said)); err != nil {
+		if err := printJSON(out, said); err != nil {
 			return err
 		}
 		return conclude(cmd.ErrOrStderr(), errs, nil)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,14 +62,7 @@ func newEvictions() *cobra.Command {
 		if !*asJSON {
 			return written(cmd.OutOrStdout().Write(evictionTable(heads)))
 		}
-		out := json.NewEncoder(cmd.OutOrStdout())
-		out.SetEscapeHTML(false)
-		for _, h := range heads {
-			if err := out.Encode(h); err != nil {
-				return failure{err}
-			}
-		}
-		return nil
+		return printJSONLines(cmd.OutOrStdout(), heads...)
 	}
 	return cmd
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -93,16 +92,10 @@ func findRecord(what string, dir func() (string, error), told io.Writer) (*recor
 
 func explainJSON(to io.Writer, r *record.Record) error {
 	whatIfs, _ := explain.WhatIfs(r) // none where pods were not chosen from
-	out := json.NewEncoder(to)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	if err := out.Encode(struct {
+	return printJSON(to, struct {
 		*record.Record
 
 		Outcome *record.Outcome  `json:"outcome,omitempty"`
 		WhatIf  []explain.WhatIf `json:"whatIf,omitempty"`
-	}{r, r.Outcome, whatIfs}); err != nil {
-		return failure{err}
-	}
-	return nil
+	}{r, r.Outcome, whatIfs})
 }

@@ -41,10 +41,7 @@ func newPlugins() *cobra.Command {
 			return failure{fmt.Errorf("status of %s: %w", address, err)}
 		}
 		if *asJSON {
-			out := json.NewEncoder(cmd.OutOrStdout())
-			out.SetEscapeHTML(false)
-			out.SetIndent("", "  ")
-			return written(0, out.Encode(said.Plugins))
+			return printJSON(cmd.OutOrStdout(), said.Plugins)
 		}
 		return written(cmd.OutOrStdout().Write(tables))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -32,6 +33,26 @@ func sayOnce(stderr io.Writer) func(line string) {
 func written(_ int, err error) error {
 	if err != nil {
 		return failure{err}
+	}
+	return nil
+}
+
+// printJSON prints a document for people and programs.
+func printJSON(w io.Writer, document any) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return written(0, out.Encode(document))
+}
+
+// printJSONLines prints documents, each in a line.
+func printJSONLines[T any](w io.Writer, documents ...T) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	for _, d := range documents {
+		if err := out.Encode(d); err != nil {
+			return failure{err}
+		}
 	}
 	return nil
 }

@@ -39,9 +39,7 @@ func newRank() *cobra.Command {
 			return failure{err}
 		}
 		if *asJSON {
-			out := json.NewEncoder(cmd.OutOrStdout())
-			out.SetEscapeHTML(false)
-			return written(0, out.Encode(ranking))
+			return printJSONLines(cmd.OutOrStdout(), ranking)
 		}
 		return written(cmd.OutOrStdout().Write(explain.Order(ranking)))
 	}
@@ -87,12 +85,5 @@ func explainNow(cmd *cobra.Command, address func() (string, error), asJSON bool)
 	if !asJSON {
 		return written(cmd.OutOrStdout().Write(explain.Now(rankings)))
 	}
-	out := json.NewEncoder(cmd.OutOrStdout())
-	out.SetEscapeHTML(false)
-	for _, r := range rankings {
-		if err := out.Encode(r); err != nil {
-			return failure{err}
-		}
-	}
-	return nil
+	return printJSONLines(cmd.OutOrStdout(), rankings...)
 }

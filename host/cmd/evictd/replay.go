@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -169,9 +168,7 @@ func verdictText(done replayed, v replay.Verdict) []byte {
 
 func decisionsLine(done replayed) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(done.replay.Decisions)
+	err := printJSONLines(&b, done.replay.Decisions)
 	return b.Bytes(), err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ const criticalPriority = 2_000_000_000
 // FromRecord is the scenario of a recorded decision: its thresholds, the pods that could go
 // with what they request, and the figures that it was made from, in the pass that first saw
 // the threshold met and in the one that acted. Signals that are not the kubelet's are in no
-// summary, so that decisions for them cannot be replayed.
+// summary, so that decisions for them cannot be replayed. A ranking, for which no threshold need be
+// met, is replayed as if one were: by a hard threshold just above what is available.
 func FromRecord(r *record.Record) (*Trace, error) {
 	acted := -1
 	for i := range r.Thresholds {
@@ -39,9 +41,17 @@ func FromRecord(r *record.Record) (*Trace, error) {
 	if _, builtin := eviction.Builtin(t.Signal); !builtin {
 		return nil, fmt.Errorf("record %s: was made for %s, which no summary has", r.ID, t.Signal)
 	}
+	from := r
+	if r.Kind == record.KindRanking {
+		var err error
+		if r, err = asIfMet(r, t.Signal); err != nil {
+			return nil, fmt.Errorf("record %s: %w", from.ID, err)
+		}
+		t = &r.Thresholds[0]
+	}
 	s := &Scenario{
 		SchemaVersion: SchemaVersion, Name: r.ID, Description: "recorded: " + went(r), NodeName: r.Node, FilesystemLayout: r.Layout,
-		Config: configOf(r), StartTime: metav1.NewTime(r.Now), Record: r,
+		Config: configOf(r), StartTime: metav1.NewTime(r.Now), Record: from,
 	}
 	if s.FilesystemLayout == "" {
 		s.FilesystemLayout = LayoutShared
@@ -67,6 +77,22 @@ func FromRecord(r *record.Record) (*Trace, error) {
 		s.StartTime.Time = s.StartTime.Add(-steps[i].Advance())
 	}
 	return &Trace{Scenario: s}, nil
+}
+
+// asIfMet is a ranking with a threshold that is met, and no other one.
+func asIfMet(r *record.Record, s eviction.Signal) (*record.Record, error) {
+	at := slices.IndexFunc(r.Observations, func(o observe.SignalStatus) bool { return o.Signal == s && o.State == observe.StateObserved })
+	b, _ := eviction.Builtin(s)
+	switch {
+	case at < 0:
+		return nil, fmt.Errorf("has no figure of %s, without which no threshold is met", s)
+	case b.Filesystem == eviction.ContainerFs, s == eviction.AllocatableMemoryAvailable:
+		return nil, fmt.Errorf("is for %s, whose thresholds follow from another signal's: want a ranking for that one", s)
+	}
+	met := *r
+	above := min(r.Observations[at].Available, math.MaxInt64-1) + 1
+	met.Thresholds = []record.Threshold{{Signal: s, Quantity: strconv.FormatInt(above, 10), Acted: true}}
+	return &met, nil
 }
 
 // stepsOf are the passes that led to a decision: one before it, in which the filesystems are
@@ -102,10 +128,23 @@ func stepsOf(r *record.Record, t *record.Threshold, observed map[eviction.Signal
 
 // went says who went as a record has it.
 func went(r *record.Record) string {
-	if r.Victim == nil {
-		return "nobody went"
+	signal := r.Head().Signal
+	if r.Kind == record.KindRanking {
+		return firstToGo(r) + " would have gone first for " + signal
 	}
-	return r.Victim.Pod + " went for " + r.Victim.Signal
+	return firstToGo(r) + " went for " + signal
+}
+
+// firstToGo is the pod that went, or was the first of a ranking.
+func firstToGo(r *record.Record) string {
+	switch {
+	case r.Victim != nil:
+		return r.Victim.Pod
+	case r.Kind == record.KindRanking && len(r.Order) > 0:
+		return r.Candidates[r.Order[0]].Pod
+	default:
+		return "nobody"
+	}
 }
 
 func configOf(r *record.Record) Config {
@@ -147,6 +186,9 @@ func podOf(c *record.Candidate) *v1.Pod {
 	namespace, name, _ := strings.Cut(c.Pod, "/")
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(c.UID)}, Status: v1.PodStatus{QOSClass: v1.PodQOSClass(c.QoS)}}
 	p.Spec.Priority = &c.Priority
+	if c.Started > 0 {
+		p.Status.StartTime = new(metav1.Unix(c.Started, 0))
+	}
 	requests := v1.ResourceList{}
 	for what, n := range map[v1.ResourceName]int64{v1.ResourceMemory: c.MemoryRequest, v1.ResourceEphemeralStorage: c.StorageRequest} {
 		if n > 0 {
@@ -237,10 +279,7 @@ func podStats(c *record.Candidate, signal eviction.Signal) object {
 // Instead says of the replay of a record who would have gone, and whether it is another one
 // than the record has.
 func Instead(t *Trace, r *Replay) (text string, other bool) {
-	was, is := "nobody", "nobody"
-	if v := t.Scenario.Record.Victim; v != nil {
-		was = v.Pod
-	}
+	was, is := firstToGo(t.Scenario.Record), "nobody"
 	if r.Decisions.ConfigError != "" {
 		return "not replayed, the configuration is refused: " + r.Decisions.ConfigError, true
 	}

@@ -22,7 +22,7 @@ func TestARecordIsAScenario(t *testing.T) {
 			{Signal: eviction.MemoryAvailable, Quantity: "1Gi", GraceSeconds: 30, MinReclaim: "200Mi", Since: &since, GraceOver: true, Actionable: true, Acted: true},
 		},
 		Observations: []observe.SignalStatus{{Signal: eviction.MemoryAvailable, State: observe.StateObserved, Available: 1100 << 20, Capacity: 8 << 30}},
-		Candidates:   []record.Candidate{{UID: "web-1", Pod: "shop/web", Priority: 1000, MemoryRequest: 1 << 30, Usage: 2 << 30}, {UID: "new-1", Pod: "shop/new", State: record.StateNoStats}},
+		Candidates:   []record.Candidate{{UID: "web-1", Pod: "shop/web", Priority: 1000, Started: at.Unix() - 60, MemoryRequest: 1 << 30, Usage: 2 << 30}, {UID: "new-1", Pod: "shop/new", State: record.StateNoStats}},
 		Order:        []int{1, 0}, Protected: []record.Protected{{UID: "dns-1", Pod: "kube-system/dns", Rule: "critical or static"}, {UID: "x", Pod: "shop/x", Rule: "being evicted"}},
 		Victim: &record.Victim{Pod: "shop/new", Signal: "memory.available", GraceSeconds: 60},
 	}
@@ -47,6 +47,8 @@ func TestARecordIsAScenario(t *testing.T) {
 		t.Errorf("hard thresholds: %v, %v", c.EvictionHard, c.EnforceNodeAllocatable)
 	case c.EvictionSoft["memory.available"] != "1Gi" || c.EvictionSoftGracePeriod["memory.available"] != "30s" || c.EvictionMinimumReclaim["memory.available"] != "200Mi":
 		t.Errorf("soft thresholds: %+v", c)
+	case !s.Pods[0].Status.StartTime.Time.Equal(at.Add(-time.Minute)) || s.Pods[1].Status.StartTime != nil:
+		t.Errorf("started at %v and %v, want a minute before and unknown", s.Pods[0].Status.StartTime, s.Pods[1].Status.StartTime)
 	case len(s.Pods) != 3 || *s.Pods[2].Spec.Priority != criticalPriority || len(s.Steps) != 4 || s.Steps[2].AdvanceSeconds != 29.999:
 		t.Errorf("%d pods, steps %+v", len(s.Pods), s.Steps)
 	case !strings.Contains(string(s.Steps[2].Summary), `"availableBytes":1073741823`) || !strings.Contains(string(s.Steps[3].Summary), `"availableBytes":1153433600`):
@@ -62,6 +64,46 @@ func TestWhatIsNoChoiceBetweenPodsIsNotReplayed(t *testing.T) {
 		"acme.example/nvme.spare, which no ": {ID: "r1", Thresholds: []record.Threshold{{Signal: "acme.example/nvme.spare", Quantity: "1", Acted: true}}, Candidates: []record.Candidate{{}}},
 	} {
 		if _, err := FromRecord(r); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %q", err, why)
+		}
+	}
+}
+
+func TestARankingIsReplayedAsIfItsThresholdWereMet(t *testing.T) {
+	ranking := func(s eviction.Signal) *record.Record {
+		return &record.Record{
+			ID: "r1", Kind: record.KindRanking, Now: time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC), Node: "node-1",
+			Thresholds: []record.Threshold{
+				{Signal: eviction.NodeFsAvailable, Percentage: "0.1"},
+				{Signal: s, Quantity: "1Gi", GraceSeconds: 30, MinReclaim: "200Mi", Acted: true},
+			},
+			Observations: []observe.SignalStatus{
+				{Signal: eviction.MemoryAvailable, State: observe.StateObserved, Available: 4 << 30, Capacity: 8 << 30},
+				{Signal: eviction.ContainerFsAvailable, State: observe.StateObserved, Available: 4 << 30, Capacity: 8 << 30},
+				{Signal: eviction.PIDAvailable, State: observe.StateUnknown},
+			},
+			Candidates: []record.Candidate{{UID: "web-1", Pod: "shop/web", Usage: 2 << 30}, {UID: "report-1", Pod: "shop/report", Usage: 3 << 30}}, Order: []int{1, 0},
+		}
+	}
+	trace, err := FromRecord(ranking(eviction.MemoryAvailable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, steps := trace.Scenario.Config, trace.Scenario.Steps
+	if len(c.EvictionHard) != 1 || c.EvictionHard["memory.available"] != "4294967297" || len(c.EvictionSoft) > 0 || len(c.EvictionMinimumReclaim) > 0 {
+		t.Errorf("thresholds %+v, want one above the 4 GiB that are available", c)
+	}
+	if len(steps) != 2 || !strings.Contains(string(steps[1].Summary), `"availableBytes":4294967296`) {
+		t.Errorf("steps %+v, want the figures in the second", steps)
+	}
+	if want := "recorded: shop/report would have gone first for memory.available"; trace.Scenario.Description != want {
+		t.Errorf("%q, want %q", trace.Scenario.Description, want)
+	}
+	if text, other := Instead(trace, &Replay{Decisions: &Decisions{}}); text != "nobody goes instead of shop/report" || !other {
+		t.Errorf("%q, want the first of the ranking", text)
+	}
+	for s, why := range map[eviction.Signal]string{eviction.PIDAvailable: "has no figure of pid.available", eviction.ContainerFsAvailable: "follow from another signal's"} {
+		if _, err := FromRecord(ranking(s)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %q", err, why)
 		}
 	}

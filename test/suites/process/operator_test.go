@@ -307,6 +307,17 @@ func TestWhoWouldGoNowIsTold(t *testing.T) {
 		t.Errorf("observe --times 2:\n%s", seen)
 	}
 	wantAll(t, "observe --json", ask("observe", "--json", "--times", "1"), `{"version":`, `"thresholds":[`)
+	now := filepath.Join(t.TempDir(), "now.json")
+	if err := os.WriteFile(now, []byte(ask("rank", "--json")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, ranker := range []string{"memory", "rival"} {
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "replay", "--plugin-dir", w.plugins("memory", ranker), now).CombinedOutput()
+		if err != nil {
+			t.Fatalf("replay of the ranking: %v: %s", err, out)
+		}
+		wantAll(t, "replay of the ranking by "+ranker, string(out), "of 2 candidates by "+ranker, ": default/big goes, as recorded")
+	}
 	if n := w.kills(); n > 0 {
 		t.Errorf("%d pods were killed", n)
 	}
