@@ -10,11 +10,19 @@ HOSTARCH := $(shell $(GO) env GOHOSTARCH)
 GOARCH   ?= $(HOSTARCH)
 # Binaries of another architecture than this machine's go beside, not in place of, its own.
 OUT      := $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/linux_$(GOARCH))
-TOOLS    := $(CURDIR)/bin/tools
+# What is built of others is kept for the machine, by version; bin/tools points there.
+TOOLS    := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/evictd
 # One set of flags for all that is built, vetted, tested and started: each package is compiled
 # once. Only the race detector and another architecture compile anew.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+GOLANGCI_LINT      := $(TOOLS)/golangci-lint-v2.15.0/golangci-lint
+DEADCODE           := $(TOOLS)/deadcode-v0.52.0/deadcode
+BUF                := $(TOOLS)/buf-v1.66.0/buf
+PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-v1.36.12/protoc-gen-go
+PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-v1.6.2/protoc-gen-go-grpc
+GOTESTSUM          := $(TOOLS)/gotestsum-v1.13.0/gotestsum
+NFPM               := $(TOOLS)/nfpm-v2.43.4/nfpm
 # The second containerd that e2e runs beside the distribution's.
 CONTAINERD := $(TOOLS)/containerd-v2.4.2
 # The parts of the cluster that e2e-k8s and cluster run beside it, as released.
@@ -64,7 +72,6 @@ PACKAGE_ARCHES := amd64 arm64
 # Packages are those of a commit, to the byte: of its date, whoever makes them and where.
 EPOCH            = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 PACKAGE_VERSION  = $(shell if [[ $(VERSION:v%=%) =~ ^[0-9]+\. ]]; then echo $(VERSION:v%=%); else echo 0.0.0+g$(VERSION); fi)
-NFPM            := $(TOOLS)/nfpm-v2.43.4
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
@@ -123,26 +130,26 @@ check: lint deadcode generated ## format, lint, dead code, vet, import rules, go
 	$(GO) mod tidy -diff
 	GOOS=linux GOARCH=arm64 $(GO) build ./...
 
-lint: $(TOOLS)/golangci-lint-v2.15.0
+lint: $(GOLANGCI_LINT)
 	$< run ./...
 
 # Functions that neither a program nor a test reaches. Not those of packages that other
 # modules use, and examples, which are only compiled.
-deadcode: $(TOOLS)/deadcode-v0.52.0
+deadcode: $(DEADCODE)
 	@found=$$($< -test ./... | grep -vE '_test\.go:|^(host/config|sdk/sdktest/sdktest|test/.*)\.go:') || true; \
 	[ -z "$$found" ] || { echo "$$found"; exit 1; }
 
 generate: tools ## the Go code and the descriptor set of the plugin protocol
-	cd shared/proto && PATH=$(TOOLS):$$PATH buf generate
-	cd shared/proto && $(TOOLS)/buf build --exclude-source-info -o $(DESCRIPTOR)
+	cd shared/proto && PATH=$(dir $(PROTOC_GEN_GO)):$(dir $(PROTOC_GEN_GO_GRPC)):$$PATH $(BUF) generate
+	cd shared/proto && $(BUF) build --exclude-source-info -o $(DESCRIPTOR)
 
 # The descriptor set is the protocol as released: what breaks it is told in
 # words, what only extends it shows up as a difference to be committed.
 DESCRIPTOR := descriptor.binpb
 GENERATED  := shared/proto/$(DESCRIPTOR) shared/wire/internal/pluginv1
 generated: tools
-	cd shared/proto && $(TOOLS)/buf lint && $(TOOLS)/buf format --diff --exit-code
-	cd shared/proto && $(TOOLS)/buf breaking --against $(DESCRIPTOR)
+	cd shared/proto && $(BUF) lint && $(BUF) format --diff --exit-code
+	cd shared/proto && $(BUF) breaking --against $(DESCRIPTOR)
 	@was=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); $(MAKE) generate; \
 	now=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \
 	[ "$$was" = "$$now" ] || { echo "generated code was out of date; make generate has renewed it, commit it"; exit 1; }
@@ -189,8 +196,8 @@ kubelet: ## the kubelet of Kubernetes K8S (v1.36.3) with evictd as its eviction 
 	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -out $(KUBELET)
 	cd host/kubelet && CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build $(call OVERLAID,$(KUBELET)) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(K8S)' -o $(CURDIR)/$(OUT)/kubelet k8s.io/kubernetes/cmd/kubelet
 
-kubelet-test: build $(TOOLS)/golangci-lint-v2.15.0 ## the kubelet's own tests of eviction and preemption against evictd, REPEAT (1) times, and faults of what is between them
-	cd host/kubelet && export GOFLAGS=-trimpath CGO_ENABLED=0 && $(GO) vet ./... && $(GO) mod tidy -diff && $(TOOLS)/golangci-lint-v2.15.0 run ./... # flags as of the kubelet, so that nothing is compiled twice
+kubelet-test: build $(GOLANGCI_LINT) ## the kubelet's own tests of eviction and preemption against evictd, REPEAT (1) times, and faults of what is between them
+	cd host/kubelet && export GOFLAGS=-trimpath CGO_ENABLED=0 && $(GO) vet ./... && $(GO) mod tidy -diff && $(GOLANGCI_LINT) run ./... # flags as of the kubelet, so that nothing is compiled twice
 	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -tests -out $(KUBELET)-tests
 	@cd host/kubelet && for package in eviction preemption; do \
 		CGO_ENABLED=0 $(GO) test -c -vet=off $(call OVERLAID,$(KUBELET)-tests) -ldflags '-s -w' -o $(KUBELET)-tests/$$package.test k8s.io/kubernetes/pkg/kubelet/$$package; \
@@ -227,30 +234,34 @@ clean: ## remove what was built
 
 parts: $(PARTS) $(CONTAINERD)/containerd ## the programs of others that the tests run: containerd, etcd, Kubernetes (once; .ci/run does it beside make tools)
 
-# Tools, by pinned version: the version is in the file's name, so a new pin installs anew.
-tools: $(TOOLS)/golangci-lint-v2.15.0 $(TOOLS)/deadcode-v0.52.0 $(TOOLS)/buf-v1.66.0 $(TOOLS)/protoc-gen-go-v1.36.12 $(TOOLS)/protoc-gen-go-grpc-v1.6.2
+# Tools, by pinned version: a new pin installs anew.
+tools: $(GOLANGCI_LINT) $(DEADCODE) $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(GOTESTSUM)
+	@mkdir -p bin && ln -sfn $(TOOLS) bin/tools
 
-$(TOOLS)/nfpm-%: PACKAGE = github.com/goreleaser/nfpm/v2/cmd/nfpm
-$(TOOLS)/golangci-lint-%: PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-$(TOOLS)/deadcode-%: PACKAGE = golang.org/x/tools/cmd/deadcode
-$(TOOLS)/buf-%: PACKAGE = github.com/bufbuild/buf/cmd/buf
-$(TOOLS)/protoc-gen-go-v%: PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
-$(TOOLS)/protoc-gen-go-grpc-%: PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
-$(CONTAINERD)/containerd:
-	@mkdir -p $(@D)
-	GOBIN=$(@D) GOFLAGS= GOARCH=$(HOSTARCH) $(GO) install github.com/containerd/containerd/v2/cmd/{containerd-shim-runc-v2,containerd}@v$(lastword $(subst -v, ,$(notdir $(@D))))
+$(GOLANGCI_LINT): PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(DEADCODE): PACKAGE = golang.org/x/tools/cmd/deadcode
+$(BUF): PACKAGE = github.com/bufbuild/buf/cmd/buf
+$(PROTOC_GEN_GO): PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
+$(PROTOC_GEN_GO_GRPC): PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
+$(GOTESTSUM): PACKAGE = gotest.tools/gotestsum
+$(NFPM): PACKAGE = github.com/goreleaser/nfpm/v2/cmd/nfpm
+$(CONTAINERD)/containerd: PACKAGE = github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 github.com/containerd/containerd/v2/cmd/containerd
+
+# Built in a directory of its own and renamed, so that a clone never sees the half of what another builds.
+RELEASED  = v$(lastword $(subst -v, ,$(notdir $(@D))))
+PUT_ASIDE = mkdir -p $(@D) && new=$$(mktemp -d -p $(@D)) && trap 'rm -rf $$new' EXIT
+$(TOOLS)/%:
+	@$(PUT_ASIDE); echo "installing $(@D)"; \
+	GOBIN=$$new GOFLAGS= GOARCH=$(HOSTARCH) $(GO) install $(addsuffix @$(RELEASED),$(PACKAGE)); mv $$new/* $(@D)/
 
 # Kubernetes and etcd cannot be installed by version: their go.mod files have replacements.
 # Without the version kubectl and the control plane would take each other for a v0.
 # Those of Kubernetes are one build: loaded once, and linked beside each other.
-BUILD_PARTS = @mkdir -p $(@D); cd test/suites/kubernetes/parts && GOFLAGS=-trimpath $(GO) build
+BUILD_PARTS = cd test/suites/kubernetes/parts; GOFLAGS=-trimpath $(GO) build -o $$new/
 $(KUBERNETES_PARTS) &:
-	$(BUILD_PARTS) -o $(@D)/ -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v$(lastword $(subst -v, ,$(notdir $(@D))))' \
-		$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBERNETES_PARTS)))
+	@$(PUT_ASIDE); echo "building $(@D)"; \
+	$(BUILD_PARTS) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(RELEASED)' $(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBERNETES_PARTS))); \
+	mv $$new/* $(@D)/
 $(ETCD)/etcd:
-	$(BUILD_PARTS) -o $@ -ldflags '-s -w' go.etcd.io/etcd/server/v3
-
-$(TOOLS)/%:
-	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) GOFLAGS= GOARCH=$(HOSTARCH) $(GO) install $(PACKAGE)@v$(lastword $(subst -v, ,$*))
-	@ln -f $(TOOLS)/$(notdir $(PACKAGE)) $@
+	@$(PUT_ASIDE); echo "building $(@D)"; \
+	$(BUILD_PARTS) -ldflags '-s -w' go.etcd.io/etcd/server/v3; mv $$new/* $@
