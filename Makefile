@@ -40,10 +40,11 @@ DEMO_KEEP   ?=
 CROSSINGS   ?= 20
 RUNS        ?= 5
 EVICTIONS   ?= 30
-BUSY        ?= 3
 PARITY      ?= 10s
 # Rounds of two faults at random in the middle of an eviction, of e2e-k8s.
-ROUNDS      ?= 0
+FAULTS_AT_RANDOM ?= 0
+ROUNDS      ?= 20
+PACKAGES    ?= ./...
 REPEAT      ?= 1
 # The kubelet that gets evictd as its eviction manager, and what its build is made of.
 K8S         ?= v1.36.3
@@ -63,10 +64,14 @@ NOT_THE_KUBELETS = ledger.go,verdict.go,moment.go,intent.go,claim.go,split.go,st
 # Each fault of a plugin has a time in which the eviction must have happened anyway: tried
 # with nothing else running, and printed as a table.
 FAULTS = test/suites/faults
-# Root tests depend on the machine, not only on the source: never from the cache.
+# $(call gotest,FORMAT,PACKAGES,FLAGS) runs tests as root, never from the cache: they depend on the machine too.
 # Each process with the race detector would wait for a second at its end. What a debugger
 # needs takes a third of linking, and make check vets.
-ROOTTEST = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -json -vet=off -ldflags='-s -w'
+# .ci/run names a directory in GATE: what happened is kept there, and a failed test runs once more, alone.
+gotest = EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GOTESTSUM) --format $(1) --packages "$(2)" $(if $(GATE),$(RERUN)) \
+	-- -count=1 -vet=off -ldflags='-s -w' $(3)
+RERUN  = --jsonfile $(GATE)/$$BASHPID.json $(if $(EVICTD_NIGHTLY),,--rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
+	--rerun-fails-report $(GATE)/$$BASHPID.rerun)
 
 PACKAGE_ARCHES := amd64 arm64
 # Packages are those of a commit, to the byte: of its date, whoever makes them and where.
@@ -75,7 +80,7 @@ PACKAGE_VERSION  = $(shell if [[ $(VERSION:v%=%) =~ ^[0-9]+\. ]]; then echo $(VE
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build node-rank python-rank test check generate demo picture e2e e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz soak busy clean tools parts lint deadcode generated
+.PHONY: help build node-rank python-rank test check generate demo picture e2e e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz flakes nightly clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,9 +109,9 @@ release: ## packages, bills of materials and their checksums for amd64 and arm64
 	@for arch in $(PACKAGE_ARCHES); do $(MAKE) deb rpm sbom GOARCH=$$arch; done
 	cd dist && sha256sum *.deb *.rpm *.json >SHA256SUMS
 
-packages: deb rpm sbom ## tests of the packages: what is in them, in and out of a node, twice the same (root)
+packages: $(GOTESTSUM) deb rpm sbom ## tests of the packages: what is in them, in and out of a node; EVICTD_NIGHTLY=1: the same from two clones (root)
 	cd release && $(GO) vet ./... && $(GO) mod tidy -diff
-	@(cd release && EVICTD_PACKAGES=$(CURDIR)/dist $(ROOTTEST) -timeout 20m ./...) | $(GO) run ./test/tools/tally -v
+	@cd release && EVICTD_PACKAGES=$(CURDIR)/dist $(call gotest,standard-verbose,./...,-timeout 20m)
 
 node-rank: ## the example plugin in Node.js into bin/
 	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank
@@ -115,14 +120,14 @@ python-rank: ## the example plugin in Python into bin/
 	@mkdir -p bin
 	sdk/examples/python-rank/build.sh $(CURDIR)/bin/python-rank
 
-test: ## all tests, with root, real processes and the race detector
+test: $(GOTESTSUM) ## all tests, with root, real processes and the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
 	@test/harness/stack/install.sh --uml --node --python --prometheus
 	@$(MAKE) build
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
-	CGO_ENABLED=1 $(ROOTTEST) -race -timeout 15m $$($(GO) list ./... | grep -v '/$(FAULTS)$$') | $(GO) run ./test/tools/tally || status=1; \
-	$(ROOTTEST) -timeout 10m ./$(FAULTS) | $(GO) run ./test/tools/tally -v || status=1; \
-	(cd test/suites/admission && $(GO) vet ./... && $(GO) mod tidy -diff && $(ROOTTEST) .) | $(GO) run ./test/tools/tally -v || status=1; \
+	(export CGO_ENABLED=1; $(call gotest,pkgname,$$($(GO) list ./... | grep -v '/$(FAULTS)$$'),-race -timeout 15m)) || status=1; \
+	($(call gotest,standard-verbose,./$(FAULTS),-timeout 10m)) || status=1; \
+	(cd test/suites/admission && $(GO) vet ./... && $(GO) mod tidy -diff && $(call gotest,pkgname,.)) || status=1; \
 	exit $$status
 
 check: lint deadcode generated ## format, lint, dead code, vet, import rules, go.mod, generated code, protocol, arm64 build
@@ -163,23 +168,23 @@ picture: build ## the picture of the README, of a real run of the demo (root)
 	@bin/demo | tee bin/demo.txt
 	@$(GO) run ./test/tools/picture <bin/demo.txt >docs/demo.svg
 
-e2e: build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
+e2e: $(GOTESTSUM) build $(CONTAINERD)/containerd ## tests with real containers: full disks, many processes, threshold crossings (CROSSINGS=20)
 	@test/harness/stack/install.sh
 	cd test/suites/e2e && $(GO) vet ./... && $(GO) mod tidy -diff
 	@status=0; export EVICTD_TEST_E2E=1 EVICTD_CONTAINERD=$(CONTAINERD) EVICTD_CROSSINGS=$(CROSSINGS); \
-	$(ROOTTEST) -p 1 -timeout 60m -run '^($(E2E_TESTS))$$' $(sort $(dir $(E2E_FILES))) | $(GO) run ./test/tools/tally -v || status=1; \
-	(cd test/suites/e2e && $(ROOTTEST) -timeout 30m .) | $(GO) run ./test/tools/tally -v || status=1; \
+	($(call gotest,standard-verbose,$(sort $(dir $(E2E_FILES))),-p 1 -timeout 60m -run '^($(E2E_TESTS))$$')) || status=1; \
+	(cd test/suites/e2e && $(call gotest,standard-verbose,.,-timeout 30m)) || status=1; \
 	exit $$status
 
-e2e-guest: build ## evictd as a unit on a node with systemd, cgroup v2 and containerd, in User-Mode Linux: both cgroup drivers
+e2e-guest: $(GOTESTSUM) build ## evictd as a unit on a node with systemd, cgroup v2 and containerd, in User-Mode Linux: both cgroup drivers
 	@test/harness/stack/install.sh --uml --guest
-	@EVICTD_TEST_NODE=1 $(ROOTTEST) -timeout 30m ./test/suites/guest | $(GO) run ./test/tools/tally -v
+	@export EVICTD_TEST_NODE=1; $(call gotest,standard-verbose,./test/suites/guest,-timeout 30m)
 
-e2e-k8s: build $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36 (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
+e2e-k8s: $(GOTESTSUM) build $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36 (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
 	@test/harness/stack/install.sh
 	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
-	@(cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
-	EVICTD_ROUNDS=$(ROUNDS) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(ROOTTEST) -p 1 -timeout 60m ./...) | $(GO) run ./test/tools/tally -v
+	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
+	EVICTD_ROUNDS=$(FAULTS_AT_RANDOM) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,./...,-p 1 -timeout 60m)
 
 cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it
 	@test/harness/stack/install.sh
@@ -196,14 +201,14 @@ kubelet: ## the kubelet of Kubernetes K8S (v1.36.3) with evictd as its eviction 
 	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -out $(KUBELET)
 	cd host/kubelet && CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build $(call OVERLAID,$(KUBELET)) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(K8S)' -o $(CURDIR)/$(OUT)/kubelet k8s.io/kubernetes/cmd/kubelet
 
-kubelet-test: build $(GOLANGCI_LINT) ## the kubelet's own tests of eviction and preemption against evictd, REPEAT (1) times, and faults of what is between them
+kubelet-test: $(GOTESTSUM) build $(GOLANGCI_LINT) ## the kubelet's own tests of eviction and preemption against evictd, REPEAT (1) times, and faults of what is between them
 	cd host/kubelet && export GOFLAGS=-trimpath CGO_ENABLED=0 && $(GO) vet ./... && $(GO) mod tidy -diff && $(GOLANGCI_LINT) run ./... # flags as of the kubelet, so that nothing is compiled twice
 	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -tests -out $(KUBELET)-tests
 	@cd host/kubelet && for package in eviction preemption; do \
 		CGO_ENABLED=0 $(GO) test -c -vet=off $(call OVERLAID,$(KUBELET)-tests) -ldflags '-s -w' -o $(KUBELET)-tests/$$package.test k8s.io/kubernetes/pkg/kubelet/$$package; \
 	done
 	@export EVICTD_TEST_KUBELET=$(KUBELET)-tests EVICTD_TEST_KUBELET_TAG=$(K8S_TAG) EVICTD_TEST_PLUGINS=$(CURDIR)/bin/plugins EVICTD_TEST_REPEAT=$(REPEAT); \
-	(cd host/kubelet && CGO_ENABLED=0 $(GO) test -trimpath -count=1 -json -timeout 60m ./...) | $(GO) run ./test/tools/tally -v
+	cd host/kubelet && $(call gotest,standard-verbose,./...,-timeout 60m)
 
 bench: build ## benchmarks, as root, one run each
 	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)
@@ -217,17 +222,11 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 		test/tools/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }" || exit 1; \
 	done
 
-soak: ## the long runs: 200 threshold crossings, all comparisons in a cluster and 20 random rounds, 1000 plugins that come and go, all checks against each faulty plugin, 1000 kills beside recycled pids, ten minutes beside the kubelet's manager, half a minute of each fuzz target
-	@$(MAKE) e2e CROSSINGS=200
-	@$(MAKE) e2e-k8s ROUNDS=20
-	EVICTD_SWAP_CYCLES=1000 EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m -v -run TestSwapCyclesLeakNothing ./host/internal/supervisor
-	EVICTD_TEST_ROOT=1 $(GO) test -count=1 -timeout 30m ./shared/conformance
-	EVICTD_KILLS=1000 EVICTD_TEST_ROOT=1 $(GO) test -count=1 -v -run TestRecycledPIDsAreNotHit ./host/internal/victim/processes
-	@$(MAKE) parity PARITY=10m
-	@$(MAKE) fuzz FUZZTIME=30s
+flakes: build ## the tests of PACKAGES (./...), ROUNDS (20) times in random order with the race detector beside a load on both cores: prints each that failed once
+	EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) run ./test/tools/busy -cores 2 test/tools/flakes.sh $(ROUNDS) $(PACKAGES)
 
-busy: ## test and e2e, BUSY (3) times in a row, beside a full load on one core and memory that comes and goes
-	@for run in $$(seq $(BUSY)); do echo "== run $$run of $(BUSY)"; $(GO) run ./test/tools/busy $(MAKE) test e2e || exit 1; done
+nightly: ## everything, also what repeats or takes long: prints a table and leaves it in bin/nightly.txt
+	@.ci/run nightly
 
 clean: ## remove what was built
 	rm -rf bin dist

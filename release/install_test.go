@@ -13,8 +13,11 @@ const story = `
 set -eu
 work=$1 deb=$2
 mount -t tmpfs none "$work"
-mkdir "$work/upper" "$work/work" "$work/root"
-mount -t overlay none -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
+mkdir "$work/machine" "$work/hidden" "$work/work" "$work/upper" "$work/work2" "$work/root"
+# The machine may have directories of evictd, of which the package is not to know.
+mount -t overlay none -o "lowerdir=/,upperdir=$work/hidden,workdir=$work/work" "$work/machine"
+(cd "$work/machine" && rm -rf etc/evictd usr/libexec/evictd var/lib/evictd run/evictd)
+mount -t overlay none -o "lowerdir=$work/machine,upperdir=$work/upper,workdir=$work/work2" "$work/root"
 cp "$deb" "$work/root/evictd.deb"
 mkdir -p "$work/root/proc"
 mount -t proc none "$work/root/proc"
@@ -25,9 +28,9 @@ inside() { chroot . env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=no
 left() {
 	(cd "$work/upper" && find . \( -path ./dev -o -path ./var/log -o -path ./var/lib/dpkg -o -path ./var/cache \) -prune -o \
 		! -path './etc/*-' ! -path ./etc/.pwd.lock -print) | while read -r name; do
-		if [ -c "$work/upper/$name" ]; then echo "gone: $name"; elif [ ! -e "/$name" ]; then echo "new: $name"; fi
+		if [ -c "$work/upper/$name" ]; then echo "gone: $name"; elif [ ! -e "$work/machine/$name" ]; then echo "new: $name"; fi
 	done
-	for file in /etc/passwd /etc/group; do diff "$file" ".$file" || :; done
+	for file in /etc/passwd /etc/group; do diff "$work/machine$file" ".$file" || :; done
 }
 mknod -m 666 dev/null c 1 3 2>/dev/null || :
 left >"$work/before"

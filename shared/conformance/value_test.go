@@ -90,7 +90,7 @@ func faultOptions(text string, fails []string) Options {
 	o := Options{Timeout: 2 * time.Minute} // machines that test are busy
 	// Two groups see again what others have seen, at more cost.
 	o.Only = []string{groupOf(fails[0])}
-	if whole() && !raceDetector { // make soak
+	if whole() && !raceDetector { // make nightly
 		o.Only = append(o.Only, singleCalls...)
 	}
 	if raceDetector {

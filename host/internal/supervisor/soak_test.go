@@ -42,7 +42,7 @@ func swapCycles(t *testing.T) int {
 	case strict():
 		return cyclesWithRoot
 	}
-	t.Skip("starts many processes: run make test, or make soak for more of it")
+	t.Skip("starts many processes: run make test, or make nightly for more of it")
 	return 0
 }
 

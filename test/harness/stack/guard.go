@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,10 @@ import (
 
 // guardEnv names, in the environment of a guard, the process that it guards.
 const guardEnv = "EVICTD_STACK_GUARD"
+
+// Prepare makes this process the parent of what its children leave behind, and starts its
+// guard. For main and TestMain, which have SweepIfGuard first.
+func Prepare() error { return errors.Join(Guard(), AdoptOrphans()) }
 
 // Guard starts a child, this program once more, that sweeps as soon as this process
 // has ended, however it ended. For main and TestMain, which have SweepIfGuard first.

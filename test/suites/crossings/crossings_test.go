@@ -27,9 +27,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	stack.SweepIfGuard()
 	crossing.RunIfChild()
-	if err := stack.AdoptOrphans(); err != nil {
-		panic(err)
+	if os.Getenv("EVICTD_TEST_E2E") == "1" {
+		if err := stack.Prepare(); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }

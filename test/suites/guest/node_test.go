@@ -33,15 +33,18 @@ func TestNode(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_NODE") != "1" {
 		t.Skip("boots a node: run make e2e-guest")
 	}
-	cache, err := filepath.Abs("../../../bin/guest")
+	cache, err := os.UserCacheDir()
 	must(t, err)
 	script, err := filepath.Abs("rootfs.sh")
 	must(t, err)
-	root := strings.TrimSpace(run(t, script, cache))
+	root := strings.TrimSpace(run(t, script, filepath.Join(cache, "evictd", "guest")))
 	tests := filepath.Join(t.TempDir(), "guest.test")
 	uml.BuildTests(t, tests)
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
+			if driver != drivers[0] && os.Getenv("EVICTD_NIGHTLY") == "" {
+				t.Skip("part of make nightly")
+			}
 			uml.Run(t, uml.Machine{MemoryMiB: memoryMiB, Root: root, Disks: []string{makeCheckout(t, tests, driver)}})
 		})
 	}

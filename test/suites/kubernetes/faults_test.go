@@ -206,11 +206,11 @@ func TestAnEvictionOutlivesFaults(t *testing.T) {
 	})
 }
 
-// EVICTD_ROUNDS rounds of two faults at any moments (make soak).
+// EVICTD_ROUNDS rounds of two faults at any moments (make nightly).
 func TestAnEvictionOutlivesRandomFaults(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("EVICTD_ROUNDS"))
 	if rounds == 0 {
-		t.Skip("random rounds are part of make soak")
+		t.Skip("random rounds are part of make nightly")
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("  seed %d", seed)

@@ -2,7 +2,6 @@ package kubernetes_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("needs root, containers and the programs of Kubernetes: run make e2e-k8s")
 		os.Exit(m.Run())
 	}
-	if err := errors.Join(stack.Guard(), stack.AdoptOrphans()); err != nil {
+	if err := stack.Prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e-k8s:", err)
 		os.Exit(1)
 	}

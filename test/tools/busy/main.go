@@ -1,8 +1,8 @@
-// Command busy runs a command on a machine that has other work: one core fully
-// loaded, and memory that somebody takes and gives back all the time. What it is
-// for is `make busy`: tests that fail only there have a defect.
+// Command busy runs a command on a machine that has other work: cores that are fully
+// loaded, and memory that is taken and given back all the time. Tests that fail only
+// there have a defect.
 //
-//	busy [-mib 300] [-hold 500ms] COMMAND ARGS...
+//	busy [-cores 1] [-mib 300] [-hold 500ms] COMMAND ARGS...
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 const mib = 1 << 20
 
 func main() {
+	cores := flag.Int("cores", 1, "how many cores are loaded")
 	size := flag.Int("mib", 300, "how much is taken and given back")
 	hold := flag.Duration("hold", 500*time.Millisecond, "how long it is held, and how long it is not")
 	flag.Parse()
@@ -32,7 +33,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	around, end := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { spin(around) })
+	for range *cores {
+		work.Go(func() { spin(around) })
+	}
 	work.Go(func() { breathe(around, *size*mib, *hold) })
 	err := run(ctx, flag.Args())
 	end()

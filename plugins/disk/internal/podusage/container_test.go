@@ -20,8 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	stack.SweepIfGuard()
 	if os.Getenv("EVICTD_TEST_E2E") == "1" && os.Geteuid() == 0 {
-		for _, prepare := range []func() error{stack.PrivateMounts, stack.AdoptOrphans} {
+		for _, prepare := range []func() error{stack.PrivateMounts, stack.Prepare} {
 			if err := prepare(); err != nil {
 				panic(err)
 			}
@@ -55,6 +56,9 @@ func TestARealPod(t *testing.T) {
 	}
 	for name, programs := range map[string]string{"containerd 1.6": "", "containerd 2": modern} {
 		t.Run(name, func(t *testing.T) {
+			if programs == "" && os.Getenv("EVICTD_NIGHTLY") == "" {
+				t.Skip("part of make nightly")
+			}
 			s, err := stack.Start(t.Context(), stack.Options{
 				Name: "evictd-use", Filesystems: []stack.Filesystem{{Path: "disk", Type: "ext4", Bytes: 256 << 20}},
 				KubeletRoot: "disk/kubelet", RuntimeRoot: "disk/containerd", PodLogs: "disk/logs", Programs: programs,

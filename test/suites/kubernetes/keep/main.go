@@ -45,7 +45,7 @@ func run() int {
 
 // keep runs a cluster until ctx ends.
 func keep(ctx context.Context, o cluster.Options) (err error) {
-	if err := errors.Join(stack.Guard(), stack.AdoptOrphans()); err != nil {
+	if err := stack.Prepare(); err != nil {
 		return err
 	}
 	c, err := cluster.Start(ctx, o)
