@@ -68,9 +68,6 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	case c.MonitoringInterval.Duration > 0 && age > limit: // else passes are asked for
 		return fmt.Errorf("the last pass that concluded anything ended %v ago, want at most %v", age.Round(time.Second), limit)
 	}
-	if err := m.dir.Check(); err != nil {
-		return err
-	}
 	if err := m.stats.Reachable(); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/host/internal/victim/processes"
 	"github.com/evictd/evictd/shared/eviction"
@@ -44,6 +45,9 @@ import (
 // passAllowance is what a pass may take on top of its interval before the host
 // counts as stuck.
 const passAllowance = 15 * time.Second
+
+// runDirInterval is how often a daemon looks whether its run directory is still there.
+const runDirInterval = time.Second
 
 // lastEventsWait is how long the end waits for the API server to take events.
 const lastEventsWait = 2 * time.Second
@@ -216,8 +220,11 @@ func (m *Manager) facts(c *Config) eviction.NodeFacts {
 
 // Run starts the plugins, makes passes and serves until ctx ends. Then it takes
 // no more decisions, gives kills in flight and events a few seconds, ends the plugins and
-// returns when nothing is left.
+// returns when nothing is left. The loss of a daemon's run directory is an error: the next
+// evictd makes another one.
 func (m *Manager) Run(ctx context.Context) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
 	// The plugins and the server outlive the loop, which uses them to its end.
 	around, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -227,7 +234,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.recorder.next = told
 		m.metrics.CountLostEvents(told.Lost)
 	}
-	var failed error
+	var failed, lost error
 	supervised := make(chan struct{})
 	m.cgroups.Begin(ctx)
 	m.supervisor.SetNode(m.facts(m.config()))
@@ -239,7 +246,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	}()
 	serving.Go(func() { m.serve(around) })
 	serving.Go(func() { m.records.Run(around) })
-	serving.Go(func() { m.dir.KeepUp(around, m.log, m.supervisor.Retry) })
+	if m.embedded == nil { // the plugins of another program run on without it
+		serving.Go(func() {
+			lost = m.runDirLost(around)
+			leave()
+		})
+	}
 	if m.cluster != nil {
 		serving.Go(func() { m.cluster.run(around) })
 	}
@@ -265,7 +277,34 @@ func (m *Manager) Run(ctx context.Context) error {
 	end()
 	serving.Wait()
 	<-supervised
-	return errors.Join(failed, m.close()) //nolint:contextcheck // ctx has ended
+	return errors.Join(failed, lost, m.close()) //nolint:contextcheck // ctx has ended
+}
+
+// runDirLost returns why the run directory cannot be used any more, when that is so and no
+// pod is being killed: the next evictd would know nothing of that kill. It returns nil when
+// ctx ends.
+func (m *Manager) runDirLost(ctx context.Context) error {
+	look := time.NewTicker(runDirInterval)
+	defer look.Stop()
+	told := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		err := m.dir.Check()
+		if err == nil {
+			continue
+		}
+		if !slices.ContainsFunc(m.loop.Snapshot().Evictions, func(v victim.Victim) bool { return v.State == victim.StateKilling }) {
+			return err
+		}
+		if !told {
+			m.log.Error("run directory is gone, evictd ends after the kills under way", "error", err)
+			told = true
+		}
+	}
 }
 
 // logReady says also at the start what an absent runtime would otherwise tell at the

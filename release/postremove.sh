@@ -6,7 +6,7 @@ if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 	systemctl --quiet reset-failed evictd.service 2>/dev/null || :
 fi
-rm -rf /run/evictd /run/evictd.lock
+rm -rf /run/evictd
 [ "$1" = purge ] || exit 0
 rm -rf /etc/evictd /usr/libexec/evictd /var/lib/evictd /etc/systemd/system/evictd.service.d
 if getent passwd evictd-plugin >/dev/null 2>&1 && command -v userdel >/dev/null 2>&1; then

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,10 +18,6 @@ const (
 	pluginsName = "plugins"
 	killsName   = "kills"
 	tmpSuffix   = ".tmp"
-	// outerSuffix makes the name of a second lock, beside the directory: it is held
-	// however the directory goes, so that no other evictd takes a new one of that name.
-	// A file that another user has put there, where that is possible, is nobody's lock.
-	outerSuffix = ".lock"
 )
 
 // Dir is a run directory that this process holds. Its methods may be called
@@ -30,16 +25,9 @@ const (
 type Dir struct {
 	path string
 	now  func() (moment, error)
-	// outer is the lock beside the directory, nil where there can be none.
-	outer *os.File
-	// Conditions are noted every few seconds while the pressure lasts: they must
-	// not use up what the kill needs.
-	forKills, forConditions *spares
+	lock *os.File
 	// leftovers is why something of former plugins is left.
 	leftovers error
-
-	mu   sync.Mutex
-	lock *os.File
 }
 
 // Open makes the directory if it is missing, takes it for this process and
@@ -52,28 +40,14 @@ func open(path string, now func() (moment, error)) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run directory: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("make run directory: %w", err)
-	}
-	outer, err := acquire(path, path+outerSuffix)
-	if errors.Is(err, errInUse) {
+	if err := makePrivate(path); err != nil {
 		return nil, err
 	}
+	lock, err := acquire(path)
 	if err != nil {
-		outer = nil // the parent may be read-only, or a file of others be there
+		return nil, err
 	}
-	if err := makePrivate(path); err != nil {
-		return nil, errors.Join(err, release(outer))
-	}
-	lock, err := acquire(path, filepath.Join(path, lockName))
-	if err != nil {
-		return nil, errors.Join(err, release(outer))
-	}
-	d := &Dir{
-		path: path, lock: lock, outer: outer, now: now,
-		forKills:      newSpares(path, spareName, killSpares),
-		forConditions: newSpares(path, conditionSpareName, conditionSpares),
-	}
+	d := &Dir{path: path, lock: lock, now: now}
 	if err := d.prepare(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -94,10 +68,20 @@ func (d *Dir) Leftovers() error { return d.leftovers }
 
 // Close gives the directory up. The lock file stays, since removing it would let
 // two successors lock two different files.
-func (d *Dir) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return errors.Join(release(d.outer), d.lock.Close())
+func (d *Dir) Close() error { return d.lock.Close() }
+
+// Check reports that the directory is not the one that was opened any more: plugins
+// have no place for their sockets then, and another evictd may take what has its name.
+func (d *Dir) Check() error {
+	if !inPlace(d.lock) {
+		return fmt.Errorf("run directory %s was removed or replaced", d.path)
+	}
+	for _, dir := range []string{d.Plugins(), d.kills()} {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("run directory %s has no directory %s any more", d.path, filepath.Base(dir))
+		}
+	}
+	return nil
 }
 
 // emptyTimeout is how long the start waits for what plugins of a former host have
@@ -144,14 +128,26 @@ func (d *Dir) prepare() error {
 	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
-	d.fillSpares()
 	return nil
 }
 
-// fillSpares uses the room that there may be again.
-func (d *Dir) fillSpares() {
-	d.forKills.fill()
-	d.forConditions.fill()
+// makeDirs makes the subdirectories.
+func (d *Dir) makeDirs() error {
+	for name, mode := range map[string]os.FileMode{pluginsName: throughMode, killsName: 0o700} {
+		path := filepath.Join(d.path, name)
+		err := os.Mkdir(path, mode)
+		if info, there := os.Lstat(path); errors.Is(err, fs.ErrExist) && there == nil && info.IsDir() {
+			err = nil
+		}
+		if err != nil {
+			return fmt.Errorf("run directory: %w", err)
+		}
+	}
+	// A former evictd may have made it, or the umask have taken something away.
+	if err := os.Chmod(d.Plugins(), throughMode); err != nil {
+		return fmt.Errorf("run directory: %w", err)
+	}
+	return nil
 }
 
 // empty removes what is in a directory, and path itself if it is none. The

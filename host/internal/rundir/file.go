@@ -9,18 +9,13 @@ import (
 )
 
 // write replaces the file at path as a whole: whoever reads it finds the old or
-// the new content, also after a crash when durable is set. On a full disk one of
-// the spare files takes the content.
-func write(path string, data []byte, durable bool, from *spares) error {
+// the new content, also after a crash when durable is set. On a full disk it is the old
+// one.
+func write(path string, data []byte, durable bool) error {
 	tmp := path + tmpSuffix
-	err := overwrite(tmp, os.O_CREATE|os.O_TRUNC, data, durable)
+	err := create(tmp, data, durable)
 	if err == nil {
 		err = os.Rename(tmp, path)
-	}
-	if full(err) && from.take(tmp) {
-		if err = overwrite(tmp, 0, data, durable); err == nil {
-			err = from.replace(tmp, path)
-		}
 	}
 	if err != nil {
 		return errors.Join(err, remove(tmp))
@@ -31,16 +26,13 @@ func write(path string, data []byte, durable bool, from *spares) error {
 	return nil
 }
 
-// overwrite puts data in the place of what a file has.
-func overwrite(path string, flags int, data []byte, durable bool) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|flags|unix.O_NOFOLLOW, 0o600)
+// create puts data into a new file, or in the place of what a file has.
+func create(path string, data []byte, durable bool) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil {
-		err = f.Truncate(int64(len(data))) // what a spare file has beyond
-	}
 	if err == nil && durable {
 		err = f.Sync()
 	}
@@ -61,10 +53,4 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// full reports whether an error says that the disk has no room: neither bytes nor
-// inodes, or a quota is used up.
-func full(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

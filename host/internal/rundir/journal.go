@@ -60,7 +60,7 @@ func decode(data []byte, now moment) (e entry, err error) {
 }
 
 // save writes an entry to a file.
-func (d *Dir) save(path string, durable bool, from *spares, make func(now moment) entry) error {
+func (d *Dir) save(path string, durable bool, make func(now moment) entry) error {
 	now, err := d.now()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (d *Dir) save(path string, durable bool, from *spares, make func(now moment
 	if err != nil {
 		return err
 	}
-	return write(path, append(data, '\n'), durable, from)
+	return write(path, append(data, '\n'), durable)
 }
 
 // A State is what a former host on the same boot left.
@@ -90,12 +90,7 @@ type State struct {
 // SaveKill notes a kill before it is begun, or again with a shorter grace
 // period or another step. An error is for the log: the kill must go on without the note.
 func (d *Dir) SaveKill(k Kill) error {
-	defer d.fillSpares()
-	return d.saveKill(k)
-}
-
-func (d *Dir) saveKill(k Kill) error {
-	err := d.save(d.killPath(k.UID), true, d.forKills, func(now moment) entry {
+	err := d.save(d.killPath(k.UID), true, func(now moment) entry {
 		k.Message = strings.ToValidUTF8(k.Message[:min(len(k.Message), maxMessageBytes)], "")
 		return entry{Decided: now.at(now.wall), Kill: k}
 	})
@@ -107,12 +102,7 @@ func (d *Dir) saveKill(k Kill) error {
 
 // RemoveKill forgets a kill that has ended. It may have been forgotten before.
 func (d *Dir) RemoveKill(uid string) error {
-	defer d.fillSpares()
-	return d.removeKill(uid)
-}
-
-func (d *Dir) removeKill(uid string) error {
-	if err := d.forKills.give(d.killPath(uid)); err != nil {
+	if err := remove(d.killPath(uid)); err != nil {
 		return fmt.Errorf("forget kill: %w", err)
 	}
 	return nil
@@ -121,12 +111,7 @@ func (d *Dir) removeKill(uid string) error {
 // SaveConditions notes when conditions were last seen, all of them at once. It
 // does not wait for the disk: after a crash of the machine nobody reads it.
 func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
-	defer d.fillSpares()
-	return d.saveConditions(lastSeen)
-}
-
-func (d *Dir) saveConditions(lastSeen map[eviction.Condition]time.Time) error {
-	err := d.save(filepath.Join(d.path, conditionsName), false, d.forConditions, func(now moment) entry {
+	err := d.save(filepath.Join(d.path, conditionsName), false, func(now moment) entry {
 		e := entry{LastSeen: map[eviction.Condition]stamp{}}
 		for c, t := range lastSeen {
 			e.LastSeen[c] = now.at(t)

@@ -4,57 +4,35 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// errInUse is about a directory that another evictd has.
-var errInUse = errors.New("stop it, or give this evictd a run directory of its own")
-
-// acquire locks the file of that name, one of the locks of the run directory dir, for as
-// long as the returned file is open. The kernel gives the lock up with the process,
-// however that ends.
-func acquire(dir, name string) (*os.File, error) {
-	for {
-		lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("lock run directory: %w", err)
-		}
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case errors.Is(err, unix.EWOULDBLOCK):
-			err = fmt.Errorf("run directory %s is in use by %s: %w", dir, holder(lock), errInUse)
-			return nil, errors.Join(err, lock.Close())
-		case err != nil:
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), lock.Close())
-		case !inPlace(lock):
-			_ = lock.Close() // whoever held it has removed it
-			continue
-		}
-		// The pid is only for the message above: a full disk must not keep evictd
-		// from starting, so errors do not count.
-		if lock.Truncate(0) == nil {
-			_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		}
-		return lock, nil
+// acquire locks the run directory for as long as the returned file is open. The kernel
+// gives the lock up with the process, however that ends.
+func acquire(dir string) (*os.File, error) {
+	name := filepath.Join(dir, lockName)
+	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock run directory: %w", err)
 	}
-}
-
-// release removes the lock beside the directory, if there is one, while it is held, and
-// gives it up. Whoever waits for it takes another one.
-func release(outer *os.File) error {
-	if outer == nil {
-		return nil
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("run directory %s is in use by %s: stop it, or give this evictd a run directory of its own", dir, holder(lock))
+		return nil, errors.Join(err, lock.Close())
 	}
-	if inPlace(outer) {
-		_ = os.Remove(outer.Name())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), lock.Close())
 	}
-	if err := outer.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
+	// The pid is only for the message above: a full disk must not keep evictd
+	// from starting, so errors do not count.
+	if lock.Truncate(0) == nil {
+		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	return nil
+	return lock, nil
 }
 
 // holder names the process that wrote its pid into the lock file.

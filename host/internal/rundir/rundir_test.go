@@ -138,6 +138,37 @@ func TestASecondEvictdIsRefusedByName(t *testing.T) {
 	mustOpen(t, path, newClock())
 }
 
+// A run directory that was removed was noticed by nobody: plugins never started again.
+func TestARunDirectoryThatWasRemovedIsTold(t *testing.T) {
+	for name, remove := range map[string]func(path string) error{
+		"removed":              os.RemoveAll,
+		"moved":                func(path string) error { return os.Rename(path, path+".old") },
+		"emptied":              func(path string) error { return os.RemoveAll(filepath.Join(path, pluginsName)) },
+		"its lock was removed": func(path string) error { return os.Remove(filepath.Join(path, lockName)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			d := mustOpen(t, path, newClock())
+			if err := d.Check(); err != nil {
+				t.Fatalf("Check: %v of one that is there", err)
+			}
+			if err := remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Check(); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("Check: %v, want that it is gone", err)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+			again := mustOpen(t, path, newClock()) // the successor makes it
+			if err := errors.Join(again.Check(), again.SaveKill(aKill)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestAKilledHolderLeavesNothingBehind(t *testing.T) {
 	if path := os.Getenv("RUNDIR_HOLD"); path != "" {
 		hold(path)

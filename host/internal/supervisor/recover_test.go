@@ -85,19 +85,6 @@ func TestAHostWithoutItsDirectoryBringsNoPluginIntoQuarantine(t *testing.T) {
 	}
 }
 
-func TestAPluginIsBackAtOnceWithTheHostsDirectory(t *testing.T) {
-	t.Parallel()
-	p := defaultPatience()
-	p.hostFault = time.Hour
-	h := startPatient(t, p, install(t, "good"))
-	h.breakSockets()
-	h.kill(h.plugin("good").PID)
-	eventually(t, "it waits for the directory", func() bool { s := h.plugin("good"); return s.State == Backoff && s.Restarts > 0 })
-	h.mendSockets()
-	h.Retry()
-	eventually(t, "it runs again", func() bool { return h.plugin("good").State == Running })
-}
-
 // breakSockets puts a file in the place of the sockets' directory.
 func (h *testHost) breakSockets() {
 	h.t.Helper()

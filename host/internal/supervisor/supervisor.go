@@ -121,16 +121,6 @@ func (s *Supervisor) Started() <-chan struct{} { return s.started }
 // for several changes.
 func (s *Supervisor) Changed() <-chan struct{} { return s.changed }
 
-// Retry has plugins that wait for another start tried at once, with no crash counted
-// against them: SocketRoot, without which none can start, was made again.
-func (s *Supervisor) Retry() {
-	s.call(func(c *controller) {
-		for _, p := range c.plugins {
-			p.wake()
-		}
-	})
-}
-
 // Pin starts a pass. It must be released.
 func (s *Supervisor) Pin() *registry.Pin { return s.current.Pin() }
 

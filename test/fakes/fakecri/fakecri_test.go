@@ -30,12 +30,18 @@ func TestAContainerEndsAfterTermOrKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
-				pod := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c", DiesAfter: c.diesAfter}}})
+				termed, ended := false, false
+				pod := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{
+					Name: "c", DiesAfter: c.diesAfter, OnTerm: func() { termed = true }, OnExit: func() { ended = true },
+				}}})
 				started := time.Now()
 				for range 2 {
 					if _, err := s.Client().StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: pod.ContainerIDs[0], Timeout: c.timeout}); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if termed != (c.timeout > 0) || !ended { // told before it could be seen, or the race detector says so
+					t.Errorf("told of SIGTERM: %t, of the end: %t", termed, ended)
 				}
 				if took := time.Since(started); took != c.want {
 					t.Errorf("stopped after %v, want %v", took, c.want)

@@ -42,7 +42,8 @@ type Container struct {
 	// Exec runs commands in the container and returns their exit codes. Without it
 	// they end well, and at once.
 	Exec func(command string) int32
-	// OnTerm is called with the SIGTERM, OnExit when the container ended.
+	// OnTerm is called with the SIGTERM, OnExit with the end of the container, both before
+	// any call can show it. They must not call the Server.
 	OnTerm, OnExit func()
 	// CreatedAt is a millisecond after what was made before, unless it is set.
 	CreatedAt time.Time

@@ -184,7 +184,7 @@ func (s *Server) term(c *container) {
 	}
 	c.termed = true
 	if c.spec.OnTerm != nil {
-		go c.spec.OnTerm()
+		c.spec.OnTerm()
 	}
 	if c.spec.DiesAfter != IgnoresTerm {
 		time.AfterFunc(c.spec.DiesAfter, func() { s.exit(c) })
@@ -198,11 +198,11 @@ func (s *Server) exit(c *container) {
 	if !c.alive() {
 		return
 	}
+	if c.spec.OnExit != nil {
+		c.spec.OnExit()
+	}
 	c.api.State = runtimeapi.ContainerState_CONTAINER_EXITED
 	close(c.exited)
-	if c.spec.OnExit != nil {
-		go c.spec.OnExit()
-	}
 	s.announce()
 }
 

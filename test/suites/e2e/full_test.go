@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -9,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,8 +16,8 @@ import (
 )
 
 // A disk without a byte or without an inode left, on which evictd's run directory
-// and its log are, too: it evicts all the same, keeps its state, also when it is
-// killed and started anew there, and loses no line of its log.
+// and its log are, too: it evicts all the same, also when it is killed and started
+// again there, and loses no line of its log.
 func TestFullDisk(t *testing.T) {
 	for _, of := range []resourceKind{bytesOf, inodesOf} {
 		t.Run("no "+of.name, func(t *testing.T) { fullDisk(t, of) })
@@ -53,20 +50,18 @@ func fullDisk(t *testing.T, of resourceKind) {
 	n.await(t, "pass")
 
 	n.chapter(t, fmt.Sprintf("the disk fills up to the last of its %s:", of.name))
-	journal := watchJournal(t, runDir)
 	n.fillUp(t, weight, of)
 	n.await(t, "pod finished")
 	n.tell(t)
-	n.checkFull(t, hoarders[0], journal())
+	n.checkFull(t, hoarders[0])
 
 	n.killAfter(t, runDir)
 	n.chapter(t, "evictd is killed, the disk fills up again, and evictd is started anew:")
 	n.fillUp(t, weight, of)
 	n.start(t, config)
-	journal = watchJournal(t, runDir)
 	n.await(t, "pod finished")
 	n.tell(t)
-	n.checkFull(t, hoarders[1], journal())
+	n.checkFull(t, hoarders[1])
 	n.killAfter(t, runDir)
 
 	n.chapter(t, "the same with its log on the full disk:")
@@ -129,42 +124,10 @@ func (n *site) fillUp(t *testing.T, b ballast, of resourceKind) {
 }
 
 // checkFull looks at one eviction on the full disk.
-func (n *site) checkFull(t *testing.T, victim *stack.Pod, journaled string) {
+func (n *site) checkFull(t *testing.T, victim *stack.Pod) {
 	t.Helper()
 	if got := n.evicted(); len(got) != 1 || got[0] != victim.Key() {
 		t.Errorf("evicted %v, want only %s", got, victim.Key())
-	}
-	if !strings.Contains(journaled, string(victim.UID)) {
-		t.Errorf("the journal has had %q, want the kill of %s: it would be lost with evictd", journaled, victim.Key())
-	}
-	for _, msg := range []string{"kill is not in the journal, a restart would forget it", "conditions are not in the journal, a restart would forget them"} {
-		if len(n.records(msg)) > 0 {
-			t.Errorf("evictd says: %s", msg)
-		}
-	}
-}
-
-// watchJournal looks at what is in the journal until the returned function is called,
-// which returns the names of all kills that were.
-func watchJournal(t *testing.T, runDir string) func() string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	seen := map[string]bool{}
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for ctx.Err() == nil {
-			for _, kill := range killsIn(runDir) {
-				if raw, err := os.ReadFile(kill); err == nil && json.Valid(raw) {
-					seen[filepath.Base(kill)] = true
-				}
-			}
-			time.Sleep(time.Millisecond)
-		}
-	})
-	return func() string {
-		cancel()
-		watching.Wait()
-		return strings.Join(sorted(seen), " ")
 	}
 }
 

@@ -55,11 +55,14 @@ type world struct {
 	// kubelet is what the kubelet does.
 	kubelet kubelet
 	spec    podSpec
-	// story is what happened, each with its time since the beginning.
-	began time.Time
-	story []string
+	began   time.Time
 	// journal is the run directory's.
 	journal map[string]rundir.Kill
+
+	// storyMu may be taken with any other lock held: the runtime tells while it holds its own.
+	storyMu sync.Mutex
+	// story is what happened, each with its time since the beginning.
+	story []string
 }
 
 type podSpec struct {
@@ -152,7 +155,10 @@ func (w *world) start() {
 	mainContainer := w.spec.main
 	mainContainer.Name = "main"
 	mainContainer.OnTerm = func() { w.tell("TERM main") }
-	mainContainer.OnExit = func() { w.exited() }
+	mainContainer.OnExit = func() {
+		w.tell("main ended")
+		go w.exited()
+	}
 	all := []fakecri.Container{mainContainer}
 	if w.spec.sidecar {
 		all = append([]fakecri.Container{{Name: "side", OnTerm: func() { w.tell("TERM side") }, OnExit: func() { w.tell("side ended") }}}, all...)
@@ -163,10 +169,9 @@ func (w *world) start() {
 	w.cri.Add(fakecri.Pod{UID: uid, Namespace: "shop", Name: "cart", Containers: all})
 }
 
-// exited is the end of the main container: a kubelet that knows of no eviction restarts it,
-// or takes the pod to have failed.
+// exited is what follows the end of the main container: a kubelet that knows of no eviction
+// restarts it, or takes the pod to have failed.
 func (w *world) exited() {
-	w.tell("main ended")
 	if !pause(w.ctx, 900*time.Millisecond) {
 		return
 	}
@@ -182,7 +187,7 @@ func (w *world) exited() {
 		return
 	}
 	w.kubelet.restarts++
-	w.note("restarted")
+	w.tell("restarted")
 	w.start()
 	if w.fails == nil && !w.kubelet.mute {
 		w.pod.Status.Phase, w.pod.Status.Reason, w.pod.Status.Message = v1.PodRunning, "", ""
@@ -190,19 +195,14 @@ func (w *world) exited() {
 }
 
 func (w *world) tell(what string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.note(what)
-}
-
-// note is for those who have the lock.
-func (w *world) note(what string) {
+	w.storyMu.Lock()
+	defer w.storyMu.Unlock()
 	w.story = append(w.story, fmt.Sprintf("%6.2f %s", time.Since(w.began).Seconds(), what))
 }
 
 func (w *world) told() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.storyMu.Lock()
+	defer w.storyMu.Unlock()
 	return slices.Clone(w.story)
 }
 
@@ -284,7 +284,7 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 	if dryRun {
 		return next, nil
 	}
-	w.note("patched")
+	w.tell("patched")
 	w.patches = append(w.patches, patched{at: time.Since(w.began), body: p})
 	changed := next.Annotations[victim.AnnotationEvicted] != w.pod.Annotations[victim.AnnotationEvicted]
 	w.pod = next
