@@ -162,8 +162,10 @@ func TestAKubeconfigThatHangsIsRefused(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for _, names := range []string{"clusters: [{name: c, cluster: {certificate-authority: pipe}}]", "users: [{name: u, user: {client-certificate: pipe}}]",
-		"users: [{name: u, user: {client-key: pipe}}]", "users: [{name: u, user: {tokenFile: pipe}}]"} {
+	for _, names := range []string{
+		"clusters: [{name: c, cluster: {certificate-authority: pipe}}]", "users: [{name: u, user: {client-certificate: pipe}}]",
+		"users: [{name: u, user: {client-key: pipe}}]", "users: [{name: u, user: {tokenFile: pipe}}]",
+	} {
 		if err := os.WriteFile(path, []byte(names), 0o600); err != nil {
 			t.Fatal(err)
 		}
