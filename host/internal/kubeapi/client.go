@@ -131,7 +131,7 @@ func load(path string) (*rest.Config, error) {
 	}
 	for _, file := range named {
 		// A context that is not in use may name what is not there.
-		if _, err := input.ReadFileSoon(*file, maxFileBytes); *file != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := input.ReadFileSoon(*file, maxFileBytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s names %s: %w", path, *file, err)
 		}
 	}

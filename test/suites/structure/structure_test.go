@@ -59,12 +59,8 @@ func TestShape(t *testing.T) {
 			continue
 		}
 		for spec := range specs(f.tree) {
-			if s, ok := spec.Type.(*ast.StructType); ok {
-				for _, field := range s.Fields.List {
-					if holdsLoop(f, field.Type) {
-						holders[f.dir+"."+spec.Name.Name]++
-					}
-				}
+			if holdsLoop(f, spec.Type) {
+				holders[f.dir+"."+spec.Name.Name]++
 			}
 		}
 		if strings.HasPrefix(f.path, "host/") {
@@ -145,14 +141,11 @@ func types(all []file) (methods, inFiles map[string]int) {
 // counts, "" if there is none.
 func (f file) taken(params []*ast.Field, declared map[string]file) string {
 	for _, p := range params {
-		if name := f.full(p.Type); strings.HasPrefix(name, f.pkg+".") {
-			if _, ok := declared[name]; !ok {
-				continue
+		if name := f.full(p.Type); declared[name].pkg == f.pkg {
+			if _, pointer := p.Type.(*ast.StarExpr); !pointer {
+				name = ""
 			}
-			if _, ok := p.Type.(*ast.StarExpr); ok {
-				return name
-			}
-			return ""
+			return name
 		}
 	}
 	return ""
@@ -301,11 +294,10 @@ func specs(tree *ast.File) iter.Seq[*ast.TypeSpec] {
 	}
 }
 
-// holdsLoop reports whether a field of the type has a *loop.Loop in it. A function may
-// be given one.
-func holdsLoop(f file, field ast.Expr) bool {
+// holdsLoop reports whether a type has a *loop.Loop in it. A function may be given one.
+func holdsLoop(f file, typ ast.Expr) bool {
 	found := false
-	ast.Inspect(field, func(n ast.Node) bool {
+	ast.Inspect(typ, func(n ast.Node) bool {
 		star, ok := n.(*ast.StarExpr)
 		if !ok {
 			_, function := n.(*ast.FuncType)
