@@ -130,10 +130,10 @@ test: $(GOTESTSUM) ## all tests, with root, real processes and the race detector
 	(cd test/suites/admission && $(GO) vet ./... && $(GO) mod tidy -diff && $(call gotest,pkgname,.)) || status=1; \
 	exit $$status
 
-check: lint deadcode generated ## format, lint, dead code, vet, import rules, go.mod, generated code, protocol, arm64 build
+check: lint deadcode generated ## format, lint, dead code, vet, import rules, go.mod, generated code, protocol, builds for arm64, arm and 386
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
-	GOOS=linux GOARCH=arm64 $(GO) build ./...
+	@for arch in arm64 arm 386; do GOARCH=$$arch $(GO) build ./... || exit 1; done
 
 lint: $(GOLANGCI_LINT)
 	$< run ./...

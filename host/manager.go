@@ -99,13 +99,13 @@ type Manager struct {
 // New takes the run directory, listens and finds the plugins, and starts none of
 // them. What it cannot have is an error, all of it at once. A Manager that was
 // made must be run.
-func New(o Options) (*Manager, error) {
+func New(ctx context.Context, o Options) (*Manager, error) {
 	m := newManager(&o.Config, o.Version, o.Commit, o.Log)
 	if o.DroppedLogLines != nil {
 		m.metrics.CountDroppedLogLines(o.DroppedLogLines)
 	}
-	if err := m.openDaemon(&o); err != nil {
-		return nil, errors.Join(err, m.close())
+	if err := m.openDaemon(ctx, &o); err != nil {
+		return nil, errors.Join(err, m.close()) //nolint:contextcheck // closing what it could not use takes no context
 	}
 	return m, nil
 }
@@ -119,10 +119,10 @@ func newManager(c *Config, version, commit string, log *slog.Logger) *Manager {
 	return m
 }
 
-func (m *Manager) openDaemon(given *Options) error {
+func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	c := m.config()
 	runtime, errRuntime := criclient.Dial(c.RuntimeEndpoint)
-	listener, errListener := net.Listen("tcp", c.ListenAddress)
+	listener, errListener := new(net.ListenConfig).Listen(ctx, "tcp", c.ListenAddress)
 	if errListener != nil {
 		errListener = fmt.Errorf("listenAddress %q: %w", c.ListenAddress, errListener)
 	}

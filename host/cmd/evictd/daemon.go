@@ -110,7 +110,7 @@ func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload f
 	if manager != nil {
 		o.Alive, o.AliveEvery = manager.alive, manager.every
 	}
-	m, err := host.New(o) //nolint:contextcheck // closing what it could not use takes no context
+	m, err := host.New(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/shared/conformance"
 )
 
@@ -103,15 +103,18 @@ func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
 	return nil
 }
 
+// maxPluginConfig is far more than a plugin's configuration needs, in bytes.
+const maxPluginConfig = 1 << 20
+
 // pluginConfig reads a plugin's configuration as JSON; nothing if there is no
 // file.
 func pluginConfig(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(file)
+	raw, err := input.ReadFileSoon(file, maxPluginConfig)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	config, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {

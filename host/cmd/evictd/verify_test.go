@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/evictd/evictd/shared/conformance"
 )
 
@@ -113,6 +115,13 @@ func TestPluginConfigIsReadFromYAML(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte("factor: 2 # twice\nskip: [a]\n"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	pipe := path + ".pipe"
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pluginConfig(pipe); err == nil || err.Error() != pipe+": is a pipe, want a regular file" {
+		t.Errorf("a pipe, on which it hung: %v", err)
 	}
 	got, err := pluginConfig(path)
 	if want := `{"factor":2,"skip":["a"]}`; err != nil || string(got) != want {

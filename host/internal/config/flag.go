@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 // Flags are the command line's part of the configuration. Those of the kubelet
@@ -134,7 +136,7 @@ func (f field) parse(at reflect.Value, s string) (want string, ok bool) {
 	case *metav1.Duration:
 		value.Duration, err = time.ParseDuration(s)
 	case *resource.Quantity:
-		*value, err = resource.ParseQuantity(s)
+		*value, err = quantity.Parse(s)
 	case *[]string:
 		*value = addItems(*value, s)
 	case *map[string]string:

@@ -86,10 +86,11 @@ func TestAFlagReplacesWhatTheFileMerged(t *testing.T) {
 func TestErrorsNameWhereTheValueCameFrom(t *testing.T) {
 	file := write(t, "pacing: 5\nrunDir: run\nlogLevel: loud\nevictionSoft: {memory.available: 1Gi}\n")
 	_, err := parse(t, "--config", file, "--pacing=kubelet", "--log-level=trace", "--mode=k8s", "--eviction-hard=memory.available<abc,x<1",
-		"--eviction-soft-grace-period=memory.available:1m", "--monitoring-interval=5")
+		"--eviction-soft-grace-period=memory.available:1m", "--monitoring-interval=5", "--records-max-size=1E-99999999")
 	want := []string{
 		`--eviction-soft-grace-period: "memory.available:1m": want signal=value, comma-separated`,
 		`--monitoring-interval: "5": want a duration of at least 10ms such as "10s"`,
+		`--records-max-size: "1E-99999999": want a quantity from 1Mi to 16Gi such as "64Mi"`, // took minutes
 		file + `: pacing: 5: want "evictd" or "kubelet"`,
 		`--mode: "k8s": want "cri" or "kubernetes"`,
 		file + `: runDir: "run": want an absolute path such as "/run/evictd"`,

@@ -24,7 +24,7 @@ import (
 
 // pseudo are filesystems whose regular files are none: reading one may block, have
 // no end or change the machine.
-var pseudo = []int64{
+var pseudo = []uint32{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
 	unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC,
 	unix.BPF_FS_MAGIC, unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.BINFMTFS_MAGIC, unix.NSFS_MAGIC,
@@ -92,7 +92,7 @@ func open(path string) (*os.File, int64, error) {
 	if err := unix.Fstatfs(int(handle.Fd()), &filesystem); err != nil {
 		return nil, 0, err
 	}
-	if slices.Contains(pseudo, filesystem.Type) {
+	if slices.Contains(pseudo, uint32(filesystem.Type)) {
 		return nil, 0, errors.New("is a file of the kernel's, want a regular file")
 	}
 	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()), os.O_RDONLY|unix.O_NONBLOCK, 0)

@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 const (
@@ -34,6 +36,8 @@ const (
 	// writeTimeout bounds a write whose caller is more patient. An API server answers in
 	// milliseconds; one whose etcd is slow takes seconds.
 	writeTimeout = 10 * time.Second
+	// maxFileBytes is far more than a kubeconfig, a certificate or a token needs.
+	maxFileBytes = 1 << 20
 	// fieldManager is whom the API server names as the writer.
 	fieldManager = "evictd"
 )
@@ -98,8 +102,40 @@ func (o Options) restConfig() (*rest.Config, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	config, err := load(o.Kubeconfig)
 	return config, file, err
+}
+
+// load does what clientcmd.BuildConfigFromFlags does, which hangs on a pipe and reads a device
+// without end. The files that the kubeconfig names are read here first for the same reason.
+func load(path string) (*rest.Config, error) {
+	data, err := input.ReadFileSoon(path, maxFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var named []*string
+	for _, cluster := range config.Clusters {
+		cluster.LocationOfOrigin = path
+		named = append(named, &cluster.CertificateAuthority)
+	}
+	for _, user := range config.AuthInfos {
+		user.LocationOfOrigin = path
+		named = append(named, &user.ClientCertificate, &user.ClientKey, &user.TokenFile)
+	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+		return nil, err
+	}
+	for _, file := range named {
+		// A context that is not in use may name what is not there.
+		if _, err := input.ReadFileSoon(*file, maxFileBytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s names %s: %w", path, *file, err)
+		}
+	}
+	return clientcmd.NewNonInteractiveClientConfig(*config, "", nil, nil).ClientConfig()
 }
 
 var codecs = func() serializer.CodecFactory {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,6 +147,31 @@ func TestOnlyTheNodesPodsAreAskedFor(t *testing.T) {
 	}
 	if !strings.Contains(s.last(), "watch=true") || !strings.Contains(s.last(), "resourceVersion=7") {
 		t.Errorf("asked %q for a watch", s.last())
+	}
+}
+
+// check hung, and the running daemon under the mutex of its client.
+func TestAKubeconfigThatHangsIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	pipe, path := filepath.Join(dir, "pipe"), filepath.Join(dir, "kubeconfig")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{pipe: pipe + ": is a pipe, want a regular file", "/dev/zero": "/dev/zero: is a device, want a regular file"} {
+		if _, err := New(Options{Kubeconfig: file}); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for _, names := range []string{
+		"clusters: [{name: c, cluster: {certificate-authority: pipe}}]", "users: [{name: u, user: {client-certificate: pipe}}]",
+		"users: [{name: u, user: {client-key: pipe}}]", "users: [{name: u, user: {tokenFile: pipe}}]",
+	} {
+		if err := os.WriteFile(path, []byte(names), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Options{Kubeconfig: path}); err == nil || err.Error() != path+" names "+pipe+": is a pipe, want a regular file" {
+			t.Errorf("%s: %v", names, err)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ type moment struct {
 
 // systemNow is the moment that it is.
 func systemNow() (moment, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id") //nolint:forbidigo // the kernel's
 	if err != nil {
 		return moment{}, fmt.Errorf("boot id: %w", err)
 	}

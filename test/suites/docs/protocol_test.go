@@ -107,7 +107,7 @@ var pins = []struct{ file, code, text string }{
 	{"shared/conformance/machine.go", "want/10", "and allows a tenth"},
 	{"shared/conformance/steady.go", "leastRounds = 3", "300 at least"},
 	{"shared/conformance/steady.go", "manyCandidates = 5000", "of which a node may have 5000"},
-	{"Makefile", "$(BUF) breaking --against $(DESCRIPTOR)", "`shared/proto/descriptor.binpb`"},
+	{"Makefile", "breaking --against $(DESCRIPTOR)", "`shared/proto/descriptor.binpb`"},
 }
 
 func TestProtocolFigures(t *testing.T) {

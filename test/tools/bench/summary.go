@@ -167,10 +167,10 @@ func (h *summaryHost) copy(context.Context) error {
 func madeUpSummary(pods int) []byte {
 	const at = `"time":"2026-03-01T12:00:09Z"`
 	const cpu = `"cpu":{` + at + `,"usageNanoCores":1234567,"usageCoreNanoSeconds":98765432100,"psi":{"full":{"total":0,"avg10":0,"avg60":0.01,"avg300":0},"some":{"total":12,"avg10":0,"avg60":0,"avg300":1.5e-3}}}`
-	memory := func(use int) string {
+	memory := func(use int64) string {
 		return fmt.Sprintf(`"memory":{%s,"availableBytes":%d,"usageBytes":%d,"workingSetBytes":%d,"rssBytes":%d,"pageFaults":4711,"majorPageFaults":3}`, at, 1<<33-use, use+4096, use, use-4096)
 	}
-	fs := func(used int) string {
+	fs := func(used int64) string {
 		return fmt.Sprintf(`%s,"availableBytes":64424509440,"capacityBytes":107374182400,"usedBytes":%d,"inodesFree":900000,"inodes":1000000,"inodesUsed":%d`, at, used, used>>12)
 	}
 	var b strings.Builder
@@ -179,7 +179,7 @@ func madeUpSummary(pods int) []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		used := i * 7919 % 1009 << 14
+		used := int64(i * 7919 % 1009 << 14)
 		fmt.Fprintf(&b, `{"podRef":{"name":%q,"namespace":%q,"uid":%q},"containers":[{"name":%q,%s,%s,"rootfs":{%s},"logs":{%s}}],%s,%s,"volume":[{%s,"name":"cache"}],"ephemeral-storage":{%s},"process_stats":{"process_count":%d}}`,
 			podName(i), namespace, podUID(i), containerName, cpu, memory(used+4096), fs(used), fs(4096), cpu, memory(used+8192), fs(used/2), fs(2*used), i%40)
 	}
