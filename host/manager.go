@@ -46,7 +46,7 @@ import (
 // counts as stuck.
 const passAllowance = 15 * time.Second
 
-// runDirInterval is how often a daemon looks whether its run directory is still there.
+// A daemon checks each runDirInterval that its run directory is still there.
 const runDirInterval = time.Second
 
 // lastEventsWait is how long the end waits for the API server to take events.
@@ -248,7 +248,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	serving.Go(func() { m.records.Run(around) })
 	if m.embedded == nil { // the plugins of another program run on without it
 		serving.Go(func() {
-			lost = m.runDirLost(around)
+			lost = awaitRunDirLoss(around, m.dir, m.log, func() bool { return killing(m.loop) })
 			leave()
 		})
 	}
@@ -280,29 +280,34 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(failed, lost, m.close()) //nolint:contextcheck // ctx has ended
 }
 
-// runDirLost returns why the run directory cannot be used any more, when that is so and no
-// pod is being killed: the next evictd would know nothing of that kill. It returns nil when
-// ctx ends.
-func (m *Manager) runDirLost(ctx context.Context) error {
+// killing reports whether a kill is under way.
+func killing(l *loop.Loop) bool {
+	return slices.ContainsFunc(l.Snapshot().Evictions, func(v victim.Victim) bool { return v.State == victim.StateKilling })
+}
+
+// awaitRunDirLoss returns why the run directory cannot be used any more, as soon as that is
+// so and no kill is under way: the next evictd would know nothing of it. It returns nil
+// when ctx ends.
+func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, killing func() bool) error {
 	look := time.NewTicker(runDirInterval)
 	defer look.Stop()
-	told := false
+	logged := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
 		}
-		err := m.dir.Check()
+		err := dir.Check()
 		if err == nil {
 			continue
 		}
-		if !slices.ContainsFunc(m.loop.Snapshot().Evictions, func(v victim.Victim) bool { return v.State == victim.StateKilling }) {
+		if !killing() {
 			return err
 		}
-		if !told {
-			m.log.Error("run directory is gone, evictd ends after the kills under way", "error", err)
-			told = true
+		if !logged {
+			log.Error("run directory is gone, evictd ends after the kills under way", "error", err)
+			logged = true
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (w *world) start() {
 	w.cri.Add(fakecri.Pod{UID: uid, Namespace: "shop", Name: "cart", Containers: all})
 }
 
-// exited is what follows the end of the main container: a kubelet that knows of no eviction
+// exited plays what follows the end of the main container: a kubelet that knows of no eviction
 // restarts it, or takes the pod to have failed.
 func (w *world) exited() {
 	if !pause(w.ctx, 900*time.Millisecond) {
