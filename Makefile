@@ -120,18 +120,20 @@ python-rank: ## the example plugin in Python into bin/
 	@mkdir -p bin
 	sdk/examples/python-rank/build.sh $(CURDIR)/bin/python-rank
 
-test: $(GOTESTSUM) ## all tests, with root, real processes and the race detector
+# Suites wait for processes of their own, which have no race detector: beside the packages.
+test: $(GOTESTSUM) ## all tests, with root, real processes and, in packages, the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
 	@test/harness/stack/install.sh --uml --node --python --prometheus
 	@$(MAKE) build
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
-	(export CGO_ENABLED=1; $(call gotest,pkgname,$$($(GO) list ./... | grep -v '/$(FAULTS)$$'),-race -timeout 15m)) || status=1; \
+	($(call gotest,pkgname,$$($(GO) list ./test/suites/... | grep -v '/$(FAULTS)$$'),-timeout 15m)) & suites=$$!; \
+	(export CGO_ENABLED=1; $(call gotest,pkgname,$$($(GO) list ./... | grep -v /test/suites/),-race -timeout 15m)) || status=1; \
+	wait $$suites || status=1; \
 	($(call gotest,standard-verbose,./$(FAULTS),-timeout 10m)) || status=1; \
 	(cd test/suites/admission && $(GO) vet ./... && $(GO) mod tidy -diff && $(call gotest,pkgname,.)) || status=1; \
 	exit $$status
 
-check: lint deadcode generated ## format, lint, dead code, vet, import rules, go.mod, generated code, protocol, builds for arm64, arm and 386
-	$(GO) vet ./...
+check: lint deadcode generated ## format, lint with vet, dead code, import rules, go.mod, generated code, protocol, builds for arm64, arm and 386
 	$(GO) mod tidy -diff
 	@for arch in arm64 arm 386; do GOARCH=$$arch $(GO) build ./... || exit 1; done
 
