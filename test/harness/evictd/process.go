@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -52,16 +53,27 @@ func Start(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start evictd: %w", err)
 	}
-	p.StartedAt = monotonic()
-	if err := o.Spawn(p.cmd); err != nil {
-		return nil, fmt.Errorf("start evictd: %w", err)
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
+	p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL // a test that is killed leaves no evictd
+	p.StartedAt = monotonic()
+	started := make(chan error)
 	go func() { // ends with evictd, which Stop and Kill wait for
+		runtime.LockOSThread() // the death that Pdeathsig means is this thread's
 		defer close(p.exited)
+		err := o.Spawn(p.cmd)
+		started <- err
+		if err != nil {
+			return
+		}
 		p.log.read(stderr)
 		p.err = p.cmd.Wait()
 		p.log.close(fmt.Errorf("evictd ended (%v)", p.cmd.ProcessState))
 	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start evictd: %w", err)
+	}
 	return p, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // stand is a program that takes evictd's command line, says that it is ready and
@@ -60,6 +62,39 @@ func TestAProcessFromStartToStop(t *testing.T) {
 	}
 	if code, err := p.Exit(t.Context()); code != 0 || err != nil {
 		t.Errorf("exit status %d, %v; want 0", code, err)
+	}
+}
+
+// ownerEnv makes this test binary start an evictd and wait to be killed.
+const ownerEnv = "EVICTD_TEST_OWNER"
+
+func TestATestThatIsKilledLeavesNoEvictd(t *testing.T) {
+	if os.Getenv(ownerEnv) != "" {
+		fmt.Println(startStand(t, 0, "").PID())
+		select {}
+	}
+	owner := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	owner.Env = append(os.Environ(), ownerEnv+"=1")
+	out, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	evictd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = owner.Process.Kill()
+	_ = owner.Wait() // "signal: killed"
+	ended := []unix.PollFd{{Fd: int32(evictd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(ended, 10_000); n != 1 {
+		t.Errorf("evictd %d lives on 10 s after its test was killed: %v", pid, err)
 	}
 }
 
