@@ -87,6 +87,26 @@ func (s *scene) journalled() error {
 	}
 }
 
+// hogEnded waits until the hog has no process. It may not have had a SIGTERM: with a hard
+// threshold evictd does not wait for a runtime that is away.
+func (s *scene) hogEnded() error {
+	mount, _, err := stack.MemoryCgroup()
+	ctx := soon(s.t)
+	for err == nil {
+		var left []byte
+		containers, _ := filepath.Glob(filepath.Join(mount, crossing.Pods(s.Stack), "*", "pod"+string(s.hog.UID), "*", "cgroup.procs"))
+		for _, file := range containers {
+			processes, _ := os.ReadFile(file) // none if it is gone
+			left = append(left, processes...)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		err = stack.Pause(ctx, 5*time.Millisecond)
+	}
+	return fmt.Errorf("wait for the end of the hog: %w", err)
+}
+
 // seen waits until the API server shows the hog as it should be.
 func (s *scene) seen(done func(*v1.Pod) bool) error {
 	_, err := s.AwaitPod(soon(s.t), s.hog.Namespace, s.hog.Name, func(p *v1.Pod) (bool, error) { return p.UID == s.hog.UID && done(p), nil })
@@ -146,11 +166,6 @@ func (s *scene) play(calm *v1.Pod, at []moment, faults []fault) {
 	s.t.Helper()
 	released := time.Now()
 	must(s.t, s.station.Release(soon(s.t)))
-	gone := make(chan error, 1)
-	go func() {
-		_, err := s.station.WaitStamp(soon(s.t), "term")
-		gone <- err
-	}()
 	var repairs []func()
 	for i, m := range at {
 		must(s.t, m.until(s))
@@ -158,7 +173,7 @@ func (s *scene) play(calm *v1.Pod, at []moment, faults []fault) {
 			repairs = append(repairs, repaired)
 		}
 	}
-	must(s.t, <-gone)
+	must(s.t, s.hogEnded())
 	for _, repaired := range repairs {
 		defer repaired() // the record is to arrive all the same
 	}
@@ -255,29 +270,26 @@ func TestAPodWhoseImageIsBeingPulledIsEvicted(t *testing.T) {
 	available, err := crossing.Available()
 	must(t, err)
 	p := beside(t, c, account(t, c), map[string]any{
-		"evictionHard": map[string]any{}, "evictionSoft": map[string]any{"memory.available": strconv.FormatInt(available-900<<20, 10)},
+		"evictionHard": map[string]any{}, "evictionSoft": map[string]any{"memory.available": strconv.FormatInt(available-200<<20, 10)},
 		"evictionSoftGracePeriod": map[string]any{"memory.available": "1s"}, "evictionMaxPodGracePeriod": 30,
 	})
-	station, err := hog.NewStation(filepath.Join(c.Dir, "stations", "pulled"))
-	must(t, err)
+	// The threshold is met although others on the machine give memory back.
 	must(t, c.Apply(t.Context(), fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
 metadata: {name: pulled, labels: {app: pulled}}
 spec:
   hostNetwork: true
-  volumes: [{name: station, hostPath: {path: %[1]s}}]
   containers:
-  - {name: hog, image: %[2]s, imagePullPolicy: Never, command: [/bin/hog, --mib, "1280", --exit, "143", --go, /station/go, --stamp, /station/stamps], volumeMounts: [{name: station, mountPath: /station}]}
-  - {name: late, image: "%[3]s/never:1", imagePullPolicy: Always}
-`, station.Dir, hog.Image, deafRegistry(t))))
-	must(t, station.Release(soon(t)))
+  - {name: hog, image: %[1]s, imagePullPolicy: Never, command: [/bin/hog, --mib, "2560", --exit, "143"]}
+  - {name: late, image: "%[2]s/never:1", imagePullPolicy: Always}
+`, hog.Image, deafRegistry(t))))
 	killed, err := p.Await(soon(t), func(r evictd.Record) bool { return r.Msg == "pod killed" && r.String("pod") == "default/pulled" })
 	must(t, err)
 	took, _ := killed.Attrs["tookSeconds"].(float64)
 	t.Logf("  killed in %v s", took)
-	if took > 2 {
-		t.Errorf("killed in %v s, want at most 2 s", took)
+	if took > 5 { // two for the kubelet, and what a busy machine takes; its grace period is 30 s
+		t.Errorf("killed in %v s, want at most 5 s", took)
 	}
 	victim := awaitPod(soon(t), t, c, "pulled", func(pod *v1.Pod) bool {
 		return pod.Status.Phase == v1.PodFailed && condition(pod, v1.DisruptionTarget) != nil
