@@ -152,9 +152,7 @@ func TestFileThatMustNotBeRun(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Link(faultyProgram, filepath.Join(open, "target")); err != nil {
-		t.Fatal(err)
-	}
+	put(t, open, "target", "target")
 	for name, target := range map[string]string{"link-to-open": filepath.Join(open, "target"), "link-to-nothing": "/nonexistent/file", "loop": "loop"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
