@@ -56,7 +56,7 @@ func TestCallFailsAtOnceWhenThePluginCrashes(t *testing.T) {
 
 func TestStoppedPluginIsKilledAfterThreeDeadlines(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "good"), shortTimeouts)
+	h := startHost(t, install(t, "good"), func(o *Options) { o.Timeouts.Observe = 200 * time.Millisecond })
 	p, i := h.pinned("good")
 	suspend(t, i.PID)
 	// A loaded machine may be late itself, and such timeouts do not count.
@@ -104,7 +104,7 @@ func TestCallersOwnDeadlineIsNotHeldAgainstThePlugin(t *testing.T) {
 
 func TestHangingInOneKindOfCallIsEnough(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "hangs-in-rank"), shortTimeouts)
+	h := startHost(t, install(t, "hangs-in-rank"), func(o *Options) { o.Timeouts.Rank = 200 * time.Millisecond })
 	_, i := h.pinned("hangs-in-rank") // Never released: condemning does not wait.
 	eventually(t, "it is condemned", func() bool {
 		if _, err := observe(t.Context(), i); err != nil {
@@ -139,7 +139,7 @@ func TestQuarantineAndSecondChance(t *testing.T) {
 
 func TestEndWithStubbornPlugins(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "ignores-sigterm", "leaves-child", "stopped", "good"), shortTimeouts)
+	h := startHost(t, install(t, "ignores-sigterm", "leaves-child", "stopped", "good"), shortStop)
 	suspend(t, h.plugin("stopped").PID)
 	if got := len(processesOf(h.sockets)); got != 5 {
 		t.Fatalf("%d processes run, want 4 plugins and a child", got)

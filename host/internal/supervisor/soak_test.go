@@ -128,7 +128,7 @@ func entries(t *testing.T, dir string) int {
 func TestSwapCyclesLeakNothing(t *testing.T) {
 	total := swapCycles(t)
 	dir := installed(t, "stays")
-	h := startHost(t, dir, shortTimeouts, func(o *Options) { o.Log = slog.New(slog.DiscardHandler) })
+	h := startHost(t, dir, func(o *Options) { o.Log = slog.New(slog.DiscardHandler) })
 	stays := h.plugin("stays").PID
 	work := privateDir(t)
 	for program, as := range map[string]string{"1": "1-", "2": "2-", "exits": "exits"} {

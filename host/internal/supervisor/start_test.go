@@ -116,7 +116,7 @@ func TestFileThatIsNoProgram(t *testing.T) {
 func TestUnaskedCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	off := false
-	h := startHost(t, install(t, "unasked-certificate"), shortTimeouts, func(o *Options) {
+	h := startHost(t, install(t, "unasked-certificate"), func(o *Options) {
 		o.Settings = map[string]Settings{"unasked-certificate": {AutoMTLS: &off}}
 	})
 	want(t, h.plugin("unasked-certificate").LastError, "sent a certificate, want none: autoMTLS is off for it")
@@ -125,7 +125,7 @@ func TestUnaskedCertificateIsRefused(t *testing.T) {
 func TestSocketOfNobody(t *testing.T) {
 	t.Parallel()
 	off := false
-	h := startHost(t, install(t, "dead-socket"), shortTimeouts, func(o *Options) {
+	h := startHost(t, install(t, "dead-socket"), func(o *Options) {
 		o.Settings = map[string]Settings{"dead-socket": {AutoMTLS: &off}}
 	})
 	want(t, h.plugin("dead-socket").LastError, "describe: plugin unavailable", "no such file")
@@ -233,7 +233,7 @@ func TestPluginEnvironmentIsMinimal(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	before := leaks.Now(t)
 	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate", "deaf",
-		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortTimeouts, func(o *Options) {
+		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortStop, func(o *Options) {
 		o.Timeouts.Handshake, o.Timeouts.Describe = 3*time.Second, 300*time.Millisecond
 		o.Settings = map[string]Settings{"deaf": {AutoMTLS: new(bool)}}
 	})

@@ -99,7 +99,7 @@ func TestAReplacedPluginTakesOverAtAPassBoundary(t *testing.T) {
 func TestABrokenReplacementLeavesTheFormerOneRunning(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "good", "rival-a")
-	h := startHost(t, dir, shortTimeouts, func(o *Options) { o.Settings = configs("good", `{"n":1}`) }, plain("good", "rival-a"))
+	h := startHost(t, dir, func(o *Options) { o.Settings = configs("good", `{"n":1}`) }, plain("good", "rival-a"))
 	before := h.plugin("good").PID
 	for _, c := range []struct{ as, want string }{
 		{"rubbish", "want go-plugin's handshake first"},
@@ -112,6 +112,11 @@ func TestABrokenReplacementLeavesTheFormerOneRunning(t *testing.T) {
 		{"observes-rubbish", "observe: invalid reply from plugin"},
 		{"rival-b", `plugins "good" and "rival-a" both offer rank memory.available`},
 	} {
+		h.call(func(ctl *controller) { // for the next process, not for the one that serves
+			if ctl.Timeouts.Observe = patient; c.as == "hangs-in-observe" {
+				ctl.Timeouts.Observe = 200 * time.Millisecond
+			}
+		})
 		put(t, dir, "good", c.as)
 		eventually(t, "the failure of "+c.as+" is shown", func() bool {
 			r := h.plugin("good").Replacement
