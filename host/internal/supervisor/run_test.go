@@ -119,7 +119,7 @@ func TestHangingInOneKindOfCallIsEnough(t *testing.T) {
 
 func TestQuarantineAndSecondChance(t *testing.T) {
 	t.Parallel()
-	p := patience{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: 2 * time.Second, stable: time.Minute}
+	p := patience{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: time.Hour, stable: time.Minute}
 	h := startPatient(t, p, install(t, "exits"))
 	eventually(t, "it is in quarantine", func() bool { return h.plugin("exits").State == Quarantined })
 	if got := h.plugin("exits").Restarts; got != 2 {
@@ -134,6 +134,7 @@ func TestQuarantineAndSecondChance(t *testing.T) {
 		s := h.plugin("exits")
 		return s.Restarts == 5 && s.State == Quarantined
 	})
+	h.endPause("exits")
 	eventually(t, "time is another chance too", func() bool { return h.plugin("exits").Restarts > 5 })
 }
 
