@@ -67,10 +67,9 @@ func garbage(ctx context.Context, t *target, c rpc) error {
 		return notApplicable(withoutReclaim)
 	}
 	for what, in := range broken {
-		err := t.pokeInTime(ctx, c, in)
+		// Unlike a poke it waits for the error also of a Watch: a busy machine is late with it.
+		err := t.run.options.within(ctx, c.limit, func(ctx context.Context) error { return c.call(ctx, t, in) })
 		switch {
-		case err == nil && c.name == "Watch":
-			return fmt.Errorf("%s (%x): the stream was opened", what, clipped(in))
 		case err == nil:
 			return fmt.Errorf("%s (%x): an answer as if it were a message", what, clipped(in))
 		case t.lost(err):

@@ -221,35 +221,35 @@ func rankedToScale(ctx context.Context, t *target) error {
 	return nil
 }
 
-// rankingCost is the least of some rankings.
+// rankingCost is that of one of some rankings.
 type rankingCost struct {
+	// took is the least.
 	took time.Duration
-	// computed is how long the plugin's threads have run, which other work on the
-	// machine does not change; in this process the same as took.
+	// computed is how long the plugin's threads have run, on average: other work on the
+	// machine does not change it, nor that the kernel is a few milliseconds late with it.
 	computed time.Duration
 }
 
 // costToRank ranks n candidates some times, or until the first time that is late.
-func costToRank(ctx context.Context, t *target, n, rankings int) (rankingCost, error) {
+func costToRank(ctx context.Context, t *target, n, rankings int) (cost rankingCost, err error) {
 	req := t.rankRequest(t.offering(eviction.CanRank)[0], t.candidates(n))
-	least := rankingCost{took: math.MaxInt64, computed: math.MaxInt64}
+	cost.took = math.MaxInt64
+	ran, made := t.usage().ran, time.Duration(0)
 	for range rankings {
-		begin, ran := time.Now(), t.usage().ran
-		err := t.run.options.within(ctx, scaleTime, func(ctx context.Context) error {
+		begin := time.Now()
+		err = t.run.options.within(ctx, scaleTime, func(ctx context.Context) error {
 			_, err := t.plugin.Ranker.Rank(ctx, req)
 			return err
 		})
-		took := time.Since(begin)
-		computed := t.usage().ran - ran
-		if computed <= 0 { // of this process, or of threads that have ended
-			computed = took
-		}
-		least = rankingCost{min(least.took, took), min(least.computed, computed)}
-		if err != nil {
-			return least, err
+		cost.took = min(cost.took, time.Since(begin))
+		if made++; err != nil {
+			break
 		}
 	}
-	return least, nil
+	if cost.computed = (t.usage().ran - ran) / made; cost.computed <= 0 { // of threads that have ended
+		cost.computed = cost.took
+	}
+	return cost, err
 }
 
 // rankedSomebody wants that a ranking is one. A rule that goes by marks of the pods

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -110,10 +111,12 @@ func (t *target) lost(err error) bool {
 	return hangs || t.proc != nil && t.proc.ended()
 }
 
-// usage of a value is what can be told apart from the rest of this process.
+// usage of a value is that of this process.
 func (t *target) usage() usage {
 	if t.proc == nil {
-		return usage{threads: runtime.NumGoroutine()}
+		var self unix.Rusage
+		_ = unix.Getrusage(unix.RUSAGE_SELF, &self)
+		return usage{threads: runtime.NumGoroutine(), ran: time.Duration(self.Utime.Nano() + self.Stime.Nano())}
 	}
 	return t.proc.usage()
 }

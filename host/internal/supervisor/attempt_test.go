@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -38,11 +38,11 @@ type workshop struct {
 // open runs a supervisor of plugins that all rank by memory.available.
 func open(t *testing.T, names ...string) *workshop {
 	t.Helper()
-	return openWith(t, client.Timeouts{}, func(*workshop) {}, names...)
+	return openWith(t, func(*workshop) {}, names...)
 }
 
 // openWith is open after prepare.
-func openWith(t *testing.T, timeouts client.Timeouts, prepare func(*workshop), names ...string) *workshop {
+func openWith(t *testing.T, prepare func(*workshop), names ...string) *workshop {
 	t.Helper()
 	w := &workshop{
 		t: t, log: &syncBuffer{}, files: map[string]plugindir.File{},
@@ -52,7 +52,7 @@ func openWith(t *testing.T, timeouts client.Timeouts, prepare func(*workshop), n
 		w.write(name)
 	}
 	prepare(w)
-	w.Supervisor = newSupervisor(Options{Log: slog.New(slog.NewTextHandler(w.log, nil)), Timeouts: timeouts}, w)
+	w.Supervisor = newSupervisor(Options{Log: slog.New(slog.NewTextHandler(w.log, nil)), Timeouts: patientCalls}, w)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -200,19 +200,21 @@ func again(w *workshop) { w.Supervisor.look() }
 
 // Custom plugins wait for each other at the start, and nobody waits for ever.
 func TestTheStartGoesOnWithoutAPluginThatHangs(t *testing.T) {
-	held := make(chan struct{})
-	w := openWith(t, client.Timeouts{Start: 50 * time.Millisecond}, func(w *workshop) { w.held["slow"] = held }, "b", "memory", "slow")
-	want(t, w.log.String(), `msg="plugins take long to start, nobody waits for them any longer" plugins=[slow] waited=50ms`)
-	w.want("b", "serves", runs)
-	w.want("memory", "serves", runs)
-	if s := w.plugin("slow"); s.State != Starting {
-		t.Errorf("slow is %s, want it still started", s.State)
-	}
-	close(held)
-	w.want("slow", "comes after b, which was there first", func(s Status) bool { return s.State == Refused })
-	if s := w.plugin("b"); s.State != Running {
-		t.Errorf("b is %s, want it to serve on", s.State)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		w := openWith(t, func(w *workshop) { w.held["slow"] = held }, "b", "memory", "slow")
+		want(t, w.log.String(), `msg="plugins take long to start, nobody waits for them any longer" plugins=[slow] waited=1m0s`)
+		w.want("b", "serves", runs)
+		w.want("memory", "serves", runs)
+		if s := w.plugin("slow"); s.State != Starting {
+			t.Errorf("slow is %s, want it still started", s.State)
+		}
+		close(held)
+		w.want("slow", "comes after b, which was there first", func(s Status) bool { return s.State == Refused })
+		if s := w.plugin("b"); s.State != Running {
+			t.Errorf("b is %s, want it to serve on", s.State)
+		}
+	})
 }
 
 func TestAReplacementTakesOver(t *testing.T) {
@@ -271,7 +273,7 @@ func TestTheLatestSettingsAreToldBeforeAProcessServes(t *testing.T) {
 	for name, c := range map[string]struct{ of, want string }{"its own": {"a", "1 2 1 2"}, "of another": {"b", "1 1"}} {
 		t.Run(name, func(t *testing.T) {
 			settings := configs("a", "1", "b", "1")
-			w := openWith(t, client.Timeouts{}, func(*workshop) {}, "memory")
+			w := openWith(t, func(*workshop) {}, "memory")
 			if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, settings); err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -45,7 +47,7 @@ func TestRankingOfPodsThatWereNeverSent(t *testing.T) {
 // What is wrong with the ranking costs the ranking alone, and its own deadline.
 func TestMeasureAndRank(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "good", "ranks-foreign", "hangs-in-rank", "crashes-in-rank", "fails-after-measuring"), shortTimeouts)
+	h := startHost(t, install(t, "good", "ranks-foreign", "hangs-in-rank", "crashes-in-rank", "fails-after-measuring"))
 	for name, want := range map[string]error{
 		"good":          nil,
 		"ranks-foreign": eviction.ErrInvalidReply,
@@ -56,6 +58,9 @@ func TestMeasureAndRank(t *testing.T) {
 		"fails-after-measuring": nil,
 	} {
 		p, i := h.pinned(name)
+		if name == "hangs-in-rank" {
+			i.Plugin.Ranker.(*client.Client).Timeouts.Rank = 200 * time.Millisecond
+		}
 		signal := i.Plugin.Signals[0].Signal
 		var measured []string
 		ranking, err := i.Plugin.Measurer.(eviction.MeasureRanker).MeasureAndRank(t.Context(),
@@ -110,7 +115,7 @@ func TestMeasurementsOfPodsThatWereNeverSent(t *testing.T) {
 
 func TestReclaimThatIsStuck(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "good"), shortTimeouts)
+	h := startHost(t, install(t, "good"), func(o *Options) { o.Timeouts.ReclaimIdle = 2 * time.Second })
 	p, i := h.pinned("good")
 	defer p.Release()
 	var progress []int64

@@ -12,7 +12,10 @@ func TestHalfAFileIsNotStarted(t *testing.T) {
 	dir := installed(t, "good")
 	h := startHost(t, dir)
 	before := h.plugin("good").PID
-	content := faultyBytes(t, "")
+	content, err := os.ReadFile(faultyProgram)
+	if err != nil {
+		t.Fatal(err)
+	}
 	// In place of the one that runs, and a new one.
 	if err := os.Remove(filepath.Join(dir, "good")); err != nil {
 		t.Fatal(err)

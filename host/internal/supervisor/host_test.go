@@ -13,7 +13,7 @@ import (
 
 // beHost runs a supervisor until it is killed.
 func beHost(dir string) {
-	s, err := New(Options{Dir: dir, SocketRoot: dir + "/.sockets", Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	s, err := New(Options{Dir: dir, SocketRoot: dir + "/.sockets", Timeouts: patientCalls, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		panic(err)
 	}
@@ -70,7 +70,7 @@ func TestPluginsDieWithTheHost(t *testing.T) {
 	if left, _ := os.ReadDir(sockets); len(left) == 0 {
 		t.Error("no socket directory is left to be swept")
 	}
-	next := startHost(t, dir, shortTimeouts, func(o *Options) { o.SocketRoot = sockets })
+	next := startHost(t, dir, shortStop, func(o *Options) { o.SocketRoot = sockets })
 	if left, _ := filepath.Glob(sockets + "/plugin-dir[0-9]*"); len(left) != 4 {
 		t.Errorf("%d socket directories, want one per plugin: 4", len(left))
 	}

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -76,6 +76,7 @@ func insideHost(t *testing.T, o Options, plugins map[string]eviction.Plugin) *te
 	t.Helper()
 	h := &testHost{t: t, dir: privateDir(t), log: &syncBuffer{}, done: make(chan error, 1)}
 	h.sockets = h.dir
+	o.Timeouts = patientCalls
 	o.Log = slog.New(slog.NewJSONHandler(h.log, nil))
 	s, err := InProcess(plugins, o)
 	if err != nil {
@@ -167,33 +168,34 @@ func TestInsidePluginsThatCannotServe(t *testing.T) {
 // A call that never returns costs its deadline, and no more than a few of them
 // are waited out.
 func TestInsidePluginThatHangs(t *testing.T) {
-	t.Parallel()
-	hang := make(chan struct{})
-	hung := inside{observe: func(context.Context) (eviction.ObserveReply, error) {
-		<-hang
-		return eviction.ObserveReply{Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed}}}, nil
-	}}
-	h := insideHost(t, Options{Timeouts: client.Timeouts{Observe: 50 * time.Millisecond}}, map[string]eviction.Plugin{"a": hung.plugin()})
-	p, i := h.pinned("a")
-	defer p.Release()
-	for range 3 {
-		_, err := observe(t.Context(), i)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %v, want a timeout", err)
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		hung := inside{observe: func(context.Context) (eviction.ObserveReply, error) {
+			<-hang
+			return eviction.ObserveReply{Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed}}}, nil
+		}}
+		h := insideHost(t, Options{}, map[string]eviction.Plugin{"a": hung.plugin()})
+		p, i := h.pinned("a")
+		defer p.Release()
+		for range 3 {
+			_, err := observe(t.Context(), i)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("got %v, want a timeout", err)
+			}
 		}
-	}
-	_, err := observe(t.Context(), i)
-	if !errors.Is(err, eviction.ErrUnavailable) {
-		t.Errorf("got %v, want the plugin left alone", err)
-	}
-	want(t, h.plugin("a").LastError, "3 calls have not returned")
-	if s := h.plugin("a"); s.State != Running {
-		t.Errorf("a is %s, want it in service: there is nothing to end", s.State)
-	}
-	close(hang)
-	eventually(t, "a answers again", func() bool {
 		_, err := observe(t.Context(), i)
-		return err == nil
+		if !errors.Is(err, eviction.ErrUnavailable) {
+			t.Errorf("got %v, want the plugin left alone", err)
+		}
+		want(t, h.plugin("a").LastError, "3 calls have not returned")
+		if s := h.plugin("a"); s.State != Running {
+			t.Errorf("a is %s, want it in service: there is nothing to end", s.State)
+		}
+		close(hang)
+		eventually(t, "a answers again", func() bool {
+			_, err := observe(t.Context(), i)
+			return err == nil
+		})
 	})
 }
 
@@ -281,25 +283,26 @@ func TestInsidePluginThatLies(t *testing.T) {
 }
 
 func TestInsideReclaimThatIsLate(t *testing.T) {
-	t.Parallel()
-	over, returned := make(chan struct{}), make(chan struct{})
-	slow := inside{reclaim: func(_ context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-		defer close(returned)
-		progress(eviction.Reclaimed{Bytes: 1})
-		<-over
-		progress(eviction.Reclaimed{Bytes: 2})
-		return eviction.Reclaimed{Bytes: 3}, nil
-	}}
-	h := insideHost(t, Options{Timeouts: client.Timeouts{ReclaimIdle: 50 * time.Millisecond}}, map[string]eviction.Plugin{"slow": slow.plugin()})
-	p, i := h.pinned("slow")
-	defer p.Release()
-	var progress []int64
-	freed, err := i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{}, func(r eviction.Reclaimed) { progress = append(progress, r.Bytes) })
-	close(over)
-	<-returned
-	if !errors.Is(err, context.DeadlineExceeded) || freed.Bytes != 1 || len(progress) != 1 {
-		t.Errorf("got %+v, %v, progress %v, want a timeout and what was freed until then", freed, err, progress)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		over, returned := make(chan struct{}), make(chan struct{})
+		slow := inside{reclaim: func(_ context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+			defer close(returned)
+			progress(eviction.Reclaimed{Bytes: 1})
+			<-over
+			progress(eviction.Reclaimed{Bytes: 2})
+			return eviction.Reclaimed{Bytes: 3}, nil
+		}}
+		h := insideHost(t, Options{}, map[string]eviction.Plugin{"slow": slow.plugin()})
+		p, i := h.pinned("slow")
+		defer p.Release()
+		var progress []int64
+		freed, err := i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{}, func(r eviction.Reclaimed) { progress = append(progress, r.Bytes) })
+		close(over)
+		<-returned
+		if !errors.Is(err, context.DeadlineExceeded) || freed.Bytes != 1 || len(progress) != 1 {
+			t.Errorf("got %+v, %v, progress %v, want a timeout and what was freed until then", freed, err, progress)
+		}
+	})
 }
 
 func TestReconfigureInsidePlugins(t *testing.T) {

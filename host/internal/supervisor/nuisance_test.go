@@ -1,8 +1,10 @@
 package supervisor
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,23 +28,12 @@ func TestBadNeighbors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			left := leaks.Now(t)
-			h := startHost(t, install(t, name, "good"), func(o *Options) { o.Timeouts.Stop = 300 * time.Millisecond })
+			h := startHost(t, install(t, name, "good"), shortStop)
 			pass, good := h.pinned("good")
 			before := h.callTimes(t, good, 50*time.Millisecond)
-			bad := make(chan struct{})
-			go func() {
-				defer close(bad)
-				p := h.Pin()
-				defer p.Release()
-				for _, i := range p.Instances() {
-					if i.Name == name {
-						_, _ = observe(t.Context(), i)
-					}
-				}
-			}()
-			during := h.callTimes(t, good, time.Second)
+			var during []time.Duration
+			h.beside(name, func() { during = h.callTimes(t, good, time.Second) })
 			pass.Release()
-			<-bad
 			t.Logf("alone %s, beside it %s, at worst %s", before[len(before)/2], during[len(during)/2], during[len(during)-1])
 			if len(during) < fewestAnswers {
 				t.Errorf("%d answers beside it in a second, want %d", len(during), fewestAnswers)
@@ -57,6 +48,19 @@ func TestBadNeighbors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// beside calls a plugin that does not answer, and gives that up when f has returned.
+func (h *testHost) beside(name string, f func()) {
+	h.t.Helper()
+	p, i := h.pinned(name)
+	defer p.Release()
+	ctx, giveUp := context.WithCancel(h.t.Context())
+	var call sync.WaitGroup
+	call.Go(func() { _, _ = observe(ctx, i) })
+	defer call.Wait()
+	defer giveUp()
+	f()
 }
 
 // callTimes calls an instance for some time and returns how long each call took,
@@ -81,10 +85,9 @@ func TestFloodIsPaced(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	h := startHost(t, install(t, "floods-stderr"))
-	p, i := h.pinned("floods-stderr")
-	_, _ = observe(t.Context(), i)
-	p.Release()
-	eventually(t, "lines are dropped", func() bool { return h.plugin("floods-stderr").Log != nil })
+	h.beside("floods-stderr", func() {
+		eventually(t, "lines are dropped", func() bool { return h.plugin("floods-stderr").Log != nil })
+	})
 	var log *output.Log
 	h.call(func(c *controller) { log = c.plugins["floods-stderr"].log })
 	begin, mark := time.Now(), log.Mark()

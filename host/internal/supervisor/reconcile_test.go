@@ -54,7 +54,7 @@ func TestRemovalAtTheStart(t *testing.T) {
 func TestRemovalDuringASwap(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "good")
-	h := startHost(t, dir, shortTimeouts)
+	h := startHost(t, dir)
 	put(t, dir, "good", "silent")
 	eventually(t, "the new process is starting", func() bool { r := h.plugin("good").Replacement; return r != nil && len(processesOf(h.sockets)) == 2 })
 	if err := os.Remove(filepath.Join(dir, "good")); err != nil {

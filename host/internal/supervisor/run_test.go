@@ -56,7 +56,7 @@ func TestCallFailsAtOnceWhenThePluginCrashes(t *testing.T) {
 
 func TestStoppedPluginIsKilledAfterThreeDeadlines(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "good"), shortTimeouts)
+	h := startHost(t, install(t, "good"), func(o *Options) { o.Timeouts.Observe = 200 * time.Millisecond })
 	p, i := h.pinned("good")
 	suspend(t, i.PID)
 	// A loaded machine may be late itself, and such timeouts do not count.
@@ -104,7 +104,7 @@ func TestCallersOwnDeadlineIsNotHeldAgainstThePlugin(t *testing.T) {
 
 func TestHangingInOneKindOfCallIsEnough(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "hangs-in-rank"), shortTimeouts)
+	h := startHost(t, install(t, "hangs-in-rank"), func(o *Options) { o.Timeouts.Rank = 200 * time.Millisecond })
 	_, i := h.pinned("hangs-in-rank") // Never released: condemning does not wait.
 	eventually(t, "it is condemned", func() bool {
 		if _, err := observe(t.Context(), i); err != nil {
@@ -119,7 +119,7 @@ func TestHangingInOneKindOfCallIsEnough(t *testing.T) {
 
 func TestQuarantineAndSecondChance(t *testing.T) {
 	t.Parallel()
-	p := patience{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: 2 * time.Second, stable: time.Minute}
+	p := patience{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: time.Hour, stable: time.Minute}
 	h := startPatient(t, p, install(t, "exits"))
 	eventually(t, "it is in quarantine", func() bool { return h.plugin("exits").State == Quarantined })
 	if got := h.plugin("exits").Restarts; got != 2 {
@@ -134,12 +134,13 @@ func TestQuarantineAndSecondChance(t *testing.T) {
 		s := h.plugin("exits")
 		return s.Restarts == 5 && s.State == Quarantined
 	})
+	h.endPause("exits")
 	eventually(t, "time is another chance too", func() bool { return h.plugin("exits").Restarts > 5 })
 }
 
 func TestEndWithStubbornPlugins(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, install(t, "ignores-sigterm", "leaves-child", "stopped", "good"), shortTimeouts)
+	h := startHost(t, install(t, "ignores-sigterm", "leaves-child", "stopped", "good"), shortStop)
 	suspend(t, h.plugin("stopped").PID)
 	if got := len(processesOf(h.sockets)); got != 5 {
 		t.Fatalf("%d processes run, want 4 plugins and a child", got)

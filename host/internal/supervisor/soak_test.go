@@ -128,19 +128,13 @@ func entries(t *testing.T, dir string) int {
 func TestSwapCyclesLeakNothing(t *testing.T) {
 	total := swapCycles(t)
 	dir := installed(t, "stays")
-	h := startHost(t, dir, shortTimeouts, func(o *Options) { o.Log = slog.New(slog.DiscardHandler) })
+	h := startHost(t, dir, func(o *Options) { o.Log = slog.New(slog.DiscardHandler) })
 	stays := h.plugin("stays").PID
-	work := privateDir(t)
-	for program, as := range map[string]string{"1": "1-", "2": "2-", "exits": "exits"} {
-		if err := os.WriteFile(filepath.Join(work, program), faultyBytes(t, as), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
 	turns := func(n int) {
 		var wg sync.WaitGroup
 		for lane := range lanes {
 			wg.Go(func() {
-				c := cycler{testHost: h, work: work, name: fmt.Sprintf("lane-%d", lane)}
+				c := cycler{testHost: h, name: fmt.Sprintf("lane-%d", lane)}
 				for turn := lane; turn < n && !t.Failed(); turn += lanes {
 					c.cycle(turn)
 				}
@@ -194,13 +188,14 @@ func compare(before, after leftovers) string {
 // A cycler makes cycles with one plugin.
 type cycler struct {
 	*testHost
-	work, name string
+
+	name string
 }
 
 // cycle adds, replaces and removes the plugin once. Turns differ in how.
 func (c cycler) cycle(turn int) {
-	c.install("1")
-	if turn%13 == 12 { // gone before it has come
+	put(c.t, c.dir, c.name, "1-"+c.name) // What is posed as is what is observed.
+	if turn%13 == 12 {                   // gone before it has come
 		c.remove()
 		return
 	}
@@ -210,38 +205,18 @@ func (c cycler) cycle(turn int) {
 		pass = c.Pin()
 	}
 	if turn%5 == 4 {
-		c.install("exits")
+		put(c.t, c.dir, c.name, "exits")
 		c.until("the replacement fails", func(s Status) bool { return s.Replacement != nil && s.Replacement.State == Refused })
 	} else {
-		c.install("2")
+		put(c.t, c.dir, c.name, "2-"+c.name)
 		c.await(first)
 	}
 	if turn%7 == 6 { // gone while another one comes
-		c.install("1")
+		put(c.t, c.dir, c.name, "1-"+c.name)
 	}
 	c.remove()
 	if pass != nil {
 		pass.Release()
-	}
-}
-
-// install puts a program in place.
-func (c cycler) install(as string) {
-	content, err := os.ReadFile(filepath.Join(c.work, as))
-	if err != nil {
-		c.t.Error(err)
-		return
-	}
-	if as != "exits" {
-		content = append(content, c.name...) // What is posed as is what is observed.
-	}
-	beside := filepath.Join(c.dir, "."+c.name)
-	if err := os.WriteFile(beside, content, 0o700); err != nil {
-		c.t.Error(err)
-		return
-	}
-	if err := os.Rename(beside, filepath.Join(c.dir, c.name)); err != nil {
-		c.t.Error(err)
 	}
 }
 

@@ -51,16 +51,15 @@ func TestPluginThatRefuses(t *testing.T) {
 		"refuses-config": {"configure: plugin refused: config.color: unknown field, want none"},
 		"a":              {"configure: plugin refused: config.color"},
 	}
-	patience := defaultPatience()
-	patience.window = 500 * time.Millisecond
-	h := startPatient(t, patience, install(t, "refuses-host", "refuses-config", "a"), func(o *Options) { o.Settings = configs("a", `"refuse"`) })
+	h := startHost(t, install(t, "refuses-host", "refuses-config", "a"), func(o *Options) { o.Settings = configs("a", `"refuse"`) })
 	for name, parts := range says {
-		if s := h.plugin(name); s.Restarts == 0 && s.State != Refused {
+		if s := h.plugin(name); s.State != Refused {
 			t.Errorf("%s is %s, want it refused", name, s.State)
 		}
 		want(t, h.plugin(name).LastError, parts...)
 		want(t, h.log.String(), `"msg":"plugin did not start","plugin":"`+name+`"`)
 	}
+	h.endPause("refuses-host")
 	eventually(t, "another chance", func() bool { return h.plugin("refuses-host").Restarts > 0 })
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
 		t.Fatal(err)
@@ -116,7 +115,7 @@ func TestFileThatIsNoProgram(t *testing.T) {
 func TestUnaskedCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	off := false
-	h := startHost(t, install(t, "unasked-certificate"), shortTimeouts, func(o *Options) {
+	h := startHost(t, install(t, "unasked-certificate"), func(o *Options) {
 		o.Settings = map[string]Settings{"unasked-certificate": {AutoMTLS: &off}}
 	})
 	want(t, h.plugin("unasked-certificate").LastError, "sent a certificate, want none: autoMTLS is off for it")
@@ -125,7 +124,7 @@ func TestUnaskedCertificateIsRefused(t *testing.T) {
 func TestSocketOfNobody(t *testing.T) {
 	t.Parallel()
 	off := false
-	h := startHost(t, install(t, "dead-socket"), shortTimeouts, func(o *Options) {
+	h := startHost(t, install(t, "dead-socket"), func(o *Options) {
 		o.Settings = map[string]Settings{"dead-socket": {AutoMTLS: &off}}
 	})
 	want(t, h.plugin("dead-socket").LastError, "describe: plugin unavailable", "no such file")
@@ -152,9 +151,7 @@ func TestFileThatMustNotBeRun(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Link(faultyProgram, filepath.Join(open, "target")); err != nil {
-		t.Fatal(err)
-	}
+	put(t, open, "target", "target")
 	for name, target := range map[string]string{"link-to-open": filepath.Join(open, "target"), "link-to-nothing": "/nonexistent/file", "loop": "loop"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -235,7 +232,7 @@ func TestPluginEnvironmentIsMinimal(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	before := leaks.Now(t)
 	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate", "deaf",
-		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortTimeouts, func(o *Options) {
+		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortStop, func(o *Options) {
 		o.Timeouts.Handshake, o.Timeouts.Describe = 3*time.Second, 300*time.Millisecond
 		o.Settings = map[string]Settings{"deaf": {AutoMTLS: new(bool)}}
 	})

@@ -18,7 +18,7 @@ func tried(t *testing.T, dir string, settings map[string]Settings) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(tmp) })
 	t.Setenv("TMPDIR", tmp)
-	errs := Try(t.Context(), Options{Dir: dir, Settings: settings, Log: slog.New(slog.DiscardHandler)})
+	errs := Try(t.Context(), Options{Dir: dir, Settings: settings, Timeouts: patientCalls, Log: slog.New(slog.DiscardHandler)})
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
