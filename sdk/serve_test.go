@@ -53,14 +53,14 @@ func chatter(when string) {
 }
 
 func plugins() map[string]sdk.Plugin {
-	memory := sdk.Signals(eviction.MemoryAvailable)
+	memory, watched := sdk.Signals(eviction.MemoryAvailable), make(watcher)
 	type config struct {
 		Factor int `json:"factor"`
 	}
 	return map[string]sdk.Plugin{
 		"plain":   {Name: "plain", Version: "1.2.3", Signals: memory, Ranker: sdk.RankBy()},
 		"chatty":  {Name: "chatty", Signals: memory, Observer: observer(chat)},
-		"slow":    {Name: "slow", Signals: memory, Observer: observer(waitHalfASecond), Watcher: watcher{}},
+		"slow":    {Name: "slow", Signals: memory, Observer: observer(watched.outlast), Watcher: watched},
 		"invalid": {Name: "invalid", Ranker: sdk.RankBy()},
 		"picky": {
 			Name: "picky", Signals: memory, Ranker: sdk.RankBy(),
@@ -88,21 +88,21 @@ func chat(context.Context) error {
 	return nil
 }
 
-func waitHalfASecond(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(500 * time.Millisecond):
-		return nil
-	}
-}
+// A watcher is closed when its watch has ended.
+type watcher chan struct{}
 
-type watcher struct{}
-
-func (watcher) Watch(ctx context.Context, _ eviction.WatchRequest, wake func(eviction.Wake)) error {
+func (w watcher) Watch(ctx context.Context, _ eviction.WatchRequest, wake func(eviction.Wake)) error {
+	defer close(w)
 	wake(eviction.Wake{})
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// outlast is a call that lasts until the watch has ended.
+func (w watcher) outlast(context.Context) error {
+	println("call under way")
+	<-w
+	return nil
 }
 
 // A process is a plugin process and the host's connection to it.
@@ -179,15 +179,19 @@ func within(t *testing.T, d time.Duration) context.Context {
 func (p *process) exit(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
+	await(t, "the plugin does not end", p.client.Exited)
+	return time.Since(begin)
+}
+
+func await(t *testing.T, complaint string, is func() bool) {
+	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !p.client.Exited() {
-		<-tick.C
+	for begin := time.Now(); !is(); <-tick.C {
 		if time.Since(begin) > 10*time.Second {
-			t.Fatal("the plugin does not end")
+			t.Fatal(complaint)
 		}
 	}
-	return time.Since(begin)
 }
 
 // syncBuffer collects a log that is read while it is written.
@@ -211,21 +215,8 @@ func (s *syncBuffer) String() string {
 // waitFor waits until the log has all of the texts.
 func (s *syncBuffer) waitFor(t *testing.T, texts ...string) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for begin := time.Now(); ; <-tick.C {
-		missing := ""
-		for _, text := range texts {
-			if !strings.Contains(s.String(), text) {
-				missing = text
-			}
-		}
-		if missing == "" {
-			return
-		}
-		if time.Since(begin) > 10*time.Second {
-			t.Fatalf("the log lacks %q", missing)
-		}
+	for _, text := range texts {
+		await(t, fmt.Sprintf("the log lacks %q", text), func() bool { return strings.Contains(s.String(), text) })
 	}
 }
 
@@ -267,52 +258,47 @@ func TestPrintsGoToTheLogAndNotIntoTheHandshake(t *testing.T) {
 		`"@level":"info","@message":"Logger in a call"`)
 }
 
-func TestPluginLeavesWithItsHost(t *testing.T) {
-	const want = 100 * time.Millisecond
-	var took time.Duration
-	for range 3 { // a busy machine may be late once
-		child := start(t, "plain", false)
-		if err := child.pipe.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if took = child.exit(t); took < want {
-			return
-		}
-	}
-	t.Errorf("the plugin left %s after its host, want less than %s", took, want)
-}
-
-func TestSIGTERMLetsCallsFinish(t *testing.T) {
-	child := start(t, "slow", false)
-	p, err := child.describe(within(t, 10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	observed, watched, watching := make(chan error, 1), make(chan error, 1), make(chan struct{})
-	ctx := within(t, 10*time.Second)
-	go func() {
-		watched <- p.Watcher.Watch(ctx, eviction.WatchRequest{}, func(eviction.Wake) { close(watching) })
-	}()
-	<-watching
-	go func() {
-		_, err := p.Observer.Observe(ctx, eviction.ObserveRequest{})
-		observed <- err
-	}()
-	<-time.After(100 * time.Millisecond) // the call is on its way, and far from its end
-	if err := child.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-observed; err != nil {
-		t.Errorf("the call in flight ended with %v", err)
-	}
-	if err := <-watched; !errors.Is(err, eviction.ErrUnavailable) {
-		t.Errorf("the watch ended with %v, want %v", err, eviction.ErrUnavailable)
-	}
-	if took := child.exit(t); took > 700*time.Millisecond {
-		t.Errorf("ended %s after its last answer, which is not in order but the timeout", took)
-	}
-	if code := child.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
+func TestSIGTERMLetsCallsFinishAndTheDeathOfTheHostDoesNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*process) error
+		call error
+	}{
+		"SIGTERM":          {func(p *process) error { return p.cmd.Process.Signal(syscall.SIGTERM) }, nil},
+		"the host is dead": {func(p *process) error { return p.pipe.Close() }, eviction.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			child := start(t, "slow", false)
+			p, err := child.describe(within(t, 10*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			observed, watched, watching := make(chan error, 1), make(chan error, 1), make(chan struct{})
+			ctx := within(t, 10*time.Second)
+			go func() {
+				watched <- p.Watcher.Watch(ctx, eviction.WatchRequest{}, func(eviction.Wake) { close(watching) })
+			}()
+			<-watching
+			go func() {
+				_, err := p.Observer.Observe(ctx, eviction.ObserveRequest{})
+				observed <- err
+			}()
+			child.log.waitFor(t, "call under way")
+			if err := c.end(child); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-observed; !errors.Is(err, c.call) {
+				t.Errorf("the call in flight ended with %v, want %v", err, c.call)
+			}
+			if err := <-watched; !errors.Is(err, eviction.ErrUnavailable) {
+				t.Errorf("the watch ended with %v, want %v", err, eviction.ErrUnavailable)
+			}
+			if took := child.exit(t); took > 700*time.Millisecond {
+				t.Errorf("ended %s after its last answer, which is not in order but the timeout", took)
+			}
+			if code := child.cmd.ProcessState.ExitCode(); code != 0 {
+				t.Errorf("exit code %d, want 0", code)
+			}
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -54,7 +55,8 @@ func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ..
 		}
 		return err
 	}
-	proto.Merge(reply.(proto.Message), got.(proto.Message))
+	from, to := got.(proto.Message).ProtoReflect(), reply.(proto.Message).ProtoReflect()
+	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool { to.Set(f, v); return true }) // the handler has copied it
 	return nil
 }
 
