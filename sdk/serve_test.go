@@ -53,14 +53,14 @@ func chatter(when string) {
 }
 
 func plugins() map[string]sdk.Plugin {
-	memory := sdk.Signals(eviction.MemoryAvailable)
+	memory, watched := sdk.Signals(eviction.MemoryAvailable), make(watcher)
 	type config struct {
 		Factor int `json:"factor"`
 	}
 	return map[string]sdk.Plugin{
 		"plain":   {Name: "plain", Version: "1.2.3", Signals: memory, Ranker: sdk.RankBy()},
 		"chatty":  {Name: "chatty", Signals: memory, Observer: observer(chat)},
-		"slow":    {Name: "slow", Signals: memory, Observer: observer(waitHalfASecond), Watcher: watcher{}},
+		"slow":    {Name: "slow", Signals: memory, Observer: observer(watched.outlast), Watcher: watched},
 		"invalid": {Name: "invalid", Ranker: sdk.RankBy()},
 		"picky": {
 			Name: "picky", Signals: memory, Ranker: sdk.RankBy(),
@@ -88,21 +88,21 @@ func chat(context.Context) error {
 	return nil
 }
 
-func waitHalfASecond(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(500 * time.Millisecond):
-		return nil
-	}
-}
+// A watcher is closed when its watch has ended.
+type watcher chan struct{}
 
-type watcher struct{}
-
-func (watcher) Watch(ctx context.Context, _ eviction.WatchRequest, wake func(eviction.Wake)) error {
+func (w watcher) Watch(ctx context.Context, _ eviction.WatchRequest, wake func(eviction.Wake)) error {
+	defer close(w)
 	wake(eviction.Wake{})
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// outlast is a call that lasts until the watch has ended.
+func (w watcher) outlast(context.Context) error {
+	println("call under way")
+	<-w
+	return nil
 }
 
 // A process is a plugin process and the host's connection to it.
@@ -298,7 +298,7 @@ func TestSIGTERMLetsCallsFinish(t *testing.T) {
 		_, err := p.Observer.Observe(ctx, eviction.ObserveRequest{})
 		observed <- err
 	}()
-	<-time.After(100 * time.Millisecond) // the call is on its way, and far from its end
+	child.log.waitFor(t, "call under way")
 	if err := child.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
