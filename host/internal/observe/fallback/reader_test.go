@@ -54,7 +54,7 @@ func write(t *testing.T, path, text string) {
 
 func observe(t *testing.T, r *Reader, signals ...eviction.Signal) map[eviction.Signal]eviction.Observation {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	got := map[eviction.Signal]eviction.Observation{}
 	for _, o := range r.Observe(ctx, signals) {
@@ -143,7 +143,7 @@ func TestAFilesystemThatHangsHoldsUpNobodyAndOneGoroutine(t *testing.T) {
 		for range looks {
 			began := time.Now()
 			got := observe(t, r, all...)
-			if took := time.Since(began); took > time.Second {
+			if took := time.Since(began); took > 10*time.Second {
 				t.Fatalf("took %v, want no longer than it had", took)
 			}
 			if o := got[eviction.NodeFsInodesFree]; o.State != eviction.Unknown || !strings.Contains(o.Err, "does not answer") {

@@ -48,7 +48,7 @@ func open(t *testing.T, facts eviction.NodeFacts, images ImageFilesystems) *File
 
 func observe(t *testing.T, f *Filesystems) (map[eviction.Signal]eviction.Observation, eviction.LayoutReport) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	observations, report, err := f.Observe(ctx, diskSignals)
 	if err != nil {
