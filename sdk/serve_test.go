@@ -267,52 +267,47 @@ func TestPrintsGoToTheLogAndNotIntoTheHandshake(t *testing.T) {
 		`"@level":"info","@message":"Logger in a call"`)
 }
 
-func TestPluginLeavesWithItsHost(t *testing.T) {
-	const want = 100 * time.Millisecond
-	var took time.Duration
-	for range 3 { // a busy machine may be late once
-		child := start(t, "plain", false)
-		if err := child.pipe.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if took = child.exit(t); took < want {
-			return
-		}
-	}
-	t.Errorf("the plugin left %s after its host, want less than %s", took, want)
-}
-
-func TestSIGTERMLetsCallsFinish(t *testing.T) {
-	child := start(t, "slow", false)
-	p, err := child.describe(within(t, 10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	observed, watched, watching := make(chan error, 1), make(chan error, 1), make(chan struct{})
-	ctx := within(t, 10*time.Second)
-	go func() {
-		watched <- p.Watcher.Watch(ctx, eviction.WatchRequest{}, func(eviction.Wake) { close(watching) })
-	}()
-	<-watching
-	go func() {
-		_, err := p.Observer.Observe(ctx, eviction.ObserveRequest{})
-		observed <- err
-	}()
-	child.log.waitFor(t, "call under way")
-	if err := child.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-observed; err != nil {
-		t.Errorf("the call in flight ended with %v", err)
-	}
-	if err := <-watched; !errors.Is(err, eviction.ErrUnavailable) {
-		t.Errorf("the watch ended with %v, want %v", err, eviction.ErrUnavailable)
-	}
-	if took := child.exit(t); took > 700*time.Millisecond {
-		t.Errorf("ended %s after its last answer, which is not in order but the timeout", took)
-	}
-	if code := child.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
+func TestSIGTERMLetsCallsFinishAndTheDeathOfTheHostDoesNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*process) error
+		call error
+	}{
+		"SIGTERM":          {func(p *process) error { return p.cmd.Process.Signal(syscall.SIGTERM) }, nil},
+		"the host is dead": {func(p *process) error { return p.pipe.Close() }, eviction.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			child := start(t, "slow", false)
+			p, err := child.describe(within(t, 10*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			observed, watched, watching := make(chan error, 1), make(chan error, 1), make(chan struct{})
+			ctx := within(t, 10*time.Second)
+			go func() {
+				watched <- p.Watcher.Watch(ctx, eviction.WatchRequest{}, func(eviction.Wake) { close(watching) })
+			}()
+			<-watching
+			go func() {
+				_, err := p.Observer.Observe(ctx, eviction.ObserveRequest{})
+				observed <- err
+			}()
+			child.log.waitFor(t, "call under way")
+			if err := c.end(child); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-observed; !errors.Is(err, c.call) {
+				t.Errorf("the call in flight ended with %v, want %v", err, c.call)
+			}
+			if err := <-watched; !errors.Is(err, eviction.ErrUnavailable) {
+				t.Errorf("the watch ended with %v, want %v", err, eviction.ErrUnavailable)
+			}
+			if took := child.exit(t); took > 700*time.Millisecond {
+				t.Errorf("ended %s after its last answer, which is not in order but the timeout", took)
+			}
+			if code := child.cmd.ProcessState.ExitCode(); code != 0 {
+				t.Errorf("exit code %d, want 0", code)
+			}
+		})
 	}
 }
 
