@@ -179,15 +179,19 @@ func within(t *testing.T, d time.Duration) context.Context {
 func (p *process) exit(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
+	await(t, "the plugin does not end", p.client.Exited)
+	return time.Since(begin)
+}
+
+func await(t *testing.T, complaint string, is func() bool) {
+	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !p.client.Exited() {
-		<-tick.C
+	for begin := time.Now(); !is(); <-tick.C {
 		if time.Since(begin) > 10*time.Second {
-			t.Fatal("the plugin does not end")
+			t.Fatal(complaint)
 		}
 	}
-	return time.Since(begin)
 }
 
 // syncBuffer collects a log that is read while it is written.
@@ -211,21 +215,8 @@ func (s *syncBuffer) String() string {
 // waitFor waits until the log has all of the texts.
 func (s *syncBuffer) waitFor(t *testing.T, texts ...string) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for begin := time.Now(); ; <-tick.C {
-		missing := ""
-		for _, text := range texts {
-			if !strings.Contains(s.String(), text) {
-				missing = text
-			}
-		}
-		if missing == "" {
-			return
-		}
-		if time.Since(begin) > 10*time.Second {
-			t.Fatalf("the log lacks %q", missing)
-		}
+	for _, text := range texts {
+		await(t, fmt.Sprintf("the log lacks %q", text), func() bool { return strings.Contains(s.String(), text) })
 	}
 }
 
