@@ -233,7 +233,7 @@ func TestNothingIsLeft(t *testing.T) {
 	before := leaks.Now(t)
 	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate", "deaf",
 		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortStop, func(o *Options) {
-		o.Timeouts.Handshake, o.Timeouts.Describe = 3*time.Second, 300*time.Millisecond
+		o.Timeouts.Handshake, o.Timeouts.Describe = time.Second, 300*time.Millisecond
 		o.Settings = map[string]Settings{"deaf": {AutoMTLS: new(bool)}}
 	})
 	eventually(t, "good runs", func() bool { return h.plugin("good").State == Running })
