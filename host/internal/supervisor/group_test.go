@@ -117,7 +117,7 @@ func (h *testHost) kill(pid int) {
 func TestForkBombIsBounded(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	h := startHost(t, install(t, "forks", "good"), shortStop)
+	h := startHost(t, install(t, "forks", "good"), shortStop, confined("forks", sandbox.Policy{MemoryBytes: 1 << 30})) // more than it can fork into
 	h.beside("forks", func() {
 		eventually(t, "it forks", func() bool { return len(processesOf(h.sockets)) >= 5 })
 	})
