@@ -104,10 +104,7 @@ func TestFloodIsPaced(t *testing.T) {
 func TestAPluginThatFloodsItsConnectionIsEnded(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"floods-pings", "pings"} { // the other one sends as many as it may
-		off := false
-		h := startHost(t, install(t, name), func(o *Options) {
-			o.Settings = map[string]Settings{name: {AutoMTLS: &off}}
-		})
+		h := startHost(t, install(t, name), plain(name))
 		p, i := h.pinned(name)
 		_, _ = observe(t.Context(), i)
 		p.Release()
