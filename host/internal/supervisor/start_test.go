@@ -59,7 +59,7 @@ func TestPluginThatRefuses(t *testing.T) {
 		want(t, h.plugin(name).LastError, parts...)
 		want(t, h.log.String(), `"msg":"plugin did not start","plugin":"`+name+`"`)
 	}
-	h.endPause("refuses-host")
+	h.call(func(c *controller) { c.plugins["refuses-host"].pause.Reset(0) }) // it is over
 	eventually(t, "another chance", func() bool { return h.plugin("refuses-host").Restarts > 0 })
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
 		t.Fatal(err)
