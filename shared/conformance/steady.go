@@ -221,7 +221,7 @@ func rankedToScale(ctx context.Context, t *target) error {
 	return nil
 }
 
-// rankingCost is that of one of some rankings.
+// rankingCost sums up some rankings of the same candidates.
 type rankingCost struct {
 	// took is the least.
 	took time.Duration

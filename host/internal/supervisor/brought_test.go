@@ -7,6 +7,7 @@ import (
 )
 
 func TestAnOwnSignalIsDefinedWhileItsPluginRuns(t *testing.T) {
+	t.Parallel()
 	h := startHost(t, install(t, "good", "memory"))
 	defined := func(s eviction.Signal) (eviction.Definition, bool) {
 		p := h.Pin()
@@ -36,6 +37,7 @@ func TestAnOwnSignalIsDefinedWhileItsPluginRuns(t *testing.T) {
 
 // Whoever waits for a plugin that does not come up is to learn that it was removed.
 func TestTheEndOfAPluginThatNeverServedIsTold(t *testing.T) {
+	t.Parallel()
 	h := startHost(t, install(t, "exits"))
 	drain(h.changed)
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"exits": {Disabled: true}}); err != nil {

@@ -117,8 +117,9 @@ func (h *testHost) kill(pid int) {
 func TestForkBombIsBounded(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	h := startHost(t, install(t, "forks", "good"), shortStop)
-	h.beside("forks", func() {
+	h := startHost(t, install(t, "forks", "good"), shortStop, confined("forks", sandbox.Policy{MemoryBytes: 1 << 30})) // more than it can fork into
+	p, i := h.pinned("forks")
+	beside(t.Context(), p, i, func() {
 		eventually(t, "it forks", func() bool { return len(processesOf(h.sockets)) >= 5 })
 	})
 	if n := len(processesOf(h.sockets)); n > 512 {

@@ -28,6 +28,7 @@ func beHost(dir string) {
 }
 
 func TestPluginsDieWithTheHost(t *testing.T) {
+	t.Parallel()
 	dir := install(t, "good", "ignores-pipe", "stopped", "ignores-sigterm")
 	sockets := dir + "/.sockets"
 	if err := os.Mkdir(sockets, 0o700); err != nil {

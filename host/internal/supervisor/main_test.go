@@ -227,11 +227,6 @@ func suspend(t *testing.T, pid int) {
 	})
 }
 
-// endPause has a plugin tried again as after the time that it is to wait.
-func (h *testHost) endPause(name string) {
-	h.call(func(c *controller) { c.plugins[name].pause.Reset(0) })
-}
-
 func (h *testHost) plugin(name string) Status {
 	h.t.Helper()
 	for _, s := range h.Status() {

@@ -32,7 +32,8 @@ func TestBadNeighbors(t *testing.T) {
 			pass, good := h.pinned("good")
 			before := h.callTimes(t, good, 50*time.Millisecond)
 			var during []time.Duration
-			h.beside(name, func() { during = h.callTimes(t, good, time.Second) })
+			p, bad := h.pinned(name)
+			beside(t.Context(), p, bad, func() { during = h.callTimes(t, good, time.Second) })
 			pass.Release()
 			t.Logf("alone %s, beside it %s, at worst %s", before[len(before)/2], during[len(during)/2], during[len(during)-1])
 			if len(during) < fewestAnswers {
@@ -51,11 +52,9 @@ func TestBadNeighbors(t *testing.T) {
 }
 
 // beside calls a plugin that does not answer, and gives that up when f has returned.
-func (h *testHost) beside(name string, f func()) {
-	h.t.Helper()
-	p, i := h.pinned(name)
+func beside(ctx context.Context, p *registry.Pin, i *registry.Instance, f func()) {
 	defer p.Release()
-	ctx, giveUp := context.WithCancel(h.t.Context())
+	ctx, giveUp := context.WithCancel(ctx)
 	var call sync.WaitGroup
 	call.Go(func() { _, _ = observe(ctx, i) })
 	defer call.Wait()
@@ -85,7 +84,8 @@ func TestFloodIsPaced(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	h := startHost(t, install(t, "floods-stderr"))
-	h.beside("floods-stderr", func() {
+	p, i := h.pinned("floods-stderr")
+	beside(t.Context(), p, i, func() {
 		eventually(t, "lines are dropped", func() bool { return h.plugin("floods-stderr").Log != nil })
 	})
 	var log *output.Log
@@ -104,10 +104,7 @@ func TestFloodIsPaced(t *testing.T) {
 func TestAPluginThatFloodsItsConnectionIsEnded(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"floods-pings", "pings"} { // the other one sends as many as it may
-		off := false
-		h := startHost(t, install(t, name), func(o *Options) {
-			o.Settings = map[string]Settings{name: {AutoMTLS: &off}}
-		})
+		h := startHost(t, install(t, name), plain(name))
 		p, i := h.pinned(name)
 		_, _ = observe(t.Context(), i)
 		p.Release()

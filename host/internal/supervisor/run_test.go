@@ -134,7 +134,7 @@ func TestQuarantineAndSecondChance(t *testing.T) {
 		s := h.plugin("exits")
 		return s.Restarts == 5 && s.State == Quarantined
 	})
-	h.endPause("exits")
+	h.call(func(c *controller) { c.plugins["exits"].pause.Reset(0) }) // it is over
 	eventually(t, "time is another chance too", func() bool { return h.plugin("exits").Restarts > 5 })
 }
 

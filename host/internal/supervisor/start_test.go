@@ -59,7 +59,7 @@ func TestPluginThatRefuses(t *testing.T) {
 		want(t, h.plugin(name).LastError, parts...)
 		want(t, h.log.String(), `"msg":"plugin did not start","plugin":"`+name+`"`)
 	}
-	h.endPause("refuses-host")
+	h.call(func(c *controller) { c.plugins["refuses-host"].pause.Reset(0) }) // it is over
 	eventually(t, "another chance", func() bool { return h.plugin("refuses-host").Restarts > 0 })
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
 		t.Fatal(err)
@@ -114,19 +114,13 @@ func TestFileThatIsNoProgram(t *testing.T) {
 
 func TestUnaskedCertificateIsRefused(t *testing.T) {
 	t.Parallel()
-	off := false
-	h := startHost(t, install(t, "unasked-certificate"), func(o *Options) {
-		o.Settings = map[string]Settings{"unasked-certificate": {AutoMTLS: &off}}
-	})
+	h := startHost(t, install(t, "unasked-certificate"), plain("unasked-certificate"))
 	want(t, h.plugin("unasked-certificate").LastError, "sent a certificate, want none: autoMTLS is off for it")
 }
 
 func TestSocketOfNobody(t *testing.T) {
 	t.Parallel()
-	off := false
-	h := startHost(t, install(t, "dead-socket"), func(o *Options) {
-		o.Settings = map[string]Settings{"dead-socket": {AutoMTLS: &off}}
-	})
+	h := startHost(t, install(t, "dead-socket"), plain("dead-socket"))
 	want(t, h.plugin("dead-socket").LastError, "describe: plugin unavailable", "no such file")
 }
 
@@ -232,9 +226,8 @@ func TestPluginEnvironmentIsMinimal(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	before := leaks.Now(t)
 	h := startHost(t, install(t, "good", "megabytes", "leaves-child", "exits", "rubbish", "silent", "bad-certificate", "deaf",
-		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortStop, func(o *Options) {
-		o.Timeouts.Handshake, o.Timeouts.Describe = 3*time.Second, 300*time.Millisecond
-		o.Settings = map[string]Settings{"deaf": {AutoMTLS: new(bool)}}
+		"hangs-in-describe", "refuses-config", "ignores-sigterm", "crashes-in-describe"), shortStop, plain("deaf"), func(o *Options) {
+		o.Timeouts.Handshake, o.Timeouts.Describe = time.Second, 300*time.Millisecond
 	})
 	eventually(t, "good runs", func() bool { return h.plugin("good").State == Running })
 	want(t, h.plugin("deaf").LastError, "not ready within ")

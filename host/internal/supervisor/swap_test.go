@@ -180,9 +180,15 @@ func TestACrashDuringASwap(t *testing.T) {
 	p.first, p.longest = time.Hour, 2*time.Hour // there shall be no other start
 	h := startPatient(t, p, dir)
 	before := h.plugin("good").PID
-	put(t, dir, "good", "slow")
+	gate := filepath.Join(privateDir(t), "gate")
+	script := installedScript(t, "good", "#!/bin/sh\nread x <"+gate+"\nexec "+install(t, "good")+"/good\n")
+	if err := errors.Join(syscall.Mkfifo(gate, 0o600), os.Rename(script+"/good", dir+"/good")); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the new process is starting", func() bool { return len(processesOf(h.sockets)) == 2 })
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+	h.kill(before)
+	eventually(t, "the crash is noted", func() bool { return h.plugin("good").LastError != "" })
+	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the new process serves", func() bool { s := h.plugin("good"); return s.State == Running && s.PID != before })

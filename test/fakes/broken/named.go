@@ -24,7 +24,6 @@ var faults = map[string]func(){
 	"rubbish": func() { fmt.Println("hello, I am not a plugin") },
 	"exits":   func() { fmt.Fprintln(os.Stderr, "no reason to live"); os.Exit(3) },
 	"silent":  forever,
-	"slow":    func() { time.Sleep(time.Second) },
 	"megabytes": func() {
 		line := strings.Repeat("all work and no play makes a dull plugin ", 4)
 		for range 20_000 {
