@@ -19,7 +19,6 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/replay"
-	"github.com/evictd/evictd/host/internal/screen"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -35,8 +34,7 @@ func newObserve() *cobra.Command {
 		Use:   "observe",
 		Short: "Watch the node as evictd sees it",
 		Long: "Show, again and again, what the running evictd sees: signals against their thresholds and how long they are\n" +
-			"met, conditions, the last evictions, plugins, and who would go first now. On a terminal the screen is redrawn; else\n" +
-			"what it shows is printed each time. Ends with Ctrl-C.",
+			"met, conditions, the last evictions, plugins, and who would go first now. Ends with Ctrl-C.",
 		Args: cobra.NoArgs,
 	}
 	address := addDaemonAddress(cmd)
@@ -54,14 +52,37 @@ func newObserve() *cobra.Command {
 		}
 		ctx, stop := untilInterrupted(cmd.Context())
 		defer stop()
-		out, look := cmd.OutOrStdout(), func() ([]byte, error) { return seen(ctx, at, eviction.Signal(*signal)) }
+		look := func() ([]byte, error) { return seen(ctx, at, eviction.Signal(*signal)) }
 		if *asJSON {
-			out = struct{ io.Writer }{out} // no terminal
 			look = func() ([]byte, error) { return statusLine(ctx, at) }
 		}
-		return written(0, screen.Show(ctx, out, *interval, *times, look))
+		return written(0, repeat(ctx, cmd.OutOrStdout(), *interval, *times, look))
 	}
 	return cmd
+}
+
+// repeat writes what look returns to out each interval, until ctx ends, look fails or it has
+// done so a number of times (0: any).
+func repeat(ctx context.Context, out io.Writer, interval time.Duration, times int, look func() ([]byte, error)) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		text, err := look()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		if err != nil || n == times {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // statusLine is what the daemon says, in one line.
