@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"testing"
 
@@ -17,6 +18,9 @@ import (
 // the API shows of that is what an eviction by evictd is held to, so two of them must
 // be alike in every field that is compared.
 func TestKubeletEvictsAHog(t *testing.T) {
+	if os.Getenv("EVICTD_NIGHTLY") == "" {
+		t.Skip("the kubelet without evictd is part of make nightly")
+	}
 	c := start(t, cluster.Options{Kubelet: narrow(t)})
 	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
 	calm := awaitAvailable(soon(t), t, c, "calm")
