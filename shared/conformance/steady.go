@@ -225,7 +225,7 @@ func rankedToScale(ctx context.Context, t *target) error {
 type rankingCost struct {
 	// took is the least.
 	took time.Duration
-	// computed is how long the plugin's threads have run, on average: other work on the
+	// computed is the time that the plugin's threads ran, on average: other work on the
 	// machine does not change it, nor that the kernel is a few milliseconds late with it.
 	computed time.Duration
 }

@@ -74,7 +74,7 @@ func TestATestThatIsKilledLeavesNoEvictd(t *testing.T) {
 		select {}
 	}
 	owner := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	owner.Env = append(os.Environ(), ownerEnv+"=1")
+	owner.Env = append(os.Environ(), ownerEnv+"=1", "TMPDIR="+t.TempDir())
 	out, err := owner.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ type world struct {
 
 	// storyMu may be taken with any other lock held: the runtime tells while it holds its own.
 	storyMu sync.Mutex
-	// story is what happened, each with its time since the beginning.
+	// story has each event with its time since the beginning.
 	story []string
 }
 
