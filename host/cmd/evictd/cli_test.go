@@ -62,7 +62,7 @@ func (n node) flags(more ...string) []string {
 func TestCheckPrintsWhatIsInForce(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(n.dir, "evictd.yaml")
-	if err := os.WriteFile(file, []byte("evictionHard: {memory.available: 1Gi, nodefs.available: 10%}\nevictionMinimumReclaim: {nodefs.available: 500Mi}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("evictionHard: {memory.available: 1Gi, nodefs.available: 10%}\nevictionMinimumReclaim: {nodefs.available: 500Mi}\nevictionMaxPodGracePeriod: 30\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := evictd(t, n.flags("--config", file, "--eviction-soft", "memory.available<1.5Gi", "--eviction-soft-grace-period", "memory.available=1m30s")...)

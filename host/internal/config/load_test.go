@@ -164,6 +164,13 @@ listenAddress: 0.0.0.0:10269
 			t.Errorf("Warnings()[%d] of %q, want prefix %q", i, got, want)
 		}
 	}
+	soft, err := Load(write(t, "evictionSoft: {memory.available: 2Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := soft.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s") {
+		t.Errorf("a soft threshold without a grace period for pods warns: %q", w)
+	}
 	d := defaults(t)
 	if w := d.Warnings(); len(w) != 0 {
 		t.Errorf("the defaults warn: %q", w)

@@ -33,6 +33,9 @@ func (c *Config) Warnings() []string {
 	if c.EvictionMaxPodGracePeriod < 0 {
 		warn("evictionMaxPodGracePeriod is %d: under soft thresholds a pod has its own grace period, however long", c.EvictionMaxPodGracePeriod)
 	}
+	if c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0 {
+		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
+	}
 	warnings = append(warnings, featureWarnings(c)...)
 	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
 		for _, word := range slices.Sorted(maps.Keys(c.Assign[s])) {

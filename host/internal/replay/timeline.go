@@ -218,7 +218,7 @@ func (w *timeline) evictions(d *StepDecision, pass *loop.PassResult) {
 		if i < len(pass.Evicted) {
 			label = pass.Evicted[i].Signal
 		}
-		w.line("evicted", "%s/%s for %s, grace period %ds", e.Namespace, e.Name, label, e.GracePeriodSeconds)
+		w.line("evicted", "%s/%s for %s, grace period %ds", e.Namespace, e.Name, label, max(1, e.GracePeriodSeconds)) // a kill takes no less
 		w.line("evicted", "  %s", e.Message)
 		if e.KillError != "" {
 			w.line("evicted", "  the kill returned: %s", e.KillError)

@@ -1,6 +1,7 @@
 package victim
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"time"
@@ -22,19 +23,15 @@ func Timeout(graceSeconds int64) time.Duration {
 	return max(minTimeout, grace+grace/2)
 }
 
-// effectiveGrace is the grace period in seconds that the kubelet kills with: the shorter
-// of metadata.deletionGracePeriodSeconds and what the eviction asks for, the pod's own of
-// the spec if neither is given, and never less than 1. As there, 0 means not given. Beyond
-// 68 years is no more.
-func effectiveGrace(deletion, override, spec *int64) int64 {
-	var shortest int64
-	for _, limit := range []*int64{deletion, override} {
-		if limit != nil && (shortest == 0 || *limit < shortest) {
-			shortest = *limit
-		}
+// EffectiveGrace returns the grace period in seconds that a kubelet kills with
+// (calculateEffectiveGracePeriod in its pod_workers.go): the shorter of
+// metadata.deletionGracePeriodSeconds and what the eviction asks for, the spec's only if
+// neither is given, and at least 1. An override of 0 is given; a deletion grace of 0 is
+// replaced by a longer override, as there. More than 68 years is cut to that.
+func EffectiveGrace(deletion, override, spec *int64) int64 {
+	grace := cmp.Or(deletion, override, spec, new(int64))
+	if deletion != nil && override != nil && (*deletion == 0 || *override < *deletion) {
+		grace = override
 	}
-	if shortest == 0 && spec != nil {
-		shortest = *spec
-	}
-	return min(max(shortest, 1), math.MaxInt32)
+	return min(max(*grace, 1), math.MaxInt32)
 }

@@ -18,12 +18,14 @@ func TestEffectiveGrace(t *testing.T) {
 		"an override counts though it is longer":         {spec: of(5), override: of(60), want: 60},
 		"a deletion that is under way limits it":         {spec: of(30), override: of(60), deletion: of(7), want: 7},
 		"a shorter override limits the deletion":         {spec: of(30), override: of(3), deletion: of(7), want: 3},
-		"an override of zero is none":                    {spec: of(30), override: of(0), want: 30},
+		"an override of zero is one second":              {spec: of(30), override: of(0), want: 1},
+		"also where a deletion is under way":             {spec: of(30), override: of(0), deletion: of(5), want: 1},
+		"a deletion without grace, and no override":      {spec: of(30), deletion: of(0), want: 1},
 		"a negative one is the least":                    {spec: of(30), override: of(-5), want: 1},
 		"at least one second, though the pod wants none": {spec: of(0), want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := effectiveGrace(c.deletion, c.override, c.spec); got != c.want {
+			if got := EffectiveGrace(c.deletion, c.override, c.spec); got != c.want {
 				t.Errorf("effective grace period %d, want %d", got, c.want)
 			}
 		})
@@ -33,7 +35,7 @@ func TestEffectiveGrace(t *testing.T) {
 // A grace period beyond what a time.Duration holds was over before it began.
 func TestAGraceWithoutEndIsNoneInThePast(t *testing.T) {
 	endless := int64(10_000_000_000)
-	if got := effectiveGrace(nil, nil, &endless); time.Duration(got)*time.Second < 60*365*24*time.Hour {
+	if got := EffectiveGrace(nil, nil, &endless); time.Duration(got)*time.Second < 60*365*24*time.Hour {
 		t.Errorf("%d s, which is %v", got, time.Duration(got)*time.Second)
 	}
 }

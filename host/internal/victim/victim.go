@@ -83,7 +83,7 @@ type Victim struct {
 // New returns a pod as the victim of s, with a grace period of so many seconds at
 // most.
 func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Victim {
-	grace := effectiveGrace(pod.API.DeletionGracePeriodSeconds, &graceOverrideSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
+	grace := EffectiveGrace(pod.API.DeletionGracePeriodSeconds, &graceOverrideSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	return Victim{
 		Time: time.Now(), Pod: pod, Name: pod.String(), UID: pod.Row.UID, Signal: s, State: StateKilling,
 		GraceSeconds: grace, GraceOverrideSeconds: graceOverrideSeconds, Message: message, Annotations: annotations,
