@@ -12,6 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/preempt"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -86,13 +87,13 @@ func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, re
 
 // shortages are what pod lacks of resources, if room would help it, or the reasons that
 // are left because it would not.
-func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []policy.Requirement, left []FailureReason) {
+func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []preempt.Requirement, left []FailureReason) {
 	if !policy.IsCritical(pod) {
 		return nil, reasons
 	}
 	for _, r := range reasons {
 		if short, ok := r.(InsufficientResource); ok {
-			lacks = append(lacks, policy.Requirement{Resource: short.GetResourceName(), Quantity: short.GetInsufficientAmount()})
+			lacks = append(lacks, preempt.Requirement{Resource: short.GetResourceName(), Quantity: short.GetInsufficientAmount()})
 		} else {
 			left = append(left, r)
 		}
@@ -103,12 +104,12 @@ func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []policy.Requirement
 
 // makeRoom reports false if there is no room, because it only pretended to make
 // it.
-func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []policy.Requirement) (bool, error) {
+func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []preempt.Requirement) (bool, error) {
 	c := DefaultConfig()
 	if p.Config != nil {
 		c = *p.Config()
 	}
-	victims, err := policy.Preempt(preemptor, preemptibles(p.Pods(), rules(&c)), lacks)
+	victims, err := preempt.Choose(preemptor, preemptibles(p.Pods(), rules(&c)), lacks)
 	if err != nil {
 		return false, err
 	}
@@ -146,10 +147,10 @@ func (p *Preemption) preempt(pod *v1.Pod, first v1.ResourceName) {
 	p.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
-func preemptibles(active []*v1.Pod, rules pods.Rules) []policy.Preemptible {
-	out := make([]policy.Preemptible, 0, len(active))
+func preemptibles(active []*v1.Pod, rules pods.Rules) []preempt.Preemptible {
+	out := make([]preempt.Preemptible, 0, len(active))
 	for _, pod := range active {
-		out = append(out, policy.Preemptible{Pod: pod, QoSClass: rules.QoSClass(pod), Requests: rules.Requests(pod)})
+		out = append(out, preempt.Preemptible{Pod: pod, QoSClass: rules.QoSClass(pod), Requests: rules.Requests(pod)})
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package policy
+package preempt
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -18,7 +19,7 @@ func modelPreempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) 
 	of := func(class eviction.QoSClass) (out []Preemptible) {
 		for _, p := range active {
 			ours, theirs := preemptor.Spec.Priority, p.Pod.Spec.Priority
-			if p.QoSClass == class && (!IsCritical(p.Pod) || ours != nil && theirs != nil && *ours > *theirs) {
+			if p.QoSClass == class && (!policy.IsCritical(p.Pod) || ours != nil && theirs != nil && *ours > *theirs) {
 				out = append(out, p)
 			}
 		}
@@ -98,7 +99,7 @@ func TestPreemptIsItsModel(t *testing.T) {
 			lacks[i].Quantity = r.Int64N(4) * r.Int64N(4)
 		}
 		want, ok := modelPreempt(preemptor, active, lacks)
-		got, err := Preempt(preemptor, active, lacks)
+		got, err := Choose(preemptor, active, lacks)
 		if (err == nil) != ok || names(got) != strings.Join(want, " ") {
 			t.Fatalf("victims are %q, %v, want %q, of %+v for %v", names(got), err, want, active, lacks)
 		}

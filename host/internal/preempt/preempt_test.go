@@ -1,4 +1,4 @@
-package policy
+package preempt
 
 import (
 	"math"
@@ -16,6 +16,14 @@ import (
 )
 
 // wantsRoom is a critical pod that is to be admitted.
+// systemCriticalPriority is the lowest one that protects a pod.
+const systemCriticalPriority = 2_000_000_000
+
+func critical(pod *v1.Pod) *v1.Pod {
+	pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	return pod
+}
+
 func wantsRoom() *v1.Pod { return critical(&v1.Pod{}) }
 
 func withPriority(p int32, pod *v1.Pod) *v1.Pod {
@@ -86,7 +94,7 @@ func TestPreempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := slices.Clone(c.active)
-			got, err := Preempt(wantsRoom(), c.active, c.lacks)
+			got, err := Choose(wantsRoom(), c.active, c.lacks)
 			if err != nil || names(got) != c.want {
 				t.Errorf("victims are %q, %v, want %q", names(got), err, c.want)
 			}
@@ -117,7 +125,7 @@ func TestPreemptSaysWhatIsShort(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Preempt(c.preemptor, active, c.lacks)
+			got, err := Choose(c.preemptor, active, c.lacks)
 			if len(got) != 0 || err == nil || err.Error() != c.want {
 				t.Errorf("victims are %q, %v, want %s", names(got), err, c.want)
 			}
@@ -156,8 +164,8 @@ func TestPreemptHoldsItsRules(t *testing.T) {
 	enough, short := 0, 0
 	for range 3000 {
 		preemptor, active, need := randomNode(r)
-		victims, err := Preempt(preemptor, active, need)
-		again, _ := Preempt(preemptor, active, need)
+		victims, err := Choose(preemptor, active, need)
+		again, _ := Choose(preemptor, active, need)
 		if names(victims) != names(again) {
 			t.Fatalf("victims are %q, then %q", names(victims), names(again))
 		}

@@ -1,4 +1,6 @@
-package policy
+// Package preempt chooses the pods that make room for a critical one, by the kubelet's rules. It is
+// pure, and ends no pod.
+package preempt
 
 import (
 	"errors"
@@ -8,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -34,15 +37,15 @@ func (p *Preemptible) request(name v1.ResourceName) int64 {
 	return p.Requests[name]
 }
 
-// Preempt returns the pods to kill, in that order, so that preemptor can be
+// Choose returns the pods to kill, in that order, so that preemptor can be
 // admitted, which is critical and lacks nothing but what is listed (preemption,
 // getPodsToPreempt). Guaranteed pods go only where all others together are not
 // enough, and burstable ones where best-effort ones are not. A critical pod goes
 // only for one of higher priority. It is an error if all pods that may go are
 // not enough; none goes then. active is in the order of the pod source and is
 // not changed.
-func Preempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v1.Pod, error) {
-	if !IsCritical(preemptor) {
+func Choose(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v1.Pod, error) {
+	if !policy.IsCritical(preemptor) {
 		return nil, errors.New("preemption: the pod to admit is not critical")
 	}
 	candidates := map[eviction.QoSClass][]Preemptible{}
@@ -70,7 +73,7 @@ func Preempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v
 
 // preemptable is types.Preemptable for a preemptor that is critical.
 func preemptable(preemptor, pod *v1.Pod) bool {
-	if Evictable(pod) {
+	if policy.Evictable(pod) {
 		return true
 	}
 	return pod != nil && preemptor.Spec.Priority != nil && pod.Spec.Priority != nil && *preemptor.Spec.Priority > *pod.Spec.Priority
