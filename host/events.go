@@ -41,7 +41,7 @@ type recorder struct {
 	latest []Event
 }
 
-// NodeEvent implements loop.Recorder.
+// NodeEvent implements victim.Recorder.
 func (r *recorder) NodeEvent(eventType, reason, message string) {
 	r.record(Event{Kind: "Node", Name: r.nodeName, UID: r.nodeName, Type: eventType, Reason: reason, Message: message})
 	if r.next != nil {
@@ -49,7 +49,7 @@ func (r *recorder) NodeEvent(eventType, reason, message string) {
 	}
 }
 
-// PodEvent implements loop.Recorder. The loop knows some pods by their identity only.
+// PodEvent implements victim.Recorder. The loop knows some pods by their identity only.
 func (r *recorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
 	api := pod.API
 	if api == nil {

@@ -71,12 +71,33 @@ func (c *Chooser) Forget(s eviction.Signal) {
 // Reliable is what a pod was measured to use of s, as far as one can rely on it: a
 // vendor's figure may be a score that is good for an order only.
 func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
-	measurers := pin.Serving(layout, s, eviction.CanMeasure)
 	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
-	if m.State != eviction.Measured || i < 0 || len(measurers) == 0 || !measurers[0].Builtin() {
+	if m.State != eviction.Measured || i < 0 || !reliable(pin, layout, s) {
 		return eviction.Figure{}
 	}
 	return eviction.Some(m.Usage[i].Value)
+}
+
+func reliable(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) bool {
+	measurers := pin.Serving(layout, s, eviction.CanMeasure)
+	return len(measurers) > 0 && measurers[0].Builtin()
+}
+
+// Total returns what all candidates use of s together, missing if that is not known of each
+// or cannot be relied on.
+func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) eviction.Figure {
+	if !reliable(pin, layout, s) {
+		return eviction.Figure{}
+	}
+	total := eviction.Some(0)
+	for i := range c.Candidates {
+		m := c.Measured[c.Candidates[i].Row.UID]
+		if m.State != eviction.Measured {
+			return eviction.Figure{}
+		}
+		total.Value += m.UsageFor(s)
+	}
+	return total
 }
 
 // A Request says for what a pod is to be chosen.

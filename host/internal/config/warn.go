@@ -30,20 +30,14 @@ func (c *Config) Warnings() []string {
 	if thresholds, err := c.Thresholds(); err == nil && len(thresholds) == 0 {
 		warn("no eviction threshold is in force: nothing is ever evicted")
 	}
-	if c.EvictionMaxPodGracePeriod < 0 {
+	switch {
+	case c.EvictionMaxPodGracePeriod < 0:
 		warn("evictionMaxPodGracePeriod is %d: under soft thresholds a pod has its own grace period, however long", c.EvictionMaxPodGracePeriod)
-	}
-	if c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0 {
+	case c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0:
 		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
 	}
 	warnings = append(warnings, featureWarnings(c)...)
-	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
-		for _, word := range slices.Sorted(maps.Keys(c.Assign[s])) {
-			if plugin := c.Assign[s][word]; c.Plugins[plugin].Disabled {
-				warn("assign[%q].%s has no effect: plugins[%q] is disabled", s, word, plugin)
-			}
-		}
-	}
+	warnings = append(warnings, assignWarnings(c)...)
 	if c.Source == SourceNative && c.Summary.Address != "" {
 		warn("summary.address has no effect: source is %q", c.Source)
 	}
@@ -52,6 +46,18 @@ func (c *Config) Warnings() []string {
 	}
 	if !loopback(c.ListenAddress) {
 		warn("listenAddress %q is not on the loopback device: whoever reaches it reads /status and /metrics without a login, the names of pods, why they were evicted, what plugins are confined to and the last lines of their logs; want 127.0.0.1, or a firewall before it", c.ListenAddress)
+	}
+	return warnings
+}
+
+// assignWarnings finds assignments to plugins that are disabled.
+func assignWarnings(c *Config) (warnings []string) {
+	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
+		for _, word := range slices.Sorted(maps.Keys(c.Assign[s])) {
+			if plugin := c.Assign[s][word]; c.Plugins[plugin].Disabled {
+				warnings = append(warnings, fmt.Sprintf("assign[%q].%s has no effect: plugins[%q] is disabled", s, word, plugin))
+			}
+		}
 	}
 	return warnings
 }

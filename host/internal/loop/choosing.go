@@ -101,6 +101,10 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 		l.schedule.Hold(c.condition(), now)
 		return nil
 	}
+	if pod, _ := choice.First(); !l.Settings.asKubelet() &&
+		!l.victims.Relief.Chosen(t, l.observer.Last(t.Signal), pod, choice.Total(p.pin, l.observer.Thresholds.Layout, t.Signal)) {
+		return nil
+	}
 	c.evict(ctx, l, p)
 	return nil
 }

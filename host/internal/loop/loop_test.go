@@ -72,7 +72,7 @@ func TestNoSecondVictimWhileTheFirstIsDying(t *testing.T) {
 
 func TestPressureThatStaysTakesTheNextVictimAsSoonAsTheFirstIsGone(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.dies["uid-big"] = 500 * time.Millisecond
+		n.dies["uid-big"], n.usage["uid-small"] = 500*time.Millisecond, 1500*mi
 		n.run(settings(t, hard("4Gi")), rundir.State{})
 		n.settle()
 		n.set(gi)

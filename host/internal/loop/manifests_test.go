@@ -102,7 +102,7 @@ func TestProblemsOfManifestsAreLoggedWhenTheyAreNew(t *testing.T) {
 			n.problems = c.problems
 			n.set(gi / 2)
 			n.wake()
-			n.settle()
+			n.after(11 * time.Second) // the pace of a kubelet: what goes brings nothing
 			if got := len(n.loop.Snapshot().Problems); got != len(c.problems) {
 				t.Errorf("status has %d problems, want %d", got, len(c.problems))
 			}

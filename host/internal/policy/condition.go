@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -14,6 +15,14 @@ const EventReasonThresholdMet = "EvictionThresholdMet"
 // acting on t.
 func NodeEvent(t Threshold) (reason, message string) {
 	return EventReasonThresholdMet, "Attempting to reclaim " + t.Definition().Resource
+}
+
+// EventReasonPace is the reason of the event that says why evictions go at the kubelet's pace.
+const EventReasonPace = "EvictionsSlowedDown"
+
+// PaceEvent returns the event about the node for a wait for the kubelet's pace.
+func PaceEvent(w Wait) (reason, message string) {
+	return EventReasonPace, fmt.Sprintf("%s: one pod is evicted in %s, %s", w.Signal, monitoringPeriod, w.Reason)
 }
 
 // Text is how a condition's status reads on the node.

@@ -48,6 +48,12 @@ type Ledger struct {
 	promises []promise // in the order of the decisions
 	accounts map[eviction.Signal]account
 	settled  []Settlement
+	// last are the last victims, also those of which nothing is expected any more, owners
+	// the controllers of recent ones and when these were decided on.
+	last   map[eviction.Signal]lastVictim
+	owners map[string]Moment
+	brakes map[eviction.Signal]brake
+	met    []Observed // in the last pass
 }
 
 // A Settlement says what became of what a victim was expected to free of a signal, once
@@ -64,6 +70,8 @@ type Settlement struct {
 type Promise struct {
 	// UID and Pod name the victim.
 	UID, Pod string
+	// Owner is the uid of its controller, empty if it has none.
+	Owner string
 	// Frees has the signals that the victim's end relieves and what it used of
 	// each, missing if that is not known.
 	Frees map[eviction.Signal]eviction.Figure
@@ -125,6 +133,7 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 		}
 	}
 	next.promises = append(next.promises, promise{Promise: p, decided: now, measured: now})
+	next.lastOf(p, now)
 	if o := observations[t.Signal]; o.State == eviction.Observed {
 		a := next.accounts[t.Signal]
 		expected, _ := next.expected(t.Signal)
@@ -155,12 +164,21 @@ func (l Ledger) Shortened(uid string, grace time.Duration, now Moment) Ledger {
 // Ended enters that nothing of a victim is left at the given time: what it frees is
 // on its way.
 func (l Ledger) Ended(uid string, at Moment) Ledger {
-	return l.change(uid, func(p *promise) { p.ended = at })
+	next := l.change(uid, func(p *promise) { p.ended = at })
+	next.end(uid, at)
+	return next
 }
 
 // Dropped takes a victim out of which nothing is to be expected any more.
-func (l Ledger) Dropped(uid string) Ledger {
-	return l.change(uid, func(p *promise) { p.Frees = nil })
+func (l Ledger) Dropped(uid string, at Moment) Ledger {
+	next := l.change(uid, func(p *promise) { p.Frees = nil })
+	for s, v := range next.last {
+		if v.uid == uid {
+			next.relieved(s, false)
+		}
+	}
+	next.end(uid, at)
+	return next
 }
 
 func (l Ledger) change(uid string, change func(*promise)) Ledger {
@@ -183,6 +201,7 @@ func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
 		use.Value += before
 	}
 	l.settled = append(l.settled, Settlement{UID: p.UID, Pod: p.Pod, Signal: s, Promised: use, Freed: before + came})
+	l.relieved(s, use.OK && use.Value > 0 && broughtBy(before+came, use.Value))
 	delete(p.Frees, s)
 }
 
@@ -194,8 +213,10 @@ func (l Ledger) copied() Ledger {
 		l.promises[i].Frees = maps.Clone(l.promises[i].Frees)
 		l.promises[i].came = maps.Clone(l.promises[i].came)
 	}
+	l.last, l.owners, l.brakes = maps.Clone(l.last), maps.Clone(l.owners), maps.Clone(l.brakes)
 	if l.accounts == nil {
-		l.accounts = map[eviction.Signal]account{}
+		l.accounts, l.last = map[eviction.Signal]account{}, map[eviction.Signal]lastVictim{}
+		l.owners, l.brakes = map[string]Moment{}, map[eviction.Signal]brake{}
 	}
 	return l
 }
@@ -206,6 +227,7 @@ func (l Ledger) tidied() Ledger {
 	maps.DeleteFunc(l.accounts, func(s eviction.Signal, _ account) bool {
 		return !slices.ContainsFunc(l.promises, func(p promise) bool { return p.open(s) })
 	})
+	maps.DeleteFunc(l.brakes, func(_ eviction.Signal, b brake) bool { return b.reason() == "" })
 	return l
 }
 
@@ -248,21 +270,28 @@ func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 // no threshold is met any more nearly all is enough: a use is measured a moment after
 // what was available, and some of it was shared. What crosses then is another shortage.
 func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, met []Observed, now Moment) Ledger {
-	if len(l.promises) == 0 {
+	if l.met = met; len(l.promises) == 0 && len(l.brakes) == 0 {
 		l.settled = nil
 		return l
 	}
 	next := l.copied()
 	for _, p := range next.promises {
 		if !p.ending() && now.since(p.ended) >= mostRelief {
+			for s := range p.Frees {
+				next.relieved(s, false)
+			}
 			clear(p.Frees)
 		}
 	}
 	for s, o := range observations {
-		if _, ok := next.accounts[s]; ok && o.State == eviction.Observed {
-			short := slices.ContainsFunc(met, func(m Observed) bool { return m.Signal == s })
+		if o.State != eviction.Observed {
+			continue
+		}
+		short := slices.ContainsFunc(met, func(m Observed) bool { return m.Signal == s })
+		if _, ok := next.accounts[s]; ok {
 			next.close(s, o, short, sampled(o, now))
 		}
+		next.release(s, short, now)
 	}
 	return next.tidied()
 }
@@ -345,6 +374,10 @@ func (l *Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 	a.base, a.seen, a.known = o.Available-a.cameBack, at, true
 	l.accounts[s] = a
 }
+
+// broughtBy reports whether so much has come back of a use: at least half, since others may
+// take of it meanwhile.
+func broughtBy(came, use int64) bool { return came >= use-came }
 
 // freeing is how much more a plugin knows to be on its way. The kernel has nothing to
 // say of the kind about memory and processes, so nobody else has.

@@ -29,10 +29,12 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	    a plugin brings an own signal, or goes
 //	restart
 //	    a new host that knows the old one's conditions only
-//	victim NAME of SIGNAL uses AMOUNT|? GRACE
+//	first of OWNER for SIGNAL, all use AMOUNT|?
+//	    what a ranking for a threshold of the last pass has put first
+//	victim NAME [of OWNER] of SIGNAL uses AMOUNT|? GRACE
 //	    a pod that went for a threshold of the last pass, at its time; what shortens its
 //	    grace is told
-//	measured NAME SIGNAL AMOUNT TIME | ended NAME TIME | dropped NAME
+//	measured NAME SIGNAL AMOUNT TIME | ended NAME TIME | dropped NAME TIME
 //	    what becomes of it
 //	at TIME
 //	    a pass, followed by the observations, one a line:
@@ -139,6 +141,8 @@ func (s *story) directive(f []string) {
 		delete(s.brought, eviction.Signal(f[1]))
 	case "victim":
 		s.victim(f)
+	case "first":
+		s.first(f)
 	case "measured":
 		use := map[eviction.Signal]eviction.Figure{eviction.Signal(f[2]): eviction.Some(s.amount(f[3]))}
 		s.ledger = s.ledger.Measured(f[1], use, s.moment(f[4]))
@@ -146,7 +150,7 @@ func (s *story) directive(f []string) {
 		delete(s.soft, f[1])
 		s.ledger = s.ledger.Ended(f[1], s.moment(f[2]))
 	case "dropped":
-		s.ledger = s.ledger.Dropped(f[1])
+		s.ledger = s.ledger.Dropped(f[1], s.moment(f[2]))
 	case "restart":
 		s.state = Restore(s.state.ConditionsLastSeen())
 	case "at":
@@ -166,16 +170,37 @@ func (s *story) directive(f []string) {
 
 func (s *story) moment(text string) Moment { return Moment{Time: storyStart.Add(s.duration(text))} }
 
-func (s *story) victim(f []string) {
-	i := slices.IndexFunc(s.last.Thresholds, func(t Threshold) bool { return t.Signal == eviction.Signal(f[3]) })
+// threshold returns the one of a signal in the last pass.
+func (s *story) threshold(signal string) Threshold {
+	i := slices.IndexFunc(s.last.Thresholds, func(t Threshold) bool { return t.Signal == eviction.Signal(signal) })
 	if i < 0 {
-		s.t.Fatalf("no threshold of %s", f[3])
+		s.t.Fatalf("no threshold of %s", signal)
 	}
-	t, use := s.last.Thresholds[i], eviction.Figure{}
-	if f[5] != "?" {
-		use = eviction.Some(s.amount(f[5]))
+	return s.last.Thresholds[i]
+}
+
+func (s *story) figure(text string) eviction.Figure {
+	if text == "?" {
+		return eviction.Figure{}
 	}
-	p := Promise{UID: f[1], Pod: f[1], Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
+	return eviction.Some(s.amount(text))
+}
+
+func (s *story) first(f []string) {
+	t := s.threshold(strings.TrimSuffix(f[4], ","))
+	now, o := Moment{Time: s.last.Now}, s.last.Observations[t.Signal]
+	s.ledger = s.ledger.Chosen(t, o, Candidate{Owner: f[2], All: s.figure(f[7])}, now)
+	s.verdict(func(format string, args ...any) { fmt.Fprintf(&s.out, "> "+format+"\n", args...) }, t, o, now)
+}
+
+func (s *story) victim(f []string) {
+	owner := ""
+	if f[4] == "of" {
+		owner = f[3]
+		f = slices.Delete(f, 2, 4)
+	}
+	t, use := s.threshold(f[3]), s.figure(f[5])
+	p := Promise{UID: f[1], Pod: f[1], Owner: owner, Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
 	s.ledger = s.ledger.Promised(p, t, s.last.Observations, Moment{Time: s.last.Now})
 	if !t.Hard() {
 		s.soft[p.UID] = p.Grace
@@ -275,28 +300,35 @@ func (s *story) pass() {
 // judge tells what the ledger has to say of the thresholds that could be acted on.
 func (s *story) judge(line func(string, ...any), a Assessment, in Input) {
 	s.last = in
-	if len(s.ledger.promises) == 0 {
+	if len(s.ledger.promises) == 0 && len(s.ledger.brakes) == 0 {
 		return
 	}
 	now := Moment{Time: in.Now}
 	s.ledger = s.ledger.Observed(in.Observations, a.Observed, now)
 	for _, t := range a.Actionable {
-		v := s.ledger.Judge(t, in.Observations[t.Signal], now)
-		switch {
-		case v.Go:
-			line("another pod may go for %s", t)
-			continue
-		case len(v.Measure) > 0:
-			line("another pod may go for %s if %s has not grown", t, strings.Join(v.Measure, ", "))
-		}
-		line("%s waits for the %s of %s, %d of %d are back, until %s", t, v.Wait.For, strings.Join(v.Wait.Victims, ", "),
-			v.Wait.CameBack, v.Wait.Expected, v.Wait.Until.Sub(storyStart))
-		for _, name := range slices.Sorted(maps.Keys(s.soft)) {
-			if Shortens(t, false, int64(s.soft[name]/time.Second)) {
-				line("the grace of %s is cut to %ds", name, HardGraceSeconds)
-				s.ledger = s.ledger.Shortened(name, HardGraceSeconds*time.Second, now)
-				delete(s.soft, name)
-			}
+		s.verdict(line, t, in.Observations[t.Signal], now)
+	}
+}
+
+func (s *story) verdict(line func(string, ...any), t Threshold, o eviction.Observation, now Moment) {
+	v := s.ledger.Judge(t, o, now)
+	switch {
+	case v.Go:
+		line("another pod may go for %s", t)
+		return
+	case v.Wait.For == WaitForPace:
+		line("%s waits for the kubelet's pace after %s, until %s: %s", t, v.Wait.Victims[0], v.Wait.Until.Sub(storyStart), v.Wait.Reason)
+		return
+	case len(v.Measure) > 0:
+		line("another pod may go for %s if %s has not grown", t, strings.Join(v.Measure, ", "))
+	}
+	line("%s waits for the %s of %s, %d of %d are back, until %s", t, v.Wait.For, strings.Join(v.Wait.Victims, ", "),
+		v.Wait.CameBack, v.Wait.Expected, v.Wait.Until.Sub(storyStart))
+	for _, name := range slices.Sorted(maps.Keys(s.soft)) {
+		if Shortens(t, false, int64(s.soft[name]/time.Second)) {
+			line("the grace of %s is cut to %ds", name, HardGraceSeconds)
+			s.ledger = s.ledger.Shortened(name, HardGraceSeconds*time.Second, now)
+			delete(s.soft, name)
 		}
 	}
 }

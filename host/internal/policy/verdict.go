@@ -12,7 +12,12 @@ const (
 	WaitForEnd    = "end"    // of a victim
 	WaitForFigure = "figure" // a sample of after the victim's end
 	WaitForRelief = "relief" // what was promised
+	WaitForPace   = "pace"   // a pass in which a kubelet would take its next victim
 )
+
+// cleanupLook is the average time from the end of a victim until a kubelet, which looks each second, finds
+// it cleaned up on average (podCleanupPollFreq).
+const cleanupLook = 500 * time.Millisecond
 
 // A Verdict says whether another pod may go for a threshold.
 type Verdict struct {
@@ -28,6 +33,8 @@ type Verdict struct {
 type Wait struct {
 	Signal eviction.Signal `json:"signal"`
 	For    string          `json:"for"`
+	// Reason is why the next victim waits for the kubelet's pace.
+	Reason string `json:"reason,omitempty"`
 	// Victims are the pods whose end or relief is waited for.
 	Victims []string `json:"victims"`
 	// Expected is what they are to free, 0 if that is not known, and CameBack what
@@ -40,37 +47,46 @@ type Wait struct {
 	LookAt time.Time `json:"-"`
 }
 
-// Judge says whether another pod may go for t, which o meets: if nothing is
-// expected of former victims any more, if not even all that they have promised is
-// enough, or if under a hard threshold the shortage has grown beyond that while they
-// are still ending. Victims of other signals are waited for as long as they may take
-// to end. The Ledger must have Observed what o is from.
+// Judge says whether another pod may go for t, which o meets: if each former victim has
+// brought what it used, if its time for that is over, if what is outstanding is not enough
+// and most has come or a kubelet would look, or if under a hard threshold the shortage has grown beyond all that
+// is promised while they are still ending. Where a brake is on, the kubelet's pace holds.
+// Victims of other signals are waited for as long as they may take to end. The Ledger must
+// have Observed what o is from.
 func (l Ledger) Judge(t Threshold, o eviction.Observation, now Moment) Verdict {
-	open := l.of(t.Signal)
 	if w, ok := l.others(t, now); ok {
 		return Verdict{Wait: w}
 	}
-	if len(open) == 0 {
-		return Verdict{Go: true}
+	pace, braked := l.paced(t, now)
+	if open := l.of(t.Signal); len(open) > 0 {
+		if v := l.outstanding(t, o, open, now); !v.Go && (!braked || v.Wait.For == WaitForEnd) {
+			return v
+		}
 	}
+	return Verdict{Go: !braked, Wait: pace}
+}
+
+// outstanding says whether another pod may go for t although open promises have not been
+// kept yet.
+func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise, now Moment) Verdict {
 	last := open[len(open)-1] // ending, if any is
 	at := sampled(o, now)
 	missing, measurable := l.missing(t, o)
-	w := l.wait(t.Signal, open, now)
+	a, w := l.accounts[t.Signal], l.wait(t.Signal, open, now)
 	switch {
 	case last.ending():
 		w.For, w.Until = WaitForEnd, last.decided.Time.Add(last.Grace)
 		w.LookAt = time.Time{} // the end is told
-		beyond := l.accounts[t.Signal].beyond
-		if t.Hard() && measurable && at.after(last.decided) && missing > 2*beyond {
+		grown := t.Hard() && measurable && at.after(last.decided) && missing > 2*a.beyond
+		if grown && l.brakes[t.Signal].reason() == "" {
 			stale := grownSince(open, at)
 			return Verdict{Go: len(stale) == 0, Measure: stale, Wait: w}
 		}
 	case !at.after(last.ended):
 		w.For = WaitForFigure
-	case measurable && missing > 0:
+	case measurable && missing > 0 && (broughtBy(a.cameBack, w.Expected) || now.since(last.ended) >= cleanupLook):
 		return Verdict{Go: true}
-	case at.since(last.ended) >= l.accounts[t.Signal].relief && freeing(t.Signal, o) < Shortfall(t, o):
+	case at.since(last.ended) >= a.relief && freeing(t.Signal, o) < Shortfall(t, o):
 		return Verdict{Go: true}
 	}
 	return Verdict{Wait: w}
@@ -131,6 +147,22 @@ func (l Ledger) wait(s eviction.Signal, open []*promise, now Moment) Wait {
 	}
 	w.LookAt = now.Time.Add(nextLook(now.since(ended)))
 	return w
+}
+
+// LookAt returns when to look again for what has not come back yet of victims that have
+// ended, zero if nothing is expected. Also where no threshold is met any more: only who
+// looks sees that it came.
+func (l Ledger) LookAt(now Moment) (at time.Time) {
+	for i := range l.promises {
+		p := &l.promises[i]
+		for s := range p.Frees {
+			look := now.Time.Add(nextLook(now.since(p.ended)))
+			if !p.ending() && l.accounts[s].known && now.since(p.ended) < l.accounts[s].relief && (at.IsZero() || look.Before(at)) {
+				at = look
+			}
+		}
+	}
+	return at
 }
 
 // nextLook is how long after a look the next one is, so long after a victim's end.

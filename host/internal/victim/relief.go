@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -17,7 +20,10 @@ import (
 type Relief struct {
 	ledger  policy.Ledger
 	waiting map[eviction.Signal]policy.Wait
+	// paced is when it was last told of a signal and a reason that the kubelet's pace holds.
+	paced   map[string]time.Time
 	moment  func() policy.Moment
+	events  func(eventType, reason, message string)
 	metrics *metrics.Metrics
 	log     *slog.Logger
 }
@@ -29,9 +35,27 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 		return
 	}
 	r.ledger = r.ledger.Promised(policy.Promise{
-		UID: v.UID, Pod: v.Name, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: !v.Pressure,
+		UID: v.UID, Pod: v.Name, Owner: ownerOf(v.Pod), Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: !v.Pressure,
 	}, t, observed, r.moment())
 	r.settled()
+}
+
+// ownerOf is the uid of the pod's controller, which makes another one when it is gone.
+func ownerOf(p pods.Pod) string {
+	if p.API == nil {
+		return ""
+	}
+	if owner := metav1.GetControllerOfNoCopy(p.API); owner != nil {
+		return string(owner.UID)
+	}
+	return ""
+}
+
+// Chosen enters the first pod of a ranking for t, and says whether it may go. all is what
+// all candidates use together.
+func (r *Relief) Chosen(t policy.Threshold, o eviction.Observation, first pods.Pod, all eviction.Figure) bool {
+	r.ledger = r.ledger.Chosen(t, o, policy.Candidate{Owner: ownerOf(first), All: all}, r.moment())
+	return r.Judge(t, o).Go
 }
 
 // settled tells of victims of which nothing more is expected.
@@ -77,8 +101,24 @@ func (r *Relief) Judge(t policy.Threshold, o eviction.Observation) policy.Verdic
 		delete(r.waiting, t.Signal)
 	} else {
 		r.waiting[t.Signal] = v.Wait
+		r.tellPace(v.Wait)
 	}
 	return v
+}
+
+// tellPace tells why the kubelet's pace holds, again after a while if it still does.
+func (r *Relief) tellPace(w policy.Wait) {
+	const again = 10 * time.Minute
+	key, now := string(w.Signal)+" "+w.Reason, time.Now()
+	if w.For != policy.WaitForPace || now.Sub(r.paced[key]) < again {
+		return
+	}
+	r.paced[key] = now
+	r.log.Warn("next eviction waits for the kubelet's pace", "signal", w.Signal, "reason", w.Reason, "last", w.Victims, "until", w.Until)
+	if r.events != nil {
+		reason, message := policy.PaceEvent(w)
+		r.events("Warning", reason, message)
+	}
 }
 
 // Waiting is what thresholds wait for, by signal.
@@ -92,5 +132,5 @@ func (r *Relief) LookAt() (times []time.Time) {
 	for _, w := range r.waiting {
 		times = append(times, w.LookAt)
 	}
-	return times
+	return append(times, r.ledger.LookAt(r.moment()))
 }

@@ -54,9 +54,11 @@ type Journal interface {
 type Options struct {
 	Killer   Killer
 	Recorder Recorder
-	Journal  Journal
-	Metrics  *metrics.Metrics
-	Log      *slog.Logger
+	// NodeEvent takes events of the node. It may be nil.
+	NodeEvent func(eventType, reason, message string)
+	Journal   Journal
+	Metrics   *metrics.Metrics
+	Log       *slog.Logger
 	// Moment is now on the clocks of samples.
 	Moment func() policy.Moment
 	// NewRecord returns the id of a decision's record. It may be nil: then none is kept.
@@ -82,7 +84,7 @@ type Set struct {
 
 // NewSet returns a set without victims. Begin it before the first one.
 func NewSet(o Options) *Set {
-	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, moment: o.Moment, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
+	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, moment: o.Moment, events: o.NodeEvent, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
 	s.show()
 	return s
 }
@@ -134,7 +136,7 @@ func (s *Set) Kill(v *Victim, asKubelet bool) {
 		s.evicted(v)
 	}
 	e := ending{
-		of: v, victim: *v, volumes: asKubelet || v.leavesSpace(), looks: cleanupLooks(asKubelet),
+		of: v, victim: *v, volumes: asKubelet || v.waitsForVolumes(), looks: cleanupLooks(asKubelet),
 		killer: s.Killer, log: s.Log, reports: s.reports, running: &s.running,
 	}
 	s.running.Go(func() { e.run(s.ctx) })
@@ -231,7 +233,7 @@ func (s *Set) cleanedUp(v *Victim, all bool) {
 	if all {
 		s.Relief.ledger = s.Relief.ledger.Ended(v.UID, s.Moment())
 	} else {
-		s.Relief.ledger = s.Relief.ledger.Dropped(v.UID)
+		s.Relief.ledger = s.Relief.ledger.Dropped(v.UID, s.Moment())
 	}
 	s.forgetKill(v.UID)
 }

@@ -1,6 +1,7 @@
 package victim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
@@ -131,11 +132,13 @@ func (v *Victim) Journaled() rundir.Kill {
 	return k
 }
 
-// leavesSpace reports whether the node has its answer to the kill only when the
-// pod's volumes are gone, as the kubelet waits for (PodIsFinished): their owner
-// removes them after the containers have ended. Memory and processes are back by
-// then, and do not wait.
-func (v *Victim) leavesSpace() bool {
+// waitsForVolumes reports whether the node has its answer to the kill only when the pod's
+// volumes are gone, as the kubelet waits for (PodIsFinished): their owner removes them after
+// the containers have ended. Memory and processes are back by then, but for what the pod
+// has in memory-backed volumes.
+func (v *Victim) waitsForVolumes() bool {
 	d, _ := eviction.Builtin(v.Signal)
-	return !v.Pressure || d.Condition == eviction.DiskPressure
+	return !v.Pressure || d.Condition == eviction.DiskPressure || slices.ContainsFunc(v.Pod.Row.Volumes, func(v eviction.Volume) bool {
+		return d.Condition == eviction.MemoryPressure && v.Kind == "emptyDir" && v.Medium != ""
+	})
 }

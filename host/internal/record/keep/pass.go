@@ -182,6 +182,9 @@ func Ranking(p *Pass) *record.Record {
 }
 
 func waits(w policy.Wait) string {
+	if w.For == policy.WaitForPace {
+		return "waits for the kubelet's pace after " + strings.Join(w.Victims, ", ") + ": " + w.Reason
+	}
 	return "waits for the " + w.For + " of " + strings.Join(w.Victims, ", ")
 }
 

@@ -1,0 +1,146 @@
+package policy
+
+import (
+	"maps"
+	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// monitoringPeriod is the time between two passes of a kubelet (evictionMonitoringPeriod).
+	monitoringPeriod = 10 * time.Second
+	// A victim counts for the pace of the next ones as long as it was evicted recently.
+	recently = 10 * time.Minute
+)
+
+// Reasons for the next victim of a signal to go at the kubelet's pace.
+const (
+	NoRelief    = "the last victim has not brought what it used"
+	NoHolder    = "no pod holds it: all that may be evicted use less together than is missing"
+	Replacement = "the next pod replaces one that was evicted"
+)
+
+// A brake holds the victims of a signal to the kubelet's pace as long as one of its
+// reasons applies.
+type brake struct {
+	noRelief, noHolder, replacement bool
+	// satisfied is since when no threshold of the signal is met, zero while one is.
+	satisfied Moment
+}
+
+func (b brake) reason() string {
+	switch {
+	case b.noHolder:
+		return NoHolder
+	case b.noRelief:
+		return NoRelief
+	case b.replacement:
+		return Replacement
+	default:
+		return ""
+	}
+}
+
+// lastVictim is the latest victim that relieves a signal. ended is zero while it is ending.
+type lastVictim struct {
+	uid, pod       string
+	decided, ended Moment
+}
+
+// A Candidate is the first pod of a ranking, before it is decided on.
+type Candidate struct {
+	// Owner is the uid of its controller, empty if it has none.
+	Owner string
+	// All has the use of all candidates together, missing if that is not
+	// known of each.
+	All eviction.Figure
+}
+
+// Chosen enters the first pod of a ranking for t. It has to wait for the kubelet's pace if
+// it replaces a recent victim, or if all candidates together cannot end the shortage: Judge
+// says so then.
+func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Moment) Ledger {
+	next := l.copied()
+	b := next.brakes[t.Signal]
+	evicted, was := l.owners[c.Owner]
+	b.replacement = was && now.since(evicted) < recently
+	expected, known := l.expected(t.Signal)
+	b.noHolder = c.All.OK && known && c.All.Value+expected < Shortfall(t, o)
+	next.brakes[t.Signal] = b
+	return next.tidied()
+}
+
+// lastOf enters p as the last victim of what it relieves.
+func (l *Ledger) lastOf(p Promise, now Moment) {
+	for s := range p.Frees {
+		l.last[s] = lastVictim{uid: p.UID, pod: p.Pod, decided: now}
+	}
+	if p.Owner != "" {
+		l.owners[p.Owner] = now
+	}
+	maps.DeleteFunc(l.owners, func(_ string, evicted Moment) bool { return now.since(evicted) >= recently })
+}
+
+// end enters when the last victim of a signal was cleaned up or given up.
+func (l *Ledger) end(uid string, at Moment) {
+	for s, v := range l.last {
+		if v.uid == uid && v.ended.isZero() {
+			v.ended = at
+			l.last[s] = v
+		}
+	}
+}
+
+// relieved enters whether a victim has brought what it used.
+func (l *Ledger) relieved(s eviction.Signal, brought bool) {
+	b := l.brakes[s]
+	b.noRelief = !brought
+	l.brakes[s] = b
+}
+
+// release takes the brake off signals that have met no threshold for a kubelet's period.
+func (l *Ledger) release(s eviction.Signal, short bool, now Moment) {
+	b, braked := l.brakes[s]
+	switch {
+	case !braked:
+		return
+	case short:
+		b.satisfied = Moment{}
+	case b.satisfied.isZero():
+		b.satisfied = now
+	case now.since(b.satisfied) >= monitoringPeriod:
+		b = brake{}
+	}
+	l.brakes[s] = b
+}
+
+// paced is the wait for the pass in which a kubelet would take its next victim of t, ok if
+// there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on.
+func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
+	reason, last := l.brakes[t.Signal].reason(), l.last[t.Signal]
+	if reason == "" || last.ended.isZero() || now.since(last.decided) >= recently {
+		return Wait{}, false
+	}
+	elapsed := now.since(last.ended)
+	pass := max(0, monitoringPeriod-last.ended.since(last.decided), elapsed-max(0, now.Time.Sub(l.metSince(t, now))))
+	if late := pass % monitoringPeriod; late > 0 {
+		pass += monitoringPeriod - late
+	}
+	if elapsed >= pass {
+		return Wait{}, false
+	}
+	w = Wait{Signal: t.Signal, For: WaitForPace, Reason: reason, Victims: []string{last.pod}, Until: now.Time.Add(pass - elapsed)}
+	w.LookAt = w.Until
+	return w, true
+}
+
+// metSince is since when t has been met for its whole grace period.
+func (l Ledger) metSince(t Threshold, now Moment) time.Time {
+	for _, o := range l.met {
+		if o.Key() == t.Key() {
+			return o.FirstObservedAt.Add(t.GracePeriod)
+		}
+	}
+	return now.Time
+}
