@@ -490,8 +490,8 @@ func TestTheNextDiskVictimWaitsForWhatTheLastOneFrees(t *testing.T) {
 			delete(n.volumes, "uid-big")
 			time.AfterFunc(8*time.Second, func() { d.set(25 * gi) })
 		}, nil},
-		"they go and do not suffice": {func(n *node, d *disk) { delete(n.volumes, "uid-big"); d.set(-16 * gi) }, []string{"20."}},
-		"nobody removes them":        {func(*node, *disk) {}, []string{"37.1s"}},
+		"they go and do not suffice": {func(n *node, d *disk) { delete(n.volumes, "uid-big"); d.set(-16 * gi) }, []string{"21."}},
+		"nobody removes them":        {func(*node, *disk) {}, []string{"38.1s"}},
 		"memory runs out":            {func(n *node, _ *disk) { n.available = gi / 2 }, []string{"25.1s"}},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestWithoutTheRuntimeTheLastFiguresRankForTheDisk(t *testing.T) {
 		g.knows, g.fails = []string{}, errors.New("runtime is down")
 		g.mu.Unlock()
 		n.after(time.Minute) // big is given up after half of it
-		wantKills(t, n, "8s kill big grace 1", "58s kill big grace 1")
+		wantKills(t, n, "8s kill big grace 1", "49s kill big grace 1")
 	})
 }
 

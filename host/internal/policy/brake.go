@@ -10,6 +10,8 @@ import (
 const (
 	// monitoringPeriod is the time between two passes of a kubelet (evictionMonitoringPeriod).
 	monitoringPeriod = 10 * time.Second
+	// cleanupPoll is the time between two looks of a kubelet at a victim (podCleanupPollFreq).
+	cleanupPoll = time.Second
 	// A victim counts for the pace of the next ones as long as it was evicted recently.
 	recently = 10 * time.Minute
 )
@@ -116,14 +118,14 @@ func (l *Ledger) release(s eviction.Signal, short bool, now Moment) {
 }
 
 // paced is the wait for the pass in which a kubelet would take its next victim of t, ok if
-// there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on.
+// there is one. A kubelet looks when the last victim is cleaned up, for which it looks each second, and every 10 s from then on.
 func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	reason, last := l.brakes[t.Signal].reason(), l.last[t.Signal]
 	if reason == "" || last.ended.isZero() || now.since(last.decided) >= recently {
 		return Wait{}, false
 	}
-	elapsed := now.since(last.ended)
-	pass := max(0, monitoringPeriod-last.ended.since(last.decided), elapsed-max(0, now.Time.Sub(l.metSince(t, now))))
+	elapsed := now.since(last.ended) - cleanupPoll
+	pass := max(0, monitoringPeriod-last.ended.since(last.decided)-cleanupPoll, elapsed-max(0, now.Time.Sub(l.metSince(t, now))))
 	if late := pass % monitoringPeriod; late > 0 {
 		pass += monitoringPeriod - late
 	}

@@ -15,10 +15,6 @@ const (
 	WaitForPace   = "pace"   // a pass in which a kubelet would take its next victim
 )
 
-// cleanupLook is the average time from the end of a victim until a kubelet, which looks each second, finds
-// it cleaned up on average (podCleanupPollFreq).
-const cleanupLook = 500 * time.Millisecond
-
 // A Verdict says whether another pod may go for a threshold.
 type Verdict struct {
 	Go bool
@@ -84,7 +80,7 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 		}
 	case !at.after(last.ended):
 		w.For = WaitForFigure
-	case measurable && missing > 0 && (broughtBy(a.cameBack, w.Expected) || now.since(last.ended) >= cleanupLook):
+	case measurable && missing > 0 && (broughtBy(a.cameBack, w.Expected) || now.since(last.ended) >= cleanupPoll/2):
 		return Verdict{Go: true}
 	case at.since(last.ended) >= a.relief && freeing(t.Signal, o) < Shortfall(t, o):
 		return Verdict{Go: true}

@@ -1,0 +1,29 @@
+package kubelet
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/evictd/evictd/host/internal/replay"
+)
+
+// Live is a manager whose passes the caller makes, at times and with figures of its own.
+type Live struct {
+	kubelet *Kubelet
+	run     *run
+}
+
+// Pass makes one pass and returns the pods that it evicted.
+func (l *Live) Pass(ctx context.Context, now time.Time, summary *statsapi.Summary, pods []*v1.Pod) ([]*v1.Pod, error) {
+	l.kubelet.mu.Lock()
+	defer l.kubelet.mu.Unlock()
+	l.run.clock.SetTime(now)
+	l.run.node.step, l.run.node.figures, l.run.node.calls = &replay.Step{}, figures{first: summary, after: summary}, 0
+	l.run.record = Record{}
+	return managerOf(l.run.manager).synchronize(klog.NewContext(ctx, logr.Discard()), &l.run.node, func() []*v1.Pod { return pods })
+}

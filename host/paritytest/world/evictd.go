@@ -1,0 +1,83 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+// Evictd decides by package policy as evictd's loop does, with a pass in each tick.
+type Evictd struct {
+	thresholds []policy.Threshold
+	state      policy.State
+	ledger     policy.Ledger
+}
+
+// NewEvictd returns the evictd of a node.
+func NewEvictd() *Evictd {
+	value := policy.Value{Quantity: *resource.NewQuantity(Threshold*mib, resource.BinarySI)}
+	return &Evictd{thresholds: []policy.Threshold{{Signal: eviction.MemoryAvailable, Value: value}}}
+}
+
+func moment(d time.Duration) policy.Moment { return policy.Moment{Time: start.Add(d)} }
+
+func bytes(mibs float64) int64 { return int64(mibs * mib) }
+
+// Look implements Manager.
+func (e *Evictd) Look(n *Node) error {
+	now, t := moment(n.Now), e.thresholds[0]
+	o := eviction.Observation{Signal: t.Signal, State: eviction.Observed, Available: bytes(max(0, n.Available())), Capacity: capacity * mib, Time: now.Time}
+	observations := map[eviction.Signal]eviction.Observation{t.Signal: o}
+	var a policy.Assessment
+	e.state, a = policy.Assess(e.state, policy.Input{Now: now.Time, Thresholds: e.thresholds, Observations: observations, TransitionPeriod: 5 * time.Minute})
+	e.ledger = e.ledger.Observed(observations, a.Observed, now)
+	if len(a.Actionable) == 0 {
+		return nil
+	}
+	v := e.ledger.Judge(t, o, now)
+	if len(v.Measure) > 0 {
+		for _, p := range n.Pods {
+			if slices.Contains(v.Measure, p.UID) {
+				e.ledger = e.ledger.Measured(p.UID, policy.Relieved(t, eviction.LayoutShared, eviction.Some(bytes(p.Uses(n.Now)))), now)
+			}
+		}
+		v = e.ledger.Judge(t, o, now)
+	}
+	var all int64
+	var candidates []eviction.Candidate
+	for _, p := range n.Pods {
+		if use := bytes(p.Uses(n.Now)); p.Ending < 0 {
+			m := eviction.Measurement{UID: p.UID, State: eviction.Measured, WorkingSetBytes: eviction.Some(use), Usage: []eviction.SignalUsage{{Signal: t.Signal, Value: use}}}
+			candidates, all = append(candidates, eviction.Candidate{Pod: eviction.Pod{UID: p.UID}, Measurement: m}), all+use
+		}
+	}
+	if !v.Go || len(candidates) == 0 {
+		return nil
+	}
+	uid := rank.Kubelet(candidates, t.Signal)[0].UID
+	pod := n.Pods[slices.IndexFunc(n.Pods, func(p *Pod) bool { return p.UID == uid })]
+	e.ledger = e.ledger.Chosen(t, o, policy.Candidate{Owner: pod.Owner(), All: eviction.Some(all)}, now)
+	if !e.ledger.Judge(t, o, now).Go {
+		return nil
+	}
+	e.ledger = e.ledger.Promised(policy.Promise{
+		UID: uid, Pod: uid, Owner: pod.Owner(), Grace: time.Second,
+		Frees: policy.Relieved(t, eviction.LayoutShared, eviction.Some(bytes(pod.Uses(n.Now)))),
+	}, t, observations, now)
+	n.Evict(uid)
+	return nil
+}
+
+// CleanedUp implements Manager.
+func (e *Evictd) CleanedUp(n *Node, uid string, gone bool) {
+	if gone {
+		e.ledger = e.ledger.Ended(uid, moment(n.Now))
+	} else {
+		e.ledger = e.ledger.Dropped(uid, moment(n.Now))
+	}
+}

@@ -1,0 +1,67 @@
+package world
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/paritytest/kubelet"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const mib = 1 << 20
+
+// A Kubelet runs the kubelet's manager as its loop does: each 10 s, and at once when the
+// last victim is cleaned up, for which it looks each second for half a minute.
+type Kubelet struct {
+	manager *kubelet.Live
+	next    time.Duration
+	victims []string // that are not cleaned up
+}
+
+// NewKubelet returns the kubelet of a node whose first pass is so long after the start.
+func NewKubelet(k *kubelet.Kubelet, first time.Duration) (*Kubelet, error) {
+	live, err := k.Live(replay.Config{
+		EvictionHard:                     map[string]string{"memory.available": "1Gi"},
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
+	}, start)
+	return &Kubelet{manager: live, next: first}, err
+}
+
+// Look implements Manager.
+func (k *Kubelet) Look(n *Node) error {
+	if n.Now < k.next {
+		return nil
+	}
+	if len(k.victims) > 0 {
+		k.next = n.Now + time.Second
+		return nil
+	}
+	summary := &statsapi.Summary{}
+	at, uint := metav1.NewTime(start.Add(n.Now)), func(mibs float64) *uint64 { return new(uint64(max(0, mibs) * mib)) }
+	available := n.Available()
+	summary.Node.Memory = &statsapi.MemoryStats{Time: at, AvailableBytes: uint(available), WorkingSetBytes: uint(capacity - available)}
+	var pods []*v1.Pod
+	for _, p := range n.Pods {
+		pods = append(pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.UID, Namespace: "default", UID: types.UID(p.UID)}})
+		stats := statsapi.PodStats{PodRef: statsapi.PodReference{UID: p.UID}, Memory: &statsapi.MemoryStats{Time: at, WorkingSetBytes: uint(p.Uses(n.Now))}}
+		summary.Pods = append(summary.Pods, stats)
+	}
+	evicted, err := k.manager.Pass(context.Background(), at.Time, summary, pods)
+	k.next = n.Now + 10*time.Second
+	for _, p := range evicted {
+		n.Evict(string(p.UID))
+		k.victims = append(k.victims, string(p.UID))
+		k.next = n.Now + time.Second
+	}
+	return err
+}
+
+// CleanedUp implements Manager.
+func (k *Kubelet) CleanedUp(*Node, string, bool) { k.victims = nil }
