@@ -141,7 +141,8 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 		case first:
 			s.Kill(s.Start(l.victim(graceSeconds)), false)
 		default:
-			for _, v := range s.Resume(l.active(), false, func(eviction.Signal) (bool, bool) { return true, false }) {
+			hold, _ := s.Resume(l.active(), false, func(eviction.Signal) (bool, bool) { return true, false })
+			for _, v := range hold {
 				s.Kill(v, false)
 			}
 		}
