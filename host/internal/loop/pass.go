@@ -251,6 +251,7 @@ func (l *Loop) publish(p *pass) {
 			next.Time = time.Now()
 			next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 			next.Thresholds = thresholdStatus(thresholds.InForce(), p.assessment, l.observer.Unobserved)
+			next.shortages = shortages(thresholds.InForce(), l.state, l.observer.Last)
 			next.Waiting = l.victims.Relief.Waiting()
 			next.Signals = l.observer.Statuses()
 		}

@@ -138,3 +138,31 @@ func TestNoOtherPodGoesBeforeTheManifestOfAFormerVictimIsReadAgain(t *testing.T)
 		})
 	}
 }
+
+func TestWhetherTheNodeIsShortIsKnownFromOutside(t *testing.T) {
+	for name, c := range map[string]struct {
+		set       func(n *node)
+		resource  string
+		known, is bool
+	}{
+		"short":                      {func(n *node) { n.set(gi / 2) }, "memory", true, true},
+		"well":                       {nil, "memory", true, false},
+		"the signal is not known":    {func(n *node) { n.unknownFor(time.Hour) }, "memory", false, false},
+		"a resource of no threshold": {func(n *node) { n.set(gi / 2) }, "pids", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				if c.set != nil {
+					c.set(n)
+				}
+				s := settings(t, hard("1Gi"))
+				s.DryRun = true
+				n.run(s, rundir.State{})
+				n.after(100 * time.Millisecond)
+				if known, is := n.loop.Snapshot().Short(c.resource); known != c.known || is != c.is {
+					t.Errorf("known %v, short %v, want %v, %v", known, is, c.known, c.is)
+				}
+			})
+		})
+	}
+}

@@ -41,6 +41,29 @@ type Snapshot struct {
 	Shadows []ShadowStatus `json:"shadows,omitempty"`
 	// Problems are manifests that could not be used.
 	Problems []string `json:"manifestProblems,omitempty"`
+
+	shortages map[string]shortage // by resource
+}
+
+// Short reports whether it is known if the node is short of a resource now, and whether it
+// is.
+func (s *Snapshot) Short(resource string) (known, is bool) {
+	of, configured := s.shortages[resource]
+	return !s.Time.IsZero() && (of.known || !configured), of.is
+}
+
+// A shortage is one of a resource: whether it is known, and whether the node has it, for as
+// long as a grace period.
+type shortage struct{ known, is bool }
+
+func shortages(inForce []policy.Threshold, s policy.State, last func(eviction.Signal) eviction.Observation) map[string]shortage {
+	all := map[string]shortage{}
+	for _, t := range inForce {
+		resource, o := t.Definition().Resource, last(t.Signal)
+		former, another := all[resource]
+		all[resource] = shortage{(former.known || !another) && o.State != eviction.Unknown, former.is || s.Stands(t, o)}
+	}
+	return all
 }
 
 // ThresholdStatus is one configured threshold and how it stands.

@@ -122,7 +122,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	k := New(Options{
 		Options: victimcri.Options{Runtime: l, Log: slog.New(slog.NewTextHandler(&l.log, nil))},
-		API:     l, Journal: l, Pods: l.pods, DryRun: func() bool { return false },
+		API:     l, Journal: l, Pods: l.pods, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
 	})
 	restored := k.Restore(l.load())
 	s := victim.NewSet(victim.Options{
