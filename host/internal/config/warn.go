@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // Warnings returns what is legal, as it is in the kubelet, and yet hardly meant.
@@ -15,26 +17,9 @@ func (c *Config) Warnings() []string {
 	var warnings []string
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 
-	for _, s := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
-		if _, ok := c.EvictionSoft[s]; !ok {
-			warn("evictionSoftGracePeriod[%q] has no effect: evictionSoft has no such signal", s)
-		}
-	}
-	for _, s := range slices.Sorted(maps.Keys(c.EvictionMinimumReclaim)) {
-		_, hard := c.EvictionHard[s]
-		_, soft := c.EvictionSoft[s]
-		if !hard && !soft {
-			warn("evictionMinimumReclaim[%q] has no effect: neither evictionHard nor evictionSoft has such a signal", s)
-		}
-	}
-	if thresholds, err := c.Thresholds(); err == nil && len(thresholds) == 0 {
-		warn("no eviction threshold is in force: nothing is ever evicted")
-	}
-	if c.EvictionMaxPodGracePeriod < 0 {
-		warn("evictionMaxPodGracePeriod is %d: under soft thresholds a pod has its own grace period, however long", c.EvictionMaxPodGracePeriod)
-	}
-	if c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0 {
-		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
+	warnings = append(warnings, thresholdWarnings(c)...)
+	if !c.CgroupsPerQOS && c.Source == SourceNative {
+		warn("cgroupsPerQOS is false: %s; want true", WithoutPodCgroups)
 	}
 	warnings = append(warnings, featureWarnings(c)...)
 	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
@@ -52,6 +37,48 @@ func (c *Config) Warnings() []string {
 	}
 	if !loopback(c.ListenAddress) {
 		warn("listenAddress %q is not on the loopback device: whoever reaches it reads /status and /metrics without a login, the names of pods, why they were evicted, what plugins are confined to and the last lines of their logs; want 127.0.0.1, or a firewall before it", c.ListenAddress)
+	}
+	return warnings
+}
+
+// WithoutPodCgroups says why a kubelet has to give pods cgroups.
+const WithoutPodCgroups = "pods have no cgroups of their own, so what they use of memory and processes is not known, they are evicted by priority alone, and processes that outlive their grace are left to the container runtime"
+
+// thresholdWarnings finds what has no effect on when pods are evicted, or a harsh one.
+func thresholdWarnings(c *Config) (warnings []string) {
+	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+	for _, s := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
+		if _, ok := c.EvictionSoft[s]; !ok {
+			warn("evictionSoftGracePeriod[%q] has no effect: evictionSoft has no such signal", s)
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(c.EvictionMinimumReclaim)) {
+		_, hard := c.EvictionHard[s]
+		_, soft := c.EvictionSoft[s]
+		if !hard && !soft {
+			warn("evictionMinimumReclaim[%q] has no effect: neither evictionHard nor evictionSoft has such a signal", s)
+		}
+	}
+	thresholds, err := c.Thresholds()
+	switch {
+	case err != nil:
+	case len(thresholds) == 0:
+		warn("no eviction threshold is in force: nothing is ever evicted")
+	case !slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return t.Signal == eviction.MemoryAvailable }):
+		warn("no threshold of memory.available is in force: no pod is evicted when memory runs short")
+	}
+	for _, soft := range thresholds {
+		for _, hard := range thresholds {
+			if order, known := soft.Value.Compare(hard.Value); soft.Signal == hard.Signal && !soft.Hard() && hard.Hard() && known && order <= 0 {
+				warn("evictionSoft[%q] has no effect: %s is not above %s of evictionHard, which acts first", soft.Signal, soft.Value, hard.Value)
+			}
+		}
+	}
+	if c.EvictionMaxPodGracePeriod < 0 {
+		warn("evictionMaxPodGracePeriod is %d: under soft thresholds a pod has its own grace period, however long", c.EvictionMaxPodGracePeriod)
+	}
+	if c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0 {
+		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
 	}
 	return warnings
 }
