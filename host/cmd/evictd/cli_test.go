@@ -52,6 +52,11 @@ func newNode(t *testing.T) node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	go func() { // it is there and speaks another protocol
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_ = conn.Close()
+		}
+	}()
 	return n
 }
 
