@@ -37,10 +37,15 @@ func CheckBeside(ctx context.Context, c *Config, thresholds []policy.Threshold) 
 			node.Capacity[o.Signal] = o.Capacity
 		}
 	}
+	findings := beside.Compare(thresholds, kubelet.Thresholds, node)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
+	if !kubelet.CgroupsPerQOS && c.Source == config.SourceNative {
+		settings.CgroupsPerQOS = true
+		findings = append(findings, beside.Finding{Signal: string(eviction.MemoryAvailable), About: beside.Cgroups, Mend: true, Text: "cgroupsPerQOS is false: " + config.WithoutPodCgroups})
+	}
 	text, err := settings.YAML()
 	if err != nil {
 		return nil, err
 	}
-	return &Beside{Findings: beside.Compare(thresholds, kubelet.Thresholds, node), Settings: settings, YAML: text}, nil
+	return &Beside{Findings: findings, Settings: settings, YAML: text}, nil
 }

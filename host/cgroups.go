@@ -47,7 +47,7 @@ func running(ctx context.Context, source pods.Source, m *metrics.Metrics) ([]cgr
 			unmanaged++
 		}
 		if p.Row.Running {
-			out = append(out, cgroups.Pod{UID: p.Row.UID, Name: p.String(), QoSClass: string(p.Row.QoSClass)})
+			out = append(out, cgroups.Pod{UID: p.Row.UID, Name: p.String(), QoSClass: string(p.Row.QoSClass), Containers: p.ContainerIDs})
 		}
 	}
 	m.PodsUnmanaged(unmanaged)

@@ -19,6 +19,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
+	podrunning "github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rights"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -60,6 +62,8 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	warnings = append(split, warnings...)
 	refusals, doubts := checkAPI(ctx, c)
 	errs, warnings = append(errs, refusals...), append(warnings, doubts...)
+	more, none := checkKubelet(ctx, c)
+	errs, warnings = append(errs, none), append(warnings, more...)
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	return errs, slices.Concat(warnings, checkCPU(nodefs.FS{Root: c.RootDir}), checkManifests(c))
 }
@@ -193,6 +197,43 @@ func checkManifests(c *Config) []string {
 		warnings = append(warnings, "pod manifest "+p.Error())
 	}
 	return warnings
+}
+
+// checkKubelet looks for pods that a kubelet has from its API server: nobody writes manifests
+// of those on the node. The error is that no pod can be evicted.
+func checkKubelet(ctx context.Context, c *Config) (warnings []string, none error) {
+	if c.Mode != config.ModeCRI {
+		return nil, nil
+	}
+	conn, err := criclient.Dial(c.RuntimeEndpoint)
+	if err != nil { // it was reported
+		return nil, nil
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	active, err := podcri.New(runtimeapi.NewRuntimeServiceClient(conn), manifests(c)).Active(ctx)
+	if err != nil { // it was reported
+		return nil, nil
+	}
+	missing, evictable := 0, 0
+	for _, p := range active.Pods {
+		switch {
+		case p.HasManifest && policy.Evictable(p.API):
+			evictable++
+		case !p.HasManifest && p.API.Annotations[podrunning.AnnotationSource] == podrunning.SourceAPI:
+			missing++
+		}
+	}
+	said := fmt.Errorf("mode: %q: a kubelet runs on this node, and %d of its pods have no manifest in podManifestDir, so they are never evicted; want %q", c.Mode, missing, config.ModeKubernetes)
+	switch {
+	case missing == 0:
+		return nil, nil
+	case evictable == 0:
+		return nil, said
+	default:
+		return []string{said.Error()}, nil
+	}
 }
 
 func isDir(path string) error {

@@ -76,6 +76,11 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 		observed[o.Signal] = o.State != observe.StateUnknown
 	}
 	errs := []error{m.cgroups.Healthy()}
+	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {
+		errs = append(errs, fmt.Errorf("%w; want manifests in podManifestDir, or beside a kubelet mode %q", err, config.ModeKubernetes))
+	} else {
+		errs = append(errs, err)
+	}
 	for _, r := range c.RequiredSignals {
 		if !observed[eviction.Signal(r)] {
 			errs = append(errs, fmt.Errorf("required signal %s is not observed", r))

@@ -144,6 +144,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },
+		short: func(resource string) (known, is bool) { return m.loop.Snapshot().Short(resource) },
 	})
 	if err != nil {
 		return err

@@ -35,6 +35,8 @@ type modeOptions struct {
 	// restored are the kills of a former host, dryRun says whether anybody is killed now.
 	restored []rundir.Kill
 	dryRun   func() bool
+	// short says of a resource whether it is known if the node is short of it, and whether it is.
+	short func(resource string) (known, is bool)
 }
 
 // A mode is how a daemon finds the pods of the node and ends them.
@@ -65,7 +67,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 		}
 		source := podkubernetes.New(api, o.ending.Runtime, rules(o.config))
 		killer := victimkubernetes.New(victimkubernetes.Options{
-			Options: o.ending, API: api, Journal: o.journal, DryRun: o.dryRun, Pods: source.Pods,
+			Options: o.ending, API: api, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
 		})
 		of := &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.ending.Log}
 		if o.config.NodeConditions != config.NodeConditionsNone {

@@ -54,26 +54,24 @@ func (n *node) measureContainers(pod *eviction.Pod, b *nodefs.Buffer) []eviction
 	out := make([]eviction.ContainerMeasurement, len(pod.Containers))
 	for i, c := range pod.Containers {
 		out[i].Name = c.Name
-		if use, err := n.readContainer(names, podPath, c.ID, b); err == nil {
+		if use, err := n.readContainer(podPath, c.ID, b); err == nil {
 			out[i].WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
 		}
 	}
 	return out
 }
 
-func (n *node) readContainer(names nodefs.CgroupNames, podPath, id string, b *nodefs.Buffer) (nodefs.MemoryUse, error) {
-	paths, err := names.Containers(podPath, id)
+func (n *node) readContainer(podPath, id string, b *nodefs.Buffer) (nodefs.MemoryUse, error) {
+	cgroup, err := n.hierarchy.FindContainer(podPath, id)
 	if err != nil {
 		return nodefs.MemoryUse{}, err
 	}
-	for _, path := range paths {
-		var c *nodefs.MemoryCgroup
-		if c, err = n.hierarchy.OpenMemory(path); err == nil {
-			defer c.Close()
-			return c.Read(b)
-		}
+	c, err := n.hierarchy.OpenMemory(cgroup)
+	if err != nil {
+		return nodefs.MemoryUse{}, err
 	}
-	return nodefs.MemoryUse{}, err
+	defer c.Close()
+	return c.Read(b)
 }
 
 // usages hands out the Usage of measurements from one piece of memory.

@@ -48,18 +48,6 @@ func (n CgroupNames) Pod(uid, qosClass string) (string, error) {
 	}
 }
 
-// Containers returns where a container's cgroup may be below its pod's: the
-// name depends on the runtime. containerd's comes first.
-func (n CgroupNames) Containers(pod, id string) ([]string, error) {
-	if err := validName(id); err != nil {
-		return nil, fmt.Errorf("container id %w", err)
-	}
-	if n.systemd {
-		return []string{path.Join(pod, "cri-containerd-"+id+".scope"), path.Join(pod, "crio-"+id+".scope")}, nil
-	}
-	return []string{path.Join(pod, id), path.Join(pod, "crio-"+id)}, nil
-}
-
 // join names the cgroup that the kubelet means by root and parts. Under systemd
 // a slice lies in the slices that its name lists: a-b.slice in a.slice. A dash
 // inside a part would read as such a list and becomes an underscore

@@ -1,7 +1,9 @@
 package nodefs
 
 import (
-	"slices"
+	"errors"
+	"os"
+	"path"
 	"strings"
 	"testing"
 )
@@ -14,7 +16,7 @@ func TestCgroupNames(t *testing.T) {
 	}{
 		"cgroupfs guaranteed": {
 			"/", "cgroupfs", "Guaranteed", "/kubepods", "/kubepods/poda-b",
-			[]string{"/kubepods/poda-b/c1", "/kubepods/poda-b/crio-c1"},
+			[]string{"/kubepods/poda-b/c1", "/kubepods/poda-b/crio-c1", "/kubepods/poda-b/other-c1"},
 		},
 		"cgroupfs burstable below a root": {
 			"/my-root/inner/", "cgroupfs", "Burstable", "/my-root/inner/kubepods", "/my-root/inner/kubepods/burstable/poda-b",
@@ -26,7 +28,7 @@ func TestCgroupNames(t *testing.T) {
 		},
 		"systemd guaranteed": {
 			"/", "systemd", "Guaranteed", "/kubepods.slice", "/kubepods.slice/kubepods-poda_b.slice",
-			[]string{"/kubepods.slice/kubepods-poda_b.slice/cri-containerd-c1.scope", "/kubepods.slice/kubepods-poda_b.slice/crio-c1.scope"},
+			[]string{"/kubepods.slice/kubepods-poda_b.slice/cri-containerd-c1.scope", "/kubepods.slice/kubepods-poda_b.slice/crio-c1.scope", "/kubepods.slice/kubepods-poda_b.slice/docker-c1.scope", "/kubepods.slice/kubepods-poda_b.slice/some-other-c1.scope"},
 		},
 		"systemd besteffort": {
 			"/", "systemd", "BestEffort", "/kubepods.slice",
@@ -58,8 +60,18 @@ func TestCgroupNames(t *testing.T) {
 			if err != nil || pod != c.pod {
 				t.Errorf("pod %q, %v, want %q", pod, err, c.pod)
 			}
-			if got, err := names.Containers(pod, "c1"); err != nil || !slices.Equal(got, c.container) {
-				t.Errorf("container %q, %v, want %q", got, err, c.container)
+			for _, want := range c.container {
+				h := Hierarchy{FS: FS{Root: t.TempDir()}, Version: V2, Dir: "/sys/fs/cgroup"}
+				for _, other := range []string{path.Join(pod, "crio-conmon-c1.scope/c1"), path.Join(pod, "xc1"), path.Join(pod, "c10"), path.Join(pod, "x-c1.slice")} {
+					makeCgroup(t, h, other)
+				}
+				if got, err := h.FindContainer(pod, "c1"); !errors.Is(err, ErrGone) {
+					t.Errorf("container %q, %v, want none", got, err)
+				}
+				makeCgroup(t, h, want)
+				if got, err := h.FindContainer(pod, "c1"); err != nil || got != want {
+					t.Errorf("container %q, %v, want %q", got, err, want)
+				}
 			}
 		})
 	}
@@ -71,7 +83,7 @@ func TestNamesThatWouldLeaveTheCgroupAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"", "..", ".", "../../etc", "a/b", "a\x00b", strings.Repeat("x", 129)} {
-		if got, err := names.Containers("/kubepods/podx", bad); err == nil {
+		if got, err := (Hierarchy{}).FindContainer("/kubepods/podx", bad); err == nil {
 			t.Errorf("container id %q became %q", bad, got)
 		}
 	}
@@ -98,18 +110,21 @@ func FuzzCgroupNames(f *testing.F) {
 				t.Fatal(err)
 			}
 			pod, err := names.Pod(uid, "Burstable")
-			if err != nil {
-				continue
+			if err == nil && !strings.HasPrefix(pod, names.Kubepods()+"/") {
+				t.Errorf("pod %q is not in %q", pod, names.Kubepods())
 			}
-			containers, err := names.Containers(pod, id)
-			if err != nil {
-				continue
-			}
-			for _, c := range containers {
-				if !strings.HasPrefix(pod, names.Kubepods()+"/") || !strings.HasPrefix(c, pod+"/") {
-					t.Errorf("container %q is not in pod %q of %q", c, pod, names.Kubepods())
+			for _, name := range []string{id, "any-" + id, "any-" + id + ".scope"} {
+				if !isOfContainer(name, id) || isOfContainer("x"+name, "x"+id+"x") {
+					t.Errorf("%q is not of container %q alone", name, id)
 				}
 			}
 		}
 	})
+}
+
+func makeCgroup(t *testing.T, h Hierarchy, cgroup string) {
+	t.Helper()
+	if err := os.MkdirAll(h.Path(cgroup), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,7 +1,9 @@
 package nodefs
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -146,9 +148,9 @@ func (h Hierarchy) AllPodsMemory(naming *Naming) *MemoryGauge {
 	}}
 }
 
-// PodExists reports whether a pod has a cgroup. Without a QoS class it is looked
-// for in those of all classes.
-func (h Hierarchy) PodExists(names CgroupNames, uid, qosClass string) (bool, error) {
+// FindPod returns the cgroup of a pod. Without a QoS class it is looked for in those of all
+// classes. The error wraps ErrGone if it has none.
+func (h Hierarchy) FindPod(names CgroupNames, uid, qosClass string) (string, error) {
 	classes := []string{qosClass}
 	if qosClass == "" {
 		classes = []string{"Guaranteed", "Burstable", "BestEffort"}
@@ -156,11 +158,37 @@ func (h Hierarchy) PodExists(names CgroupNames, uid, qosClass string) (bool, err
 	for _, class := range classes {
 		cgroup, err := names.Pod(uid, class)
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		if h.Exists(cgroup) {
-			return true, nil
+			return cgroup, nil
 		}
 	}
-	return false, nil
+	return "", fmt.Errorf("cgroup of pod %s: %w", uid, ErrGone)
+}
+
+// FindContainer returns the cgroup of a container below its pod's. All runtimes name it by the
+// container's id, each with a prefix and an ending of its own. The error wraps ErrGone if
+// there is none.
+func (h Hierarchy) FindContainer(pod, id string) (string, error) {
+	if err := validName(id); err != nil {
+		return "", fmt.Errorf("container id %w", err)
+	}
+	entries, err := os.ReadDir(h.Path(pod))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("list cgroup %s: %w", pod, err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && isOfContainer(e.Name(), id) {
+			return path.Join(pod, e.Name()), nil
+		}
+	}
+	return "", fmt.Errorf("none of container %s in %s: %w", id, h.Path(pod), ErrGone)
+}
+
+// isOfContainer reports whether a cgroup is that of a container: ID, PREFIX-ID or
+// PREFIX-ID.scope. That of conmon, its monitor, is not.
+func isOfContainer(cgroup, id string) bool {
+	prefix, found := strings.CutSuffix(strings.TrimSuffix(cgroup, ".scope"), id)
+	return found && (prefix == "" || strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, "conmon-"))
 }

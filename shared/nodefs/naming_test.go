@@ -110,11 +110,12 @@ func TestWherePodsOfUnknownClassAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for class, want := range map[string]bool{"": true, "BestEffort": true, "Burstable": false} {
-		if got, err := h.PodExists(names, "x", class); got != want || err != nil {
-			t.Errorf("class %q: %v, %v, want %v", class, got, err, want)
+		got, err := h.FindPod(names, "x", class)
+		if want != (got == "/kubepods/besteffort/podx") || want != (err == nil) || !want && !errors.Is(err, ErrGone) {
+			t.Errorf("class %q: %q, %v, want found: %v", class, got, err, want)
 		}
 	}
-	if _, err := h.PodExists(names, "../x", ""); err == nil {
+	if _, err := h.FindPod(names, "../x", ""); err == nil || errors.Is(err, ErrGone) {
 		t.Error("a uid that leaves its directory was looked for")
 	}
 }

@@ -218,3 +218,47 @@ func TestCheckRefusesAnotherCgroupDriverThanTheNodes(t *testing.T) {
 		})
 	}
 }
+
+// The shipped example beside a kubelet evicted no pod, and neither check nor doctor said so.
+func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
+	const said = `mode: "cri": a kubelet runs on this node, and 1 of its pods have no manifest in podManifestDir, so they are never evicted; want "kubernetes"`
+	for name, c := range map[string]struct {
+		source   string // of the pod, "" if no kubelet has made it
+		manifest string // of another pod
+		code     int
+		want     string
+	}{
+		"of its API server":                    {"api", "", exitFailure, "evictd: " + said},
+		"beside one that has a manifest":       {"api", "b", 0, "evictd: warning: " + said},
+		"from a file, as beside no API server": {"file", "", 0, ""},
+		"no kubelet has made it":               {"", "", 0, ""},
+		"a manifest of it":                     {"api", "a", 0, ""},
+	} {
+		for _, command := range []string{"check", "doctor"} {
+			t.Run(name+", "+command, func(t *testing.T) {
+				n, s := newNode(t), fakecri.New()
+				socket := filepath.Join(n.dir, "kubelet.sock")
+				if err := s.Listen(socket); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(s.Die)
+				annotations := map[string]string{}
+				if c.source != "" {
+					annotations["kubernetes.io/config.source"] = c.source
+				}
+				s.Add(fakecri.Pod{UID: "uid-a", Namespace: "default", Name: "a", Annotations: annotations, Containers: []fakecri.Container{{Name: "main"}}})
+				s.Add(fakecri.Pod{UID: "uid-b", Namespace: "default", Name: "b", Containers: []fakecri.Container{{Name: "main"}}})
+				if c.manifest != "" {
+					text := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + c.manifest + ", namespace: default, uid: uid-" + c.manifest + "}\nspec: {containers: [{name: main, image: none}]}\n"
+					if err := os.WriteFile(filepath.Join(n.manifests, "pod.yaml"), []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got := evictd(t, append([]string{command}, n.flags("--runtime-endpoint", "unix://"+socket)[1:]...)...)
+				if got.Code != c.code || c.want == "" && strings.Contains(got.Errors, "kubelet runs") || !strings.Contains(got.Errors, c.want) {
+					t.Errorf("exit code %d, %s, want %d, %s", got.Code, got.Errors, c.code, c.want)
+				}
+			})
+		}
+	}
+}

@@ -83,6 +83,17 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 	}
 }
 
+// Pods without cgroups were said nothing of, and the smaller one was evicted first.
+func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
+	const want = "evictd: warning: besideKubelet: memory.available: cgroups: cgroupsPerQOS is false: pods have no cgroups of their own"
+	for name, without := range map[string]bool{"true": false, "false": true} {
+		got, _ := beside(t, kubeletsFile+"cgroupsPerQOS: "+name+"\n", ownThresholds...)
+		if got.Code != 0 || strings.Contains(got.Errors, want) != without || strings.Contains(got.Out, "\ncgroupsPerQOS: true\n") != without {
+			t.Errorf("cgroupsPerQOS %s: exit code %d, %s%s", name, got.Code, got.Errors, got.Out)
+		}
+	}
+}
+
 // What docs/kubernetes.md shows of both sides is what check makes of the one.
 func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/kubernetes.md")

@@ -18,13 +18,14 @@ const (
 	Condition   = "condition"
 	Allocatable = "allocatable"
 	Restart     = "kubelet restart"
+	Cgroups     = "cgroups"
 )
 
 // A Finding is one thing that follows from both configurations.
 type Finding struct {
 	// Signal is what it is about, or the condition where several signals have one.
 	Signal string `json:"signal"`
-	// About is one of First, Condition, Allocatable and Restart.
+	// About is one of First, Condition, Allocatable, Restart and Cgroups.
 	About string `json:"about"`
 	// Mend: the kubelet's settings should be others; Settings has them.
 	Mend bool   `json:"mend,omitempty"`

@@ -14,8 +14,10 @@ import (
 // Settings are the keys of a KubeletConfiguration that have to do with evictions, as they
 // would be right beside evictd.
 type Settings struct {
-	APIVersion              string            `json:"apiVersion"`
-	Kind                    string            `json:"kind"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// CgroupsPerQOS is set if the kubelet must be told.
+	CgroupsPerQOS           bool              `json:"cgroupsPerQOS,omitempty"`
 	EvictionHard            map[string]string `json:"evictionHard"`
 	EvictionSoft            map[string]string `json:"evictionSoft"`
 	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod"`

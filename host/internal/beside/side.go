@@ -66,20 +66,11 @@ func (n Node) scale(s eviction.Signal) scale {
 // compare is like cmp.Compare, and false where one is a percentage, the other is not, and
 // nobody knows of what.
 func (s scale) compare(a, b policy.Value) (int, bool) {
-	switch {
-	case a.IsPercentage && b.IsPercentage:
-		switch {
-		case a.Percentage < b.Percentage:
-			return -1, true
-		case a.Percentage > b.Percentage:
-			return 1, true
-		}
-		return 0, true
-	case a.IsPercentage == b.IsPercentage || s.known:
-		x, y := a.Of(s.capacity), b.Of(s.capacity)
-		return x.Cmp(y), true
+	if order, known := a.Compare(b); known || !s.known {
+		return order, known
 	}
-	return 0, false
+	x, y := a.Of(s.capacity), b.Of(s.capacity)
+	return x.Cmp(y), true
 }
 
 // highest is the one of l that is crossed first, nil if there is none. Where they cannot

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -84,34 +85,48 @@ type Pod struct {
 	UID, Name string
 	// QoSClass is "" if it is not known.
 	QoSClass string
+	// Containers are the ids of those that run.
+	Containers []string
 }
 
 // Misplaced returns those pods that have no cgroup where a driver, "" for the one
-// that is seen, puts them. The error is why that cannot be told.
+// that is seen, puts them, without containers, and those of which only containers have
+// none below it, with these. The error is why that cannot be told.
 func (n Node) Misplaced(driver string, pods []Pod) ([]Pod, error) {
 	naming, err := n.FS.Naming(n.Root, driver)
 	if err != nil {
 		return nil, err
 	}
-	names, err := naming.Names()
-	if errors.Is(err, nodefs.ErrGone) { // no pod has one
-		return pods, nil
+	names, noNames := naming.Names()
+	if noNames != nil && !errors.Is(noNames, nodefs.ErrGone) { // else no pod has one
+		return nil, noNames
 	}
-	if err != nil {
-		return nil, err
-	}
-	hierarchy, err := n.FS.MemoryHierarchy()
-	if err != nil {
-		return nil, err
+	var hierarchy nodefs.Hierarchy
+	if noNames == nil {
+		if hierarchy, err = n.FS.MemoryHierarchy(); err != nil {
+			return nil, err
+		}
 	}
 	var out []Pod
 	for _, p := range pods {
-		there, err := hierarchy.PodExists(names, p.UID, p.QoSClass)
-		if err != nil {
-			return nil, err
+		cgroup, err := "", noNames
+		if err == nil {
+			cgroup, err = hierarchy.FindPod(names, p.UID, p.QoSClass)
 		}
-		if !there {
+		switch {
+		case err == nil:
+			p.Containers = slices.DeleteFunc(slices.Clone(p.Containers), func(id string) bool {
+				_, err := hierarchy.FindContainer(cgroup, id)
+				return !errors.Is(err, nodefs.ErrGone)
+			})
+			if len(p.Containers) > 0 {
+				out = append(out, p)
+			}
+		case errors.Is(err, nodefs.ErrGone):
+			p.Containers = nil
 			out = append(out, p)
+		default:
+			return nil, err
 		}
 	}
 	return out, nil

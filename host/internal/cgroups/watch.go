@@ -133,20 +133,22 @@ func (w *Watch) judge(found Found, running int, lost []Pod, err error) *Status {
 	switch {
 	case contradiction != nil:
 		s.Problem, s.unhealthy = contradiction.Error(), true
+	case s.Misplaced > 0 && s.Misplaced == s.Running && !slices.ContainsFunc(lost, func(p Pod) bool { return p.Containers == nil }):
+		s.Problem, s.unhealthy = fmt.Sprintf("none of the %d running pods has the cgroups of all its containers below its own: processes that outlive their grace are left to the container runtime", s.Running), true
 	case s.Misplaced > 0 && s.Misplaced == s.Running:
 		s.Problem, s.unhealthy = fmt.Sprintf("none of the %d running pods has its cgroup where it should be: cgroupRoot or cgroupDriver may be wrong", s.Running), true
 	case found.Driver == "" && s.Configured == "" && s.Running > 0:
 		s.Problem, s.unhealthy = fmt.Sprintf("%v; want cgroupDriver in the configuration", found.Err), true
 	case s.Misplaced > 0:
-		s.Problem = fmt.Sprintf("%d of %d running pods do not have their cgroup where it should be", s.Misplaced, s.Running)
+		s.Problem = fmt.Sprintf("%d of %d running pods do not have their cgroup, or those of their containers, where it should be", s.Misplaced, s.Running)
 	case err != nil:
 		s.Problem = fmt.Sprintf("where the cgroups of pods are was not looked at: %v", err)
 	}
 	return s
 }
 
-// misplaced looks at the running pods. One that is not found may just have ended:
-// only those count that run afterwards too.
+// misplaced looks at the running pods. One that is not found, or a container of one, may
+// just have ended: only those count that run afterwards too.
 func (w *Watch) misplaced(ctx context.Context, driver string) (running int, lost []Pod, err error) {
 	if w.Running == nil {
 		return 0, nil, nil
@@ -163,7 +165,9 @@ func (w *Watch) misplaced(ctx context.Context, driver string) (running int, lost
 		return 0, nil, err
 	}
 	lost = slices.DeleteFunc(slices.Clone(lost), func(l Pod) bool {
-		return !slices.ContainsFunc(pods, func(p Pod) bool { return p.UID == l.UID })
+		return !slices.ContainsFunc(pods, func(p Pod) bool {
+			return p.UID == l.UID && (l.Containers == nil || slices.ContainsFunc(l.Containers, func(id string) bool { return slices.Contains(p.Containers, id) }))
+		})
 	})
 	return len(pods), lost, nil
 }

@@ -165,6 +165,9 @@ func TestARunningPodWithoutItsCgroupIsShown(t *testing.T) {
 		"one is not":                    {[]Pod{x, y}, []string{systemdPod}, []string{"a/y"}, true},
 		"none is":                       {[]Pod{y}, []string{systemdPod}, []string{"a/y"}, false},
 		"nor is there a cgroup of pods": {[]Pod{x, y}, nil, []string{"a/x", "a/y"}, false},
+		"one of its containers is not":  {[]Pod{of(x, "c1", "c2"), y}, []string{systemdPod + "/some-other-c1.scope"}, []string{"a/x", "a/y"}, false},
+		"its containers are there":      {[]Pod{of(x, "c1")}, []string{systemdPod + "/some-other-c1.scope"}, nil, true},
+		"no container is found":         {[]Pod{of(x, "c1")}, []string{systemdPod + "/elsewhere"}, []string{"a/x"}, false},
 		"nothing runs":                  {nil, nil, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,6 +183,40 @@ func TestARunningPodWithoutItsCgroupIsShown(t *testing.T) {
 				t.Errorf("healthy: %v, problem %q, want healthy %v", err, s.Problem, c.healthy)
 			}
 		})
+	}
+}
+
+func of(p Pod, containers ...string) Pod {
+	p.Containers = containers
+	return p
+}
+
+// Containers were killed in vain where their cgroups have names of another runtime, and no
+// line said so.
+func TestWhatIsMisplacedIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		cgroup, problem string
+	}{
+		"the pods":         {"kubepods.slice/kubepods-pody.slice", "has its cgroup where it should be: cgroupRoot or cgroupDriver may be wrong"},
+		"their containers": {systemdPod, "has the cgroups of all its containers below its own: processes that outlive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, c.cgroup)
+			m.pods = []Pod{of(x, "c1")}
+			w := m.watch("")
+			if w.Look(t.Context()); w.Healthy() == nil || !strings.Contains(w.Healthy().Error(), c.problem) || !strings.Contains(m.log.String(), "level=ERROR") {
+				t.Errorf("healthy: %v, log %s, want %q", w.Healthy(), m.log.String(), c.problem)
+			}
+		})
+	}
+}
+
+func TestAContainerThatHasJustBeenRestartedIsNotMissed(t *testing.T) {
+	m := newMachine(t, systemdPod+"/cri-containerd-c2.scope")
+	m.listings, m.pods = [][]Pod{{of(x, "c1")}}, []Pod{of(x, "c2")}
+	w := m.watch("")
+	if w.Look(t.Context()); w.Status().Misplaced != 0 {
+		t.Errorf("status %+v, want none misplaced", w.Status())
 	}
 }
 

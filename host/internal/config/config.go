@@ -29,8 +29,8 @@ import (
 // flags applied. It is the table that all of this package reads: what the tags
 // of a field say is in field.go, what the field is for in its tag flag. The keys
 // named eviction*, enforceNodeAllocatable, kernelMemcgNotification,
-// localStorageCapacityIsolation, featureGates and mergeDefaultEvictionSettings
-// are those of KubeletConfiguration.
+// localStorageCapacityIsolation, cgroupsPerQOS, featureGates and
+// mergeDefaultEvictionSettings are those of KubeletConfiguration.
 type Config struct {
 	// NodeName is the host name in lower case by default.
 	NodeName           string          `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
@@ -44,6 +44,7 @@ type Config struct {
 	StaticPodPath      string          `json:"staticPodPath" kubelet:"staticPodPath" is:"path?" reload:"no" flag:"directory, or single file, of the kubelet's static pods (default none)"`
 	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
 	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
+	CgroupsPerQOS      bool            `json:"cgroupsPerQOS" kubelet:"cgroupsPerQOS" default:"true" reload:"no"`
 	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`
 	BesideKubelet      string          `json:"besideKubelet" is:"path?" flag:"configuration of the kubelet on this node, for check to compare with; evictd takes nothing from it"`
 	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`

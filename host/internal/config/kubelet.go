@@ -18,6 +18,8 @@ type Kubelet struct {
 	Thresholds []policy.Threshold
 	// ReservedMemory is what kubeReserved and systemReserved keep from pods.
 	ReservedMemory resource.Quantity
+	// CgroupsPerQOS: pods have cgroups.
+	CgroupsPerQOS bool
 }
 
 // LoadKubelet reads the file of a kubelet, or what its /configz answers. The error joins
@@ -38,7 +40,7 @@ func LoadKubelet(file string) (Kubelet, error) {
 	for i := range errs {
 		errs[i] = l.named(errs[i])
 	}
-	return Kubelet{Thresholds: thresholds, ReservedMemory: reserved}, report(errs)
+	return Kubelet{Thresholds: thresholds, ReservedMemory: reserved, CgroupsPerQOS: c.CgroupsPerQOS}, report(errs)
 }
 
 // unwrap takes the answer of /configz out of what it comes in. Before v1.30 or so it does

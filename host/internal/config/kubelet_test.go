@@ -61,6 +61,7 @@ func TestWhatAKubeletsFileSays(t *testing.T) {
 		"hard thresholds that replace the defaults": {`evictionHard: {memory.available: 1Gi}`, func(c *Config) {
 			c.EvictionHard = map[string]string{"memory.available": "1Gi"}
 		}},
+		"no cgroups of pods":       {"cgroupsPerQOS: false", func(c *Config) { c.CgroupsPerQOS = false }},
 		"no hard threshold at all": {`evictionHard: {}`, func(c *Config) { c.EvictionHard = map[string]string{} }},
 		"a key without a value":    {"evictionHard:\nlocalStorageCapacityIsolation: null", func(*Config) {}},
 		"hard thresholds merged with the defaults": {"mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}", func(c *Config) {

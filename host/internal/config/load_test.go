@@ -171,6 +171,46 @@ listenAddress: 0.0.0.0:10269
 	if w := soft.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s") {
 		t.Errorf("a soft threshold without a grace period for pods warns: %q", w)
 	}
+	const grace = "evictionMaxPodGracePeriod is 0"
+	for name, c := range map[string]struct {
+		config string
+		want   []string
+	}{
+		"a soft threshold below the hard one": {
+			"evictionHard: {memory.available: 2Gi}\nevictionSoft: {memory.available: 1.5Gi}\nevictionSoftGracePeriod: {memory.available: 1m}",
+			[]string{`evictionSoft["memory.available"] has no effect: 1536Mi is not above 2Gi of evictionHard`, grace},
+		},
+		"the same amount in both": {
+			"evictionHard: {memory.available: 2Gi}\nevictionSoft: {memory.available: 2048Mi}\nevictionSoftGracePeriod: {memory.available: 1m}",
+			[]string{`evictionSoft["memory.available"] has no effect: 2Gi is not above 2Gi of evictionHard`, grace},
+		},
+		"percentages": {
+			"evictionHard: {memory.available: 1Gi, nodefs.available: 15%}\nevictionSoft: {nodefs.available: 10%}\nevictionSoftGracePeriod: {nodefs.available: 1m}",
+			[]string{`evictionSoft["nodefs.available"] has no effect: 10% is not above 15% of evictionHard`, grace},
+		},
+		"what cannot be compared": {
+			"evictionHard: {memory.available: 10%}\nevictionSoft: {memory.available: 1Ki}\nevictionSoftGracePeriod: {memory.available: 1m}",
+			[]string{grace},
+		},
+		"no memory, as k3s has it": {
+			"evictionHard: {imagefs.available: 5%, nodefs.available: 5%}", []string{"no threshold of memory.available is in force: no pod is evicted"},
+		},
+		"memory under a soft threshold alone": {
+			"evictionHard: {nodefs.available: 5%}\nevictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}", []string{grace},
+		},
+		"no cgroups of pods":                   {"cgroupsPerQOS: false", []string{"cgroupsPerQOS is false: pods have no cgroups of their own"}},
+		"no cgroups of pods and none are read": {"cgroupsPerQOS: false\nsource: summary\nsummary: {address: \"file:///s\"}", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c1, err := Load(write(t, c.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c1.Warnings(); !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+				t.Errorf("Warnings() = %q, want prefixes %q", got, c.want)
+			}
+		})
+	}
 	d := defaults(t)
 	if w := d.Warnings(); len(w) != 0 {
 		t.Errorf("the defaults warn: %q", w)

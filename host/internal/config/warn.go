@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // Warnings returns what is legal, as it is in the kubelet, and yet hardly meant.
@@ -15,29 +17,18 @@ func (c *Config) Warnings() []string {
 	var warnings []string
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 
-	for _, s := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
-		if _, ok := c.EvictionSoft[s]; !ok {
-			warn("evictionSoftGracePeriod[%q] has no effect: evictionSoft has no such signal", s)
-		}
-	}
-	for _, s := range slices.Sorted(maps.Keys(c.EvictionMinimumReclaim)) {
-		_, hard := c.EvictionHard[s]
-		_, soft := c.EvictionSoft[s]
-		if !hard && !soft {
-			warn("evictionMinimumReclaim[%q] has no effect: neither evictionHard nor evictionSoft has such a signal", s)
-		}
-	}
-	if thresholds, err := c.Thresholds(); err == nil && len(thresholds) == 0 {
-		warn("no eviction threshold is in force: nothing is ever evicted")
-	}
-	switch {
-	case c.EvictionMaxPodGracePeriod < 0:
-		warn("evictionMaxPodGracePeriod is %d: under soft thresholds a pod has its own grace period, however long", c.EvictionMaxPodGracePeriod)
-	case c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0:
-		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
+	warnings = append(warnings, thresholdWarnings(c)...)
+	if !c.CgroupsPerQOS && c.Source == SourceNative {
+		warn("cgroupsPerQOS is false: %s; want true", WithoutPodCgroups)
 	}
 	warnings = append(warnings, featureWarnings(c)...)
-	warnings = append(warnings, assignWarnings(c)...)
+	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
+		for _, word := range slices.Sorted(maps.Keys(c.Assign[s])) {
+			if plugin := c.Assign[s][word]; c.Plugins[plugin].Disabled {
+				warn("assign[%q].%s has no effect: plugins[%q] is disabled", s, word, plugin)
+			}
+		}
+	}
 	if c.Source == SourceNative && c.Summary.Address != "" {
 		warn("summary.address has no effect: source is %q", c.Source)
 	}
@@ -50,14 +41,44 @@ func (c *Config) Warnings() []string {
 	return warnings
 }
 
-// assignWarnings finds assignments to plugins that are disabled.
-func assignWarnings(c *Config) (warnings []string) {
-	for _, s := range slices.Sorted(maps.Keys(c.Assign)) {
-		for _, word := range slices.Sorted(maps.Keys(c.Assign[s])) {
-			if plugin := c.Assign[s][word]; c.Plugins[plugin].Disabled {
-				warnings = append(warnings, fmt.Sprintf("assign[%q].%s has no effect: plugins[%q] is disabled", s, word, plugin))
+// WithoutPodCgroups says why a kubelet has to give pods cgroups.
+const WithoutPodCgroups = "pods have no cgroups of their own, so what they use of memory and processes is not known, they are evicted by priority alone, and processes that outlive their grace are left to the container runtime"
+
+// thresholdWarnings finds what has no effect on when pods are evicted, or a harsh one.
+func thresholdWarnings(c *Config) (warnings []string) {
+	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+	for _, s := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
+		if _, ok := c.EvictionSoft[s]; !ok {
+			warn("evictionSoftGracePeriod[%q] has no effect: evictionSoft has no such signal", s)
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(c.EvictionMinimumReclaim)) {
+		_, hard := c.EvictionHard[s]
+		_, soft := c.EvictionSoft[s]
+		if !hard && !soft {
+			warn("evictionMinimumReclaim[%q] has no effect: neither evictionHard nor evictionSoft has such a signal", s)
+		}
+	}
+	thresholds, err := c.Thresholds()
+	switch {
+	case err != nil:
+	case len(thresholds) == 0:
+		warn("no eviction threshold is in force: nothing is ever evicted")
+	case !slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return t.Signal == eviction.MemoryAvailable }):
+		warn("no threshold of memory.available is in force: no pod is evicted when memory runs short")
+	}
+	for _, soft := range thresholds {
+		for _, hard := range thresholds {
+			if order, known := soft.Value.Compare(hard.Value); soft.Signal == hard.Signal && !soft.Hard() && hard.Hard() && known && order <= 0 {
+				warn("evictionSoft[%q] has no effect: %s is not above %s of evictionHard, which acts first", soft.Signal, soft.Value, hard.Value)
 			}
 		}
+	}
+	if c.EvictionMaxPodGracePeriod < 0 {
+		warn("evictionMaxPodGracePeriod is %d: under soft thresholds a pod has its own grace period, however long", c.EvictionMaxPodGracePeriod)
+	}
+	if c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0 {
+		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
 	}
 	return warnings
 }

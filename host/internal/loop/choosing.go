@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
@@ -96,7 +97,11 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	}
 	if len(choice.Order) == 0 {
 		p.nobody = choice.WhyNobody(l.victims.IsEnding)
-		l.Log.Warn("no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", c.observed[t.Signal].Available,
+		level := slog.LevelWarn
+		if now := l.status.now(); t.Hard() && now.evictable == 0 && len(now.Unmanaged) > 0 {
+			level = slog.LevelError
+		}
+		l.Log.Log(ctx, level, "no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", c.observed[t.Signal].Available,
 			"active", len(choice.Snapshot.Pods), "candidates", len(choice.Candidates), "ranker", choice.Ranker, "reason", p.nobody)
 		l.schedule.Hold(c.condition(), now)
 		return nil

@@ -141,7 +141,9 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 		o, asked := p.seen.Observations[s]
 		return asked && o.State == eviction.Unknown
 	})
-	l.resume(p)
+	if !l.resume(p) {
+		return nil
+	}
 	if checkLimits(ctx, l, p) {
 		return nil
 	}
@@ -186,7 +188,7 @@ func (l *Loop) noteConditions(a policy.Assessment) {
 
 // resume judges the kills that a former host decided on, as far as they can be judged
 // by what p has observed, and finishes those that still hold. It is tried again in the
-// next pass if the pods are not known, and nobody else goes before.
+// next pass if the pods, or what one of them is, are not known, and no other pod goes before.
 func (l *Loop) resume(p *pass) (judged bool) {
 	if len(l.victims.Restored) == 0 {
 		return true
@@ -208,7 +210,8 @@ func (l *Loop) resume(p *pass) (judged bool) {
 			return t.Signal == s && l.state.Stands(t, l.observer.Last(s))
 		})
 	}
-	for _, v := range l.victims.Resume(snapshot, l.Settings.DryRun, short) {
+	hold, wait := l.victims.Resume(snapshot, l.Settings.DryRun, short)
+	for _, v := range hold {
 		t, ok := thresholds.Of(v.Signal)
 		if !v.Pressure {
 			t, ok = policy.LocalStorage, true
@@ -218,7 +221,11 @@ func (l *Loop) resume(p *pass) (judged bool) {
 		}
 		l.victims.Kill(v, l.Settings.asKubelet())
 	}
-	return true
+	if wait {
+		l.Log.Warn("kills of a former evictd are not judged yet, no other pod goes before", "kills", len(l.victims.Restored))
+		p.incomplete = true
+	}
+	return !wait
 }
 
 // finish shows what came of p and plans the next pass.
@@ -244,6 +251,7 @@ func (l *Loop) publish(p *pass) {
 			next.Time = time.Now()
 			next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 			next.Thresholds = thresholdStatus(thresholds.InForce(), p.assessment, l.observer.Unobserved)
+			next.shortages = shortages(thresholds.InForce(), l.state, l.observer.Last)
 			next.Waiting = l.victims.Relief.Waiting()
 			next.Signals = l.observer.Statuses()
 		}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,4 +99,70 @@ func TestNobodyGoesBeforeTheKillsOfAFormerHostAreJudged(t *testing.T) {
 			t.Errorf("%q, want small alone, as the former host decided", got)
 		}
 	})
+}
+
+// A manifest that could not be read in the first pass let another pod go, and its pod as well.
+func TestNoOtherPodGoesBeforeTheManifestOfAFormerVictimIsReadAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		unread time.Duration
+		over   bool // another pod is over a limit of its own, and the node is well
+		want   []string
+	}{
+		"pressure, it is read again":        {3 * time.Second, false, []string{"6.1s kill big grace 1"}},
+		"a limit, it is read again":         {3 * time.Second, true, []string{"6.1s kill big grace 1", "6.1s kill small grace 1"}},
+		"pressure, it cannot be read again": {time.Hour, false, []string{"1m2.5s kill small grace 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.available, d.late = 5*gi, 2*time.Second
+				d.volumes["uid-big"], d.volumes["uid-small"] = 20*gi, 10*gi
+				s := diskSettings(t, hardDisk("10Gi"))
+				if c.over {
+					d.available = 50 * gi
+					n.limitVolume(d, "small", 1*gi, 10*gi)
+				}
+				began := time.Now()
+				n.withoutManifestFor(1, c.unread)
+				kill := rundir.Kill{
+					UID: "uid-big", Namespace: "default", Name: "big", Signal: eviction.NodeFsAvailable, GraceSeconds: 1,
+					DecidedAt: began, GraceEnds: began.Add(time.Second),
+				}
+				n.journal["uid-big"] = kill
+				n.run(s, rundir.State{Kills: []rundir.Kill{kill}})
+				n.after(2 * time.Minute)
+				if got := slices.Sorted(slices.Values(n.kills())); !slices.Equal(got, c.want) {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestWhetherTheNodeIsShortIsKnownFromOutside(t *testing.T) {
+	for name, c := range map[string]struct {
+		set       func(n *node)
+		resource  string
+		known, is bool
+	}{
+		"short":                      {func(n *node) { n.set(gi / 2) }, "memory", true, true},
+		"well":                       {nil, "memory", true, false},
+		"the signal is not known":    {func(n *node) { n.unknownFor(time.Hour) }, "memory", false, false},
+		"a resource of no threshold": {func(n *node) { n.set(gi / 2) }, "pids", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				if c.set != nil {
+					c.set(n)
+				}
+				s := settings(t, hard("1Gi"))
+				s.DryRun = true
+				n.run(s, rundir.State{})
+				n.after(100 * time.Millisecond)
+				if known, is := n.loop.Snapshot().Short(c.resource); known != c.known || is != c.is {
+					t.Errorf("known %v, short %v, want %v, %v", known, is, c.known, c.is)
+				}
+			})
+		})
+	}
 }

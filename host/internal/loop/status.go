@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -41,6 +42,43 @@ type Snapshot struct {
 	Shadows []ShadowStatus `json:"shadows,omitempty"`
 	// Problems are manifests that could not be used.
 	Problems []string `json:"manifestProblems,omitempty"`
+
+	shortages map[string]shortage // by resource
+	// active counts the pods when they were listed last, evictable those of them that may be
+	// evicted.
+	active, evictable int
+}
+
+// Unevictable reports why no pod can go although a hard threshold is met, if pods without a
+// manifest are the reason.
+func (s *Snapshot) Unevictable() error {
+	for _, t := range s.Thresholds {
+		if t.Hard && t.Met && len(s.Unmanaged) > 0 && s.evictable == 0 {
+			return fmt.Errorf("%s is below %s and no pod can be evicted: %d of %d active pods have no manifest", t.Signal, t.Value, len(s.Unmanaged), s.active)
+		}
+	}
+	return nil
+}
+
+// Short reports whether it is known if the node is short of a resource now, and whether it
+// is.
+func (s *Snapshot) Short(resource string) (known, is bool) {
+	of, configured := s.shortages[resource]
+	return !s.Time.IsZero() && (of.known || !configured), of.is
+}
+
+// A shortage is one of a resource: whether it is known, and whether the node has it, for as
+// long as a grace period.
+type shortage struct{ known, is bool }
+
+func shortages(inForce []policy.Threshold, s policy.State, last func(eviction.Signal) eviction.Observation) map[string]shortage {
+	all := map[string]shortage{}
+	for _, t := range inForce {
+		resource, o := t.Definition().Resource, last(t.Signal)
+		former, another := all[resource]
+		all[resource] = shortage{(former.known || !another) && o.State != eviction.Unknown, former.is || s.Stands(t, o)}
+	}
+	return all
 }
 
 // ThresholdStatus is one configured threshold and how it stands.
@@ -144,10 +182,13 @@ func (s *status) reclaimed(r ReclaimStatus) {
 // listed shows pods that cannot be evicted for want of a usable manifest.
 func (s *status) listed(pods pods.Snapshot) {
 	s.change(func(next *Snapshot) {
-		next.Unmanaged = nil
+		next.Unmanaged, next.active, next.evictable = nil, len(pods.Pods), 0
 		for _, p := range pods.Pods {
-			if !p.HasManifest {
+			switch {
+			case !p.HasManifest:
 				next.Unmanaged = append(next.Unmanaged, p.String())
+			case policy.Evictable(p.API):
+				next.evictable++
 			}
 		}
 		s.metrics.PodsUnmanaged(len(next.Unmanaged))

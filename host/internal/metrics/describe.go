@@ -41,7 +41,7 @@ func describe(m *Metrics, r registrar) {
 		"1 while a custom observer of the signal and the one that is asked beside it contradict each other, and have for a minute; else 0.", "signal"), m.signals, true)
 	m.condition = newFlags(r.gauges("evictd_node_condition",
 		"1 while the node condition is in force, else 0.", "condition"), m.conditions, true)
-	m.misplaced = r.gauge("evictd_pods_misplaced", "Running pods without a cgroup where it should be, so that what they use is not known.")
+	m.misplaced = r.gauge("evictd_pods_misplaced", "Running pods without a cgroup where it should be, their own or a container's.")
 	m.unmanaged = r.gauge("evictd_pods_unmanaged", "Running pods without a manifest, which are never evicted, as of the last listing of the pods.")
 
 	m.pluginUp = newFlags(r.gauges("evictd_plugin_up", "1 while the plugin serves, else 0.", "plugin"), m.plugins, false)

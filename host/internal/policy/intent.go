@@ -24,7 +24,13 @@ type Intent struct {
 	// Looked: it is known whether the threshold's signal is short of it now, and
 	// Short is the answer.
 	Looked, Short bool
+	// Waited: this host has tried to judge it for so long.
+	Waited time.Duration
 }
+
+// HoldsUp reports whether no other pod may go as long as i is postponed: its own pod would,
+// in a moment. An old one holds up only those of the same signal, which is unknown then.
+func (i Intent) HoldsUp() bool { return max(i.Overdue, i.Waited) < intentAge }
 
 // What becomes of an Intent.
 const (

@@ -19,6 +19,15 @@ const (
 	annotationStarved         = "starved_resource"
 )
 
+// lowOn begins a message, the resource follows, and a full stop.
+const lowOn = "The node was low on resource: "
+
+// Starved returns the resource that the node was low on, by what Message has returned.
+func Starved(message string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(message, lowOn), ". ")
+	return name
+}
+
 // Message returns what a victim of t is told, and the annotations of its event:
 // the node's figures before reclaim, and which containers use more than they
 // asked for (evictionMessage, getThresholdMetInfo). Every sentence ends with a
@@ -29,7 +38,7 @@ func Message(podLevelResources bool, pod *v1.Pod, t Threshold, o eviction.Observ
 	var text strings.Builder
 	definition := t.Definition()
 	threshold, available := t.Amount(o.Capacity), figure(o.Available, definition.Format)
-	fmt.Fprintf(&text, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", definition.Resource, &threshold, &available)
+	fmt.Fprintf(&text, lowOn+"%s. Threshold quantity: %s, available: %s. ", definition.Resource, &threshold, &available)
 	annotations := map[string]string{}
 	if m.State != eviction.Measured {
 		return text.String(), annotations

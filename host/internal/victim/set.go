@@ -78,6 +78,7 @@ type Set struct {
 	shown   atomic.Pointer[[]Victim]
 	reports chan Report
 	running sync.WaitGroup
+	began   time.Time
 	ctx     context.Context //nolint:containedctx // of kills, which outlive the loop by EndOfKills
 	cancel  context.CancelFunc
 }
@@ -91,6 +92,7 @@ func NewSet(o Options) *Set {
 
 // Begin has kills end a while after ctx does: see Drain.
 func (s *Set) Begin(ctx context.Context) {
+	s.began = time.Now()
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 }
 
@@ -266,14 +268,14 @@ func (s *Set) Shorten(t policy.Threshold) {
 }
 
 // Resume judges the kills of a former host. Those that still hold are returned, to be
-// killed. short says of a signal whether it is known if the node is short of it now,
-// and whether it is.
-func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Signal) (known, is bool)) (hold []*Victim) {
+// killed; no other pod may go if one is waited for. short says of a signal whether it is
+// known if the node is short of it now, and whether it is.
+func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Signal) (known, is bool)) (hold []*Victim, wait bool) {
 	s.Restored = slices.DeleteFunc(s.Restored, func(j rundir.Kill) bool {
 		if s.IsEnding(j.UID) { // chosen anew, its kill is in the journal in place of the former one
 			return true
 		}
-		i := policy.Intent{Overdue: time.Since(j.GraceEnds), DryRun: dryRun}
+		i := policy.Intent{Overdue: time.Since(j.GraceEnds), DryRun: dryRun, Waited: time.Since(s.began)}
 		i.Looked, i.Short = short(j.Signal)
 		pod := pods.Pod{Row: eviction.Pod{UID: j.UID, Namespace: j.Namespace, Name: j.Name}, SandboxIDs: j.SandboxIDs, ContainerIDs: j.ContainerIDs}
 		if at := slices.IndexFunc(active.Pods, func(p pods.Pod) bool { return p.Row.UID == j.UID }); at >= 0 {
@@ -286,6 +288,7 @@ func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Sign
 		attrs := []any{"pod", pod.String(), "uid", j.UID, "signal", j.Signal, "decidedAt", j.DecidedAt}
 		switch verdict {
 		case policy.PostponeKill:
+			wait = wait || i.HoldsUp()
 			return false
 		case policy.DropKill:
 			s.Log.Warn("kill that a former evictd decided on is dropped", append(attrs, "reason", reason)...)
@@ -299,7 +302,7 @@ func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Sign
 		hold = append(hold, s.add(v))
 		return true
 	})
-	return hold
+	return hold, wait
 }
 
 // Ending returns the victims that are ending, by uid.

@@ -42,6 +42,14 @@ func (n *Node) AddPod(qos, uid string, workingSetBytes int64) {
 	n.cgroup(filepath.Join("kubepods", qos, "pod"+uid), workingSetBytes, 0)
 }
 
+// AddContainers makes the cgroups of a pod's containers, as containerd names them.
+func (n *Node) AddContainers(qos, uid string, ids []string) {
+	n.t.Helper()
+	for _, id := range ids {
+		n.cgroup(filepath.Join("kubepods", qos, "pod"+uid, id), 0, 0)
+	}
+}
+
 func (n *Node) cgroup(path string, usage, limit int64) {
 	n.t.Helper()
 	if limit == 0 {

@@ -84,7 +84,8 @@ func (w *world) pod(name, qos string, usage int64, priority int, resources strin
 	uid := "uid-" + name
 	w.node.AddPod(qos, uid, usage)
 	w.file(filepath.Join("sys/fs/cgroup/pids/kubepods", qos, "pod"+uid, "pids.current"), "10\n")
-	w.runtime.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main", OnTerm: w.relief}}})
+	added := w.runtime.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main", OnTerm: w.relief}}})
+	w.node.AddContainers(qos, uid, added.ContainerIDs)
 	if priority < 0 {
 		return
 	}

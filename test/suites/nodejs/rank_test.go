@@ -52,9 +52,10 @@ func newWorld(t *testing.T) *world {
 	daemon.Install(t, file, filepath.Join(w.config["pluginDir"].(string), "node-rank"))
 	for name, use := range map[string]int64{"web": 2 * gib, "batch": 100 * mib} {
 		w.node.AddPod("besteffort", "uid-"+name, use)
-		w.runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{
+		added := w.runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{
 			{Name: "main", OnTerm: func() { w.node.SetAvailable(6 * gib) }},
 		}})
+		w.node.AddContainers("besteffort", "uid-"+name, added.ContainerIDs)
 		manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%[1]s, labels: {tier: %[1]s}}\n"+
 			"spec: {containers: [{name: main, image: none}]}\n", name)
 		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), []byte(manifest), 0o644); err != nil {

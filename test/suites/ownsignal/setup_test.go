@@ -49,7 +49,8 @@ func start(t *testing.T, config map[string]any, names ...string) *node {
 	for name, used := range map[string]int{"little": 10, "much": 900} {
 		n.write("used-uid-"+name, fmt.Sprint(used))
 		memory.AddPod("besteffort", "uid-"+name, 1<<20)
-		n.runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main"}}})
+		added := n.runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main"}}})
+		memory.AddContainers("besteffort", "uid-"+name, added.ContainerIDs)
 		manifest := fmt.Appendf(nil, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%s}\nspec: {containers: [{name: main, image: none}]}\n", name, name)
 		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), manifest, 0o644); err != nil {
 			t.Fatal(err)

@@ -263,6 +263,32 @@ func TestARequiredSignalWithoutObserverMakesTheHostNotReady(t *testing.T) {
 	})
 }
 
+// With the shipped configuration beside a kubelet no pod has a manifest: evictd was healthy
+// while the node ran out of memory.
+func TestPodsWithoutAManifestMakeTheHostNotReadyWhileMemoryIsShort(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"big", "small"} {
+		if err := os.Remove(filepath.Join(w.manifests, name+".yaml")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := w.startReady()
+	awaitHealth := func(want int, says string) {
+		t.Helper()
+		eventually(t, 10*time.Second, func() error {
+			if code, text := d.Get("/healthz"); code != want || !strings.Contains(text, says) {
+				return fmt.Errorf("/healthz = %d %q, want %d and %q", code, text, want, says)
+			}
+			return nil
+		})
+	}
+	awaitHealth(200, "ok")
+	w.pressure()
+	awaitHealth(503, `no pod can be evicted: 2 of 2 active pods have no manifest; want manifests in podManifestDir, or beside a kubelet mode "kubernetes"`)
+	w.relief()
+	awaitHealth(200, "ok")
+}
+
 func TestACustomRankerIsInChargeAsSoonAsItIsThere(t *testing.T) {
 	w := newWorld(t)
 	w.plugins("memory", "rival")

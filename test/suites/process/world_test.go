@@ -59,7 +59,8 @@ func (w *world) pod(name string, usage int64, c fakecri.Container) {
 	w.t.Helper()
 	uid := "uid-" + name
 	w.node.AddPod("besteffort", uid, usage)
-	w.runtime.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: name, Containers: []fakecri.Container{c}})
+	added := w.runtime.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: name, Containers: []fakecri.Container{c}})
+	w.node.AddContainers("besteffort", uid, added.ContainerIDs)
 	w.manifest(name+".yaml", name, uid)
 }
 

@@ -94,9 +94,10 @@ func TestThePluginInPythonSaysWhoGoes(t *testing.T) {
 			daemon.Install(t, plugin(t), filepath.Join(plugins, "python-rank"))
 			for i, name := range []string{"old", "new"} {
 				node.AddPod("besteffort", "uid-"+name, gib)
-				runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{
+				added := runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{
 					{Name: "main", OnTerm: func() { node.SetAvailable(6 * gib) }},
 				}})
+				node.AddContainers("besteffort", "uid-"+name, added.ContainerIDs)
 				manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%[1]s}\n"+
 					"spec: {containers: [{name: main, image: none}]}\nstatus: {startTime: \"2026-01-0%dT00:00:00Z\"}\n", name, i+1)
 				if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), []byte(manifest), 0o644); err != nil {

@@ -86,7 +86,7 @@ func (p *Pod) Known(api *v1.Pod, row eviction.Pod) pods.Pod {
 // Unknown is a pod that nobody has said anything of but the runtime.
 func (p *Pod) Unknown() pods.Pod {
 	return p.complete(pods.Pod{
-		API: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.UID), Namespace: p.Namespace, Name: p.Name}},
+		API: withSource(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.UID), Namespace: p.Namespace, Name: p.Name}}, p.Sandboxes),
 		Row: eviction.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name},
 	})
 }
@@ -147,11 +147,11 @@ func Static(p *criclient.Pod) bool {
 		return false
 	}
 	source, said := p.Sandboxes[len(p.Sandboxes)-1].GetAnnotations()[AnnotationSource]
-	return said && source != sourceAPI
+	return said && source != SourceAPI
 }
 
-// sourceAPI is that of a pod from the API server.
-const sourceAPI = "api"
+// SourceAPI is that of a pod from the API server.
+const SourceAPI = "api"
 
 // withSource returns pod with what the newest sandbox says of where the pod comes from. Who makes
 // the sandbox knows: the kubelet writes the source over what the pod's author has

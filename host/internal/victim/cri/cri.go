@@ -66,6 +66,9 @@ type Killer struct {
 	// unfinished has the pods, by uid, whose kill ended before their sandboxes were
 	// stopped, and when their grace ends.
 	unfinished sync.Map
+	// unfound has the pods, by uid, of which a kill is under way that has told of a container
+	// without a cgroup.
+	unfound sync.Map
 }
 
 // New returns a killer.
@@ -85,6 +88,7 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
+	defer k.unfound.Delete(v.UID)
 	if former, ok := k.unfinished.Load(v.UID); ok && time.Since(former.(time.Time)) > staleAfter {
 		k.unfinished.CompareAndDelete(v.UID, former)
 	}
@@ -207,6 +211,7 @@ func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, 
 // period, and nothing else of it: no hooks are run. Like Kill it tries again while the
 // runtime cannot be reached, and kills what is left beside it.
 func (k *Killer) StopContainers(ctx context.Context, v victim.Victim, ids []string, graceEnds time.Time) error {
+	defer k.unfound.Delete(v.UID)
 	return each(ids, func(_ int, id string) error { return k.stopContainer(ctx, v, id, graceEnds, 0) })
 }
 
@@ -239,6 +244,7 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	ctx, giveUp := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
+		k.tellUnfound(early, v, id)
 		due := time.NewTimer(time.Until(at))
 		defer due.Stop()
 		select {
@@ -255,15 +261,30 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	}
 }
 
+// tellUnfound tells of a container that runs and has no cgroup where it is looked for.
+func (k *Killer) tellUnfound(ctx context.Context, v victim.Victim, id string) {
+	_, err := hang.Do(ctx.Done(), func() (struct{}, error) { return struct{}{}, k.Processes.Find(container(v, id)) }, nil)
+	if !errors.Is(err, nodefs.ErrGone) || k.exited(ctx, id) || ctx.Err() != nil {
+		return
+	}
+	if _, another := k.unfound.LoadOrStore(v.UID, nil); !another {
+		k.Log.Warn("cgroup of a container not found, only the runtime kills its processes", "pod", v.Name, "uid", v.UID, "container", id, "error", err)
+	}
+}
+
+func container(v victim.Victim, id string) processes.Container {
+	return processes.Container{PodUID: v.UID, QOSClass: v.Pod.Row.QoSClass, ID: id}
+}
+
 func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) {
-	of := processes.Container{PodUID: v.UID, QOSClass: v.Pod.Row.QoSClass, ID: id}
+	of := container(v, id)
 	done, err := hang.Do(ctx.Done(), func() (processes.Killed, error) { return k.Processes.Kill(ctx, of) }, nil)
 	about := []any{
 		"pod", v.Name, "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
 	switch {
-	case errors.Is(err, nodefs.ErrGone): // it has ended, or the runtime has it elsewhere
+	case errors.Is(err, nodefs.ErrGone): // it has ended, or it was told of
 	case err != nil:
 		k.Log.Warn("processes not killed, the runtime does it", append(about, "error", err)...)
 	case done.Processes > 0:

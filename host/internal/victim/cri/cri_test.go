@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -509,6 +510,49 @@ func TestProcessesThatCannotBeReleasedDoNotHoldUpTheRest(t *testing.T) {
 		t.Errorf("%v, calls %+v, want the sandbox stopped", err, s.Calls())
 	}
 }
+
+// The processes of a container whose cgroup is elsewhere were left alone without a word.
+func TestAContainerWhoseCgroupIsNotFoundIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		found bool
+		want  int
+	}{"elsewhere": {false, 1}, "where it should be": {true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			s := fakecri.New()
+			added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}, {Name: "b"}}})
+			cgroups := map[string]*exec.Cmd{added.SandboxID: sleeper(t)}
+			if c.found {
+				cgroups[added.ContainerIDs[0]], cgroups[added.ContainerIDs[1]] = sleeper(t), sleeper(t)
+			}
+			logged := make(chan string, 10)
+			reached := make(chan struct{})
+			s.Inject(fakecri.StopContainer, fakecri.Fault{Until: reached})
+			log := slog.New(slog.NewTextHandler(lines(logged), nil))
+			k := New(Options{Runtime: s.Client(), Log: log, Processes: cgroupsOf(t, cgroups)})
+			killed := make(chan error, 1)
+			go func() { killed <- k.Kill(t.Context(), with(parts([]string{added.SandboxID}, added.ContainerIDs), 1)) }()
+			time.AfterFunc(1500*time.Millisecond, func() { close(reached) })
+			if err := <-killed; err != nil {
+				t.Error(err)
+			}
+			close(logged)
+			n := 0
+			for line := range logged {
+				if strings.Contains(line, "level=WARN") && strings.Contains(line, "cgroup of a container not found") {
+					n++
+				}
+			}
+			if n != c.want {
+				t.Errorf("told %d times, want %d", n, c.want)
+			}
+		})
+	}
+}
+
+// lines has each line that is logged.
+type lines chan<- string
+
+func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
 
 // A container that ends in time is left to itself.
 func TestProcessesHaveTheirGrace(t *testing.T) {

@@ -122,7 +122,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	k := New(Options{
 		Options: victimcri.Options{Runtime: l, Log: slog.New(slog.NewTextHandler(&l.log, nil))},
-		API:     l, Journal: l, Pods: l.pods, DryRun: func() bool { return false },
+		API:     l, Journal: l, Pods: l.pods, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
 	})
 	restored := k.Restore(l.load())
 	s := victim.NewSet(victim.Options{
@@ -141,7 +141,8 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 		case first:
 			s.Kill(s.Start(l.victim(graceSeconds)), false)
 		default:
-			for _, v := range s.Resume(l.active(), false, func(eviction.Signal) (bool, bool) { return true, false }) {
+			hold, _ := s.Resume(l.active(), false, func(eviction.Signal) (bool, bool) { return true, false })
+			for _, v := range hold {
 				s.Kill(v, false)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
@@ -57,6 +58,9 @@ type Options struct {
 	Journal victim.Journal
 	// DryRun reports whether nobody is to be told, and nothing to be ended, for now.
 	DryRun func() bool
+	// Short says of a resource whether it is known if the node is short of it now, and
+	// whether it is. It must not wait.
+	Short func(resource string) (known, is bool)
 	// Pods are the pods of this node as the API server has last told of them. It is called
 	// every few seconds and must not ask anybody.
 	Pods func() []*v1.Pod
@@ -74,6 +78,7 @@ type Killer struct {
 	runtime *victimcri.Killer
 	pods    func() []*v1.Pod
 	dryRun  func() bool
+	judge   judge
 }
 
 // New returns a killer. Restore comes next, and Run.
@@ -81,6 +86,7 @@ func New(o Options) *Killer {
 	return &Killer{
 		records: newRecords(o.Journal, o.Log), api: o.API, client: o.Runtime,
 		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
+		judge: judge{o.Short, o.Log, map[types.UID]string{}},
 	}
 }
 

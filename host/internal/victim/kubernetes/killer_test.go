@@ -301,6 +301,55 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 	}
 }
 
+// A pod that was evicted long ago and had run again since was ended when an evictd came up,
+// with the node well.
+func TestAnEvictionThatTheAPIServerAloneKnowsIsJudged(t *testing.T) {
+	critical := int32(2_000_000_000)
+	for name, c := range map[string]struct {
+		ago      time.Duration
+		unlooked bool
+		short    string
+		priority *int32
+		ends     bool
+		says     string
+	}{
+		"just now":                           {ago: 30 * time.Second, ends: true},
+		"long ago, and the node is short":    {ago: 25 * time.Minute, short: "memory", ends: true},
+		"long ago, and the node is well":     {ago: 25 * time.Minute, says: "long ago and the node is not short"},
+		"long ago, and it is short of other": {ago: 25 * time.Minute, short: "pids", says: "long ago and the node is not short"},
+		"long ago, and nothing is known":     {ago: 25 * time.Minute, unlooked: true},
+		"just now, and the pod is critical":  {ago: 30 * time.Second, short: "memory", priority: &critical, says: "may not be evicted any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+				w.looked, w.short, w.pod.Spec.Priority = !c.unlooked, c.short, c.priority
+				at := time.Now().Add(-c.ago)
+				w.pod.Annotations = map[string]string{victim.AnnotationEvicted: at.UTC().Format(time.RFC3339Nano)}
+				w.pod.Status.Conditions = append(w.pod.Status.Conditions, v1.PodCondition{
+					Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet,
+					Message: "The node was low on resource: memory. Threshold quantity: 1Gi, available: 1Mi. ",
+				})
+				w.killer()
+				pause(w.ctx, 2*time.Minute)
+				if w.evicted() != c.ends || w.cri.Running(uid) == c.ends {
+					t.Errorf("evicted: %v, running: %v, want ended %v", w.evicted(), w.cri.Running(uid), c.ends)
+				}
+				if n := strings.Count(w.log.String(), c.says); c.says != "" && n != 1 {
+					t.Errorf("the log says %q %d times, want once", c.says, n)
+				}
+				if !c.unlooked {
+					return
+				}
+				w.change(func() { w.looked, w.short = true, "memory" })
+				pause(w.ctx, time.Minute)
+				if !w.evicted() || w.cri.Running(uid) {
+					t.Error("still runs when the node is known to be short")
+				}
+			})
+		})
+	}
+}
+
 // Over an eviction of which it did not hear the kubelet wrote that the container had crashed:
 // nobody ended the pod for the five minutes that may pass until its next start.
 func TestAnEvictedPodInCrashLoopBackOffIsEvictedAgain(t *testing.T) {

@@ -180,8 +180,11 @@ func (k *Killer) addForgotten(found map[string]revenant, busy map[string]bool) {
 			continue
 		}
 		of, known := found[uid]
-		if !known {
-			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: message(p), Ended: true}
+		if text := message(p); !known {
+			if text == "" || !k.judge.holds(p, text) {
+				continue
+			}
+			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: text, Ended: true}
 		} else if p.Annotations[victim.AnnotationEvicted] != stamp(of.kill) { // it has yet to hear of the last one, or we have of its answer
 			continue
 		}

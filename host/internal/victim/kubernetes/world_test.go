@@ -58,6 +58,9 @@ type world struct {
 	began   time.Time
 	// journal is the run directory's.
 	journal map[string]rundir.Kill
+	// looked: the node was looked at, and is short of this resource, or of none.
+	looked bool
+	short  string
 
 	// storyMu may be taken with any other lock held: the runtime tells while it holds its own.
 	storyMu sync.Mutex
@@ -414,7 +417,11 @@ func (w *world) pretends() bool {
 func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	k = New(Options{
 		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
-		API:     w, Journal: w, Pods: w.pods, DryRun: w.pretends,
+		API:     w, Journal: w, Pods: w.pods, DryRun: w.pretends, Short: func(resource string) (known, is bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.looked, w.short == resource
+		},
 	})
 	ctx, cancel := context.WithCancel(w.ctx)
 	go k.Run(ctx)

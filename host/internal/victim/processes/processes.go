@@ -8,7 +8,6 @@ package processes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -52,6 +51,13 @@ type Killed struct {
 	Took                time.Duration
 }
 
+// Find returns why the processes of c are not found. The error wraps nodefs.ErrGone if c has no
+// cgroup.
+func (k *Killer) Find(c Container) error {
+	_, _, err := k.find(c)
+	return err
+}
+
 // Kill kills all processes in the cgroup of c, and below it, and none that is elsewhere: not
 // those of the pod's sandbox, and not one that has got the id of a process of c. It returns when
 // their memory is back as far as the kernel can take it from them, which it may wait for
@@ -93,27 +99,10 @@ func (k *Killer) find(c Container) (nodefs.Hierarchy, string, error) {
 	if err != nil {
 		return h, "", err
 	}
-	classes := []eviction.QoSClass{c.QOSClass}
-	if c.QOSClass == "" {
-		classes = []eviction.QoSClass{eviction.Guaranteed, eviction.Burstable, eviction.BestEffort}
-	}
-	var errs []error
-	for _, class := range classes {
-		pod, err := names.Pod(c.PodUID, string(class))
-		errs = append(errs, err)
-		if err != nil {
-			continue
-		}
-		cgroups, err := names.Containers(pod, c.ID)
-		errs = append(errs, err)
-		for _, cgroup := range cgroups {
-			if h.Exists(cgroup) {
-				return h, cgroup, nil
-			}
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	pod, err := h.FindPod(names, c.PodUID, string(c.QOSClass))
+	if err != nil {
 		return h, "", err
 	}
-	return h, "", fmt.Errorf("none in pod %s: %w", c.PodUID, nodefs.ErrGone)
+	cgroup, err := h.FindContainer(pod, c.ID)
+	return h, cgroup, err
 }

@@ -102,6 +102,12 @@ func TestOnlyTheContainersProcessesAreKilled(t *testing.T) {
 		"CRI-O": {
 			"memory/memory.usage_in_bytes", "memory", slice, "crio-c1.scope", "crio-conmon-c1.scope", eviction.Burstable,
 		},
+		"cri-dockerd": {
+			"memory/memory.usage_in_bytes", "memory", slice, "docker-c1.scope", "docker-s1.scope", eviction.Burstable,
+		},
+		"a runtime of another name": {
+			"memory/memory.usage_in_bytes", "memory", slice, "of-others-c1.scope", "of-others-s1.scope", eviction.Burstable,
+		},
 		"version 2 without cgroup.kill": {
 			"cgroup.controllers", "", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable,
 		},
