@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 
@@ -241,6 +242,44 @@ func TestLayouts(t *testing.T) {
 			f.detect(&samples{node: bad, image: bad, container: bad})
 			if f.Layout() != eviction.LayoutImageFs {
 				t.Errorf("layout %v after errors, want the last one", f.Layout())
+			}
+		})
+	}
+}
+
+// Each part of a pod counts where it lies; without a sample of it where the layout says.
+func TestContents(t *testing.T) {
+	on := func(name string, minor uint) *sample {
+		return &sample{at: location{device: fs.DeviceInfo{Device: name, Major: 8, Minor: minor}}}
+	}
+	vda, vdb, vdc, bad := on("/dev/vda", 0), on("/dev/vdb", 16), on("/dev/vdc", 32), &sample{err: errors.New("broken")}
+	all := summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+	for name, c := range map[string]struct {
+		in                     seen
+		node, image, container summary.Parts
+		warned                 bool
+	}{
+		"one disk":                       {seen{samples{vda, vda, vda}, vda, vda}, all, all, all, false},
+		"two subvolumes":                 {seen{samples{vda, vda, vda}, on("/dev/vda", 1), vda}, all, all, all, false},
+		"logs on their own":              {seen{samples{vda, vda, vda}, vdb, vda}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, true},
+		"logs beside the images":         {seen{samples{vda, vdb, vdb}, vdb, vda}, summary.Parts{Volumes: true}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, false},
+		"logs are not read":              {seen{samples{vda, vdb, vdb}, bad, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
+		"volumes on their own":           {seen{samples{vda, vda, vda}, vda, vdc}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, true},
+		"three disks":                    {seen{samples{vda, vdb, vdc}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{}, summary.Parts{Rootfs: true}, false},
+		"images on their own":            {seen{samples{vda, vdb, vdb}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
+		"layers are not read beside one": {seen{samples{vda, vda, bad}, vda, vda}, all, all, all, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Filesystems{logs: new(place), volumes: new(place)}
+			f.detect(&c.in.samples)
+			f.note(c.in)
+			for i, want := range []summary.Parts{c.node, c.image, c.container} {
+				if got, ok := f.Contents(diskSignals[2*i]); got.Parts != want || !ok {
+					t.Errorf("%s counts %+v, %t, want %+v", diskSignals[2*i], got, ok, want)
+				}
+			}
+			if f.warned != c.warned {
+				t.Errorf("warned that something has no signal: %t, want %t", f.warned, c.warned)
 			}
 		})
 	}

@@ -1,6 +1,9 @@
 package filesystem
 
 import (
+	"log/slog"
+
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 )
@@ -63,4 +66,66 @@ func (s *samples) report() eviction.LayoutReport {
 	r.ContainerFs = !s.container.at.same(&s.image.at)
 	r.ImageFs = r.ImageFs || r.ContainerFs
 	return r
+}
+
+// seen are the last samples of where something of pods is. Without one it is where the
+// layout says.
+type seen struct {
+	samples
+
+	logs, volumes *sample
+}
+
+// note keeps what was seen, and the last sample of what did not answer. It warns once
+// if logs or volumes lie where no signal is.
+func (f *Filesystems) note(now seen) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range []struct{ last, now **sample }{
+		{&f.seen.node, &now.node}, {&f.seen.image, &now.image}, {&f.seen.container, &now.container}, {&f.seen.logs, &now.logs}, {&f.seen.volumes, &now.volumes},
+	} {
+		if (*s.now).err == nil {
+			*s.last = *s.now
+		}
+	}
+	warned := f.warned
+	f.warned = false
+	for of, s := range map[*place]*sample{f.logs: f.seen.logs, f.volumes: f.seen.volumes} {
+		if s == nil || s.on(f.seen.node, true) || s.on(f.seen.image, true) || s.on(f.seen.container, true) {
+			continue
+		}
+		f.warned = true
+		if !warned {
+			slog.Warn("this directory of pods is on a filesystem without a signal: what is in it counts for the pods' limits alone", "directory", of.dir, "filesystem", s.at.name)
+		}
+	}
+}
+
+// on reports whether both are on one filesystem, and what else is so if one of them was
+// never seen.
+func (s *sample) on(other *sample, otherwise bool) bool {
+	if s == nil || other == nil {
+		return otherwise
+	}
+	return s.at.same(&other.at)
+}
+
+// Contents are the parts of pods that are on a filesystem.
+type Contents struct {
+	summary.Parts
+}
+
+// Contents returns what of pods is on the filesystem of a signal; false before a layout
+// was detected. What a part lies on decides, not what it is called: logs may have a
+// filesystem of their own, or the images'.
+func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of, parts := f.seen.of(signal), summary.PartsOf(signal, f.layout)
+	parts = summary.Parts{
+		Rootfs:  f.seen.container.on(of, parts.Rootfs),
+		Logs:    f.seen.logs.on(of, parts.Logs),
+		Volumes: f.seen.volumes.on(of, parts.Volumes),
+	}
+	return Contents{parts}, f.layout != 0
 }

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -39,9 +41,14 @@ func (n *node) start(w Walk) {
 		Node: eviction.NodeFacts{
 			RootDir: n.root, CgroupRoot: "/", CgroupDriver: "cgroupfs", KubeletRootDir: "/kubelet", PodLogsDir: "/logs",
 		},
-		Runtime: n.runtime.Client(), Layout: func() eviction.Layout { return n.layout }, Walk: w,
+		Runtime: n.runtime.Client(), Contents: n.contents, Walk: w,
 	})
 	n.t.Cleanup(n.meter.Close)
+}
+
+// contents are those of the layout.
+func (n *node) contents(s eviction.Signal) (filesystem.Contents, bool) {
+	return filesystem.Contents{Parts: summary.PartsOf(s, n.layout)}, n.layout != 0
 }
 
 // add runs a pod with the given volumes and makes their directories.

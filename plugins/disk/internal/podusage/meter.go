@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/quota"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
@@ -33,9 +34,8 @@ type Runtime interface {
 type Options struct {
 	Node    eviction.NodeFacts
 	Runtime Runtime
-	// Layout returns the layout of the node's filesystems, 0 while it is not
-	// known. It decides what a signal counts.
-	Layout func() eviction.Layout
+	// Contents returns what of a pod counts for a signal, false while that is not known.
+	Contents func(eviction.Signal) (filesystem.Contents, bool)
 	// Walk must be valid.
 	Walk Walk
 }
@@ -75,11 +75,12 @@ func (w Walk) filled() Walk {
 // Meter measures pods. It is safe for concurrent use.
 type Meter struct {
 	runtime Runtime
-	layout  func() eviction.Layout
-	walk    Walk
-	places  places
-	cgroups cgroups
-	trees   *trees
+	// contents is Options.Contents.
+	contents func(eviction.Signal) (filesystem.Contents, bool)
+	walk     Walk
+	places   places
+	cgroups  cgroups
+	trees    *trees
 	// hanging are the pods whose files hang.
 	hanging hang.Left
 }
@@ -87,12 +88,12 @@ type Meter struct {
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
 	return &Meter{
-		runtime: o.Runtime,
-		layout:  o.Layout,
-		walk:    o.Walk.filled(),
-		places:  newPlaces(o.Node),
-		cgroups: newCgroups(o.Node),
-		trees:   newTrees(),
+		runtime:  o.Runtime,
+		contents: o.Contents,
+		walk:     o.Walk.filled(),
+		places:   newPlaces(o.Node),
+		cgroups:  newCgroups(o.Node),
+		trees:    newTrees(),
 	}
 }
 
@@ -151,8 +152,7 @@ type call struct {
 	began    time.Time
 	at       eviction.PassView
 	detailed bool
-	layout   eviction.Layout
-	signals  []eviction.Signal
+	signals  []signal
 	// needs are the parts without which there is no answer, looks those that are
 	// looked at.
 	needs, looks summary.Parts
@@ -165,17 +165,19 @@ type call struct {
 func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 	c := &call{
 		meter: m, began: time.Now(), at: req.PassView,
-		detailed: req.Detail == eviction.DetailContainers, layout: m.layout(),
+		detailed: req.Detail == eviction.DetailContainers,
 	}
 	for _, s := range req.Signals {
-		if d, _ := eviction.Builtin(s); d.Condition != eviction.DiskPressure {
+		d, _ := eviction.Builtin(s)
+		if d.Condition != eviction.DiskPressure {
 			continue
 		}
-		if c.layout == 0 {
+		contents, ok := m.contents(s)
+		if !ok {
 			return nil, fmt.Errorf("measure %s: %w", s, errLayout)
 		}
-		c.signals = append(c.signals, s)
-		c.needs = union(c.needs, summary.PartsOf(s, c.layout))
+		c.signals = append(c.signals, signal{s, d.Unit, contents})
+		c.needs = union(c.needs, contents.Parts)
 	}
 	c.looks = c.needs
 	if c.detailed || len(c.signals) == 0 {
@@ -191,6 +193,14 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 		c.mounts = newNodeMounts(m.places.fs)
 	}
 	return c, nil
+}
+
+// A signal is one that is measured.
+type signal struct {
+	eviction.Signal
+
+	unit eviction.Unit
+	of   filesystem.Contents
 }
 
 var everything = summary.Parts{Rootfs: true, Logs: true, Volumes: true}

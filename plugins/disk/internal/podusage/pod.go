@@ -232,15 +232,15 @@ func (p *pod) fill(m *eviction.Measurement) {
 	c := p.call
 	m.Time = p.oldest
 	for _, s := range c.signals {
-		used := p.stats.Usage(s, c.layout, p.row.Volumes)
-		if summary.PartsOf(s, c.layout).Volumes {
+		used := p.stats.Disk(s.of.Parts, s.unit, p.row.Volumes)
+		if s.of.Volumes {
 			deleted := p.deleted.Bytes
-			if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitInodes {
+			if s.unit == eviction.UnitInodes {
 				deleted = p.deleted.Inodes
 			}
 			used = summary.Add(used, deleted)
 		}
-		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s, Value: used})
+		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used})
 	}
 	if c.looks == everything && c.known.err == nil {
 		m.EphemeralStorageUsedBytes = p.ephemeral()
