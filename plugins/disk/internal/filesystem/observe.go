@@ -113,6 +113,9 @@ func (s *sample) on(other *sample, otherwise bool) bool {
 // Contents are the parts of pods that are on a filesystem.
 type Contents struct {
 	summary.Parts
+
+	// Used counts all that is in use there, in the unit of the signal; 0 if it is not known.
+	Used int64
 }
 
 // Contents returns what of pods is on the filesystem of a signal; false before a layout
@@ -127,5 +130,12 @@ func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 		Logs:    f.seen.logs.on(of, parts.Logs),
 		Volumes: f.seen.volumes.on(of, parts.Volumes),
 	}
-	return Contents{parts}, f.layout != 0
+	c := Contents{Parts: parts}
+	if of != nil {
+		c.Used = of.room.CapacityBytes - of.room.FreeBytes
+		if b, _ := eviction.Builtin(signal); b.Unit == eviction.UnitInodes {
+			c.Used = of.room.Inodes - of.room.InodesFree
+		}
+	}
+	return c, f.layout != 0
 }

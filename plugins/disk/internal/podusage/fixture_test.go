@@ -24,6 +24,7 @@ type node struct {
 	root    string
 	runtime *fakecri.Server
 	layout  eviction.Layout
+	used    int64 // of each filesystem
 	meter   *Meter
 	mounts  string // of the node's first process
 }
@@ -48,7 +49,7 @@ func (n *node) start(w Walk) {
 
 // contents are those of the layout.
 func (n *node) contents(s eviction.Signal) (filesystem.Contents, bool) {
-	return filesystem.Contents{Parts: summary.PartsOf(s, n.layout)}, n.layout != 0
+	return filesystem.Contents{Parts: summary.PartsOf(s, n.layout), Used: n.used}, n.layout != 0
 }
 
 // add runs a pod with the given volumes and makes their directories.

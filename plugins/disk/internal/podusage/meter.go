@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -83,6 +85,8 @@ type Meter struct {
 	trees    *trees
 	// hanging are the pods whose files hang.
 	hanging hang.Left
+	// warned of pods of which not all is known.
+	warned atomic.Bool
 }
 
 // New returns a Meter. Close it when no further Measure will begin.
@@ -109,9 +113,10 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 
 // Measure implements eviction.Measurer for the signals of filesystems. It replies
 // shortly before the deadline of ctx: a directory that is too large to be walked
-// by then counts with its last complete figure or with what was counted so far,
-// whichever is more, and the next Measure goes on where this one ended. What hangs
-// in a filesystem is left behind, and not tried again until it has come back.
+// by then counts with its last complete figure or, if it has none, with what was
+// counted so far and, for the ranking, all that no pod explains. The next Measure goes on
+// where this one ended. What hangs in a filesystem is left behind, and not tried again
+// until it has come back.
 //
 // The error is the runtime's, if that could not be asked. Pods whose answer needs
 // it are unknown then; those of which only files count are measured all the same.
@@ -129,21 +134,36 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		c.known = m.ask(ctx, req.Pods)
 	})
 	r := newScheduler(m, c, c.newPods(ctx, req.Pods))
+	answers := &answers{signals: c.signals, explained: make([]int64, len(c.signals))}
 	for range m.walk.Parallel {
 		wait.Go(func() { r.work(ctx, stop) })
 		wait.Go(func() {
 			<-asked
 			for p := range r.walked {
-				emit(p.answer(ctx, stop))
+				answers.take(p.answer(ctx, stop), emit)
 			}
 		})
 	}
 	wait.Wait()
+	answers.giveHeld(emit)
+	m.warn(answers.held, len(req.Pods))
 	m.trees.endWaiting()
 	if err := c.known.err; err != nil {
 		return fmt.Errorf("figures of containers: %w", err)
 	}
 	return nil
+}
+
+// warn logs once that there are pods of which not all is known, and again when there
+// were none among many.
+func (m *Meter) warn(held []answered, of int) {
+	switch {
+	case len(held) == 0 && of > fewPods:
+		m.warned.Store(false)
+	case len(held) > 0 && !m.warned.Swap(true):
+		slog.Warn("not all of what pods have on disks could be looked at: they rank by what they may hold", "pods", len(held), "of", of,
+			"first", held[0].UID, "volumes", held[0].hidden.Volumes, "writableLayers", held[0].hidden.Rootfs)
+	}
 }
 
 // A call is one Measure.

@@ -23,9 +23,10 @@ type pod struct {
 	// volumes are those that are looked at, in the row's order.
 	volumes []volume
 	processes
-	tasks []*task
-	left  atomic.Int32 // tasks without an answer
-	bad   error        // the row cannot be used
+	tasks  []*task // that wait for their turn; queued: so does the pod
+	queued bool
+	left   atomic.Int32 // tasks without an answer
+	bad    error        // the row cannot be used
 
 	stats  summary.Pod
 	oldest time.Time
@@ -35,6 +36,8 @@ type pod struct {
 	// deleted is what the pod's processes hold open of the kubelet's filesystem, of a volume
 	// or a log, although it is deleted.
 	deleted walk.Usage
+	// hidden are the parts of which not all is known.
+	hidden summary.Parts
 }
 
 // A volume is one that is looked at: by quota, which needs no task, or by a walk.
@@ -102,12 +105,18 @@ func (p *pod) findVolumes() {
 }
 
 // answer is the pod's measurement, or why there was no time for one.
-func (p *pod) answer(ctx, stop context.Context) eviction.Measurement {
-	m, err := guard(stop, &p.call.meter.hanging, p.row.UID, func() eviction.Measurement { return p.measurement(ctx) })
+func (p *pod) answer(ctx, stop context.Context) answered {
+	a, err := guard(stop, &p.call.meter.hanging, p.row.UID, func() answered {
+		m := p.measurement(ctx)
+		if p.call.detailed { // for limits and messages, not for a ranking
+			return answered{Measurement: m}
+		}
+		return answered{m, p.hidden}
+	})
 	if err != nil {
-		return eviction.Measurement{UID: p.row.UID, Err: err.Error()}
+		return answered{Measurement: eviction.Measurement{UID: p.row.UID, Err: err.Error()}}
 	}
-	return m
+	return a
 }
 
 // measurement puts together what is known when all directories have been walked
@@ -213,6 +222,7 @@ func (p *pod) addVolumes() {
 		case v.look.ok:
 			p.stats.Volumes = append(p.stats.Volumes, summary.Volume{Name: v.row.Name, Use: some(v.look.figure.Usage)})
 			p.sampled(v.look.figure.at)
+			p.hidden.Volumes = p.hidden.Volumes || v.look.partial && v.row.CountsForRanking
 		case v.look.err != nil && v.row.CountsForRanking:
 			p.errs = append(p.errs, fmt.Errorf("volume %s: %w", v.row.Name, v.look.err))
 		}
