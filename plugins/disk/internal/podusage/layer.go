@@ -44,6 +44,8 @@ func (p *pod) layer(c container) summary.Use {
 	i := slices.IndexFunc(p.cgroups, func(g cgroup) bool { return g.layer != nil && g.isOf(c) })
 	if i < 0 || !p.cgroups[i].layer.look.ok {
 		p.sampled(c.at)
+		p.refused = p.refused || c.refused
+		p.hidden.Rootfs = p.hidden.Rootfs || c.refused
 		return c.layer
 	}
 	counted := p.cgroups[i].layer.look.figure

@@ -118,8 +118,10 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 // where this one ended. What hangs in a filesystem is left behind, and not tried again
 // until it has come back.
 //
-// The error is the runtime's, if that could not be asked. Pods whose answer needs
-// it are unknown then; those of which only files count are measured all the same.
+// The error is the runtime's, if that could not be asked. Pods whose answer needs its
+// list of containers are unknown then; those of which only files count are measured all
+// the same. A writable layer that it has no figure of, and that is not found to be
+// walked, is hidden like what a walk did not reach.
 func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	c, err := m.newCall(req)
 	if err != nil {
@@ -146,9 +148,13 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	}
 	wait.Wait()
 	answers.giveHeld(emit)
-	m.warn(answers.held, len(req.Pods))
+	m.warn(answers.held, len(req.Pods), c.known.layersErr)
 	m.trees.endWaiting()
-	if err := c.known.err; err != nil {
+	err = c.known.err
+	if c.known.deaf {
+		err = c.known.layersErr
+	}
+	if err != nil {
 		return fmt.Errorf("figures of containers: %w", err)
 	}
 	return nil
@@ -156,13 +162,13 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 
 // warn logs once that there are pods of which not all is known, and again when there
 // were none among many.
-func (m *Meter) warn(held []answered, of int) {
+func (m *Meter) warn(held []answered, of int, refused error) {
 	switch {
 	case len(held) == 0 && of > fewPods:
 		m.warned.Store(false)
 	case len(held) > 0 && !m.warned.Swap(true):
 		slog.Warn("not all of what pods have on disks could be looked at: they rank by what they may hold", "pods", len(held), "of", of,
-			"first", held[0].UID, "volumes", held[0].hidden.Volumes, "writableLayers", held[0].hidden.Rootfs)
+			"first", held[0].UID, "volumes", held[0].hidden.Volumes, "writableLayers", held[0].hidden.Rootfs, "refused", refused)
 	}
 }
 

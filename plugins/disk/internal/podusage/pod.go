@@ -38,6 +38,8 @@ type pod struct {
 	deleted walk.Usage
 	// hidden are the parts of which not all is known.
 	hidden summary.Parts
+	// refused: of a writable layer nothing is known.
+	refused bool
 }
 
 // A volume is one that is looked at: by quota, which needs no task, or by a walk.
@@ -252,7 +254,7 @@ func (p *pod) fill(m *eviction.Measurement) {
 		}
 		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used})
 	}
-	if c.looks == everything && c.known.err == nil {
+	if c.looks == everything && c.known.err == nil && !c.known.deaf && !p.refused {
 		m.EphemeralStorageUsedBytes = p.ephemeral()
 	}
 	if c.detailed {

@@ -25,9 +25,16 @@ const (
 // the figures of every container of a node.
 const fewPods = 4
 
+// mostRefusals ends the asking for one container after the other, which takes half a
+// second each where the runtime hangs.
+const mostRefusals = 8
+
 // known is what the runtime says. It is not changed once it is complete.
 type known struct {
-	err error
+	// err: it has not said which containers run. layersErr: nor what some of them have
+	// written; deaf: of none.
+	err, layersErr error
+	deaf           bool
 	// running are the containers that run, by the uid of their pod, in the order
 	// in which they were made. has are the pods of which there is any container.
 	running map[string][]container
@@ -41,6 +48,8 @@ type container struct {
 	layer     summary.Use
 	// at is when the layer was looked at, zero if it was not.
 	at time.Time
+	// refused: the runtime has failed to say what the layer takes.
+	refused bool
 }
 
 // ask asks the runtime for the containers of pods and their writable layers. The
@@ -66,30 +75,98 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	k := known{running: make(map[string][]container), has: make(map[string]bool)}
 	lists := make([][]*runtimeapi.Container, len(filters))
 	stats := make([][]*runtimeapi.ContainerStats, len(filters))
-	errs := make([]error, 2*len(filters))
+	errs, statsErrs := make([]error, len(filters)), make([]error, len(filters))
+	most, cancel := halfTime(ctx) // or there is none to ask for each container
+	defer cancel()
 	var wait sync.WaitGroup
 	for i, labels := range filters {
 		wait.Go(func() {
 			reply, err := m.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})
-			lists[i], errs[2*i] = reply.GetContainers(), err
+			lists[i], errs[i] = reply.GetContainers(), err
 		})
 		wait.Go(func() {
-			reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: labels}})
-			stats[i], errs[2*i+1] = reply.GetStats(), err
+			reply, err := m.runtime.ListContainerStats(most, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: labels}})
+			stats[i], statsErrs[i] = reply.GetStats(), err
 		})
 	}
 	wait.Wait()
-	k.err = errors.Join(distinct(errs)...)
-	if k.err == nil {
-		k.join(slices.Concat(lists...), slices.Concat(stats...))
+	if k.err = errors.Join(distinct(errs)...); k.err != nil {
+		k.err = errors.Join(distinct(append(errs, statsErrs...))...)
+		return k
 	}
+	list, layers := slices.Concat(lists...), slices.Concat(stats...)
+	var refused map[string]bool
+	if err := errors.Join(distinct(statsErrs)...); err != nil {
+		layers, refused = m.askEach(ctx, pods, list, layers)
+		k.deaf = len(layers) == 0
+		if len(refused) > 0 || k.deaf {
+			k.layersErr = err
+		}
+	}
+	k.join(list, layers, refused)
 	return k
+}
+
+// halfTime returns a context for half of what is left of ctx.
+func halfTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/2)
+}
+
+// askEach asks for the layers of pods' containers that are not among known: a runtime
+// refuses all because one container is bad. refused are those that it did not answer for.
+func (m *Meter) askEach(ctx context.Context, pods []eviction.Pod, list []*runtimeapi.Container, known []*runtimeapi.ContainerStats) (all []*runtimeapi.ContainerStats, refused map[string]bool) {
+	refused = make(map[string]bool)
+	for _, c := range list {
+		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING && slices.ContainsFunc(pods, func(p eviction.Pod) bool { return p.UID == c.GetLabels()[labelPodUID] }) {
+			refused[c.GetId()] = true
+		}
+	}
+	for _, s := range known {
+		delete(refused, s.GetAttributes().GetId())
+	}
+	todo := make(chan string, len(refused))
+	for id := range refused {
+		todo <- id
+	}
+	close(todo)
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	failures := 0
+	for range m.walk.Parallel {
+		wait.Go(func() {
+			for id := range todo {
+				mu.Lock()
+				enough := failures >= mostRefusals
+				mu.Unlock()
+				if enough || ctx.Err() != nil {
+					return
+				}
+				limited, cancel := context.WithTimeout(ctx, hangsAfter/2)
+				reply, err := m.runtime.ListContainerStats(limited, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: id}})
+				cancel()
+				mu.Lock()
+				if err != nil {
+					failures++
+				} else {
+					known = append(known, reply.GetStats()...)
+					delete(refused, id)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	return known, refused
 }
 
 // join brings together which containers run and what their layers take. Those that
 // do not run are not counted, as in the kubelet: what is left of them is for the
 // reclaim to free.
-func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats) {
+func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused map[string]bool) {
 	layers := make(map[string]*runtimeapi.FilesystemUsage, len(stats))
 	for _, s := range stats {
 		layers[s.GetAttributes().GetId()] = s.GetWritableLayer()
@@ -104,7 +181,7 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 			continue
 		}
 		running := container{
-			id: c.GetId(), createdAt: c.GetCreatedAt(),
+			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused[c.GetId()],
 			name: cmp.Or(c.GetLabels()[labelContainerName], c.GetMetadata().GetName()),
 		}
 		// Without a time containerd has not looked yet: its 0 is no figure.
