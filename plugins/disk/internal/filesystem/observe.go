@@ -81,21 +81,19 @@ type seen struct {
 func (f *Filesystems) note(now seen) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, s := range []struct{ last, now **sample }{
-		{&f.seen.node, &now.node}, {&f.seen.image, &now.image}, {&f.seen.container, &now.container}, {&f.seen.logs, &now.logs}, {&f.seen.volumes, &now.volumes},
-	} {
-		if (*s.now).err == nil {
-			*s.last = *s.now
+	last := &f.seen
+	for of, s := range map[**sample]*sample{&last.node: now.node, &last.image: now.image, &last.container: now.container, &last.logs: now.logs, &last.volumes: now.volumes} {
+		if s.err == nil {
+			*of = s
 		}
 	}
 	warned := f.warned
 	f.warned = false
-	for of, s := range map[*place]*sample{f.logs: f.seen.logs, f.volumes: f.seen.volumes} {
-		if s == nil || s.on(f.seen.node, true) || s.on(f.seen.image, true) || s.on(f.seen.container, true) {
+	for of, s := range map[*place]*sample{f.logs: last.logs, f.volumes: last.volumes} {
+		if s.on(last.node, true) || s.on(last.image, true) || s.on(last.container, true) {
 			continue
 		}
-		f.warned = true
-		if !warned {
+		if f.warned = true; !warned {
 			slog.Warn("this directory of pods is on a filesystem without a signal: what is in it counts for the pods' limits alone", "directory", of.dir, "filesystem", s.at.name)
 		}
 	}
@@ -110,11 +108,13 @@ func (s *sample) on(other *sample, otherwise bool) bool {
 	return s.at.same(&other.at)
 }
 
-// Contents are the parts of pods that are on a filesystem.
+// Contents are the parts of pods that are on the filesystem of a signal.
 type Contents struct {
+	eviction.Signal
+	eviction.Unit
 	summary.Parts
 
-	// Used counts all that is in use there, in the unit of the signal; 0 if it is not known.
+	// Used counts all that is in use there, in that unit; 0 if it is not known.
 	Used int64
 }
 
@@ -130,12 +130,14 @@ func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 		Logs:    f.seen.logs.on(of, parts.Logs),
 		Volumes: f.seen.volumes.on(of, parts.Volumes),
 	}
-	c := Contents{Parts: parts}
-	if of != nil {
+	b, _ := eviction.Builtin(signal)
+	c := Contents{Signal: signal, Unit: b.Unit, Parts: parts}
+	switch {
+	case of == nil:
+	case c.Unit == eviction.UnitInodes:
+		c.Used = of.room.Inodes - of.room.InodesFree
+	default:
 		c.Used = of.room.CapacityBytes - of.room.FreeBytes
-		if b, _ := eviction.Builtin(signal); b.Unit == eviction.UnitInodes {
-			c.Used = of.room.Inodes - of.room.InodesFree
-		}
 	}
 	return c, f.layout != 0
 }

@@ -3,6 +3,7 @@ package podusage
 import (
 	"sync"
 
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -15,15 +16,15 @@ type answered struct {
 }
 
 // hides reports whether something may be hidden of what counts for a signal.
-func (a *answered) hides(s *signal) bool {
-	return a.hidden.Rootfs && s.of.Rootfs || a.hidden.Volumes && s.of.Volumes
+func (a *answered) hides(s *filesystem.Contents) bool {
+	return a.hidden.Rootfs && s.Rootfs || a.hidden.Volumes && s.Volumes
 }
 
 // answers are those of one call. A pod of which not all is known ranks by what it may
 // hold: what is in use and no pod explains. By what is known of it alone it would be
 // spared for one that holds little. So its answer is held back until all others are there.
 type answers struct {
-	signals []signal
+	signals []filesystem.Contents
 
 	mu        sync.Mutex
 	explained []int64 // by signal
@@ -52,7 +53,7 @@ func (as *answers) giveHeld(emit func(eviction.Measurement)) {
 	for _, a := range as.held {
 		for i := range a.Usage {
 			if s := &as.signals[i]; a.hides(s) {
-				a.Usage[i].Value = summary.Add(a.Usage[i].Value, max(s.of.Used-as.explained[i], 0))
+				a.Usage[i].Value = summary.Add(a.Usage[i].Value, max(s.Used-as.explained[i], 0))
 			}
 		}
 		emit(a.Measurement)

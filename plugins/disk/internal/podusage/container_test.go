@@ -102,7 +102,7 @@ func aRealPod(t *testing.T, s *stack.Stack) {
 			RootDir: "/", CgroupRoot: s.CgroupRoot, CgroupDriver: "cgroupfs", KubeletRootDir: s.KubeletRootDir, PodLogsDir: s.PodLogsDir,
 		},
 		Runtime: client.Runtime, Contents: func(s eviction.Signal) (filesystem.Contents, bool) {
-			return filesystem.Contents{Parts: summary.PartsOf(s, eviction.LayoutShared)}, true
+			return filesystem.Contents{Signal: s, Unit: eviction.UnitBytes, Parts: summary.PartsOf(s, eviction.LayoutShared)}, true
 		},
 	})
 	defer meter.Close()

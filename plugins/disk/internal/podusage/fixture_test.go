@@ -49,7 +49,8 @@ func (n *node) start(w Walk) {
 
 // contents are those of the layout.
 func (n *node) contents(s eviction.Signal) (filesystem.Contents, bool) {
-	return filesystem.Contents{Parts: summary.PartsOf(s, n.layout), Used: n.used}, n.layout != 0
+	b, _ := eviction.Builtin(s)
+	return filesystem.Contents{Signal: s, Unit: b.Unit, Parts: summary.PartsOf(s, n.layout), Used: n.used}, n.layout != 0
 }
 
 // add runs a pod with the given volumes and makes their directories.

@@ -48,7 +48,7 @@ type Walk struct {
 	// EntriesPerMeasure is how many entries of directories one Measure looks at in
 	// all, 2,000,000 by default. What is left is looked at by the next one.
 	EntriesPerMeasure int64 `json:"entriesPerMeasure,omitempty"`
-	// Parallel is how many directories are walked at a time, 4 by default.
+	// Parallel is how many directories are walked at a time, one of each pod, 4 by default.
 	Parallel int `json:"parallel,omitempty"`
 }
 
@@ -76,8 +76,7 @@ func (w Walk) filled() Walk {
 
 // Meter measures pods. It is safe for concurrent use.
 type Meter struct {
-	runtime Runtime
-	// contents is Options.Contents.
+	runtime  Runtime
 	contents func(eviction.Signal) (filesystem.Contents, bool)
 	walk     Walk
 	places   places
@@ -150,8 +149,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	answers.giveHeld(emit)
 	m.warn(answers.held, len(req.Pods), c.known.layersErr)
 	m.trees.endWaiting()
-	err = c.known.err
-	if c.known.deaf {
+	if err = c.known.err; c.known.deaf {
 		err = c.known.layersErr
 	}
 	if err != nil {
@@ -178,7 +176,7 @@ type call struct {
 	began    time.Time
 	at       eviction.PassView
 	detailed bool
-	signals  []signal
+	signals  []filesystem.Contents
 	// needs are the parts without which there is no answer, looks those that are
 	// looked at.
 	needs, looks summary.Parts
@@ -194,15 +192,14 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 		detailed: req.Detail == eviction.DetailContainers,
 	}
 	for _, s := range req.Signals {
-		d, _ := eviction.Builtin(s)
-		if d.Condition != eviction.DiskPressure {
+		if d, _ := eviction.Builtin(s); d.Condition != eviction.DiskPressure {
 			continue
 		}
 		contents, ok := m.contents(s)
 		if !ok {
 			return nil, fmt.Errorf("measure %s: %w", s, errLayout)
 		}
-		c.signals = append(c.signals, signal{s, d.Unit, contents})
+		c.signals = append(c.signals, contents)
 		c.needs = union(c.needs, contents.Parts)
 	}
 	c.looks = c.needs
@@ -219,14 +216,6 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 		c.mounts = newNodeMounts(m.places.fs)
 	}
 	return c, nil
-}
-
-// A signal is one that is measured.
-type signal struct {
-	eviction.Signal
-
-	unit eviction.Unit
-	of   filesystem.Contents
 }
 
 var everything = summary.Parts{Rootfs: true, Logs: true, Volumes: true}

@@ -23,10 +23,8 @@ type pod struct {
 	// volumes are those that are looked at, in the row's order.
 	volumes []volume
 	processes
-	tasks  []*task // that wait for their turn; queued: so does the pod
-	queued bool
-	left   atomic.Int32 // tasks without an answer
-	bad    error        // the row cannot be used
+	tasks []*task // without an answer
+	bad   error   // the row cannot be used
 
 	stats  summary.Pod
 	oldest time.Time
@@ -38,8 +36,6 @@ type pod struct {
 	deleted walk.Usage
 	// hidden are the parts of which not all is known.
 	hidden summary.Parts
-	// refused: of a writable layer nothing is known.
-	refused bool
 }
 
 // A volume is one that is looked at: by quota, which needs no task, or by a walk.
@@ -82,7 +78,6 @@ func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 	if c.looks.Volumes {
 		p.findVolumes()
 	}
-	p.left.Store(int32(len(p.tasks)))
 	return p
 }
 
@@ -99,7 +94,7 @@ func (p *pod) findVolumes() {
 		if used, v.quota = c.projects.Usage(dir); v.quota {
 			v.look = look{figure: figure{used, c.began}, ok: true}
 		} else {
-			v.task = &task{pod: p, tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
+			v.task = &task{tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
 			p.tasks = append(p.tasks, v.task)
 		}
 		p.volumes = append(p.volumes, v)
@@ -244,17 +239,17 @@ func (p *pod) fill(m *eviction.Measurement) {
 	c := p.call
 	m.Time = p.oldest
 	for _, s := range c.signals {
-		used := p.stats.Disk(s.of.Parts, s.unit, p.row.Volumes)
-		if s.of.Volumes {
+		used := p.stats.Disk(s.Parts, s.Unit, p.row.Volumes)
+		if s.Volumes {
 			deleted := p.deleted.Bytes
-			if s.unit == eviction.UnitInodes {
+			if s.Unit == eviction.UnitInodes {
 				deleted = p.deleted.Inodes
 			}
 			used = summary.Add(used, deleted)
 		}
 		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used})
 	}
-	if c.looks == everything && c.known.err == nil && !c.known.deaf && !p.refused {
+	if c.looks == everything && c.known.err == nil && !c.known.deaf && !p.hidden.Rootfs {
 		m.EphemeralStorageUsedBytes = p.ephemeral()
 	}
 	if c.detailed {

@@ -59,12 +59,8 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	if len(pods) == 0 {
 		return known{}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		// Pods whose answer does not depend on it must still get theirs.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
-		defer cancel()
-	}
+	ctx, cancel := mostOf(ctx) // pods whose answer does not depend on it must still get theirs
+	defer cancel()
 	filters := []map[string]string{nil}
 	if len(pods) <= fewPods {
 		filters = nil
@@ -76,8 +72,6 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	lists := make([][]*runtimeapi.Container, len(filters))
 	stats := make([][]*runtimeapi.ContainerStats, len(filters))
 	errs, statsErrs := make([]error, len(filters)), make([]error, len(filters))
-	most, cancel := halfTime(ctx) // or there is none to ask for each container
-	defer cancel()
 	var wait sync.WaitGroup
 	for i, labels := range filters {
 		wait.Go(func() {
@@ -85,88 +79,64 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 			lists[i], errs[i] = reply.GetContainers(), err
 		})
 		wait.Go(func() {
-			reply, err := m.runtime.ListContainerStats(most, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: labels}})
+			ctx, cancel := mostOf(ctx) // the rest is for asking for one container after the other
+			defer cancel()
+			reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: labels}})
 			stats[i], statsErrs[i] = reply.GetStats(), err
 		})
 	}
 	wait.Wait()
 	if k.err = errors.Join(distinct(errs)...); k.err != nil {
-		k.err = errors.Join(distinct(append(errs, statsErrs...))...)
 		return k
 	}
-	list, layers := slices.Concat(lists...), slices.Concat(stats...)
-	var refused map[string]bool
-	if err := errors.Join(distinct(statsErrs)...); err != nil {
-		layers, refused = m.askEach(ctx, pods, list, layers)
-		k.deaf = len(layers) == 0
-		if len(refused) > 0 || k.deaf {
-			k.layersErr = err
-		}
+	err := errors.Join(distinct(statsErrs)...)
+	layers := slices.Concat(stats...)
+	k.join(slices.Concat(lists...), layers, err != nil)
+	if err != nil {
+		k.deaf = !m.askEach(ctx, k, pods) && len(layers) == 0
+		k.layersErr = err
 	}
-	k.join(list, layers, refused)
 	return k
 }
 
-// halfTime returns a context for half of what is left of ctx.
-func halfTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
+// mostOf returns a context for three quarters of the time that is left.
+func mostOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(deadline)*3/4)
 	}
-	return context.WithTimeout(ctx, time.Until(deadline)/2)
+	return context.WithCancel(ctx)
 }
 
-// askEach asks for the layers of pods' containers that are not among known: a runtime
-// refuses all because one container is bad. refused are those that it did not answer for.
-func (m *Meter) askEach(ctx context.Context, pods []eviction.Pod, list []*runtimeapi.Container, known []*runtimeapi.ContainerStats) (all []*runtimeapi.ContainerStats, refused map[string]bool) {
-	refused = make(map[string]bool)
-	for _, c := range list {
-		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING && slices.ContainsFunc(pods, func(p eviction.Pod) bool { return p.UID == c.GetLabels()[labelPodUID] }) {
-			refused[c.GetId()] = true
+// askEach asks for the layers of pods' containers that are missing, and reports whether
+// there was an answer: a runtime refuses all of them because one container is bad.
+func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod) (answered bool) {
+	failures := 0
+	for i := range pods {
+		running := k.running[pods[i].UID]
+		for n := range running {
+			if !running[n].refused || failures >= mostRefusals {
+				continue
+			}
+			limited, cancel := context.WithTimeout(ctx, hangsAfter/2)
+			reply, err := m.runtime.ListContainerStats(limited, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: running[n].id}})
+			cancel()
+			if err != nil {
+				failures++
+				continue
+			}
+			answered, running[n].refused = true, false
+			for _, s := range reply.GetStats() {
+				running[n].take(s.GetWritableLayer())
+			}
 		}
 	}
-	for _, s := range known {
-		delete(refused, s.GetAttributes().GetId())
-	}
-	todo := make(chan string, len(refused))
-	for id := range refused {
-		todo <- id
-	}
-	close(todo)
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	failures := 0
-	for range m.walk.Parallel {
-		wait.Go(func() {
-			for id := range todo {
-				mu.Lock()
-				enough := failures >= mostRefusals
-				mu.Unlock()
-				if enough || ctx.Err() != nil {
-					return
-				}
-				limited, cancel := context.WithTimeout(ctx, hangsAfter/2)
-				reply, err := m.runtime.ListContainerStats(limited, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: id}})
-				cancel()
-				mu.Lock()
-				if err != nil {
-					failures++
-				} else {
-					known = append(known, reply.GetStats()...)
-					delete(refused, id)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wait.Wait()
-	return known, refused
+	return answered
 }
 
 // join brings together which containers run and what their layers take. Those that
 // do not run are not counted, as in the kubelet: what is left of them is for the
 // reclaim to free.
-func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused map[string]bool) {
+func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool) {
 	layers := make(map[string]*runtimeapi.FilesystemUsage, len(stats))
 	for _, s := range stats {
 		layers[s.GetAttributes().GetId()] = s.GetWritableLayer()
@@ -180,21 +150,27 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}
+		layer, ok := layers[c.GetId()]
 		running := container{
-			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused[c.GetId()],
+			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused && !ok,
 			name: cmp.Or(c.GetLabels()[labelContainerName], c.GetMetadata().GetName()),
 		}
-		// Without a time containerd has not looked yet: its 0 is no figure.
-		if layer := layers[c.GetId()]; layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
-			running.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
-			running.at = time.Unix(0, layer.GetTimestamp())
-		}
+		running.take(layer)
 		k.running[uid] = append(k.running[uid], running)
 	}
 	for _, containers := range k.running {
 		slices.SortFunc(containers, func(a, b container) int {
 			return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 		})
+	}
+}
+
+// take takes the runtime's figure over.
+func (c *container) take(layer *runtimeapi.FilesystemUsage) {
+	// Without a time containerd has not looked yet: its 0 is no figure.
+	if layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
+		c.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
+		c.at = time.Unix(0, layer.GetTimestamp())
 	}
 }
 

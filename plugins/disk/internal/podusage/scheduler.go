@@ -2,7 +2,7 @@ package podusage
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"sync/atomic"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
@@ -14,21 +14,17 @@ import (
 type scheduler struct {
 	call *call
 	open func(string, walk.Options) (walker, error)
-	// todo has the pods with tasks, each once: what takes turns is pods, so that one with many
-	// directories takes no more than its share. It has room for all of them, and is
-	// closed when no task is left, as is walked, which has the pods that are done.
-	todo   chan *pod
-	walked chan *pod
-	left   atomic.Int64 // tasks without an answer
+	// todo has the pods with tasks, each once, so that one with many directories takes no
+	// more than its share. It is closed when none is left, as is walked, which has the
+	// pods that are done.
+	todo, walked chan *pod
+	left         atomic.Int64 // pods with tasks
 	// entries is what may still be looked at.
 	entries atomic.Int64
-
-	mu sync.Mutex // for the pods' tasks, and whether they are queued
 }
 
 // A task is one directory of a pod in one call.
 type task struct {
-	pod  *pod
 	tree *tree
 	look look
 }
@@ -36,30 +32,22 @@ type task struct {
 func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
 	r := &scheduler{call: c, open: m.trees.open, todo: make(chan *pod, len(pods)), walked: make(chan *pod, len(pods))}
 	r.entries.Store(m.walk.EntriesPerMeasure)
-	var first, others []*pod
+	var first, rest []*pod
 	for _, p := range pods {
-		if len(p.tasks) == 0 {
-			r.walked <- p
-			continue
-		}
-		r.left.Add(int64(len(p.tasks)))
 		// What was begun is to come to its end.
-		var begun, rest []*task
-		for _, v := range p.tasks {
-			if v.tree.isBegun() {
-				begun = append(begun, v)
-			} else {
-				rest = append(rest, v)
-			}
-		}
-		p.tasks, p.queued = append(begun, rest...), true
-		if len(begun) > 0 {
+		begun := func(v *task) bool { return v.tree.isBegun() }
+		switch i := slices.IndexFunc(p.tasks, begun); {
+		case len(p.tasks) == 0:
+			r.walked <- p
+		case i < 0:
+			rest = append(rest, p)
+		default:
+			p.tasks[0], p.tasks[i] = p.tasks[i], p.tasks[0]
 			first = append(first, p)
-		} else {
-			others = append(others, p)
 		}
 	}
-	for _, p := range append(first, others...) {
+	r.left.Store(int64(len(first) + len(rest)))
+	for _, p := range append(first, rest...) {
 		r.todo <- p
 	}
 	if r.left.Load() == 0 {
@@ -68,51 +56,27 @@ func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
 	return r
 }
 
-// next takes a task of the pod whose turn it is.
-func (r *scheduler) next(p *pod) *task {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	v := p.tasks[0]
-	p.tasks, p.queued = p.tasks[1:], false
-	r.queue(p)
-	return v
-}
-
-// back puts a task behind the others of its pod.
-func (r *scheduler) back(v *task) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	v.pod.tasks = append(v.pod.tasks, v)
-	r.queue(v.pod)
-}
-
-// queue is called with mu held.
-func (r *scheduler) queue(p *pod) {
-	if len(p.tasks) > 0 && !p.queued {
-		p.queued = true
-		r.todo <- p
-	}
-}
-
-// work takes tasks until none is left. Several goroutines do it at a time.
+// work walks a chunk of the pod whose turn it is until none is left. Several goroutines
+// do it at a time, one for each pod.
 func (r *scheduler) work(ctx, stop context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for p := range r.todo {
-		v := r.next(p)
 		if r.entries.Load() <= 0 {
 			cancel()
 		}
+		v := p.tasks[0]
+		p.tasks = p.tasks[1:]
 		a := v.tree.step(ctx, stop, r.call, r.open)
 		r.entries.Add(-a.spent)
-		if !a.ok {
-			r.back(v)
+		if v.look = a.look; !a.ok {
+			p.tasks = append(p.tasks, v)
+		}
+		if len(p.tasks) > 0 {
+			r.todo <- p
 			continue
 		}
-		v.look = a.look
-		if v.pod.left.Add(-1) == 0 {
-			r.walked <- v.pod
-		}
+		r.walked <- p
 		if r.left.Add(-1) == 0 {
 			r.close()
 		}
