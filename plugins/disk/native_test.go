@@ -163,8 +163,8 @@ func TestReconfiguringUnderway(t *testing.T) {
 	settled(t, p)
 }
 
-// A pod that logs much went for the disk although its logs were on another one, and
-// nothing came back.
+// A pod that logs much was evicted for the disk although its logs were on another one,
+// and nothing came back.
 func TestLogsOnAnotherFilesystemAreNoneOfNodefs(t *testing.T) {
 	const logBytes, dataBytes = 1 << 20, 100 << 10
 	m := newMachine(t)

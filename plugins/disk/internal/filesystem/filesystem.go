@@ -35,7 +35,8 @@ type Filesystems struct {
 	detected   bool // report is of three filesystems that have all answered
 	layout     eviction.Layout
 	seen       seen
-	warned     bool // that something of pods has no signal
+	missing    time.Time // since when there was no filesystem of images, nor ever before
+	warned     bool      // that something of pods has no signal
 }
 
 // New returns the filesystems of the node that facts describe. Nothing is asked

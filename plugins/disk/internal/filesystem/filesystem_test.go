@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/cadvisor/lib/fs"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/sdk/summary"
@@ -152,6 +154,62 @@ func TestAMissingDirectoryIsUnknownAndLeavesTheLayout(t *testing.T) {
 	}))
 	if _, report := observe(t, g); report.ImageFsErr != "" || !strings.Contains(report.ContainerFsErr, images) || g.Layout() != eviction.LayoutShared {
 		t.Errorf("first layout %v, %+v, want an error of the writable layers only", g.Layout(), report)
+	}
+}
+
+// A runtime with a remote snapshotter names no filesystem of images that is there, so that
+// nothing was known of any disk and no pod was evicted for a full one.
+func TestNodefsActsAloneWhereThereIsNoFilesystemOfImages(t *testing.T) {
+	for name, c := range map[string]struct {
+		images imagesFunc
+		why    string
+		alone  bool
+	}{
+		"a directory that does not exist": {says("/var/lib/remote"), "/var/lib/remote", true},
+		"no such call": {func(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+			return nil, status.Error(codes.Unimplemented, "no such method")
+		}, "no such method", true},
+		"no directory": {func(context.Context) (*runtimeapi.ImageFsInfoResponse, error) { return nil, nil }, "names no directory", true},
+		"the runtime is only away": {func(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+			return nil, status.Error(codes.Unavailable, "refused")
+		}, "refused", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := newNode(t)
+			synctest.Test(t, func(t *testing.T) {
+				f := New(facts, c.images)
+				defer f.Close()
+				if _, report := observe(t, f); !strings.Contains(report.ImageFsErr, c.why) {
+					t.Errorf("first layout %+v, want an error with %q", report, c.why)
+				}
+				time.Sleep(aloneAfter)
+				got, report := observe(t, f)
+				if alone := report == (eviction.LayoutReport{ImageFs: true, ContainerFs: true}) && f.Layout() == eviction.LayoutContainerFs; alone != c.alone {
+					t.Errorf("then layout %v, %+v, want nodefs alone: %t", f.Layout(), report, c.alone)
+				}
+				if o := got[eviction.NodeFsAvailable]; o.State != eviction.Observed {
+					t.Errorf("nodefs.available is %+v, want a figure", o)
+				}
+				for _, s := range diskSignals[2:] {
+					if o := got[s]; o.State != eviction.Unknown || !strings.Contains(o.Err, c.why) {
+						t.Errorf("%s is %+v, want it unknown with the reason", s, o)
+					}
+				}
+				all := summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+				if of, ok := f.Contents(eviction.NodeFsAvailable); ok != c.alone || ok && of.Parts != all {
+					t.Errorf("nodefs counts %+v, %t, want all of a pod", of, ok)
+				}
+				if name != "a directory that does not exist" {
+					return
+				}
+				if err := os.Mkdir(filepath.Join(facts.RootDir, "var/lib/remote"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if _, report := observe(t, f); report != (eviction.LayoutReport{}) {
+					t.Errorf("layout %+v when it is there, want that all is on one filesystem", report)
+				}
+			})
+		})
 	}
 }
 

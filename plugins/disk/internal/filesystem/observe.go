@@ -1,11 +1,17 @@
 package filesystem
 
 import (
+	"errors"
 	"log/slog"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // samples is one look at all of the node's filesystems.
@@ -32,8 +38,12 @@ func (s *sample) observation(signal eviction.Signal, room []eviction.Component) 
 	return figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos, Components: room}, s.at.name, s.room, s.err)
 }
 
+// aloneAfter is for a runtime that has just been installed or started.
+const aloneAfter = 30 * time.Second
+
 // detect says which layout was seen. While a filesystem or the runtime does not
-// answer, it is the one detected last.
+// answer, it is the one detected last. Where there is no filesystem of images for good,
+// nodefs acts alone, as if they were elsewhere: without a layout nothing would.
 func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,11 +52,28 @@ func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 	if f.detected && !complete {
 		return f.report
 	}
+	switch {
+	case all.node.err != nil || !missing(all.image.err):
+		f.missing = time.Time{}
+	case f.missing.IsZero():
+		f.missing = time.Now()
+	case time.Since(f.missing) >= aloneAfter:
+		if f.layout == 0 {
+			slog.Warn("nodefs acts alone, the container runtime has no filesystem of images", "error", all.image.err)
+		}
+		report = eviction.LayoutReport{ImageFs: true, ContainerFs: true}
+	}
 	f.report, f.detected = report, complete
 	if report.ImageFsErr == "" {
 		f.layout = report.Layout()
 	}
 	return report
+}
+
+// missing reports whether an error says that there is no filesystem of images, and not
+// that it or the runtime does not answer.
+func missing(err error) bool {
+	return errors.Is(err, nodefs.ErrGone) || errors.Is(err, errNoImages) || status.Code(err) == codes.Unimplemented || status.Code(err) == codes.NotFound
 }
 
 // report compares devices as the kubelet does: images count as dedicated when

@@ -1,61 +1,60 @@
 package podusage
 
 import (
-	"sync"
+	"log/slog"
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An answered pod has a measurement in which parts may be hidden.
-type answered struct {
+// held is an answer that waits until all others are there. A pod of which not all is
+// known ranks by what it may hold: what is in use and no pod explains. By what is known
+// alone it would be spared for one that holds little.
+type held struct {
+	*pod
 	eviction.Measurement
-
-	hidden summary.Parts
 }
 
-// hides reports whether something may be hidden of what counts for a signal.
-func (a *answered) hides(s *filesystem.Contents) bool {
-	return a.hidden.Rootfs && s.Rootfs || a.hidden.Volumes && s.Volumes
+// hides reports whether something may be hidden of what ranks the pod for a signal. Limits
+// and messages have what is known.
+func (h held) hides(s *filesystem.Contents) bool {
+	return !h.call.detailed && (h.hidden.Rootfs && s.Rootfs || h.hidden.Volumes && s.Volumes)
 }
 
-// answers are those of one call. A pod of which not all is known ranks by what it may
-// hold: what is in use and no pod explains. By what is known of it alone it would be
-// spared for one that holds little. So its answer is held back until all others are there.
-type answers struct {
-	signals []filesystem.Contents
-
-	mu        sync.Mutex
-	explained []int64 // by signal
-	held      []answered
-}
-
-// take passes an answer on, or holds it.
-func (as *answers) take(a answered, emit func(eviction.Measurement)) {
-	as.mu.Lock()
-	hides := false
-	for i := range a.Usage { // none, or one for each signal
-		as.explained[i] = summary.Add(as.explained[i], a.Usage[i].Value)
-		hides = hides || a.hides(&as.signals[i])
+// give passes an answer on, or holds it.
+func (c *call) give(p *pod, m eviction.Measurement, emit func(eviction.Measurement)) {
+	c.mu.Lock()
+	h, hides := held{p, m}, false
+	for i := range m.Usage { // none, or one for each signal
+		c.explained[i] = summary.Add(c.explained[i], m.Usage[i].Value)
+		hides = hides || h.hides(&c.signals[i])
 	}
 	if hides {
-		as.held = append(as.held, a)
+		c.held = append(c.held, h)
 	}
-	as.mu.Unlock()
+	c.mu.Unlock()
 	if !hides {
-		emit(a.Measurement)
+		emit(m)
 	}
 }
 
-// giveHeld passes on what was held, when all have answered.
-func (as *answers) giveHeld(emit func(eviction.Measurement)) {
-	for _, a := range as.held {
-		for i := range a.Usage {
-			if s := &as.signals[i]; a.hides(s) {
-				a.Usage[i].Value = summary.Add(a.Usage[i].Value, max(s.Used-as.explained[i], 0))
+// giveHeld passes on what was held, when all of so many have answered. It logs once that
+// there was something, and again when there was nothing of many.
+func (c *call) giveHeld(of int, emit func(eviction.Measurement)) {
+	for i, h := range c.held {
+		if i == 0 && !c.meter.warned.Swap(true) {
+			slog.Warn("not all of what pods have on disks could be looked at: they rank by what they may hold", "pods", len(c.held), "of", of,
+				"first", h.UID, "volumes", h.hidden.Volumes, "writableLayers", h.hidden.Rootfs, "refused", c.known.layersErr)
+		}
+		for i := range h.Usage {
+			if s := &c.signals[i]; h.hides(s) {
+				h.Usage[i].Value = summary.Add(h.Usage[i].Value, max(s.Used-c.explained[i], 0))
 			}
 		}
-		emit(a.Measurement)
+		emit(h.Measurement)
+	}
+	if len(c.held) == 0 && of > fewPods {
+		c.meter.warned.Store(false)
 	}
 }

@@ -221,8 +221,8 @@ func TestAPodWithManyDirectoriesTakesItsShareAlone(t *testing.T) {
 	})
 }
 
-// What was counted of an unfinished directory is less than it holds, so that a pod went
-// that held little.
+// What was counted of an unfinished directory is less than it holds, so that a pod was
+// evicted that held little.
 func TestAPodRanksByWhatItMayHoldUntilItsDirectoriesAreCounted(t *testing.T) {
 	story(t, func(t *testing.T, n *node, d *disk) {
 		large, small, plenty := n.add("large", []eviction.Volume{emptyDir("million")}), n.add("small", []eviction.Volume{emptyDir("s")}), n.add("plenty", []eviction.Volume{emptyDir("p")})
@@ -378,7 +378,7 @@ func TestARuntimeThatHangsDoesNotTakeAllTheTime(t *testing.T) {
 }
 
 // Few files with many links used up what may be looked at, and what came after them was
-// not counted: an innocent pod went for it.
+// not counted: an innocent pod was evicted.
 func TestManyLinksHideNothing(t *testing.T) {
 	n := newNode(t)
 	n.start(Walk{EntriesPerMeasure: chunkEntries, Parallel: 1})

@@ -188,7 +188,7 @@ func (b bad) ListContainerStats(ctx context.Context, in *runtimeapi.ListContaine
 }
 
 // The runtime refused the figures of all containers because of one, all usage was unknown,
-// and a pod went that held nothing.
+// and a pod was evicted that held nothing.
 func TestABadContainerHidesItsOwnLayerAlone(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {

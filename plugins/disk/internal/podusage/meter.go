@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,19 +134,17 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		c.known = m.ask(ctx, req.Pods)
 	})
 	r := newScheduler(m, c, c.newPods(ctx, req.Pods))
-	answers := &answers{signals: c.signals, explained: make([]int64, len(c.signals))}
 	for range m.walk.Parallel {
 		wait.Go(func() { r.work(ctx, stop) })
 		wait.Go(func() {
 			<-asked
 			for p := range r.walked {
-				answers.take(p.answer(ctx, stop), emit)
+				c.give(p, p.answer(ctx, stop), emit)
 			}
 		})
 	}
 	wait.Wait()
-	answers.giveHeld(emit)
-	m.warn(answers.held, len(req.Pods), c.known.layersErr)
+	c.giveHeld(len(req.Pods), emit)
 	m.trees.endWaiting()
 	if err = c.known.err; c.known.deaf {
 		err = c.known.layersErr
@@ -156,18 +153,6 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		return fmt.Errorf("figures of containers: %w", err)
 	}
 	return nil
-}
-
-// warn logs once that there are pods of which not all is known, and again when there
-// were none among many.
-func (m *Meter) warn(held []answered, of int, refused error) {
-	switch {
-	case len(held) == 0 && of > fewPods:
-		m.warned.Store(false)
-	case len(held) > 0 && !m.warned.Swap(true):
-		slog.Warn("not all of what pods have on disks could be looked at: they rank by what they may hold", "pods", len(held), "of", of,
-			"first", held[0].UID, "volumes", held[0].hidden.Volumes, "writableLayers", held[0].hidden.Rootfs, "refused", refused)
-	}
 }
 
 // A call is one Measure.
@@ -184,6 +169,11 @@ type call struct {
 	mounts       *nodeMounts
 	// known is what the runtime says, once it was asked.
 	known known
+
+	mu sync.Mutex
+	// explained sums what pods take, by signal. held are answers that wait for it.
+	explained []int64
+	held      []held
 }
 
 func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
@@ -199,7 +189,7 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 		if !ok {
 			return nil, fmt.Errorf("measure %s: %w", s, errLayout)
 		}
-		c.signals = append(c.signals, contents)
+		c.signals, c.explained = append(c.signals, contents), append(c.explained, 0)
 		c.needs = union(c.needs, contents.Parts)
 	}
 	c.looks = c.needs

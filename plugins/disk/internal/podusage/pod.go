@@ -102,18 +102,12 @@ func (p *pod) findVolumes() {
 }
 
 // answer is the pod's measurement, or why there was no time for one.
-func (p *pod) answer(ctx, stop context.Context) answered {
-	a, err := guard(stop, &p.call.meter.hanging, p.row.UID, func() answered {
-		m := p.measurement(ctx)
-		if p.call.detailed { // for limits and messages, not for a ranking
-			return answered{Measurement: m}
-		}
-		return answered{m, p.hidden}
-	})
+func (p *pod) answer(ctx, stop context.Context) eviction.Measurement {
+	m, err := guard(stop, &p.call.meter.hanging, p.row.UID, func() eviction.Measurement { return p.measurement(ctx) })
 	if err != nil {
-		return answered{Measurement: eviction.Measurement{UID: p.row.UID, Err: err.Error()}}
+		return eviction.Measurement{UID: p.row.UID, Err: err.Error()}
 	}
-	return a
+	return m
 }
 
 // measurement puts together what is known when all directories have been walked
