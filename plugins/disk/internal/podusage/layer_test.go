@@ -237,6 +237,31 @@ func TestABadContainerHidesItsOwnLayerAlone(t *testing.T) {
 	}
 }
 
+// What is known from before is better than nothing, for two minutes.
+func TestARefusedLayerIsWhatItWasBefore(t *testing.T) {
+	story(t, func(t *testing.T, n *node, _ *disk) {
+		var rows []eviction.Pod
+		for i := range fewPods + mostRefusals {
+			uid := fmt.Sprint("pod", i)
+			rows = append(rows, n.add(uid, nil, fakecri.Container{ID: uid, Name: "c", LayerBytes: uint64(i+1) << 20}))
+		}
+		n.used = 1 << 30
+		want := func(of func(i int) int64) {
+			t.Helper()
+			got, _ := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))
+			for i, row := range rows {
+				wantUsage(t, got[row.UID], of(i))
+			}
+		}
+		own := func(i int) int64 { return int64(i + 1) }
+		want(own)
+		n.meter.runtime = bad{n.meter.runtime, "pod", false, new(atomic.Int32)}
+		want(own)
+		time.Sleep(forgetAfter + time.Minute) // the runtime's clock is ahead
+		want(func(int) int64 { return 1024 })
+	})
+}
+
 // Containers are asked about one by one as long as that is of use.
 func TestOnlySoManyBadContainersAreAskedAbout(t *testing.T) {
 	for name, hangs := range map[string]bool{"it fails": false, "it hangs": true} {

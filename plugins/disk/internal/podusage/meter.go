@@ -83,13 +83,15 @@ type Meter struct {
 	trees    *trees
 	// hanging are the pods whose files hang.
 	hanging hang.Left
+	// lastKnown is of the last time when the runtime had figures of all.
+	lastKnown atomic.Pointer[known]
 	// warned of pods of which not all is known.
 	warned atomic.Bool
 }
 
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
-	return &Meter{
+	m := &Meter{
 		runtime:  o.Runtime,
 		contents: o.Contents,
 		walk:     o.Walk.filled(),
@@ -97,6 +99,8 @@ func New(o Options) *Meter {
 		cgroups:  newCgroups(o.Node),
 		trees:    newTrees(),
 	}
+	m.lastKnown.Store(&known{})
+	return m
 }
 
 // Tidy forgets directories that nobody has asked for lately. It is cheap enough

@@ -95,6 +95,8 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	if err != nil {
 		k.deaf = !m.askEach(ctx, k, pods) && len(layers) == 0
 		k.layersErr = err
+	} else if len(pods) > fewPods {
+		m.lastKnown.Store(&k)
 	}
 	return k
 }
@@ -108,29 +110,37 @@ func mostOf(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // askEach asks for the layers of pods' containers that are missing, and reports whether
-// there was an answer: a runtime refuses all of them because one container is bad.
+// there was an answer: a runtime refuses all of them because one container is bad. Without
+// one the last figure stands for two minutes.
 func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod) (answered bool) {
-	failures := 0
+	last, failures := m.lastKnown.Load(), 0
 	for i := range pods {
 		running := k.running[pods[i].UID]
 		for n := range running {
-			if !running[n].refused || failures >= mostRefusals {
-				continue
-			}
-			limited, cancel := context.WithTimeout(ctx, hangsAfter/2)
-			reply, err := m.runtime.ListContainerStats(limited, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: running[n].id}})
-			cancel()
-			if err != nil {
+			c := &running[n]
+			switch {
+			case !c.refused:
+			case failures < mostRefusals && m.askAbout(ctx, c):
+				answered = true
+			default:
 				failures++
-				continue
-			}
-			answered, running[n].refused = true, false
-			for _, s := range reply.GetStats() {
-				running[n].take(s.GetWritableLayer())
+				c.takeLast(last.running[pods[i].UID])
 			}
 		}
 	}
 	return answered
+}
+
+// askAbout asks for the layer of one container.
+func (m *Meter) askAbout(ctx context.Context, c *container) bool {
+	ctx, cancel := context.WithTimeout(ctx, hangsAfter/2)
+	defer cancel()
+	reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: c.id}})
+	for _, s := range reply.GetStats() {
+		c.take(s.GetWritableLayer())
+	}
+	c.refused = err != nil
+	return err == nil
 }
 
 // join brings together which containers run and what their layers take. Those that
@@ -171,6 +181,14 @@ func (c *container) take(layer *runtimeapi.FilesystemUsage) {
 	if layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
 		c.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
 		c.at = time.Unix(0, layer.GetTimestamp())
+	}
+}
+
+// takeLast takes over the figure from before.
+func (c *container) takeLast(before []container) {
+	i := slices.IndexFunc(before, func(last container) bool { return last.id == c.id && time.Since(last.at) < forgetAfter })
+	if i >= 0 {
+		*c = before[i]
 	}
 }
 
