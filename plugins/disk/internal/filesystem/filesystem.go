@@ -122,13 +122,6 @@ func (f *Filesystems) places(named directories) (images, containers *place) {
 	return f.images, f.containers
 }
 
-// Layout returns the layout last detected, 0 before any was.
-func (f *Filesystems) Layout() eviction.Layout {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.layout
-}
-
 // Close ends what Observe has begun, and waits for the runtime's answer if one
 // is still to come. A filesystem that hangs is not waited for.
 func (f *Filesystems) Close() { f.runtime.close() }

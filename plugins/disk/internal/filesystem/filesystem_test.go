@@ -70,6 +70,13 @@ func observe(t *testing.T, f *Filesystems) (map[eviction.Signal]eviction.Observa
 	return got, report
 }
 
+// Layout returns the layout last detected, 0 before any was.
+func (f *Filesystems) Layout() eviction.Layout {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.layout
+}
+
 func TestEverythingOnOneFilesystem(t *testing.T) {
 	f := open(t, newNode(t), says("/var/lib/images"))
 	if f.Layout() != 0 {
