@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -159,4 +161,77 @@ func TestReconfiguringUnderway(t *testing.T) {
 	close(stop)
 	wait.Wait()
 	settled(t, p)
+}
+
+// A pod that logs much was evicted for the disk although its logs were on another one,
+// and nothing came back.
+func TestLogsOnAnotherFilesystemAreNoneOfNodefs(t *testing.T) {
+	const logBytes, dataBytes = 1 << 20, 100 << 10
+	m := newMachine(t)
+	elsewhere, err := os.MkdirTemp("/dev/shm", "evictd-logs-")
+	if err != nil || device(t, elsewhere) == device(t, m.images) {
+		t.Skipf("needs a second filesystem at /dev/shm: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(elsewhere) })
+	emptyDir := []eviction.Volume{{Name: "v", Kind: "emptyDir", CountsForRanking: true}}
+	rows := []eviction.Pod{{UID: "chatty", Namespace: "ns", Name: "p"}, {UID: "writes", Namespace: "ns", Name: "p", Volumes: emptyDir}}
+	for name, c := range map[string]struct {
+		logs             string
+		nodefs, imagefs  int64
+		imagesAreOnOther bool
+	}{
+		"logs beside the kubelet's files": {logs: m.facts.PodLogsDir, nodefs: logBytes, imagefs: logBytes},
+		"logs on a disk of their own":     {logs: elsewhere},
+		"logs beside the images":          {logs: elsewhere, imagefs: logBytes, imagesAreOnOther: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.facts.PodLogsDir = c.logs
+			if c.imagesAreOnOther {
+				fs := []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: elsewhere}}}
+				m.runtime.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: fs})
+			}
+			for uid, file := range map[string]string{
+				"chatty": filepath.Join(c.logs, "ns_p_chatty", "c", "0.log"),
+				"writes": filepath.Join(m.facts.KubeletRootDir, "pods", "writes", "volumes", "kubernetes.io~empty-dir", "v", "data"),
+			} {
+				m.runtime.Add(fakecri.Pod{UID: uid, Namespace: "ns", Name: "p", Containers: []fakecri.Container{{Name: "c"}}})
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, make([]byte, map[bool]int{true: logBytes, false: dataBytes}[uid == "chatty"]), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := disk.New()
+			m.configure(t, p, "")
+			settled(t, p)
+			got := measureAll(t, p, eviction.NodeFsAvailable, rows...)
+			chatty, writes := got["chatty"], got["writes"]
+			if used := chatty.UsageFor(eviction.NodeFsAvailable); used != c.nodefs {
+				t.Errorf("the logs count %d for nodefs.available, want %d", used, c.nodefs)
+			}
+			if used := writes.UsageFor(eviction.NodeFsAvailable); used < dataBytes {
+				t.Errorf("the volume counts %d for nodefs.available, want %d at least", used, dataBytes)
+			}
+			chatty = measureAll(t, p, eviction.ImageFsAvailable, rows...)["chatty"]
+			if used := chatty.UsageFor(eviction.ImageFsAvailable); used != c.imagefs {
+				t.Errorf("the logs count %d for imagefs.available, want %d", used, c.imagefs)
+			}
+			// Limits count logs wherever they are, as the kubelet does.
+			req := eviction.MeasureRequest{Detail: eviction.DetailContainers, Signals: []eviction.Signal{eviction.NodeFsAvailable}, Pods: rows[:1]}
+			if err := p.Measurer.Measure(t.Context(), req, func(m eviction.Measurement) { chatty = m }); err != nil {
+				t.Fatal(err)
+			}
+			if chatty.EphemeralStorageUsedBytes.Value != logBytes || chatty.Containers[0].LogsUsedBytes.Value != logBytes {
+				t.Errorf("%+v, want %d bytes of logs for the limits", chatty, logBytes)
+			}
+		})
+	}
+}
+
+func device(t *testing.T, name string) uint64 {
+	t.Helper()
+	at, err := nodefs.FS{}.Device(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
 }

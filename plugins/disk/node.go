@@ -60,7 +60,7 @@ func (n *node) open() error {
 	n.client = client
 	n.filesystems = filesystem.New(n.facts, client.Images)
 	n.meter = podusage.New(podusage.Options{
-		Node: n.facts, Runtime: client.Runtime, Layout: n.filesystems.Layout, Walk: n.config.Walk,
+		Node: n.facts, Runtime: client.Runtime, Contents: n.filesystems.Contents, Walk: n.config.Walk,
 	})
 	n.collector = gc.New(gc.Options{
 		Client: client, Root: nodefs.FS{Root: n.facts.RootDir}, PodLogsDir: n.facts.PodLogsDir, Settings: n.config.Settings,

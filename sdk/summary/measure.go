@@ -58,7 +58,6 @@ type usage func(p *Pod, volumes []eviction.Volume) int64
 
 func usageFor(signal eviction.Signal, layout eviction.Layout) usage {
 	b, _ := eviction.Builtin(signal)
-	figure := func(u *Use) int64 { return u.UsedBytes.Value }
 	switch {
 	case b.Condition == eviction.MemoryPressure:
 		return func(p *Pod, _ []eviction.Volume) int64 { return p.Memory.WorkingSetBytes.Value }
@@ -66,11 +65,9 @@ func usageFor(signal eviction.Signal, layout eviction.Layout) usage {
 		return func(p *Pod, _ []eviction.Volume) int64 { return p.Processes.Value }
 	case b.Filesystem == "":
 		return func(*Pod, []eviction.Volume) int64 { return 0 }
-	case b.Unit == eviction.UnitInodes:
-		figure = func(u *Use) int64 { return u.InodesUsed.Value }
 	}
 	parts := PartsOf(signal, layout)
-	return func(p *Pod, volumes []eviction.Volume) int64 { return p.disk(parts, volumes, figure) }
+	return func(p *Pod, volumes []eviction.Volume) int64 { return p.Disk(parts, b.Unit, volumes) }
 }
 
 // workingSet is 0 where the part about memory has no figure: a pod whose memory
@@ -107,7 +104,13 @@ func PartsOf(signal eviction.Signal, layout eviction.Layout) Parts {
 	}
 }
 
-func (p *Pod) disk(of Parts, volumes []eviction.Volume, figure func(*Use) int64) int64 {
+// Disk returns what parts of the pod take, in bytes or inodes. volumes are those of the
+// pod's row.
+func (p *Pod) Disk(of Parts, unit eviction.Unit, volumes []eviction.Volume) int64 {
+	figure := func(u *Use) int64 { return u.UsedBytes.Value }
+	if unit == eviction.UnitInodes {
+		figure = func(u *Use) int64 { return u.InodesUsed.Value }
+	}
 	var sum int64
 	for i := range p.Containers {
 		c := &p.Containers[i]

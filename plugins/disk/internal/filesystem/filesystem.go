@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type Filesystems struct {
 	root    nodefs.FS
 	kubelet *place
 	runtime *runtime
+	// logs and volumes are where pods have them.
+	logs, volumes *place
 
 	mu         sync.Mutex
 	images     *place // nil until the runtime has said where they are
@@ -31,13 +34,19 @@ type Filesystems struct {
 	report     eviction.LayoutReport
 	detected   bool // report is of three filesystems that have all answered
 	layout     eviction.Layout
+	seen       seen
+	missing    time.Time // since when there was no filesystem of images, nor ever before
+	warned     bool      // that something of pods has no signal
 }
 
 // New returns the filesystems of the node that facts describe. Nothing is asked
 // or read before the first Observe. Close it after the last one.
 func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 	root := nodefs.FS{Root: facts.RootDir}
-	return &Filesystems{root: root, kubelet: newPlace(root, facts.KubeletRootDir), runtime: &runtime{images: images}}
+	return &Filesystems{
+		root: root, kubelet: newPlace(root, facts.KubeletRootDir), runtime: &runtime{images: images},
+		logs: newPlace(root, facts.PodLogsDir), volumes: newPlace(root, path.Join(facts.KubeletRootDir, "pods")),
+	}
 }
 
 // Observe reads the figures of the signals that are of a filesystem, leaving
@@ -49,6 +58,7 @@ func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	node := f.kubelet.look(ctx) // beside the runtime, so that that cannot make it late
+	logs, volumes := f.logs.look(ctx), f.volumes.look(ctx)
 	var all samples
 	named, err := f.runtime.directories(ctx)
 	if err != nil {
@@ -62,6 +72,7 @@ func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([
 		return nil, eviction.LayoutReport{}, err
 	}
 	report := f.detect(&all)
+	f.note(seen{all, logs.wait(), volumes.wait()})
 	observations := make([]eviction.Observation, 0, len(signals))
 	components := make([]eviction.Component, figures.MostComponents*len(signals))
 	for _, s := range signals {
@@ -109,13 +120,6 @@ func (f *Filesystems) places(named directories) (images, containers *place) {
 		f.containers = newPlace(f.root, named.containers)
 	}
 	return f.images, f.containers
-}
-
-// Layout returns the layout last detected, 0 before any was.
-func (f *Filesystems) Layout() eviction.Layout {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.layout
 }
 
 // Close ends what Observe has begun, and waits for the runtime's answer if one

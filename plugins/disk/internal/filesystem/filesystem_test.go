@@ -12,8 +12,11 @@ import (
 
 	"github.com/google/cadvisor/lib/fs"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 
@@ -65,6 +68,13 @@ func observe(t *testing.T, f *Filesystems) (map[eviction.Signal]eviction.Observa
 		t.Errorf("%d observations, want one of each signal", len(got))
 	}
 	return got, report
+}
+
+// Layout returns the layout last detected, 0 before any was.
+func (f *Filesystems) Layout() eviction.Layout {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.layout
 }
 
 func TestEverythingOnOneFilesystem(t *testing.T) {
@@ -151,6 +161,62 @@ func TestAMissingDirectoryIsUnknownAndLeavesTheLayout(t *testing.T) {
 	}))
 	if _, report := observe(t, g); report.ImageFsErr != "" || !strings.Contains(report.ContainerFsErr, images) || g.Layout() != eviction.LayoutShared {
 		t.Errorf("first layout %v, %+v, want an error of the writable layers only", g.Layout(), report)
+	}
+}
+
+// A runtime with a remote snapshotter names no filesystem of images that is there, so that
+// nothing was known of any disk and no pod was evicted for a full one.
+func TestNodefsActsAloneWhereThereIsNoFilesystemOfImages(t *testing.T) {
+	for name, c := range map[string]struct {
+		images imagesFunc
+		why    string
+		alone  bool
+	}{
+		"a directory that does not exist": {says("/var/lib/remote"), "/var/lib/remote", true},
+		"no such call": {func(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+			return nil, status.Error(codes.Unimplemented, "no such method")
+		}, "no such method", true},
+		"no directory": {func(context.Context) (*runtimeapi.ImageFsInfoResponse, error) { return nil, nil }, "names no directory", true},
+		"the runtime is only away": {func(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+			return nil, status.Error(codes.Unavailable, "refused")
+		}, "refused", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := newNode(t)
+			synctest.Test(t, func(t *testing.T) {
+				f := New(facts, c.images)
+				defer f.Close()
+				if _, report := observe(t, f); !strings.Contains(report.ImageFsErr, c.why) {
+					t.Errorf("first layout %+v, want an error with %q", report, c.why)
+				}
+				time.Sleep(aloneAfter)
+				got, report := observe(t, f)
+				if alone := report == (eviction.LayoutReport{ImageFs: true, ContainerFs: true}) && f.Layout() == eviction.LayoutContainerFs; alone != c.alone {
+					t.Errorf("then layout %v, %+v, want nodefs alone: %t", f.Layout(), report, c.alone)
+				}
+				if o := got[eviction.NodeFsAvailable]; o.State != eviction.Observed {
+					t.Errorf("nodefs.available is %+v, want a figure", o)
+				}
+				for _, s := range diskSignals[2:] {
+					if o := got[s]; o.State != eviction.Unknown || !strings.Contains(o.Err, c.why) {
+						t.Errorf("%s is %+v, want it unknown with the reason", s, o)
+					}
+				}
+				all := summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+				if of, ok := f.Contents(eviction.NodeFsAvailable); ok != c.alone || ok && of.Parts != all {
+					t.Errorf("nodefs counts %+v, %t, want all of a pod", of, ok)
+				}
+				if name != "a directory that does not exist" {
+					return
+				}
+				if err := os.Mkdir(filepath.Join(facts.RootDir, "var/lib/remote"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if _, report := observe(t, f); report != (eviction.LayoutReport{}) {
+					t.Errorf("layout %+v when it is there, want that all is on one filesystem", report)
+				}
+			})
+		})
 	}
 }
 
@@ -241,6 +307,44 @@ func TestLayouts(t *testing.T) {
 			f.detect(&samples{node: bad, image: bad, container: bad})
 			if f.Layout() != eviction.LayoutImageFs {
 				t.Errorf("layout %v after errors, want the last one", f.Layout())
+			}
+		})
+	}
+}
+
+// Each part of a pod counts where it lies; without a sample of it where the layout says.
+func TestContents(t *testing.T) {
+	on := func(name string, minor uint) *sample {
+		return &sample{at: location{device: fs.DeviceInfo{Device: name, Major: 8, Minor: minor}}}
+	}
+	vda, vdb, vdc, bad := on("/dev/vda", 0), on("/dev/vdb", 16), on("/dev/vdc", 32), &sample{err: errors.New("broken")}
+	all := summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+	for name, c := range map[string]struct {
+		in                     seen
+		node, image, container summary.Parts
+		warned                 bool
+	}{
+		"one disk":                       {seen{samples{vda, vda, vda}, vda, vda}, all, all, all, false},
+		"two subvolumes":                 {seen{samples{vda, vda, vda}, on("/dev/vda", 1), vda}, all, all, all, false},
+		"logs on their own":              {seen{samples{vda, vda, vda}, vdb, vda}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, true},
+		"logs beside the images":         {seen{samples{vda, vdb, vdb}, vdb, vda}, summary.Parts{Volumes: true}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, false},
+		"logs are not read":              {seen{samples{vda, vdb, vdb}, bad, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
+		"volumes on their own":           {seen{samples{vda, vda, vda}, vda, vdc}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, true},
+		"three disks":                    {seen{samples{vda, vdb, vdc}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{}, summary.Parts{Rootfs: true}, false},
+		"images on their own":            {seen{samples{vda, vdb, vdb}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
+		"layers are not read beside one": {seen{samples{vda, vda, bad}, vda, vda}, all, all, all, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Filesystems{logs: new(place), volumes: new(place)}
+			f.detect(&c.in.samples)
+			f.note(c.in)
+			for i, want := range []summary.Parts{c.node, c.image, c.container} {
+				if got, ok := f.Contents(diskSignals[2*i]); got.Parts != want || !ok {
+					t.Errorf("%s counts %+v, %t, want %+v", diskSignals[2*i], got, ok, want)
+				}
+			}
+			if f.warned != c.warned {
+				t.Errorf("warned that something has no signal: %t, want %t", f.warned, c.warned)
 			}
 		})
 	}

@@ -1,8 +1,17 @@
 package filesystem
 
 import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // samples is one look at all of the node's filesystems.
@@ -29,8 +38,12 @@ func (s *sample) observation(signal eviction.Signal, room []eviction.Component) 
 	return figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos, Components: room}, s.at.name, s.room, s.err)
 }
 
+// aloneAfter is for a runtime that has just been installed or started.
+const aloneAfter = 30 * time.Second
+
 // detect says which layout was seen. While a filesystem or the runtime does not
-// answer, it is the one detected last.
+// answer, it is the one detected last. Where there is no filesystem of images for good,
+// nodefs acts alone, as if they were elsewhere: without a layout nothing would.
 func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -39,11 +52,28 @@ func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 	if f.detected && !complete {
 		return f.report
 	}
+	switch {
+	case all.node.err != nil || !missing(all.image.err):
+		f.missing = time.Time{}
+	case f.missing.IsZero():
+		f.missing = time.Now()
+	case time.Since(f.missing) >= aloneAfter:
+		if f.layout == 0 {
+			slog.Warn("nodefs acts alone, the container runtime has no filesystem of images", "error", all.image.err)
+		}
+		report = eviction.LayoutReport{ImageFs: true, ContainerFs: true}
+	}
 	f.report, f.detected = report, complete
 	if report.ImageFsErr == "" {
 		f.layout = report.Layout()
 	}
 	return report
+}
+
+// missing reports whether an error says that there is no filesystem of images, and not
+// that it or the runtime does not answer.
+func missing(err error) bool {
+	return errors.Is(err, nodefs.ErrGone) || errors.Is(err, errNoImages) || status.Code(err) == codes.Unimplemented || status.Code(err) == codes.NotFound
 }
 
 // report compares devices as the kubelet does: images count as dedicated when
@@ -63,4 +93,78 @@ func (s *samples) report() eviction.LayoutReport {
 	r.ContainerFs = !s.container.at.same(&s.image.at)
 	r.ImageFs = r.ImageFs || r.ContainerFs
 	return r
+}
+
+// seen are the last samples of where something of pods is. Without one it is where the
+// layout says.
+type seen struct {
+	samples
+
+	logs, volumes *sample
+}
+
+// note keeps what was seen, and the last sample of what did not answer. It warns once
+// if logs or volumes lie where no signal is.
+func (f *Filesystems) note(now seen) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := &f.seen
+	for of, s := range map[**sample]*sample{&last.node: now.node, &last.image: now.image, &last.container: now.container, &last.logs: now.logs, &last.volumes: now.volumes} {
+		if s.err == nil {
+			*of = s
+		}
+	}
+	warned := f.warned
+	f.warned = false
+	for of, s := range map[*place]*sample{f.logs: last.logs, f.volumes: last.volumes} {
+		if s.on(last.node, true) || s.on(last.image, true) || s.on(last.container, true) {
+			continue
+		}
+		if f.warned = true; !warned {
+			slog.Warn("this directory of pods is on a filesystem without a signal: what is in it counts for the pods' limits alone", "directory", of.dir, "filesystem", s.at.name)
+		}
+	}
+}
+
+// on reports whether both are on one filesystem, and what else is so if one of them was
+// never seen.
+func (s *sample) on(other *sample, otherwise bool) bool {
+	if s == nil || other == nil {
+		return otherwise
+	}
+	return s.at.same(&other.at)
+}
+
+// Contents are the parts of pods that are on the filesystem of a signal.
+type Contents struct {
+	eviction.Signal
+	eviction.Unit
+	summary.Parts
+
+	// Used counts all that is in use there, in that unit; 0 if it is not known.
+	Used int64
+}
+
+// Contents returns what of pods is on the filesystem of a signal; false before a layout
+// was detected. What a part lies on decides, not what it is called: logs may have a
+// filesystem of their own, or the images'.
+func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of, parts := f.seen.of(signal), summary.PartsOf(signal, f.layout)
+	parts = summary.Parts{
+		Rootfs:  f.seen.container.on(of, parts.Rootfs),
+		Logs:    f.seen.logs.on(of, parts.Logs),
+		Volumes: f.seen.volumes.on(of, parts.Volumes),
+	}
+	b, _ := eviction.Builtin(signal)
+	c := Contents{Signal: signal, Unit: b.Unit, Parts: parts}
+	switch {
+	case of == nil:
+	case c.Unit == eviction.UnitInodes:
+		c.Used = of.room.Inodes - of.room.InodesFree
+	default:
+		c.Used = of.room.CapacityBytes - of.room.FreeBytes
+	}
+	return c, f.layout != 0
 }

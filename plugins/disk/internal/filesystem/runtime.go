@@ -140,7 +140,7 @@ func (r *runtime) close() {
 func directoriesOf(reply *runtimeapi.ImageFsInfoResponse) (directories, error) {
 	images := firstMountpoint(reply.GetImageFilesystems())
 	if images == "" {
-		return directories{}, fmt.Errorf("the runtime names no directory of images among %d filesystems", len(reply.GetImageFilesystems()))
+		return directories{}, fmt.Errorf("%w among %d filesystems", errNoImages, len(reply.GetImageFilesystems()))
 	}
 	containers := firstMountpoint(reply.GetContainerFilesystems())
 	if containers == "" {
@@ -148,6 +148,8 @@ func directoriesOf(reply *runtimeapi.ImageFsInfoResponse) (directories, error) {
 	}
 	return directories{images: images, containers: containers}, nil
 }
+
+var errNoImages = errors.New("the runtime names no directory of images")
 
 func firstMountpoint(filesystems []*runtimeapi.FilesystemUsage) string {
 	if len(filesystems) == 0 {

@@ -128,7 +128,6 @@ func (c *Collector) Periodic(ctx context.Context) (eviction.Reclaimed, error) {
 	began := c.settings.Load()
 	g := periodicGC{
 		imageGC: imageGC{step: s, images: &c.images, settings: *began, now: c.now()},
-		statfs:  c.statfs,
 		wanted:  func() bool { return c.urgent.Load() == 0 && c.settings.Load() == began },
 	}
 	return g.run(ctx)
@@ -159,7 +158,7 @@ func (c *Collector) begin(ctx context.Context, progress func(eviction.Reclaimed)
 	for {
 		select {
 		case c.turn <- struct{}{}:
-			return &step{client: c.client, root: c.root, progress: progress}, nil
+			return &step{client: c.client, root: c.root, statfs: c.statfs, progress: progress}, nil
 		case <-beat.C:
 			progress(eviction.Reclaimed{})
 		case <-ctx.Done():

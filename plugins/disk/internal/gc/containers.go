@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,7 +53,11 @@ func (g *containerGC) run(ctx context.Context) {
 	}
 	g.removeLinks(ctx)
 	if g.layers.Bytes > 0 {
-		g.awaitRoom(ctx, g.podLogsDir, g.layers, g.logs)
+		want := g.layers
+		if device, _, err := g.freeOn(g.podLogsDir); err == nil && slices.ContainsFunc(g.rooms, func(r room) bool { return r.device == device }) {
+			want = sum(want, g.logs)
+		}
+		g.awaitRoom(ctx, want, roomWait, func() bool { return false })
 	}
 }
 

@@ -95,8 +95,15 @@ func (g *imageGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 	return g.told(), nil
 }
 
-// removeAll removes images that nobody uses now, one after the other until it is enough.
+// removeAll removes images that nobody uses now, one after the other until it is enough,
+// and waits for their space if it is not.
 func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imageIndex, counts *imageCounts, enough func() bool) {
+	before := counts.removed
+	defer func() {
+		if counts.removed > before {
+			g.awaitRoom(ctx, g.freed, roomStalls, enough)
+		}
+	}()
 	for _, next := range candidates {
 		if g.over(ctx) || enough() {
 			return

@@ -35,7 +35,6 @@ func (e *ShortError) Error() string {
 // A periodicGC is one run that nobody has asked for (image_gc_manager.go:GarbageCollect).
 type periodicGC struct {
 	imageGC
-	statfs func(path string) (nodefs.FilesystemSample, error)
 	// wanted is no more when the host asks for a GC, or the settings have changed.
 	wanted func() bool
 
@@ -62,9 +61,6 @@ func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 		g.take(ctx, old, seen.index, func() bool { return false })
 		if len(old) > 0 {
 			g.notes = append(g.notes, fmt.Sprintf("%d images unused for more than %v", len(old), oldest))
-		}
-		if g.counts.removed > 0 && !g.settings.DryRun {
-			g.awaitRoom(ctx, "", g.freed, eviction.Reclaimed{})
 		}
 	}
 	if len(g.errs) == 0 && g.wanted() {
@@ -115,11 +111,8 @@ func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix image
 	if len(g.errs) > 0 || g.over(ctx) || !g.wanted() || g.settings.DryRun {
 		return
 	}
-	if freed := g.freed.Bytes - before; freed < wantFreed {
-		g.awaitRoom(ctx, "", g.freed, eviction.Reclaimed{})
-		if !roomy() {
-			g.fail(&ShortError{UsedPercent: usedPercent, CapacityBytes: now.CapacityBytes, FreedBytes: freed})
-		}
+	if freed := g.freed.Bytes - before; freed < wantFreed && !roomy() {
+		g.fail(&ShortError{UsedPercent: usedPercent, CapacityBytes: now.CapacityBytes, FreedBytes: freed})
 	}
 }
 

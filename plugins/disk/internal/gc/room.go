@@ -3,7 +3,6 @@ package gc
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -21,12 +20,17 @@ const (
 	// roomPercent is the part that must be back, in percent: figures of layers are a
 	// few seconds old, and the node goes on writing.
 	roomPercent = 90
+	// Figures of images may be those of compressed ones, with more to come than they
+	// say: for roomSettles nothing must have come.
+	roomSettles = 250 * time.Millisecond
+	// Images that share layers say too much: the wait for them ends when nothing has come
+	// for roomStalls.
+	roomStalls = 3 * time.Second
 )
 
 // room is the free space of one of the runtime's filesystems.
 type room struct {
 	path   string // the node's
-	root   nodefs.FS
 	device uint64
 	before eviction.Reclaimed
 }
@@ -43,18 +47,18 @@ func (s *step) measureRooms(ctx context.Context) []room {
 	seen := map[uint64]bool{}
 	for _, usage := range append(info.GetImageFilesystems(), info.GetContainerFilesystems()...) {
 		path := usage.GetFsId().GetMountpoint()
-		device, free, err := freeOn(s.root, path)
+		device, free, err := s.freeOn(path)
 		if err == nil && !seen[device] {
 			seen[device] = true
-			out = append(out, room{path: path, root: s.root, device: device, before: free})
+			out = append(out, room{path: path, device: device, before: free})
 		}
 	}
 	return out
 }
 
-// more returns what is free now and was not before.
-func (r room) more() eviction.Reclaimed {
-	_, now, err := freeOn(r.root, r.path)
+// gained returns what is free now and was not before.
+func (s *step) gained(r room) eviction.Reclaimed {
+	_, now, err := s.freeOn(r.path)
 	if err != nil {
 		return eviction.Reclaimed{}
 	}
@@ -63,29 +67,32 @@ func (r room) more() eviction.Reclaimed {
 
 func (s *step) noteRooms() {
 	for _, r := range s.rooms {
-		more := r.more()
+		more := s.gained(r)
 		s.notes = append(s.notes, fmt.Sprintf("free on %s: %+d bytes, %+d inodes", r.path, more.Bytes, more.Inodes))
 	}
 }
 
 // awaitRoom waits until what the runtime has removed is free, so that the node is not
-// looked at too early and a pod evicted for want of space that is about to come. Logs were
-// in logDir, which may be on a filesystem of the runtime's.
-func (s *step) awaitRoom(ctx context.Context, logDir string, layers, logs eviction.Reclaimed) {
+// looked at too early and a pod evicted for space that is about to come. It
+// ends when want is back and no more comes, when no more has come for longest, or when
+// it is enough otherwise.
+func (s *step) awaitRoom(ctx context.Context, want eviction.Reclaimed, longest time.Duration, otherwise func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
 	ticker := time.NewTicker(roomLook)
 	defer ticker.Stop()
-	want := layers
-	if device, _, err := freeOn(s.root, logDir); err == nil && slices.ContainsFunc(s.rooms, func(r room) bool { return r.device == device }) {
-		want = sum(want, logs)
-	}
-	for len(s.rooms) > 0 {
+	var most eviction.Reclaimed
+	for grown := time.Now(); len(s.rooms) > 0 && !otherwise(); {
 		var more eviction.Reclaimed
 		for _, r := range s.rooms {
-			more = sum(more, r.more())
+			more = sum(more, s.gained(r))
 		}
-		if more.Bytes >= enough(want.Bytes) && more.Inodes >= enough(want.Inodes) {
+		if more.Bytes > most.Bytes || more.Inodes > most.Inodes {
+			grown = time.Now()
+			most = eviction.Reclaimed{Bytes: max(most.Bytes, more.Bytes), Inodes: max(most.Inodes, more.Inodes)}
+		}
+		still := time.Since(grown)
+		if still >= longest || still >= roomSettles && most.Bytes >= enough(want.Bytes) && most.Inodes >= enough(want.Inodes) {
 			return
 		}
 		select {
@@ -99,15 +106,15 @@ func (s *step) awaitRoom(ctx context.Context, logDir string, layers, logs evicti
 // enough is that part of n.
 func enough(n int64) int64 { return n/100*roomPercent + n%100*roomPercent/100 }
 
-func freeOn(root nodefs.FS, name string) (device uint64, free eviction.Reclaimed, err error) {
-	path, err := within(root, name)
+func (s *step) freeOn(name string) (device uint64, free eviction.Reclaimed, err error) {
+	path, err := within(s.root, name)
 	if err != nil {
 		return 0, free, err
 	}
 	if device, err = (nodefs.FS{}).Device(path); err != nil {
 		return 0, free, err
 	}
-	room, err := nodefs.FS{}.Statfs(path)
+	room, err := s.statfs(name)
 	return device, eviction.Reclaimed{Bytes: room.FreeBytes, Inodes: room.InodesFree}, err
 }
 

@@ -39,6 +39,7 @@ var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d time
 type step struct {
 	client   *cri.Client
 	root     nodefs.FS
+	statfs   func(path string) (nodefs.FilesystemSample, error)
 	progress func(eviction.Reclaimed)
 	freed    eviction.Reclaimed
 	rooms    []room

@@ -14,7 +14,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/stack"
 )
@@ -99,7 +101,9 @@ func aRealPod(t *testing.T, s *stack.Stack) {
 		Node: eviction.NodeFacts{
 			RootDir: "/", CgroupRoot: s.CgroupRoot, CgroupDriver: "cgroupfs", KubeletRootDir: s.KubeletRootDir, PodLogsDir: s.PodLogsDir,
 		},
-		Runtime: client.Runtime, Layout: func() eviction.Layout { return eviction.LayoutShared },
+		Runtime: client.Runtime, Contents: func(s eviction.Signal) (filesystem.Contents, bool) {
+			return filesystem.Contents{Signal: s, Unit: eviction.UnitBytes, Parts: summary.PartsOf(s, eviction.LayoutShared)}, true
+		},
 	})
 	defer meter.Close()
 	measure := func() (m eviction.Measurement) {

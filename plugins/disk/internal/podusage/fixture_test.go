@@ -11,7 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -22,6 +24,7 @@ type node struct {
 	root    string
 	runtime *fakecri.Server
 	layout  eviction.Layout
+	used    int64 // of each filesystem
 	meter   *Meter
 	mounts  string // of the node's first process
 }
@@ -39,9 +42,15 @@ func (n *node) start(w Walk) {
 		Node: eviction.NodeFacts{
 			RootDir: n.root, CgroupRoot: "/", CgroupDriver: "cgroupfs", KubeletRootDir: "/kubelet", PodLogsDir: "/logs",
 		},
-		Runtime: n.runtime.Client(), Layout: func() eviction.Layout { return n.layout }, Walk: w,
+		Runtime: n.runtime.Client(), Contents: n.contents, Walk: w,
 	})
 	n.t.Cleanup(n.meter.Close)
+}
+
+// contents are those of the layout.
+func (n *node) contents(s eviction.Signal) (filesystem.Contents, bool) {
+	b, _ := eviction.Builtin(s)
+	return filesystem.Contents{Signal: s, Unit: b.Unit, Parts: summary.PartsOf(s, n.layout), Used: n.used}, n.layout != 0
 }
 
 // add runs a pod with the given volumes and makes their directories.

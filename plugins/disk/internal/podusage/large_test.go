@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -198,6 +202,78 @@ func TestEntriesAreLimited(t *testing.T) {
 	})
 }
 
+// A pod with many directories used up what may be looked at before the turn of others
+// came, which were unknown then.
+func TestAPodWithManyDirectoriesTakesItsShareAlone(t *testing.T) {
+	story(t, func(t *testing.T, n *node, _ *disk) {
+		n.start(Walk{EntriesPerMeasure: 10 * chunkEntries, Parallel: 2})
+		d := n.newDisk()
+		var many []eviction.Volume
+		for i := range 20 {
+			v := emptyDir(fmt.Sprint("v", i))
+			many = append(many, v)
+			d.chunks[v.Name] = 10
+		}
+		hog, other := n.add("hog", many), n.add("other", []eviction.Volume{emptyDir("small")})
+		d.chunks["small"] = 3
+		got := n.within(time.Hour, hog, other)
+		wantVolume(t, got["other"], "3Mi 60000")
+	})
+}
+
+// What was counted of an unfinished directory is less than it holds, so that a pod was
+// evicted that held little.
+func TestAPodRanksByWhatItMayHoldUntilItsDirectoriesAreCounted(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		large, small, plenty := n.add("large", []eviction.Volume{emptyDir("million")}), n.add("small", []eviction.Volume{emptyDir("s")}), n.add("plenty", []eviction.Volume{emptyDir("p")})
+		d.chunks["million"], d.chunks["s"], d.chunks["p"], d.takes, n.used = 50, 3, 11, 9*time.Millisecond, 500<<20
+		within := func(limit time.Duration) map[string]eviction.Measurement {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			got, err := n.measure(ctx, request(eviction.DetailPod, eviction.NodeFsAvailable, large, small, plenty))
+			if err != nil || ctx.Err() != nil {
+				t.Errorf("error %v, context %v", err, ctx.Err())
+			}
+			return got
+		}
+		got := within(150 * time.Millisecond)
+		wantUsage(t, got["large"], 500-3-11)
+		wantUsage(t, got["small"], 3)
+		wantOrder(t, got, "large plenty small", small, plenty, large)
+		// What is told to people, and held against limits, is what was found.
+		wantUsage(t, n.within(20*time.Millisecond, large)["large"], 14)
+		n.used = 20 << 20 // less than all together: figures are not of the same moment
+		wantUsage(t, within(20 * time.Millisecond)["large"], 15)
+		got = within(time.Second)
+		wantUsage(t, got["large"], 50)
+		// Later walks have a complete figure to go by.
+		n.used = 500 << 20
+		wantUsage(t, within(100 * time.Millisecond)["large"], 50)
+	})
+}
+
+func wantUsage(t *testing.T, m eviction.Measurement, mib int64) {
+	t.Helper()
+	if got := m.UsageFor(eviction.NodeFsAvailable); m.State != eviction.Measured || got != mib<<20 {
+		t.Errorf("%s: state %d %s, uses %d MiB, want %d", m.UID, m.State, m.Err, got>>20, mib)
+	}
+}
+
+func wantOrder(t *testing.T, got map[string]eviction.Measurement, want string, rows ...eviction.Pod) {
+	t.Helper()
+	var candidates []eviction.Candidate
+	for _, row := range rows {
+		candidates = append(candidates, eviction.Candidate{Pod: row, Measurement: got[row.UID]})
+	}
+	var order []string
+	for _, r := range rank.Kubelet(candidates, eviction.NodeFsAvailable) {
+		order = append(order, r.UID)
+	}
+	if all := strings.Join(order, " "); all != want {
+		t.Errorf("they go in the order %s, want %s", all, want)
+	}
+}
+
 func TestAPassAndViewIsWalkedForOnce(t *testing.T) {
 	story(t, func(t *testing.T, n *node, d *disk) {
 		row := n.add("u", []eviction.Volume{emptyDir("v")})
@@ -299,4 +375,34 @@ func TestARuntimeThatHangsDoesNotTakeAllTheTime(t *testing.T) {
 			t.Error("ephemeral storage is known without writable layers")
 		}
 	})
+}
+
+// Few files with many links used up what may be looked at, and what came after them was
+// not counted: an innocent pod was evicted.
+func TestManyLinksHideNothing(t *testing.T) {
+	n := newNode(t)
+	n.start(Walk{EntriesPerMeasure: chunkEntries, Parallel: 1})
+	hog, innocent := n.add("hog", []eviction.Volume{emptyDir("links")}), n.add("innocent", []eviction.Volume{emptyDir("v")})
+	const links, volumes = "/kubelet/pods/hog/volumes/kubernetes.io~empty-dir/links", "/kubelet/pods/innocent/volumes/kubernetes.io~empty-dir/v"
+	for i := range 3 {
+		dir := fmt.Sprintf("%s/%d/", links, i)
+		file := n.path(n.write(dir+"file", 1<<20))
+		for link := range chunkEntries + chunkEntries/4 {
+			if err := os.Link(file, n.path(dir+strconv.Itoa(link))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n.write(volumes+"/file", 1<<20+1<<19)
+	got, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, innocent, hog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, dir := range map[string]string{"hog": links, "innocent": volumes} {
+		m := got[uid]
+		if used, want := m.UsageFor(eviction.NodeFsAvailable), n.du(dir).Bytes; used != want {
+			t.Errorf("%s uses %d, want %d as du says", uid, used, want)
+		}
+	}
+	wantOrder(t, got, "hog innocent", innocent, hog)
 }

@@ -32,7 +32,7 @@ func (p *pod) findLayers() {
 		if !ok {
 			continue
 		}
-		g.layer = &task{pod: p, tree: m.trees.at(m.places.fs.Path(dir), false, p.call.began)}
+		g.layer = &task{tree: m.trees.at(m.places.fs.Path(dir), false, p.call.began)}
 		p.tasks = append(p.tasks, g.layer)
 	}
 }
@@ -44,9 +44,11 @@ func (p *pod) layer(c container) summary.Use {
 	i := slices.IndexFunc(p.cgroups, func(g cgroup) bool { return g.layer != nil && g.isOf(c) })
 	if i < 0 || !p.cgroups[i].layer.look.ok {
 		p.sampled(c.at)
+		p.hidden.Rootfs = p.hidden.Rootfs || c.refused
 		return c.layer
 	}
 	counted := p.cgroups[i].layer.look.figure
+	p.hidden.Rootfs = p.hidden.Rootfs || p.cgroups[i].layer.look.partial && !c.layer.UsedBytes.OK
 	if counted.Bytes < c.layer.UsedBytes.Value || counted.Inodes < c.layer.InodesUsed.Value {
 		p.sampled(c.at)
 	} else {

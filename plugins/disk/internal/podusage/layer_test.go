@@ -2,8 +2,10 @@ package podusage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,5 +163,127 @@ func TestOnlySoManyProcessesAreLookedAt(t *testing.T) {
 		if got != want {
 			t.Errorf("pod %s: %d processes, want %d", uid, got, want)
 		}
+	}
+}
+
+// bad is a runtime that fails to say what layers take when it is asked for all of them, or
+// for one of those with a name.
+type bad struct {
+	Runtime
+
+	prefix string
+	hangs  bool
+	asked  *atomic.Int32
+}
+
+func (b bad) ListContainerStats(ctx context.Context, in *runtimeapi.ListContainerStatsRequest, opts ...grpc.CallOption) (*runtimeapi.ListContainerStatsResponse, error) {
+	b.asked.Add(1)
+	if id := in.GetFilter().GetId(); id != "" && !strings.HasPrefix(id, b.prefix) {
+		return b.Runtime.ListContainerStats(ctx, in, opts...)
+	}
+	if b.hangs {
+		<-ctx.Done()
+	}
+	return nil, errors.New("unable to find usage of a container")
+}
+
+// The runtime refused the figures of all containers because of one, all usage was unknown,
+// and a pod was evicted that held nothing.
+func TestABadContainerHidesItsOwnLayerAlone(t *testing.T) {
+	const mib = 1 << 20
+	for name, c := range map[string]struct {
+		others int64 // what is in use and of no pod
+		order  string
+	}{
+		"little is in use otherwise": {mib, "hog broken empty"},
+		"much is":                    {20 * mib, "broken hog empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			rows := []eviction.Pod{
+				n.add("empty", nil, fakecri.Container{ID: "empty", Name: "c"}),
+				n.add("broken", []eviction.Volume{emptyDir("v")}, fakecri.Container{ID: "broken", Name: "c", LayerBytes: mib}, fakecri.Container{Name: "d", LayerBytes: 2 * mib}),
+				n.add("hog", nil, fakecri.Container{ID: "hog", Name: "c", LayerBytes: 8 * mib}),
+				n.add("four", nil), n.add("five", nil),
+			}
+			volume := n.du("/kubelet/pods/broken/volumes/kubernetes.io~empty-dir/v").Bytes
+			n.used = 8*mib + 2*mib + volume + c.others
+			n.meter.runtime = bad{n.meter.runtime, "broken", false, new(atomic.Int32)}
+			got, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))
+			if err != nil {
+				t.Error(err)
+			}
+			for uid, want := range map[string]int64{"empty": 0, "hog": 8 * mib, "broken": 2*mib + volume + c.others} {
+				m := got[uid]
+				if used := m.UsageFor(eviction.NodeFsAvailable); m.State != eviction.Measured || used != want {
+					t.Errorf("%s: state %d, uses %d %s, want %d", uid, m.State, used, m.Err, want)
+				}
+			}
+			wantOrder(t, got, c.order, rows[:3]...)
+			// No limit is held against what is not known.
+			for uid, known := range map[string]bool{"broken": false, "hog": true} {
+				var row eviction.Pod
+				for _, r := range rows {
+					if r.UID == uid {
+						row = r
+					}
+				}
+				got, err := n.measure(t.Context(), request(eviction.DetailContainers, eviction.NodeFsAvailable, row))
+				if m := got[uid]; err != nil || m.State != eviction.Measured || m.EphemeralStorageUsedBytes.OK != known {
+					t.Errorf("%s: ephemeral storage %+v, error %v, want it known: %t", uid, m.EphemeralStorageUsedBytes, err, known)
+				}
+			}
+		})
+	}
+}
+
+// What is known from before is better than nothing, for two minutes.
+func TestARefusedLayerIsWhatItWasBefore(t *testing.T) {
+	story(t, func(t *testing.T, n *node, _ *disk) {
+		var rows []eviction.Pod
+		for i := range fewPods + mostRefusals {
+			uid := fmt.Sprint("pod", i)
+			rows = append(rows, n.add(uid, nil, fakecri.Container{ID: uid, Name: "c", LayerBytes: uint64(i+1) << 20}))
+		}
+		n.used = 1 << 30
+		want := func(of func(i int) int64) {
+			t.Helper()
+			got, _ := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))
+			for i, row := range rows {
+				wantUsage(t, got[row.UID], of(i))
+			}
+		}
+		own := func(i int) int64 { return int64(i + 1) }
+		want(own)
+		n.meter.runtime = bad{n.meter.runtime, "pod", false, new(atomic.Int32)}
+		want(own)
+		time.Sleep(forgetAfter + time.Minute) // the runtime's clock is ahead
+		want(func(int) int64 { return 1024 })
+	})
+}
+
+// Containers are asked about one by one as long as that is of use.
+func TestOnlySoManyBadContainersAreAskedAbout(t *testing.T) {
+	for name, hangs := range map[string]bool{"it fails": false, "it hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node, _ *disk) {
+				var rows []eviction.Pod
+				for i := range 100 {
+					uid := fmt.Sprint("pod", i)
+					rows = append(rows, n.add(uid, nil, fakecri.Container{ID: uid, Name: "c"}))
+				}
+				asked := new(atomic.Int32)
+				n.meter.runtime = bad{n.meter.runtime, "pod", hangs, asked}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				got, err := n.measure(ctx, request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))
+				if err == nil || ctx.Err() != nil || len(got) != 100 {
+					t.Errorf("%d pods, error %v, context %v, want the runtime's error in time", len(got), err, ctx.Err())
+				}
+				if calls := int(asked.Load()); calls > 1+mostRefusals+n.meter.walk.Parallel {
+					t.Errorf("%d calls for 100 containers", calls)
+				}
+			})
+		})
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/quota"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
@@ -33,9 +35,8 @@ type Runtime interface {
 type Options struct {
 	Node    eviction.NodeFacts
 	Runtime Runtime
-	// Layout returns the layout of the node's filesystems, 0 while it is not
-	// known. It decides what a signal counts.
-	Layout func() eviction.Layout
+	// Contents returns what of a pod counts for a signal, false while that is not known.
+	Contents func(eviction.Signal) (filesystem.Contents, bool)
 	// Walk must be valid.
 	Walk Walk
 }
@@ -46,7 +47,7 @@ type Walk struct {
 	// EntriesPerMeasure is how many entries of directories one Measure looks at in
 	// all, 2,000,000 by default. What is left is looked at by the next one.
 	EntriesPerMeasure int64 `json:"entriesPerMeasure,omitempty"`
-	// Parallel is how many directories are walked at a time, 4 by default.
+	// Parallel is how many directories are walked at a time, one of each pod, 4 by default.
 	Parallel int `json:"parallel,omitempty"`
 }
 
@@ -74,26 +75,32 @@ func (w Walk) filled() Walk {
 
 // Meter measures pods. It is safe for concurrent use.
 type Meter struct {
-	runtime Runtime
-	layout  func() eviction.Layout
-	walk    Walk
-	places  places
-	cgroups cgroups
-	trees   *trees
+	runtime  Runtime
+	contents func(eviction.Signal) (filesystem.Contents, bool)
+	walk     Walk
+	places   places
+	cgroups  cgroups
+	trees    *trees
 	// hanging are the pods whose files hang.
 	hanging hang.Left
+	// lastKnown is of the last time when the runtime had figures of all.
+	lastKnown atomic.Pointer[known]
+	// warned of pods of which not all is known.
+	warned atomic.Bool
 }
 
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
-	return &Meter{
-		runtime: o.Runtime,
-		layout:  o.Layout,
-		walk:    o.Walk.filled(),
-		places:  newPlaces(o.Node),
-		cgroups: newCgroups(o.Node),
-		trees:   newTrees(),
+	m := &Meter{
+		runtime:  o.Runtime,
+		contents: o.Contents,
+		walk:     o.Walk.filled(),
+		places:   newPlaces(o.Node),
+		cgroups:  newCgroups(o.Node),
+		trees:    newTrees(),
 	}
+	m.lastKnown.Store(&known{})
+	return m
 }
 
 // Tidy forgets directories that nobody has asked for lately. It is cheap enough
@@ -108,12 +115,15 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 
 // Measure implements eviction.Measurer for the signals of filesystems. It replies
 // shortly before the deadline of ctx: a directory that is too large to be walked
-// by then counts with its last complete figure or with what was counted so far,
-// whichever is more, and the next Measure goes on where this one ended. What hangs
-// in a filesystem is left behind, and not tried again until it has come back.
+// by then counts with its last complete figure or, if it has none, with what was
+// counted so far and, for the ranking, all that no pod explains. The next Measure goes on
+// where this one ended. What hangs in a filesystem is left behind, and not tried again
+// until it has come back.
 //
-// The error is the runtime's, if that could not be asked. Pods whose answer needs
-// it are unknown then; those of which only files count are measured all the same.
+// The error is the runtime's, if that could not be asked. Pods whose answer needs its
+// list of containers are unknown then; those of which only files count are measured all
+// the same. A writable layer that it has no figure of, and that is not found to be
+// walked, is hidden like what a walk did not reach.
 func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	c, err := m.newCall(req)
 	if err != nil {
@@ -133,13 +143,17 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		wait.Go(func() {
 			<-asked
 			for p := range r.walked {
-				emit(p.answer(ctx, stop))
+				c.give(p, p.answer(ctx, stop), emit)
 			}
 		})
 	}
 	wait.Wait()
+	c.giveHeld(len(req.Pods), emit)
 	m.trees.endWaiting()
-	if err := c.known.err; err != nil {
+	if err = c.known.err; c.known.deaf {
+		err = c.known.layersErr
+	}
+	if err != nil {
 		return fmt.Errorf("figures of containers: %w", err)
 	}
 	return nil
@@ -151,8 +165,7 @@ type call struct {
 	began    time.Time
 	at       eviction.PassView
 	detailed bool
-	layout   eviction.Layout
-	signals  []eviction.Signal
+	signals  []filesystem.Contents
 	// needs are the parts without which there is no answer, looks those that are
 	// looked at.
 	needs, looks summary.Parts
@@ -160,22 +173,28 @@ type call struct {
 	mounts       *nodeMounts
 	// known is what the runtime says, once it was asked.
 	known known
+
+	mu sync.Mutex
+	// explained sums what pods take, by signal. held are answers that wait for it.
+	explained []int64
+	held      []held
 }
 
 func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 	c := &call{
 		meter: m, began: time.Now(), at: req.PassView,
-		detailed: req.Detail == eviction.DetailContainers, layout: m.layout(),
+		detailed: req.Detail == eviction.DetailContainers,
 	}
 	for _, s := range req.Signals {
 		if d, _ := eviction.Builtin(s); d.Condition != eviction.DiskPressure {
 			continue
 		}
-		if c.layout == 0 {
+		contents, ok := m.contents(s)
+		if !ok {
 			return nil, fmt.Errorf("measure %s: %w", s, errLayout)
 		}
-		c.signals = append(c.signals, s)
-		c.needs = union(c.needs, summary.PartsOf(s, c.layout))
+		c.signals, c.explained = append(c.signals, contents), append(c.explained, 0)
+		c.needs = union(c.needs, contents.Parts)
 	}
 	c.looks = c.needs
 	if c.detailed || len(c.signals) == 0 {

@@ -23,9 +23,8 @@ type pod struct {
 	// volumes are those that are looked at, in the row's order.
 	volumes []volume
 	processes
-	tasks []*task
-	left  atomic.Int32 // tasks without an answer
-	bad   error        // the row cannot be used
+	tasks []*task // without an answer
+	bad   error   // the row cannot be used
 
 	stats  summary.Pod
 	oldest time.Time
@@ -35,6 +34,8 @@ type pod struct {
 	// deleted is what the pod's processes hold open of the kubelet's filesystem, of a volume
 	// or a log, although it is deleted.
 	deleted walk.Usage
+	// hidden are the parts of which not all is known.
+	hidden summary.Parts
 }
 
 // A volume is one that is looked at: by quota, which needs no task, or by a walk.
@@ -77,7 +78,6 @@ func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 	if c.looks.Volumes {
 		p.findVolumes()
 	}
-	p.left.Store(int32(len(p.tasks)))
 	return p
 }
 
@@ -94,7 +94,7 @@ func (p *pod) findVolumes() {
 		if used, v.quota = c.projects.Usage(dir); v.quota {
 			v.look = look{figure: figure{used, c.began}, ok: true}
 		} else {
-			v.task = &task{pod: p, tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
+			v.task = &task{tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
 			p.tasks = append(p.tasks, v.task)
 		}
 		p.volumes = append(p.volumes, v)
@@ -213,6 +213,7 @@ func (p *pod) addVolumes() {
 		case v.look.ok:
 			p.stats.Volumes = append(p.stats.Volumes, summary.Volume{Name: v.row.Name, Use: some(v.look.figure.Usage)})
 			p.sampled(v.look.figure.at)
+			p.hidden.Volumes = p.hidden.Volumes || v.look.partial && v.row.CountsForRanking
 		case v.look.err != nil && v.row.CountsForRanking:
 			p.errs = append(p.errs, fmt.Errorf("volume %s: %w", v.row.Name, v.look.err))
 		}
@@ -232,17 +233,17 @@ func (p *pod) fill(m *eviction.Measurement) {
 	c := p.call
 	m.Time = p.oldest
 	for _, s := range c.signals {
-		used := p.stats.Usage(s, c.layout, p.row.Volumes)
-		if summary.PartsOf(s, c.layout).Volumes {
+		used := p.stats.Disk(s.Parts, s.Unit, p.row.Volumes)
+		if s.Volumes {
 			deleted := p.deleted.Bytes
-			if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitInodes {
+			if s.Unit == eviction.UnitInodes {
 				deleted = p.deleted.Inodes
 			}
 			used = summary.Add(used, deleted)
 		}
-		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s, Value: used})
+		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used})
 	}
-	if c.looks == everything && c.known.err == nil {
+	if c.looks == everything && c.known.err == nil && !c.known.deaf && !p.hidden.Rootfs {
 		m.EphemeralStorageUsedBytes = p.ephemeral()
 	}
 	if c.detailed {

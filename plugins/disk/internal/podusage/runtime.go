@@ -25,9 +25,16 @@ const (
 // the figures of every container of a node.
 const fewPods = 4
 
+// mostRefusals ends the asking for one container after the other, which takes half a
+// second each where the runtime hangs.
+const mostRefusals = 8
+
 // known is what the runtime says. It is not changed once it is complete.
 type known struct {
-	err error
+	// err: it has not said which containers run. layersErr: nor what some of them have
+	// written; deaf: of none.
+	err, layersErr error
+	deaf           bool
 	// running are the containers that run, by the uid of their pod, in the order
 	// in which they were made. has are the pods of which there is any container.
 	running map[string][]container
@@ -41,6 +48,8 @@ type container struct {
 	layer     summary.Use
 	// at is when the layer was looked at, zero if it was not.
 	at time.Time
+	// refused: the runtime has failed to say what the layer takes.
+	refused bool
 }
 
 // ask asks the runtime for the containers of pods and their writable layers. The
@@ -50,12 +59,8 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	if len(pods) == 0 {
 		return known{}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		// Pods whose answer does not depend on it must still get theirs.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
-		defer cancel()
-	}
+	ctx, cancel := mostOf(ctx) // pods whose answer does not depend on it must still get theirs
+	defer cancel()
 	filters := []map[string]string{nil}
 	if len(pods) <= fewPods {
 		filters = nil
@@ -66,30 +71,82 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	k := known{running: make(map[string][]container), has: make(map[string]bool)}
 	lists := make([][]*runtimeapi.Container, len(filters))
 	stats := make([][]*runtimeapi.ContainerStats, len(filters))
-	errs := make([]error, 2*len(filters))
+	errs, statsErrs := make([]error, len(filters)), make([]error, len(filters))
 	var wait sync.WaitGroup
 	for i, labels := range filters {
 		wait.Go(func() {
 			reply, err := m.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})
-			lists[i], errs[2*i] = reply.GetContainers(), err
+			lists[i], errs[i] = reply.GetContainers(), err
 		})
 		wait.Go(func() {
+			ctx, cancel := mostOf(ctx) // the rest is for asking for one container after the other
+			defer cancel()
 			reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: labels}})
-			stats[i], errs[2*i+1] = reply.GetStats(), err
+			stats[i], statsErrs[i] = reply.GetStats(), err
 		})
 	}
 	wait.Wait()
-	k.err = errors.Join(distinct(errs)...)
-	if k.err == nil {
-		k.join(slices.Concat(lists...), slices.Concat(stats...))
+	if k.err = errors.Join(distinct(errs)...); k.err != nil {
+		return k
+	}
+	err := errors.Join(distinct(statsErrs)...)
+	layers := slices.Concat(stats...)
+	k.join(slices.Concat(lists...), layers, err != nil)
+	if err != nil {
+		k.deaf = !m.askEach(ctx, k, pods) && len(layers) == 0
+		k.layersErr = err
+	} else if len(pods) > fewPods {
+		m.lastKnown.Store(&k)
 	}
 	return k
+}
+
+// mostOf returns a context for three quarters of the time that is left.
+func mostOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(deadline)*3/4)
+	}
+	return context.WithCancel(ctx)
+}
+
+// askEach asks for the layers of pods' containers that are missing, and reports whether
+// there was an answer: a runtime refuses all of them because one container is bad. Without
+// one the last figure stands for two minutes.
+func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod) (answered bool) {
+	last, failures := m.lastKnown.Load(), 0
+	for i := range pods {
+		running := k.running[pods[i].UID]
+		for n := range running {
+			c := &running[n]
+			switch {
+			case !c.refused:
+			case failures < mostRefusals && m.askAbout(ctx, c):
+				answered = true
+			default:
+				failures++
+				c.takeLast(last.running[pods[i].UID])
+			}
+		}
+	}
+	return answered
+}
+
+// askAbout asks for the layer of one container.
+func (m *Meter) askAbout(ctx context.Context, c *container) bool {
+	ctx, cancel := context.WithTimeout(ctx, hangsAfter/2)
+	defer cancel()
+	reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: c.id}})
+	for _, s := range reply.GetStats() {
+		c.take(s.GetWritableLayer())
+	}
+	c.refused = err != nil
+	return err == nil
 }
 
 // join brings together which containers run and what their layers take. Those that
 // do not run are not counted, as in the kubelet: what is left of them is for the
 // reclaim to free.
-func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats) {
+func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool) {
 	layers := make(map[string]*runtimeapi.FilesystemUsage, len(stats))
 	for _, s := range stats {
 		layers[s.GetAttributes().GetId()] = s.GetWritableLayer()
@@ -103,21 +160,35 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}
+		layer, ok := layers[c.GetId()]
 		running := container{
-			id: c.GetId(), createdAt: c.GetCreatedAt(),
+			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused && !ok,
 			name: cmp.Or(c.GetLabels()[labelContainerName], c.GetMetadata().GetName()),
 		}
-		// Without a time containerd has not looked yet: its 0 is no figure.
-		if layer := layers[c.GetId()]; layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
-			running.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
-			running.at = time.Unix(0, layer.GetTimestamp())
-		}
+		running.take(layer)
 		k.running[uid] = append(k.running[uid], running)
 	}
 	for _, containers := range k.running {
 		slices.SortFunc(containers, func(a, b container) int {
 			return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 		})
+	}
+}
+
+// take takes the runtime's figure over.
+func (c *container) take(layer *runtimeapi.FilesystemUsage) {
+	// Without a time containerd has not looked yet: its 0 is no figure.
+	if layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
+		c.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
+		c.at = time.Unix(0, layer.GetTimestamp())
+	}
+}
+
+// takeLast takes over the figure from before.
+func (c *container) takeLast(before []container) {
+	i := slices.IndexFunc(before, func(last container) bool { return last.id == c.id && time.Since(last.at) < forgetAfter })
+	if i >= 0 {
+		*c = before[i]
 	}
 }
 

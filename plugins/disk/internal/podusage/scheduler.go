@@ -2,6 +2,7 @@ package podusage
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
@@ -13,69 +14,69 @@ import (
 type scheduler struct {
 	call *call
 	open func(string, walk.Options) (walker, error)
-	// todo has room for all tasks, so that one can always be put back. It is
-	// closed when none is left, as is walked, which has the pods that are done.
-	todo   chan *task
-	walked chan *pod
-	left   atomic.Int64 // tasks without an answer
+	// todo has the pods with tasks, each once, so that one with many directories takes no
+	// more than its share. It is closed when none is left, as is walked, which has the
+	// pods that are done.
+	todo, walked chan *pod
+	left         atomic.Int64 // pods with tasks
 	// entries is what may still be looked at.
 	entries atomic.Int64
 }
 
 // A task is one directory of a pod in one call.
 type task struct {
-	pod  *pod
 	tree *tree
 	look look
 }
 
 func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
-	var first, tasks []*task
-	for _, p := range pods {
-		for _, v := range p.tasks {
-			if v.tree.isBegun() {
-				first = append(first, v)
-			} else {
-				tasks = append(tasks, v)
-			}
-		}
-	}
-	tasks = append(first, tasks...) // what was begun is to come to its end
-	r := &scheduler{call: c, open: m.trees.open, todo: make(chan *task, len(tasks)), walked: make(chan *pod, len(pods))}
+	r := &scheduler{call: c, open: m.trees.open, todo: make(chan *pod, len(pods)), walked: make(chan *pod, len(pods))}
 	r.entries.Store(m.walk.EntriesPerMeasure)
-	r.left.Store(int64(len(tasks)))
+	var first, rest []*pod
 	for _, p := range pods {
-		if len(p.tasks) == 0 {
+		// What was begun is to come to its end.
+		begun := func(v *task) bool { return v.tree.isBegun() }
+		switch i := slices.IndexFunc(p.tasks, begun); {
+		case len(p.tasks) == 0:
 			r.walked <- p
+		case i < 0:
+			rest = append(rest, p)
+		default:
+			p.tasks[0], p.tasks[i] = p.tasks[i], p.tasks[0]
+			first = append(first, p)
 		}
 	}
-	for _, v := range tasks {
-		r.todo <- v
+	r.left.Store(int64(len(first) + len(rest)))
+	for _, p := range append(first, rest...) {
+		r.todo <- p
 	}
-	if len(tasks) == 0 {
+	if r.left.Load() == 0 {
 		r.close()
 	}
 	return r
 }
 
-// work takes tasks until none is left. Several goroutines do it at a time.
+// work walks a chunk of the pod whose turn it is until none is left. Several goroutines
+// do it at a time, one for each pod.
 func (r *scheduler) work(ctx, stop context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for v := range r.todo {
+	for p := range r.todo {
 		if r.entries.Load() <= 0 {
 			cancel()
 		}
+		v := p.tasks[0]
+		p.tasks = p.tasks[1:]
 		a := v.tree.step(ctx, stop, r.call, r.open)
 		r.entries.Add(-a.spent)
-		if !a.ok {
-			r.todo <- v
+		if v.look = a.look; !a.ok {
+			p.tasks = append(p.tasks, v)
+		}
+		if len(p.tasks) > 0 {
+			r.todo <- p
 			continue
 		}
-		v.look = a.look
-		if v.pod.left.Add(-1) == 0 {
-			r.walked <- v.pod
-		}
+		r.walked <- p
 		if r.left.Add(-1) == 0 {
 			r.close()
 		}

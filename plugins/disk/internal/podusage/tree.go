@@ -88,6 +88,8 @@ type look struct {
 	// ok: there is a figure. Without one and without err there is no such directory.
 	ok  bool
 	err error
+	// partial: no walk of the directory was ever completed, and it may hold anything.
+	partial bool
 }
 
 // An answer is what came of a step in a tree.
@@ -181,7 +183,7 @@ func (t *tree) known(err error) look {
 	case t.partial.at.IsZero():
 		return look{figure: t.complete, ok: true}
 	default:
-		return look{figure: t.complete.atLeast(t.partial.Usage, t.partial.at), ok: true}
+		return look{figure: t.complete.atLeast(t.partial.Usage, t.partial.at), ok: true, partial: t.complete.at.IsZero()}
 	}
 }
 

@@ -22,6 +22,7 @@ var blocks = sync.Pool{New: func() any { return new(block) }}
 // entry is one name in a directory. It is valid until its block is filled again.
 type entry struct {
 	name   []byte // with the zero byte at its end
+	ino    uint64 // of the file, where nothing is mounted over it
 	cookie int64  // the position behind it
 	kind   uint8  // DT_*
 	size   int
@@ -71,6 +72,7 @@ func parseEntry(p []byte) (entry, error) {
 	}
 	return entry{
 		name:   p[offName : offName+length+1],
+		ino:    binary.NativeEndian.Uint64(p),
 		cookie: int64(binary.NativeEndian.Uint64(p[offCookie:])),
 		kind:   p[offKind],
 		size:   size,

@@ -63,6 +63,34 @@ func TestTreesDeeperThanAnyPath(t *testing.T) {
 	}
 }
 
+// Links to what was counted cost next to nothing, or few files keep a walk from its end.
+func TestLinksAreNoEntries(t *testing.T) {
+	const files, links = 40, 500
+	root := inMemory(t)
+	for i := range files {
+		dir := filepath.Join(root, strconv.Itoa(i))
+		mkdir(t, dir)
+		must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 10_000), 0o600))
+		for link := range links {
+			must(t, os.Link(filepath.Join(dir, "file"), filepath.Join(dir, strconv.Itoa(link))))
+		}
+	}
+	w := open(t, root, walk.Options{MaxEntries: 2*files + 1, MaxLinks: files})
+	done, err := w.Continue(t.Context())
+	if got := w.Usage().Inodes; !done || err != nil || got != 2*files+1 {
+		t.Errorf("done is %t with %d inodes of %d, error %v", done, got, 2*files+1, err)
+	}
+	// Those that are not remembered are looked at.
+	w = open(t, root, walk.Options{MaxEntries: 2*files + 1, MaxLinks: files - 1})
+	if done, err = w.Continue(t.Context()); done || err != nil {
+		t.Errorf("done is %t although links of a file could not be remembered, error %v", done, err)
+	}
+	finish(t, w)
+	if got := w.Usage().Inodes; got != 2*files+1 {
+		t.Errorf("%d inodes, want %d", got, 2*files+1)
+	}
+}
+
 // Memory does not grow with the number of files, and the walk lets go of its
 // buffers between two calls.
 func TestMemoryIsFlat(t *testing.T) {

@@ -7,12 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// step looks at the next entry of the deepest directory, or leaves that
-// directory if there is none (false). After an error the same step can be tried
-// again.
-func (w *Walk) step() (bool, error) {
+// step looks at the next entry of the deepest directory, or passes it over or leaves
+// that directory (false). After an error the same step can be tried again.
+func (w *Walk) step() (looked bool, err error) {
 	e, ok, err := w.stack.next()
 	switch {
+	case err == nil && ok && e.kind != unix.DT_DIR && e.kind != unix.DT_UNKNOWN && w.tally.links.has(e.ino):
+		w.stack.take(e)
+		return false, nil
 	case err == nil && ok:
 		err := w.look(e)
 		return err == nil, err

@@ -57,8 +57,13 @@ const (
 	full
 )
 
+func (s *inodes) has(ino uint64) bool {
+	_, ok := s.seen[ino]
+	return ok
+}
+
 func (s *inodes) add(ino uint64) membership {
-	if _, ok := s.seen[ino]; ok {
+	if s.has(ino) {
 		return known
 	}
 	if len(s.seen) >= s.max {

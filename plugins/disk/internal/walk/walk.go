@@ -17,7 +17,8 @@ type Usage struct {
 
 // Options bound a walk.
 type Options struct {
-	// MaxEntries is how many directory entries one Continue looks at; 0: no limit.
+	// MaxEntries is how many directory entries one Continue looks at; 0: no limit. Further
+	// links to an inode that is remembered are passed over and count for nothing.
 	MaxEntries int
 	// MaxOpen is how many directories are held open at once, at least 4. In deeper trees
 	// the directories halfway are closed and found again through ".."; if a directory below
@@ -85,11 +86,11 @@ func (w *Walk) Continue(ctx context.Context) (done bool, err error) {
 		if w.maxEntries > 0 && entries >= w.maxEntries {
 			return false, nil
 		}
-		more, err := w.step()
+		looked, err := w.step()
 		if err != nil {
 			return false, fmt.Errorf("walk %s: %w", w.name, err)
 		}
-		if more {
+		if looked {
 			entries++
 		}
 	}
