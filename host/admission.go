@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/evictd/evictd/host/internal/admission"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/preempt"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -21,12 +21,12 @@ import (
 // does on its own node. It is a pure function, for a program that keeps conditions
 // itself; of c only the feature gates count.
 func Admit(pod *v1.Pod, conditions []eviction.Condition, c *Config) Admission {
-	return policy.Admit(pod, rules(c).QoSClass(pod), conditions)
+	return admission.Admit(pod, rules(c).QoSClass(pod), conditions)
 }
 
 // Admission is the answer to a pod that wants to start on the node, with the
 // kubelet's reason and message if it may not.
-type Admission = policy.Admission
+type Admission = admission.Answer
 
 // A FailureReason says why a pod cannot be admitted. A PredicateFailureReason of
 // the kubelet is one.
@@ -49,7 +49,7 @@ type InsufficientResource interface {
 	GetInsufficientAmount() int64
 }
 
-// Why there is nobody to preempt.
+// Why there is nobody to admission.
 var (
 	errNotEmbedded = errors.New("preemption: only an embedded manager can make room for a pod")
 	errNotStarted  = errors.New("preemption: the manager was not started, it does not know the pods of the node")
@@ -87,13 +87,13 @@ func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, re
 
 // shortages are what pod lacks of resources, if room would help it, or the reasons that
 // are left because it would not.
-func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []preempt.Requirement, left []FailureReason) {
+func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []admission.Requirement, left []FailureReason) {
 	if !policy.IsCritical(pod) {
 		return nil, reasons
 	}
 	for _, r := range reasons {
 		if short, ok := r.(InsufficientResource); ok {
-			lacks = append(lacks, preempt.Requirement{Resource: short.GetResourceName(), Quantity: short.GetInsufficientAmount()})
+			lacks = append(lacks, admission.Requirement{Resource: short.GetResourceName(), Quantity: short.GetInsufficientAmount()})
 		} else {
 			left = append(left, r)
 		}
@@ -104,12 +104,12 @@ func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []preempt.Requiremen
 
 // makeRoom reports false if there is no room, because it only pretended to make
 // it.
-func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []preempt.Requirement) (bool, error) {
+func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []admission.Requirement) (bool, error) {
 	c := DefaultConfig()
 	if p.Config != nil {
 		c = *p.Config()
 	}
-	victims, err := preempt.Choose(preemptor, preemptibles(p.Pods(), rules(&c)), lacks)
+	victims, err := admission.Preempt(preemptor, preemptibles(p.Pods(), rules(&c)), lacks)
 	if err != nil {
 		return false, err
 	}
@@ -147,10 +147,10 @@ func (p *Preemption) preempt(pod *v1.Pod, first v1.ResourceName) {
 	p.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
-func preemptibles(active []*v1.Pod, rules pods.Rules) []preempt.Preemptible {
-	out := make([]preempt.Preemptible, 0, len(active))
+func preemptibles(active []*v1.Pod, rules pods.Rules) []admission.Preemptible {
+	out := make([]admission.Preemptible, 0, len(active))
 	for _, pod := range active {
-		out = append(out, preempt.Preemptible{Pod: pod, QoSClass: rules.QoSClass(pod), Requests: rules.Requests(pod)})
+		out = append(out, admission.Preemptible{Pod: pod, QoSClass: rules.QoSClass(pod), Requests: rules.Requests(pod)})
 	}
 	return out
 }

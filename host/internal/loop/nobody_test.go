@@ -70,7 +70,7 @@ func TestPodsWithoutAManifestAloneAreAnErrorWhileAHardThresholdIsMet(t *testing.
 					config = soft("1Gi", "1s")
 				}
 				n.run(settings(t, config), rundir.State{})
-				n.after(3 * time.Second)
+				n.after(12 * time.Second) // the pace after one that was not enough
 				got := ""
 				if err := n.loop.Snapshot().Unevictable(); err != nil {
 					got = err.Error()

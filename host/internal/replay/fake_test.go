@@ -10,9 +10,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/admission"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -53,11 +53,11 @@ func (f *fake) IsUnderDiskPressure() bool   { return false }
 func (f *fake) IsUnderPIDPressure() bool    { return f.made == 1 }
 
 // Admit implements Manager.
-func (f *fake) Admit(p *v1.Pod) policy.Admission {
+func (f *fake) Admit(p *v1.Pod) admission.Answer {
 	if p.Name == "welcome" {
-		return policy.Admission{Admit: true}
+		return admission.Answer{Admit: true}
 	}
-	return policy.Admission{Reason: "Evicted", Message: "no room"}
+	return admission.Answer{Reason: "Evicted", Message: "no room"}
 }
 
 // evict evicts the active pod with this uid.

@@ -6,8 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/admission"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/policy"
 )
 
 // A Manager is an eviction manager that makes a pass when it is asked to.
@@ -20,7 +20,7 @@ type Manager interface {
 	IsUnderMemoryPressure() bool
 	IsUnderDiskPressure() bool
 	IsUnderPIDPressure() bool
-	Admit(*v1.Pod) policy.Admission
+	Admit(*v1.Pod) admission.Answer
 }
 
 // A Start makes a Manager of a World, by package host's embedding API. The Manager

@@ -1,4 +1,6 @@
-package policy
+// Package admission decides whether a pod may start on a node under pressure, and chooses the pods
+// that make room for a critical one, by the kubelet's rules. It is pure, and ends no pod.
+package admission
 
 import (
 	"fmt"
@@ -6,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -13,8 +16,8 @@ import (
 // is the one of evictions.
 const reasonRejected = "Evicted"
 
-// Admission is the answer to a pod that wants to start on this node.
-type Admission struct {
+// Answer is the answer to a pod that wants to start on this node.
+type Answer struct {
 	Admit bool
 	// Reason and Message are for the status of a pod that is not admitted.
 	Reason, Message string
@@ -25,17 +28,17 @@ type Admission struct {
 // pressure alone only those that are BestEffort and do not tolerate it. A
 // condition of a plugin's custom signal is as any other than memory pressure. The
 // message lists conditions by name, where the kubelet's order is random.
-func Admit(pod *v1.Pod, class eviction.QoSClass, conditions []eviction.Condition) Admission {
+func Admit(pod *v1.Pod, class eviction.QoSClass, conditions []eviction.Condition) Answer {
 	reported := slices.Compact(slices.Sorted(slices.Values(conditions)))
 	switch {
-	case len(reported) == 0, IsCritical(pod):
-		return Admission{Admit: true}
+	case len(reported) == 0, policy.IsCritical(pod):
+		return Answer{Admit: true}
 	case len(reported) == 1 && reported[0] == eviction.MemoryPressure:
 		if class != eviction.BestEffort || slices.ContainsFunc(pod.Spec.Tolerations, toleratesMemoryPressure) {
-			return Admission{Admit: true}
+			return Answer{Admit: true}
 		}
 	}
-	return Admission{Reason: reasonRejected, Message: fmt.Sprintf("The node had condition: %v. ", reported)}
+	return Answer{Reason: reasonRejected, Message: fmt.Sprintf("The node had condition: %v. ", reported)}
 }
 
 // toleratesMemoryPressure reports whether t matches the taint that goes with

@@ -1,4 +1,4 @@
-package preempt
+package admission
 
 import (
 	"cmp"
@@ -99,7 +99,7 @@ func TestPreemptIsItsModel(t *testing.T) {
 			lacks[i].Quantity = r.Int64N(4) * r.Int64N(4)
 		}
 		want, ok := modelPreempt(preemptor, active, lacks)
-		got, err := Choose(preemptor, active, lacks)
+		got, err := Preempt(preemptor, active, lacks)
 		if (err == nil) != ok || names(got) != strings.Join(want, " ") {
 			t.Fatalf("victims are %q, %v, want %q, of %+v for %v", names(got), err, want, active, lacks)
 		}

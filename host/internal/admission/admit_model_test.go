@@ -1,4 +1,4 @@
-package policy
+package admission
 
 import (
 	"math/rand/v2"

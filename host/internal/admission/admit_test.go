@@ -1,4 +1,4 @@
-package policy
+package admission
 
 import (
 	"testing"
@@ -51,9 +51,9 @@ func TestAdmit(t *testing.T) {
 		"an operator that nobody knows tolerates none": {tolerating(v1.Toleration{Key: memoryKey, Operator: "Almost"}), eviction.BestEffort, memory, "MemoryPressure"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := Admission{Admit: true}
+			want := Answer{Admit: true}
 			if c.rejected != "" {
-				want = Admission{Reason: "Evicted", Message: "The node had condition: [" + c.rejected + "]. "}
+				want = Answer{Reason: "Evicted", Message: "The node had condition: [" + c.rejected + "]. "}
 			}
 			if diff := cmp.Diff(want, Admit(c.pod, c.class, c.conditions)); diff != "" {
 				t.Errorf("admission (-want +got):\n%s", diff)

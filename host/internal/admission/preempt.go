@@ -1,6 +1,4 @@
-// Package preempt chooses the pods that make room for a critical one, by the kubelet's rules. It is
-// pure, and ends no pod.
-package preempt
+package admission
 
 import (
 	"errors"
@@ -37,14 +35,14 @@ func (p *Preemptible) request(name v1.ResourceName) int64 {
 	return p.Requests[name]
 }
 
-// Choose returns the pods to kill, in that order, so that preemptor can be
+// Preempt returns the pods to kill, in that order, so that preemptor can be
 // admitted, which is critical and lacks nothing but what is listed (preemption,
 // getPodsToPreempt). Guaranteed pods go only where all others together are not
 // enough, and burstable ones where best-effort ones are not. A critical pod goes
 // only for one of higher priority. It is an error if all pods that may go are
 // not enough; none goes then. active is in the order of the pod source and is
 // not changed.
-func Choose(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v1.Pod, error) {
+func Preempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v1.Pod, error) {
 	if !policy.IsCritical(preemptor) {
 		return nil, errors.New("preemption: the pod to admit is not critical")
 	}

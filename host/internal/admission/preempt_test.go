@@ -1,4 +1,4 @@
-package preempt
+package admission
 
 import (
 	"math"
@@ -94,7 +94,7 @@ func TestPreempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := slices.Clone(c.active)
-			got, err := Choose(wantsRoom(), c.active, c.lacks)
+			got, err := Preempt(wantsRoom(), c.active, c.lacks)
 			if err != nil || names(got) != c.want {
 				t.Errorf("victims are %q, %v, want %q", names(got), err, c.want)
 			}
@@ -125,7 +125,7 @@ func TestPreemptSaysWhatIsShort(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Choose(c.preemptor, active, c.lacks)
+			got, err := Preempt(c.preemptor, active, c.lacks)
 			if len(got) != 0 || err == nil || err.Error() != c.want {
 				t.Errorf("victims are %q, %v, want %s", names(got), err, c.want)
 			}
@@ -164,8 +164,8 @@ func TestPreemptHoldsItsRules(t *testing.T) {
 	enough, short := 0, 0
 	for range 3000 {
 		preemptor, active, need := randomNode(r)
-		victims, err := Choose(preemptor, active, need)
-		again, _ := Choose(preemptor, active, need)
+		victims, err := Preempt(preemptor, active, need)
+		again, _ := Preempt(preemptor, active, need)
 		if names(victims) != names(again) {
 			t.Fatalf("victims are %q, then %q", names(victims), names(again))
 		}
