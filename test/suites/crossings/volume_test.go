@@ -43,7 +43,8 @@ func TestAVolumeInMemoryCostsOnePod(t *testing.T) {
 	for _, keeper := range []string{"kubelet", "another"} {
 		t.Run(keeper, func(t *testing.T) {
 			name := "kept-by-" + keeper
-			pod, shm := f.runWithVolume(t, name)
+			f.pods++
+			pod, shm := runWithVolume(t, f.stack, name, fmt.Sprintf("6d9e1c6e-0000-4000-8000-%012d", f.pods))
 			// It may be ended while it writes.
 			_ = pod.Exec(t.Context(), "main", fmt.Sprintf("dd if=/dev/zero of=/memory/data bs=1048576 count=%d 2>/dev/null", volumeMiB))
 			_, err := f.agent.Await(t.Context(), func(r evictd.Record) bool { return r.Msg == "pod killed" && r.String("pod") == pod.Key() })
@@ -70,18 +71,16 @@ func TestAVolumeInMemoryCostsOnePod(t *testing.T) {
 }
 
 // runWithVolume starts a pod with an emptyDir in memory at /memory. shm has its files.
-func (f *field) runWithVolume(t *testing.T, name string) (pod *stack.Pod, shm string) {
+func runWithVolume(t *testing.T, s *stack.Stack, name, uid string) (pod *stack.Pod, shm string) {
 	t.Helper()
 	shm, err := os.MkdirTemp("/dev/shm", "evictd-crossings-")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(shm) })
-	f.pods++
-	uid := fmt.Sprintf("6d9e1c6e-0000-4000-8000-%012d", f.pods)
 	// A mount of this process would not be seen in containerd's mount namespace.
-	volumes := filepath.Join(f.stack.KubeletRootDir, "pods", uid, "volumes/kubernetes.io~empty-dir")
+	volumes := filepath.Join(s.KubeletRootDir, "pods", uid, "volumes/kubernetes.io~empty-dir")
 	must(t, os.MkdirAll(volumes, 0o755))
 	must(t, os.Symlink(shm, filepath.Join(volumes, "memory")))
-	pod, err = f.stack.RunPod(t.Context(), &v1.Pod{
+	pod, err = s.RunPod(t.Context(), &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "crossings", Name: name, UID: types.UID(uid)},
 		Spec: v1.PodSpec{
