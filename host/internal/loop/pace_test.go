@@ -74,8 +74,8 @@ func TestWhenNoPodHoldsItTheKubeletsPaceHolds(t *testing.T) {
 			n.wake()
 			n.after(100 * time.Millisecond)
 		}
-		if got := n.kills(); len(got) != 4 || !strings.HasPrefix(got[0], "0s ") || !strings.HasPrefix(got[1], "11") || !strings.HasPrefix(got[3], "33") {
-			t.Errorf("%q in 35 s, want one in 11 s", got)
+		if got := n.kills(); len(got) != 4 || !strings.HasPrefix(got[0], "0s ") || !strings.HasPrefix(got[1], "10") || !strings.HasPrefix(got[3], "30") {
+			t.Errorf("%q in 35 s, want one in 10 s", got)
 		}
 		if w := n.loop.Snapshot().Waiting; len(w) != 1 || w[0].For != policy.WaitForPace || w[0].Reason != policy.NoHolder {
 			t.Errorf("the status has %+v, want that no pod holds it", w)

@@ -12,6 +12,9 @@ const (
 	monitoringPeriod = 10 * time.Second
 	// cleanupPoll is the time between two looks of a kubelet at a victim (podCleanupPollFreq).
 	cleanupPoll = time.Second
+	// fastestCleanup is the least time from a kubelet's decision until it looks again, with a
+	// victim that ends at once and leaves nothing (measured with 1.36: 6.5 to 7 s).
+	fastestCleanup = 7 * time.Second
 	// A victim counts for the pace of the next ones as long as it was evicted recently.
 	recently = 10 * time.Minute
 )
@@ -118,26 +121,30 @@ func (l *Ledger) release(s eviction.Signal, short bool, now Moment) {
 }
 
 // paced is the wait for the pass in which a kubelet would take its next victim of t, ok if
-// there is one. A kubelet looks when the last victim is cleaned up, for which it looks each second, and every 10 s from then on.
+// there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on.
 func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
-	reason, last := l.brakes[t.Signal].reason(), l.last[t.Signal]
-	if reason == "" || last.ended.isZero() || now.since(last.decided) >= recently {
+	b, last := l.brakes[t.Signal], l.last[t.Signal]
+	if b.reason() == "" || last.ended.isZero() || now.since(last.decided) >= recently {
 		return Wait{}, false
 	}
-	elapsed := now.since(last.ended) - cleanupPoll
-	pass := max(0, monitoringPeriod-last.ended.since(last.decided)-cleanupPoll, elapsed-max(0, now.Time.Sub(l.metSince(t, now))))
+	least := fastestCleanup
+	if b.noRelief || b.noHolder {
+		least = monitoringPeriod
+	}
+	elapsed := now.since(last.decided) - max(least, last.ended.since(last.decided)+cleanupPoll)
+	pass := max(0, elapsed-max(0, now.Time.Sub(l.metSince(t, now))))
 	if late := pass % monitoringPeriod; late > 0 {
 		pass += monitoringPeriod - late
 	}
 	if elapsed >= pass {
 		return Wait{}, false
 	}
-	w = Wait{Signal: t.Signal, For: WaitForPace, Reason: reason, Victims: []string{last.pod}, Until: now.Time.Add(pass - elapsed)}
+	w = Wait{Signal: t.Signal, For: WaitForPace, Reason: b.reason(), Victims: []string{last.pod}, Until: now.Time.Add(pass - elapsed)}
 	w.LookAt = w.Until
 	return w, true
 }
 
-// metSince is since when t has been met for its whole grace period.
+// metSince returns the time from which on t has been met for its whole grace period.
 func (l Ledger) metSince(t Threshold, now Moment) time.Time {
 	for _, o := range l.met {
 		if o.Key() == t.Key() {
