@@ -66,13 +66,16 @@ var modes = map[string]func(modeOptions) (mode, error){
 			return mode{}, fmt.Errorf("kubeconfig: %q: %w", o.config.Kubeconfig, err)
 		}
 		source := podkubernetes.New(api, o.ending.Runtime, rules(o.config))
-		killer := victimkubernetes.New(victimkubernetes.Options{
-			Options: o.ending, API: api, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
-		})
-		of := &cluster{api: api, source: source, killer: killer, nodeName: o.config.NodeName, log: o.ending.Log}
+		of := &cluster{api: api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
+		patches := victimkubernetes.API(api)
 		if o.config.NodeConditions != config.NodeConditionsNone {
 			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.dryRun, o.ending.Log)
+			patches = afterConditions{api, of.conditions}
 		}
+		killer := victimkubernetes.New(victimkubernetes.Options{
+			Options: o.ending, API: patches, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
+		})
+		of.killer = killer
 		return mode{pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},
 }

@@ -113,7 +113,7 @@ type Options struct {
 	// TellConditions sends an event about the node when a condition changes. A
 	// kubelet does so itself.
 	TellConditions bool
-	// Conditions, if not nil, is told after each pass which conditions the node is under. It
+	// Conditions, if not nil, is told in each pass which conditions the node is under, before it acts. It
 	// must not wait.
 	Conditions func([]eviction.Condition)
 	// Alive, if not nil, is called by the loop's own goroutine at each of its turns, of which there

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,28 @@ func TestTheReplacementOfAVictimGoesAtTheKubeletsPace(t *testing.T) {
 		got := n.kills()
 		if len(got) < 6 || len(got) > 7 || strings.Contains(strings.Join(got, ""), "bystander") {
 			t.Errorf("%q in a minute, want one of leak in 10 s", got)
+		}
+	})
+}
+
+// The conditions of a pass are handed on before the first kill for them.
+func TestConditionsAreHandedOnBeforeTheKill(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.conditions = func(c []eviction.Condition) {
+			if len(c) > 0 {
+				n.locked("conditions %v", c)
+			}
+		}
+		n.run(settings(t, hard("1Gi")), rundir.State{})
+		n.settle()
+		n.set(gi / 2)
+		n.wake()
+		n.after(time.Second)
+		story := n.story()
+		at := slices.IndexFunc(story, func(s string) bool { return strings.HasSuffix(s, "conditions [MemoryPressure]") })
+		kill := slices.IndexFunc(story, func(s string) bool { return strings.Contains(s, " kill ") })
+		if at < 0 || kill < 0 || at > kill {
+			t.Errorf("%q, want the condition before the kill", story)
 		}
 	})
 }

@@ -136,6 +136,9 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	}
 	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, must, l.observer.Last)
 	l.noteConditions(p.assessment)
+	if l.Conditions != nil { // before the first kill for it
+		l.Conditions(p.assessment.Conditions)
+	}
 	l.conditions.save(p.now, l.state.ConditionsLastSeen(), l.Journal, l.Log)
 	p.incomplete = slices.ContainsFunc(p.seen.Asked, func(s eviction.Signal) bool {
 		o, asked := p.seen.Observations[s]
@@ -261,7 +264,4 @@ func (l *Loop) publish(p *pass) {
 		}
 		next.AssignProblems = thresholds.Split
 	})
-	if p.concluded && l.Conditions != nil {
-		l.Conditions(p.assessment.Conditions)
-	}
 }

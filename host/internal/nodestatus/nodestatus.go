@@ -35,6 +35,8 @@ const (
 	heldUpFor = time.Minute
 	// lookAgain is how often it is looked whether the node still has what it was given.
 	lookAgain = 5 * time.Minute
+	// settleFor bounds the wait for a first try to write what was set.
+	settleFor = time.Second
 )
 
 // API writes to the node. PatchNode sends a strategic merge patch for the node, or a
@@ -55,12 +57,16 @@ type Keeper struct {
 	mu     sync.Mutex
 	wanted []eviction.Condition
 	known  bool // by a first Set
+	// tried is closed when wanted was written or could not be.
+	tried chan struct{}
 }
 
 // New returns a keeper, which writes while it is run. dryRun reports whether the node is to
 // have nothing of evictd's for now.
 func New(api API, taints bool, dryRun func() bool, log *slog.Logger) *Keeper {
-	return &Keeper{api: api, taints: taints, dryRun: dryRun, log: log, poke: make(chan struct{}, 1)}
+	k := &Keeper{api: api, taints: taints, dryRun: dryRun, log: log, poke: make(chan struct{}, 1), tried: make(chan struct{})}
+	close(k.tried)
+	return k
 }
 
 // Set has the node be under these conditions and no others, but for the kubelet's of memory
@@ -85,16 +91,39 @@ func (k *Keeper) Set(conditions []eviction.Condition) {
 		return
 	}
 	k.wanted, k.known = wanted, true
+	if closed(k.tried) {
+		k.tried = make(chan struct{})
+	}
 	select {
 	case k.poke <- struct{}{}:
 	default:
 	}
 }
 
-func (k *Keeper) now() []eviction.Condition {
+func (k *Keeper) now() ([]eviction.Condition, chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.wanted
+	return k.wanted, k.tried
+}
+
+// Settle waits until the API server has what was set last, or has not taken it, for a second
+// at most: a controller that hears of an eviction is to find the node's taint.
+func (k *Keeper) Settle(ctx context.Context) {
+	_, tried := k.now()
+	select {
+	case <-tried:
+	case <-time.After(settleFor):
+	case <-ctx.Done():
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Run writes what was set, at the start whatever the node has, until ctx ends. What is
@@ -115,8 +144,11 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		wanted := k.now()
+		wanted, tried := k.now()
 		err := Hold(ctx, k.api, wanted, k.taints)
+		if _, latest := k.now(); latest == tried && !closed(tried) {
+			close(tried)
+		}
 		if err == nil {
 			pace.Reset()
 			said = ""

@@ -300,3 +300,41 @@ func TestADryRunHoldsNothingAndAReloadEndsIt(t *testing.T) {
 		pass(false, held...)
 	})
 }
+
+// An eviction was told before the condition that it belongs to: a controller's next pod came
+// to the node. It waits for the node's condition and taint, a second at most.
+func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
+	for name, c := range map[string]struct {
+		away error
+		runs bool
+		want time.Duration
+	}{
+		"the API server takes it":     {nil, true, 0},
+		"it does not":                 {errors.New("away"), true, 0},
+		"it does not answer for long": {nil, false, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newServer()
+				a.away = c.away
+				k := New(a, true, never, slog.New(slog.DiscardHandler))
+				ctx, cancel := context.WithCancel(t.Context())
+				k.Settle(ctx) // nothing was set
+				k.Set([]eviction.Condition{eviction.DiskPressure})
+				if c.runs {
+					go k.Run(ctx)
+				}
+				began := time.Now()
+				k.Settle(ctx)
+				if took := time.Since(began); took != c.want {
+					t.Errorf("waited for %v, want %v", took, c.want)
+				}
+				if shows := slices.Contains(a.shows(), "evictd.io/DiskPressure:NoSchedule"); shows != (c.runs && c.away == nil) {
+					t.Errorf("the node has the taint: %v", shows)
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
