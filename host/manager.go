@@ -156,7 +156,8 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	}
 	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
-	o.Fallback, o.SourceStands, o.CheckSampleTimes = fallback.New(m.facts(c)), c.Source == config.SourceSummary, true
+	reader := fallback.New(m.facts(c))
+	o.Fallback, o.Holder, o.SourceStands, o.CheckSampleTimes = reader, reader.LargestHolder, c.Source == config.SourceSummary, true
 	if given.Alive != nil {
 		o.Alive, o.AliveEvery = func() { given.Alive(!m.loop.Snapshot().Time.IsZero()) }, given.AliveEvery
 	}

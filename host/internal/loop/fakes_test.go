@@ -378,7 +378,7 @@ func (n *node) run(s Settings, restored rundir.State) {
 	n.loop = New(Options{
 		Settings: s, Pin: n.pin, Changed: n.changed, Pods: n, Killer: n, Recorder: n, Journal: n,
 		After: time.After, BootNanos: func() int64 { return 0 }, TellConditions: true, OnRequest: n.onRequest, SkipStepsBecause: n.skipSteps, Explain: true, Restored: restored, Records: n.records,
-		Manifests: n.manifests, Alive: n.alive, AliveEvery: n.aliveEvery, Conditions: n.conditions, Options: observe.Options{
+		Holder: func(eviction.Signal) string { return `process 7 "db" with 6Gi` }, Manifests: n.manifests, Alive: n.alive, AliveEvery: n.aliveEvery, Conditions: n.conditions, Options: observe.Options{
 			Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo})),
 			Now: time.Now, Fallback: n.fallback, SourceStands: n.stands, CheckSampleTimes: n.sampleTimes,
 		},

@@ -84,7 +84,7 @@ func New(o Options) *Loop {
 		Options: o.Options, Pods: o.Pods, Responsiveness: &l.observer.Responsiveness, MinDeadline: o.MinDeadline,
 	})
 	l.victims = victim.NewSet(victim.Options{
-		Killer: o.Killer, Recorder: o.Recorder, NodeEvent: l.nodeEvent, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
+		Killer: o.Killer, Recorder: o.Recorder, NodeEvent: l.nodeEvent, Holder: o.Holder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
 		Moment: l.moment, NewRecord: o.Records.NewID, Restored: o.Restored.Kills,
 	})
 	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed)

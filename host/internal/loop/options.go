@@ -113,6 +113,8 @@ type Options struct {
 	// TellConditions sends an event about the node when a condition changes. A
 	// kubelet does so itself.
 	TellConditions bool
+	// Holder, if not nil, names what has the most of a resource outside of all pods.
+	Holder func(eviction.Signal) string
 	// Conditions, if not nil, is told in each pass which conditions the node is under, before it acts. It
 	// must not wait.
 	Conditions func([]eviction.Condition)

@@ -81,7 +81,7 @@ func TestWhenNoPodHoldsItTheKubeletsPaceHolds(t *testing.T) {
 		if w := n.loop.Snapshot().Waiting; len(w) != 1 || w[0].For != policy.WaitForPace || w[0].Reason != policy.NoHolder {
 			t.Errorf("the status has %+v, want that no pod holds it", w)
 		}
-		if !strings.Contains(n.log.String(), "no pod holds it") || n.count("node event "+policy.EventReasonPace) != 1 {
+		if !strings.Contains(n.log.String(), `holder="process 7 \"db\" with 6Gi"`) || !strings.Contains(n.log.String(), "no pod holds it") || n.count("node event "+policy.EventReasonPace) != 1 {
 			t.Errorf("want it in the log and one event: %q", n.story())
 		}
 	})

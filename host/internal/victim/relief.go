@@ -24,6 +24,7 @@ type Relief struct {
 	paced   map[string]time.Time
 	moment  func() policy.Moment
 	events  func(eventType, reason, message string)
+	holder  func(eviction.Signal) string
 	metrics *metrics.Metrics
 	log     *slog.Logger
 }
@@ -114,9 +115,13 @@ func (r *Relief) tellPace(w policy.Wait) {
 		return
 	}
 	r.paced[key] = now
-	r.log.Warn("next eviction waits for the kubelet's pace", "signal", w.Signal, "reason", w.Reason, "last", w.Victims, "until", w.Until)
+	holder := ""
+	if r.holder != nil && w.Reason == policy.NoHolder {
+		holder = r.holder(w.Signal)
+	}
+	r.log.Warn("next eviction waits for the kubelet's pace", "signal", w.Signal, "reason", w.Reason, "last", w.Victims, "until", w.Until, "holder", holder)
 	if r.events != nil {
-		reason, message := policy.PaceEvent(w)
+		reason, message := policy.PaceEvent(w, holder)
 		r.events("Warning", reason, message)
 	}
 }

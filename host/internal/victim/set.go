@@ -56,9 +56,11 @@ type Options struct {
 	Recorder Recorder
 	// NodeEvent takes events of the node. It may be nil.
 	NodeEvent func(eventType, reason, message string)
-	Journal   Journal
-	Metrics   *metrics.Metrics
-	Log       *slog.Logger
+	// Holder names what has the most of a resource outside of all pods. It may be nil.
+	Holder  func(eviction.Signal) string
+	Journal Journal
+	Metrics *metrics.Metrics
+	Log     *slog.Logger
 	// Moment is now on the clocks of samples.
 	Moment func() policy.Moment
 	// NewRecord returns the id of a decision's record. It may be nil: then none is kept.
@@ -85,7 +87,7 @@ type Set struct {
 
 // NewSet returns a set without victims. Begin it before the first one.
 func NewSet(o Options) *Set {
-	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, moment: o.Moment, events: o.NodeEvent, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
+	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, moment: o.Moment, events: o.NodeEvent, holder: o.Holder, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
 	s.show()
 	return s
 }

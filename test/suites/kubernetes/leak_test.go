@@ -49,8 +49,9 @@ func TestLeakingWorkloadsCostNoMorePodsThanWithTheKubelet(t *testing.T) {
 	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
 	play("evictd")
 	for i, l := range of["evictd"] {
-		// One pod and a tenth of the time are a matter of when each kubelet looks.
-		if k := of["kubelet"][i]; l.victims > k.victims+1 || l.under > k.under+k.under/10 {
+		// evictd's first two go before the kubelet has looked for the first time, and how long the
+		// rest takes depends on when it looks.
+		if k := of["kubelet"][i]; l.victims > k.victims+2 || l.under > k.under+k.under/5 {
 			t.Errorf("%v: %d pods evicted and %v under the threshold, with the kubelet %d and %v", rounds[i], l.victims, l.under, k.victims, k.under)
 		}
 	}

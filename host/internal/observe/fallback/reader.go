@@ -16,6 +16,7 @@ const deadline = 500 * time.Millisecond
 
 // A Reader reads the figures of one node. It may be used concurrently.
 type Reader struct {
+	fs      nodefs.FS
 	sources map[eviction.Signal]source
 	meters  map[eviction.Signal]meter
 }
@@ -39,7 +40,7 @@ func New(facts eviction.NodeFacts) *Reader {
 	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
 	disk := source{hang.NewSlot(), "the filesystem of " + n.fs.Path(facts.KubeletRootDir), n.disk}
 	memory := meter{hang.NewSlot(), n.podMemory}
-	return &Reader{sources: map[eviction.Signal]source{
+	return &Reader{fs: n.fs, sources: map[eviction.Signal]source{
 		eviction.MemoryAvailable:            {hang.NewSlot(), "the node's memory", n.memory},
 		eviction.AllocatableMemoryAvailable: {hang.NewSlot(), "the memory of all pods", n.allocatable},
 		eviction.NodeFsAvailable:            disk,
