@@ -29,11 +29,13 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 		o.Err = err.Error()
 	default:
 		o.State, o.Available, o.Capacity = eviction.Observed, m.AvailableBytes, m.CapacityBytes
-		o.Components = []eviction.Component{
-			{Name: "limit", Value: m.CapacityBytes},
-			{Name: "usage", Value: m.UsageBytes},
-			{Name: "inactive_file", Value: m.InactiveFileBytes},
-			{Name: "working_set", Value: m.WorkingSetBytes()},
+		o.Components = append(make([]eviction.Component, 0, 5),
+			eviction.Component{Name: "limit", Value: m.CapacityBytes},
+			eviction.Component{Name: "usage", Value: m.UsageBytes},
+			eviction.Component{Name: "inactive_file", Value: m.InactiveFileBytes},
+			eviction.Component{Name: "working_set", Value: m.WorkingSetBytes()})
+		if m.Capped {
+			o.Components = append(o.Components, eviction.Component{Name: "mem_available", Value: m.MemAvailableBytes})
 		}
 	}
 	return o
