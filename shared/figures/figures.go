@@ -41,7 +41,7 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 	return o
 }
 
-// PIDs is o with what was read of the node's tasks.
+// PIDs is o with what was read of the tasks of the node and of all pods.
 func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observation {
 	if err != nil {
 		o.Err = err.Error()
@@ -52,6 +52,9 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 		{Name: "pid_max", Value: s.PIDMax},
 		{Name: "threads_max", Value: s.ThreadsMax},
 		{Name: "running", Value: s.Running},
+	}
+	if s.PodsMax > 0 {
+		o.Components = append(o.Components, eviction.Component{Name: "pods_max", Value: s.PodsMax}, eviction.Component{Name: "pods_running", Value: s.PodsRunning})
 	}
 	return o
 }

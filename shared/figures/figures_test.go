@@ -29,6 +29,7 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 		"nor are pods without a cgroup":         {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, gone), "2 0/0 [] "},
 		"a node without one cannot be read":     {Memory(At(eviction.MemoryAvailable), unlimited, gone), "0 0/0 [] open: gone"},
 		"tasks":                                 {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, ThreadsMax: 7, Running: 8}, nil), "1 -1/7 [{pid_max 9} {threads_max 7} {running 8}] "},
+		"tasks of pods with a limit":            {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, Running: 2, PodsMax: 5, PodsRunning: 4}, nil), "1 1/5 [{pid_max 9} {threads_max 0} {running 2} {pods_max 5} {pods_running 4}] "},
 		"tasks that cannot be read":             {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{}, errors.New("bad")), "0 0/0 [] bad"},
 		"room":                                  {Filesystem(At(eviction.NodeFsAvailable), "", room, nil), "1 20/100 [{used 70} {free 30} {reserved 10}] "},
 		"room of a named one":                   {Filesystem(At(eviction.NodeFsAvailable), "vda", room, nil), "1 20/100 [{vda 100} {used 70} {free 30} {reserved 10}] "},

@@ -103,6 +103,17 @@ func TestTheHostCountsNoHugePagesAsAvailable(t *testing.T) {
 	}
 }
 
+// Pods that could not fork were no reason to act.
+func TestTheHostSeesTheLimitOfTasksOfAllPods(t *testing.T) {
+	facts := madeUp(t)
+	for name, text := range map[string]string{"tasks": "", "kubepods/pids.max": "80\n", "kubepods/pids.current": "78\n"} {
+		write(t, filepath.Join(facts.RootDir, "sys/fs/cgroup/pids", name), text)
+	}
+	if o := observe(t, New(facts), eviction.PIDAvailable)[eviction.PIDAvailable]; o.Available != 2 || o.Capacity != 80 {
+		t.Errorf("%+v, want 2 of 80", o)
+	}
+}
+
 func TestAllPodsTogether(t *testing.T) {
 	facts := madeUp(t)
 	pods := filepath.Join(facts.RootDir, "sys/fs/cgroup/memory/kubepods")
