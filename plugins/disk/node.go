@@ -117,6 +117,7 @@ func (n *node) tend(ctx context.Context) time.Duration {
 	}
 	collecting, cancel := context.WithTimeout(ctx, collectFor)
 	defer cancel()
+	n.meter.Removing()
 	freed, err := n.collector.Periodic(collecting)
 	if ctx.Err() == nil { // else the next node goes on with it
 		n.tell(freed, err)

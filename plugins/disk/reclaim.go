@@ -66,9 +66,10 @@ func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, 
 		return eviction.Reclaimed{}, fmt.Errorf("there is no such step, want %s or %s", ContainerGC, ImageGC)
 	case n.summary != nil:
 		return eviction.Reclaimed{}, errors.New("nothing can be freed with source: summary; the embedding program's own function has to stand in")
-	case req.Step == ContainerGC:
-		return n.collector.Containers(ctx, req.Pods, req.AllSourcesReady, progress)
-	default:
-		return n.collector.Images(ctx, progress)
 	}
+	n.meter.Removing()
+	if req.Step == ContainerGC {
+		return n.collector.Containers(ctx, req.Pods, req.AllSourcesReady, progress)
+	}
+	return n.collector.Images(ctx, progress)
 }

@@ -87,22 +87,27 @@ func TestObserve(t *testing.T) {
 			},
 		}
 	}
+	node := func(usage, inactive int64) eviction.Observation {
+		o := observed(eviction.MemoryAvailable, total, usage, inactive)
+		o.Components = append(o.Components, eviction.Component{Name: "mem_available", Value: 24307448 << 10})
+		return o
+	}
 	absent := eviction.Observation{Signal: eviction.AllocatableMemoryAvailable, State: eviction.Absent}
-	for node, want := range map[string][]eviction.Observation{
+	for tree, want := range map[string][]eviction.Observation{
 		"node-v1": {
-			observed(eviction.MemoryAvailable, total, 690917376, 143720448),
+			node(690917376, 143720448),
 			observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive),
 		},
-		"node-hybrid": {observed(eviction.MemoryAvailable, total, 690917376, 143720448), absent},  // no kubepods
-		"node-v2":     {observed(eviction.MemoryAvailable, total, 3221225472, 536870912), absent}, // memory.max is max
+		"node-hybrid": {node(690917376, 143720448), absent},  // no kubepods
+		"node-v2":     {node(3221225472, 536870912), absent}, // memory.max is max
 		"node-v2-systemd": {
-			observed(eviction.MemoryAvailable, total, 3221225472, 536870912),
+			node(3221225472, 536870912),
 			observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive),
 		},
 	} {
-		t.Run(node, func(t *testing.T) {
+		t.Run(tree, func(t *testing.T) {
 			before := time.Now()
-			got := observeBoth(t, configured(t, facts(t, node)))
+			got := observeBoth(t, configured(t, facts(t, tree)))
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(eviction.Observation{}, "Time", "BootNanos")); diff != "" {
 				t.Errorf("observations (-want +got):\n%s", diff)
 			}

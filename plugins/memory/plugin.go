@@ -51,7 +51,7 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		watched:      true,
 		hierarchy:    hierarchy,
 		naming:       naming,
-		total:        hierarchy.NodeMemory(),
+		total:        hierarchy.NodeMemory(facts.SummarySocket == ""),
 		allocatable:  hierarchy.AllPodsMemory(naming),
 		pods:         hierarchy.PodMemory(naming),
 		pollInterval: interval,

@@ -66,6 +66,27 @@ func TestWithASummaryTheMachineIsWatched(t *testing.T) {
 	})
 }
 
+// Huge pages are in no cgroup, and used up unseen. What a summary says of them is what counts
+// with one: a wake that it does not bear out would only cost.
+func TestHugePagesThatTakeTheMemoryWakeUnlessTheSummaryDecides(t *testing.T) {
+	for socket, want := range map[string]bool{"": true, "/nowhere/summary": false} {
+		n := newFakeNode(t)
+		writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 102400 kB\n"})
+		synctest.Test(t, func(t *testing.T) {
+			node := n.facts()
+			node.SummarySocket = socket
+			ctx, cancel := context.WithCancel(t.Context())
+			wakes, done := watch(ctx, t, configured(t, node), below(200))
+			pass(onePoll)
+			if got := wakes(); (len(got) > 0) != want {
+				t.Errorf("summary %q: woke %v, want a wake: %v", socket, got, want)
+			}
+			cancel()
+			done.Wait()
+		})
+	}
+}
+
 // A watch of a summary is silent where there is no machine to look at, and begins to
 // look at one when that becomes the source.
 func TestWatchFromASummaryToTheMachine(t *testing.T) {

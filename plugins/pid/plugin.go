@@ -47,6 +47,6 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	if err := errors.Join(namespaceErr, namingErr, hierarchyErr); err != nil {
 		return err
 	}
-	p.current.Set(&node{gauge: fs.PIDs(), pods: hierarchy.PodTasks(naming)}, nil)
+	p.current.Set(&node{gauge: fs.PIDs(naming), pods: hierarchy.PodTasks(naming)}, nil)
 	return nil
 }

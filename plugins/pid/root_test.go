@@ -81,6 +81,23 @@ func (r cgroupRoot) remove(dir string) {
 	}
 }
 
+// A pod could not fork any more, while the machine had tasks enough.
+func TestPodsThatCannotForkAreShortOfPIDs(t *testing.T) {
+	root := newCgroupRoot(t)
+	_, dir := root.pod("11111111-2222-3333-4444-555555555555")
+	p := native(t, root.facts())
+	if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Available < 100 {
+		t.Fatalf("observed %+v, %v, want the machine's", reply, err)
+	}
+	if err := os.WriteFile(root.hierarchy.Path(root.name+"/kubepods/pids.max"), []byte("3"), 0); err != nil {
+		t.Fatal(err)
+	}
+	startIn(t, dir)
+	if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Available != 2 || reply.Observations[0].Capacity != 3 {
+		t.Errorf("observed %+v, %v, want 2 of 3", reply, err)
+	}
+}
+
 // startIn starts a process in a cgroup, which reads its standard input until the
 // test ends.
 func startIn(t *testing.T, cgroup string) {

@@ -44,15 +44,17 @@ var machineGroup = group{name: "machine", rpc: "Observe", needs: eviction.CanObs
 
 // capacities are the machine's own, by the kubelet's formulas, of what the kernel
 // tells: which disk a signal is about is the vendor's to say. What cannot be read is not
-// there.
-func capacities() map[eviction.Signal]int64 {
+// there, nor are tasks where the limit of all pods, which a plugin may leave out, is closer.
+func capacities(node eviction.NodeFacts) map[eviction.Signal]int64 {
 	all := map[eviction.Signal]int64{}
 	fs := nodefs.FS{Root: "/"}
 	if m, err := fs.ReadNodeMemory(); err == nil && m.Limited {
 		all[eviction.MemoryAvailable] = m.CapacityBytes
 	}
-	if p, err := fs.ReadPIDs(); err == nil {
-		all[eviction.PIDAvailable] = p.Max()
+	if naming, err := fs.Naming(node.CgroupRoot, node.CgroupDriver); err == nil {
+		if p, err := fs.ReadPIDs(naming); err == nil && !p.PodsFirst() {
+			all[eviction.PIDAvailable] = p.Max()
+		}
 	}
 	return all
 }
@@ -70,7 +72,7 @@ func observedOfThisMachine(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	machine := capacities()
+	machine := capacities(t.run.node)
 	var bad []error
 	for _, o := range list {
 		want, known := machine[o.Signal]
@@ -116,8 +118,9 @@ func observedFollows(ctx context.Context, t *target) error {
 // lookAtMachine adds to the figures that were seen of the kernel's signals.
 func lookAtMachine(ctx context.Context, t *target, seen map[eviction.Signal]map[int64]bool) error {
 	list, err := t.observeAll(ctx)
+	machine := capacities(t.run.node)
 	for _, o := range list {
-		if o.State != eviction.Observed || o.Signal != eviction.MemoryAvailable && o.Signal != eviction.PIDAvailable {
+		if _, known := machine[o.Signal]; o.State != eviction.Observed || !known {
 			continue
 		}
 		if seen[o.Signal] == nil {

@@ -29,17 +29,19 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 		o.Err = err.Error()
 	default:
 		o.State, o.Available, o.Capacity = eviction.Observed, m.AvailableBytes, m.CapacityBytes
-		o.Components = []eviction.Component{
-			{Name: "limit", Value: m.CapacityBytes},
-			{Name: "usage", Value: m.UsageBytes},
-			{Name: "inactive_file", Value: m.InactiveFileBytes},
-			{Name: "working_set", Value: m.WorkingSetBytes()},
+		o.Components = append(make([]eviction.Component, 0, 5),
+			eviction.Component{Name: "limit", Value: m.CapacityBytes},
+			eviction.Component{Name: "usage", Value: m.UsageBytes},
+			eviction.Component{Name: "inactive_file", Value: m.InactiveFileBytes},
+			eviction.Component{Name: "working_set", Value: m.WorkingSetBytes()})
+		if m.Capped {
+			o.Components = append(o.Components, eviction.Component{Name: "mem_available", Value: m.MemAvailableBytes})
 		}
 	}
 	return o
 }
 
-// PIDs is o with what was read of the node's tasks.
+// PIDs is o with what was read of the tasks of the node and of all pods.
 func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observation {
 	if err != nil {
 		o.Err = err.Error()
@@ -50,6 +52,9 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 		{Name: "pid_max", Value: s.PIDMax},
 		{Name: "threads_max", Value: s.ThreadsMax},
 		{Name: "running", Value: s.Running},
+	}
+	if s.PodsMax > 0 {
+		o.Components = append(o.Components, eviction.Component{Name: "pods_max", Value: s.PodsMax}, eviction.Component{Name: "pods_running", Value: s.PodsRunning})
 	}
 	return o
 }

@@ -16,16 +16,20 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 	gone := fmt.Errorf("open: %w", nodefs.ErrGone)
 	memory := nodefs.MemorySample{MemoryUse: nodefs.MemoryUse{UsageBytes: 5, InactiveFileBytes: 1}, Limited: true, CapacityBytes: 8, AvailableBytes: 4}
 	unlimited := nodefs.MemorySample{MemoryUse: memory.MemoryUse}
+	capped := memory
+	capped.AvailableBytes, capped.MemAvailableBytes, capped.Capped = 2, 2, true
 	room := nodefs.FilesystemSample{CapacityBytes: 100, FreeBytes: 30, AvailableBytes: 20, Inodes: 10, InodesFree: 3}
 	for name, c := range map[string]struct {
 		got  eviction.Observation
 		want string
 	}{
 		"memory":                                {Memory(At(eviction.MemoryAvailable), memory, nil), "1 4/8 [{limit 8} {usage 5} {inactive_file 1} {working_set 4}] "},
+		"memory that no cgroup has":             {Memory(At(eviction.MemoryAvailable), capped, nil), "1 2/8 [{limit 8} {usage 5} {inactive_file 1} {working_set 4} {mem_available 2}] "},
 		"no limit is no figure":                 {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, nil), "2 0/0 [] "},
 		"nor are pods without a cgroup":         {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, gone), "2 0/0 [] "},
 		"a node without one cannot be read":     {Memory(At(eviction.MemoryAvailable), unlimited, gone), "0 0/0 [] open: gone"},
 		"tasks":                                 {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, ThreadsMax: 7, Running: 8}, nil), "1 -1/7 [{pid_max 9} {threads_max 7} {running 8}] "},
+		"tasks of pods with a limit":            {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, Running: 2, PodsMax: 5, PodsRunning: 4}, nil), "1 1/5 [{pid_max 9} {threads_max 0} {running 2} {pods_max 5} {pods_running 4}] "},
 		"tasks that cannot be read":             {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{}, errors.New("bad")), "0 0/0 [] bad"},
 		"room":                                  {Filesystem(At(eviction.NodeFsAvailable), "", room, nil), "1 20/100 [{used 70} {free 30} {reserved 10}] "},
 		"room of a named one":                   {Filesystem(At(eviction.NodeFsAvailable), "vda", room, nil), "1 20/100 [{vda 100} {used 70} {free 30} {reserved 10}] "},

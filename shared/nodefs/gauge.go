@@ -17,8 +17,11 @@ type MemorySample struct {
 	CapacityBytes int64
 	// AvailableBytes is the limit less the working set. The kubelet computes it
 	// unsigned and casts, so that it is negative while the use is over the limit;
-	// here that reads as zero.
+	// here that reads as zero. It is at most MemAvailableBytes if Capped.
 	AvailableBytes int64
+	// MemAvailableBytes is MemAvailable of /proc/meminfo, 0 if not Capped.
+	MemAvailableBytes int64
+	Capped            bool
 }
 
 // A MemoryGauge reads how much memory is available to a cgroup.
@@ -44,21 +47,30 @@ type memoryFiles struct {
 	cgroup *MemoryCgroup
 	limit  *File
 	parse  func([]byte) (limit int64, ok bool, err error)
+	capped bool // by what limit says is available
 }
 
 // NodeMemory is the gauge of the whole node: the root cgroup's use against the
 // machine's memory, which is what cAdvisor says the root's limit is.
-func (h Hierarchy) NodeMemory() *MemoryGauge {
+//
+// A pool of huge pages, the cache of ZFS and much of the kernel's own memory are in use and
+// in no cgroup, so that the kubelet takes them to be available. Where capped, no more is than
+// the kernel says. Else it says more, since the kubelet counts active page cache as used.
+func (h Hierarchy) NodeMemory(capped bool) *MemoryGauge {
 	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		limit, err := h.FS.Open("/proc/meminfo")
 		if err != nil {
 			return nil, err
 		}
-		return h.openGauge("/", limit, func(b []byte) (int64, bool, error) {
-			total, err := parseMemTotal(b)
-			return total, true, err
-		})
+		return h.openGauge("/", limit, capped, parseMemTotal)
 	}}
+}
+
+func parseMemTotal(b []byte) (total int64, ok bool, err error) {
+	if total, ok, err = parseMeminfo(b, keyMemTotal); err == nil && !ok {
+		err = missing(keyMemTotal)
+	}
+	return total, ok, err
 }
 
 // CgroupMemory is the gauge of one cgroup: its use against its own limit. A read
@@ -73,17 +85,17 @@ func (h Hierarchy) CgroupMemory(cgroup string) *MemoryGauge {
 		if err != nil {
 			return nil, err
 		}
-		return h.openGauge(cgroup, limit, parseLimit)
+		return h.openGauge(cgroup, limit, false, parseLimit)
 	}}
 }
 
-func (h Hierarchy) openGauge(cgroup string, limit *File, parse func([]byte) (int64, bool, error)) (gaugeFiles[MemorySample], error) {
+func (h Hierarchy) openGauge(cgroup string, limit *File, capped bool, parse func([]byte) (int64, bool, error)) (gaugeFiles[MemorySample], error) {
 	use, err := h.OpenMemory(cgroup)
 	if err != nil {
 		limit.Close()
 		return nil, err
 	}
-	return &memoryFiles{cgroup: use, limit: limit, parse: parse}, nil
+	return &memoryFiles{cgroup: use, limit: limit, parse: parse, capped: capped}, nil
 }
 
 // ReadNodeMemory reads the node's memory once, keeping nothing open.
@@ -92,7 +104,7 @@ func (f FS) ReadNodeMemory() (MemorySample, error) {
 	if err != nil {
 		return MemorySample{}, err
 	}
-	g := h.NodeMemory()
+	g := h.NodeMemory(true)
 	defer g.Close()
 	return g.Read(&Buffer{})
 }
@@ -148,6 +160,11 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 		return MemorySample{}, err
 	}
 	limit, limited, err := f.parse(content)
+	var machine int64
+	capped := false
+	if err == nil && f.capped {
+		machine, capped, err = parseMeminfo(content, keyMemAvailable)
+	}
 	if err != nil {
 		return MemorySample{}, fmt.Errorf("parse %s: %w", f.limit.Path(), err)
 	}
@@ -155,7 +172,11 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 	if err != nil {
 		return MemorySample{}, err
 	}
-	return sample(use, limit, limited), nil
+	s := sample(use, limit, limited)
+	if capped {
+		s.AvailableBytes, s.MemAvailableBytes, s.Capped = min(s.AvailableBytes, machine), machine, true
+	}
+	return s, nil
 }
 
 func (f *memoryFiles) close() {

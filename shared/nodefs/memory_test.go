@@ -84,13 +84,50 @@ func TestNodeMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			workingSet := want.UsageBytes - want.InactiveFileBytes
-			if got != (MemorySample{MemoryUse: want, Limited: true, CapacityBytes: memTotal, AvailableBytes: memTotal - workingSet}) {
+			if got != (MemorySample{MemoryUse: want, Limited: true, CapacityBytes: memTotal, AvailableBytes: memTotal - workingSet, MemAvailableBytes: 24307448 << 10, Capped: true}) {
 				t.Errorf("read %+v, want use %+v of %d", got, want, int64(memTotal))
 			}
 			if got.WorkingSetBytes() != workingSet || got.AvailableBytes+got.WorkingSetBytes() != got.CapacityBytes {
 				t.Errorf("working set %d and available %d do not make %d", got.WorkingSetBytes(), got.AvailableBytes, got.CapacityBytes)
 			}
 		})
+	}
+}
+
+// A node of 64 GiB with 40 GiB of huge pages had 42 GiB available, and no threshold acted
+// while 2 GiB were left.
+func TestWhatNoCgroupUsesIsNotAvailable(t *testing.T) {
+	const gib = 1 << 30
+	for name, c := range map[string]struct {
+		meminfo string
+		capped  bool
+		want    int64
+		wantErr string
+	}{
+		"a pool of huge pages":                      {"MemAvailable: 2097152 kB\nHugePages_Total: 20480\nHugepagesize: 2048 kB\n", true, 2 * gib, ""},
+		"nothing is left":                           {"MemAvailable: 0 kB\n", true, 0, ""},
+		"more page cache than the kubelet counts":   {"MemAvailable: 52428800 kB\n", true, 42 * gib, ""},
+		"as in the kubelet":                         {"MemAvailable: 2097152 kB\n", false, 42 * gib, ""},
+		"a kernel that does not say":                {"MemFree: 2097152 kB\n", true, 42 * gib, ""},
+		"what the kernel never prints is no figure": {"MemAvailable: much\n", true, 0, "proc/meminfo: MemAvailable:"},
+	} {
+		for version, files := range map[string]map[string]string{
+			"v1": {"sys/fs/cgroup/memory/memory.usage_in_bytes": "24696061952\n", "sys/fs/cgroup/memory/memory.stat": "total_inactive_file 1073741824\n"},
+			"v2": {"sys/fs/cgroup/cgroup.controllers": "memory\n", "sys/fs/cgroup/memory.stat": "anon 22548578304\nfile 2147483648\ninactive_file 1073741824\n"},
+		} {
+			t.Run(name+" "+version, func(t *testing.T) {
+				root := t.TempDir()
+				write(t, root, "proc/meminfo", "MemTotal: 67108864 kB\n"+c.meminfo)
+				for file, text := range files {
+					write(t, root, file, text)
+				}
+				got, err := hierarchy(t, FS{Root: root}).NodeMemory(c.capped).Read(&Buffer{})
+				checkParsed(t, got.AvailableBytes, err, c.want, c.wantErr)
+				if err == nil && got.CapacityBytes != 64*gib {
+					t.Errorf("a capacity of %d, want that of the machine", got.CapacityBytes)
+				}
+			})
+		}
 	}
 }
 
@@ -179,7 +216,7 @@ func TestUnreadableFigureNamesItsFile(t *testing.T) {
 func TestReadingAllocatesNothing(t *testing.T) {
 	for _, name := range []string{"node-v1", "node-v2"} {
 		h := hierarchy(t, node(name))
-		total, pods := h.NodeMemory(), h.CgroupMemory("/kubepods")
+		total, pods := h.NodeMemory(true), h.CgroupMemory("/kubepods")
 		pod, err := h.OpenMemory("/kubepods/burstable/pod" + podUID)
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,7 @@ var (
 	keyAnon              = []byte("\nanon ")
 	keyFile              = []byte("\nfile ")
 	keyMemTotal          = []byte("\nMemTotal:")
+	keyMemAvailable      = []byte("\nMemAvailable:")
 )
 
 // parseAmount reads a file that holds one number, as memory.current does.
@@ -74,22 +75,24 @@ func parseStat(b, key []byte) (int64, error) {
 	return int64(v), nil
 }
 
-// parseMemTotal returns MemTotal of /proc/meminfo in bytes.
-func parseMemTotal(b []byte) (int64, error) {
-	at, ok := afterKey(b, keyMemTotal)
+// parseMeminfo returns the figure of one of the keys above in /proc/meminfo, in bytes. ok is
+// false when there is none, as of MemAvailable before Linux 3.14.
+func parseMeminfo(b, key []byte) (v int64, ok bool, err error) {
+	at, ok := afterKey(b, key)
 	if !ok {
-		return 0, missing(keyMemTotal)
+		return 0, false, nil
 	}
-	v, rest, err := leadingUint(bytes.TrimLeft(at, " "))
+	kib, rest, err := leadingUint(bytes.TrimLeft(at, " "))
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("MemTotal: %w", err)
 	case !bytes.HasPrefix(rest, []byte(" kB")):
-		return 0, errors.New("MemTotal: not in kB")
-	case v > math.MaxInt64>>10:
-		return 0, fmt.Errorf("MemTotal: %d kB is too large", v)
+		err = errors.New("not in kB")
+	case kib > math.MaxInt64>>10:
+		err = fmt.Errorf("%d kB is too large", kib)
+	default:
+		return int64(kib) << 10, true, nil
 	}
-	return int64(v) << 10, nil
+	return 0, false, fmt.Errorf("%s %w", bytes.TrimSpace(key), err)
 }
 
 // afterKey returns what follows key, which begins with the line break before it.

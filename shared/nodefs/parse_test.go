@@ -98,7 +98,7 @@ func TestParseMemTotal(t *testing.T) {
 		"no number":               {in: "MemTotal: kB\n", wantErr: "not a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := parseMemTotal([]byte(c.in))
+			got, _, err := parseMemTotal([]byte(c.in))
 			checkParsed(t, got, err, c.want, c.wantErr)
 		})
 	}
@@ -173,7 +173,7 @@ func FuzzParseMemTotal(f *testing.F) {
 	f.Add([]byte("MemTotal: 9007199254740993 kB"))
 	f.Add([]byte("\nMemTotal:"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, err := parseMemTotal(in)
+		got, _, err := parseMemTotal(in)
 		if got < 0 || got%1024 != 0 || err != nil && got != 0 {
 			t.Errorf("parseMemTotal(%q) = %d, %v", in, got, err)
 		}

@@ -14,10 +14,26 @@ type PIDSample struct {
 	ThreadsMax int64
 	// Running is all tasks of the machine: threads, whatever their state.
 	Running int64
+	// PodsMax is the limit of the cgroup of all pods, 0 where it has none, and PodsRunning
+	// the tasks in it. The kubelet sets it and looks at the machine alone.
+	PodsMax, PodsRunning int64
 }
 
-// Max is the smaller one of the two limits.
+// PodsFirst reports whether the pods come to their limit before the machine to its own.
+func (s PIDSample) PodsFirst() bool {
+	return s.PodsMax > 0 && s.PodsMax-s.PodsRunning < s.machineMax()-s.Running
+}
+
+// Max is the limit that is closer, that of the machine or of all pods.
 func (s PIDSample) Max() int64 {
+	if s.PodsFirst() {
+		return s.PodsMax
+	}
+	return s.machineMax()
+}
+
+// machineMax is the smaller one of the machine's two limits.
+func (s PIDSample) machineMax() int64 {
 	switch {
 	case s.PIDMax == 0:
 		return s.ThreadsMax
@@ -28,11 +44,16 @@ func (s PIDSample) Max() int64 {
 	}
 }
 
-// Available is the number of tasks that may still be started. It is negative
+// Available is the number of tasks that pods may still start. It is negative
 // when a limit was set below what runs.
-func (s PIDSample) Available() int64 { return s.Max() - s.Running }
+func (s PIDSample) Available() int64 {
+	if s.PodsFirst() {
+		return s.PodsMax - s.PodsRunning
+	}
+	return s.machineMax() - s.Running
+}
 
-// A PIDGauge reads how many tasks may still be started on the node.
+// A PIDGauge reads how many tasks pods may still start on the node.
 //
 // kernel.pid_max is that of the pid namespace of the process that opens it, also
 // through a mount of the node's /proc (Linux 6.14): see CheckPIDNamespace.
@@ -41,22 +62,25 @@ type PIDGauge = Gauge[PIDSample]
 type pidFiles struct {
 	pidMax, threadsMax *File // nil where there is none, at most one of them
 	loadavg            *File
+	pods               *Gauge[podsTasks]
 }
 
-// PIDs is the gauge of the node's tasks.
-func (f FS) PIDs() *PIDGauge { return &PIDGauge{open: f.openPIDs} }
+// PIDs is the gauge of the node's tasks, and of those of all pods as naming finds them.
+func (f FS) PIDs(naming *Naming) *PIDGauge {
+	return &PIDGauge{open: func() (gaugeFiles[PIDSample], error) { return f.openPIDs(naming) }}
+}
 
 // ReadPIDs reads the node's tasks once, keeping nothing open.
-func (f FS) ReadPIDs() (PIDSample, error) {
-	g := f.PIDs()
+func (f FS) ReadPIDs(naming *Naming) (PIDSample, error) {
+	g := f.PIDs(naming)
 	defer g.Close()
 	return g.Read(&Buffer{})
 }
 
 // openPIDs opens what there is. As in the kubelet one of the two limits is
 // enough.
-func (f FS) openPIDs() (gaugeFiles[PIDSample], error) {
-	files := new(pidFiles)
+func (f FS) openPIDs(naming *Naming) (gaugeFiles[PIDSample], error) {
+	files := &pidFiles{pods: f.allPodsTasks(naming)}
 	var pidMaxErr, threadsMaxErr, loadavgErr error
 	files.pidMax, pidMaxErr = f.Open("/proc/sys/kernel/pid_max")
 	files.threadsMax, threadsMaxErr = f.Open("/proc/sys/kernel/threads-max")
@@ -85,15 +109,71 @@ func (p *pidFiles) read(b *Buffer) (s PIDSample, err error) {
 	if s.Running, err = readParsed(p.loadavg, b, parseTasks); err != nil {
 		return PIDSample{}, err
 	}
+	pods, err := p.pods.Read(b)
+	if err != nil && !errors.Is(err, ErrGone) {
+		return PIDSample{}, err
+	}
+	s.PodsMax, s.PodsRunning = pods.max, pods.running
 	return s, nil
 }
 
 func (p *pidFiles) close() {
+	p.pods.Close()
 	for _, file := range []*File{p.pidMax, p.threadsMax, p.loadavg} {
 		if file != nil {
 			file.Close()
 		}
 	}
+}
+
+// podsTasks has the limit of the tasks of all pods together, 0 if there is none, and their
+// number.
+type podsTasks struct{ max, running int64 }
+
+type podsTasksFiles struct {
+	max     *File
+	running *TasksCgroup
+}
+
+// allPodsTasks is the gauge of the tasks of all pods. A read returns an error that wraps
+// ErrGone while their cgroup is not there or not known: the machine's tasks are, then.
+func (f FS) allPodsTasks(naming *Naming) *Gauge[podsTasks] {
+	return &Gauge[podsTasks]{open: func() (gaugeFiles[podsTasks], error) {
+		names, err := naming.Names()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrGone, err)
+		}
+		h, err := f.PIDsHierarchy()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrGone, err)
+		}
+		limit, err := h.open(names.Kubepods(), "pids.max")
+		if err != nil {
+			return nil, err
+		}
+		running, err := h.OpenTasks(names.Kubepods())
+		if err != nil {
+			limit.Close()
+			return nil, err
+		}
+		return &podsTasksFiles{limit, running}, nil
+	}}
+}
+
+func (p *podsTasksFiles) read(b *Buffer) (t podsTasks, err error) {
+	t.max, err = readParsed(p.max, b, func(content []byte) (int64, error) {
+		limit, _, err := parseLimit(content)
+		return limit, err
+	})
+	if err == nil && t.max > 0 {
+		t.running, err = p.running.Read(b)
+	}
+	return t, err
+}
+
+func (p *podsTasksFiles) close() {
+	p.max.Close()
+	p.running.Close()
 }
 
 func parsePositive(b []byte) (int64, error) {

@@ -70,8 +70,11 @@ func (r *right) Observe(_ context.Context, req eviction.ObserveRequest) (evictio
 			m, err = fs.ReadNodeMemory()
 			o.Available, o.Capacity = m.AvailableBytes, m.CapacityBytes
 		case eviction.PIDAvailable:
+			var naming *nodefs.Naming
 			var p nodefs.PIDSample
-			p, err = fs.ReadPIDs()
+			if naming, err = fs.Naming("/", ""); err == nil {
+				p, err = fs.ReadPIDs(naming)
+			}
 			o.Available, o.Capacity = p.Available(), p.Max()
 		case cacheSignal:
 			o.Available, o.Capacity = 1<<30, 4<<30

@@ -38,9 +38,12 @@ func (n node) disk(o eviction.Observation) eviction.Observation {
 // node is a container itself only the pid plugin is told so; here it is unknown.
 func (n node) pids(o eviction.Observation) eviction.Observation {
 	var s nodefs.PIDSample
-	err := n.fs.CheckPIDNamespace(false)
+	naming, err := n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver)
 	if err == nil {
-		s, err = n.fs.ReadPIDs()
+		err = n.fs.CheckPIDNamespace(false)
+	}
+	if err == nil {
+		s, err = n.fs.ReadPIDs(naming)
 	}
 	return figures.PIDs(o, s, err)
 }

@@ -94,6 +94,26 @@ func TestTheHostReadsWhatThePluginsWould(t *testing.T) {
 	}
 }
 
+// A pool of huge pages is in no cgroup: 6 GiB of 8 seemed to be left.
+func TestTheHostCountsNoHugePagesAsAvailable(t *testing.T) {
+	facts := madeUp(t)
+	write(t, filepath.Join(facts.RootDir, "proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\n")
+	if o := observe(t, New(facts), eviction.MemoryAvailable)[eviction.MemoryAvailable]; o.Available != 1<<30 || o.Capacity != 8<<30 {
+		t.Errorf("%+v, want 1Gi of 8Gi", o)
+	}
+}
+
+// Pods that could not fork were no reason to act.
+func TestTheHostSeesTheLimitOfTasksOfAllPods(t *testing.T) {
+	facts := madeUp(t)
+	for name, text := range map[string]string{"tasks": "", "kubepods/pids.max": "80\n", "kubepods/pids.current": "78\n"} {
+		write(t, filepath.Join(facts.RootDir, "sys/fs/cgroup/pids", name), text)
+	}
+	if o := observe(t, New(facts), eviction.PIDAvailable)[eviction.PIDAvailable]; o.Available != 2 || o.Capacity != 80 {
+		t.Errorf("%+v, want 2 of 80", o)
+	}
+}
+
 func TestAllPodsTogether(t *testing.T) {
 	facts := madeUp(t)
 	pods := filepath.Join(facts.RootDir, "sys/fs/cgroup/memory/kubepods")

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,6 +250,42 @@ func TestAPodRanksByWhatItMayHoldUntilItsDirectoriesAreCounted(t *testing.T) {
 		// Later walks have a complete figure to go by.
 		n.used = 500 << 20
 		wantUsage(t, within(100 * time.Millisecond)["large"], 50)
+	})
+}
+
+// A pod whose directory was not yet counted ranked as if it held the operating system and
+// all images, before one that held much.
+func TestAPodHoldsNothingThatWasThereBefore(t *testing.T) {
+	const system = 300
+	story(t, func(t *testing.T, n *node, d *disk) {
+		d.takes = 9 * time.Millisecond
+		var before []eviction.Pod
+		for name, mibs := range map[string]int64{"a": 1, "b": 1, "c": 1, "d": 1, "hog": 60} {
+			before = append(before, n.add(name, []eviction.Volume{emptyDir("of-" + name)}))
+			d.chunks["of-"+name] = mibs
+		}
+		measure := func(limit time.Duration, used int64, pods ...eviction.Pod) map[string]eviction.Measurement {
+			t.Helper()
+			n.used = used << 20
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			got, err := n.measure(ctx, request(eviction.DetailPod, eviction.NodeFsAvailable, pods...))
+			if err != nil {
+				t.Error(err)
+			}
+			return got
+		}
+		measure(time.Minute, system+64, before...) // all are known
+		young := n.add("young", []eviction.Volume{emptyDir("million")}, fakecri.Container{Name: "c"})
+		d.chunks["million"] = 1000
+		measure(time.Second, system+64+40, before...) // not all are asked for
+		all := append(slices.Clone(before), young)
+		got := measure(150*time.Millisecond, system+64+40, all...)
+		wantUsage(t, got["young"], 40)
+		wantOrder(t, got, "hog young", young, before[slices.IndexFunc(before, func(row eviction.Pod) bool { return row.UID == "hog" })])
+		wantUsage(t, measure(150*time.Millisecond, system+64+140, all...)["young"], 140) // what has grown may be its own
+		n.meter.Removing()
+		wantUsage(t, measure(150*time.Millisecond, system-200+64+140, all...)["young"], 140) // images went, and not what it holds
 	})
 }
 

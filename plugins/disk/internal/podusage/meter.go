@@ -84,7 +84,8 @@ type Meter struct {
 	// hanging are the pods whose files hang.
 	hanging hang.Left
 	// lastKnown is of the last time when the runtime had figures of all.
-	lastKnown atomic.Pointer[known]
+	lastKnown   atomic.Pointer[known]
+	unexplained unexplained
 	// warned of pods of which not all is known.
 	warned atomic.Bool
 }
@@ -92,12 +93,13 @@ type Meter struct {
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
 	m := &Meter{
-		runtime:  o.Runtime,
-		contents: o.Contents,
-		walk:     o.Walk.filled(),
-		places:   newPlaces(o.Node),
-		cgroups:  newCgroups(o.Node),
-		trees:    newTrees(),
+		runtime:     o.Runtime,
+		contents:    o.Contents,
+		walk:        o.Walk.filled(),
+		places:      newPlaces(o.Node),
+		cgroups:     newCgroups(o.Node),
+		trees:       newTrees(),
+		unexplained: unexplained{of: map[filesystem.Contents]remembered{}},
 	}
 	m.lastKnown.Store(&known{})
 	return m
@@ -106,6 +108,9 @@ func New(o Options) *Meter {
 // Tidy forgets directories that nobody has asked for lately. It is cheap enough
 // for each pass.
 func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
+
+// Removing tells that something is about to be removed that is no pod's.
+func (m *Meter) Removing() { m.unexplained.removing(m.contents) }
 
 // Close gives up what is remembered. A Measure that is under way goes on.
 func (m *Meter) Close() { m.trees.close() }
@@ -116,7 +121,7 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 // Measure implements eviction.Measurer for the signals of filesystems. It replies
 // shortly before the deadline of ctx: a directory that is too large to be walked
 // by then counts with its last complete figure or, if it has none, with what was
-// counted so far and, for the ranking, all that no pod explains. The next Measure goes on
+// counted so far and, for the ranking, all that no pod explains and did not before. The next Measure goes on
 // where this one ended. What hangs in a filesystem is left behind, and not tried again
 // until it has come back.
 //
@@ -148,7 +153,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		})
 	}
 	wait.Wait()
-	c.giveHeld(len(req.Pods), emit)
+	c.giveHeld(req.Pods, emit)
 	m.trees.endWaiting()
 	if err = c.known.err; c.known.deaf {
 		err = c.known.layersErr
@@ -178,6 +183,7 @@ type call struct {
 	// explained sums what pods take, by signal. held are answers that wait for it.
 	explained []int64
 	held      []held
+	complete  int // answers in which all is known
 }
 
 func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
