@@ -75,7 +75,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != observe.StateUnknown
 	}
-	errs := []error{m.cgroups.Healthy()}
+	errs := []error{m.cgroups.Healthy(), m.listings.healthy()}
 	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {
 		errs = append(errs, fmt.Errorf("%w; want manifests in podManifestDir, or beside a kubelet mode %q", err, config.ModeKubernetes))
 	} else {

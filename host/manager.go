@@ -94,6 +94,8 @@ type Manager struct {
 	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
 	embedded *embedding
 	cluster  *cluster
+	// listings are those of a daemon's pods.
+	listings *listings
 }
 
 // New takes the run directory, listens and finds the plugins, and starts none of
@@ -149,7 +151,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	if err != nil {
 		return err
 	}
-	m.cluster, restored.Kills = by.cluster, by.restored
+	m.cluster, m.listings, restored.Kills = by.cluster, by.pods, by.restored
 	o.Pods, o.Manifests = by.pods, by.pods.Problems
 	if by.cluster != nil && by.cluster.conditions != nil {
 		o.Conditions = by.cluster.conditions.Set

@@ -41,7 +41,7 @@ type modeOptions struct {
 
 // A mode is how a daemon finds the pods of the node and ends them.
 type mode struct {
-	pods    podSource
+	pods    *listings
 	killer  victim.Killer
 	journal loop.Journal
 	// restored are the kills of a former host that are to be judged.
@@ -54,7 +54,7 @@ type mode struct {
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
-			pods:     podcri.New(o.ending.Runtime, manifests(o.config)),
+			pods:     &listings{podSource: podcri.New(o.ending.Runtime, manifests(o.config)), log: o.ending.Log},
 			killer:   victimcri.New(o.ending),
 			journal:  o.journal,
 			restored: o.restored,
@@ -73,7 +73,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 		if o.config.NodeConditions != config.NodeConditionsNone {
 			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.dryRun, o.ending.Log)
 		}
-		return mode{pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
+		return mode{pods: &listings{podSource: source, log: o.ending.Log}, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,6 +116,12 @@ func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manif
 	}
 	manifests, problems = m.joined.result()
 	return manifests, problems, m.joined.static.absent == 0
+}
+
+// uids are those that manifests say, as far as they were read.
+func (m *Manifests) uids() []string {
+	manifests, _, _ := m.of(nil)
+	return slices.Collect(maps.Keys(manifests))
 }
 
 // look returns the files as they are now, as far as that is known before late. The

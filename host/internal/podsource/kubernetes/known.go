@@ -131,6 +131,12 @@ func (k *known) all() []*v1.Pod {
 	return out
 }
 
+// uids are those under which the kubelet runs the pods.
+func (k *known) uids() []string {
+	v := k.view()
+	return slices.AppendSeq(v.order, maps.Keys(v.mirrors))
+}
+
 // of returns what is known of a pod that runs. Whoever writes a pod can call it a mirror of
 // another one, so that only a static pod, which the kubelet has named so, is looked for
 // among the mirrors.

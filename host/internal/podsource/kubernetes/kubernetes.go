@@ -87,14 +87,15 @@ func (s *Source) Pods() []*v1.Pod { return s.known.all() }
 func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listed, err := criclient.List(ctx, s.runtime)
+	listed, err := criclient.Look(ctx, s.runtime, s.known.uids)
 	if err != nil {
 		return pods.Snapshot{Problems: s.Problems()}, err
 	}
 	s.awaitFirst(ctx)
-	all := running.Of(listed)
+	all := running.Of(listed.Pods)
 	view := s.known.view()
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Complete: view.fresh}
+	view.fresh = view.fresh && listed.Partial == nil
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Partial: listed.Partial, Complete: view.fresh}
 	runs := make(map[string]bool, len(all))
 	for _, p := range all {
 		e := view.of(p)
@@ -107,7 +108,7 @@ func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 			out.Complete = false
 		}
 	}
-	out.Ended = view.ended(listed, runs)
+	out.Ended = view.ended(listed.Pods, runs)
 	return out, nil
 }
 

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -142,6 +143,32 @@ func TestAStaticPodIsKnownByItsMirror(t *testing.T) {
 	p := got.Pods[0]
 	if p.Row.Priority != 7 || p.Row.Annotations["kubernetes.io/config.source"] != "file" {
 		t.Errorf("priority %d, annotations %v; want those of the mirror and the source that the kubelet says", p.Row.Priority, p.Row.Annotations)
+	}
+}
+
+// 16 MiB of annotations left no pod that could be evicted.
+func TestLargeAnnotationsCostNoCandidate(t *testing.T) {
+	s := fakecri.New()
+	large := map[string]string{"a": strings.Repeat("x", 1<<20)}
+	var all []*v1.Pod
+	for i := range 20 {
+		uid := fmt.Sprintf("p%02d", i)
+		pod := runs(uid, uid)
+		pod.Annotations = large
+		s.Add(pod)
+		all = append(all, apiPod(uid, uid))
+	}
+	s.Add(fakecri.Pod{UID: "begins", Namespace: "ns", Name: "begins"})
+	s.Add(fakecri.Pod{UID: "hash", Namespace: "ns", Name: "static", Annotations: map[string]string{"kubernetes.io/config.source": "file"}})
+	all = append(all, apiPod("begins", "begins"), apiPod("m", "static", func(p *v1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "hash" }))
+	got := active(t, sourceOf(s, all...))
+	var want []string
+	for _, p := range all[:20] {
+		want = append(want, string(p.UID)+" ns/"+p.Name)
+	}
+	want = append(want, "begins ns/begins", "hash ns/static")
+	if diff := cmp.Diff(want, summary(got)); diff != "" || got.Partial == nil || got.Complete {
+		t.Errorf("partial: %v, complete %t, %s", got.Partial, got.Complete, diff)
 	}
 }
 
