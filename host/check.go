@@ -193,7 +193,7 @@ func checkManifests(c *Config) []string {
 		return []string{fmt.Sprintf("podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", c.PodManifestDir, err)}
 	}
 	var warnings []string
-	for _, p := range manifests(c).Problems() {
+	for _, p := range manifests(c, nil).Problems() {
 		warnings = append(warnings, "pod manifest "+p.Error())
 	}
 	return warnings
@@ -212,7 +212,7 @@ func checkKubelet(ctx context.Context, c *Config) (warnings []string, none error
 	defer func() { _ = conn.Close() }() // nothing is lost
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	active, err := podcri.New(runtimeapi.NewRuntimeServiceClient(conn), manifests(c)).Active(ctx)
+	active, err := podcri.New(runtimeapi.NewRuntimeServiceClient(conn), manifests(c, nil)).Active(ctx)
 	if err != nil { // it was reported
 		return nil, nil
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -146,7 +147,8 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },
-		short: func(resource string) (known, is bool) { return m.loop.Snapshot().Short(resource) },
+		wanted: &pods.Wanted{Ask: func() []string { return wantedBy(m.supervisor) }},
+		short:  func(resource string) (known, is bool) { return m.loop.Snapshot().Short(resource) },
 	})
 	if err != nil {
 		return err
@@ -260,6 +262,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	select {
 	case <-m.supervisor.Started():
+		if m.cluster != nil {
+			m.cluster.source.Problems() // what the plugins want to see is asked for before the first pass
+		}
 		m.logReady(ctx)
 		if !m.loop.OnRequest {
 			watching.Go(func() { m.cgroups.Run(ctx) })

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
 )
 
 // A Listing has what the runtime has, by pod. What is of no pod is left out.
@@ -32,10 +34,16 @@ func List(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids ...s
 func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func() []string) (Listing, error) {
 	listSandboxes := func(labels map[string]string) ([]*runtimeapi.PodSandbox, error) {
 		reply, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels}})
+		for _, s := range reply.GetItems() {
+			s.Labels, s.Annotations = kept(s.GetLabels()), kept(s.GetAnnotations())
+		}
 		return reply.GetItems(), wrap("list pod sandboxes", err)
 	}
 	listContainers := func(labels map[string]string) ([]*runtimeapi.Container, error) {
 		reply, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})
+		for _, c := range reply.GetContainers() {
+			c.Labels, c.Annotations = kept(c.GetLabels()), kept(c.GetAnnotations())
+		}
 		return reply.GetContainers(), wrap("list containers", err)
 	}
 	var (
@@ -58,6 +66,9 @@ func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func
 	}
 	return Listing{Pods: byPod(sandboxes, containers), Partial: errors.Join(partial, morePartial)}, nil
 }
+
+// kept has what evictd reads itself: what plugins want is what the API server or a manifest says.
+func kept(all map[string]string) map[string]string { return (*pods.Wanted)(nil).Kept(all) }
 
 func wrap(doing string, err error) error {
 	if err != nil {

@@ -1,6 +1,7 @@
 package criclient
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,6 +75,25 @@ func TestAListThatIsTooLargeIsAskedForPodByPod(t *testing.T) {
 				t.Errorf("%d pods, %v, want all 22, which are named", len(all), err)
 			}
 		})
+	}
+}
+
+// 651 MiB of annotations were kept, which decide nothing.
+func TestOfAListingOnlyWhatIsReadIsKept(t *testing.T) {
+	s := fakecri.New()
+	annotations := map[string]string{"kubernetes.io/config.source": "api", "a": large["a"]}
+	s.Add(fakecri.Pod{UID: "p", Namespace: "ns", Name: "p", Annotations: annotations, Containers: []fakecri.Container{{Name: "c", Annotations: annotations}}})
+	l, err := List(t.Context(), s.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := json.Marshal(l)
+	if err != nil || len(held) > 2048 {
+		t.Errorf("%d bytes are held, %v, want 2 KiB at most", len(held), err)
+	}
+	p := l[0]
+	if p.Sandboxes[0].GetAnnotations()["kubernetes.io/config.source"] != "api" || p.Containers[0].GetLabels()[LabelName] != "p" {
+		t.Errorf("%s are kept, want the source and the name", held)
 	}
 }
 

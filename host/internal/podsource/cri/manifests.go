@@ -94,6 +94,9 @@ func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
 func (m *Manifests) refresh() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.rules.Wanted.Grown() {
+		m.joined.files, m.joined.static.files = unsettled(m.joined.files), unsettled(m.joined.static.files)
+	}
 	late := make(chan struct{})
 	timer := time.AfterFunc(lookTimeout, func() { close(late) })
 	defer timer.Stop()
@@ -252,6 +255,17 @@ func identityOf(s *unix.Stat_t) fileIdentity {
 	return fileIdentity{device: s.Dev, inode: s.Ino, size: s.Size, modified: s.Mtim, status: s.Ctim}
 }
 
+// unsettled returns files that are read again though they do not change.
+func unsettled(files map[string]*manifestFile) map[string]*manifestFile {
+	out := make(map[string]*manifestFile, len(files))
+	for name, f := range files {
+		again := *f
+		again.settled = false
+		out[name] = &again
+	}
+	return out
+}
+
 // isIn reports whether path has what was read. A nil file is one that was not.
 func (f *manifestFile) isIn(path string) bool {
 	var stat unix.Stat_t
@@ -292,6 +306,7 @@ func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) 
 	if err != nil {
 		return failed(path, former, err)
 	}
+	pod.Labels, pod.Annotations = m.rules.Wanted.Kept(pod.Labels), m.rules.Wanted.Kept(pod.Annotations)
 	if node != "" {
 		asStatic(pod, node)
 	}

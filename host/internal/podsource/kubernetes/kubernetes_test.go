@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -197,7 +198,11 @@ func TestWhatNobodyAsksForIsNotKept(t *testing.T) {
 		p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "PASSWORD", Value: "secret"}}
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}}}
 	})
-	got := stripped(pod)
+	wanted := &pods.Wanted{Ask: func() []string { return []string{"a"} }}
+	if !wanted.Grown() || wanted.Grown() {
+		t.Error("what is wanted grows with the first key, and not again")
+	}
+	got := stripped(pod, wanted)
 	want := apiPod("1", "a", func(p *v1.Pod) {
 		p.Annotations = map[string]string{"a": "b"}
 		p.Spec.InitContainers = []v1.Container{}
@@ -210,6 +215,45 @@ func TestWhatNobodyAsksForIsNotKept(t *testing.T) {
 	if len(pod.Annotations) != 2 {
 		t.Error("the pod that was told has been changed")
 	}
+}
+
+// 651 MiB of annotations were kept, which decide nothing, and copied in each listing.
+func TestOnlyTheAnnotationsThatPluginsWantAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		pod := runs("1", "a")
+		pod.Annotations = map[string]string{"kubernetes.io/config.source": "api"}
+		s.Add(pod)
+		api := &apiServer{watches: make(chan *watch.FakeWatcher, 10)}
+		api.set(nil, apiPod("1", "a", func(p *v1.Pod) {
+			p.Annotations = map[string]string{"first": "f", "later": "l", "evictd.io/evicted": "e"}
+			for i := range 60000 {
+				p.Annotations[fmt.Sprint(i)] = "x"
+			}
+			p.Labels = p.Annotations
+		}))
+		wants := []string{"first"}
+		source := New(api, s.Client(), pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() { source.Run(ctx, slog.New(slog.DiscardHandler)) })
+		for _, keys := range [][]string{{"first"}, {"first", "later"}} {
+			until(t, func() bool {
+				row := active(t, source).Pods[0].Row
+				return row.Annotations[keys[len(keys)-1]] != "" && len(row.Annotations) == len(keys)+2 && len(row.Labels) == len(keys)+1
+			})
+			held, err := json.Marshal(source.Pods())
+			if err != nil || len(held) > 1024 {
+				t.Errorf("%d bytes are held, %v, want 1 KiB at most", len(held), err)
+			}
+			wants = []string{"later"} // another plugin; the former may come back
+		}
+		if problems := source.Problems(); len(problems) != 0 {
+			t.Errorf("problems %v after the pods were listed again", problems)
+		}
+	})
 }
 
 // An apiServer has no watch that begins with a list, as older ones.
