@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -62,6 +64,7 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	warnings = append(split, warnings...)
 	refusals, doubts := checkAPI(ctx, c)
 	errs, warnings = append(errs, refusals...), append(warnings, doubts...)
+	warnings = append(warnings, checkImageFs(ctx, c)...)
 	more, none := checkKubelet(ctx, c)
 	errs, warnings = append(errs, none), append(warnings, more...)
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
@@ -144,6 +147,21 @@ func checkAssignments(ctx context.Context, c *Config) (warnings []string, err er
 		return warnings, nil
 	}
 	return nil, policy.Split(c.Assigned, now)
+}
+
+// checkImageFs asks the container runtime where images are, as the disk plugin does.
+func checkImageFs(ctx context.Context, c *Config) []string {
+	conn, err := criclient.Dial(c.ImageEndpoint)
+	if err != nil || c.Source == config.SourceSummary {
+		return nil
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost
+	_, err = criclient.Layout(ctx, runtimeapi.NewImageServiceClient(conn), nodefs.FS{Root: c.RootDir}, c.KubeletRootDir)
+	switch code := status.Code(err); {
+	case err == nil, code == codes.Unavailable, code == codes.DeadlineExceeded: // a runtime that does not answer was reported
+		return nil
+	}
+	return []string{fmt.Sprintf("imageEndpoint: %q: %v: without that directory imagefs and containerfs are not observed", c.ImageEndpoint, err)}
 }
 
 // TryPlugins starts the plugins that have a configuration of their own, confined as

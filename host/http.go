@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/cgroups"
@@ -81,12 +82,24 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	} else {
 		errs = append(errs, err)
 	}
+	errs = append(errs, ineffective(s)...)
 	for _, r := range c.RequiredSignals {
 		if !observed[eviction.Signal(r)] {
 			errs = append(errs, fmt.Errorf("required signal %s is not observed", r))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ineffective reports which hard thresholds have had no effect for a while, and why.
+func ineffective(s *loop.Snapshot) (errs []error) {
+	for _, o := range s.Signals {
+		hard := slices.ContainsFunc(s.Thresholds, func(t loop.ThresholdStatus) bool { return t.Signal == o.Signal && t.Hard })
+		if hard && !o.UnknownSince.IsZero() && time.Since(o.UnknownSince) >= unhealthyAfter {
+			errs = append(errs, fmt.Errorf("%s is unknown since %s and its hard threshold has no effect: %s", o.Signal, o.UnknownSince.UTC().Format(time.RFC3339), o.Err))
+		}
+	}
+	return errs
 }
 
 // Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL.
