@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -62,6 +64,7 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	warnings = append(split, warnings...)
 	refusals, doubts := checkAPI(ctx, c)
 	errs, warnings = append(errs, refusals...), append(warnings, doubts...)
+	warnings = append(warnings, checkImageFs(ctx, c)...)
 	more, none := checkKubelet(ctx, c)
 	errs, warnings = append(errs, none), append(warnings, more...)
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
@@ -146,6 +149,21 @@ func checkAssignments(ctx context.Context, c *Config) (warnings []string, err er
 	return nil, policy.Split(c.Assigned, now)
 }
 
+// checkImageFs asks the container runtime where images are, as the disk plugin does.
+func checkImageFs(ctx context.Context, c *Config) []string {
+	conn, err := criclient.Dial(c.ImageEndpoint)
+	if err != nil || c.Source == config.SourceSummary {
+		return nil
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost
+	_, err = criclient.Layout(ctx, runtimeapi.NewImageServiceClient(conn), nodefs.FS{Root: c.RootDir}, c.KubeletRootDir)
+	switch code := status.Code(err); {
+	case err == nil, code == codes.Unavailable, code == codes.DeadlineExceeded: // a runtime that does not answer was reported
+		return nil
+	}
+	return []string{fmt.Sprintf("imageEndpoint: %q: %v: without that directory imagefs and containerfs are not observed", c.ImageEndpoint, err)}
+}
+
 // TryPlugins starts the plugins that have a configuration of their own, confined as
 // a manager would, tells them the configuration and ends them. The errors are of
 // those that do not start with it. With a summary as source they are told of no
@@ -193,7 +211,7 @@ func checkManifests(c *Config) []string {
 		return []string{fmt.Sprintf("podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", c.PodManifestDir, err)}
 	}
 	var warnings []string
-	for _, p := range manifests(c).Problems() {
+	for _, p := range manifests(c, nil).Problems() {
 		warnings = append(warnings, "pod manifest "+p.Error())
 	}
 	return warnings
@@ -212,7 +230,7 @@ func checkKubelet(ctx context.Context, c *Config) (warnings []string, none error
 	defer func() { _ = conn.Close() }() // nothing is lost
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	active, err := podcri.New(runtimeapi.NewRuntimeServiceClient(conn), manifests(c)).Active(ctx)
+	active, err := podcri.New(runtimeapi.NewRuntimeServiceClient(conn), manifests(c, nil)).Active(ctx)
 	if err != nil { // it was reported
 		return nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/cgroups"
@@ -75,18 +76,30 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != observe.StateUnknown
 	}
-	errs := []error{m.cgroups.Healthy()}
+	errs := []error{m.cgroups.Healthy(), m.listings.healthy()}
 	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {
 		errs = append(errs, fmt.Errorf("%w; want manifests in podManifestDir, or beside a kubelet mode %q", err, config.ModeKubernetes))
 	} else {
 		errs = append(errs, err)
 	}
+	errs = append(errs, ineffective(s)...)
 	for _, r := range c.RequiredSignals {
 		if !observed[eviction.Signal(r)] {
 			errs = append(errs, fmt.Errorf("required signal %s is not observed", r))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ineffective reports which hard thresholds have had no effect for a while, and why.
+func ineffective(s *loop.Snapshot) (errs []error) {
+	for _, o := range s.Signals {
+		hard := slices.ContainsFunc(s.Thresholds, func(t loop.ThresholdStatus) bool { return t.Signal == o.Signal && t.Hard })
+		if hard && !o.UnknownSince.IsZero() && time.Since(o.UnknownSince) >= unhealthyAfter {
+			errs = append(errs, fmt.Errorf("%s is unknown since %s and its hard threshold has no effect: %s", o.Signal, o.UnknownSince.UTC().Format(time.RFC3339), o.Err))
+		}
+	}
+	return errs
 }
 
 // Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL.

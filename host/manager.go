@@ -29,6 +29,7 @@ import (
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -94,6 +95,8 @@ type Manager struct {
 	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
 	embedded *embedding
 	cluster  *cluster
+	// listings are those of a daemon's pods.
+	listings *listings
 }
 
 // New takes the run directory, listens and finds the plugins, and starts none of
@@ -144,12 +147,13 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },
-		short: func(resource string) (known, is bool) { return m.loop.Snapshot().Short(resource) },
+		wanted: &pods.Wanted{Ask: func() []string { return wantedBy(m.supervisor) }},
+		short:  func(resource string) (known, is bool) { return m.loop.Snapshot().Short(resource) },
 	})
 	if err != nil {
 		return err
 	}
-	m.cluster, restored.Kills = by.cluster, by.restored
+	m.cluster, m.listings, restored.Kills = by.cluster, by.pods, by.restored
 	o.Pods, o.Manifests = by.pods, by.pods.Problems
 	if by.cluster != nil && by.cluster.conditions != nil {
 		o.Conditions = by.cluster.conditions.Set
@@ -259,6 +263,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	select {
 	case <-m.supervisor.Started():
+		if m.cluster != nil {
+			m.cluster.source.Problems() // what the plugins want to see is asked for before the first pass
+		}
 		m.logReady(ctx)
 		if !m.loop.OnRequest {
 			watching.Go(func() { m.cgroups.Run(ctx) })

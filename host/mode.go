@@ -37,11 +37,13 @@ type modeOptions struct {
 	dryRun   func() bool
 	// short says of a resource whether it is known if the node is short of it, and whether it is.
 	short func(resource string) (known, is bool)
+	// wanted has what plugins want to see of pods.
+	wanted *pods.Wanted
 }
 
 // A mode is how a daemon finds the pods of the node and ends them.
 type mode struct {
-	pods    podSource
+	pods    *listings
 	killer  victim.Killer
 	journal loop.Journal
 	// restored are the kills of a former host that are to be judged.
@@ -54,7 +56,7 @@ type mode struct {
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
-			pods:     podcri.New(o.ending.Runtime, manifests(o.config)),
+			pods:     &listings{podSource: podcri.New(o.ending.Runtime, manifests(o.config, o.wanted)), log: o.ending.Log},
 			killer:   victimcri.New(o.ending),
 			journal:  o.journal,
 			restored: o.restored,
@@ -65,7 +67,9 @@ var modes = map[string]func(modeOptions) (mode, error){
 		if err != nil {
 			return mode{}, fmt.Errorf("kubeconfig: %q: %w", o.config.Kubeconfig, err)
 		}
-		source := podkubernetes.New(api, o.ending.Runtime, rules(o.config))
+		rules := rules(o.config)
+		rules.Wanted = o.wanted
+		source := podkubernetes.New(api, o.ending.Runtime, rules)
 		of := &cluster{api: api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
 		patches := victimkubernetes.API(api)
 		if o.config.NodeConditions != config.NodeConditionsNone {
@@ -76,13 +80,15 @@ var modes = map[string]func(modeOptions) (mode, error){
 			Options: o.ending, API: patches, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
 		})
 		of.killer = killer
-		return mode{pods: source, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
+		return mode{pods: &listings{podSource: source, log: o.ending.Log}, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},
 }
 
 // manifests are those of the pods of a node where no API server tells of them.
-func manifests(c *Config) *podcri.Manifests {
-	m := podcri.NewManifests(c.PodManifestDir, rules(c))
+func manifests(c *Config, wanted *pods.Wanted) *podcri.Manifests {
+	rules := rules(c)
+	rules.Wanted = wanted
+	m := podcri.NewManifests(c.PodManifestDir, rules)
 	if c.StaticPodPath != "" { // a path of the node, as the kubelet has it
 		m.WithStatic(filepath.Join(c.RootDir, c.StaticPodPath), c.NodeName)
 	}

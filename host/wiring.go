@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -93,6 +94,16 @@ func configID(c *Config) string {
 // rules say what pods request.
 func rules(c *Config) pods.Rules {
 	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources)}
+}
+
+// wantedBy returns the labels and annotations that the plugins of s want to see of pods.
+func wantedBy(s *supervisor.Supervisor) (keys []string) {
+	pin := s.Pin()
+	defer pin.Release()
+	for _, i := range pin.Instances() {
+		keys = slices.Concat(keys, i.Plugin.WantLabels, i.Plugin.WantAnnotations)
+	}
+	return keys
 }
 
 // openPlugins prepares the plugins of the configuration's directory, and those of the

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,32 +83,6 @@ type Pod struct {
 	UID        string
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
-}
-
-// List asks for all sandboxes and containers at the same time, and returns them by pod.
-// What is of no pod is left out.
-func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) ([]*Pod, error) {
-	var (
-		wg            sync.WaitGroup
-		sandboxes     *runtimeapi.ListPodSandboxResponse
-		errSandboxes  error
-		errContainers error
-	)
-	wg.Go(func() {
-		sandboxes, errSandboxes = client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-		if errSandboxes != nil {
-			errSandboxes = fmt.Errorf("list pod sandboxes: %w", errSandboxes)
-		}
-	})
-	containers, errContainers := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
-	if errContainers != nil {
-		errContainers = fmt.Errorf("list containers: %w", errContainers)
-	}
-	wg.Wait()
-	if err := errors.Join(errSandboxes, errContainers); err != nil {
-		return nil, err
-	}
-	return byPod(sandboxes.GetItems(), containers.GetContainers()), nil
 }
 
 // The labels that Kubernetes puts on sandboxes and containers.

@@ -61,6 +61,7 @@ type signal struct {
 	observation eviction.Observation // the last one, without its signal if there was none
 	by          string               // who has made it
 	why         string               // it is not observed
+	failing     time.Time            // since when whoever should observe it cannot
 	// unknownSince is when the first pass began that found nothing although a hard
 	// threshold needs it, readByHost that the host reads it by itself since.
 	unknownSince  time.Time
@@ -189,6 +190,12 @@ func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Obse
 	case observation.State == eviction.Unknown:
 		why = cmp.Or(observation.Err, "the plugin does not say why")
 	}
+	switch {
+	case !ok || observation.State != eviction.Unknown:
+		of.failing = time.Time{}
+	case of.failing.IsZero():
+		of.failing = time.Now()
+	}
 	before := of.why
 	of.why = why
 	o.Metrics.Unobserved(s, why != "")
@@ -235,6 +242,7 @@ func (o *Observer) Statuses() []SignalStatus {
 	all := Statuses(o.Latest())
 	for i := range all {
 		s := o.signals[all[i].Signal]
+		all[i].UnknownSince = s.failing
 		if all[i].State != StateUnknown {
 			all[i].ObservedBy = s.by
 		}

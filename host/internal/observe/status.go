@@ -24,6 +24,8 @@ type SignalStatus struct {
 	Time       time.Time        `json:"time"`
 	Components map[string]int64 `json:"components,omitempty"`
 	Err        string           `json:"error,omitempty"`
+	// UnknownSince is the time since when whoever should observe the signal cannot.
+	UnknownSince time.Time `json:"unknownSince,omitzero"`
 	// ObservedBy is the plugin that has the figure, or "evictd" while the host reads
 	// it by itself.
 	ObservedBy string `json:"observedBy,omitempty"`

@@ -44,6 +44,8 @@ type Source interface {
 type Snapshot struct {
 	Pods     []Pod
 	Problems []Problem
+	// Partial says why pods may be missing that run; nil if none is.
+	Partial error
 	// Ended are pods that do not run: those with a manifest, and those that had one
 	// and have left something behind.
 	Ended []Ended

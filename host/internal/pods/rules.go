@@ -21,6 +21,8 @@ type Rules struct {
 	// for the whole pod before the sum of its containers', but for each resource
 	// on its own, and no longer for the class.
 	PodLevelResources bool
+	// Wanted has the labels and annotations that a pod source keeps.
+	Wanted *Wanted
 }
 
 // QoSClass is the recorded class of the pod, else the computed one (ComputePodQOS

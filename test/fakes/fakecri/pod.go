@@ -47,6 +47,8 @@ type Container struct {
 	OnTerm, OnExit func()
 	// CreatedAt is a millisecond after what was made before, unless it is set.
 	CreatedAt time.Time
+	// Annotations are the container's.
+	Annotations map[string]string
 	// Image is the image by the name in the spec, ImageID and ImageRef are as the
 	// runtime resolved it.
 	Image, ImageID, ImageRef string
@@ -113,6 +115,7 @@ func (s *Server) Add(p Pod) Added {
 			ImageRef:     c.ImageRef,
 			CreatedAt:    s.created(c.CreatedAt),
 			Labels:       labels,
+			Annotations:  c.Annotations,
 		}
 		s.containers = append(s.containers, &container{api: api, spec: c, exited: make(chan struct{})})
 		out.ContainerIDs = append(out.ContainerIDs, api.GetId())

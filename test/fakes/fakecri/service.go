@@ -44,7 +44,19 @@ func (s *Server) ListPodSandbox(_ context.Context, req *runtimeapi.ListPodSandbo
 			out.Items = append(out.Items, proto.CloneOf(sb.pod))
 		}
 	}
-	return out, nil
+	return limited(out)
+}
+
+// maxReplyBytes is containerd's limit.
+const maxReplyBytes = 16 << 20
+
+// limited returns a reply that is not too large to be sent.
+func limited[T proto.Message](reply T) (T, error) {
+	if n := proto.Size(reply); n > maxReplyBytes {
+		var none T
+		return none, status.Errorf(codes.ResourceExhausted, "grpc: trying to send message larger than max (%d vs. %d)", n, maxReplyBytes)
+	}
+	return reply, nil
 }
 
 // ListContainers implements CRI.
@@ -58,7 +70,7 @@ func (s *Server) ListContainers(_ context.Context, req *runtimeapi.ListContainer
 			out.Containers = append(out.Containers, proto.CloneOf(c.api))
 		}
 	}
-	return out, nil
+	return limited(out)
 }
 
 // PodSandboxStatus implements CRI: where the pod is to be reached.

@@ -53,20 +53,20 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	defer cancel()
 	var (
 		listing    sync.WaitGroup
-		listed     []*criclient.Pod
+		listed     criclient.Listing
 		errListing error
 	)
-	listing.Go(func() { listed, errListing = criclient.List(ctx, c.client) })
+	listing.Go(func() { listed, errListing = criclient.Look(ctx, c.client, c.manifests.uids) })
 	c.manifests.refresh()
 	listing.Wait()
 	if errListing != nil {
 		_, problems, _ := c.manifests.of(nil)
 		return pods.Snapshot{Problems: c.manifests.told(problems)}, errListing
 	}
-	all := running.Of(listed)
+	all := running.Of(listed.Pods)
 	known := identities(all)
 	manifests, problems, named := c.manifests.of(known)
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.told(problems)}
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.told(problems), Partial: listed.Partial}
 	for _, p := range all {
 		if !p.Active {
 			continue
@@ -77,8 +77,8 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 			out.Pods = append(out.Pods, p.Unknown())
 		}
 	}
-	used := allUsed(problems)
-	ended, unknown := c.ended(listed, known, manifests, used)
+	used := allUsed(problems) && listed.Partial == nil
+	ended, unknown := c.ended(listed.Pods, known, manifests, used)
 	out.Ended, out.Complete = ended, used && named && !unknown && allKnown(out.Pods)
 	return out, nil
 }

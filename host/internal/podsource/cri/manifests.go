@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,6 +94,9 @@ func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
 func (m *Manifests) refresh() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.rules.Wanted.Grown() {
+		m.joined.files, m.joined.static.files = unsettled(m.joined.files), unsettled(m.joined.static.files)
+	}
 	late := make(chan struct{})
 	timer := time.AfterFunc(lookTimeout, func() { close(late) })
 	defer timer.Stop()
@@ -115,6 +119,12 @@ func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manif
 	}
 	manifests, problems = m.joined.result()
 	return manifests, problems, m.joined.static.absent == 0
+}
+
+// uids are those that manifests say, as far as they were read.
+func (m *Manifests) uids() []string {
+	manifests, _, _ := m.of(nil)
+	return slices.Collect(maps.Keys(manifests))
 }
 
 // look returns the files as they are now, as far as that is known before late. The
@@ -245,6 +255,17 @@ func identityOf(s *unix.Stat_t) fileIdentity {
 	return fileIdentity{device: s.Dev, inode: s.Ino, size: s.Size, modified: s.Mtim, status: s.Ctim}
 }
 
+// unsettled returns files that are read again though they do not change.
+func unsettled(files map[string]*manifestFile) map[string]*manifestFile {
+	out := make(map[string]*manifestFile, len(files))
+	for name, f := range files {
+		again := *f
+		again.settled = false
+		out[name] = &again
+	}
+	return out
+}
+
 // isIn reports whether path has what was read. A nil file is one that was not.
 func (f *manifestFile) isIn(path string) bool {
 	var stat unix.Stat_t
@@ -285,6 +306,7 @@ func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) 
 	if err != nil {
 		return failed(path, former, err)
 	}
+	pod.Labels, pod.Annotations = m.rules.Wanted.Kept(pod.Labels), m.rules.Wanted.Kept(pod.Annotations)
 	if node != "" {
 		asStatic(pod, node)
 	}

@@ -40,7 +40,7 @@ func uids(m map[string]*manifest) []string {
 const mi = 1 << 20
 
 // defaultRules are those of a kubelet whose gates nobody has touched.
-var defaultRules = pods.Rules{PodLevelResources: true}
+var defaultRules = pods.Rules{PodLevelResources: true, Wanted: &pods.Wanted{Ask: func() []string { return []string{"a", "x"} }}}
 
 func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -46,6 +47,8 @@ type known struct {
 	mu   sync.Mutex
 	pods map[string]*entry // by namespace/name
 	news news
+	// again ends what follows the API server, so that it begins with a list.
+	again context.CancelFunc
 }
 
 func newKnown(rules pods.Rules) *known {
@@ -129,6 +132,32 @@ func (k *known) all() []*v1.Pod {
 		out = append(out, k.pods[key].api)
 	}
 	return out
+}
+
+// renew has the API server list the pods again if plugins want to see more of them.
+func (k *known) renew() {
+	if !k.rules.Wanted.Grown() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.again != nil {
+		k.again()
+	}
+}
+
+// begin returns the context of what follows the API server until it is to list again.
+func (k *known) begin(ctx context.Context) context.Context {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ctx, k.again = context.WithCancel(ctx)
+	return ctx
+}
+
+// uids are those under which the kubelet runs the pods.
+func (k *known) uids() []string {
+	v := k.view()
+	return slices.AppendSeq(v.order, maps.Keys(v.mirrors))
 }
 
 // of returns what is known of a pod that runs. Whoever writes a pod can call it a mirror of
@@ -223,7 +252,7 @@ func (k *known) Bookmark(string) error {
 func (k *known) Resync() error { return nil }
 
 func (k *known) enter(pod *v1.Pod) *entry {
-	own := allocated(stripped(pod))
+	own := allocated(stripped(pod, k.rules.Wanted))
 	return &entry{api: own, row: k.rules.Row(own, nil)}
 }
 

@@ -56,7 +56,9 @@ func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Sou
 // nothing changes. An API server that is away is asked again after half a second to a
 // second, and ever later up to 10 to 20 s.
 func (s *Source) Run(ctx context.Context, log *slog.Logger) {
-	cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, reflectorOptions(log)).RunWithContext(ctx)
+	for ctx.Err() == nil {
+		cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, reflectorOptions(log)).RunWithContext(s.known.begin(ctx))
+	}
 }
 
 // listerWatcher notes what comes of each request.
@@ -76,7 +78,10 @@ func (s *Source) listerWatcher() *cache.ListWatch {
 }
 
 // Problems returns why the pods may not be those of now.
-func (s *Source) Problems() []pods.Problem { return s.known.problems() }
+func (s *Source) Problems() []pods.Problem {
+	s.known.renew()
+	return s.known.problems()
+}
 
 // Pods returns what the API server has last told of the node's pods, without what no
 // decision depends on. They must not be changed. It asks nobody.
@@ -87,14 +92,16 @@ func (s *Source) Pods() []*v1.Pod { return s.known.all() }
 func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listed, err := criclient.List(ctx, s.runtime)
+	s.known.renew()
+	listed, err := criclient.Look(ctx, s.runtime, s.known.uids)
 	if err != nil {
 		return pods.Snapshot{Problems: s.Problems()}, err
 	}
 	s.awaitFirst(ctx)
-	all := running.Of(listed)
+	all := running.Of(listed.Pods)
 	view := s.known.view()
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Complete: view.fresh}
+	view.fresh = view.fresh && listed.Partial == nil
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Partial: listed.Partial, Complete: view.fresh}
 	runs := make(map[string]bool, len(all))
 	for _, p := range all {
 		e := view.of(p)
@@ -107,7 +114,7 @@ func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 			out.Complete = false
 		}
 	}
-	out.Ended = view.ended(listed, runs)
+	out.Ended = view.ended(listed.Pods, runs)
 	return out, nil
 }
 

@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -145,6 +147,32 @@ func TestAStaticPodIsKnownByItsMirror(t *testing.T) {
 	}
 }
 
+// 16 MiB of annotations left no pod that could be evicted.
+func TestLargeAnnotationsCostNoCandidate(t *testing.T) {
+	s := fakecri.New()
+	large := map[string]string{"a": strings.Repeat("x", 1<<20)}
+	var all []*v1.Pod
+	for i := range 20 {
+		uid := fmt.Sprintf("p%02d", i)
+		pod := runs(uid, uid)
+		pod.Annotations = large
+		s.Add(pod)
+		all = append(all, apiPod(uid, uid))
+	}
+	s.Add(fakecri.Pod{UID: "begins", Namespace: "ns", Name: "begins"})
+	s.Add(fakecri.Pod{UID: "hash", Namespace: "ns", Name: "static", Annotations: map[string]string{"kubernetes.io/config.source": "file"}})
+	all = append(all, apiPod("begins", "begins"), apiPod("m", "static", func(p *v1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "hash" }))
+	got := active(t, sourceOf(s, all...))
+	var want []string
+	for _, p := range all[:20] {
+		want = append(want, string(p.UID)+" ns/"+p.Name)
+	}
+	want = append(want, "begins ns/begins", "hash ns/static")
+	if diff := cmp.Diff(want, summary(got)); diff != "" || got.Partial == nil || got.Complete {
+		t.Errorf("partial: %v, complete %t, %s", got.Partial, got.Complete, diff)
+	}
+}
+
 func TestAPodThatIsResizedRequestsWhatIsAllocated(t *testing.T) {
 	mi := func(n int64) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceMemory: *resource.NewQuantity(n<<20, resource.BinarySI)}
@@ -170,7 +198,11 @@ func TestWhatNobodyAsksForIsNotKept(t *testing.T) {
 		p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "PASSWORD", Value: "secret"}}
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}}}
 	})
-	got := stripped(pod)
+	wanted := &pods.Wanted{Ask: func() []string { return []string{"a"} }}
+	if !wanted.Grown() || wanted.Grown() {
+		t.Error("what is wanted grows with the first key, and not again")
+	}
+	got := stripped(pod, wanted)
 	want := apiPod("1", "a", func(p *v1.Pod) {
 		p.Annotations = map[string]string{"a": "b"}
 		p.Spec.InitContainers = []v1.Container{}
@@ -183,6 +215,45 @@ func TestWhatNobodyAsksForIsNotKept(t *testing.T) {
 	if len(pod.Annotations) != 2 {
 		t.Error("the pod that was told has been changed")
 	}
+}
+
+// 651 MiB of annotations were kept, which decide nothing, and copied in each listing.
+func TestOnlyTheAnnotationsThatPluginsWantAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		pod := runs("1", "a")
+		pod.Annotations = map[string]string{"kubernetes.io/config.source": "api"}
+		s.Add(pod)
+		api := &apiServer{watches: make(chan *watch.FakeWatcher, 10)}
+		api.set(nil, apiPod("1", "a", func(p *v1.Pod) {
+			p.Annotations = map[string]string{"first": "f", "later": "l", "evictd.io/evicted": "e"}
+			for i := range 60000 {
+				p.Annotations[fmt.Sprint(i)] = "x"
+			}
+			p.Labels = p.Annotations
+		}))
+		wants := []string{"first"}
+		source := New(api, s.Client(), pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() { source.Run(ctx, slog.New(slog.DiscardHandler)) })
+		for _, keys := range [][]string{{"first"}, {"first", "later"}} {
+			until(t, func() bool {
+				row := active(t, source).Pods[0].Row
+				return row.Annotations[keys[len(keys)-1]] != "" && len(row.Annotations) == len(keys)+2 && len(row.Labels) == len(keys)+1
+			})
+			held, err := json.Marshal(source.Pods())
+			if err != nil || len(held) > 1024 {
+				t.Errorf("%d bytes are held, %v, want 1 KiB at most", len(held), err)
+			}
+			wants = []string{"later"} // another plugin; the former may come back
+		}
+		if problems := source.Problems(); len(problems) != 0 {
+			t.Errorf("problems %v after the pods were listed again", problems)
+		}
+	})
 }
 
 // An apiServer has no watch that begins with a list, as older ones.

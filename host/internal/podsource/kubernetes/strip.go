@@ -5,16 +5,18 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/host/internal/pods"
 )
 
 // stripped is what of a pod a decision can depend on, or a kill. A node has hundreds of
-// pods, each of tens of kilobytes, most of which nobody asks for. Maps are pod's.
-func stripped(pod *v1.Pod) *v1.Pod {
-	out := &v1.Pod{
+// pods, each of tens of kilobytes, most of which nobody asks for.
+func stripped(pod *v1.Pod, wanted *pods.Wanted) *v1.Pod {
+	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Generation: pod.Generation,
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
-			Labels: pod.Labels, Annotations: maps.Clone(pod.Annotations), OwnerReferences: pod.OwnerReferences,
+			Labels: wanted.Kept(pod.Labels), Annotations: wanted.Kept(pod.Annotations), OwnerReferences: pod.OwnerReferences,
 		},
 		Spec: v1.PodSpec{
 			Priority: pod.Spec.Priority, PriorityClassName: pod.Spec.PriorityClassName,
@@ -30,8 +32,6 @@ func stripped(pod *v1.Pod) *v1.Pod {
 			AllocatedResources: pod.Status.AllocatedResources,
 		},
 	}
-	delete(out.Annotations, v1.LastAppliedConfigAnnotation)
-	return out
 }
 
 func containers(all []v1.Container) []v1.Container {

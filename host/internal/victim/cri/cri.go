@@ -330,7 +330,7 @@ func (k *Killer) exited(ctx context.Context, id string) bool {
 // Left is what the runtime has of the pod. It could pick by label, but then a sandbox
 // made without labels would look gone.
 func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
-	listed, err := criclient.List(ctx, k.Runtime)
+	listed, err := criclient.List(ctx, k.Runtime, uid)
 	if err != nil {
 		return nil, err
 	}

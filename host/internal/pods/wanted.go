@@ -1,0 +1,52 @@
+package pods
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// own are the labels and annotations that evictd reads itself, of pods and in the runtime.
+var own = []string{
+	"kubernetes.io/config.source", "kubernetes.io/config.mirror", "evictd.io/evicted", "evictd.io/record",
+	"io.kubernetes.pod.uid", "io.kubernetes.pod.namespace", "io.kubernetes.pod.name",
+}
+
+// Wanted has the keys of labels and annotations that are kept: whoever writes a pod decides how
+// large the others are. A nil one has evictd's alone.
+type Wanted struct {
+	// Ask returns those that plugins want to see now.
+	Ask   func() []string
+	asked atomic.Pointer[[]string]
+}
+
+// Grown asks plugins again and reports whether a key is new. None is given up: the plugin may
+// come back.
+func (w *Wanted) Grown() bool {
+	if w == nil {
+		return false
+	}
+	var former []string
+	if asked := w.asked.Load(); asked != nil {
+		former = *asked
+	}
+	keys := slices.Compact(slices.Sorted(slices.Values(slices.Concat(former, w.Ask()))))
+	w.asked.Store(&keys)
+	return len(keys) > len(former)
+}
+
+// Kept returns what is wanted of a pod's labels or annotations.
+func (w *Wanted) Kept(all map[string]string) (out map[string]string) {
+	keys := own
+	if w != nil && w.asked.Load() != nil {
+		keys = slices.Concat(own, *w.asked.Load())
+	}
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+		}
+	}
+	return out
+}
