@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/evictd/evictd/host/internal/config"
@@ -26,18 +25,6 @@ type cluster struct {
 	conditions *nodestatus.Keeper
 	nodeName   string
 	log        *slog.Logger
-}
-
-// afterConditions sends no eviction before the node's conditions, for which it is made.
-type afterConditions struct {
-	victimkubernetes.API
-	conditions *nodestatus.Keeper
-}
-
-// PatchPodStatus implements victimkubernetes.API.
-func (a afterConditions) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
-	a.conditions.Settle(ctx)
-	return a.API.PatchPodStatus(ctx, namespace, name, body, dryRun)
 }
 
 // recorder tells the API server of events until ctx ends.

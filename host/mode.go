@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -71,13 +72,13 @@ var modes = map[string]func(modeOptions) (mode, error){
 		rules.Wanted = o.wanted
 		source := podkubernetes.New(api, o.ending.Runtime, rules)
 		of := &cluster{api: api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
-		patches := victimkubernetes.API(api)
+		settle := func(context.Context) {}
 		if o.config.NodeConditions != config.NodeConditionsNone {
 			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.dryRun, o.ending.Log)
-			patches = afterConditions{api, of.conditions}
+			settle = of.conditions.Settle
 		}
 		killer := victimkubernetes.New(victimkubernetes.Options{
-			Options: o.ending, API: patches, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
+			Options: o.ending, API: api, Settle: settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
 		})
 		of.killer = killer
 		return mode{pods: &listings{podSource: source, log: o.ending.Log}, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil

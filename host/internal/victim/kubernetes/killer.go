@@ -58,6 +58,9 @@ type Options struct {
 	Journal victim.Journal
 	// DryRun reports whether nobody is to be told, and nothing to be ended, for now.
 	DryRun func() bool
+	// Settle waits, not for long, until the API server has what an eviction must not come
+	// before. It may be nil.
+	Settle func(context.Context)
 	// Short says of a resource whether it is known if the node is short of it now, and
 	// whether it is. It must not wait.
 	Short func(resource string) (known, is bool)
@@ -78,6 +81,7 @@ type Killer struct {
 	runtime *victimcri.Killer
 	pods    func() []*v1.Pod
 	dryRun  func() bool
+	before  func(context.Context)
 	judge   judge
 }
 
@@ -85,7 +89,7 @@ type Killer struct {
 func New(o Options) *Killer {
 	return &Killer{
 		records: newRecords(o.Journal, o.Log), api: o.API, client: o.Runtime,
-		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
+		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun, before: o.Settle,
 		judge: judge{o.Short, o.Log, map[types.UID]string{}},
 	}
 }

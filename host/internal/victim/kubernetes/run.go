@@ -94,6 +94,9 @@ func (k *Killer) ask(ctx context.Context, r *record, body []byte, dryRun bool) (
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	kill := k.of(r)
+	if k.before != nil {
+		k.before(ctx)
+	}
 	pod, err := k.api.PatchPodStatus(ctx, kill.Namespace, kill.Name, body, dryRun)
 	if err != nil {
 		return nil, fmt.Errorf("patch status of pod %s/%s: %w", kill.Namespace, kill.Name, err)
