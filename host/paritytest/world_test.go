@@ -22,7 +22,8 @@ func TestNeverMorePodsAreLostThanWithTheKubelet(t *testing.T) {
 		*worlds = whole(500, 50)
 	}
 	var lost, kubelets, short, kubeletsShort, killed, more, later int
-	for seed := range uint64(*worlds) {
+	for n := range uint64(*worlds) {
+		seed := uint64(*firstSeed) - 1 + n
 		w := world.New(seed)
 		got := play(t, w, world.NewEvictd())
 		want := playKubelet(t, w, seed%phases)

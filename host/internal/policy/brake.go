@@ -127,19 +127,19 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	if b.reason() == "" || last.ended.isZero() || now.since(last.decided) >= recently {
 		return Wait{}, false
 	}
-	least := fastestCleanup
-	if b.noRelief || b.noHolder {
-		least = monitoringPeriod
+	since := now.since(last.decided)
+	pass := max(fastestCleanup, last.ended.since(last.decided)+cleanupPoll)
+	met := since - max(0, now.Time.Sub(l.metSince(t, now)))
+	switch {
+	case met > pass:
+		pass += (met - pass + monitoringPeriod - 1) / monitoringPeriod * monitoringPeriod
+	case b.noRelief || b.noHolder:
+		pass = max(pass, monitoringPeriod)
 	}
-	elapsed := now.since(last.decided) - max(least, last.ended.since(last.decided)+cleanupPoll)
-	pass := max(0, elapsed-max(0, now.Time.Sub(l.metSince(t, now))))
-	if late := pass % monitoringPeriod; late > 0 {
-		pass += monitoringPeriod - late
-	}
-	if elapsed >= pass {
+	if since >= pass {
 		return Wait{}, false
 	}
-	w = Wait{Signal: t.Signal, For: WaitForPace, Reason: b.reason(), Victims: []string{last.pod}, Until: now.Time.Add(pass - elapsed)}
+	w = Wait{Signal: t.Signal, For: WaitForPace, Reason: b.reason(), Victims: []string{last.pod}, Until: now.Time.Add(pass - since)}
 	w.LookAt = w.Until
 	return w, true
 }

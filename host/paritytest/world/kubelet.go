@@ -17,6 +17,10 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const mib = 1 << 20
 
+// cleanup is the least time from a kubelet's decision to its next pass: it gives containers
+// 2 s to end, hears of that within a second, and looks each second.
+const cleanup = 4 * time.Second
+
 // A Kubelet runs the kubelet's manager as its loop does: each 10 s, and at once when the
 // last victim is cleaned up, for which it looks each second for half a minute.
 type Kubelet struct {
@@ -58,7 +62,7 @@ func (k *Kubelet) Look(n *Node) error {
 	for _, p := range evicted {
 		n.Evict(string(p.UID))
 		k.victims = append(k.victims, string(p.UID))
-		k.next = n.Now + time.Second
+		k.next = n.Now + cleanup
 	}
 	return err
 }
