@@ -329,7 +329,7 @@ func TestContents(t *testing.T) {
 		"logs on their own":              {seen{samples{vda, vda, vda}, vdb, vda}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, true},
 		"logs beside the images":         {seen{samples{vda, vdb, vdb}, vdb, vda}, summary.Parts{Volumes: true}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, false},
 		"logs are not read":              {seen{samples{vda, vdb, vdb}, bad, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
-		"volumes on their own":           {seen{samples{vda, vda, vda}, vda, vdc}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, true},
+		"volumes on their own":           {seen{samples{vda, vda, vda}, vda, vdc}, all, all, all, false},
 		"three disks":                    {seen{samples{vda, vdb, vdc}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{}, summary.Parts{Rootfs: true}, false},
 		"images on their own":            {seen{samples{vda, vdb, vdb}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
 		"layers are not read beside one": {seen{samples{vda, vda, bad}, vda, vda}, all, all, all, false},

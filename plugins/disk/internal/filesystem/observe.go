@@ -104,7 +104,7 @@ type seen struct {
 }
 
 // note keeps what was seen, and the last sample of what did not answer. It warns once
-// if logs or volumes lie where no signal is.
+// if logs lie where no signal is.
 func (f *Filesystems) note(now seen) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,15 +115,14 @@ func (f *Filesystems) note(now seen) {
 		}
 	}
 	warned := f.warned
-	f.warned = false
-	for of, s := range map[*place]*sample{f.logs: last.logs, f.volumes: last.volumes} {
-		if s.on(last.node, true) || s.on(last.image, true) || s.on(last.container, true) {
-			continue
-		}
-		if f.warned = true; !warned {
-			slog.Warn("this directory of pods is on a filesystem without a signal: what is in it counts for the pods' limits alone", "directory", of.dir, "filesystem", s.at.name)
-		}
+	if f.warned = !last.signaled(last.logs); f.warned && !warned {
+		slog.Warn("logs of pods are on a filesystem without a signal: they count for the pods' limits alone", "directory", f.logs.dir, "filesystem", last.logs.at.name)
 	}
+}
+
+// signaled reports whether a signal is of the filesystem of a sample, or may be.
+func (s *seen) signaled(of *sample) bool {
+	return of.on(s.node, true) || of.on(s.image, true) || of.on(s.container, true)
 }
 
 // on reports whether both are on one filesystem, and what else is so if one of them was
@@ -147,15 +146,19 @@ type Contents struct {
 
 // Contents returns what of pods is on the filesystem of a signal; false before a layout
 // was detected. What a part lies on decides, not what it is called: logs may have a
-// filesystem of their own, or the images'.
+// filesystem of their own, or the images'. Volumes on a filesystem without a signal count as
+// the kubelet has it.
 func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of, parts := f.seen.of(signal), summary.PartsOf(signal, f.layout)
-	parts = summary.Parts{
-		Rootfs:  f.seen.container.on(of, parts.Rootfs),
-		Logs:    f.seen.logs.on(of, parts.Logs),
-		Volumes: f.seen.volumes.on(of, parts.Volumes),
+	of, layout := f.seen.of(signal), summary.PartsOf(signal, f.layout)
+	parts := summary.Parts{
+		Rootfs:  f.seen.container.on(of, layout.Rootfs),
+		Logs:    f.seen.logs.on(of, layout.Logs),
+		Volumes: f.seen.volumes.on(of, layout.Volumes),
+	}
+	if !f.seen.signaled(f.seen.volumes) { // a vendor's plugin may take theirs for nodefs
+		parts.Volumes = layout.Volumes
 	}
 	b, _ := eviction.Builtin(signal)
 	c := Contents{Signal: signal, Unit: b.Unit, Parts: parts}
