@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -152,4 +153,17 @@ func (l Ledger) metSince(t Threshold, now Moment) time.Time {
 		}
 	}
 	return now.Time
+}
+
+// EventReasonPace is the reason of the event that says why evictions go at the kubelet's pace.
+const EventReasonPace = "EvictionsSlowedDown"
+
+// PaceEvent returns the event about the node for a wait for the kubelet's pace. holder has
+// most of the resource outside of all pods, empty if that is not known.
+func PaceEvent(w Wait, holder string) (reason, message string) {
+	message = fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
+	if w.Reason == NoHolder && holder != "" {
+		message += "; outside of all pods the most is held by " + holder
+	}
+	return EventReasonPace, message
 }

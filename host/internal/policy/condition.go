@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -15,19 +14,6 @@ const EventReasonThresholdMet = "EvictionThresholdMet"
 // acting on t.
 func NodeEvent(t Threshold) (reason, message string) {
 	return EventReasonThresholdMet, "Attempting to reclaim " + t.Definition().Resource
-}
-
-// EventReasonPace is the reason of the event that says why evictions go at the kubelet's pace.
-const EventReasonPace = "EvictionsSlowedDown"
-
-// PaceEvent returns the event about the node for a wait for the kubelet's pace. holder has
-// most of the resource outside of all pods, empty if that is not known.
-func PaceEvent(w Wait, holder string) (reason, message string) {
-	message = fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
-	if w.Reason == NoHolder && holder != "" {
-		message += "; outside of all pods the most is held by " + holder
-	}
-	return EventReasonPace, message
 }
 
 // Text is how a condition's status reads on the node.

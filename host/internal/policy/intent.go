@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -82,4 +83,10 @@ func (s State) Stood(thresholds []Threshold) (a Assessment) {
 		}
 	}
 	return a
+}
+
+// Starved returns the resource that the node was low on, by what Message has returned.
+func Starved(message string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(message, lowOn), ". ")
+	return name
 }

@@ -22,12 +22,6 @@ const (
 // lowOn begins a message, the resource follows, and a full stop.
 const lowOn = "The node was low on resource: "
 
-// Starved returns the resource that the node was low on, by what Message has returned.
-func Starved(message string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(message, lowOn), ". ")
-	return name
-}
-
 // Message returns what a victim of t is told, and the annotations of its event:
 // the node's figures before reclaim, and which containers use more than they
 // asked for (evictionMessage, getThresholdMetInfo). Every sentence ends with a

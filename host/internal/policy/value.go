@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"math"
 	"strconv"
 
@@ -45,14 +44,6 @@ func (v Value) Texts() (quantity, percentage string) {
 		return "", strconv.FormatFloat(float64(v.Percentage), 'g', -1, 32)
 	}
 	return v.Quantity.String(), ""
-}
-
-// Compare is like cmp.Compare, and false where one is a percentage and the other is not.
-func (v Value) Compare(other Value) (order int, known bool) {
-	if v.IsPercentage && other.IsPercentage {
-		return cmp.Compare(v.Percentage, other.Percentage), true
-	}
-	return v.Quantity.Cmp(other.Quantity), v.IsPercentage == other.IsPercentage
 }
 
 // Of returns the amount for a capacity. That of a percentage is truncated and
