@@ -146,7 +146,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		wanted, tried := k.now()
 		err := Hold(ctx, k.api, wanted, k.taints)
-		if _, latest := k.now(); latest == tried && !closed(tried) {
+		if latest, _ := k.now(); slices.Equal(latest, wanted) && !closed(tried) {
 			close(tried)
 		}
 		if err == nil {
