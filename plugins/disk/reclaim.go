@@ -71,5 +71,12 @@ func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, 
 	if req.Step == ContainerGC {
 		return n.collector.Containers(ctx, req.Pods, req.AllSourcesReady, progress)
 	}
-	return n.collector.Images(ctx, progress)
+	var want eviction.Reclaimed
+	switch req.Signal {
+	case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree, eviction.ContainerFsInodesFree:
+		want.Inodes = req.Shortfall
+	default:
+		want.Bytes = req.Shortfall
+	}
+	return n.collector.Images(ctx, want, progress)
 }

@@ -30,6 +30,9 @@ type ReclaimRequest struct {
 	Pods []PodPhase
 	// AllSourcesReady: Pods is complete, so a pod not in it does not exist.
 	AllSourcesReady bool
+	// Shortfall is the amount, at least 1, that the signal lacks for its thresholds and their
+	// min reclaim. 0: the host does not say.
+	Shortfall int64
 }
 
 // PodPhase is how far a pod's life has come, as container GC needs it.

@@ -14,6 +14,7 @@ func encodeReclaimRequest(r eviction.ReclaimRequest) *pluginv1.ReclaimRequest {
 			w.Uid, w.State = text(p.UID), podStates.encode(p.State)
 		}),
 		AllSourcesReady: r.AllSourcesReady,
+		Shortfall:       r.Shortfall,
 	}
 }
 
@@ -26,6 +27,7 @@ func decodeReclaimRequest(w *pluginv1.ReclaimRequest) eviction.ReclaimRequest {
 			p.UID, p.State = w.GetUid(), podStates.decode(w.GetState(), eviction.PodActive)
 		}),
 		AllSourcesReady: w.GetAllSourcesReady(),
+		Shortfall:       w.GetShortfall(),
 	}
 }
 

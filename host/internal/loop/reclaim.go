@@ -66,10 +66,19 @@ func newReclaimRun(l *Loop, p *pass, n need, groups [][]registry.Step) action {
 	return r.prepared(l, p)
 }
 
-// prepared is r with a request that tells the steps which pods there are. Without a list
-// of them what containers have left behind can still go by other rules.
+// prepared is r with a request that tells the steps how much is missing and which pods there
+// are. Without a list of them what containers have left behind can still go by other rules.
 func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 	r.request = eviction.ReclaimRequest{Pass: r.pass, Signal: r.threshold.Signal}
+	seen := r.observed
+	if r.left != nil {
+		seen = r.left
+	}
+	for _, t := range l.observer.Thresholds.InForce() {
+		if t.Signal == r.threshold.Signal {
+			r.request.Shortfall = max(r.request.Shortfall, policy.Shortfall(t, seen[t.Signal]))
+		}
+	}
 	if slices.ContainsFunc(slices.Concat(r.groups...), func(s registry.Step) bool { return r.standIns[s.Name] == nil }) { // else the embedding program knows its pods
 		if listed, err := p.list(); err == nil {
 			r.request.AllSourcesReady, r.request.Pods = listed.Complete, l.victims.Phases(listed)

@@ -31,6 +31,32 @@ func TestReclaimIsToldWhetherAllPodsAreKnown(t *testing.T) {
 	}
 }
 
+// A step hears what is missing when it runs.
+func TestReclaimIsToldHowMuchIsMissing(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		for _, name := range []string{"a", "b"} {
+			n.rankers = append(n.rankers, &registry.Instance{Name: name, Generation: 3, Plugin: &eviction.Plugin{
+				Name: name, Reclaimer: reclaimer(func(r eviction.ReclaimRequest) (eviction.Reclaimed, error) {
+					n.locked("%s is short of %d Gi", r.Step, r.Shortfall/gi)
+					d.set(7 * gi)
+					return eviction.Reclaimed{Bytes: 2 * gi}, nil
+				}),
+				Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable, ReclaimSteps: []eviction.ReclaimStep{{Name: "step-" + name}}}},
+			}})
+		}
+		n.run(diskSettings(t, hardDisk("10Gi")), rundir.State{})
+		n.settle()
+		d.set(5 * gi)
+		n.after(10 * time.Second)
+		for _, want := range []string{"step-a is short of 5 Gi", "step-b is short of 3 Gi"} {
+			if n.count(want) != 1 {
+				t.Errorf("%q, want %q", n.story(), want)
+			}
+		}
+	})
+}
+
 // A plugin of memory that had come to hang stayed, and no other process in its place, for as
 // long as a step took on a disk.
 func TestReclaimKeepsNoPluginOfAnotherCondition(t *testing.T) {

@@ -96,10 +96,10 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 	return g.result(ctx)
 }
 
-// Images removes all images that no container uses, that are not pinned, not the
-// runtime's sandbox image, and not too new. progress is called as by
-// Containers. The result counts also with an error.
-func (c *Collector) Images(ctx context.Context, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
+// Images removes images that no container uses, that are not pinned, not the runtime's
+// sandbox image, and not too new: all of them, or with ImageGCToTarget until want is free.
+// progress is called as by Containers. The result counts also with an error.
+func (c *Collector) Images(ctx context.Context, want eviction.Reclaimed, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	c.urgent.Add(1)
 	defer c.urgent.Add(-1)
 	s, err := c.begin(ctx, progress)
@@ -108,7 +108,7 @@ func (c *Collector) Images(ctx context.Context, progress func(eviction.Reclaimed
 	}
 	defer c.end()
 	g := imageGC{step: s, images: &c.images, settings: *c.settings.Load(), now: c.now()}
-	return g.run(ctx)
+	return g.run(ctx, want)
 }
 
 // Periodic removes unused images as the kubelet does every five minutes: those that

@@ -75,8 +75,9 @@ type candidate struct {
 	image *runtimeapi.Image
 }
 
-// run removes what it can (image_gc_manager.go:DeleteUnusedImages).
-func (g *imageGC) run(ctx context.Context) (eviction.Reclaimed, error) {
+// run removes what it can (image_gc_manager.go:DeleteUnusedImages), or with a target what
+// has to go for want.
+func (g *imageGC) run(ctx context.Context, want eviction.Reclaimed) (eviction.Reclaimed, error) {
 	seen, err := g.detect(ctx)
 	if err != nil {
 		return eviction.Reclaimed{}, err
@@ -87,12 +88,42 @@ func (g *imageGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 	}
 	g.rooms = g.measureRooms(ctx)
 	var counts imageCounts
-	g.removeAll(ctx, g.candidates(seen, sandbox, &counts), seen.index, &counts, func() bool { return false })
+	candidates := g.candidates(seen, sandbox, &counts)
+	if g.settings.ImageGCToTarget && want != (eviction.Reclaimed{}) {
+		g.removeFor(ctx, want, candidates, seen.index, &counts)
+	} else {
+		g.removeAll(ctx, candidates, seen.index, &counts, func() bool { return false })
+	}
 	counts.describe(g.step)
 	if err := g.problems(ctx); err != nil {
 		return g.told(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.freed.Bytes, list{err})
 	}
 	return g.told(), nil
+}
+
+// removeFor removes images until want is free: at a time as many as bring what is missing by
+// the runtime's figures, one if inodes are, of which it has none.
+func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candidates []candidate, ix imageIndex, counts *imageCounts) {
+	missing := func() eviction.Reclaimed {
+		var free eviction.Reclaimed
+		for _, r := range g.rooms {
+			free = sum(free, g.gained(r))
+		}
+		return eviction.Reclaimed{Bytes: want.Bytes - free.Bytes, Inodes: want.Inodes - free.Inodes}
+	}
+	enough := func() bool { m := missing(); return m.Bytes <= 0 && m.Inodes <= 0 }
+	all := len(candidates)
+	for len(candidates) > 0 && !enough() {
+		n, size := 1, clamp(candidates[0].image.GetSize())
+		for short := missing().Bytes; n < len(candidates) && size < short; n++ {
+			size += clamp(candidates[n].image.GetSize())
+		}
+		g.removeAll(ctx, candidates[:n], ix, counts, enough)
+		candidates = candidates[n:]
+	}
+	if spared := len(candidates); spared > 0 {
+		g.notes = append(g.notes, fmt.Sprintf("target reached: kept %d unused images of %d", spared, all))
+	}
 }
 
 // removeAll removes images that nobody uses now, one after the other until it is enough,

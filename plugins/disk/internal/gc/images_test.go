@@ -21,6 +21,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -46,7 +47,7 @@ func aged(t *testing.T, s gc.Settings) *node {
 func (n *node) collectImages(t *testing.T) (eviction.Reclaimed, error) {
 	t.Helper()
 	n.progress = nil
-	return n.collector.Images(t.Context(), n.note)
+	return n.collector.Images(t.Context(), eviction.Reclaimed{}, n.note)
 }
 
 func TestWhichImagesGo(t *testing.T) {
@@ -75,6 +76,49 @@ func TestWhichImagesGo(t *testing.T) {
 		t.Errorf("freed %+v, progress %+v", freed, n.progress)
 	}
 	wantIn(t, "message", freed.Message, "removed 2 images, 1007 bytes by the runtime's figures, inodes unknown; kept 7 in use, 2 pinned or for sandboxes, 0 too new")
+}
+
+// All unused images were removed under pressure, and had to be pulled again. Figures of images
+// may say more than there comes, and of inodes there are none: the filesystem counts.
+func TestImageGCEndsAtItsTarget(t *testing.T) {
+	const size = 1000
+	for name, c := range map[string]struct {
+		to     bool
+		brings eviction.Reclaimed // an image
+		want   eviction.Reclaimed
+		left   string
+	}{
+		"off":                     {brings: eviction.Reclaimed{Bytes: size}, want: eviction.Reclaimed{Bytes: 1500}},
+		"bytes":                   {to: true, brings: eviction.Reclaimed{Bytes: size}, want: eviction.Reclaimed{Bytes: 1500}, left: "c d e"},
+		"bytes of shared layers":  {to: true, brings: eviction.Reclaimed{Bytes: size / 2}, want: eviction.Reclaimed{Bytes: 1500}, left: "d e"},
+		"inodes":                  {to: true, brings: eviction.Reclaimed{Bytes: size, Inodes: 70}, want: eviction.Reclaimed{Inodes: 150}, left: "d e"},
+		"more than there is":      {to: true, brings: eviction.Reclaimed{Bytes: size}, want: eviction.Reclaimed{Bytes: 9000}},
+		"a host that says no sum": {to: true, brings: eviction.Reclaimed{Bytes: size}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				n := aged(t, gc.Settings{})
+				n.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}}})
+				n.addImages("a", "b", "c", "d", "e")
+				n.collector = gc.New(gc.Options{
+					Client: &cri.Client{Runtime: n.Client(), Images: n.ImageClient()}, PodLogsDir: n.logs,
+					Settings: gc.Settings{ImageMinimumGCAge: new(gc.Duration), ImageGCToTarget: c.to},
+					Statfs: func(string) (nodefs.FilesystemSample, error) {
+						gone := int64(5 - len(n.ImageIDs()))
+						return nodefs.FilesystemSample{FreeBytes: gone * c.brings.Bytes, InodesFree: gone * c.brings.Inodes}, nil
+					},
+				})
+				done, err := n.collector.Images(t.Context(), c.want, n.note)
+				if got := n.leftImages(); err != nil || got != c.left {
+					t.Errorf("left %q, want %q; %+v, error %v", got, c.left, done, err)
+				}
+				if c.left != "" {
+					wantIn(t, "message", done.Message, fmt.Sprintf("target reached: kept %d unused images of 5", len(strings.Fields(c.left))))
+				}
+			})
+		})
+	}
 }
 
 func TestLeastRecentlyUsedGoFirstThenFirstDetected(t *testing.T) {
@@ -234,7 +278,7 @@ func TestASlowRuntimeIsAskedToTheEnd(t *testing.T) {
 		}
 		// What it has learned is kept, and one that waits for it is alive.
 		started, last, longest := time.Now(), time.Now(), time.Duration(0)
-		freed, err := n.collector.Images(t.Context(), func(eviction.Reclaimed) {
+		freed, err := n.collector.Images(t.Context(), eviction.Reclaimed{}, func(eviction.Reclaimed) {
 			longest = max(longest, time.Since(last))
 			last = time.Now()
 		})
@@ -256,7 +300,7 @@ func TestWhoWaitsForAnotherGCIsAlive(t *testing.T) {
 		wg.Go(func() { _, _ = n.collector.Containers(t.Context(), nil, true, nil) })
 		synctest.Wait()
 		last, longest := time.Now(), time.Duration(0)
-		_, err := n.collector.Images(t.Context(), func(eviction.Reclaimed) {
+		_, err := n.collector.Images(t.Context(), eviction.Reclaimed{}, func(eviction.Reclaimed) {
 			longest = max(longest, time.Since(last))
 			last = time.Now()
 		})
@@ -362,7 +406,7 @@ func TestOnlyUnusedImagesGo(t *testing.T) {
 				want = append(want, image.GetId())
 			}
 		}
-		_, err := c.Images(t.Context(), nil)
+		_, err := c.Images(t.Context(), eviction.Reclaimed{}, nil)
 		if got := s.ImageIDs(); !slices.Equal(got, want) {
 			t.Fatalf("round %d: left %v, want %v (error %v)", round, got, want, err)
 		}

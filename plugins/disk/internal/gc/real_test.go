@@ -287,7 +287,7 @@ func imageGCOnRealImages(t *testing.T, f *field) {
 	user := f.run(t, "user", used, sleeps)
 	before, sizes, pins := f.tags(t)
 	room := f.free(t)
-	freed, err := f.collector.Images(t.Context(), nil)
+	freed, err := f.collector.Images(t.Context(), eviction.Reclaimed{}, nil)
 	t.Logf("%+v", freed)
 	if err != nil {
 		t.Error(err)

@@ -110,7 +110,7 @@ func TestItWaitsForTheSpaceOfRemovedImages(t *testing.T) {
 						return nodefs.FilesystemSample{FreeBytes: free}, nil
 					},
 				})
-				got, err := n.collector.Images(t.Context(), n.note)
+				got, err := n.collector.Images(t.Context(), eviction.Reclaimed{}, n.note)
 				if took := time.Since(began); err != nil || got.Bytes != 10*mib || took != c.want {
 					t.Errorf("took %v, want %v; %+v, error %v", took, c.want, got, err)
 				}

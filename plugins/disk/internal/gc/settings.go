@@ -16,6 +16,9 @@ type Settings struct {
 	// time, so that one that was just pulled for a pod is not removed under it. A
 	// Go duration, 2m by default (KubeletConfiguration.imageMinimumGCAge).
 	ImageMinimumGCAge *Duration `json:"imageMinimumGCAge,omitempty"`
+	// ImageGCToTarget ends image GC when the thresholds are satisfied with their min reclaim.
+	// Without it all unused images go, as with a kubelet.
+	ImageGCToTarget bool `json:"imageGCToTarget,omitempty"`
 	// MinAge is how old a dead container must be, counted from its creation. A Go
 	// duration, 0s by default (--minimum-container-ttl-duration).
 	MinAge *Duration `json:"minAge,omitempty"`
@@ -71,6 +74,7 @@ func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Durat
 func (s Settings) filled() Settings {
 	return Settings{
 		ImageMinimumGCAge:  or(s.ImageMinimumGCAge, Duration(2*time.Minute)),
+		ImageGCToTarget:    s.ImageGCToTarget,
 		MinAge:             or(s.MinAge, 0),
 		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
 		MaxContainers:      or(s.MaxContainers, -1),

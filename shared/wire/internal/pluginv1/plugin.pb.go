@@ -2862,8 +2862,11 @@ type ReclaimRequest struct {
 	// left behind may be removed. Otherwise remove only what belongs to pods in
 	// the list.
 	AllSourcesReady bool `protobuf:"varint,5,opt,name=all_sources_ready,json=allSourcesReady,proto3" json:"all_sources_ready,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The amount, at least 1, that the signal lacks for its thresholds and their min reclaim.
+	// 0: the host does not say.
+	Shortfall     int64 `protobuf:"varint,6,opt,name=shortfall,proto3" json:"shortfall,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReclaimRequest) Reset() {
@@ -2929,6 +2932,13 @@ func (x *ReclaimRequest) GetAllSourcesReady() bool {
 		return x.AllSourcesReady
 	}
 	return false
+}
+
+func (x *ReclaimRequest) GetShortfall() int64 {
+	if x != nil {
+		return x.Shortfall
+	}
+	return 0
 }
 
 // ReclaimResponse is what a step has freed since the call began.
@@ -3198,13 +3208,14 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"N\n" +
 	"\bPodPhase\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x120\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x1a.evictd.plugin.v1.PodStateR\x05state\"\xac\x01\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1a.evictd.plugin.v1.PodStateR\x05state\"\xca\x01\n" +
 	"\x0eReclaimRequest\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x04R\x04pass\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\tR\x06signal\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\tR\x04step\x12.\n" +
 	"\x04pods\x18\x04 \x03(\v2\x1a.evictd.plugin.v1.PodPhaseR\x04pods\x12*\n" +
-	"\x11all_sources_ready\x18\x05 \x01(\bR\x0fallSourcesReady\"Y\n" +
+	"\x11all_sources_ready\x18\x05 \x01(\bR\x0fallSourcesReady\x12\x1c\n" +
+	"\tshortfall\x18\x06 \x01(\x03R\tshortfall\"Y\n" +
 	"\x0fReclaimResponse\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06inodes\x18\x02 \x01(\x03R\x06inodes\x12\x18\n" +
