@@ -92,17 +92,17 @@ build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: in
 	$(BUILD) -o $(OUT)/ ./sdk/examples/...
 
 deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dist/ (GOARCH=arm64)
-	cd $(STAGE) && SOURCE_DATE_EPOCH=$(EPOCH) ARCH=$(GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) $(NFPM) package -f ../../release/nfpm.yaml -p $@ -t ..
+	cd $(STAGE) && SOURCE_DATE_EPOCH=$(EPOCH) ARCH=$(GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) $(NFPM) package -f ../../deploy/packages/nfpm.yaml -p $@ -t ..
 
 sbom: build ## the modules that are in the binaries, as CycloneDX, into dist/
 	@mkdir -p dist
-	cd release && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) ../$(SBOM) $(addprefix ../$(OUT)/,evictd builtin)
+	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) $(CURDIR)/$(SBOM) $(addprefix $(CURDIR)/$(OUT)/,evictd builtin)
 
 stage: build
 	rm -rf dist/pages
 	@mkdir -p dist/pages
 	SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) CGO_ENABLED=0 $(GO) run -tags man ./host/cmd/evictd dist/pages
-	release/stage.sh $(OUT) dist/pages $(STAGE)
+	deploy/packages/stage.sh $(OUT) dist/pages $(STAGE)
 
 release: ## packages, bills of materials and their checksums for amd64 and arm64 into dist/
 	rm -rf dist
@@ -110,8 +110,8 @@ release: ## packages, bills of materials and their checksums for amd64 and arm64
 	cd dist && sha256sum *.deb *.rpm *.json >SHA256SUMS
 
 packages: $(GOTESTSUM) deb rpm sbom ## tests of the packages: what is in them, in and out of a node; EVICTD_NIGHTLY=1: the same from two clones (root)
-	cd release && $(GO) vet ./... && $(GO) mod tidy -diff
-	@cd release && EVICTD_PACKAGES=$(CURDIR)/dist $(call gotest,standard-verbose,./...,-timeout 20m)
+	cd deploy/packages && $(GO) vet ./... && $(GO) mod tidy -diff
+	@cd deploy/packages && EVICTD_PACKAGES=$(CURDIR)/dist $(call gotest,standard-verbose,./...,-timeout 20m)
 
 node-rank: ## the example plugin in Node.js into bin/
 	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank

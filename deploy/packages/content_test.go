@@ -1,4 +1,4 @@
-package release
+package packages
 
 import (
 	"archive/tar"

@@ -1,4 +1,4 @@
-package release
+package packages
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ func TestTheBillOfMaterialsHasEachModuleOfTheBinaries(t *testing.T) {
 	}
 	used := map[string]bool{}
 	for _, binary := range []string{"evictd", "builtin"} {
-		for line := range strings.Lines(run(t, ".", "go", "version", "-m", filepath.Join("../bin", binary))) {
+		for line := range strings.Lines(run(t, ".", "go", "version", "-m", filepath.Join("../../bin", binary))) {
 			f := strings.Fields(line)
 			switch {
 			case len(f) >= 3 && f[0] == "dep":

@@ -1,4 +1,4 @@
-package release
+package packages
 
 import (
 	"crypto/sha256"
@@ -22,7 +22,7 @@ func TestTwoClonesMakeTheSamePackages(t *testing.T) {
 	if os.Getenv("EVICTD_NIGHTLY") == "" {
 		t.Skip("part of make nightly")
 	}
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}

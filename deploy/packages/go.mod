@@ -1,4 +1,4 @@
-module github.com/evictd/evictd/release
+module github.com/evictd/evictd/deploy/packages
 
 go 1.26.0
 
