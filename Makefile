@@ -77,10 +77,11 @@ PACKAGE_ARCHES := amd64 arm64
 # Packages are those of a commit, to the byte: of its date, whoever makes them and where.
 EPOCH            = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 PACKAGE_VERSION  = $(shell if [[ $(VERSION:v%=%) =~ ^[0-9]+\. ]]; then echo $(VERSION:v%=%); else echo 0.0.0+g$(VERSION); fi)
+IMAGE            = ghcr.io/evictd/evictd:$(subst +,-,$(PACKAGE_VERSION))
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz flakes nightly clean tools parts lint deadcode generated
+.PHONY: help build image node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz flakes nightly clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +95,13 @@ build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: in
 deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dist/ (GOARCH=arm64)
 	cd $(STAGE) && SOURCE_DATE_EPOCH=$(EPOCH) ARCH=$(GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) $(NFPM) package -f ../../deploy/packages/nfpm.yaml -p $@ -t ..
 
+# One file with the image for each architecture: `ctr -n k8s.io images import` takes it as it is.
+image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
+	@for arch in $(PACKAGE_ARCHES); do $(MAKE) build GOARCH=$$arch; done
+	@mkdir -p dist
+	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./image $(IMAGE) $(COMMIT) $(CURDIR)/dist/evictd_$(PACKAGE_VERSION)_oci.tar \
+		$(foreach arch,$(PACKAGE_ARCHES),$(arch)=$(CURDIR)/bin/$(if $(filter-out $(HOSTARCH),$(arch)),linux_$(arch)))
+
 sbom: build ## the modules that are in the binaries, as CycloneDX, into dist/
 	@mkdir -p dist
 	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) $(CURDIR)/$(SBOM) $(addprefix $(CURDIR)/$(OUT)/,evictd builtin)
@@ -104,10 +112,11 @@ stage: build
 	SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) CGO_ENABLED=0 $(GO) run -tags man ./host/cmd/evictd dist/pages
 	deploy/packages/stage.sh $(OUT) dist/pages $(STAGE)
 
-release: ## packages, bills of materials and their checksums for amd64 and arm64 into dist/
+release: ## image, packages, bills of materials and their checksums for amd64 and arm64 into dist/
 	rm -rf dist
+	@$(MAKE) image
 	@for arch in $(PACKAGE_ARCHES); do $(MAKE) deb rpm sbom GOARCH=$$arch; done
-	cd dist && sha256sum *.deb *.rpm *.json >SHA256SUMS
+	cd dist && sha256sum *.tar *.deb *.rpm *.json >SHA256SUMS
 
 packages: $(GOTESTSUM) deb rpm sbom ## tests of the packages: what is in them, in and out of a node; EVICTD_NIGHTLY=1: the same from two clones (root)
 	cd deploy/packages && $(GO) vet ./... && $(GO) mod tidy -diff
