@@ -23,6 +23,7 @@ PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-v1.36.12/protoc-gen-go
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-v1.6.2/protoc-gen-go-grpc
 GOTESTSUM          := $(TOOLS)/gotestsum-v1.13.0/gotestsum
 NFPM               := $(TOOLS)/nfpm-v2.43.4/nfpm
+HELM               := $(TOOLS)/helm-v4.3.1/helm
 # The second containerd that e2e runs beside the distribution's.
 CONTAINERD := $(TOOLS)/containerd-v2.4.2
 # The parts of the cluster that e2e-k8s and cluster run beside it, as released.
@@ -260,6 +261,7 @@ $(PROTOC_GEN_GO): PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
 $(PROTOC_GEN_GO_GRPC): PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(GOTESTSUM): PACKAGE = gotest.tools/gotestsum
 $(NFPM): PACKAGE = github.com/goreleaser/nfpm/v2/cmd/nfpm
+$(HELM): PACKAGE = helm.sh/helm/v4/cmd/helm
 $(CONTAINERD)/containerd: PACKAGE = github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 github.com/containerd/containerd/v2/cmd/containerd
 
 # Built in a directory of its own and renamed, so that a clone never sees the half of what another builds.

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/input"
+)
+
+// maxProgram is far more than a plugin has.
+const maxProgram = 1 << 30
+
+func newInstall() *cobra.Command {
+	return &cobra.Command{
+		Use:   "install FILE... DIR",
+		Short: "Copy executables into a plugin directory",
+		Long: "Copy plugins into DIR, which is made if it is not there: with mode 0755, and each whole or not at all. A symbolic\n" +
+			"link is copied as a link. For containers without a shell.",
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			files, dir := args[:len(args)-1], args[len(args)-1]
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return failure{err}
+			}
+			for _, f := range files {
+				if err := install(f, filepath.Join(dir, filepath.Base(f))); err != nil {
+					return failure{fmt.Errorf("install %s: %w", f, err)}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// install copies a file or link beside to and renames it.
+func install(from, to string) error {
+	aside := to + ".new"
+	if err := os.Remove(aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	info, err := os.Lstat(from)
+	switch {
+	case err != nil:
+		return err
+	case info.Mode().Type() == os.ModeSymlink:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(target, aside); err != nil {
+			return err
+		}
+	default:
+		program, err := input.ReadFile(from, maxProgram)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(aside, program, 0o755); err != nil {
+			return err
+		}
+	}
+	return os.Rename(aside, to)
+}

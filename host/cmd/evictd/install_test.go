@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A vendor's image has its plugin and no shell: evictd's own program copies it.
+func TestPluginsAreInstalledWholeAndExecutable(t *testing.T) {
+	dir := t.TempDir()
+	from, link, into := filepath.Join(dir, "vendor"), filepath.Join(dir, "memory"), filepath.Join(dir, "plugins")
+	for range 2 { // the second time over what is there
+		if err := os.WriteFile(from, []byte("program"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(link)
+		if err := os.Symlink("../builtin", link); err != nil {
+			t.Fatal(err)
+		}
+		if code := execute(t.Context(), []string{"plugins", "install", from, link, into}, os.Stdout, os.Stderr); code != exitFine {
+			t.Fatalf("exit code %d", code)
+		}
+		info, err := os.Stat(filepath.Join(into, "vendor"))
+		if err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%v, error %v, want mode 0755", info, err)
+		}
+		if to, err := os.Readlink(filepath.Join(into, "memory")); err != nil || to != "../builtin" {
+			t.Errorf("link to %q, error %v, want ../builtin", to, err)
+		}
+		if left, err := os.ReadDir(into); err != nil || len(left) != 2 {
+			t.Errorf("%v, error %v, want the two", left, err)
+		}
+	}
+	var said strings.Builder
+	if code := execute(t.Context(), []string{"plugins", "install", filepath.Join(dir, "absent"), into}, &said, &said); code != exitFailure || !strings.Contains(said.String(), "absent") {
+		t.Errorf("exit code %d: %q, want %d and the file's name", code, said.String(), exitFailure)
+	}
+}
