@@ -13,9 +13,6 @@ const (
 	monitoringPeriod = 10 * time.Second
 	// cleanupPoll is the time between two looks of a kubelet at a victim (podCleanupPollFreq).
 	cleanupPoll = time.Second
-	// fastestCleanup is the least time from a kubelet's decision to its next pass: it gives
-	// containers 2 s to end, hears of that within a second, and looks each second.
-	fastestCleanup = 4 * time.Second
 	// A victim counts for the pace of the next ones as long as it was evicted recently.
 	recently = 10 * time.Minute
 )
@@ -129,7 +126,7 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 		return Wait{}, false
 	}
 	since := now.since(last.decided)
-	pass := max(fastestCleanup, last.ended.since(last.decided)+cleanupPoll)
+	pass := last.ended.since(last.decided) + cleanupPoll
 	met := since - max(0, now.Time.Sub(l.metSince(t, now)))
 	switch {
 	case met > pass:

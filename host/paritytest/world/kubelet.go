@@ -17,10 +17,6 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const mib = 1 << 20
 
-// cleanup is the least time from a kubelet's decision to its next pass: it gives containers
-// 2 s to end, hears of that within a second, and looks each second.
-const cleanup = 4 * time.Second
-
 // A Kubelet runs the kubelet's manager as its loop does: each 10 s, and at once when the
 // last victim is cleaned up, for which it looks each second for half a minute.
 type Kubelet struct {
@@ -60,9 +56,9 @@ func (k *Kubelet) Look(n *Node) error {
 	evicted, err := k.manager.Pass(context.Background(), at.Time, summary, pods)
 	k.next = n.Now + 10*time.Second
 	for _, p := range evicted {
-		n.Evict(string(p.UID))
 		k.victims = append(k.victims, string(p.UID))
-		k.next = n.Now + cleanup
+		// The kill returns with the end, and a second later it looks for the first time.
+		k.next = n.Evict(string(p.UID)) + time.Second
 	}
 	return err
 }

@@ -190,8 +190,8 @@ func (n *Node) Available() float64 {
 	return left
 }
 
-// Evict has a pod end.
-func (n *Node) Evict(uid string) {
+// Evict has a pod end, and says when.
+func (n *Node) Evict(uid string) (end time.Duration) {
 	for _, p := range n.Pods {
 		if p.UID == uid && p.Ending < 0 {
 			p.Ending = n.Now + p.ends
@@ -199,8 +199,10 @@ func (n *Node) Evict(uid string) {
 			if n.First < 0 {
 				n.First = n.Now
 			}
+			end = p.Ending
 		}
 	}
+	return end
 }
 
 // live lets happen whatever is due.

@@ -49,9 +49,9 @@ func TestLeakingWorkloadsCostNoMorePodsThanWithTheKubelet(t *testing.T) {
 	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
 	play("evictd")
 	for i, l := range of["evictd"] {
-		// evictd's first two go before the kubelet has looked for the first time, and how long the
-		// rest takes depends on when it looks.
-		if k := of["kubelet"][i]; l.victims > k.victims+2 || l.under > k.under+k.under/5 {
+		// evictd's first two go before the kubelet has looked for the first time, and either count
+		// differs by two or three from run to run: it depends on which pods a look finds grown.
+		if k := of["kubelet"][i]; l.victims > k.victims+2+k.victims/5 || l.under > k.under+k.under/3 {
 			t.Errorf("%v: %d pods evicted and %v under the threshold, with the kubelet %d and %v", rounds[i], l.victims, l.under, k.victims, k.under)
 		}
 	}
