@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,25 +16,30 @@ import (
 const maxProgram = 1 << 30
 
 func newInstall() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "install FILE... DIR",
 		Short: "Copy executables into a plugin directory",
 		Long: "Copy plugins into DIR, which is made if it is not there: with mode 0755, and each whole or not at all. A symbolic\n" +
 			"link is copied as a link. For containers without a shell.",
 		Args: cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			files, dir := args[:len(args)-1], args[len(args)-1]
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return failure{err}
-			}
-			for _, f := range files {
-				if err := install(f, filepath.Join(dir, filepath.Base(f))); err != nil {
-					return failure{fmt.Errorf("install %s: %w", f, err)}
-				}
-			}
-			return nil
-		},
 	}
+	as := cmd.Flags().String("as", "", "name of the plugin, where FILE has another one")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		files, dir := args[:len(args)-1], args[len(args)-1]
+		if *as != "" && len(files) > 1 {
+			return fmt.Errorf("--as %s with %d files, want one", *as, len(files))
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return failure{err}
+		}
+		for _, f := range files {
+			if err := install(f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
+				return failure{fmt.Errorf("install %s: %w", f, err)}
+			}
+		}
+		return nil
+	}
+	return cmd
 }
 
 // install copies a file or link beside to and renames it.

@@ -33,6 +33,12 @@ func TestPluginsAreInstalledWholeAndExecutable(t *testing.T) {
 			t.Errorf("%v, error %v, want the two", left, err)
 		}
 	}
+	if code := execute(t.Context(), []string{"plugins", "install", "--as", "acme", from, into}, os.Stdout, os.Stderr); code != exitFine {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(filepath.Join(into, "acme")); err != nil {
+		t.Error(err)
+	}
 	var said strings.Builder
 	if code := execute(t.Context(), []string{"plugins", "install", filepath.Join(dir, "absent"), into}, &said, &said); code != exitFailure || !strings.Contains(said.String(), "absent") {
 		t.Errorf("exit code %d: %q, want %d and the file's name", code, said.String(), exitFailure)

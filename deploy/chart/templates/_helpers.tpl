@@ -1,0 +1,73 @@
+{{- define "evictd.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "evictd.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "evictd.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "evictd.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "evictd.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "evictd.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "evictd.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "evictd.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "evictd.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "evictd.fullname" .) }}
+{{- end }}
+
+{{- define "evictd.user" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccountName" . }}
+{{- end }}
+
+{{- define "evictd.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{- /* evictd.config is evictd.yaml. */ -}}
+{{- define "evictd.config" -}}
+{{- $config := deepCopy .Values.config }}
+{{- $paths := .Values.hostPaths }}
+{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "runDir" "/run/evictd" "stateDir" "/var/lib/evictd" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
+{{- $plugins := $config.plugins | default dict }}
+{{- if not (hasKey $plugins "disk") }}
+{{- $_ := set $plugins "disk" (dict "config" (dict "containerLogsDir" $paths.containerLogsDir)) }}
+{{- end }}
+{{- range .Values.plugins }}
+{{- $_ := set $plugins .name (omit . "name" "image" "path") }}
+{{- end }}
+{{- $_ := set $config "plugins" $plugins }}
+{{- toYaml $config }}
+{{- end }}
+
+{{- define "evictd.initContainer" -}}
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  readOnlyRootFilesystem: true
+  allowPrivilegeEscalation: false
+  capabilities:
+    drop: [ALL]
+volumeMounts:
+  - name: stage
+    mountPath: /stage
+{{- end }}
