@@ -79,6 +79,7 @@ PACKAGE_ARCHES := amd64 arm64
 EPOCH            = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 PACKAGE_VERSION  = $(shell if [[ $(VERSION:v%=%) =~ ^[0-9]+\. ]]; then echo $(VERSION:v%=%); else echo 0.0.0+g$(VERSION); fi)
 IMAGE            = ghcr.io/evictd/evictd:$(subst +,-,$(PACKAGE_VERSION))
+IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
@@ -100,7 +101,7 @@ deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dis
 image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
 	@for arch in $(PACKAGE_ARCHES); do $(MAKE) build GOARCH=$$arch; done
 	@mkdir -p dist
-	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./image $(IMAGE) $(COMMIT) $(CURDIR)/dist/evictd_$(PACKAGE_VERSION)_oci.tar \
+	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./image $(IMAGE) $(COMMIT) $(CURDIR)/$(IMAGE_FILE) \
 		$(foreach arch,$(PACKAGE_ARCHES),$(arch)=$(CURDIR)/bin/$(if $(filter-out $(HOSTARCH),$(arch)),linux_$(arch)))
 
 sbom: build ## the modules that are in the binaries, as CycloneDX, into dist/
@@ -197,10 +198,11 @@ e2e-guest: $(GOTESTSUM) build ## evictd as a unit on a node with systemd, cgroup
 	@test/harness/stack/install.sh --uml --guest
 	@export EVICTD_TEST_NODE=1; $(call gotest,standard-verbose,./test/suites/guest,-timeout 30m)
 
-e2e-k8s: $(GOTESTSUM) build $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36 (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
+e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36 (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
 	@test/harness/stack/install.sh
+	@$(MAKE) image PACKAGE_ARCHES=$(HOSTARCH)
 	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
-	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
+	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_HELM=$(HELM) EVICTD_IMAGE=$(CURDIR)/$(IMAGE_FILE) EVICTD_IMAGE_NAME=$(IMAGE) EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
 	EVICTD_ROUNDS=$(FAULTS_AT_RANDOM) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,./...,-p 1 -timeout 60m)
 
 cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it

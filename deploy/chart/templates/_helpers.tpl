@@ -47,7 +47,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 {{- define "evictd.config" -}}
 {{- $config := deepCopy .Values.config }}
 {{- $paths := .Values.hostPaths }}
-{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "runDir" "/run/evictd" "stateDir" "/var/lib/evictd" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
+{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
 {{- $plugins := $config.plugins | default dict }}
 {{- if not (hasKey $plugins "disk") }}
 {{- $_ := set $plugins "disk" (dict "config" (dict "containerLogsDir" $paths.containerLogsDir)) }}

@@ -191,17 +191,22 @@ func (s *Stack) Import(ctx context.Context, image Image) error {
 	if err := errors.Join(image.writeArchive(archive), archive.Close()); err != nil {
 		return fmt.Errorf("import image: %w", err)
 	}
-	ctr := s.Command(ctx, "ctr", "--address", s.Socket, "--namespace", "k8s.io", "images", "import", archive.Name())
+	return s.ImportArchive(ctx, archive.Name(), image.Name)
+}
+
+// ImportArchive imports the image with that name from an OCI archive.
+func (s *Stack) ImportArchive(ctx context.Context, archive, name string) error {
+	ctr := s.Command(ctx, "ctr", "--address", s.Socket, "--namespace", "k8s.io", "images", "import", archive)
 	if out, err := ctr.CombinedOutput(); err != nil {
-		return fmt.Errorf("import image %s: %w: %s", image.Name, err, bytes.TrimSpace(out))
+		return fmt.Errorf("import image %s: %w: %s", name, err, bytes.TrimSpace(out))
 	}
 	// The CRI side learns of images from events, a moment later.
-	err = poll(ctx, 5*time.Millisecond, func() (bool, error) {
-		status, err := s.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image.Name}})
+	err := poll(ctx, 5*time.Millisecond, func() (bool, error) {
+		status, err := s.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 		return status.GetImage() != nil, err
 	})
 	if err != nil {
-		return fmt.Errorf("import image %s: %w", image.Name, err)
+		return fmt.Errorf("import image %s: %w", name, err)
 	}
 	return nil
 }

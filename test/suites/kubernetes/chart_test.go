@@ -1,0 +1,236 @@
+package kubernetes_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
+)
+
+// chart is an installation of deploy/chart in a cluster.
+type chart struct {
+	c      *cluster.Cluster
+	values map[string]any
+	listen string
+}
+
+// newChart imports the image that make image has made, and has values for the cluster.
+func newChart(t *testing.T, c *cluster.Cluster) *chart {
+	t.Helper()
+	archive, name := os.Getenv("EVICTD_IMAGE"), os.Getenv("EVICTD_IMAGE_NAME")
+	must(t, c.ImportArchive(soon(t), archive, name))
+	repository, tag, _ := strings.Cut(name, ":")
+	admin, err := c.Config(cluster.Admin)
+	must(t, err)
+	server, err := url.Parse(admin.Host)
+	must(t, err)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	listen := l.Addr().String()
+	must(t, l.Close())
+	return &chart{c: c, listen: listen, values: map[string]any{
+		"image":     map[string]any{"repository": repository, "tag": tag, "pullPolicy": "Never"},
+		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
+		"hostPaths": map[string]any{
+			"kubeletRootDir": c.KubeletRootDir, "runtimeSocket": c.Socket, "podLogsDir": c.PodLogsDir,
+			"runDir": filepath.Join(c.Dir, "evictd", "run"), "stateDir": filepath.Join(c.Dir, "evictd", "state"),
+		},
+	}}
+}
+
+// helm runs `helm COMMAND evictd`, with the chart and values where the command takes them.
+func (h *chart) helm(t *testing.T, command string, args ...string) string {
+	t.Helper()
+	args = append([]string{command, "evictd", "--namespace", "evictd", "--kubeconfig", h.c.AdminKubeconfig}, args...)
+	if command != "uninstall" {
+		text, err := yaml.Marshal(h.values)
+		must(t, err)
+		file := filepath.Join(h.c.Dir, "values.yaml")
+		must(t, os.WriteFile(file, text, 0o600))
+		args = append(args, "../../../deploy/chart", "--create-namespace", "--values", file, "--timeout", "90s")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Getenv("EVICTD_HELM"), append(args, "--wait")...)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+h.c.Dir, "HELM_CONFIG_HOME="+h.c.Dir, "HELM_DATA_HOME="+h.c.Dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		pods, _ := h.c.Kubectl(context.WithoutCancel(t.Context()), "", "-n", "evictd", "describe", "pods")
+		logs, _ := h.c.Kubectl(context.WithoutCancel(t.Context()), "", "-n", "evictd", "logs", "ds/evictd", "--all-containers", "--tail", "50")
+		t.Fatalf("helm %s: %v: %s\n%s\n%s", command, err, out.String(), pods, logs)
+	}
+	return out.String()
+}
+
+// A view is what an evictd says of its node.
+type view struct {
+	NotReady string
+	Layout   string
+	Signals  []struct {
+		Signal, State       string
+		Available, Capacity int64
+	}
+}
+
+func viewOf(t *testing.T, address string) (v view) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(soon(t), http.MethodGet, "http://"+address+"/status", nil)
+	must(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer answer.Body.Close()
+	must(t, json.NewDecoder(answer.Body).Decode(&v))
+	return v
+}
+
+// A cluster has evictd by one command, a hog is evicted within a minute of it, and nothing
+// is left of it when it is taken away.
+func TestTheChartOnACluster(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	spec, station := newHog(t, c, "hog", 1536)
+	must(t, c.Apply(t.Context(), deployment("hog", spec)))
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	calm := awaitAvailable(soon(t), t, c, "calm")
+	awaitAvailable(soon(t), t, c, "hog")
+	h := newChart(t, c)
+	config := map[string]any{
+		"cgroupRoot": c.CgroupRoot, "evictionHard": leaveToEvictd(t, c, kubelet), "evictionPressureTransitionPeriod": "1s",
+		"listenAddress": h.listen, "logLevel": "debug",
+	}
+	h.values["config"] = config
+	before := h.objects(t)
+
+	began := time.Now()
+	notes := h.helm(t, "install")
+	t.Logf("  ready %.1f s after helm install", time.Since(began).Seconds())
+	if !strings.Contains(notes, "It is a dry run") {
+		t.Errorf("notes %q, want them to tell of the dry run", notes)
+	}
+	h.values["dryRun"] = false
+	h.helm(t, "upgrade")
+	must(t, station.Release(soon(t)))
+	victim := awaitPod(soon(t), t, c, "hog", ended)
+	evicted(t, victim)
+	t.Logf("  evicted %.1f s after the first command: %s", time.Since(began).Seconds(), victim.Status.Message)
+	if victim.Annotations["evictd.io/evicted"] == "" {
+		t.Error("the eviction is not evictd's")
+	}
+	if s := viewOf(t, h.listen); s.NotReady != "" {
+		t.Errorf("not ready: %s", s.NotReady)
+	}
+	unharmed(t, c, calm)
+
+	h.helm(t, "uninstall")
+	_, err := c.Kubectl(soon(t), "", "-n", "evictd", "wait", "--for=delete", "pods", "--all", "--timeout=60s")
+	must(t, err)
+	if after := h.objects(t); after != before {
+		t.Errorf("objects before: %s\nafter: %s", before, after)
+	}
+}
+
+// What evictd reads of the node from its pod is what it reads from the host.
+func TestThePodSeesWhatTheHostSees(t *testing.T) {
+	c := start(t, cluster.Options{})
+	h := newChart(t, c)
+	every := map[string]any{
+		"memory.available": "1Mi", "pid.available": "1",
+		"nodefs.available": "1Mi", "nodefs.inodesFree": "1", "imagefs.available": "1Mi", "imagefs.inodesFree": "1",
+	}
+	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": every, "listenAddress": h.listen}
+	h.helm(t, "install")
+	inPod := viewOf(t, h.listen)
+	p := beside(t, c, account(t, c), map[string]any{"evictionHard": every, "dryRun": true})
+	onHost := viewOf(t, p.Address())
+	if inPod.Layout != onHost.Layout {
+		t.Errorf("layout %q, on the host %q", inPod.Layout, onHost.Layout)
+	}
+	if len(inPod.Signals) != len(onHost.Signals) {
+		t.Errorf("%d signals, on the host %d", len(inPod.Signals), len(onHost.Signals))
+	}
+	for i, s := range inPod.Signals {
+		host := onHost.Signals[i]
+		off := max(s.Available-host.Available, host.Available-s.Available)
+		t.Logf("  %-30s %-9s pod %15d of %15d  host %15d of %15d", s.Signal, s.State, s.Available, s.Capacity, host.Available, host.Capacity)
+		// evictd itself takes some memory and processes between the two.
+		if s.Signal != host.Signal || s.State != host.State || s.Capacity != host.Capacity || off > max(1<<29, s.Capacity/100) && off > 100 {
+			t.Errorf("%+v, on the host %+v", s, host)
+		}
+	}
+	must(t, p.Stop())
+}
+
+// A plugin of a vendor comes with a helm upgrade, and changes who is evicted.
+func TestAVendorsPluginComesWithTheChart(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	h := newChart(t, c)
+	config := map[string]any{
+		"cgroupRoot": c.CgroupRoot, "evictionHard": leaveToEvictd(t, c, kubelet), "listenAddress": h.listen,
+	}
+	h.values["config"] = config
+	image := os.Getenv("EVICTD_IMAGE_NAME")
+	h.values["plugins"] = []any{map[string]any{"name": "oldest", "image": image, "path": "/usr/libexec/evictd/examples/oldest"}}
+	h.helm(t, "install")
+	if s := h.pluginNames(t); !strings.Contains(s, "oldest") {
+		t.Errorf("plugins %s, want oldest among them", s)
+	}
+	must(t, c.Apply(t.Context(), deployment("elder", fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [
+      {name: main, image: %s, imagePullPolicy: Never, command: [sleep, "100000"], resources: {requests: {memory: 1Mi}}}]}`, stack.PodImage))))
+	elder := awaitAvailable(soon(t), t, c, "elder")
+	spec, station := newHog(t, c, "hog", 1536)
+	must(t, c.Apply(t.Context(), deployment("hog", spec)))
+	awaitAvailable(soon(t), t, c, "hog")
+	h.values["dryRun"] = false
+	h.helm(t, "upgrade")
+	must(t, station.Release(soon(t)))
+	first := awaitPod(soon(t), t, c, "elder", func(p *v1.Pod) bool { return p.UID == elder.UID && ended(p) })
+	t.Logf("  the oldest pod %s went first: %s", first.Name, first.Status.Message)
+
+	delete(h.values, "plugins")
+	h.helm(t, "upgrade")
+	if s := h.pluginNames(t); strings.Contains(s, "oldest") {
+		t.Errorf("plugins %s, want oldest gone", s)
+	}
+	h.helm(t, "uninstall")
+}
+
+// pluginNames asks evictd in its pod for its plugins.
+func (h *chart) pluginNames(t *testing.T) string {
+	t.Helper()
+	out, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "exec", "ds/evictd", "--", "/usr/bin/evictd", "plugins", "--config", "/etc/evictd/evictd.yaml")
+	must(t, err)
+	return out
+}
+
+// objects are the names of all that a chart may make, outside and inside of its namespace.
+func (h *chart) objects(t *testing.T) string {
+	t.Helper()
+	all, err := h.c.Kubectl(soon(t), "", "get", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
+	must(t, err)
+	in, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "get", "all,configmaps,secrets,serviceaccounts", "-o", "name", "--ignore-not-found")
+	must(t, err)
+	node, err := h.c.Kubectl(soon(t), "", "get", "nodes", "-o", "jsonpath={.items[*].spec.taints}{.items[*].status.conditions[*].type}")
+	must(t, err)
+	var lines []string
+	for line := range strings.Lines(all + in) {
+		if line = strings.TrimSpace(line); line != "configmap/kube-root-ca.crt" && line != "serviceaccount/default" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(append(lines, node), "\n")
+}
