@@ -86,9 +86,20 @@ type view struct {
 	}
 }
 
-func viewOf(t *testing.T, address string) (v view) {
+// viewOf waits until evictd is ready.
+func viewOf(t *testing.T, address string) view {
 	t.Helper()
-	request, err := http.NewRequestWithContext(soon(t), http.MethodGet, "http://"+address+"/status", nil)
+	v := view{NotReady: "no answer"}
+	for ctx := soon(t); v.NotReady != ""; {
+		v = ask(ctx, t, address)
+		must(t, stack.Pause(ctx, 100*time.Millisecond))
+	}
+	return v
+}
+
+func ask(ctx context.Context, t *testing.T, address string) (v view) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/status", nil)
 	must(t, err)
 	answer, err := http.DefaultClient.Do(request)
 	must(t, err)
@@ -130,9 +141,6 @@ func TestTheChartOnACluster(t *testing.T) {
 	if victim.Annotations["evictd.io/evicted"] == "" {
 		t.Error("the eviction is not evictd's")
 	}
-	if s := viewOf(t, h.listen); s.NotReady != "" {
-		t.Errorf("not ready: %s", s.NotReady)
-	}
 	unharmed(t, c, calm)
 
 	h.helm(t, "uninstall")
@@ -160,7 +168,7 @@ func TestThePodSeesWhatTheHostSees(t *testing.T) {
 		t.Errorf("layout %q, on the host %q", inPod.Layout, onHost.Layout)
 	}
 	if len(inPod.Signals) != len(onHost.Signals) {
-		t.Errorf("%d signals, on the host %d", len(inPod.Signals), len(onHost.Signals))
+		t.Fatalf("%d signals, on the host %d", len(inPod.Signals), len(onHost.Signals))
 	}
 	for i, s := range inPod.Signals {
 		host := onHost.Signals[i]

@@ -1,5 +1,5 @@
 // Package monitoring has what Prometheus makes of evictd's metrics with the alerts and the
-// dashboard of deploy/monitoring.
+// dashboard of deploy/chart/files.
 package monitoring
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
-const deployed = "../../../deploy/monitoring/"
+const deployed = "../../../deploy/chart/files/"
 
 // An alert is a rule of alerts.yaml.
 type alert struct {
