@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,56 @@ func TestThePodSeesWhatTheHostSees(t *testing.T) {
 	must(t, p.Stop())
 }
 
+// A kill that is under way when the pod of evictd is replaced is finished by the next one, and
+// costs no second pod.
+func TestAnUpgradeInTheMiddleOfAKill(t *testing.T) {
+	if os.Getenv("EVICTD_NIGHTLY") == "" {
+		t.Skip("the memory of the whole machine decides: part of make nightly, where nothing else runs")
+	}
+	c := start(t, cluster.Options{})
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	calm := awaitAvailable(soon(t), t, c, "calm")
+	h := newChart(t, c)
+	h.values["dryRun"] = false
+	config := map[string]any{
+		"cgroupRoot": c.CgroupRoot, "listenAddress": h.listen, "evictionMaxPodGracePeriod": 30,
+		"evictionHard": map[string]any{"memory.available": "100Mi"},
+	}
+	h.values["config"] = config
+	h.helm(t, "install")
+	for _, s := range viewOf(t, h.listen).Signals {
+		if s.Signal == "memory.available" {
+			config["evictionSoft"] = map[string]any{s.Signal: strconv.FormatInt(s.Available-768<<20, 10)}
+		}
+	}
+	config["evictionSoftGracePeriod"] = map[string]any{"memory.available": "1s"}
+	h.helm(t, "upgrade")
+	spec, station := newHog(t, c, "hog", 1536, "--term-delay-ms", "20000")
+	spec = strings.Replace(spec, "terminationGracePeriodSeconds: 1", "terminationGracePeriodSeconds: 30", 1)
+	must(t, c.Apply(t.Context(), deployment("hog", spec)))
+	awaitAvailable(soon(t), t, c, "hog")
+	pods := begin(t, c)
+	must(t, station.Release(soon(t)))
+	awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.Annotations["evictd.io/evicted"] != "" })
+	h.values["podAnnotations"] = map[string]any{"example.org/round": "2"}
+	h.helm(t, "upgrade")
+	victim := awaitPod(soon(t), t, c, "hog", ended)
+	evicted(t, victim)
+	unharmed(t, c, calm)
+	all, _ := pods.all("hog")
+	for _, l := range all {
+		if l.Pod.UID != victim.UID && condition(l.Pod, v1.DisruptionTarget) != nil {
+			t.Errorf("a second pod %s went: %s", l.Pod.Name, l.Pod.Status.Message)
+		}
+	}
+	logs, err := c.Kubectl(soon(t), "", "-n", "evictd", "logs", "ds/evictd")
+	must(t, err)
+	if !strings.Contains(logs, string(victim.UID)) {
+		t.Errorf("the next evictd says nothing of the victim %s: %s", victim.UID, logs)
+	}
+	h.helm(t, "uninstall")
+}
+
 // A plugin of a vendor comes with a helm upgrade, and changes who is evicted.
 func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 	kubelet := narrow(t)
@@ -208,6 +259,17 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 	must(t, station.Release(soon(t)))
 	first := awaitPod(soon(t), t, c, "elder", func(p *v1.Pod) bool { return p.UID == elder.UID && ended(p) })
 	t.Logf("  the oldest pod %s went first: %s", first.Name, first.Status.Message)
+	for args, want := range map[string]string{
+		"evictions":                               first.Name,
+		"explain default/" + first.Name:           first.Name,
+		"observe --node " + c.Node + " --times 2": "memory.available",
+		"rank --signal memory.available":          "",
+		"doctor":                                  "containerd",
+	} {
+		if out := kubectlEvictd(t, c, strings.Fields(args)...); !strings.Contains(out, want) {
+			t.Errorf("kubectl evictd %s: %q, want %q in it", args, out, want)
+		}
+	}
 
 	delete(h.values, "plugins")
 	h.helm(t, "upgrade")
@@ -215,6 +277,17 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 		t.Errorf("plugins %s, want oldest gone", s)
 	}
 	h.helm(t, "uninstall")
+}
+
+func kubectlEvictd(t *testing.T, c *cluster.Cluster, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(soon(t), "../../../deploy/kubectl-evictd", args...)
+	cmd.Env = append(os.Environ(), "PATH="+programs().Kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+c.AdminKubeconfig)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("kubectl evictd %v: %v: %s", args, err, out)
+	}
+	return string(out)
 }
 
 // pluginNames asks evictd in its pod for its plugins.
