@@ -38,7 +38,7 @@ func TestParity(t *testing.T) {
 	workers.Wait()
 	t.Logf("parity: %d scenarios from seed %d, %d passes, %d pods evicted; %d differences\n"+
 		"scenarios with accidents of the kubelet, which need not be reproduced:\n%s"+
-		"scenarios by rule (section of docs/kubelet-behaviour.md):\n%s",
+		"scenarios by rule (section of docs/parity/kubelet-behaviour.md):\n%s",
 		c.scenarios, *firstSeed, c.passes, c.evicted, c.differences, c.quirks, c.rules)
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // rulesOf names the rules of the kubelet that had a part in what happened in s,
-// by the section of docs/kubelet-behaviour.md. What both sides decided is in
+// by the section of docs/parity/kubelet-behaviour.md. What both sides decided is in
 // want; why is in r, since the kubelet does not tell.
 func rulesOf(s *replay.Scenario, r *replay.Replay, want *replay.Decisions) []string {
 	h := history{scenario: s, pods: map[string]*v1.Pod{}}

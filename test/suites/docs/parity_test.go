@@ -11,7 +11,7 @@ import (
 
 const (
 	root   = "../../.."
-	parity = root + "/docs/kubelet-parity.md"
+	parity = root + "/docs/parity/kubelet-parity.md"
 	traces = root + "/test/traces"
 )
 

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// What the tests run with is what docs/install.md says.
+// What the tests run with is what README.md says.
 func TestVersionsThatAreTested(t *testing.T) {
-	makefile, install := read(t, filepath.Join(root, "Makefile")), read(t, filepath.Join(root, "docs/install.md"))
+	makefile, readme := read(t, filepath.Join(root, "Makefile")), read(t, filepath.Join(root, "README.md"))
 	for _, program := range []string{"containerd", "kubernetes"} {
 		pinned := regexp.MustCompile(`(?m):= \$\(TOOLS\)/` + program + `-(v\S+)$`).FindStringSubmatch(makefile)
 		if pinned == nil {
 			t.Fatalf("the Makefile pins no %s", program)
 		}
-		if !strings.Contains(install, pinned[1]) {
-			t.Errorf("docs/install.md does not say that %s %s is tested", program, pinned[1])
+		if !strings.Contains(readme, pinned[1]) {
+			t.Errorf("README.md does not say that %s %s is tested", program, pinned[1])
 		}
 	}
 }
