@@ -83,7 +83,7 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz flakes nightly clean tools parts lint deadcode generated
+.PHONY: help build image manifests node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz flakes nightly clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
 	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./image $(IMAGE) $(COMMIT) $(CURDIR)/$(IMAGE_FILE) \
 		$(foreach arch,$(PACKAGE_ARCHES),$(arch)=$(CURDIR)/bin/$(if $(filter-out $(HOSTARCH),$(arch)),linux_$(arch)))
 
+manifests: $(HELM) ## plain manifests of the chart into deploy/
+	deploy/packages/manifests.sh $(HELM) deploy
+
 sbom: build ## the modules that are in the binaries, as CycloneDX, into dist/
 	@mkdir -p dist
 	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) $(CURDIR)/$(SBOM) $(addprefix $(CURDIR)/$(OUT)/,evictd builtin)
@@ -120,9 +123,9 @@ release: ## image, packages, bills of materials and their checksums for amd64 an
 	@for arch in $(PACKAGE_ARCHES); do $(MAKE) deb rpm sbom GOARCH=$$arch; done
 	cd dist && sha256sum *.tar *.deb *.rpm *.json >SHA256SUMS
 
-packages: $(GOTESTSUM) deb rpm sbom ## tests of the packages: what is in them, in and out of a node; EVICTD_NIGHTLY=1: the same from two clones (root)
+packages: $(GOTESTSUM) $(HELM) deb rpm sbom ## tests of packages and chart: what is in them, in and out of a node; EVICTD_NIGHTLY=1: the same from two clones (root)
 	cd deploy/packages && $(GO) vet ./... && $(GO) mod tidy -diff
-	@cd deploy/packages && EVICTD_PACKAGES=$(CURDIR)/dist $(call gotest,standard-verbose,./...,-timeout 20m)
+	@cd deploy/packages && EVICTD_PACKAGES=$(CURDIR)/dist EVICTD_HELM=$(HELM) EVICTD_BIN=$(CURDIR)/$(OUT) $(call gotest,standard-verbose,./...,-timeout 20m)
 
 node-rank: ## the example plugin in Node.js into bin/
 	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// story is what an operator does, in a root of its own: an overlay over this machine's, in a
+// story is an operator's, in a root of its own: an overlay over this machine's, in a
 // mount namespace of its own, which nobody boots. What is there is listed before and after.
 const story = `
 set -eu

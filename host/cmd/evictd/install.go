@@ -2,18 +2,14 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
-
-// maxProgram is far more than a plugin has.
-const maxProgram = 1 << 30
 
 func newInstall() *cobra.Command {
 	cmd := &cobra.Command{
@@ -33,41 +29,11 @@ func newInstall() *cobra.Command {
 			return failure{err}
 		}
 		for _, f := range files {
-			if err := install(f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
+			if err := plugindir.Install(f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
 				return failure{fmt.Errorf("install %s: %w", f, err)}
 			}
 		}
 		return nil
 	}
 	return cmd
-}
-
-// install copies a file or link beside to and renames it.
-func install(from, to string) error {
-	aside := to + ".new"
-	if err := os.Remove(aside); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	info, err := os.Lstat(from)
-	switch {
-	case err != nil:
-		return err
-	case info.Mode().Type() == os.ModeSymlink:
-		target, err := os.Readlink(from)
-		if err != nil {
-			return err
-		}
-		if err := os.Symlink(target, aside); err != nil {
-			return err
-		}
-	default:
-		program, err := input.ReadFile(from, maxProgram)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(aside, program, 0o755); err != nil {
-			return err
-		}
-	}
-	return os.Rename(aside, to)
 }

@@ -118,7 +118,7 @@ func (c *Cluster) start(ctx context.Context, progress func(string)) error {
 		*port = free
 	}
 	c.server = fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver)
-	if err := errors.Join(c.writeFiles(), c.shareMounts(ctx), c.nameNode(ctx)); err != nil {
+	if err := errors.Join(c.writeFiles(), c.prepareNode(ctx)); err != nil {
 		return err
 	}
 	c.parts = c.programs() //nolint:contextcheck // they live until they are stopped

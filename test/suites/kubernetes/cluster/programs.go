@@ -70,16 +70,12 @@ func (c *Cluster) program(name, dir string, command func(context.Context, string
 	}
 }
 
-// shareMounts makes mounts of the node visible in pods that want so, as systemd does.
-func (c *Cluster) shareMounts(ctx context.Context) error {
+// prepareNode lets the API server find the kubelet by the node's name, and makes mounts of the
+// node visible in pods that want so, as systemd does.
+func (c *Cluster) prepareNode(ctx context.Context) error {
 	if out, err := c.Inside(ctx, "mount", "-n", "--make-rshared", "/").CombinedOutput(); err != nil {
 		return fmt.Errorf("share the node's mounts: %w: %s", err, bytes.TrimSpace(out))
 	}
-	return nil
-}
-
-// nameNode lets the API server find the kubelet by the node's name.
-func (c *Cluster) nameNode(ctx context.Context) error {
 	hosts, err := os.ReadFile("/etc/hosts")
 	if err != nil {
 		return err

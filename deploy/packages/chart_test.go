@@ -1,0 +1,165 @@
+package packages
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const chart = "../chart"
+
+// helm runs helm on the chart.
+func helm(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	program := os.Getenv("EVICTD_HELM")
+	if program == "" {
+		t.Skip("needs helm: run make packages")
+	}
+	raw, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+	return string(raw), err
+}
+
+func TestTheChartIsLinted(t *testing.T) {
+	if out, err := helm(t, "lint", "--strict", chart); err != nil || strings.Contains(out, "WARNING") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Who changes the chart has to run make manifests.
+func TestManifestsAreThoseOfTheChart(t *testing.T) {
+	if _, err := helm(t, "version"); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	run(t, ".", "./manifests.sh", os.Getenv("EVICTD_HELM"), dir)
+	for _, name := range []string{"rbac/role.yaml", "rbac/policy.yaml", "rbac/node-conditions.yaml", "manifests/evictd.yaml"} {
+		got, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("deploy/%s differs from the chart, run make manifests", name)
+		}
+	}
+}
+
+// The schema refuses what would be ignored or do harm, and names the value.
+func TestTheSchemaRefusesWrongValues(t *testing.T) {
+	for value, names := range map[string]string{
+		"dryrun=true":                            "dryrun",
+		"dryRun=maybe":                           "/dryRun",
+		"image.pullPolicy=Sometimes":             "/image/pullPolicy",
+		"image.digest=latest":                    "/image/digest",
+		"image.repository=":                      "/image/repository",
+		"config.rootDir=/":                       "/config",
+		"config.mode=cri":                        "/config",
+		"config.logLevel=loud":                   "/config/logLevel",
+		"config.listenAddress=everywhere":        "/config/listenAddress",
+		"config.evictionHard=5%":                 "/config/evictionHard",
+		"hostPaths.runDir=run":                   "/hostPaths/runDir",
+		"hostPaths.runtimeSocket=":               "/hostPaths/runtimeSocket",
+		"plugins[0].name=oldest":                 "/plugins/0",
+		"plugins[0].name=memory":                 "/plugins/0",
+		"updateStrategy.type=Recreate":           "/updateStrategy/type",
+		"capabilities.add[0]=sys_admin":          "/capabilities/add/0",
+		"tolerations=all":                        "/tolerations",
+		"podMonitor.interval=often":              "/podMonitor/interval",
+		"serviceAccount.annotations.on=true":     "/serviceAccount/annotations",
+		"resources.requests.memory=a lot":        "/resources/requests/memory",
+		"apiServer.port=https":                   "/apiServer/port",
+		"rbac.create=yes please":                 "/rbac/create",
+		"admissionPolicies.enabled=true":         "/admissionPolicies",
+		"extraEnv[0].value=without a name":       "/extraEnv/0",
+		"imagePullSecrets[0]=not an object":      "/imagePullSecrets/0",
+		"nodeSelector=linux":                     "/nodeSelector",
+		"commonLabels.number=1":                  "/commonLabels",
+		"hostPaths.stateDirectory=/var/lib/here": "/hostPaths",
+	} {
+		out, err := helm(t, "template", "evictd", chart, "--set", value)
+		if err == nil || !strings.Contains(out, names) {
+			t.Errorf("%s: error %v, %q, want %q in it", value, err, out, names)
+		}
+	}
+}
+
+// Each value of values.yaml has a comment above it or is part of a value that has one, and a
+// description of its type in the schema.
+func TestEachValueIsDescribed(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct{ Properties map[string]any }
+	text, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	key := regexp.MustCompile(`^( *)([A-Za-z]+):(.*)$`)
+	values, described := 0, map[int]bool{}
+	lines := strings.Split(string(raw), "\n")
+	for i, line := range lines {
+		m := key.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		depth, comment := len(m[1]), strings.HasPrefix(strings.TrimSpace(lines[max(0, i-1)]), "#")
+		for d := range described {
+			if d >= depth {
+				delete(described, d)
+			}
+		}
+		if depth == 0 {
+			values++
+			if schema.Properties[m[2]] == nil {
+				t.Errorf("values.yaml:%d: %s is not in values.schema.json", i+1, m[2])
+			}
+		}
+		above := len(described) > 0
+		if comment {
+			described[depth] = true
+		}
+		if leaf := strings.TrimSpace(m[3]) != ""; leaf && !comment && !above {
+			t.Errorf("values.yaml:%d: %s has no comment", i+1, m[2])
+		}
+	}
+	if values < 20 {
+		t.Errorf("%d values, want all of them", values)
+	}
+}
+
+// What the chart makes of its values is a configuration that evictd takes, with plugins and with
+// thresholds of the operator's.
+func TestEvictdTakesTheChartsConfiguration(t *testing.T) {
+	evictd := filepath.Join(os.Getenv("EVICTD_BIN"), "evictd")
+	for name, values := range map[string][]string{
+		"default": nil,
+		"plugin":  {"--set", "plugins[0].name=oldest,plugins[0].image=example.org/oldest:1,plugins[0].path=/oldest,plugins[0].config.a=b"},
+		"soft":    {"--set", "dryRun=false,config.evictionSoft.memory\\.available=10%,config.evictionSoftGracePeriod.memory\\.available=30s"},
+		"wrong":   {"--set", "config.evictionHrad.a=1"},
+	} {
+		out, err := helm(t, append([]string{"template", "evictd", chart, "--show-only", "templates/configmap.yaml"}, values...)...)
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		_, config, _ := strings.Cut(out, "evictd.yaml: |\n")
+		file := filepath.Join(t.TempDir(), "evictd.yaml")
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(config, "\n    ", "\n")[4:]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said, _ := exec.CommandContext(t.Context(), evictd, "check", "--config", file, "--start-plugins=false").CombinedOutput()
+		if wrong := strings.Contains(string(said), "evictionHrad"); wrong != (name == "wrong") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+#!/bin/bash
+# Renders the chart as plain manifests, for kubectl apply.
+# usage: manifests.sh HELM DEPLOY, the directory that rbac/ and manifests/ are in
+set -euo pipefail
+helm=$1 to=$2
+chart=$(dirname "$0")/../chart
+render() { "$helm" template evictd "$chart" --namespace evictd "$@" | grep -vE '^# Source: |helm.sh/chart: |managed-by: Helm'; }
+mkdir -p "$to"/{rbac,manifests}
+render --show-only templates/role.yaml >"$to/rbac/role.yaml"
+render --show-only templates/policy.yaml >"$to/rbac/policy.yaml"
+render --show-only templates/node-conditions.yaml --set rbac.nodeConditions=true >"$to/rbac/node-conditions.yaml"
+{
+	cat <<-NAMESPACE
+		# The chart in deploy/chart with its default values, rendered by make manifests: kubectl apply --server-side -f FILE
+		apiVersion: v1
+		kind: Namespace
+		metadata:
+		  name: evictd
+		  labels:
+		    # The pods mount directories of the host and see its processes.
+		    pod-security.kubernetes.io/enforce: privileged
+	NAMESPACE
+	render
+} >"$to/manifests/evictd.yaml"
