@@ -19,6 +19,7 @@ func newInstall() *cobra.Command {
 			"link is copied as a link. For containers without a shell.",
 		Args: cobra.MinimumNArgs(2),
 	}
+	link := cmd.Flags().Bool("link", false, "make symbolic links to FILE, which need not be there yet")
 	as := cmd.Flags().String("as", "", "name of the plugin, where FILE has another one")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		files, dir := args[:len(args)-1], args[len(args)-1]
@@ -29,7 +30,11 @@ func newInstall() *cobra.Command {
 			return failure{err}
 		}
 		for _, f := range files {
-			if err := plugindir.Install(f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
+			do := plugindir.Install
+			if *link {
+				do = plugindir.Link
+			}
+			if err := do(f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
 				return failure{fmt.Errorf("install %s: %w", f, err)}
 			}
 		}

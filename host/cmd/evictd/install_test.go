@@ -39,6 +39,12 @@ func TestPluginsAreInstalledWholeAndExecutable(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(into, "acme")); err != nil {
 		t.Error(err)
 	}
+	if code := execute(t.Context(), []string{"plugins", "install", "--as", "later", "--link", "/images/later", into}, os.Stdout, os.Stderr); code != exitFine {
+		t.Errorf("exit code %d", code)
+	}
+	if to, err := os.Readlink(filepath.Join(into, "later")); err != nil || to != "/images/later" {
+		t.Errorf("link to %q, error %v, want /images/later", to, err)
+	}
 	var said strings.Builder
 	if code := execute(t.Context(), []string{"plugins", "install", filepath.Join(dir, "absent"), into}, &said, &said); code != exitFailure || !strings.Contains(said.String(), "absent") {
 		t.Errorf("exit code %d: %q, want %d and the file's name", code, said.String(), exitFailure)

@@ -125,6 +125,10 @@ func TestTheChartOnACluster(t *testing.T) {
 		"listenAddress": h.listen, "logLevel": "debug",
 	}
 	h.values["config"] = config
+	_, err := c.Kubectl(soon(t), "", "create", "namespace", "evictd")
+	must(t, err)
+	_, err = c.Kubectl(soon(t), "", "apply", "--server-side", "--dry-run=server", "--warnings-as-errors", "-f", "../../../deploy/manifests/evictd.yaml")
+	must(t, err)
 	before := h.objects(t)
 
 	began := time.Now()
@@ -145,7 +149,7 @@ func TestTheChartOnACluster(t *testing.T) {
 	unharmed(t, c, calm)
 
 	h.helm(t, "uninstall")
-	_, err := c.Kubectl(soon(t), "", "-n", "evictd", "wait", "--for=delete", "pods", "--all", "--timeout=60s")
+	_, err = c.Kubectl(soon(t), "", "-n", "evictd", "wait", "--for=delete", "pods", "--all", "--timeout=60s")
 	must(t, err)
 	if after := h.objects(t); after != before {
 		t.Errorf("objects before: %s\nafter: %s", before, after)
@@ -271,6 +275,11 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 		}
 	}
 
+	h.values["imageVolume"] = true
+	h.helm(t, "upgrade")
+	if s := h.pluginNames(t); !strings.Contains(s, "oldest") {
+		t.Errorf("plugins %s, want oldest among them, from an image volume", s)
+	}
 	delete(h.values, "plugins")
 	h.helm(t, "upgrade")
 	if s := h.pluginNames(t); strings.Contains(s, "oldest") {

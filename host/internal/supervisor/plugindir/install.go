@@ -12,30 +12,36 @@ const maxProgram = 1 << 30
 
 // Install copies an executable, or a symbolic link as a link, to a path: whole or not at all.
 func Install(from, to string) error {
-	aside := to + ".new"
-	if err := os.Remove(aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+	info, err := os.Lstat(from)
+	if err != nil {
 		return err
 	}
-	info, err := os.Lstat(from)
-	switch {
-	case err != nil:
-		return err
-	case info.Mode().Type() == os.ModeSymlink:
+	if info.Mode().Type() == os.ModeSymlink {
 		target, err := os.Readlink(from)
 		if err != nil {
 			return err
 		}
-		if err := os.Symlink(target, aside); err != nil {
-			return err
-		}
-	default:
-		program, err := input.ReadFile(from, maxProgram)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(aside, program, 0o755); err != nil {
-			return err
-		}
+		return Link(target, to)
 	}
-	return os.Rename(aside, to)
+	program, err := input.ReadFile(from, maxProgram)
+	if err != nil {
+		return err
+	}
+	return replace(to, func(aside string) error { return os.WriteFile(aside, program, 0o755) })
+}
+
+// Link makes a path a symbolic link to target.
+func Link(target, to string) error {
+	return replace(to, func(aside string) error { return os.Symlink(target, aside) })
+}
+
+func replace(path string, write func(aside string) error) error {
+	aside := path + ".new"
+	if err := os.Remove(aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := write(aside); err != nil {
+		return err
+	}
+	return os.Rename(aside, path)
 }
