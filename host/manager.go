@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
@@ -327,6 +328,12 @@ func (m *Manager) logReady(ctx context.Context) {
 	c, address := m.config(), ""
 	for _, warning := range checkCPU(nodefs.FS{Root: c.RootDir}) {
 		m.log.Warn("evictd is short of CPU when the node is busy", "reason", warning)
+	}
+	thresholds, _ := c.Thresholds() // were checked
+	if b, err := CheckBeside(ctx, c, thresholds); err != nil {
+		m.log.Warn("kubelet's configuration not compared", "error", err)
+	} else if b != nil {
+		beside.Warn(b.Findings, m.log, m.recorder.NodeEvent, c.DryRun)
 	}
 	if m.listener != nil {
 		address = m.listener.Addr().String()

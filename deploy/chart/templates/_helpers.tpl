@@ -48,6 +48,9 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 {{- $config := deepCopy .Values.config }}
 {{- $paths := .Values.hostPaths }}
 {{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
+{{- if .Values.besideKubelet.check }}
+{{- $_ := set $config "besideKubelet" (printf "/host%s" .Values.besideKubelet.config) }}
+{{- end }}
 {{- $plugins := $config.plugins | default dict }}
 {{- if not (hasKey $plugins "disk") }}
 {{- $_ := set $plugins "disk" (dict "config" (dict "containerLogsDir" $paths.containerLogsDir)) }}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -20,21 +19,15 @@ func newInstall() *cobra.Command {
 		Args: cobra.MinimumNArgs(2),
 	}
 	link := cmd.Flags().Bool("link", false, "make symbolic links to FILE, which need not be there yet")
+	put := map[bool]func(from, to string) error{false: plugindir.Install, true: plugindir.Link}
 	as := cmd.Flags().String("as", "", "name of the plugin, where FILE has another one")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		files, dir := args[:len(args)-1], args[len(args)-1]
 		if *as != "" && len(files) > 1 {
 			return fmt.Errorf("--as %s with %d files, want one", *as, len(files))
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return failure{err}
-		}
 		for _, f := range files {
-			do := plugindir.Install
-			if *link {
-				do = plugindir.Link
-			}
-			if err := do(f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
+			if err := put[*link](f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
 				return failure{fmt.Errorf("install %s: %w", f, err)}
 			}
 		}

@@ -129,6 +129,7 @@ func TestTheChartOnACluster(t *testing.T) {
 	must(t, err)
 	_, err = c.Kubectl(soon(t), "", "apply", "--server-side", "--dry-run=server", "--warnings-as-errors", "-f", "../../../deploy/manifests/evictd.yaml")
 	must(t, err)
+	h.values["besideKubelet"] = map[string]any{"check": true, "config": c.KubeletConfigFile()}
 	before := h.objects(t)
 
 	began := time.Now()
@@ -147,6 +148,12 @@ func TestTheChartOnACluster(t *testing.T) {
 		t.Error("the eviction is not evictd's")
 	}
 	unharmed(t, c, calm)
+	events, err := c.Kubectl(soon(t), "", "get", "events", "--field-selector", "reason=KubeletSettings", "-o", "jsonpath={.items[*].message}")
+	must(t, err)
+	if !strings.Contains(events, "memory.available: ") {
+		t.Errorf("events about the kubelet's settings: %q", events)
+	}
+	t.Logf("  %s", events)
 
 	h.helm(t, "uninstall")
 	_, err = c.Kubectl(soon(t), "", "-n", "evictd", "wait", "--for=delete", "pods", "--all", "--timeout=60s")

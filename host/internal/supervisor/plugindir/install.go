@@ -3,6 +3,7 @@ package plugindir
 import (
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/evictd/evictd/host/internal/input"
 )
@@ -11,6 +12,7 @@ import (
 const maxProgram = 1 << 30
 
 // Install copies an executable, or a symbolic link as a link, to a path: whole or not at all.
+// The path's directory is made if it is not there.
 func Install(from, to string) error {
 	info, err := os.Lstat(from)
 	if err != nil {
@@ -37,6 +39,9 @@ func Link(target, to string) error {
 
 func replace(path string, write func(aside string) error) error {
 	aside := path + ".new"
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	if err := os.Remove(aside); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
