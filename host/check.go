@@ -21,6 +21,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/httpserver"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	podrunning "github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -51,6 +52,10 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	add("runtimeEndpoint", c.RuntimeEndpoint, checkSocket(ctx, c.RuntimeEndpoint))
 	if c.ImageEndpoint != c.RuntimeEndpoint {
 		add("imageEndpoint", c.ImageEndpoint, checkSocket(ctx, c.ImageEndpoint))
+	}
+	if c.TLSCertFile != "" {
+		_, err := httpserver.LoadCertificate(c.TLSCertFile, c.TLSPrivateKeyFile)
+		errs = append(errs, err)
 	}
 	split, err := checkAssignments(ctx, c)
 	errs = append(errs, checkCgroups(ctx, c), err)
@@ -200,6 +205,7 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 	return rights.Check(ctx, rights.Options{
 		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
 		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints,
+		Reviews: !c.Loopback(),
 	})
 }
 
