@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 const (
@@ -36,13 +37,21 @@ type certificate struct {
 	served            atomic.Pointer[tls.Certificate]
 }
 
-// LoadCertificate reads a certificate with its chain and its key, both as PEM.
+// LoadCertificate reads a certificate with its chain and its key, both as PEM. It waits for them
+// for seconds at most.
 func LoadCertificate(certFile, keyFile string) (tls.Certificate, error) {
-	cert, err := input.ReadFileSoon(certFile, maxPEMBytes)
+	return load(certFile, keyFile, input.ReadFileSoon)
+}
+
+// A reader is one of package input.
+type reader func(path string, maxBytes int64) ([]byte, error)
+
+func load(certFile, keyFile string, read reader) (tls.Certificate, error) {
+	cert, err := read(certFile, maxPEMBytes)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("tlsCertFile %q: %w", certFile, err)
 	}
-	key, err := input.ReadFileSoon(keyFile, maxPEMBytes)
+	key, err := read(keyFile, maxPEMBytes)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("tlsPrivateKeyFile %q: %w", keyFile, err)
 	}
@@ -54,7 +63,7 @@ func LoadCertificate(certFile, keyFile string) (tls.Certificate, error) {
 }
 
 // update has the certificate of the files served, or a self-signed one that is not about to expire.
-func (c *certificate) update(now time.Time) error {
+func (c *certificate) update(now time.Time, read reader) error {
 	if c.certFile == "" {
 		if served := c.served.Load(); served != nil && served.Leaf.NotAfter.Sub(now) > selfSignedFor/3 && served.Leaf.NotBefore.Before(now) {
 			return nil
@@ -65,14 +74,15 @@ func (c *certificate) update(now time.Time) error {
 		}
 		return err
 	}
-	pair, err := LoadCertificate(c.certFile, c.keyFile)
+	pair, err := load(c.certFile, c.keyFile, read)
 	if err == nil {
 		c.served.Store(&pair)
 	}
 	return err
 }
 
-// follow updates the certificate until ctx ends. Of files that are half replaced the former pair is served.
+// follow updates the certificate until ctx ends. Of files that are half replaced, or on a filesystem
+// that hangs, the former pair is served.
 func (c *certificate) follow(ctx context.Context, log *slog.Logger) {
 	look := time.NewTicker(followInterval)
 	defer look.Stop()
@@ -82,10 +92,10 @@ func (c *certificate) follow(ctx context.Context, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		case now := <-look.C:
-			err := c.update(now)
+			_, err := hang.Do(ctx.Done(), func() (struct{}, error) { return struct{}{}, c.update(now, input.ReadFile) }, nil)
 			if err == nil {
 				failed = ""
-			} else if failed != err.Error() {
+			} else if failed != err.Error() && ctx.Err() == nil {
 				failed = err.Error()
 				log.Warn("certificate cannot be used, the former one is served", "error", err)
 			}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 // handshakesPerSecond bounds what connections cost whose peers have shown no token yet: a handshake
@@ -51,7 +53,7 @@ func Listen(ctx context.Context, o Options) (*Endpoint, error) {
 		return e, nil
 	}
 	e.tls = &certificate{certFile: o.CertFile, keyFile: o.KeyFile, node: o.NodeName, ip: at.IP}
-	if err := e.tls.update(time.Now()); err != nil {
+	if err := e.tls.update(time.Now(), input.ReadFileSoon); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	if e.loopback || at.IP.IsUnspecified() { // which has the loopback device's in it

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/host/internal/input"
 )
 
 func says(text string) http.Handler {
@@ -157,7 +159,7 @@ func TestReplacedFilesAreServed(t *testing.T) {
 	o := files(t, "one")
 	c := &certificate{certFile: o.CertFile, keyFile: o.KeyFile}
 	served := func() string { return c.served.Load().Leaf.DNSNames[0] }
-	if err := c.update(time.Now()); err != nil || served() != "one" {
+	if err := c.update(time.Now(), input.ReadFile); err != nil || served() != "one" {
 		t.Fatal(served(), err)
 	}
 	former, err := os.ReadFile(o.KeyFile)
@@ -172,13 +174,13 @@ func TestReplacedFilesAreServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.update(time.Now()); err == nil || served() != "one" {
+	if err := c.update(time.Now(), input.ReadFile); err == nil || served() != "one" {
 		t.Errorf("%s is served of files that do not match, error %v", served(), err)
 	}
 	if err := os.WriteFile(o.KeyFile, other, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.update(time.Now()); err != nil || served() != "two" {
+	if err := c.update(time.Now(), input.ReadFile); err != nil || served() != "two" {
 		t.Errorf("%s is served, error %v", served(), err)
 	}
 }
@@ -186,7 +188,7 @@ func TestReplacedFilesAreServed(t *testing.T) {
 func TestASelfSignedCertificateIsRenewedBeforeItExpires(t *testing.T) {
 	c, now := &certificate{node: "node-1", ip: net.IPv4(10, 0, 0, 5)}, time.Now()
 	at := func(after time.Duration) *x509.Certificate {
-		if err := c.update(now.Add(after)); err != nil {
+		if err := c.update(now.Add(after), input.ReadFile); err != nil {
 			t.Fatal(err)
 		}
 		return c.served.Load().Leaf
@@ -210,7 +212,7 @@ func TestASelfSignedCertificateIsRenewedBeforeItExpires(t *testing.T) {
 }
 
 // Handshakes are paid for before anybody has shown a token.
-func TestStrangersHaveFewHandshakes(t *testing.T) {
+func TestHandshakesAreBounded(t *testing.T) {
 	ip := elsewhere(t)
 	address, _ := open(t, Options{Address: "0.0.0.0:0"}, says("own"), says("remote"))
 	_, port, _ := net.SplitHostPort(address)
