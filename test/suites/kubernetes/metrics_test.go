@@ -51,6 +51,28 @@ func TestMetricsAreForThoseWhomTheAPIServerLets(t *testing.T) {
 	must(t, p.Stop())
 }
 
+// The chart gives evictd the rights, and a pod is ready by a probe without a token.
+func TestTheChartServesMetricsToOtherMachines(t *testing.T) {
+	c := start(t, cluster.Options{})
+	h := newChart(t, c)
+	_, port, err := net.SplitHostPort(h.listen)
+	must(t, err)
+	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"memory.available": "1Mi"}, "listenAddress": "0.0.0.0:" + port}
+	h.helm(t, "install")
+	must(t, c.Apply(soon(t), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: prometheus, namespace: evictd}}`))
+	_, err = c.Kubectl(soon(t), "", "create", "clusterrolebinding", "prometheus-evictd", "--clusterrole", "evictd-metrics-reader", "--serviceaccount", "evictd:prometheus")
+	must(t, err)
+	token, err := c.Token(soon(t), "evictd", "prometheus", nil)
+	must(t, err)
+	if code := metricsCode(t, h.listen, "/metrics", ""); code != http.StatusUnauthorized {
+		t.Errorf("without a token %d", code)
+	}
+	for ctx := soon(t); metricsCode(t, h.listen, "/metrics", token) != http.StatusOK; {
+		must(t, ctx.Err())
+	}
+	h.helm(t, "uninstall")
+}
+
 // metricsCode asks evictd for a page by an address that is not of the loopback device.
 func metricsCode(t *testing.T, address, path, token string) int {
 	t.Helper()
