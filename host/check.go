@@ -53,12 +53,8 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 	if c.ImageEndpoint != c.RuntimeEndpoint {
 		add("imageEndpoint", c.ImageEndpoint, checkSocket(ctx, c.ImageEndpoint))
 	}
-	if c.TLSCertFile != "" {
-		_, err := httpserver.LoadCertificate(c.TLSCertFile, c.TLSPrivateKeyFile)
-		errs = append(errs, err)
-	}
 	split, err := checkAssignments(ctx, c)
-	errs = append(errs, checkCgroups(ctx, c), err)
+	errs = append(errs, checkCgroups(ctx, c), err, httpserver.CheckFiles(c.TLSCertFile, c.TLSPrivateKeyFile))
 	refused, warnings := supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: c.Assign})
 	if isDir(c.PluginDir) == nil { // else it was reported
 		errs = append(errs, refused...)
@@ -204,8 +200,7 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 	}
 	return rights.Check(ctx, rights.Options{
 		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
-		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints,
-		Reviews: !c.Loopback(),
+		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints, Reviews: !c.Loopback(),
 	})
 }
 

@@ -10,7 +10,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -128,9 +127,6 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	endpoint, errListen := httpserver.Listen(ctx, httpserver.Options{
 		Address: c.ListenAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile, NodeName: c.NodeName, Log: m.log,
 	})
-	if errListen != nil {
-		errListen = fmt.Errorf("listenAddress %q: %w", c.ListenAddress, errListen)
-	}
 	m.runtime, m.endpoint = runtime, endpoint
 	o, err := m.open()
 	if err := errors.Join(errRuntime, errListen, err); err != nil {
@@ -444,10 +440,7 @@ func (m *Manager) Conditions() []eviction.Condition {
 }
 
 func (m *Manager) close() error {
-	var errs []error
-	if m.endpoint != nil {
-		errs = append(errs, m.endpoint.Close())
-	}
+	errs := []error{m.endpoint.Close()}
 	if m.runtime != nil {
 		errs = append(errs, m.runtime.Close())
 	}

@@ -37,10 +37,14 @@ type certificate struct {
 	served            atomic.Pointer[tls.Certificate]
 }
 
-// LoadCertificate reads a certificate with its chain and its key, both as PEM. It waits for them
-// for seconds at most.
-func LoadCertificate(certFile, keyFile string) (tls.Certificate, error) {
-	return load(certFile, keyFile, input.ReadFileSoon)
+// CheckFiles reports why a certificate with its chain and its key, both as PEM, cannot be served. Both
+// may be "". It waits for them for seconds at most.
+func CheckFiles(certFile, keyFile string) error {
+	if certFile == "" {
+		return nil
+	}
+	_, err := load(certFile, keyFile, input.ReadFileSoon)
+	return err
 }
 
 // A reader is one of package input.

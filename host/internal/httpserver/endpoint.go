@@ -43,6 +43,14 @@ type Endpoint struct {
 
 // Listen opens the endpoint. It must be closed, and is by Serve.
 func Listen(ctx context.Context, o Options) (*Endpoint, error) {
+	e, err := listen(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("listenAddress %q: %w", o.Address, err)
+	}
+	return e, nil
+}
+
+func listen(ctx context.Context, o Options) (*Endpoint, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Address)
 	if err != nil {
 		return nil, err
@@ -74,8 +82,11 @@ func Listen(ctx context.Context, o Options) (*Endpoint, error) {
 // Addr is the address that was asked for, with its port.
 func (e *Endpoint) Addr() net.Addr { return e.listeners[0].Addr() }
 
-// Close ends an endpoint that is not served.
+// Close ends an endpoint that is not served, and nothing if e is nil.
 func (e *Endpoint) Close() error {
+	if e == nil {
+		return nil
+	}
 	var errs []error
 	for _, l := range e.listeners {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {

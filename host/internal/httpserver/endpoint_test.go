@@ -151,6 +151,9 @@ func TestFilesThatCannotBeServedAreErrors(t *testing.T) {
 			if e != nil {
 				t.Error("it listens")
 			}
+			if err := CheckFiles(c.cert, c.key); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("checked: %v, want %q", err, c.want)
+			}
 		})
 	}
 }
