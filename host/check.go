@@ -21,6 +21,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/httpserver"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	podrunning "github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -53,7 +54,7 @@ func Check(ctx context.Context, c *Config) (errs []error, warnings []string) {
 		add("imageEndpoint", c.ImageEndpoint, checkSocket(ctx, c.ImageEndpoint))
 	}
 	split, err := checkAssignments(ctx, c)
-	errs = append(errs, checkCgroups(ctx, c), err)
+	errs = append(errs, checkCgroups(ctx, c), err, httpserver.CheckFiles(c.TLSCertFile, c.TLSPrivateKeyFile))
 	refused, warnings := supervisor.Check(supervisor.Options{Dir: c.PluginDir, Settings: pluginSettings(c), Assign: c.Assign})
 	if isDir(c.PluginDir) == nil { // else it was reported
 		errs = append(errs, refused...)
@@ -199,7 +200,7 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 	}
 	return rights.Check(ctx, rights.Options{
 		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
-		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints,
+		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints, Reviews: !c.Loopback(),
 	})
 }
 

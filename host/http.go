@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/access"
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -140,10 +140,15 @@ func (m *Manager) send(w http.ResponseWriter, v any) {
 
 // serve answers until ctx ends, if anybody can ask.
 func (m *Manager) serve(ctx context.Context) {
-	if m.listener == nil {
+	if m.endpoint == nil {
 		return
 	}
-	if err := httpserver.Serve(ctx, m.listener, m.Handler(), m.log); err != nil {
+	own := m.Handler()
+	remote := http.NotFoundHandler() // without an API server there is no address that leads to it
+	if m.cluster != nil {
+		remote = access.New(own, access.Options{API: m.cluster.api, Open: []string{"/healthz"}, Log: m.log})
+	}
+	if err := m.endpoint.Serve(ctx, own, remote); err != nil {
 		m.log.Error("status and metrics are not served any more", "error", err)
 	}
 }

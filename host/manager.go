@@ -10,9 +10,7 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,6 +24,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/events"
+	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
@@ -83,7 +82,7 @@ type Manager struct {
 	disks DiskInfoProvider
 	// layoutErr is what disks did not know last, nil if it did.
 	layoutErr  atomic.Pointer[error]
-	listener   net.Listener
+	endpoint   *httpserver.Endpoint
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
@@ -126,13 +125,12 @@ func newManager(c *Config, version, commit string, log *slog.Logger) *Manager {
 func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	c := m.config()
 	runtime, errRuntime := criclient.Dial(c.RuntimeEndpoint)
-	listener, errListener := new(net.ListenConfig).Listen(ctx, "tcp", c.ListenAddress)
-	if errListener != nil {
-		errListener = fmt.Errorf("listenAddress %q: %w", c.ListenAddress, errListener)
-	}
-	m.runtime, m.listener = runtime, listener
+	endpoint, errListen := httpserver.Listen(ctx, httpserver.Options{
+		Address: c.ListenAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile, NodeName: c.NodeName, Log: m.log,
+	})
+	m.runtime, m.endpoint = runtime, endpoint
 	o, err := m.open()
-	if err := errors.Join(errRuntime, errListener, err); err != nil {
+	if err := errors.Join(errRuntime, errListen, err); err != nil {
 		return err
 	}
 	if err := m.dir.Leftovers(); err != nil {
@@ -335,8 +333,8 @@ func (m *Manager) logReady(ctx context.Context) {
 	} else if b != nil {
 		beside.Warn(b.Findings, m.log, m.recorder.NodeEvent, c.DryRun)
 	}
-	if m.listener != nil {
-		address = m.listener.Addr().String()
+	if m.endpoint != nil {
+		address = m.endpoint.Addr().String()
 		version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(m.runtime))
 		if err != nil {
 			m.log.Error("container runtime does not answer, no pod can be evicted until it does", "runtimeEndpoint", c.RuntimeEndpoint, "error", err)
@@ -449,12 +447,7 @@ func (m *Manager) Conditions() []eviction.Condition {
 }
 
 func (m *Manager) close() error {
-	var errs []error
-	if m.listener != nil {
-		if err := m.listener.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
-	}
+	errs := []error{m.endpoint.Close()}
 	if m.runtime != nil {
 		errs = append(errs, m.runtime.Close())
 	}

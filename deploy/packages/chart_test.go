@@ -36,7 +36,7 @@ func TestManifestsAreThoseOfTheChart(t *testing.T) {
 	}
 	dir := t.TempDir()
 	run(t, ".", "./manifests.sh", os.Getenv("EVICTD_HELM"), dir)
-	for _, name := range []string{"rbac/role.yaml", "rbac/policy.yaml", "rbac/node-conditions.yaml", "manifests/evictd.yaml"} {
+	for _, name := range []string{"rbac/role.yaml", "rbac/policy.yaml", "rbac/node-conditions.yaml", "rbac/metrics.yaml", "manifests/evictd.yaml"} {
 		got, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)

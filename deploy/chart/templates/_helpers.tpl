@@ -35,6 +35,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccountName" . }}
 {{- end }}
 
+{{- define "evictd.listenAddress" -}}
+{{- .Values.config.listenAddress | default "127.0.0.1:10269" }}
+{{- end }}
+
+{{- /* evictd.loopback is empty if other machines reach evictd. */ -}}
+{{- define "evictd.loopback" -}}
+{{- regexFind "^(127[.]|\\[::1]|localhost:)" (include "evictd.listenAddress" .) }}
+{{- end }}
+
 {{- define "evictd.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}

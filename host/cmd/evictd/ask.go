@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/httpserver"
 )
 
 const (
@@ -45,20 +46,10 @@ func ask(ctx context.Context, address, page string, timeout time.Duration, into 
 		return err
 	case port == "0":
 		return errors.New(`listenAddress has port 0, which the daemon chose at its start; want --listen-address with the one of its log line "evictd ready"`)
-	case host == "" || host == "0.0.0.0":
-		host = "127.0.0.1"
-	case host == "::":
-		host = "::1"
 	}
-	url := "http://" + net.JoinHostPort(host, port) + page
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	resp, err := httpserver.Ask(ctx, host, port, page)
 	if err != nil {
 		return fmt.Errorf("%w; is evictd running, with this listenAddress?", err)
 	}
@@ -66,10 +57,10 @@ func ask(ctx context.Context, address, page string, timeout time.Duration, into 
 	body := io.LimitReader(resp.Body, maxAnswerBytes)
 	if resp.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(body, 1<<10))
-		return answerError{fmt.Errorf("get %s: %s: %s", url, resp.Status, bytes.TrimSpace(why))}
+		return answerError{fmt.Errorf("get %s: %s: %s", resp.Request.URL, resp.Status, bytes.TrimSpace(why))}
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return answerError{fmt.Errorf("get %s: %w", url, err)}
+		return answerError{fmt.Errorf("get %s: %w", resp.Request.URL, err)}
 	}
 	return nil
 }

@@ -52,6 +52,8 @@ type Config struct {
 	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`
 	CgroupDriver       string          `json:"cgroupDriver" kubelet:"cgroupDriver" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
 	ListenAddress      string          `json:"listenAddress" is:"address" default:"127.0.0.1:10269" reload:"no" flag:"IP:port of /healthz, /metrics and /status"`
+	TLSCertFile        string          `json:"tlsCertFile" is:"path?" reload:"no" flag:"certificate of listenAddress (default none on the loopback device, else a self-signed one)"`
+	TLSPrivateKeyFile  string          `json:"tlsPrivateKeyFile" is:"path?" reload:"no" flag:"private key of tlsCertFile"`
 	LogLevel           string          `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
 	DryRun             bool            `json:"dryRun" flag:"decide and log, kill nobody"`
 	Pacing             string          `json:"pacing" oneof:"evictd kubelet" default:"evictd" flag:"evictd: one victim at a time; kubelet: as the kubelet does"`
@@ -148,6 +150,9 @@ const (
 	SourceNative  = "native"
 	SourceSummary = "summary"
 )
+
+// Loopback reports whether only processes of this machine reach ListenAddress.
+func (c *Config) Loopback() bool { return loopback(c.ListenAddress) }
 
 // Level is LogLevel as log/slog has it.
 func (c *Config) Level() slog.Level {

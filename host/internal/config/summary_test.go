@@ -89,12 +89,19 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 		file string
 		want []string
 	}{
-		"native figures":            {"{}", nil},
-		"nothing":                   {"source: summary\n", []string{address, layout + "imagefs.available and a summary does not tell"}},
-		"the layout":                {"source: summary\nsummary: {layout: shared}\n", []string{address}},
-		"no disk signal":            {"source: summary\nevictionHard: {memory.available: 1Gi}\n", []string{address}},
-		"a disk signal that is off": {"source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {nodefs.available: 0%}\n", nil},
-		"a soft disk signal":        {soft, []string{layout + "nodefs.inodesFree and a summary does not tell"}},
+		"native figures": {"{}", nil},
+		"metrics for other machines without an API server": {"listenAddress: 0.0.0.0:10269\n", []string{
+			`listenAddress: "0.0.0.0:10269": want an address of the loopback device, as mode "cri" has no API server to ask who may read it`,
+		}},
+		"metrics for other machines":       {"listenAddress: \":10269\"\nmode: kubernetes\n", nil},
+		"the loopback device of version 6": {"listenAddress: \"[::1]:10269\"\n", nil},
+		"a certificate without key":        {"tlsCertFile: /tls.crt\n", []string{`tlsCertFile and tlsPrivateKeyFile: want both or neither`}},
+		"a key without certificate":        {"tlsPrivateKeyFile: /tls.key\n", []string{`tlsCertFile and tlsPrivateKeyFile: want both or neither`}},
+		"nothing":                          {"source: summary\n", []string{address, layout + "imagefs.available and a summary does not tell"}},
+		"the layout":                       {"source: summary\nsummary: {layout: shared}\n", []string{address}},
+		"no disk signal":                   {"source: summary\nevictionHard: {memory.available: 1Gi}\n", []string{address}},
+		"a disk signal that is off":        {"source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {nodefs.available: 0%}\n", nil},
+		"a soft disk signal":               {soft, []string{layout + "nodefs.inodesFree and a summary does not tell"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := write(t, c.file)

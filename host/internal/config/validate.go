@@ -85,17 +85,24 @@ func summaryProblems(s *Summary) []error {
 }
 
 // daemonProblems reports what a program needs that has no pods, summary or knowledge
-// of filesystems of its own: what Validate lets pass for the sake of others.
+// of filesystems of its own, and what it must not do: what Validate lets pass for the
+// sake of others, which do not listen.
 func daemonProblems(c *Config) []error {
+	var errs []error
+	if !c.Loopback() && c.Mode != ModeKubernetes {
+		errs = append(errs, fmt.Errorf("listenAddress: %q: want an address of the loopback device, as mode %q has no API server to ask who may read it", c.ListenAddress, c.Mode))
+	}
+	if (c.TLSCertFile == "") != (c.TLSPrivateKeyFile == "") {
+		errs = append(errs, errors.New("tlsCertFile and tlsPrivateKeyFile: want both or neither"))
+	}
 	if c.Source != SourceSummary {
-		return nil
+		return errs
 	}
 	want := func(name string) string {
 		summary, _ := whole.below("summary")
 		f, _ := summary.below(name)
 		return f.want()
 	}
-	var errs []error
 	if c.Summary.Address == "" {
 		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as source is %q", want("address"), c.Source))
 	}

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -89,7 +90,7 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 	if goes == nil {
 		return
 	}
-	_ = goes.Close() // its server sees it
+	_ = socket(goes).Close() // its server sees it
 	c.closed.Add(1)
 	c.tell.Do(func() {
 		attrs := []any{"address", c.Addr().String(), "peer", peer, "closed", c.closed.Swap(0), "limit", c.limits.Total}
@@ -98,6 +99,24 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 		}
 		c.log.Warn("too many connections, older ones are closed", attrs...)
 	})
+}
+
+// socket is a connection without its TLS, whose end is written and could wait for a peer that does
+// not read.
+func socket(conn net.Conn) net.Conn {
+	if secured, ok := conn.(*tls.Conn); ok {
+		return secured.NetConn()
+	}
+	return conn
+}
+
+// hangUp closes all that are open.
+func (c *Connections) hangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.open {
+		_ = socket(conn).Close() // they are given up
+	}
 }
 
 // displaced returns the connection of open that another one of peer takes the place
@@ -158,10 +177,13 @@ func (c *Connections) Count() int {
 	return len(c.open)
 }
 
-// Address names a peer on the network by its address: of version 6 by the network
-// that one machine commonly has for itself. All of one machine's own are one peer.
-func Address(conn net.Conn) (string, error) {
-	remote, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+// Address is Peer of who is at the other end of a connection.
+func Address(conn net.Conn) (string, error) { return Peer(conn.RemoteAddr().String()) }
+
+// Peer names a peer on the network by its IP:port: of version 6 by the network that one
+// machine commonly has for itself. All of one machine's own are one peer.
+func Peer(address string) (string, error) {
+	remote, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return "", err
 	}

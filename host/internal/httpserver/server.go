@@ -1,12 +1,14 @@
 // Package httpserver answers HTTP requests of whoever can connect, at a bounded
-// cost: of descriptors, of memory and of time.
+// cost: of descriptors, of memory and of time. Other machines are answered by TLS.
 //
-// It knows nothing of what is served.
+// It knows nothing of what is served, nor who may read it (host/internal/access).
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,7 +25,7 @@ const (
 	// minute.
 	headerTimeout = 5 * time.Second
 	keepTimeout   = 2 * time.Minute
-	// requestTimeout, answerTimeout and maxHeaderBytes are Serve's Limits.
+	// requestTimeout, answerTimeout and maxHeaderBytes are an Endpoint's Limits.
 	requestTimeout = 10 * time.Second
 	answerTimeout  = 15 * time.Second
 	maxHeaderBytes = 16 << 10
@@ -56,10 +58,22 @@ func New(l net.Listener, h http.Handler, limits Limits, log *slog.Logger) *Serve
 		WriteTimeout:      limits.Answer,
 		IdleTimeout:       keepTimeout,
 		MaxHeaderBytes:    limits.HeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:          stdlog.New(errorLog{log.Handler()}, "", 0),
 		ConnState:         s.changed,
 	}
 	return s
+}
+
+// An errorLog has what net/http says. Any port scanner fails a handshake, which is worth no warning.
+type errorLog struct{ slog.Handler }
+
+// Write implements io.Writer.
+func (e errorLog) Write(line []byte) (int, error) {
+	level := slog.LevelWarn
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		level = slog.LevelDebug
+	}
+	return slog.NewLogLogger(e.Handler, level).Writer().Write(line)
 }
 
 // Serve answers until End. An error is why it cannot until then.
@@ -76,6 +90,7 @@ func (s *Server) Serve() error {
 func (s *Server) End(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
+	defer context.AfterFunc(ctx, s.hangUp)() // the end of TLS would be written to each that does not read
 	if s.http.Shutdown(ctx) != nil {
 		_ = s.http.Close() // of connections that are given up
 	}
@@ -83,13 +98,10 @@ func (s *Server) End(ctx context.Context) {
 	s.done.Wait()
 }
 
-// Serve answers on l until ctx ends. Answers are made whole before anything of
+// serve answers on l until ctx ends. Answers are made whole before anything of
 // them is written, so that a client which does not read holds its connection and
 // nothing else.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	if local(l.Addr()) {
-		h = onlyLocalNames(h)
-	}
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	limits := Limits{Total: total(), Peer: Address, Request: requestTimeout, Answer: answerTimeout, HeaderBytes: maxHeaderBytes}
 	s := New(l, http.TimeoutHandler(h, makeTimeout, "not made in time"), limits, log)
 	ended := make(chan struct{})

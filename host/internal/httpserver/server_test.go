@@ -35,24 +35,31 @@ func (l *lines) String() string {
 	return l.Buffer.String()
 }
 
-// serve returns the address of a server that ends with the test.
-func serve(t *testing.T, h http.Handler) (address string, log *lines) {
+// start returns the address of a server that ends with the test.
+func start(t *testing.T, h http.Handler) (address string, log *lines) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return open(t, Options{Address: "127.0.0.1:0"}, h, nil)
+}
+
+// open is start with an endpoint of any kind, whose address may be the unspecified one.
+func open(t *testing.T, o Options, own, remote http.Handler) (address string, log *lines) {
+	t.Helper()
+	log = &lines{}
+	o.NodeName, o.Log = "node-1", slog.New(slog.NewJSONHandler(log, nil))
+	e, err := Listen(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log = &lines{}
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- Serve(ctx, l, h, slog.New(slog.NewJSONHandler(log, nil))) }()
+	go func() { ended <- e.Serve(ctx, own, remote) }()
 	t.Cleanup(func() {
 		end()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return l.Addr().String(), log
+	return e.Addr().String(), log
 }
 
 func dial(t *testing.T, address string) net.Conn {
@@ -81,12 +88,14 @@ func ask(t *testing.T, address, host string) string {
 	return string(answer)
 }
 
+var quiet = slog.New(slog.DiscardHandler)
+
 var fine = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
 
 // Anybody on the node held 21,000 idle connections, and evictd could open neither
 // manifests nor its journal until he left.
 func TestIdleConnectionsNeitherUseUpDescriptorsNorKeepOthersOut(t *testing.T) {
-	address, log := serve(t, fine)
+	address, log := start(t, fine)
 	var held []net.Conn
 	for i := range 5 * mostConnections {
 		c := dial(t, address)
@@ -128,7 +137,7 @@ func TestStalledReadersHoldNothingThatOthersNeed(t *testing.T) {
 	inside := make(chan struct{}, slots)
 	large := bytes.Repeat([]byte("x"), 16<<20) // more than sockets keep
 	wrote := make(chan struct{}, stalled)
-	address, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	address, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case inside <- struct{}{}:
 		default:
@@ -162,7 +171,7 @@ func TestStalledReadersHoldNothingThatOthersNeed(t *testing.T) {
 
 // net/http wrote plain text into the JSON log.
 func TestErrorsOfTheServerAreLinesOfTheLog(t *testing.T) {
-	address, log := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a bug") }))
+	address, log := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a bug") }))
 	c := dial(t, address)
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -175,7 +184,7 @@ func TestErrorsOfTheServerAreLinesOfTheLog(t *testing.T) {
 
 // A page from elsewhere whose name means 127.0.0.1 read /status.
 func TestNamesOfOthersAreRefusedOnTheLoopbackDevice(t *testing.T) {
-	address, _ := serve(t, fine)
+	address, _ := start(t, fine)
 	for host, want := range map[string]string{
 		address: "200", "localhost": "200", "LOCALHOST:1": "200", "[::1]:10269": "200", "127.8.9.1": "200", "": "200",
 		"evil.example": "421", "evil.example:10269": "421", "localhost.evil.example": "421", "127.0.0.1.nip.example": "421", "10.0.0.1": "421",

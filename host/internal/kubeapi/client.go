@@ -1,5 +1,5 @@
 // Package kubeapi talks to the API server for one node: it lists and watches the node's
-// pods, writes their status, tells events and asks what it may do.
+// pods, writes their status, tells events and asks what it and others may do.
 //
 // It knows neither what runs (host/internal/podsource) nor when a pod goes
 // (host/internal/victim).
@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,7 @@ type Client struct {
 type credentials struct {
 	file         fs.FileInfo // of the kubeconfig, nil for a ServiceAccount
 	core, review rest.Interface
+	tokens       rest.Interface
 }
 
 // New returns a client. The error says why it can never ask: the kubeconfig is no such
@@ -87,7 +89,8 @@ func (o Options) credentials() (credentials, error) {
 	config.AcceptContentTypes, config.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/json"
 	core, errCore := clientFor(config, v1.SchemeGroupVersion, "/api")
 	review, errReview := clientFor(config, authorizationv1.SchemeGroupVersion, "/apis")
-	return credentials{file: file, core: core, review: review}, errors.Join(errCore, errReview)
+	tokens, errTokens := clientFor(config, authenticationv1.SchemeGroupVersion, "/apis")
+	return credentials{file: file, core: core, review: review, tokens: tokens}, errors.Join(errCore, errReview, errTokens)
 }
 
 func (o Options) restConfig() (*rest.Config, fs.FileInfo, error) {
@@ -140,7 +143,7 @@ func load(path string) (*rest.Config, error) {
 
 var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, authorizationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			panic(err) // two types of one name: a mistake of the program
 		}
@@ -213,11 +216,12 @@ func (c *Client) PatchNode(ctx context.Context, subresource string, body []byte)
 	return node, err
 }
 
-// SelfSubjectAccessReview asks whether it may do something with a core resource, in all
-// namespaces if namespace is "": list and watch those pods that this client asks for. The
-// reason may be "".
+// SelfSubjectAccessReview asks whether it may do something with a resource, which has its
+// group after a dot unless that is the core one, in all namespaces if namespace is "": list
+// and watch those pods that this client asks for. The reason may be "".
 func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error) {
-	about := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource, Subresource: subresource}
+	of := schema.ParseGroupResource(resource)
+	about := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: of.Group, Resource: of.Resource, Subresource: subresource}
 	if resource == "pods" && (verb == "list" || verb == "watch") { // which a node may of its own pods only
 		about.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{
 			{Key: podNode, Operator: metav1.FieldSelectorOpIn, Values: []string{c.options.NodeName}},
@@ -229,4 +233,29 @@ func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, su
 	answered := &authorizationv1.SelfSubjectAccessReview{}
 	err = c.current().review.Post().Resource("selfsubjectaccessreviews").Body(asked).Do(ctx).Into(answered)
 	return answered.Status.Allowed, strings.TrimSpace(answered.Status.Reason + " " + answered.Status.EvaluationError), err
+}
+
+// TokenReview asks whose a token is. The user is nil if it is not valid.
+func (c *Client) TokenReview(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
+	asked, answered := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, &authenticationv1.TokenReview{}
+	err := c.current().tokens.Post().Resource("tokenreviews").Body(asked).Do(ctx).Into(answered)
+	if err != nil || !answered.Status.Authenticated {
+		return nil, err
+	}
+	return &answered.Status.User, nil
+}
+
+// SubjectAccessReview asks whether a user may do verb to a path that is no resource.
+func (c *Client) SubjectAccessReview(ctx context.Context, user authenticationv1.UserInfo, verb, path string) (allowed bool, err error) {
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb},
+	}}
+	answered := &authorizationv1.SubjectAccessReview{}
+	err = c.current().review.Post().Resource("subjectaccessreviews").Body(asked).Do(ctx).Into(answered)
+	return answered.Status.Allowed && !answered.Status.Denied, err
 }

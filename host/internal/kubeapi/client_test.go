@@ -14,7 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -226,13 +228,16 @@ func TestRightsAreAskedFor(t *testing.T) {
 			return http.StatusBadRequest, metav1.Status{TypeMeta: typed("Status"), Message: r.URL.Path}
 		}
 		a := review.Spec.ResourceAttributes
-		review.Status.Allowed, review.Status.Reason = a.Verb == "patch" && a.Resource == "pods" && a.Subresource == "status", "by a role"
+		review.Status.Allowed, review.Status.Reason = a.Verb == "patch" && a.Resource == "pods" && a.Subresource == "status" || a.Verb == "create" && a.Group == "authentication.k8s.io" && a.Resource == "tokenreviews", "by a role"
 		return http.StatusCreated, review
 	})
 	c, _ := s.client(t)
 	allowed, reason, err := c.SelfSubjectAccessReview(t.Context(), "patch", "pods", "status", "")
 	if err != nil || !allowed || reason != "by a role" {
 		t.Errorf("%t, %q, %v", allowed, reason, err)
+	}
+	if allowed, _, err := c.SelfSubjectAccessReview(t.Context(), "create", "tokenreviews.authentication.k8s.io", "", ""); err != nil || !allowed {
+		t.Errorf("%t, %v of another group", allowed, err)
 	}
 	if allowed, _, err := c.SelfSubjectAccessReview(t.Context(), "delete", "pods", "", ""); err != nil || allowed {
 		t.Errorf("%t, %v of what is not allowed", allowed, err)
@@ -257,5 +262,62 @@ func TestEventsAreTold(t *testing.T) {
 	}
 	if _, err := events.Update(event); err != nil || !strings.HasPrefix(s.last(), "PUT /api/v1/namespaces/ns/events/e ") {
 		t.Errorf("%v after %q", err, s.last())
+	}
+}
+
+func TestTokensAreReviewed(t *testing.T) {
+	var asked authenticationv1.TokenReview
+	s := newServer(t, func(r *http.Request, body []byte) (int, any) {
+		if err := json.Unmarshal(body, &asked); err != nil || r.URL.Path != "/apis/authentication.k8s.io/v1/tokenreviews" {
+			t.Errorf("%s %s: %v", r.URL, body, err)
+		}
+		answer := authenticationv1.TokenReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}}
+		if asked.Spec.Token == "valid" {
+			answer.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "scraper", Groups: []string{"g"}}}
+		}
+		return http.StatusCreated, answer
+	})
+	c, _ := s.client(t)
+	if user, err := c.TokenReview(t.Context(), "valid"); err != nil || user == nil || user.Username != "scraper" || user.Groups[0] != "g" {
+		t.Errorf("%v, %v", user, err)
+	}
+	if user, err := c.TokenReview(t.Context(), "made-up"); err != nil || user != nil || asked.Spec.Token != "made-up" {
+		t.Errorf("%v, %v", user, err)
+	}
+}
+
+func TestWhatAUserMayGetIsAsked(t *testing.T) {
+	var asked authorizationv1.SubjectAccessReview
+	status := authorizationv1.SubjectAccessReviewStatus{Allowed: true}
+	s := newServer(t, func(r *http.Request, body []byte) (int, any) {
+		if err := json.Unmarshal(body, &asked); err != nil || r.URL.Path != "/apis/authorization.k8s.io/v1/subjectaccessreviews" {
+			t.Errorf("%s %s: %v", r.URL, body, err)
+		}
+		return http.StatusCreated, authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Status: status}
+	})
+	c, _ := s.client(t)
+	user := authenticationv1.UserInfo{Username: "scraper", UID: "7", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}
+	if allowed, err := c.SubjectAccessReview(t.Context(), user, "get", "/metrics"); err != nil || !allowed {
+		t.Errorf("%v, %v", allowed, err)
+	}
+	want := authorizationv1.SubjectAccessReviewSpec{
+		User: "scraper", UID: "7", Groups: []string{"g"}, Extra: map[string]authorizationv1.ExtraValue{"k": {"v"}},
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+	}
+	if diff := cmp.Diff(want, asked.Spec); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	status.Allowed = false
+	if allowed, err := c.SubjectAccessReview(t.Context(), user, "get", "/metrics"); err != nil || allowed {
+		t.Errorf("%v, %v", allowed, err)
+	}
+}
+
+// Reviews of what others send wait for each other, and keep no eviction waiting.
+func TestReviewsHaveQueriesOfTheirOwn(t *testing.T) {
+	s := newServer(t, func(*http.Request, []byte) (int, any) { return http.StatusOK, nil })
+	c, _ := s.client(t)
+	if with := c.current(); with.core.GetRateLimiter() == with.tokens.GetRateLimiter() || with.core.GetRateLimiter() == with.review.GetRateLimiter() {
+		t.Error("evictions and reviews have one rate limiter")
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 // API is what is asked.
 type API interface {
-	// SelfSubjectAccessReview says whether the account may do verb to a resource in
-	// namespace, "" for all, and why not; of pods whether it may list and watch those of this
+	// SelfSubjectAccessReview says whether the account may do verb to a resource, such as
+	// pods or tokenreviews.authentication.k8s.io, in namespace, "" for all, and why not; of pods whether it may list and watch those of this
 	// node.
 	SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error)
 	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
@@ -34,6 +34,8 @@ type Options struct {
 	Node string
 	// Conditions: evictd writes conditions of its own to its node's object. Taints: taints too.
 	Conditions, Taints bool
+	// Reviews: evictd asks who reads its metrics from elsewhere, and whether they may.
+	Reviews bool
 	// Pods are those of this node as the API server has told of them, in the order in which
 	// they are tried.
 	Pods []*v1.Pod
@@ -74,6 +76,10 @@ func (o Options) needs() []need {
 	}
 	if o.Taints {
 		needs = append(needs, need{"patch", "nodes", "", "nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml", true})
+	}
+	if o.Reviews {
+		const without = "requests to listenAddress from other machines are refused; want deploy/rbac/metrics.yaml"
+		needs = append(needs, need{"create", "tokenreviews.authentication.k8s.io", "", without, true}, need{"create", "subjectaccessreviews.authorization.k8s.io", "", without, true})
 	}
 	return needs
 }

@@ -81,6 +81,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		errs, warnings []string
 		tried          string
 		taints         bool
+		reviews        bool
 	}{
 		"all is well": {api: &api{}, pods: web, tried: "web web"},
 		"pods cannot be listed": {
@@ -140,13 +141,18 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 			api: &api{withheld: "patch nodes/status"}, pods: web, tried: "web web", taints: true,
 			warnings: []string{"patch nodes/status is not allowed: nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml"},
 		},
+		"who reads metrics cannot be asked, and need not": {api: &api{withheld: "create tokenreviews.authentication.k8s.io"}, pods: web, tried: "web web"},
+		"who reads metrics cannot be asked": {
+			api: &api{withheld: "create tokenreviews.authentication.k8s.io"}, pods: web, tried: "web web", reviews: true,
+			warnings: []string{"create tokenreviews.authentication.k8s.io is not allowed: requests to listenAddress from other machines are refused; want deploy/rbac/metrics.yaml"},
+		},
 		"taints cannot be written": {
 			api: &api{withheld: "patch nodes"}, pods: web, tried: "web web", taints: true,
 			warnings: []string{"patch nodes is not allowed: nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints})
+			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints, Reviews: c.reviews})
 			var texts []string
 			for _, err := range errs {
 				texts = append(texts, err.Error())

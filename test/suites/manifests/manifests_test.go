@@ -107,7 +107,7 @@ func TestTheKustomizationHasWhatIsThere(t *testing.T) {
 	}
 	var want []string
 	for _, f := range files {
-		if name := filepath.Base(f); name != "kustomization.yaml" && name != "node-conditions.yaml" {
+		if name := filepath.Base(f); name != "kustomization.yaml" && name != "node-conditions.yaml" && name != "metrics.yaml" {
 			want = append(want, name)
 		}
 	}
@@ -122,25 +122,42 @@ func TestTheRolesGrantWhatEvictdDoesAndNoMore(t *testing.T) {
 	for file, want := range map[string][]string{
 		"rbac/role.yaml":            {"list pods", "watch pods", "patch pods/status", "create events", "patch events"},
 		"rbac/node-conditions.yaml": {"patch nodes", "patch nodes/status"},
+		"rbac/metrics.yaml":         {"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io"},
 	} {
-		roles := only[*rbac.ClusterRole](read(t, file))
+		var roles []*rbac.ClusterRole // that evictd has
+		for _, b := range only[*rbac.ClusterRoleBinding](read(t, file)) {
+			for _, r := range only[*rbac.ClusterRole](read(t, file)) {
+				if r.Name == b.RoleRef.Name {
+					roles = append(roles, r)
+				}
+			}
+		}
 		if len(roles) != 1 {
-			t.Fatalf("%s has %d roles, want 1", file, len(roles))
+			t.Fatalf("%s binds %d roles, want 1", file, len(roles))
 		}
 		var got []string
 		for _, rule := range roles[0].Rules {
-			if !slices.Equal(rule.APIGroups, []string{""}) || len(rule.ResourceNames)+len(rule.NonResourceURLs) > 0 {
+			if len(rule.APIGroups) != 1 || len(rule.ResourceNames)+len(rule.NonResourceURLs) > 0 {
 				t.Errorf("%s: a rule for %v", file, rule)
 			}
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					got = append(got, verb+" "+resource)
+					got = append(got, strings.TrimSuffix(verb+" "+resource+"."+rule.APIGroups[0], "."))
 				}
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
+	}
+}
+
+// Who reads the metrics reads nothing else.
+func TestReadersOfMetricsReadMetrics(t *testing.T) {
+	roles := only[*rbac.ClusterRole](read(t, "rbac/metrics.yaml"))
+	want := []rbac.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}
+	if last := roles[len(roles)-1]; last.Name != "evictd-metrics-reader" || !cmp.Equal(want, last.Rules) {
+		t.Errorf("%s has %v, want %v", last.Name, last.Rules, want)
 	}
 }
 
@@ -154,7 +171,7 @@ func TestAllAreAboutTheSameAccount(t *testing.T) {
 	if username != fence.Username {
 		t.Errorf("the account is %s, tested is %s", username, fence.Username)
 	}
-	for _, file := range []string{"rbac/role.yaml", "rbac/node-conditions.yaml"} {
+	for _, file := range []string{"rbac/role.yaml", "rbac/node-conditions.yaml", "rbac/metrics.yaml"} {
 		role, binding := only[*rbac.ClusterRole](read(t, file))[0], only[*rbac.ClusterRoleBinding](read(t, file))[0]
 		want := []rbac.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
 		if diff := cmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Name != role.Name || binding.RoleRef.Kind != "ClusterRole" {

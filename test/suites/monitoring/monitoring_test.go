@@ -143,7 +143,7 @@ func TestPrometheusTakesAllOfIt(t *testing.T) {
 		"rootDir": node.Root, "runtimeEndpoint": runtime.Endpoint(), "podManifestDir": t.TempDir(), "evictionHard": map[string]string{"memory.available": "1Gi"},
 	})
 	d.AwaitReady()
-	p := startPrometheus(t, prometheus, d.Address())
+	p := startPrometheus(t, prometheus, fmt.Sprintf("{job_name: evictd, static_configs: [{targets: [%q]}]}", d.Address()))
 	p.await(t, "the target", func() bool { return strings.Contains(p.get(t, "targets", ""), `"health":"up"`) })
 	p.await(t, "two scrapes", func() bool { return len(p.query(t, "rate(evictd_passes_total[5m])")) == 1 })
 
@@ -171,7 +171,7 @@ func TestPrometheusTakesAllOfIt(t *testing.T) {
 // A server is a Prometheus that runs.
 type server struct{ address string }
 
-func startPrometheus(t *testing.T, program, target string) server {
+func startPrometheus(t *testing.T, program, jobs string) server {
 	t.Helper()
 	dir := t.TempDir()
 	rules, err := filepath.Abs(deployed + "alerts.yaml")
@@ -181,8 +181,8 @@ func startPrometheus(t *testing.T, program, target string) server {
 	config := fmt.Sprintf(`
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%s]
-scrape_configs: [{job_name: evictd, static_configs: [{targets: [%q]}]}]
-`, rules, target)
+scrape_configs: [%s]
+`, rules, jobs)
 	file := filepath.Join(dir, "prometheus.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)

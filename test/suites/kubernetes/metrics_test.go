@@ -1,0 +1,99 @@
+package kubernetes_test
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
+)
+
+// A real API server says who may read the metrics of a node from elsewhere; with the account's
+// rights and with the kubelet's credentials it may be asked.
+func TestMetricsAreForThoseWhomTheAPIServerLets(t *testing.T) {
+	c := start(t, cluster.Options{})
+	kubeconfig := account(t, c)
+	must(t, c.Apply(soon(t), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: prometheus, namespace: evictd}}`))
+	must(t, c.Apply(soon(t), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: other, namespace: evictd}}`))
+	_, err := c.Kubectl(soon(t), "", "create", "clusterrolebinding", "prometheus-evictd", "--clusterrole", "evictd-metrics-reader", "--serviceaccount", "evictd:prometheus")
+	must(t, err)
+	tokenOf := func(account string) string {
+		token, err := c.Token(soon(t), "evictd", account, nil)
+		must(t, err)
+		return token
+	}
+	prometheus, other := tokenOf("prometheus"), tokenOf("other")
+	hard := map[string]any{"evictionHard": map[string]any{"memory.available": "1Mi"}, "listenAddress": "0.0.0.0:0", "dryRun": true}
+
+	p := beside(t, c, kubeconfig, hard)
+	if code := metricsCode(t, p.Address(), "/metrics", prometheus); code != http.StatusServiceUnavailable {
+		t.Errorf("without deploy/rbac/metrics.yaml %d", code)
+	}
+	_, err = c.Kubectl(soon(t), "", "apply", "-f", "../../../deploy/rbac/metrics.yaml")
+	must(t, err)
+	for ctx := soon(t); metricsCode(t, p.Address(), "/metrics", prometheus) != http.StatusOK; { // what changes of a role takes a moment
+		must(t, ctx.Err())
+	}
+	must(t, p.Stop())
+
+	p = beside(t, c, c.KubeletKubeconfig, hard)
+	for _, r := range []struct {
+		path, token string
+		want        int
+	}{
+		{"/metrics", prometheus, 200}, {"/status", prometheus, 403}, {"/metrics", other, 403}, {"/metrics", prometheus + "x", 401}, {"/metrics", "", 401}, {"/healthz", "", 200},
+	} {
+		if code := metricsCode(t, p.Address(), r.path, r.token); code != r.want {
+			t.Errorf("%s with a token of %d bytes: %d, want %d", r.path, len(r.token), code, r.want)
+		}
+	}
+	must(t, p.Stop())
+}
+
+// The chart gives evictd the rights, and a pod is ready by a probe without a token.
+func TestTheChartServesMetricsToOtherMachines(t *testing.T) {
+	c := start(t, cluster.Options{})
+	h := newChart(t, c)
+	_, port, err := net.SplitHostPort(h.listen)
+	must(t, err)
+	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"memory.available": "1Mi"}, "listenAddress": "0.0.0.0:" + port}
+	h.helm(t, "install")
+	must(t, c.Apply(soon(t), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: prometheus, namespace: evictd}}`))
+	_, err = c.Kubectl(soon(t), "", "create", "clusterrolebinding", "prometheus-evictd", "--clusterrole", "evictd-metrics-reader", "--serviceaccount", "evictd:prometheus")
+	must(t, err)
+	token, err := c.Token(soon(t), "evictd", "prometheus", nil)
+	must(t, err)
+	if code := metricsCode(t, h.listen, "/metrics", ""); code != http.StatusUnauthorized {
+		t.Errorf("without a token %d", code)
+	}
+	for ctx := soon(t); metricsCode(t, h.listen, "/metrics", token) != http.StatusOK; {
+		must(t, ctx.Err())
+	}
+	h.helm(t, "uninstall")
+}
+
+// metricsCode asks evictd for a page by an address that is not of the loopback device.
+func metricsCode(t *testing.T, address, path, token string) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	must(t, err)
+	all, err := net.InterfaceAddrs()
+	must(t, err)
+	var elsewhere string
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() {
+			elsewhere = ip.IP.String()
+		}
+	}
+	request, err := http.NewRequestWithContext(soon(t), http.MethodGet, "https://"+net.JoinHostPort(elsewhere, port)+path, http.NoBody)
+	must(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	answer, err := client.Do(request)
+	must(t, err)
+	must(t, answer.Body.Close())
+	return answer.StatusCode
+}
