@@ -114,7 +114,7 @@ func ask(ctx context.Context, t *testing.T, address string) (v view) {
 func TestTheChartOnACluster(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	spec, station := newHog(t, c, "hog", 1536)
+	spec, station := newHog(t, c, "hog", 1536, "--stubborn", "--term-delay-ms", "60000")
 	must(t, c.Apply(t.Context(), deployment("hog", spec)))
 	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
 	calm := awaitAvailable(soon(t), t, c, "calm")
@@ -153,7 +153,12 @@ func TestTheChartOnACluster(t *testing.T) {
 	if !strings.Contains(events, "memory.available: ") {
 		t.Errorf("events about the kubelet's settings: %q", events)
 	}
-	t.Logf("  %s", events)
+	// From the pod it kills what the grace has left, and takes back its memory.
+	logs, err := c.Kubectl(soon(t), "", "-n", "evictd", "logs", "ds/evictd")
+	must(t, err)
+	if !strings.Contains(logs, `"msg":"processes killed"`) || strings.Contains(logs, "is not taken back at once") {
+		t.Errorf("log %s, want the hog's processes killed and their memory taken back", logs)
+	}
 
 	h.helm(t, "uninstall")
 	_, err = c.Kubectl(soon(t), "", "-n", "evictd", "wait", "--for=delete", "pods", "--all", "--timeout=60s")

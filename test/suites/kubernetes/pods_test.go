@@ -144,6 +144,15 @@ func evicted(t *testing.T, p *v1.Pod) {
 	if p.Status.Phase != v1.PodFailed || p.Status.Reason != "Evicted" || !strings.HasPrefix(p.Status.Message, "The node was low on resource: memory. ") {
 		t.Errorf("pod %s is %s, %q, %q; want Failed, Evicted, low on memory", p.Name, p.Status.Phase, p.Status.Reason, p.Status.Message)
 	}
+	disrupted(t, p)
+}
+
+// disrupted fails the test unless the pod has what stays of an eviction whatever the kubelet writes.
+func disrupted(t *testing.T, p *v1.Pod) {
+	t.Helper()
+	if p.Status.Phase != v1.PodFailed {
+		t.Errorf("pod %s is %s, want Failed", p.Name, p.Status.Phase)
+	}
 	if target := condition(p, v1.DisruptionTarget); target == nil || target.Status != v1.ConditionTrue || target.Reason != v1.PodReasonTerminationByKubelet {
 		t.Errorf("condition DisruptionTarget of pod %s: %+v; want True, TerminationByKubelet", p.Name, target)
 	}
