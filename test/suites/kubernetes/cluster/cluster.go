@@ -111,7 +111,7 @@ func (o Options) check() error {
 
 func (c *Cluster) start(ctx context.Context, progress func(string)) error {
 	for _, port := range []*int{&c.ports.etcd, &c.ports.etcdPeer, &c.ports.apiserver, &c.ports.kubelet} {
-		free, err := freePort(ctx)
+		free, err := FreePort(ctx)
 		if err != nil {
 			return err
 		}
@@ -185,10 +185,10 @@ func (c *Cluster) writeFiles() (err error) {
 	return c.writeKubeletConfig(c.options.Kubelet)
 }
 
-// freePort returns a port of loopback that nobody uses. It is below those that the kernel
+// FreePort returns a port of loopback that nobody uses. It is below those that the kernel
 // gives to connections (net.ipv4.ip_local_port_range), one of which would take it before a
 // part of the cluster has.
-func freePort(ctx context.Context) (int, error) {
+func FreePort(ctx context.Context) (int, error) {
 	const lowest, tries = 20000, 100
 	var err error
 	for range tries {
