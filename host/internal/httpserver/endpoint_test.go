@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/test/harness/evictd"
 )
 
 func says(text string) http.Handler {
@@ -45,22 +46,6 @@ func files(t *testing.T, node string) Options {
 	o := Options{Address: "127.0.0.1:0", CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
 	write(t, &o, node)
 	return o
-}
-
-// elsewhere is an address of this machine that is not of the loopback device.
-func elsewhere(t *testing.T) string {
-	t.Helper()
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range all {
-		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() {
-			return ip.IP.String()
-		}
-	}
-	t.Skip("needs an address that is not of the loopback device")
-	return ""
 }
 
 func over(t *testing.T, url string) (answer string, state *tls.ConnectionState) {
@@ -94,7 +79,7 @@ func asked(t *testing.T, address string) string {
 }
 
 func TestOtherMachinesHaveTLSAndTheNodePlainHTTP(t *testing.T) {
-	ip := elsewhere(t)
+	ip := evictd.Elsewhere(t)
 	for _, listen := range []string{"0.0.0.0:0", ip + ":0", ":0"} {
 		t.Run(listen, func(t *testing.T) {
 			address, log := open(t, Options{Address: listen}, says("own"), says("remote"))
@@ -216,7 +201,7 @@ func TestASelfSignedCertificateIsRenewedBeforeItExpires(t *testing.T) {
 
 // Handshakes are paid for before anybody has shown a token.
 func TestHandshakesAreBounded(t *testing.T) {
-	ip := elsewhere(t)
+	ip := evictd.Elsewhere(t)
 	address, _ := open(t, Options{Address: "0.0.0.0:0"}, says("own"), says("remote"))
 	_, port, _ := net.SplitHostPort(address)
 	refused := 0
@@ -237,7 +222,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 
 // A peer that has its answer and reads nothing more does not delay the end.
 func TestTheEndDoesNotWaitForPeersOfTLS(t *testing.T) {
-	ip := elsewhere(t)
+	ip := evictd.Elsewhere(t)
 	large := says(strings.Repeat("x", 1<<20))
 	e, err := Listen(t.Context(), Options{Address: ip + ":0", NodeName: "node-1", Log: quiet})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // API is what is asked.
 type API interface {
 	// SelfSubjectAccessReview says whether the account may do verb to a resource, such as
-	// pods or tokenreviews.authentication.k8s.io, in namespace, "" for all, and why not; of pods whether it may list and watch those of this
-	// node.
+	// pods or tokenreviews.authentication.k8s.io, in namespace, "" for all, and why not; of
+	// pods whether it may list and watch those of this node.
 	SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error)
 	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
 	// pod as it would be. Errors of the API server are its own.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"testing"
 	"time"
 )
 
@@ -56,4 +58,21 @@ func (p *Process) Status(ctx context.Context) (map[string]any, error) {
 		return nil, fmt.Errorf("status of evictd: %w", err)
 	}
 	return status, nil
+}
+
+// Elsewhere returns an address of this machine that is not of the loopback device. The test is
+// skipped if there is none.
+func Elsewhere(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("needs an address that is not of the loopback device")
+	return ""
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/evictd"
 )
 
 // startAPI starts an API server that has no pods, knows the tokens "scraper" and "other", and lets
@@ -70,22 +71,6 @@ func startAPI(t *testing.T) string {
 	return file
 }
 
-// elsewhere is an address of this machine that is not of the loopback device.
-func elsewhere(t *testing.T) string {
-	t.Helper()
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range all {
-		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() {
-			return ip.IP.String()
-		}
-	}
-	t.Skip("needs an address that is not of the loopback device")
-	return ""
-}
-
 // A real Prometheus scrapes a real evictd by TLS with a token that the API server lets, and with no
 // other one. Meanwhile the commands of the node need none.
 func TestPrometheusScrapesFromElsewhereWithAToken(t *testing.T) {
@@ -106,7 +91,7 @@ func TestPrometheusScrapesFromElsewhereWithAToken(t *testing.T) {
 	var jobs []string
 	for _, token := range []string{"scraper", "other", "made-up"} {
 		jobs = append(jobs, fmt.Sprintf("{job_name: %s, scheme: https, tls_config: {insecure_skip_verify: true}, authorization: {credentials: %s}, static_configs: [{targets: [%q]}]}",
-			token, token, net.JoinHostPort(elsewhere(t), port)))
+			token, token, net.JoinHostPort(evictd.Elsewhere(t), port)))
 	}
 	p := startPrometheus(t, prometheus, strings.Join(jobs, ", "))
 	p.await(t, "a scrape", func() bool { return len(p.query(t, `evictd_passes_total{job="scraper"}`)) == 1 })
