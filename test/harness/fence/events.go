@@ -2,6 +2,8 @@ package fence
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,20 +49,60 @@ func Events() []Write {
 		more   = `{"count": 2}`
 		source = "the source of the event has to be evictd on the node that the token is bound to"
 		whom   = "evictd tells of pods and of the node that the token is bound to"
+		stays  = "what an event is about and its reason stay"
+		bounds = "an event has type Normal or Warning, a reason of 64 letters"
+		fields = "an event has no fields but those that evictd writes"
+		notes  = "an event has at most 16 annotations"
 	)
+	many := map[string]string{}
+	for i := range 17 {
+		many[fmt.Sprintf("a%d", i)] = "1"
+	}
 	return []Write{
 		made("of a pod", "", PodBound),
 		made("of a pod, the token bound to the node", "", NodeBound),
-		made("of a pod, without the node", "", PodBound, from("evictd", "")),
 		made("of the node", "", PodBound, about("Node", Node)),
+		made("of a pod with many containers", "", PodBound, func(e *v1.Event) {
+			e.Message, e.Annotations = low+strings.Repeat(using, 120), map[string]string{"offending_containers": strings.Repeat("c,", 8000), "evictd.io/record": "20260101T000000.000Z-00000000"}
+		}),
 		again("once more", "", event(), more),
-		made("with a token that is bound to nothing", "the token is bound to no node", Unbound, from("evictd", "")),
+		again("once more, with another message", "", event(), `{"count": 2, "message": "(combined from similar events): x", "lastTimestamp": "2026-01-01T00:00:01Z"}`),
+		made("with a token that is bound to nothing", "the token is bound to no node", Unbound, from("evictd", ""), func(e *v1.Event) { e.ReportingInstance = "" }),
+		made("with the token of a pod without a node", "the token is bound to no node", Unscheduled, from("evictd", "")),
+		made("without the node", source, PodBound, from("evictd", "")),
 		made("in the kubelet's name", source, PodBound, from("kubelet", Node)),
+		made("in nobody's name", source, PodBound, from("", Node)),
 		made("for another node", source, PodBound, from("evictd", Other)),
+		made("reported by the kubelet", source, PodBound, func(e *v1.Event) { e.ReportingController = "kubelet" }),
+		made("reported by another node", source, PodBound, func(e *v1.Event) { e.ReportingInstance = Other }),
 		made("of another node", whom, PodBound, about("Node", Other)),
 		made("of a deployment", whom, PodBound, about("Deployment", "web")),
+		made("of something without a kind", whom, PodBound, about("", "web")),
 		again("one of the kubelet's once more", "the event is not evictd's", event(from("kubelet", Node)), `{"source": {"component": "evictd"}}`),
+		again("one of another node's evictd once more", "the event is not evictd's", event(from("evictd", Other)), `{"source": {"host": "node-a"}}`),
 		again("given to the kubelet", source, event(), `{"source": {"component": "kubelet"}}`),
+		again("given to another node", source, event(), `{"source": {"host": "node-b"}}`),
+		again("about another pod", stays, event(), `{"involvedObject": {"name": "db"}}`),
+		again("about a pod of another uid", stays, event(), `{"involvedObject": {"uid": "ff"}}`),
+		again("for another reason", stays, event(), `{"reason": "Killing"}`),
+		made("of a type of its own", bounds, PodBound, func(e *v1.Event) { e.Type = "Panic" }),
+		made("without a reason", bounds, PodBound, func(e *v1.Event) { e.Reason = "" }),
+		made("with a text as its reason", bounds, PodBound, func(e *v1.Event) { e.Reason = "call this number" }),
+		made("with a reason of 65 letters", bounds, PodBound, func(e *v1.Event) { e.Reason = strings.Repeat("A", 65) }),
+		made("with a message of 500 kB", bounds, PodBound, func(e *v1.Event) { e.Message = strings.Repeat("x", 500<<10) }),
+		again("a message of 500 kB later", bounds, event(), `{"message": "`+strings.Repeat("x", 500<<10)+`"}`),
+		again("counted to two millions", bounds, event(), `{"count": 2000000}`),
+		made("with a label", fields, PodBound, func(e *v1.Event) { e.Labels = map[string]string{"app": "web"} }),
+		made("with a finalizer", fields, PodBound, func(e *v1.Event) { e.Finalizers = []string{"example.com/mine"} }),
+		made("with an owner", fields, PodBound, func(e *v1.Event) {
+			e.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: "0f"}}
+		}),
+		again("a label later", fields, event(), `{"metadata": {"labels": {"app": "web"}}}`),
+		made("with a related object", fields, PodBound, func(e *v1.Event) { e.Related = &v1.ObjectReference{Kind: "Node", Name: Other} }),
+		made("with an action", fields, PodBound, func(e *v1.Event) { e.Action = "Binding" }),
+		made("with 17 annotations", notes, PodBound, func(e *v1.Event) { e.Annotations = many }),
+		made("with an annotation of 100 kB", notes, PodBound, func(e *v1.Event) { e.Annotations = map[string]string{"a": strings.Repeat("x", 100<<10)} }),
+		made("with a long key", notes, PodBound, func(e *v1.Event) { e.Annotations = map[string]string{"example.com/" + strings.Repeat("x", 60): "1"} }),
 		{Name: "taken away", Verb: "delete", Resource: "events", Was: event(), Refused: "evictd writes core events and deletes none"},
 	}
 }

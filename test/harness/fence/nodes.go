@@ -1,6 +1,9 @@
 package fence
 
 import (
+	"fmt"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +29,8 @@ func Nodes() []Write {
 		taints    = "evictd writes no taint but those whose key begins with evictd.io/"
 		foreign   = "evictd writes no condition but those whose type begins with evictd.io/"
 		metadata  = "evictd writes nothing of a node's metadata"
+		effect    = "a taint of evictd's has the effect NoSchedule and no value"
+		sizes     = "a condition of evictd's is True, False or Unknown, with a reason of 256 and a message of 1024 characters at most"
 	)
 	other := write("a condition of another node", "status", condition, "the node is not the one that the token is bound to")
 	other.Was = node(Other)
@@ -33,7 +38,30 @@ func Nodes() []Write {
 	unbound.Token = Unbound
 	gone := write("the node is deleted", "", "", "evictd neither makes nor removes a node")
 	gone.Verb = "delete"
+	own := func(condition string) string { return `{"status": {"conditions": [` + condition + `]}}` }
+	taint := func(text string) string {
+		return `{"spec": {"taints": [` + text + `, {"key": "example.com/gpu", "effect": "NoSchedule"}]}}`
+	}
+	var taintsMany, conditionsMany []string
+	for i := range 65 {
+		taintsMany = append(taintsMany, fmt.Sprintf(`{"key": "evictd.io/d%d", "effect": "NoSchedule"}`, i))
+		conditionsMany = append(conditionsMany, fmt.Sprintf(`{"type": "evictd.io/D%d", "status": "True"}`, i))
+	}
 	return []Write{
+		write("a taint that ends the node's pods", "", taint(`{"key": "evictd.io/x", "effect": "NoExecute"}`), effect),
+		write("a taint that sends pods elsewhere", "", taint(`{"key": "evictd.io/x", "effect": "PreferNoSchedule"}`), effect),
+		write("a taint with a value", "", taint(`{"key": "evictd.io/x", "effect": "NoSchedule", "value": "data"}`), effect),
+		write("a taint with a time", "", taint(`{"key": "evictd.io/x", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}`), effect),
+		write("65 taints", "", taint(strings.Join(taintsMany, ", ")), effect),
+		write("the effect of a foreign taint", "", `{"spec": {"taints": [{"key": "example.com/gpu", "effect": "NoExecute"}]}}`, taints),
+		write("a condition of 500 kB", "status", own(`{"type": "evictd.io/Disk", "status": "True", "message": "`+strings.Repeat("x", 500<<10)+`"}`), sizes),
+		write("a condition with a long reason", "status", own(`{"type": "evictd.io/Disk", "status": "True", "reason": "`+strings.Repeat("x", 257)+`"}`), sizes),
+		write("a condition that is Perhaps", "status", own(`{"type": "evictd.io/Disk", "status": "Perhaps"}`), sizes),
+		write("65 conditions", "status", own(strings.Join(conditionsMany, ", ")), sizes),
+		write("a foreign condition's message", "status", own(`{"type": "Ready", "message": "x"}`), foreign),
+		write("an address of the node", "status", `{"status": {"addresses": [{"type": "ExternalIP", "address": "192.0.2.66"}]}}`, "evictd writes nothing of a node's status but conditions"),
+		write("the node's pods' network", "", `{"spec": {"podCIDR": "192.0.2.0/24"}}`, "evictd writes nothing of a node's spec but taints"),
+		write("a finalizer", "", `{"metadata": {"finalizers": ["example.com/mine"]}}`, metadata),
 		write("a condition of its own", "status", condition, ""),
 		write("a taint of its own", "", ours, ""),
 		other,

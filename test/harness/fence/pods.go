@@ -3,6 +3,7 @@ package fence
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,7 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const low = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 900Mi. "
+const (
+	low   = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 900Mi. "
+	using = "Container main-container was using 2097152Ki, request is 0, has larger consumption of memory. "
+)
 
 // eviction is the patch of an eviction, changed.
 func eviction(change ...func(metadata, status, disruption object)) string {
@@ -64,6 +68,38 @@ func condition(kind, value string) func(_, status, _ object) {
 	return func(_, status, _ object) {
 		status["conditions"] = append(status["conditions"].([]any), object{"type": kind, "status": value})
 	}
+}
+
+// labeled marks the pod by its label, as where no annotation has room.
+func labeled(metadata, _, _ object) {
+	delete(metadata, "annotations")
+	metadata["labels"] = object{"evictd.io/evicted": "20260101T000000.000000000Z"}
+}
+
+func noCondition(_, status, _ object) { delete(status, "conditions") }
+
+// killed is a pod that was ended by a signal before its eviction was recorded.
+func killed(exitCode int32, reason string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		ended(v1.PodFailed, "")(p)
+		p.Status.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: exitCode, Reason: reason}}
+	}
+}
+
+// crowd adds n short keys to m: the API server takes 256 KiB of annotations.
+func crowd(m map[string]string, n int) {
+	for i := range n {
+		m[strconv.FormatInt(int64(i), 36)] = ""
+	}
+}
+
+// annotatedBeyond and labeledBeyond are pods with n annotations, or labels, more.
+func annotatedBeyond(n int) func(*v1.Pod) { return func(p *v1.Pod) { crowd(p.Annotations, n) } }
+func labeledBeyond(n int) func(*v1.Pod)   { return func(p *v1.Pod) { crowd(p.Labels, n) } }
+
+// deletion is the body of a DELETE.
+func deletion(graceSeconds int) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": %d, "preconditions": {"uid": "UID"}}`, graceSeconds)
 }
 
 // ended is a pod in a last phase for a reason.
@@ -122,7 +158,20 @@ func Pods() []Write {
 		{Name: "an eviction without the generation", Body: eviction(func(_, _, d object) { delete(d, "observedGeneration") })},
 		{Name: "an eviction of a pod without annotations", Was: pod(Node, func(p *v1.Pod) { p.Annotations = nil })},
 		{Name: "an eviction of a pod that has not started", Was: pod(Node, func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: v1.PodQOSBestEffort} })},
-		{Name: "an eviction of a pod that was seen to have failed first", Was: pod(Node, ended(v1.PodFailed, ""))},
+		{Name: "an eviction of a pod that SIGTERM had ended first", Was: pod(Node, killed(143, "Error"))},
+		{Name: "an eviction of a pod that SIGKILL had ended first", Was: pod(Node, killed(137, "Error"))},
+		{Name: "an eviction with the name of its record", Body: eviction(annotated("evictd.io/record", "20260101T000000.000Z-00000000"))},
+		{Name: "an eviction by its label", Body: eviction(labeled)},
+		{Name: "an eviction by its label, without a condition", Body: eviction(labeled, noCondition)},
+		{Name: "an eviction by its label told again", Was: pod(Node, evicted, func(p *v1.Pod) { p.Labels["evictd.io/evicted"] = "20260101T000000.000000000Z" }), Body: eviction(labeled)},
+		{Name: "an eviction by its label, of a pod with 65,000 annotations", Was: pod(Node, annotatedBeyond(65000)), Body: eviction(labeled)},
+		{Name: "an eviction of a pod with 255 annotations", Was: pod(Node, annotatedBeyond(254))},
+		{Name: "an eviction of a pod with 60,000 labels", Was: pod(Node, labeledBeyond(60000))},
+		{Name: "an eviction of a pod of 150 containers", Body: eviction(told(low + strings.Repeat(using, 150)))},
+		{Name: "for a pod's own request", Body: eviction(told(low + "Pod web.7 was using 2Gi, request is 1Gi, has larger consumption of memory. "))},
+		{Name: "a negative figure", Body: eviction(told("The node was low on resource: pids. Threshold quantity: 10, available: -1. "))},
+		{Name: "a pod whose eviction is refused is deleted", Verb: "delete", Resource: "pods", Was: pod(Node), Body: deletion(30)},
+		{Name: "the shortest deletion", Verb: "delete", Resource: "pods", Was: pod(Node), Body: deletion(1)},
 		{Name: "an eviction of a large pod", Was: pod(Node, large)},
 		{Name: "an eviction of a pod that was disrupted before", Was: pod(Node, func(p *v1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: "EvictionByEvictionAPI"})
@@ -171,11 +220,13 @@ const (
 	notToldSo    = "the message of the status has to be one that the kubelet has for an eviction"
 	notDisrupted = "the condition DisruptionTarget has to be True for the reason TerminationByKubelet, with the message of the status"
 	notLimited   = "for a limit of the pod's own it has to stay"
-	notAnnotated = "the annotation evictd.io/evicted has to be there"
+	notAnnotated = "the annotation evictd.io/evicted has to be there, with 100 characters at most, or the label"
+	noGrace      = "evictd deletes a pod with a grace period of at least 1 second"
+	noLabel      = "evictd writes no label but evictd.io/evicted"
 	conditions   = "evictd writes no condition but DisruptionTarget"
 	statusStays  = "evictd writes nothing of the status but phase, reason, message and conditions"
 	noAnnotation = "evictd writes no annotation but evictd.io/evicted"
-	metaStays    = "evictd writes nothing of the metadata but an annotation"
+	metaStays    = "evictd writes nothing of the metadata but an annotation or a label"
 )
 
 // foreign are writes that are not evictd's.
@@ -200,6 +251,20 @@ func foreign() []Write {
 	const debugger = `{"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}}`
 	const byAPI = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "NAME", "namespace": "default"}}`
 	const made = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "NAME", "namespace": "default"}, "spec": {"nodeName": "node-a", "containers": [{"name": "main", "image": "example.com/web:1"}]}}`
+	gone := func(name, refused string, graceSeconds int, p *v1.Pod) Write {
+		return Write{Name: name, Verb: "delete", Resource: "pods", Was: p, Body: deletion(graceSeconds), Refused: refused}
+	}
+	atOnce := gone("a pod is deleted at once", noGrace, 0, pod(Node))
+	elsewhere := gone("a pod is deleted with a token that is bound to nothing", "the token is bound to none", 30, pod(Node))
+	elsewhere.Token = Unbound
+	second := with("a second DisruptionTarget", notDisrupted, func(_, status, disruption object) {
+		all := []any{}
+		for _, c := range pod(Node).Status.Conditions {
+			all = append(all, c)
+		}
+		status["conditions"] = append(all, disruption, object{"type": "DisruptionTarget", "status": "False"})
+	})
+	second.Patch = types.MergePatchType
 	create := on("a pod is made", "create", "", made)
 	create.Was = nil
 	return []Write{
@@ -207,7 +272,14 @@ func foreign() []Write {
 		on("the pod itself is written", "patch", "", `{"metadata": {"annotations": {"evictd.io/evicted": "now"}}}`),
 		early(on("the pod is resized", "patch", "resize", grown)),
 		on("a debugger is put in", "patch", "ephemeralcontainers", debugger),
-		on("the pod is deleted", "delete", "", ""),
+		atOnce,
+		elsewhere,
+		gone("a pod of another node is deleted", notHere, 30, pod(Other)),
+		gone("a static pod is deleted", "evictd evicts no static pod", 30, pod(Node, static)),
+		gone("a critical pod is deleted", "evictd evicts no critical pod", 30, pod(Node, critical)),
+		gone("a pod that is being deleted is deleted", "the pod is being deleted already", 30, pod(Node, deleted)),
+		gone("a pod that has failed is deleted", hasEnded, 30, pod(Node, killed(143, "Error"))),
+		gone("a pod that was evicted is deleted", hasEnded, 30, pod(Node, evicted)),
 		on("the pod is evicted by the API", "create", "eviction", byAPI),
 		create,
 		// Which pod.
@@ -221,6 +293,11 @@ func foreign() []Write {
 		was("a pod that is being deleted", "the pod is being deleted already", pod(Node, deleted)),
 		was("a pod that was evicted and has failed", hasEnded, pod(Node, evicted, ended(v1.PodFailed, ""))),
 		was("a pod that has succeeded", hasEnded, pod(Node, ended(v1.PodSucceeded, ""))),
+		was("a pod that has failed by itself", hasEnded, pod(Node, killed(1, "Error"))),
+		was("a pod that was out of memory", hasEnded, pod(Node, killed(137, "OOMKilled"))),
+		was("a pod that has failed without a container's status", hasEnded, pod(Node, ended(v1.PodFailed, ""), func(p *v1.Pod) { p.Status.ContainerStatuses = nil })),
+		was("a pod that the kubelet has evicted", hasEnded, pod(Node, ended(v1.PodFailed, "Evicted"))),
+		was("a pod that was over its deadline", hasEnded, pod(Node, ended(v1.PodFailed, "DeadlineExceeded"))),
 		// What it becomes.
 		with("the pod succeeds", notEvicted, status("phase", "Succeeded")),
 		with("the pod's phase stays", notEvicted, func(_, s, _ object) { delete(s, "phase") }),
@@ -228,11 +305,22 @@ func foreign() []Write {
 		with("no reason", notEvicted, func(_, s, _ object) { delete(s, "reason") }),
 		with("a message of one's own", notToldSo, told("call this number")),
 		with("a message that begins like the kubelet's", notToldSo, told("The node was low on resource: ")),
+		with("a message with a link", notToldSo, told(low+"See http://evil.example. ")),
+		with("a message with a link as the resource", notToldSo, told("The node was low on resource: http://evil.example/x. ")),
+		with("a message with two lines", notToldSo, told("The node was low on resource: memory. \nCall this number. ")),
+		with("a message with a text as the figure", notToldSo, told("The node was low on resource: memory. Threshold quantity: call, this number: 0. ")),
+		with("a message of 17 kB", notToldSo, told(low+strings.Repeat(using, 190))),
+		with("a limit's message that goes on", notToldSo, limited(`Usage of EmptyDir volume "cache" exceeds the limit "1Gi". Call this number. `)),
+		with("a limit's message with a text", notToldSo, limited(`Container call this number exceeded its local ephemeral storage limit "1Gi". `)),
 		with("no message", notToldSo, func(_, s, _ object) { delete(s, "message") }),
 		with("DisruptionTarget with another message", notDisrupted, disruption("message", "another")),
 		with("DisruptionTarget is False", notDisrupted, disruption("status", "False")),
 		with("DisruptionTarget for another reason", notDisrupted, disruption("reason", "PreemptionByScheduler")),
 		with("no DisruptionTarget", notDisrupted, func(_, s, _ object) { delete(s, "conditions") }),
+		second,
+		with("DisruptionTarget of a generation to come", notDisrupted, disruption("observedGeneration", 1<<40)),
+		with("a label without an eviction", notEvicted, labeled, func(_, s, _ object) { delete(s, "phase") }),
+		with("a label and a wrong condition", notDisrupted, labeled, disruption("reason", "PreemptionByScheduler")),
 		with("DisruptionTarget for a limit of the pod's own", notLimited, told("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),
 		with("no annotation", notAnnotated, func(m, _, _ object) { delete(m, "annotations") }),
 		with("the annotation taken away", notAnnotated, annotated("evictd.io/evicted", nil)),
@@ -256,8 +344,15 @@ func foreign() []Write {
 		with("a text in the place of the name of a record", noAnnotation, annotated("evictd.io/record", strings.Repeat("x", 101))),
 		with("another annotation changed", noAnnotation, annotated("team", "b")),
 		with("another annotation taken away", noAnnotation, annotated("team", nil)),
-		with("a label", metaStays, metadata("labels", object{"app": "db"})),
-		with("a label taken away", metaStays, metadata("labels", object{"app": nil})),
+		{Name: "an annotation of a pod with 257", Refused: noAnnotation, Was: pod(Node, annotatedBeyond(256))},
+		{Name: "an annotation of a pod with 65,000", Refused: noAnnotation, Was: pod(Node, annotatedBeyond(65000))},
+		with("another annotation beside the label", noAnnotation, labeled, metadata("annotations", object{"example.com/mine": "1"})),
+		with("a label changed", noLabel, metadata("labels", object{"app": "db"})),
+		with("a label taken away", noLabel, metadata("labels", object{"app": nil})),
+		with("a label of one's own", noLabel, metadata("labels", object{"example.com/mine": "1"})),
+		with("a label of one's own below evictd.io", noLabel, metadata("labels", object{"evictd.io/mine": "1"})),
+		{Name: "a label of a pod with 257", Refused: noLabel, Was: pod(Node, labeledBeyond(256)), Body: eviction(labeled)},
+		{Name: "labels changed of a pod with 60,000", Refused: noLabel, Was: pod(Node, labeledBeyond(60000)), Body: eviction(metadata("labels", object{"app": "db"}))},
 		with("a finalizer", metaStays, metadata("finalizers", []any{"example.com/mine"})),
 		with("the finalizers taken away", metaStays, metadata("finalizers", nil)),
 	}

@@ -125,7 +125,7 @@ func pod(node string, change ...func(*v1.Pod)) *v1.Pod {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: Namespace, Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"team": "a"},
-			Finalizers: []string{"example.com/kept"},
+			Finalizers: []string{"example.com/kept"}, Generation: 1,
 		},
 		Spec: v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "main", Image: "example.com/web:1"}}},
 		Status: v1.PodStatus{

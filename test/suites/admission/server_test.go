@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	registration "k8s.io/api/admissionregistration/v1"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,11 +33,14 @@ import (
 type server struct {
 	policies []policy
 	objects  map[string]fence.Object
+	// costs, if set, gets what each validation of a policy costs.
+	costs func(p *registration.ValidatingAdmissionPolicy, validation int, cost int64, took time.Duration)
 }
 
 type policy struct {
 	*registration.ValidatingAdmissionPolicy
 	validator validating.Validator
+	each      []cel.ConditionEvaluator // of a validation alone
 }
 
 // load has the policies of files in force, those that a binding denies by.
@@ -47,7 +52,7 @@ func load(t *testing.T, files ...string) *server {
 		for _, doc := range documents(t, file) {
 			switch o := doc.(type) {
 			case *registration.ValidatingAdmissionPolicy:
-				s.policies = append(s.policies, policy{o, compile(t, o)})
+				s.policies = append(s.policies, compile(t, o))
 			case *registration.ValidatingAdmissionPolicyBinding:
 				if o.Spec.MatchResources == nil && len(o.Spec.ValidationActions) == 1 && o.Spec.ValidationActions[0] == registration.Deny {
 					denied[o.Spec.PolicyName] = true
@@ -100,7 +105,7 @@ func documents(t *testing.T, file string) []runtime.Object {
 // compile makes of a policy what the API server does
 // (k8s.io/apiserver/pkg/admission/plugin/policy/validating/plugin.go), and fails where an
 // expression cannot be compiled.
-func compile(t *testing.T, p *registration.ValidatingAdmissionPolicy) validating.Validator {
+func compile(t *testing.T, p *registration.ValidatingAdmissionPolicy) policy {
 	t.Helper()
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -142,7 +147,11 @@ func compile(t *testing.T, p *registration.ValidatingAdmissionPolicy) validating
 		return compiler.CompileCondition(all, options, environment.StoredExpressions)
 	}
 	matcher := matchconditions.NewMatcher(evaluator(conditions), p.Spec.FailurePolicy, "policy", "validate", p.Name)
-	return validating.NewValidator(evaluator(validations), matcher, evaluator(nil), evaluator(messages), p.Spec.FailurePolicy, nil)
+	compiled := policy{p, validating.NewValidator(evaluator(validations), matcher, evaluator(nil), evaluator(messages), p.Spec.FailurePolicy, nil), nil}
+	for i := range validations {
+		compiled.each = append(compiled.each, evaluator(validations[i:i+1]))
+	}
+	return compiled
 }
 
 // Have implements fence.API.
@@ -164,6 +173,10 @@ func (s *server) Write(t *testing.T, name string, w fence.Write) error {
 		if !matches(p, a) {
 			continue
 		}
+		if s.costs != nil {
+			s.measure(t, p, versioned)
+			continue
+		}
 		result := p.validator.Validate(t.Context(), a.GetResource(), versioned, nil, &v1.Namespace{}, celconfig.RuntimeCELCostBudget, nil)
 		for _, d := range result.Decisions {
 			if d.Evaluation == validating.EvalError {
@@ -175,6 +188,21 @@ func (s *server) Write(t *testing.T, name string, w fence.Write) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// measure evaluates each validation alone, with the variables that it uses.
+func (s *server) measure(t *testing.T, p policy, versioned *admission.VersionedAttributes) {
+	t.Helper()
+	request := cel.CreateAdmissionRequest(versioned.Attributes, metav1.GroupVersionResource(versioned.GetResource()), metav1.GroupVersionKind(versioned.VersionedKind))
+	for i, e := range p.each {
+		began := time.Now()
+		_, left, err := e.ForInput(t.Context(), versioned, request, cel.OptionalVariableBindings{}, &v1.Namespace{}, celconfig.RuntimeCELCostBudget)
+		if err != nil {
+			t.Errorf("policy %s, %q: %v", p.Name, p.Spec.Validations[i].Message, err)
+			continue
+		}
+		s.costs(p.ValidatingAdmissionPolicy, i, celconfig.RuntimeCELCostBudget-left, time.Since(began))
+	}
 }
 
 func matches(p policy, a admission.Attributes) bool {
@@ -218,8 +246,18 @@ func (s *server) attributes(t *testing.T, name string, w fence.Write) admission.
 	if kind == "Node" {
 		namespace = ""
 	}
+	var options runtime.Object
+	if operation == admission.Delete {
+		deletion := &metav1.DeleteOptions{}
+		if w.Body != "" {
+			if err := json.Unmarshal([]byte(w.Body), deletion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		options = deletion
+	}
 	return admission.NewAttributesRecord(is, was, schema.GroupVersionKind{Version: "v1", Kind: kind}, namespace, name,
-		schema.GroupVersionResource{Version: "v1", Resource: w.Resource}, w.Subresource, operation, nil, false, who)
+		schema.GroupVersionResource{Version: "v1", Resource: w.Resource}, w.Subresource, operation, options, false, who)
 }
 
 // patched is what the API server makes of an object: of a status also what cannot be
