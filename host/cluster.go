@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/events"
 	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/nodestatus"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
@@ -25,11 +24,6 @@ type cluster struct {
 	conditions *nodestatus.Keeper
 	nodeName   string
 	log        *slog.Logger
-}
-
-// recorder tells the API server of events until ctx ends.
-func (c *cluster) recorder(ctx context.Context) *events.Recorder {
-	return events.New(ctx, c.api.Events(ctx), c.nodeName, c.log)
 }
 
 // run follows the pods and tells of evictions until ctx ends.

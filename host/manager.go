@@ -148,6 +148,10 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },
 		wanted: &pods.Wanted{Ask: func() []string { return wantedBy(m.supervisor) }},
 		short:  func(resource string) (known, is bool) { return m.loop.Snapshot().Short(resource) },
+		refused: func(pod pods.Pod, why error) {
+			m.metrics.EvictionRefused()
+			m.recorder.PodEvent(pod, "Warning", victim.ReasonRefused, victim.RefusedMessage(why), nil)
+		},
 	})
 	if err != nil {
 		return err
@@ -235,9 +239,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer end()
 	var told *events.Recorder
 	if m.cluster != nil {
-		told = m.cluster.recorder(around)
-		m.recorder.next = told
-		m.metrics.CountLostEvents(told.Lost)
+		told = events.New(around, m.cluster.api.Events(around), m.cluster.nodeName, m.log)
+		m.recorder.next = events.Without{Recorder: told, Reason: victim.ReasonEvicted}
+		m.metrics.CountLostEvents(func() uint64 { return told.Lost() + m.cluster.killer.LostEvents() })
 	}
 	var failed, lost error
 	supervised := make(chan struct{})

@@ -40,6 +40,8 @@ type modeOptions struct {
 	short func(resource string) (known, is bool)
 	// wanted has what plugins want to see of pods.
 	wanted *pods.Wanted
+	// refused takes a pod whose eviction the API server refuses for good, and why.
+	refused func(pod pods.Pod, why error)
 }
 
 // A mode is how a daemon finds the pods of the node and ends them.
@@ -78,7 +80,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 			settle = of.conditions.Settle
 		}
 		killer := victimkubernetes.New(victimkubernetes.Options{
-			Options: o.ending, API: api, Settle: settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
+			Options: o.ending, API: api, NodeName: o.config.NodeName, Refused: o.refused, Settle: settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
 		})
 		of.killer = killer
 		return mode{pods: &listings{podSource: source, log: o.ending.Log}, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil

@@ -75,6 +75,19 @@ func (r *Recorder) PodEvent(pod *v1.Pod, annotations map[string]string, eventTyp
 	}, annotations, eventType, reason, message)
 }
 
+// Without is a recorder whose events of pods for one reason are sent by other means.
+type Without struct {
+	*Recorder
+	Reason string
+}
+
+// PodEvent sends an event about a pod.
+func (w Without) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
+	if reason != w.Reason {
+		w.Recorder.PodEvent(pod, annotations, eventType, reason, message)
+	}
+}
+
 func (r *Recorder) event(about v1.ObjectReference, annotations map[string]string, eventType, reason, message string) {
 	if r.made.Load()-r.taken.Load() >= maxWaiting {
 		r.lost.count("too many events wait to be sent", slog.String("name", about.Name), slog.String("event", reason))

@@ -188,19 +188,29 @@ func replaced(path string, was fs.FileInfo) bool {
 	return err == nil && (!os.SameFile(is, was) || is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime()))
 }
 
-// PatchPodStatus writes the status of a pod, and the annotations in the same body, by
-// strategic merge. With dryRun the API server checks all and writes nothing.
+// PatchPodStatus writes the status of a pod, and the annotations and labels in the same body,
+// by strategic merge. With dryRun the API server checks all and writes nothing. Webhooks may
+// take long: its end is the caller's.
 func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
 	options := metav1.PatchOptions{FieldManager: fieldManager}
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
 	pod := &v1.Pod{}
 	err := c.current().core.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("pods").Name(name).SubResource("status").
 		VersionedParams(&options, parameters).Body(body).Do(ctx).Into(pod)
 	return pod, err
+}
+
+// DeletePod deletes a pod of this uid with a grace period. Its end is the caller's.
+func (c *Client) DeletePod(ctx context.Context, namespace, name string, uid types.UID, graceSeconds int64) error {
+	options := &metav1.DeleteOptions{GracePeriodSeconds: &graceSeconds, Preconditions: &metav1.Preconditions{UID: &uid}}
+	return c.current().core.Delete().Namespace(namespace).Resource("pods").Name(name).Body(options).Do(ctx).Error()
+}
+
+// CreateEvent creates an event. Its end is the caller's.
+func (c *Client) CreateEvent(ctx context.Context, event *v1.Event) error {
+	return c.current().core.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 }
 
 // PatchNode writes to the node, or to a subresource of it, by strategic merge.

@@ -69,6 +69,7 @@ func describe(m *Metrics, r registrar) {
 		m.records.WithLabelValues(result)
 	}
 	r.asked("evictd_log_lines_dropped_total", "Lines of the log that were dropped, since it could not be written for too long.", &m.droppedLogLines)
+	m.refused = r.NewCounter(prometheus.CounterOpts{Name: "evictd_evictions_refused_total", Help: "Evictions that the API server refused in each form, deletion included."})
 	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.lostEvents)
 }
 

@@ -67,6 +67,7 @@ type Metrics struct {
 	misplaced     prometheus.Gauge
 	unmanaged     prometheus.Gauge
 	records       *prometheus.CounterVec
+	refused       prometheus.Counter
 	// droppedLogLines and lostEvents are asked at each scrape.
 	droppedLogLines, lostEvents func() uint64
 }
@@ -125,6 +126,9 @@ func (m *Metrics) Preempted(resource string) {
 	}
 	m.preemptions.WithLabelValues(m.resources.of(resource)).Inc()
 }
+
+// EvictionRefused counts an eviction that the API server refused for good.
+func (m *Metrics) EvictionRefused() { m.refused.Inc() }
 
 // Recorded counts a record of a decision that was kept, or lost for err.
 func (m *Metrics) Recorded(err error) {

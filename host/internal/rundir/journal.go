@@ -92,6 +92,9 @@ type State struct {
 func (d *Dir) SaveKill(k Kill) error {
 	err := d.save(d.killPath(k.UID), true, func(now moment) entry {
 		k.Message = strings.ToValidUTF8(k.Message[:min(len(k.Message), maxMessageBytes)], "")
+		if annotationBytes(k.Annotations) > maxMessageBytes {
+			k.Annotations = nil
+		}
 		return entry{Decided: now.at(now.wall), Kill: k}
 	})
 	if err != nil {

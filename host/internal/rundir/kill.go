@@ -33,19 +33,24 @@ type Kill struct {
 	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
 	ContainerIDs []string `json:"containerIDs,omitempty"`
 	// EvictedAt is when it was decided that the pod goes, by the wall clock: what is told
-	// of the eviction has this time, whoever tells it. Generation is the pod's.
-	EvictedAt  time.Time `json:"evictedAt,omitzero"`
-	Generation int64     `json:"generation,omitempty"`
+	// of the eviction has this time, whoever tells it. Generation and
+	// ResourceVersion are the pod's.
+	EvictedAt       time.Time `json:"evictedAt,omitzero"`
+	Generation      int64     `json:"generation,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	// Annotations are those of the event.
+	Annotations map[string]string `json:"annotations,omitempty"`
 	// Record is the id of the decision's record, empty if none is kept.
 	Record string `json:"record,omitempty"`
 	// Limit: a limit of its own is why the pod goes, not the node.
 	Limit bool `json:"limit,omitempty"`
 	// The steps that were made. Stopping: containers are stopped through the runtime.
-	// Recorded: the API server has the eviction. Ended: nothing of the pod runs any more,
+	// Recorded: the API server has the eviction. Announced: it has the event. Ended: nothing of the pod runs any more,
 	// or its end is waited for no longer, and only the API server does not know of it.
-	Stopping bool `json:"stopping,omitempty"`
-	Recorded bool `json:"recorded,omitempty"`
-	Ended    bool `json:"ended,omitempty"`
+	Stopping  bool `json:"stopping,omitempty"`
+	Recorded  bool `json:"recorded,omitempty"`
+	Announced bool `json:"announced,omitempty"`
+	Ended     bool `json:"ended,omitempty"`
 	// DecidedAt is when the kill was saved, on the clock of this process. It is
 	// set by Load.
 	DecidedAt time.Time `json:"-"`
@@ -86,12 +91,23 @@ func (k *Kill) validate() error {
 		{"signal", string(k.Signal), maxNameBytes},
 		{"message", k.Message, maxMessageBytes},
 		{"record", k.Record, maxNameBytes},
+		{"resourceVersion", k.ResourceVersion, maxNameBytes},
 	} {
 		if len(f.value) > f.most {
 			errs = append(errs, fmt.Errorf("kill.%s has %d bytes, want at most %d", f.name, len(f.value), f.most))
 		}
 	}
+	if size := annotationBytes(k.Annotations); size > maxMessageBytes {
+		errs = append(errs, fmt.Errorf("kill.annotations have %d bytes, want at most %d", size, maxMessageBytes))
+	}
 	return errors.Join(append(errs, checkIDs("kill.sandboxIDs", k.SandboxIDs), checkIDs("kill.containerIDs", k.ContainerIDs))...)
+}
+
+func annotationBytes(annotations map[string]string) (n int) {
+	for key, value := range annotations {
+		n += len(key) + len(value)
+	}
+	return n
 }
 
 func checkIDs(field string, ids []string) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -161,12 +160,7 @@ func (s *Set) KillNow(ctx context.Context, v *Victim) {
 
 // evicted sends the event, which names the record if there is one.
 func (s *Set) evicted(v *Victim) {
-	annotations := v.Annotations
-	if v.Record != "" {
-		annotations = map[string]string{AnnotationRecord: v.Record}
-		maps.Copy(annotations, v.Annotations)
-	}
-	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, annotations)
+	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, v.eventAnnotations())
 }
 
 // Reports delivers what is to be handled.

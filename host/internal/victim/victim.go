@@ -1,7 +1,9 @@
 package victim
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
@@ -30,7 +32,18 @@ const (
 	// ReasonPreempting marks a pod that made room for a critical one.
 	ReasonPreempting = "Preempting"
 	MessagePreempted = "Preempted in order to admit critical pod"
+	// ReasonRefused marks a pod that was to be evicted and that the kubelet starts again.
+	ReasonRefused = "EvictionRefused"
 )
+
+// maxReasonBytes bounds what an event says of a refusal.
+const maxReasonBytes = 800
+
+// RefusedMessage is the message of an event of ReasonRefused.
+func RefusedMessage(why error) string {
+	text := why.Error()
+	return "The API server refuses the eviction of this pod, which its kubelet starts again: " + strings.ToValidUTF8(text[:min(len(text), maxReasonBytes)], "")
+}
 
 // A Victim is a pod from the decision that it goes until it has ended. As JSON it is
 // an eviction of the status.
@@ -124,12 +137,22 @@ func (v *Victim) Journaled() rundir.Kill {
 	k := rundir.Kill{
 		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
 		GraceSeconds: v.GraceSeconds, Message: v.Message, SandboxIDs: v.Pod.SandboxIDs, ContainerIDs: v.Pod.ContainerIDs,
-		EvictedAt: v.Time.Round(0), Limit: !v.Pressure, Record: v.Record,
+		EvictedAt: v.Time.Round(0), Limit: !v.Pressure, Record: v.Record, Annotations: v.eventAnnotations(),
 	}
 	if v.Pod.API != nil {
-		k.Generation = v.Pod.API.Generation
+		k.Generation, k.ResourceVersion = v.Pod.API.Generation, v.Pod.API.ResourceVersion
 	}
 	return k
+}
+
+// eventAnnotations are the kubelet's, and the record's name if there is one.
+func (v *Victim) eventAnnotations() map[string]string {
+	if v.Record == "" {
+		return v.Annotations
+	}
+	annotations := map[string]string{AnnotationRecord: v.Record}
+	maps.Copy(annotations, v.Annotations)
+	return annotations
 }
 
 // waitsForVolumes reports whether the node has its answer to the kill only when the pod's

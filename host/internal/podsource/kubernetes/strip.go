@@ -27,7 +27,7 @@ func stripped(pod *v1.Pod, wanted *pods.Wanted) *v1.Pod {
 		},
 		Status: v1.PodStatus{
 			Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message,
-			StartTime: pod.Status.StartTime, QOSClass: pod.Status.QOSClass, PodIP: pod.Status.PodIP, Conditions: disruption(pod.Status.Conditions),
+			StartTime: pod.Status.StartTime, QOSClass: pod.Status.QOSClass, PodIP: pod.Status.PodIP, Conditions: conditions(pod.Status.Conditions),
 			InitContainerStatuses: statuses(pod.Status.InitContainerStatuses), ContainerStatuses: statuses(pod.Status.ContainerStatuses),
 			AllocatedResources: pod.Status.AllocatedResources,
 		},
@@ -45,10 +45,11 @@ func containers(all []v1.Container) []v1.Container {
 	return out
 }
 
-// disruption is the condition that outlasts an eviction.
-func disruption(all []v1.PodCondition) (out []v1.PodCondition) {
+// conditions are the one that outlasts an eviction, and the one by which the kubelet says that
+// it has begun to end the pod.
+func conditions(all []v1.PodCondition) (out []v1.PodCondition) {
 	for _, c := range all {
-		if c.Type == v1.DisruptionTarget {
+		if c.Type == v1.DisruptionTarget || c.Type == v1.PodReady {
 			out = append(out, c)
 		}
 	}
@@ -79,6 +80,9 @@ func statuses(all []v1.ContainerStatus) []v1.ContainerStatus {
 	out := make([]v1.ContainerStatus, len(all))
 	for i := range all {
 		out[i] = v1.ContainerStatus{Name: all[i].Name, State: v1.ContainerState{Running: all[i].State.Running}, AllocatedResources: all[i].AllocatedResources}
+		if all[i].State.Waiting != nil {
+			out[i].State.Waiting = &v1.ContainerStateWaiting{}
+		}
 	}
 	return out
 }

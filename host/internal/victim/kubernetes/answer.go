@@ -25,12 +25,17 @@ const (
 	refused
 	// away: it may have the eviction all the same.
 	away
+	// conflict: the pod has changed meanwhile.
+	conflict
 )
 
 // meaning is what an error of PatchPodStatus says.
 func meaning(err error) answer {
 	if err == nil {
 		return accepted
+	}
+	if errors.Is(err, errOver) {
+		return over
 	}
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) || apierrors.IsUnexpectedServerError(err) { // or somebody on the way answers in its place
@@ -39,11 +44,15 @@ func meaning(err error) answer {
 	switch code := s.Status().Code; {
 	case code == http.StatusNotFound || ofAnotherPod(s.Status()):
 		return gone
+	case code == http.StatusConflict:
+		return conflict
+	case code == http.StatusInternalServerError && notPassed.MatchString(s.Status().Message):
+		return refused
 	case code < 400 || code >= 500:
 		return away
 	}
 	switch s.Status().Code {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return away // other credentials, or another time, may do
 	}
 	if m := denial.FindStringSubmatch(err.Error()); m != nil && (m[2] == endedAlready || m[2] == deletedAlready) {
@@ -76,9 +85,18 @@ func ofAnotherPod(s metav1.Status) bool {
 var (
 	// denial is how the API server words what an admission policy denies.
 	denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)`)
+	// notPassed matches an error of its own for a webhook that lets no write pass, and for a pod
+	// that is too large.
+	notPassed = regexp.MustCompile(`failed calling webhook|request is too large`)
 	// missing is how it words that a role lacks a verb.
 	missing = regexp.MustCompile(`cannot (\S+) resource "([^"]*)"`)
 )
+
+// lacksRight reports whether a refusal is the authorizer's, whatever the form of the eviction.
+// What admission forbids is said to be denied.
+func lacksRight(err error) bool {
+	return apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "denied")
+}
 
 // inWords says of a refusal what has to be different for the eviction to be accepted.
 func inWords(err error) error {

@@ -54,25 +54,25 @@ func (l *life) step(name string, do func() error) error {
 		l.mu.Unlock()
 		err := do()
 		if dies {
-			l.die()
+			die(l)
 			return errDead
 		}
 		return err
 	}
 	l.last = name
 	l.mu.Unlock()
-	l.die()
+	die(l)
 	return errDead
 }
 
-func (l *life) die() {
+func die(l *life) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tell("evictd dies at " + l.last)
 	close(l.dead)
 }
 
-func (l *life) alive() bool {
+func alive(l *life) bool {
 	select {
 	case <-l.dead:
 		return false
@@ -97,6 +97,10 @@ func (l *life) PatchPodStatus(ctx context.Context, namespace, name string, body 
 	return pod, err
 }
 
+func (l *life) CreateEvent(ctx context.Context, event *v1.Event) error {
+	return l.step("event", func() error { return l.world.CreateEvent(ctx, event) })
+}
+
 func (l *life) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest, o ...grpc.CallOption) (answer *runtimeapi.StopContainerResponse, err error) {
 	err = l.step("stop container", func() error {
 		answer, err = l.RuntimeServiceClient.StopContainer(ctx, r, o...)
@@ -113,8 +117,11 @@ func (l *life) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxR
 	return answer, err
 }
 
+// silent is a victim.Recorder: the killer sends what the API server is to have.
+type silent struct{}
+
 // PodEvent implements victim.Recorder.
-func (l *life) PodEvent(pods.Pod, string, string, string, map[string]string) {}
+func (silent) PodEvent(pods.Pod, string, string, string, map[string]string) {}
 
 // live runs an evictd until it dies or the story ends. It goes on with what the journal has,
 // or takes the pod as its victim.
@@ -122,11 +129,11 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	k := New(Options{
 		Options: victimcri.Options{Runtime: l, Log: slog.New(slog.NewTextHandler(&l.log, nil))},
-		API:     l, Journal: l, Pods: l.pods, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
+		API:     l, NodeName: "node-1", Refused: func(pods.Pod, error) {}, Journal: l, Pods: l.pods, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
 	})
-	restored := k.Restore(l.load())
+	restored := k.Restore(load(l))
 	s := victim.NewSet(victim.Options{
-		Killer: k, Recorder: l, Journal: k, Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(&l.log, nil)),
+		Killer: k, Recorder: silent{}, Journal: k, Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(&l.log, nil)),
 		Moment: func() policy.Moment { return policy.Moment{Time: time.Now()} }, Restored: restored,
 	})
 	done := make(chan struct{})
@@ -141,7 +148,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 		case first:
 			s.Kill(s.Start(l.victim(graceSeconds)), false)
 		default:
-			hold, _ := s.Resume(l.active(), false, func(eviction.Signal) (bool, bool) { return true, false })
+			hold, _ := s.Resume(active(l), false, func(eviction.Signal) (bool, bool) { return true, false })
 			for _, v := range hold {
 				s.Kill(v, false)
 			}
@@ -164,7 +171,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 }
 
 // load is what a run directory would have.
-func (l *life) load() (kills []rundir.Kill) {
+func load(l *life) (kills []rundir.Kill) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
 	for _, k := range l.journal {
@@ -176,7 +183,7 @@ func (l *life) load() (kills []rundir.Kill) {
 }
 
 // active is what a source of pods has.
-func (l *life) active() (s pods.Snapshot) {
+func active(l *life) (s pods.Snapshot) {
 	if l.cri.Running(uid) {
 		s.Pods = append(s.Pods, l.victim(1).Pod)
 	}
@@ -213,7 +220,7 @@ func TestEvictdMayDieAfterEachOfItsSteps(t *testing.T) {
 					c.spec.grace = 60
 					in(t, c.spec, func(t *testing.T, w *world) {
 						w.policy = n%2 == 0
-						died = w.dieAt(t, n, after, c.grace, c.away)
+						died = dieAt(t, w, n, after, c.grace, c.away)
 					})
 				})
 				if !died || t.Failed() {
@@ -226,7 +233,7 @@ func TestEvictdMayDieAfterEachOfItsSteps(t *testing.T) {
 
 // dieAt is the story of an evictd that dies at its n-th step and of the next one, and reports
 // whether the first one had so many.
-func (w *world) dieAt(t *testing.T, n int, after bool, grace int64, away time.Duration) (died bool) {
+func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Duration) (died bool) {
 	w.cri.Add(fakecri.Pod{UID: "uid-other", Namespace: "shop", Name: "other", Containers: []fakecri.Container{{Name: "main"}}})
 	if away > 0 {
 		w.fails = errRefused
@@ -241,7 +248,7 @@ func (w *world) dieAt(t *testing.T, n int, after bool, grace int64, away time.Du
 	case <-ended:
 	case <-time.After(75 * time.Second):
 	}
-	died = !first.alive()
+	died = !alive(first)
 	if died {
 		pause(w.ctx, 2*time.Second) // until it is started again
 		next := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: -1, dead: make(chan struct{})}
@@ -252,13 +259,16 @@ func (w *world) dieAt(t *testing.T, n int, after bool, grace int64, away time.Du
 	if ran := w.cri.Running(uid); ran == intended {
 		t.Errorf("the pod runs: %v", ran)
 	}
-	if w.evicted() != intended {
-		t.Errorf("evicted: %v, status %+v", w.evicted(), w.status())
+	if evicted(w) != intended {
+		t.Errorf("evicted: %v, status %+v", evicted(w), w.status())
 	}
 	if note, there := w.noted(); there {
 		t.Errorf("the journal still has %+v", note)
 	}
-	if ended, most := w.when("main ended"), time.Duration(grace+12)*time.Second; intended && (ended < 0 || ended > most) {
+	if len(w.events) > 1 || len(w.events) == 1 != intended {
+		t.Errorf("%d events", len(w.events))
+	}
+	if ended, most := when(w, "main ended"), time.Duration(grace+12)*time.Second; intended && (ended < 0 || ended > most) {
 		t.Errorf("ended after %v, want %v at most", ended, most)
 	}
 	if !w.cri.Running("uid-other") {
@@ -270,7 +280,7 @@ func (w *world) dieAt(t *testing.T, n int, after bool, grace int64, away time.Du
 // A restart told the API server, and with it all that watch the pod, once more.
 func TestTheNextEvictdDoesNotTellAgainWhatIsKnown(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
-		first := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: 4, dead: make(chan struct{})} // save, patch, save, dry run
+		first := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: 5, after: true, dead: make(chan struct{})} // save, patch, event, save, save
 		<-first.live(true, 60)
 		if note, _ := w.noted(); !note.Recorded {
 			t.Fatalf("the journal has %+v", note)
@@ -278,7 +288,7 @@ func TestTheNextEvictdDoesNotTellAgainWhatIsKnown(t *testing.T) {
 		next := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: -1, dead: make(chan struct{})}
 		next.live(false, 60)
 		pause(w.ctx, time.Minute)
-		if w.asked != 1 || w.when("preStop ended") < 20*time.Second || w.when("TERM main") < w.when("preStop ended") {
+		if w.asked != 1 || when(w, "preStop ended") < 20*time.Second || when(w, "TERM main") < when(w, "preStop ended") {
 			t.Errorf("told %d times", w.asked)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/victim"
 )
 
 // A judge judges evictions that are known from the API server alone, as those in the
@@ -23,7 +22,7 @@ type judge struct {
 // holds reports whether the eviction of p with this message still holds. It is judged again
 // as long as it cannot be. The annotation does not say how long its grace was.
 func (j judge) holds(p *v1.Pod, message string) bool {
-	evicted := p.Annotations[victim.AnnotationEvicted]
+	evicted := evictedAt(p)
 	at, err := time.Parse(time.RFC3339Nano, evicted)
 	if err != nil || j.leftAlone[p.UID] == evicted {
 		return false

@@ -29,6 +29,9 @@ const (
 	// patience is how long the kubelet gets before something is done in its place: until it
 	// has begun to end a pod, and until it has removed what is left of one.
 	patience = time.Second
+	// hookPatience bounds the wait for the kubelet to say that it has begun to end a pod with
+	// a hook, which must not run twice: one that is busy writes what it did within 10 s.
+	hookPatience = 10 * time.Second
 	// longPatience is how long the API server gets to answer before a pod is ended without it.
 	longPatience = 5 * time.Second
 	// slowly is how much longer than an answer of the API server it may take until the
@@ -47,17 +50,24 @@ type API interface {
 	// pod as it is then, or would be. Errors of the API server are its own
 	// (k8s.io/apimachinery/pkg/api/errors). It is called from several goroutines.
 	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
+	// DeletePod deletes a pod, unless another one of that name has taken its place.
+	DeletePod(ctx context.Context, namespace, name string, uid types.UID, graceSeconds int64) error
+	// CreateEvent creates an event.
+	CreateEvent(ctx context.Context, event *v1.Event) error
 }
 
 // Options is what a Killer is made of. All fields of its own are required.
 type Options struct {
 	// Options is what it stops containers with.
 	victimcri.Options
-	API API
+	API      API
+	NodeName string
 	// Journal keeps what a next evictd must know.
 	Journal victim.Journal
 	// DryRun reports whether nobody is to be told, and nothing to be ended, for now.
 	DryRun func() bool
+	// Refused takes a pod whose eviction the API server refuses for good, and why.
+	Refused func(pod pods.Pod, why error)
 	// Settle waits, not for long, until the API server has what an eviction must not come
 	// before. It may be nil.
 	Settle func(context.Context)
@@ -76,20 +86,20 @@ type Options struct {
 // directory: a kill stays there until the API server has it.
 type Killer struct {
 	records
-	api     API
+	teller  teller // with the same records
 	client  runtimeapi.RuntimeServiceClient
 	runtime *victimcri.Killer
 	pods    func() []*v1.Pod
 	dryRun  func() bool
-	before  func(context.Context)
 	judge   judge
 }
 
 // New returns a killer. Restore comes next, and Run.
 func New(o Options) *Killer {
+	r := newRecords(o.Journal, o.Log)
 	return &Killer{
-		records: newRecords(o.Journal, o.Log), api: o.API, client: o.Runtime,
-		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun, before: o.Settle,
+		records: r, teller: teller{r, o.API, o.NodeName, o.Pods, o.DryRun, o.Settle, o.Refused},
+		client: o.Runtime, runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
 		judge: judge{o.Short, o.Log, map[types.UID]string{}},
 	}
 }
@@ -199,12 +209,14 @@ func (e termination) stop(ctx context.Context, v victim.Victim, graceSeconds int
 // lateGrace is the grace in seconds of containers that may not have had their SIGTERM when
 // the pod's grace is over.
 func (e termination) lateGrace() int64 {
-	p := e.victim.Pod.API
-	hook := func(c v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }
-	if p != nil && (slices.ContainsFunc(p.Spec.Containers, hook) || len(sidecars(p)) > 0) {
+	if p := e.victim.Pod.API; p != nil && (hasHook(p) || len(sidecars(p)) > 0) {
 		return lastGraceSeconds
 	}
 	return 0
+}
+
+func hasHook(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil })
 }
 
 // finishedBy waits until nothing of the pod runs any more, or it is that late.
@@ -265,7 +277,7 @@ func hasEnded(p *v1.Pod) bool {
 }
 
 // isEvicted reports whether evictd has evicted p, or a pod that p is a copy of.
-func isEvicted(p *v1.Pod) bool { return p.Annotations[victim.AnnotationEvicted] != "" }
+func isEvicted(p *v1.Pod) bool { return evictedAt(p) != "" }
 
 func isDeleted(p *v1.Pod) bool { return p != nil && p.DeletionTimestamp != nil }
 

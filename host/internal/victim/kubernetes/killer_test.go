@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +26,24 @@ func TestThePatchIsTheOneThatAKubeletActsOn(t *testing.T) {
 	k := rundir.Kill{UID: "uid-1", Message: "The node was low on resource: memory. ", EvictedAt: at, Generation: 3}
 	for name, c := range map[string]struct {
 		limit bool
+		form  form
 		want  string
 	}{
+		"by a label": {form: labeled, want: `{
+			"metadata": {"uid": "uid-1", "labels": {"evictd.io/evicted": "20260101T000000.000005000Z"}},
+			"status": {
+				"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. ",
+				"conditions": [{
+					"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+					"message": "The node was low on resource: memory. ",
+					"observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z"
+				}]
+			}
+		}`},
+		"by a label alone": {form: bare, want: `{
+			"metadata": {"uid": "uid-1", "labels": {"evictd.io/evicted": "20260101T000000.000005000Z"}},
+			"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. "}
+		}`},
 		"for the node": {want: `{
 			"metadata": {"uid": "uid-1", "annotations": {"evictd.io/evicted": "2026-01-01T00:00:00.000005Z"}},
 			"status": {
@@ -45,7 +62,7 @@ func TestThePatchIsTheOneThatAKubeletActsOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k.Limit = c.limit
-			body, err := patchOf(k)
+			body, err := patchOf(k, c.form, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,14 +89,14 @@ func TestAHardVictimHasItsTermAtOnce(t *testing.T) {
 		if err != nil || took > time.Second {
 			t.Errorf("took %v, error %v", took, err)
 		}
-		if term, patched := w.when("TERM main"), w.when("patched"); term != 0 || patched > 80*time.Millisecond {
+		if term, patched := when(w, "TERM main"), when(w, "patched"); term != 0 || patched > 80*time.Millisecond {
 			t.Errorf("SIGTERM after %v and the patch after %v, want both at once", term, patched)
 		}
-		if w.when("TERM side") < w.when("main ended") {
+		if when(w, "TERM side") < when(w, "main ended") {
 			t.Error("the sidecar ended before the main container")
 		}
 		pause(w.ctx, time.Minute)
-		if !w.evicted() || w.kubelet.restarts != 0 || len(w.patches) != 1 {
+		if !evicted(w) || w.kubelet.restarts != 0 || len(w.patches) != 1 {
 			t.Errorf("status %+v, %d restarts, %d patches, want an evicted pod by one patch", w.status(), w.kubelet.restarts, len(w.patches))
 		}
 		if k, there := w.noted(); there {
@@ -105,11 +122,11 @@ func TestASoftVictimEndsAsItWants(t *testing.T) {
 		if err != nil || took > 12*time.Second {
 			t.Errorf("took %v, error %v, want 11 s and no error", took, err)
 		}
-		if hook, term, side := w.when("preStop ended"), w.when("TERM main"), w.when("TERM side"); hook < 8*time.Second || term < hook || side < w.when("main ended") {
+		if hook, term, side := when(w, "preStop ended"), when(w, "TERM main"), when(w, "TERM side"); hook < 8*time.Second || term < hook || side < when(w, "main ended") {
 			t.Errorf("hook ended after %v, SIGTERM after %v, that of the sidecar after %v: want this order", hook, term, side)
 		}
-		if w.dryRuns != 1 || !w.evicted() {
-			t.Errorf("the API server was asked %d times for the pod, status %+v", w.dryRuns, w.status())
+		if w.dryRuns != 0 || !evicted(w) {
+			t.Errorf("the API server had %d dry runs, status %+v", w.dryRuns, w.status())
 		}
 	})
 }
@@ -172,8 +189,8 @@ func TestASlowAPIServerDoesNotCutAHook(t *testing.T) {
 		if _, err := w.evict(k, w.victim(60)); err != nil {
 			t.Error(err)
 		}
-		if hook := w.when("preStop ended"); hook < 20*time.Second || w.when("TERM main") < hook {
-			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, w.when("TERM main"))
+		if hook := when(w, "preStop ended"); hook < 20*time.Second || when(w, "TERM main") < hook {
+			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, when(w, "TERM main"))
 		}
 	})
 }
@@ -186,8 +203,8 @@ func TestAnAPIServerThatGoesAwayAfterThePatchDoesNotCutAHook(t *testing.T) {
 			w.change(func() { w.fails = errRefused })
 		}()
 		took, err := w.evict(k, w.victim(60))
-		if hook := w.when("preStop ended"); err != nil || hook < 20*time.Second || w.when("TERM main") < hook || took > 22*time.Second {
-			t.Errorf("hook ended after %v, SIGTERM came after %v, the kill took %v (%v)", hook, w.when("TERM main"), took, err)
+		if hook := when(w, "preStop ended"); err != nil || hook < 20*time.Second || when(w, "TERM main") < hook || took > 22*time.Second {
+			t.Errorf("hook ended after %v, SIGTERM came after %v, the kill took %v (%v)", hook, when(w, "TERM main"), took, err)
 		}
 	})
 }
@@ -216,7 +233,7 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 				k, _ := w.killer()
 				v := w.victim(c.grace)
 				_, _ = w.evict(k, v)
-				if ended := w.when("main ended"); ended < 0 || ended > c.dies {
+				if ended := when(w, "main ended"); ended < 0 || ended > c.dies {
 					t.Errorf("ended after %v, want %v at most", ended, c.dies)
 				}
 				if note, there := w.noted(); !there || !note.Ended || note.Recorded || !note.EvictedAt.Equal(v.Time) {
@@ -225,7 +242,7 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 				pause(w.ctx, 50*time.Second)
 				w.change(func() { w.fails, w.latency = nil, 20*time.Millisecond })
 				pause(w.ctx, time.Minute)
-				if !w.evicted() || w.cri.Running(uid) || len(w.patches) == 0 {
+				if !evicted(w) || w.cri.Running(uid) || len(w.patches) == 0 {
 					t.Errorf("status %+v, want it evicted", w.status())
 				}
 				if note, there := w.noted(); there {
@@ -255,7 +272,7 @@ func TestAVictimThatTheKubeletRestartsIsEndedAgain(t *testing.T) {
 		pause(w.ctx, 15*time.Second)
 		before := w.kubelet.restarts
 		pause(w.ctx, time.Minute)
-		if w.kubelet.restarts != before || w.cri.Running(uid) || !w.evicted() {
+		if w.kubelet.restarts != before || w.cri.Running(uid) || !evicted(w) {
 			t.Errorf("%d restarts after the API server had the eviction, status %+v", w.kubelet.restarts-before, w.status())
 		}
 	})
@@ -284,7 +301,7 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 					w.change(func() { w.kubelet.deaf = false })
 				}
 				pause(w.ctx, time.Minute)
-				if w.kubelet.restarts == 0 || !w.evicted() || w.cri.Running(uid) {
+				if w.kubelet.restarts == 0 || !evicted(w) || w.cri.Running(uid) {
 					t.Errorf("%d restarts, status %+v, running %v", w.kubelet.restarts, w.status(), w.cri.Running(uid))
 				}
 				if len(w.patches) < 2 || w.patches[0].body.Metadata.Annotations[victim.AnnotationEvicted] == w.patches[1].body.Metadata.Annotations[victim.AnnotationEvicted] {
@@ -331,8 +348,8 @@ func TestAnEvictionThatTheAPIServerAloneKnowsIsJudged(t *testing.T) {
 				})
 				w.killer()
 				pause(w.ctx, 2*time.Minute)
-				if w.evicted() != c.ends || w.cri.Running(uid) == c.ends {
-					t.Errorf("evicted: %v, running: %v, want ended %v", w.evicted(), w.cri.Running(uid), c.ends)
+				if evicted(w) != c.ends || w.cri.Running(uid) == c.ends {
+					t.Errorf("evicted: %v, running: %v, want ended %v", evicted(w), w.cri.Running(uid), c.ends)
 				}
 				if n := strings.Count(w.log.String(), c.says); c.says != "" && n != 1 {
 					t.Errorf("the log says %q %d times, want once", c.says, n)
@@ -342,7 +359,7 @@ func TestAnEvictionThatTheAPIServerAloneKnowsIsJudged(t *testing.T) {
 				}
 				w.change(func() { w.looked, w.short = true, "memory" })
 				pause(w.ctx, time.Minute)
-				if !w.evicted() || w.cri.Running(uid) {
+				if !evicted(w) || w.cri.Running(uid) {
 					t.Error("still runs when the node is known to be short")
 				}
 			})
@@ -363,7 +380,7 @@ func TestAnEvictedPodInCrashLoopBackOffIsEvictedAgain(t *testing.T) {
 		for want := 2; want < 4; want++ {
 			w.change(func() { w.pod.Status.Phase, w.pod.Status.Reason, w.kubelet.down = v1.PodRunning, "", want < 3 })
 			pause(w.ctx, 20*time.Second)
-			if !w.evicted() || len(w.patches) != want {
+			if !evicted(w) || len(w.patches) != want {
 				t.Errorf("status %+v after %d patches, want %d", w.status(), len(w.patches), want)
 			}
 		}
@@ -394,7 +411,7 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 					}
 					w.cri.Heal()
 					for range 10 {
-						if w.finished(k, v) {
+						if finished(w, k, v) {
 							return
 						}
 						pause(w.ctx, lookInterval)
@@ -444,8 +461,8 @@ func TestAKillThatIsBrokenOffIsNotFinishedInAHurry(t *testing.T) {
 			t.Errorf("error %v, want the caller's", err)
 		}
 		pause(w.ctx, time.Minute)
-		if hook := w.when("preStop ended"); hook < 20*time.Second || w.when("TERM main") < hook {
-			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, w.when("TERM main"))
+		if hook := when(w, "preStop ended"); hook < 20*time.Second || when(w, "TERM main") < hook {
+			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, when(w, "TERM main"))
 		}
 		if note, there := w.noted(); !there || !note.Recorded || note.Ended {
 			t.Errorf("the journal has %+v, want a kill that is recorded and not finished", note)
@@ -473,7 +490,7 @@ func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
 		}
 		w.change(func() { w.dryRun = false })
 		pause(w.ctx, time.Minute)
-		if _, there := w.noted(); there || len(w.patches) != 1 || !w.evicted() {
+		if _, there := w.noted(); there || len(w.patches) != 1 || !evicted(w) {
 			t.Errorf("%d patches when it is over, status %+v", len(w.patches), w.status())
 		}
 	})
@@ -613,7 +630,7 @@ func TestAPodThatIsGoneNeedsNoRecord(t *testing.T) {
 					t.Error(err)
 				}
 				pause(w.ctx, 2*deafFor)
-				if _, there := w.noted(); there || w.asked != 1 || len(w.patches) != 0 {
+				if _, there := w.noted(); there || w.asked > 1 || len(w.patches) != 0 {
 					t.Errorf("asked %d times, %d patches, in the journal: %v", w.asked, len(w.patches), there)
 				}
 			})
@@ -634,7 +651,7 @@ func TestAPageOfALoadBalancerIsNoAnswer(t *testing.T) {
 			pause(w.ctx, 2*refusedFor)
 			w.change(func() { w.fails = nil })
 			pause(w.ctx, 2*maxRetry)
-			if !w.evicted() {
+			if !evicted(w) {
 				t.Errorf("%d: the API server does not have it, status %+v", code, w.status())
 			}
 		})
@@ -669,15 +686,15 @@ func TestARefusalSaysWhatIsMissing(t *testing.T) {
 						t.Errorf("error %v, want %q in it", err, want)
 					}
 				}
-				if ended := w.when("main ended"); ended < 0 || ended > time.Second {
+				if ended := when(w, "main ended"); ended < 0 || ended > time.Second {
 					t.Errorf("ended after %v, want it at once all the same", ended)
 				}
 				// It is nobody's to fight with the kubelet over a right for ever.
 				pause(w.ctx, 2*refusedFor)
 				before := w.kubelet.restarts
 				pause(w.ctx, refusedFor)
-				if _, there := w.noted(); there || w.kubelet.restarts != before || !strings.Contains(w.log.String(), "refuses the eviction") {
-					t.Errorf("in the journal: %v, %d restarts more", there, w.kubelet.restarts-before)
+				if _, there := w.noted(); there || w.kubelet.restarts != before || !strings.Contains(w.log.String(), "refuses the eviction") || w.refusals != 1 {
+					t.Errorf("in the journal: %v, %d restarts more, told of %d times", there, w.kubelet.restarts-before, w.refusals)
 				}
 			})
 		})
@@ -689,15 +706,15 @@ func TestAnEvictionThatTheAPIServerHadAllAlongIsNoFailure(t *testing.T) {
 	in(t, podSpec{grace: 30, preStop: 8 * time.Second, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
 		w.policy = true
 		k, _ := w.killer()
-		k.api = &loses{world: w, n: 1}
+		k.teller.api = &loses{world: w, n: 1}
 		if _, err := w.evict(k, w.victim(30)); err != nil {
 			t.Error(err)
 		}
-		if w.when("TERM main") < 8*time.Second {
+		if when(w, "TERM main") < 8*time.Second {
 			t.Error("the hook was cut short")
 		}
 		pause(w.ctx, time.Minute)
-		if len(w.patches) != 1 || !w.evicted() || !strings.Contains(w.log.String(), "API server has the eviction") {
+		if len(w.patches) != 1 || !evicted(w) || !strings.Contains(w.log.String(), "API server has the eviction") {
 			t.Errorf("%d patches, status %+v", len(w.patches), w.status())
 		}
 	})
@@ -744,6 +761,151 @@ func TestAShortenedGraceEndsASoftVictimAtOnce(t *testing.T) {
 		}
 		if took := time.Since(began); took > 2*time.Second || len(w.patches) != 1 {
 			t.Errorf("took %v, %d patches, want 1 s and one", took, len(w.patches))
+		}
+	})
+}
+
+// Whatever of a pod is full or forbidden, its eviction gets through in the form that is not.
+func TestNoPodIsImmune(t *testing.T) {
+	tooLong := statusError(http.StatusUnprocessableEntity, `Pod "cart" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes`)
+	webhook := func(why string) error {
+		return statusError(http.StatusInternalServerError, `Internal error occurred: failed calling webhook "pods.example.com": `+why)
+	}
+	refusing := func(err error, forms ...string) func(string) error {
+		return func(form string) error {
+			if slices.Contains(forms, form) {
+				return err
+			}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct {
+		refuses func(form string) error
+		within  time.Duration
+		by      string // what has the kubelet end the pod
+	}{
+		"its annotations are full":         {refusing(tooLong, "annotated"), time.Second, "patched"},
+		"no condition more is let":         {refusing(statusError(http.StatusForbidden, "admission webhook denied the request"), "annotated", "labeled"), time.Second, "patched"},
+		"a webhook refuses the status":     {refusing(statusError(http.StatusForbidden, "admission webhook denied the request"), "annotated", "labeled", "bare"), 70 * time.Second, "deleted"},
+		"a webhook hangs":                  {refusing(webhook("context deadline exceeded"), "annotated", "labeled", "bare"), 70 * time.Second, "deleted"},
+		"the pod is as large as it may be": {refusing(statusError(http.StatusInternalServerError, "etcdserver: request is too large"), "annotated", "labeled", "bare"), 70 * time.Second, "deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+				w.refuses = c.refuses
+				k, _ := w.killer()
+				_, _ = w.evict(k, w.victim(1))
+				pause(w.ctx, 2*time.Minute)
+				if at := when(w, c.by); at < 0 || at > c.within {
+					t.Errorf("%s after %v, want within %v", c.by, at, c.within)
+				}
+				if _, there := w.noted(); there || w.cri.Running(uid) || w.refusals != 0 || len(w.events) != 1 {
+					t.Errorf("in the journal: %v, runs: %v, %d refusals, %d events", there, w.cri.Running(uid), w.refusals, len(w.events))
+				}
+			})
+		})
+	}
+}
+
+// An API server that comes back from an outage refuses for some seconds what it knows no role for.
+func TestARefusalCountsFromTheFirst(t *testing.T) {
+	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.fails = errRefused
+		k, _ := w.killer()
+		_, _ = w.evict(k, w.victim(1))
+		pause(w.ctx, 2*refusedFor)
+		w.change(func() { w.fails = statusError(http.StatusForbidden, "RBAC: clusterrole not found") })
+		pause(w.ctx, 30*time.Second)
+		w.change(func() { w.fails = nil })
+		pause(w.ctx, 30*time.Second)
+		if !evicted(w) || w.refusals != 0 || len(w.events) != 1 {
+			t.Errorf("status %+v, %d refusals, %d events", w.status(), w.refusals, len(w.events))
+		}
+	})
+}
+
+// The event is kept as the status is, however long the API server is away.
+func TestTheEventOutlivesAnyOutage(t *testing.T) {
+	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.failsEvents = errRefused
+		k, _ := w.killer()
+		v := w.victim(1)
+		v.Annotations = map[string]string{"starved_resource": "memory"}
+		_, _ = w.evict(k, v)
+		pause(w.ctx, 3*time.Hour)
+		if note, there := w.noted(); !there || !note.Recorded || note.Announced {
+			t.Errorf("the journal has %+v, want a recorded eviction without its event", note)
+		}
+		w.change(func() { w.failsEvents = nil })
+		pause(w.ctx, 10*time.Second)
+		if _, there := w.noted(); there || len(w.events) != 1 {
+			t.Fatalf("in the journal: %v, %d events", there, len(w.events))
+		}
+		want := &v1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: w.events[0].Name, Annotations: v.Annotations},
+			InvolvedObject: v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "cart", UID: uid},
+			Reason:         "Evicted", Message: v.Message, Type: "Warning", Count: 1, FirstTimestamp: metav1.NewTime(v.Time.Round(0)), LastTimestamp: metav1.NewTime(v.Time.Round(0)),
+			Source: v1.EventSource{Component: "evictd", Host: "node-1"}, ReportingController: "evictd", ReportingInstance: "node-1",
+		}
+		if diff := cmp.Diff(want, w.events[0]); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAnEventThatIsRefusedIsCountedAsLost(t *testing.T) {
+	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.failsEvents = statusError(http.StatusForbidden, `cannot create resource "events"`)
+		k, _ := w.killer()
+		_, _ = w.evict(k, w.victim(1))
+		pause(w.ctx, 2*refusedFor)
+		if _, there := w.noted(); there || k.LostEvents() != 1 || !strings.Contains(w.log.String(), "event is lost") {
+			t.Errorf("in the journal: %v, %d lost", there, k.LostEvents())
+		}
+	})
+}
+
+// A pod that has just succeeded is not made to have failed.
+func TestAPodThatHasJustSucceededStaysSo(t *testing.T) {
+	for name, seen := range map[string]bool{"the API server has told of it": true, "it has not yet": false} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+				k, _ := w.killer()
+				v := w.victim(1)
+				w.change(func() {
+					w.stale = w.pod.DeepCopy()
+					w.pod.Status.Phase, w.pod.ResourceVersion = v1.PodSucceeded, "8"
+				})
+				go func() {
+					if !seen {
+						pause(w.ctx, 200*time.Millisecond)
+					}
+					w.change(func() { w.stale = nil })
+				}()
+				w.stale.ResourceVersion = "7"
+				_, _ = w.evict(k, v)
+				pause(w.ctx, 10*time.Second)
+				if w.status().Phase != v1.PodSucceeded || len(w.patches) != 0 {
+					t.Errorf("status %+v, %d patches", w.status(), len(w.patches))
+				}
+			})
+		})
+	}
+}
+
+// A kubelet on a saturated node writes late that it ends a pod, whose hook is running already.
+func TestAHookDoesNotRunTwice(t *testing.T) {
+	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
+		w.kubelet.writesAfter = 8 * time.Second
+		k, _ := w.killer()
+		if _, err := w.evict(k, w.victim(60)); err != nil {
+			t.Error(err)
+		}
+		if hook := when(w, "preStop ended"); hook < 20*time.Second || when(w, "TERM main") < hook {
+			t.Errorf("hook ended after %v, SIGTERM came after %v", hook, when(w, "TERM main"))
+		}
+		if w.dryRuns != 0 {
+			t.Errorf("the API server was asked by %d dry runs", w.dryRuns)
 		}
 	})
 }

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -39,8 +41,9 @@ var (
 type record struct {
 	kill      rundir.Kill
 	graceEnds time.Time
-	// wanted: the API server is to have it. telling: it is being told.
-	wanted, telling bool
+	// wanted: the API server is to have it. telling: it is being told. announcing: its event
+	// is being created.
+	wanted, telling, announcing bool
 	// begun: the pod was killed, kills is by how many who still are at it.
 	begun bool
 	kills int
@@ -82,6 +85,15 @@ func (r *record) open() bool {
 // has reports whether the API server has it.
 func (r *record) has() bool { return !r.open() && r.outcome == nil }
 
+// due reports whether the event is to be created: of a kill that a former evictd decided on
+// not before it is known that the pod goes.
+func (r *record) due() bool {
+	return !r.kill.Announced && (r.begun || r.wanted || r.kill.Ended && r.kill.Recorded)
+}
+
+// settled reports whether the API server needs nothing more of it.
+func (r *record) settled() bool { return !r.due() && (!r.wanted && !r.has() || !r.open()) }
+
 // doubtful reports whether a former evictd may have stopped the pod, or not, or has so long
 // ago that it may run again.
 func (r *record) doubtful() bool {
@@ -100,13 +112,14 @@ type records struct {
 	log     *slog.Logger
 	// changed tells Run that there may be something to do.
 	changed chan struct{}
+	lost    *atomic.Uint64
 
 	mu  *sync.Mutex // over the journal too: two notes of a kill must not overtake each other
 	all map[string]*record
 }
 
 func newRecords(j victim.Journal, log *slog.Logger) records {
-	return records{journal: j, log: log, changed: make(chan struct{}, 1), mu: &sync.Mutex{}, all: map[string]*record{}}
+	return records{journal: j, log: log, changed: make(chan struct{}, 1), lost: &atomic.Uint64{}, mu: &sync.Mutex{}, all: map[string]*record{}}
 }
 
 // Restore takes over the kills of a former evictd, and returns those that are to be judged
@@ -133,7 +146,7 @@ func (s *records) SaveKill(k rundir.Kill) error {
 	defer s.mu.Unlock()
 	former := s.all[k.UID]
 	if former != nil && former.kill.EvictedAt.Equal(k.EvictedAt) { // with another grace
-		k.Stopping, k.Recorded = former.kill.Stopping, former.kill.Recorded
+		k.Stopping, k.Recorded, k.Announced = former.kill.Stopping, former.kill.Recorded, former.kill.Announced
 		former.kill, former.graceEnds = k, time.Now().Add(time.Duration(k.GraceSeconds)*time.Second)
 	} else {
 		// Its containers are stopped without a further note.
@@ -154,10 +167,10 @@ func (s *records) RemoveKill(uid string) error {
 		return nil
 	}
 	switch {
-	case r == nil || !r.wanted && !r.has():
+	case r == nil || r.settled() && !r.wanted && !r.has():
 		delete(s.all, uid)
 		return s.journal.RemoveKill(uid)
-	case !r.open():
+	case r.settled():
 		r.kill.Ended = true
 		r.forgetAt = time.Now().Add(deafFor)
 		return s.journal.RemoveKill(uid)
@@ -173,7 +186,7 @@ func (s *records) trim() {
 		var oldest *record
 		n := 0
 		for _, r := range s.all {
-			if !r.kill.Ended || !r.open() {
+			if !r.kill.Ended || r.settled() {
 				continue
 			}
 			if n++; oldest == nil || r.kill.EvictedAt.Before(oldest.kill.EvictedAt) {
@@ -189,6 +202,10 @@ func (s *records) trim() {
 }
 
 func (r *record) name() string { return r.kill.Namespace + "/" + r.kill.Name }
+
+func (r *record) row() eviction.Pod {
+	return eviction.Pod{UID: r.kill.UID, Namespace: r.kill.Namespace, Name: r.kill.Name}
+}
 
 // note writes down what r is now, unless another one has its place.
 func (s *records) note(r *record) error {
@@ -275,7 +292,7 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 		err = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.name(), inWords(err))
 		r.refused = err
 	}
-	if a == away || a == refused && !last {
+	if a == away || a == conflict || a == refused && !last {
 		r.inVain(s.log, err)
 		return false
 	}
@@ -322,12 +339,47 @@ func (s *records) told(r *record) {
 	if s.all[r.kill.UID] != r { // there is another one by now
 		return
 	}
-	if r.kill.Ended {
+	s.step(r)
+}
+
+// step notes a step of r, or forgets r if that was the last one.
+func (s *records) step(r *record) {
+	if r.kill.Ended && r.settled() {
 		r.forgetAt = time.Now().Add(deafFor)
 		s.unnote(r)
 	} else if err := s.note(r); err != nil {
 		s.log.Error("step of a kill is not in the journal", "pod", r.name(), "uid", r.kill.UID, "error", err)
 	}
+}
+
+// announced takes what came of the event of r, which is not tried again.
+func (s *records) announced(r *record, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.kill.Announced = true
+	if err != nil {
+		s.lost.Add(1)
+		s.log.Error("event is lost", "name", r.kill.Name, "event", victim.ReasonEvicted, "error", err)
+	}
+	if s.all[r.kill.UID] == r {
+		s.step(r)
+	}
+}
+
+// LostEvents counts the events of evictions that never reached the API server.
+func (s *records) LostEvents() uint64 { return s.lost.Load() }
+
+// unannounced returns the records whose event is to be created, for the caller to do so.
+func (s *records) unannounced() (out []*record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.all {
+		if r.due() && !r.announcing {
+			r.announcing = true
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // untold returns the records that the API server is to be told of and that nobody tells

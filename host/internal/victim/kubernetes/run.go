@@ -2,12 +2,10 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
@@ -18,20 +16,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-const (
-	// An API server that is away is asked again soon at first: the kubelet restarts what
-	// was stopped until it has heard of the eviction.
-	firstRetry = 50 * time.Millisecond
-	maxRetry   = 5 * time.Second
-	// callTimeout bounds one call of the API server.
-	callTimeout = 10 * time.Second
-	// refusedFor is how long an API server that refuses an eviction is asked again: one
-	// that has just started knows neither roles nor policies for some seconds.
-	refusedFor = time.Minute
-	// lookInterval is how often pods that were killed are looked at, quietInterval all
-	// others that were evicted.
-	lookInterval, quietInterval = time.Second, 10 * time.Second
-)
+// Pods that were killed are looked at each lookInterval, all others that were evicted each
+// quietInterval.
+const lookInterval, quietInterval = time.Second, 10 * time.Second
 
 // Run tells the API server of evictions, until it has them or ctx ends, and ends pods again
 // that the kubelet has started anew: it does so as long as it has not heard of the
@@ -44,7 +31,10 @@ func (k *Killer) Run(ctx context.Context) {
 	for {
 		if !k.dryRun() {
 			for _, r := range k.untold() {
-				working.Go(func() { k.tell(ctx, r) })
+				working.Go(func() { k.teller.tell(ctx, r) })
+			}
+			for _, r := range k.unannounced() {
+				working.Go(func() { k.teller.announce(ctx, r) })
 			}
 		}
 		select {
@@ -53,61 +43,6 @@ func (k *Killer) Run(ctx context.Context) {
 		case <-k.changed:
 		}
 	}
-}
-
-// tell tells the API server of r until it has answered.
-func (k *Killer) tell(ctx context.Context, r *record) {
-	began := time.Now()
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
-		if k.dryRun() {
-			return struct{}{}, errDryRun
-		}
-		tried := time.Now()
-		body, err := patchOf(k.of(r))
-		if err == nil {
-			_, err = k.ask(ctx, r, body, false)
-		}
-		if ctx.Err() != nil {
-			return struct{}{}, err
-		}
-		says := meaning(err)
-		if says == over && k.isTold(r) { // the answer was lost, or a former evictd had it
-			says = accepted
-		}
-		if !k.answered(r, says, err, time.Since(tried), time.Since(began) >= refusedFor) {
-			return struct{}{}, err
-		}
-		return struct{}{}, nil
-	}, pace()...)
-}
-
-// isTold reports whether the API server has told us of r.
-func (k *Killer) isTold(r *record) bool {
-	kill := k.of(r)
-	return slices.ContainsFunc(k.pods(), func(p *v1.Pod) bool {
-		return string(p.UID) == kill.UID && p.Annotations[victim.AnnotationEvicted] == stamp(kill)
-	})
-}
-
-// ask sends a patch for the pod of r.
-func (k *Killer) ask(ctx context.Context, r *record, body []byte, dryRun bool) (*v1.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	kill := k.of(r)
-	if k.before != nil {
-		k.before(ctx)
-	}
-	pod, err := k.api.PatchPodStatus(ctx, kill.Namespace, kill.Name, body, dryRun)
-	if err != nil {
-		return nil, fmt.Errorf("patch status of pod %s/%s: %w", kill.Namespace, kill.Name, err)
-	}
-	return pod, nil
-}
-
-func pace() []backoff.RetryOption {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval = firstRetry, maxRetry
-	return []backoff.RetryOption{backoff.WithBackOff(b), backoff.WithMaxElapsedTime(0)}
 }
 
 // watch looks for pods that run although they were evicted, until ctx ends.
@@ -188,7 +123,7 @@ func (k *Killer) addForgotten(found map[string]revenant, busy map[string]bool) {
 				continue
 			}
 			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: text, Ended: true}
-		} else if p.Annotations[victim.AnnotationEvicted] != stamp(of.kill) { // it has yet to hear of the last one, or we have of its answer
+		} else if evictedAt(p) != stamp(of.kill) { // it has yet to hear of the last one, or we have of its answer
 			continue
 		}
 		if of.api = p; of.kill.Message != "" { // else for a limit of its own, which is checked again, or a copy of an evicted pod
@@ -208,7 +143,9 @@ func (k *Killer) again(ctx context.Context, p revenant) {
 	}
 	if p.api != nil {
 		v.Time = time.Now()
-		if err := k.SaveKill(v.Journaled()); err != nil {
+		again := v.Journaled()
+		again.Announced = true // the eviction that it goes on with was
+		if err := k.SaveKill(again); err != nil {
 			k.log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
 		}
 	}

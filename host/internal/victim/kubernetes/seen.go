@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	v1 "k8s.io/api/core/v1"
 )
 
 // seenTo waits until it is known whether the kubelet ends the pod. It does not if the API
@@ -19,19 +19,35 @@ func (e termination) seenTo(ctx context.Context, r *record) bool {
 		return r.refused == nil
 	}
 	// A slow API server tells the kubelet as slowly, and us of the kubelet.
-	if e.finishedBy(ctx, e.within(max(patience, slowly*r.took))) {
-		return true
+	least := max(patience, slowly*r.took)
+	until, delivered := time.Now().Add(least), false
+	for {
+		p := e.teller.known(r)
+		if p != nil && isTerminating(p) {
+			return true
+		}
+		if !delivered && p != nil && evictedAt(p) == stamp(e.of(r)) { // what the kubelet writes next comes after it
+			delivered, until = true, untilBegun(p, until, least)
+		}
+		if delivered && !time.Now().Before(until) {
+			return false
+		}
+		if e.finishedBy(ctx, e.within(maxLook)) || ctx.Err() != nil || !time.Now().Before(e.graceEnds) {
+			return true
+		}
 	}
-	ctx, answered := context.WithCancel(ctx)
-	defer answered()
-	began := make(chan bool, 1)
-	go func() {
-		defer answered()
-		began <- e.begun(ctx, r)
-	}()
-	finished := e.finishedBy(ctx, e.graceEnds)
-	answered()
-	return <-began || finished
+}
+
+// untilBegun is when the kubelet should have said that it ends p, of which it has just delivered.
+// A kubelet that pulls an image, or runs a hook after a container's start, does not before.
+func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
+	if soon := time.Now().Add(least); until.Before(soon) {
+		until = soon
+	}
+	if late := time.Now().Add(hookPatience); hasHook(p) && !isStarting(p) && until.Before(late) {
+		return late
+	}
+	return until
 }
 
 // answeredBy waits for the API server to say what becomes of the eviction, for longer if
@@ -60,27 +76,4 @@ func (e termination) within(d time.Duration) time.Time {
 		return at
 	}
 	return e.graceEnds
-}
-
-// begun asks the API server for the pod, as a patch that changes nothing, until it answers
-// or the grace is over, and reports whether the kubelet has begun to end it.
-func (e termination) begun(ctx context.Context, r *record) bool {
-	ctx, cancel := context.WithDeadline(ctx, e.graceEnds)
-	defer cancel()
-	body, err := patchOf(e.of(r))
-	if err != nil {
-		return true
-	}
-	has, err := backoff.Retry(ctx, func() (bool, error) {
-		pod, err := e.ask(ctx, r, body, true)
-		switch meaning(err) {
-		case accepted:
-			return isTerminating(pod), nil
-		case away:
-			return false, err
-		default: // it was another when it took the eviction: the kubelet is at it
-			return true, nil
-		}
-	}, pace()...)
-	return has || err != nil
 }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -50,6 +52,15 @@ type world struct {
 	patches []patched
 	asked   int
 	dryRuns int
+	// events are those that were created, refusals are how many evictions were refused for good.
+	events   []*v1.Event
+	refusals int
+	// refuses, if set, is the answer to a patch in a form, or to deletion; nil lets it pass.
+	refuses func(form string) error
+	// stale, if set, is what the API server has told of the pod.
+	stale *v1.Pod
+	// failsEvents, if set, is the answer to events.
+	failsEvents error
 	// dryRun: evictd only pretends.
 	dryRun bool
 	// kubelet is what the kubelet does.
@@ -84,7 +95,9 @@ type kubelet struct {
 	// deaf: it hears nothing from the API server, but can write there.
 	deaf bool
 	// mute: it does not write what it knows.
-	mute        bool
+	mute bool
+	// writesAfter delays its first write of the pod's end.
+	writesAfter time.Duration
 	terminating bool
 	restarts    int
 }
@@ -124,7 +137,7 @@ func in(t *testing.T, spec podSpec, story func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &world{t: t, cri: fakecri.New(), ctx: ctx, latency: 20 * time.Millisecond, spec: spec, began: time.Now(), journal: map[string]rundir.Kill{}}
-		w.pod = w.manifest()
+		w.pod = manifest(w)
 		w.start()
 		story(t, w)
 		if t.Failed() {
@@ -135,7 +148,7 @@ func in(t *testing.T, spec podSpec, story func(t *testing.T, w *world)) {
 	})
 }
 
-func (w *world) manifest() *v1.Pod {
+func manifest(w *world) *v1.Pod {
 	always := v1.ContainerRestartPolicyAlways
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: uid, Generation: 3, CreationTimestamp: metav1.NewTime(w.began.Add(-time.Hour))},
@@ -210,7 +223,7 @@ func (w *world) told() []string {
 }
 
 // when is the time of the first line of the story that says so, negative if none does.
-func (w *world) when(what string) time.Duration {
+func when(w *world, what string) time.Duration {
 	for _, line := range w.told() {
 		at, said, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if said == what {
@@ -262,6 +275,21 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 	if err := json.Unmarshal(body, &p); err != nil {
 		return nil, err
 	}
+	if w.refuses != nil {
+		form := "annotated"
+		if p.Metadata.Labels != nil {
+			form = "labeled"
+			if p.Status.Conditions == nil {
+				form = "bare"
+			}
+		}
+		if err := w.refuses(form); err != nil {
+			return nil, err
+		}
+	}
+	if p.Metadata.ResourceVersion != "" && p.Metadata.ResourceVersion != w.pod.ResourceVersion {
+		return nil, statusError(http.StatusConflict, "the object has been modified")
+	}
 	if p.Metadata.UID != w.pod.UID {
 		return nil, statusError(http.StatusUnprocessableEntity, `Pod "cart" is invalid: metadata.uid: Invalid value: "`+string(p.Metadata.UID)+`": field is immutable`,
 			metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid", Message: "Invalid value: field is immutable"})
@@ -289,13 +317,57 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 	}
 	w.tell("patched")
 	w.patches = append(w.patches, patched{at: time.Since(w.began), body: p})
-	changed := next.Annotations[victim.AnnotationEvicted] != w.pod.Annotations[victim.AnnotationEvicted]
+	changed := evictedAt(next) != evictedAt(w.pod)
 	w.pod = next
 	if k := &w.kubelet; changed && !k.down && !k.deaf && !k.terminating {
 		k.terminating = true
 		go w.terminate()
 	}
 	return next.DeepCopy(), nil
+}
+
+// DeletePod implements API.
+func (w *world) DeletePod(ctx context.Context, _, _ string, uid types.UID, graceSeconds int64) error {
+	if !pause(ctx, w.latency) {
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.fails != nil:
+		return w.fails
+	case w.refuses != nil && w.refuses("deleted") != nil:
+		return w.refuses("deleted")
+	case w.pod == nil:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "cart")
+	case w.pod.UID != uid:
+		return statusError(http.StatusConflict, "the UID in the precondition does not match")
+	}
+	w.tell("deleted")
+	now := metav1.Now()
+	w.pod.DeletionTimestamp, w.pod.DeletionGracePeriodSeconds = &now, &graceSeconds
+	if k := &w.kubelet; !k.down && !k.terminating {
+		k.terminating = true
+		go w.terminate()
+	}
+	return nil
+}
+
+// CreateEvent implements API.
+func (w *world) CreateEvent(ctx context.Context, event *v1.Event) error {
+	if !pause(ctx, w.latency) {
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := cmp.Or(w.fails, w.failsEvents); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(w.events, func(e *v1.Event) bool { return e.Name == event.Name }) {
+		return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, event.Name)
+	}
+	w.events = append(w.events, event)
+	return nil
 }
 
 // terminate is the kubelet's end of a pod that it finds to have failed.
@@ -318,7 +390,11 @@ func (w *world) terminate() {
 	if !pause(w.ctx, 2*w.latency) {
 		return
 	}
-	w.change(w.hasFailed)
+	if late := w.kubelet.writesAfter; late > 0 {
+		time.AfterFunc(late, func() { w.change(w.hasFailed) })
+	} else {
+		w.change(w.hasFailed)
+	}
 	graceEnds := time.Now().Add(time.Duration(w.spec.grace) * time.Second)
 	if w.spec.preStop > 0 {
 		w.tell("preStop")
@@ -401,23 +477,24 @@ func (w *world) noted() (k rundir.Kill, there bool) {
 func (w *world) pods() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.stale != nil {
+		return []*v1.Pod{w.stale.DeepCopy()}
+	}
 	if w.pod == nil {
 		return nil
 	}
 	return []*v1.Pod{w.pod.DeepCopy()}
 }
 
-func (w *world) pretends() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dryRun
-}
-
 // killer is an evictd that runs until the story ends, or until end is called.
 func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	k = New(Options{
 		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
-		API:     w, Journal: w, Pods: w.pods, DryRun: w.pretends, Short: func(resource string) (known, is bool) {
+		API:     w, NodeName: "node-1", Refused: func(pods.Pod, error) { w.change(func() { w.refusals++ }) }, Journal: w, Pods: w.pods, DryRun: func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.dryRun
+		}, Short: func(resource string) (known, is bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.looked, w.short == resource
@@ -453,7 +530,7 @@ func (w *world) evict(k *Killer, v victim.Victim) (time.Duration, error) {
 	began := time.Now()
 	err := k.Kill(w.ctx, v)
 	took := time.Since(began)
-	for !w.finished(k, v) {
+	for !finished(w, k, v) {
 		if !pause(w.ctx, firstLook) || time.Since(began) > 5*time.Minute {
 			w.t.Error("the pod does not end")
 			break
@@ -465,7 +542,7 @@ func (w *world) evict(k *Killer, v victim.Victim) (time.Duration, error) {
 	return took, err
 }
 
-func (w *world) finished(k *Killer, v victim.Victim) bool {
+func finished(w *world, k *Killer, v victim.Victim) bool {
 	done, err := k.Finished(w.ctx, v)
 	return done && err == nil
 }
@@ -473,7 +550,7 @@ func (w *world) finished(k *Killer, v victim.Victim) bool {
 // status is what the API server has of the pod.
 func (w *world) status() v1.PodStatus { return w.pods()[0].Status }
 
-func (w *world) evicted() bool {
+func evicted(w *world) bool {
 	p := w.pods()[0]
 	return p.Annotations[victim.AnnotationEvicted] != "" && p.Status.Phase == v1.PodFailed &&
 		slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {

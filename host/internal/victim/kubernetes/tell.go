@@ -1,0 +1,189 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evictd/evictd/host/internal/pods"
+)
+
+const (
+	// An API server that is away is asked again soon at first: the kubelet restarts what
+	// was stopped until it has heard of the eviction.
+	firstRetry = 50 * time.Millisecond
+	maxRetry   = 5 * time.Second
+	// callTimeout bounds one call of the API server, which waits for up to 30 s for a webhook.
+	callTimeout = 35 * time.Second
+	// An API server that refuses an eviction is asked again for refusedFor: one that has just
+	// started knows neither roles nor policies for some seconds.
+	refusedFor = time.Minute
+	// A pod that has changed meanwhile is waited for so often: after an outage the API server
+	// tells of it late.
+	conflicts = 3
+)
+
+// A teller has the API server take evictions.
+type teller struct {
+	records
+	api     API
+	node    string
+	pods    func() []*v1.Pod
+	dryRun  func() bool
+	before  func(context.Context)
+	refused func(pod pods.Pod, why error)
+}
+
+// tell tells the API server of r until it has answered.
+func (k teller) tell(ctx context.Context, r *record) {
+	var refusedSince time.Time
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
+		if k.dryRun() {
+			return struct{}{}, errDryRun
+		}
+		tried := time.Now()
+		err := k.patch(ctx, r)
+		says := meaning(err)
+		if says == refused && refusedSince.IsZero() {
+			refusedSince = time.Now()
+		}
+		last := says == refused && time.Since(refusedSince) >= refusedFor
+		if last {
+			if deleted := k.delete(ctx, r); deleted != nil {
+				err = errors.Join(err, deleted)
+			} else {
+				k.log.Warn("pod is deleted, the API server refuses its eviction", "pod", r.name(), "uid", r.kill.UID, "error", inWords(err))
+				says, err = accepted, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return struct{}{}, err
+		}
+		if says == over && k.isTold(r) { // the answer was lost, or a former evictd had it
+			says = accepted
+		}
+		if !k.answered(r, says, err, time.Since(tried), last) {
+			return struct{}{}, err
+		}
+		if says == refused {
+			k.refused(pods.Pod{API: k.known(r), Row: r.row()}, err)
+		}
+		return struct{}{}, nil
+	}, pace()...)
+}
+
+// patch has the kubelet end the pod of r, in the form that writes the most of those that the
+// API server takes.
+func (k teller) patch(ctx context.Context, r *record) (err error) {
+	version, tried := "", 0
+	for f := annotated; f < forms; {
+		if p := k.known(r); p != nil && tried < conflicts {
+			if p.Status.Phase == v1.PodSucceeded {
+				return errOver
+			}
+			version = p.ResourceVersion
+		} else {
+			version = ""
+		}
+		body, failed := patchOf(k.of(r), f, version)
+		if failed == nil {
+			_, failed = k.ask(ctx, r, body)
+		}
+		switch meaning(failed) {
+		case conflict:
+			tried++
+			pause(ctx, firstRetry<<tried)
+		case refused:
+			err = cmp.Or(err, failed) // of the form that should pass
+			if f++; lacksRight(failed) {
+				return err
+			}
+		default:
+			return failed
+		}
+	}
+	return err
+}
+
+// delete deletes the pod of r, which ends as it would by its eviction, with the record in the
+// event alone.
+func (k teller) delete(ctx context.Context, r *record) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	kill := k.of(r)
+	err := k.api.DeletePod(ctx, kill.Namespace, kill.Name, types.UID(kill.UID), max(1, kill.GraceSeconds))
+	if says := meaning(err); says == accepted || says == gone || says == conflict { // a conflict is one of uids
+		return nil
+	}
+	return fmt.Errorf("delete pod %s: %w", r.name(), err)
+}
+
+// announce creates the event of r until the API server has it.
+func (k teller) announce(ctx context.Context, r *record) {
+	var refusedSince time.Time
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
+		if k.dryRun() {
+			return struct{}{}, errDryRun
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		err := k.api.CreateEvent(call, eventOf(k.of(r), k.node))
+		switch says := meaning(err); {
+		case ctx.Err() != nil, says == away:
+			return struct{}{}, cmp.Or(err, ctx.Err())
+		case says == refused && refusedSince.IsZero():
+			refusedSince = time.Now()
+			return struct{}{}, err
+		case says == refused && time.Since(refusedSince) < refusedFor:
+			return struct{}{}, err
+		case says == conflict: // it is there
+			err = nil
+		}
+		k.announced(r, err)
+		return struct{}{}, nil
+	}, pace()...)
+}
+
+// known is the pod of r as the API server has last told of it, nil if it has none.
+func (k teller) known(r *record) *v1.Pod {
+	uid := types.UID(k.of(r).UID)
+	for _, p := range k.pods() {
+		if p.UID == uid {
+			return p
+		}
+	}
+	return nil
+}
+
+// isTold reports whether the API server has told us of r.
+func (k teller) isTold(r *record) bool {
+	p := k.known(r)
+	return p != nil && evictedAt(p) == stamp(k.of(r))
+}
+
+// ask sends a patch for the pod of r.
+func (k teller) ask(ctx context.Context, r *record, body []byte) (*v1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	kill := k.of(r)
+	if k.before != nil {
+		k.before(ctx)
+	}
+	pod, err := k.api.PatchPodStatus(ctx, kill.Namespace, kill.Name, body, false)
+	if err != nil {
+		return nil, fmt.Errorf("patch status of pod %s/%s: %w", kill.Namespace, kill.Name, err)
+	}
+	return pod, nil
+}
+
+func pace() []backoff.RetryOption {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = firstRetry, maxRetry
+	return []backoff.RetryOption{backoff.WithBackOff(b), backoff.WithMaxElapsedTime(0)}
+}
