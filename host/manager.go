@@ -141,7 +141,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		m.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
 	by, err := modes[c.Mode](modeOptions{
-		config: c, version: m.version, journal: m.dir, ending: victimcri.Options{
+		config: c, version: m.version, journal: m.dir, known: m.dir, ending: victimcri.Options{
 			Runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), PodsDir: podsDir(c), Log: m.log,
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},

@@ -33,6 +33,7 @@ type modeOptions struct {
 	// ending is what pods are ended with through the container runtime.
 	ending  victimcri.Options
 	journal loop.Journal
+	known   podkubernetes.Store
 	// restored are the kills of a former host, dryRun says whether anybody is killed now.
 	restored []rundir.Kill
 	dryRun   func() bool
@@ -72,7 +73,10 @@ var modes = map[string]func(modeOptions) (mode, error){
 		}
 		rules := rules(o.config)
 		rules.Wanted = o.wanted
-		source := podkubernetes.New(api, o.ending.Runtime, rules)
+		source, err := podkubernetes.New(api, o.ending.Runtime, rules, o.known)
+		if err != nil {
+			o.ending.Log.Warn("pods that a former evictd saved are not used", "error", err)
+		}
 		of := &cluster{api: api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
 		settle := func(context.Context) {}
 		if o.config.NodeConditions != config.NodeConditionsNone {

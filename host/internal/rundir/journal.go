@@ -20,6 +20,9 @@ const (
 	// formatVersion is the journal's. A file of another version is not read.
 	formatVersion  = 1
 	conditionsName = "conditions.json"
+	podsName       = "pods.json"
+	// maxPodsBytes is for a thousand pods of 64 KiB each.
+	maxPodsBytes = 64 << 20
 	// maxFileBytes is the most that is read of a journal file, and written to one.
 	maxFileBytes = 256 << 10
 	// maxKills is how many kills a restarted host resumes. One is the rule, some
@@ -125,6 +128,26 @@ func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
 		return fmt.Errorf("note conditions: %w", err)
 	}
 	return nil
+}
+
+// SavePods notes the node's pods. It does not wait for the disk.
+func (d *Dir) SavePods(data []byte) error {
+	if len(data) > maxPodsBytes {
+		return fmt.Errorf("save pods: they have %d bytes, want at most %d", len(data), maxPodsBytes)
+	}
+	if err := write(filepath.Join(d.path, podsName), data, false); err != nil {
+		return fmt.Errorf("save pods: %w", err)
+	}
+	return nil
+}
+
+// LoadPods returns the pods that were noted last, nil if none were.
+func (d *Dir) LoadPods() ([]byte, error) {
+	data, err := input.ReadFile(filepath.Join(d.path, podsName), maxPodsBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
 }
 
 // decodeConditions reads the file with the conditions.

@@ -277,7 +277,6 @@ func foreign() []Write {
 		gone("a pod of another node is deleted", notHere, 30, pod(Other)),
 		gone("a static pod is deleted", "evictd evicts no static pod", 30, pod(Node, static)),
 		gone("a critical pod is deleted", "evictd evicts no critical pod", 30, pod(Node, critical)),
-		gone("a pod that is being deleted is deleted", "the pod is being deleted already", 30, pod(Node, deleted)),
 		gone("a pod that has failed is deleted", hasEnded, 30, pod(Node, killed(143, "Error"))),
 		gone("a pod that was evicted is deleted", hasEnded, 30, pod(Node, evicted)),
 		on("the pod is evicted by the API", "create", "eviction", byAPI),

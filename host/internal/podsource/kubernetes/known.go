@@ -47,18 +47,21 @@ type known struct {
 	mu   sync.Mutex
 	pods map[string]*entry // by namespace/name
 	news news
+	// changed is for who saves the pods.
+	changed chan struct{}
 	// again ends what follows the API server, so that it begins with a list.
 	again context.CancelFunc
 }
 
 func newKnown(rules pods.Rules) *known {
-	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: errNeverListed}}
+	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: errNeverListed}, changed: make(chan struct{}, 1)}
 }
 
 // news are how the API server is heard.
 type news struct {
-	// listed: it has told of all pods, but for what has changed since trouble.
-	listed bool
+	// listed: it has told of all pods, but for what has changed since trouble. loaded: the pods
+	// are those that a former evictd knew, as long as it has not.
+	listed, loaded bool
 	// trouble is why it was not heard the last time, since when it is not.
 	trouble error
 	since   time.Time
@@ -86,6 +89,8 @@ func (n *news) problems() []pods.Problem {
 	switch {
 	case n.trouble == nil:
 		return nil
+	case n.loaded:
+		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("has not listed the node's pods yet, those that a former evictd knew count: %w", n.trouble), Used: true}}
 	case n.since.IsZero():
 		return []pods.Problem{{File: problemSource, Err: n.trouble}}
 	case !n.listed:
@@ -208,6 +213,7 @@ func (k *known) Update(object any) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pods[key(pod)] = e
+	k.hasChanged()
 	return nil
 }
 
@@ -220,6 +226,7 @@ func (k *known) Delete(object any) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.pods, key(pod))
+	k.hasChanged()
 	return nil
 }
 
@@ -236,8 +243,16 @@ func (k *known) Replace(objects []any, _ string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pods, k.news = all, news{listed: true}
+	k.hasChanged()
 	k.answered()
 	return nil
+}
+
+func (k *known) hasChanged() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
 }
 
 // Bookmark implements cache.ReflectorBookmarkStore: all that came before has been told.

@@ -9,6 +9,7 @@ package kubernetes
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,18 +45,24 @@ type Source struct {
 	api     API
 	runtime runtimeapi.RuntimeServiceClient
 	known   *known
+	store   Store
 }
 
 // New returns the pod source that asks client what runs, and api, once it is run, what it
-// is.
-func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules) *Source {
-	return &Source{api: api, runtime: client, known: newKnown(rules)}
+// is. Until api answers it goes by the pods in store. The error says why it has none of them,
+// and the source is good without.
+func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules, store Store) (*Source, error) {
+	s := &Source{api: api, runtime: client, known: newKnown(rules), store: store}
+	return s, s.known.load(store)
 }
 
 // Run follows the API server until ctx ends: one request every five to ten minutes while
 // nothing changes. An API server that is away is asked again after half a second to a
 // second, and ever later up to 10 to 20 s.
 func (s *Source) Run(ctx context.Context, log *slog.Logger) {
+	var saving sync.WaitGroup
+	defer saving.Wait()
+	saving.Go(func() { s.save(ctx, log) })
 	for ctx.Err() == nil {
 		cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, reflectorOptions(log)).RunWithContext(s.known.begin(ctx))
 	}

@@ -30,7 +30,10 @@ import (
 
 // known source has listed these pods.
 func sourceOf(s *fakecri.Server, all ...*v1.Pod) *Source {
-	source := New(nil, s.Client(), pods.Rules{PodLevelResources: true})
+	source, err := New(nil, s.Client(), pods.Rules{PodLevelResources: true}, &store{})
+	if err != nil {
+		panic(err)
+	}
 	objects := make([]any, 0, len(all))
 	for _, p := range all {
 		objects = append(objects, p)
@@ -39,6 +42,64 @@ func sourceOf(s *fakecri.Server, all ...*v1.Pod) *Source {
 		panic(err)
 	}
 	return source
+}
+
+// store is a run directory.
+type store struct{ data []byte }
+
+func (s *store) SavePods(data []byte) error {
+	s.data = data
+	return nil
+}
+
+func (s *store) LoadPods() ([]byte, error) { return s.data, nil }
+
+// An evictd that starts while the API server is away knows the pods that the former one knew.
+func TestTheLastPodsOutliveARestart(t *testing.T) {
+	s, kept := fakecri.New(), &store{}
+	s.Add(runs("1", "a"))
+	s.Add(runs("2", "made-since"))
+	first := sourceOf(s, apiPod("1", "a", func(p *v1.Pod) {
+		p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "PASSWORD", Value: "secret"}}
+		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
+			Path: "/stop", HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: "secret"}},
+		}}}
+	}), apiPod("3", "gone-since"))
+	ctx, cancel := context.WithCancel(t.Context())
+	first.store = kept
+	time.AfterFunc(10*time.Millisecond, cancel) // at its end it saves
+	first.save(ctx, slog.New(slog.DiscardHandler))
+	if len(kept.data) == 0 || strings.Contains(string(kept.data), "secret") {
+		t.Fatalf("saved: %s", kept.data)
+	}
+
+	next, err := New(nil, s.Client(), pods.Rules{}, kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.known.asked(errors.New("connection refused"))
+	got := active(t, next)
+	if diff := cmp.Diff([]string{"1 ns/a", "2 ns/made-since unknown"}, summary(got)); diff != "" || got.Complete {
+		t.Errorf("complete %t, %s", got.Complete, diff)
+	}
+	if len(got.Problems) != 1 || !got.Problems[0].Used || !strings.Contains(got.Problems[0].Err.Error(), "those that a former evictd knew count") {
+		t.Errorf("problems %v", got.Problems)
+	}
+	if err := next.known.Replace([]any{apiPod("2", "made-since")}, "2"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1 ns/a unknown", "2 ns/made-since"}, summary(active(t, next))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSavedPodsThatCannotBeReadAreNotUsed(t *testing.T) {
+	s := fakecri.New()
+	s.Add(runs("1", "a"))
+	source, err := New(nil, s.Client(), pods.Rules{}, &store{data: []byte("[")})
+	if err == nil || len(source.Pods()) != 0 {
+		t.Errorf("error %v, pods %v", err, source.Pods())
+	}
 }
 
 func active(t *testing.T, s *Source) pods.Snapshot {
@@ -233,7 +294,10 @@ func TestOnlyTheAnnotationsThatPluginsWantAreKept(t *testing.T) {
 			p.Labels = p.Annotations
 		}))
 		wants := []string{"first"}
-		source := New(api, s.Client(), pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}})
+		source, err := New(api, s.Client(), pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}}, &store{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -308,7 +372,10 @@ func followsTheAPIServer(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("node-2 may list pods of its own only"))
 	api := &apiServer{watches: make(chan *watch.FakeWatcher)}
 	api.set(forbidden, apiPod("1", "a"))
-	source := New(api, s.Client(), pods.Rules{})
+	source, err := New(api, s.Client(), pods.Rules{}, &store{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	says := func() string {
 		problems := source.Problems()
 		if len(problems) != 1 {
@@ -357,7 +424,10 @@ func TestAnAPIServerThatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
 		s.Add(runs("1", "a"))
-		source := New(nil, s.Client(), pods.Rules{})
+		source, err := New(nil, s.Client(), pods.Rules{}, &store{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, want := range []time.Duration{firstTimeout, 0} {
 			began := time.Now()
 			if got := summary(active(t, source)); len(got) != 1 || got[0] != "1 ns/a unknown" {
