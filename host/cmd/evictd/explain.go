@@ -91,10 +91,10 @@ func findRecord(what string, dir func() (string, error), told io.Writer) (*recor
 	return found[len(found)-1], nil
 }
 
-func recordInFile(name string, data []byte, dir func() (string, error), told io.Writer) (*record.Record, error) {
+func recordInFile(name string, data []byte, dir func() (string, error), stderr io.Writer) (*record.Record, error) {
 	if in, err := dir(); err == nil {
 		if found, _ := store.Find(in, name); len(found) > 0 {
-			say(told, name+": this tells of the file; the pod of that name is found by its uid, or by "+found[len(found)-1].ID)
+			say(stderr, name+": this tells of the file; the pod of that name is found by its uid, or by "+found[len(found)-1].ID)
 		}
 	}
 	r, err := record.Decode(data)

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/evictd/evictd/host/internal/input"
 )
@@ -49,7 +46,7 @@ func written(_ int, err error) error {
 
 // printJSON prints a document for people and programs.
 func printJSON(w io.Writer, document any) error {
-	out := json.NewEncoder(escaping{w})
+	out := json.NewEncoder(input.EscapeJSON(w))
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
 	return written(0, out.Encode(document))
@@ -57,7 +54,7 @@ func printJSON(w io.Writer, document any) error {
 
 // printJSONLines prints documents, each in a line.
 func printJSONLines[T any](w io.Writer, documents ...T) error {
-	out := json.NewEncoder(escaping{w})
+	out := json.NewEncoder(input.EscapeJSON(w))
 	out.SetEscapeHTML(false)
 	for _, d := range documents {
 		if err := out.Encode(d); err != nil {
@@ -65,27 +62,6 @@ func printJSONLines[T any](w io.Writer, documents ...T) error {
 		}
 	}
 	return nil
-}
-
-// escaping writes documents of JSON whole, with escapes for what a terminal would act on and
-// encoding/json leaves as it is.
-type escaping struct{ io.Writer }
-
-func (e escaping) Write(document []byte) (int, error) {
-	var b []byte
-	for _, r := range string(document) {
-		if r == '\n' || unicode.IsPrint(r) {
-			b = utf8.AppendRune(b, r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			b = fmt.Appendf(b, `\u%04x`, unit)
-		}
-	}
-	if _, err := e.Writer.Write(b); err != nil {
-		return 0, err
-	}
-	return len(document), nil
 }
 
 // same is a cell that repeats the one above it, which shows as empty; what is

@@ -16,9 +16,9 @@ import (
 // closedLogInterval keeps who opens too many connections from filling the log.
 const closedLogInterval = time.Minute
 
-// settleTime is how long a connection keeps its place among its peer's others if that one has no limit
-// of its own: a request that was just sent is read first, and whoever connects meanwhile waits in the
-// kernel's queue. All programs of the machine are one peer.
+// A connection keeps its place for settleTime if peers have no limit of their own: a request that was
+// just sent is read first, and whoever connects meanwhile waits in the kernel's queue. All programs of
+// the machine are one peer.
 const settleTime = 50 * time.Millisecond
 
 // Limits are what those who connect may cost.

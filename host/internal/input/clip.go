@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // maxText is how much an error says of what others have written, maxShown how much it
@@ -31,21 +30,6 @@ func Clip(err error) error {
 // ClipText is text on one line, as much of it as somebody reads, without what
 // does something to a terminal.
 func ClipText(text string) string { return Printable(cut(text, maxText)) }
-
-// Printable is text on one line without what does something to a terminal or to what is beside it:
-// control characters, of C1 too, and those that turn the direction of writing.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsPrint(r):
-			return r
-		case unicode.IsSpace(r):
-			return ' '
-		default:
-			return unicode.ReplacementChar
-		}
-	}, text)
-}
 
 // Shown is as much of a wrong value as an error repeats.
 func Shown(value string) string { return cut(value, maxShown) }

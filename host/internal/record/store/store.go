@@ -29,7 +29,7 @@ const (
 	// segmentAge is how long a segment is written to, so that records go when they are old
 	// and not much later.
 	segmentAge = 24 * time.Hour
-	// maxSegment is how large a segment can be, by the most that may be configured.
+	// maxSegment bounds a segment, by the most that may be configured.
 	maxSegment = 16 << 30 / segments
 	suffix     = ".json.gz"
 	lockName   = "lock"
@@ -56,8 +56,8 @@ type Store struct {
 	file  *os.File
 	size  int64
 	began time.Time
-	// opened is when the store was opened, latest when the last record was written before. Age
-	// goes by both, as a clock that jumps makes no record old.
+	// Age goes by when the store was opened, and the latest record was written before: a clock
+	// that jumps makes no record old.
 	opened, latest time.Time
 	// now is time.Now but for tests of such clocks.
 	now func() time.Time
@@ -95,7 +95,7 @@ func (s *Store) Open() error {
 	return nil
 }
 
-// lastWrite is when a record was last written, now if there is none.
+// lastWrite returns the time of the last record, now if there is none.
 func (s *Store) lastWrite() (last time.Time) {
 	names, _, _ := segmentNames(s.Dir) // an error is cutLast's
 	for _, name := range names {
