@@ -8,7 +8,7 @@ if [ -d /run/systemd/system ]; then
 fi
 rm -rf /run/evictd
 [ "$1" = purge ] || exit 0
-rm -rf /etc/evictd /usr/libexec/evictd /var/lib/evictd /etc/systemd/system/evictd.service.d
+rm -rf /etc/evictd /usr/libexec/evictd /var/lib/evictd
 if getent passwd evictd-plugin >/dev/null 2>&1 && command -v userdel >/dev/null 2>&1; then
 	userdel evictd-plugin || :
 fi

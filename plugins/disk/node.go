@@ -14,6 +14,7 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -93,7 +94,10 @@ func detect(ctx context.Context, h *sdk.Held[*node]) {
 	go func() { // it ends by its deadlines, and holds the node so long
 		defer h.Release()
 		defer cancel()
-		pause := n.tend(ctx)
+		pause, err := hang.Try(func() (time.Duration, error) { return n.tend(ctx), nil })
+		if err != nil {
+			pause = detectAgain
+		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.detecting, n.nextDetection = false, time.Now().Add(pause)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 // An observer observes signals in this plugin's place.
@@ -24,7 +24,7 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 		return eviction.ObserveReply{}, err
 	}
 	defer h.Release()
-	var wait sync.WaitGroup
+	var wait hang.Group
 	others := make([][]eviction.Observation, len(p.observers))
 	for i, o := range p.observers {
 		wait.Go(func() { others[i] = o.observe(ctx, req) })

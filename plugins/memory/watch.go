@@ -2,10 +2,10 @@ package memory
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -22,13 +22,16 @@ const minGap = time.Millisecond
 // decides by that; when to look is the machine's to say.
 func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-chan struct{}, wake func(eviction.Wake)) {
 	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
+	var running hang.Group
 	defer running.Wait()
 	defer stop()
 	wakes := make(chan eviction.Wake)
 	for _, s := range [...]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable} {
 		if thresholds := thresholdsOf(s, req); len(thresholds) > 0 && n.watched {
-			running.Go(func() { n.watchSignal(ctx, s, thresholds, wakes) })
+			running.Go(func() {
+				defer stop() // by a panic
+				n.watchSignal(ctx, s, thresholds, wakes)
+			})
 		}
 	}
 	for {
@@ -62,9 +65,15 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 	var a *alarm
 	if n.hierarchy.Version == nodefs.V1 {
 		a = newAlarm(func() (string, error) { return n.cgroupDir(s) })
-		var running sync.WaitGroup
-		running.Go(func() { a.run(ctx) })
+		var running hang.Group
 		defer running.Wait()
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		defer stop()
+		running.Go(func() {
+			defer stop() // likewise
+			a.run(ctx)
+		})
 	}
 	var b nodefs.Buffer
 	p := newPace(thresholds, n.pollInterval)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // onePoll is the default poll interval and a little more.
@@ -186,4 +189,18 @@ func TestWatchOfNothingOfOursWaitsForItsEnd(t *testing.T) {
 			t.Errorf("woke %v", got)
 		}
 	})
+}
+
+// A panic of what looks at the memory is that of the call, which does not go on without it.
+func TestAWatchThatPanicsEnds(t *testing.T) {
+	for _, version := range []nodefs.Version{nodefs.V1, nodefs.V2} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{watched: true, pollInterval: defaultPollInterval} // without gauges
+			n.hierarchy.Version = version
+			req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: mib}}}}
+			if p := hang.Catch(func() { n.watch(t.Context(), req, nil, func(eviction.Wake) {}) }); p == nil || !strings.Contains(string(p.Stack), "lookOnce") {
+				t.Errorf("version %v: ended with %v, want the panic of the look", version, p)
+			}
+		})
+	}
 }

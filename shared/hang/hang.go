@@ -1,12 +1,15 @@
 // Package hang waits for calls that may never return: of a filesystem whose server is
 // away, of a cgroup whose lock is held. Nothing can end such a call. It is left behind, in
 // a goroutine of its own that ends with it, and whoever waited goes on.
+// A panic in a goroutine of its own is an error for whoever waits, or a panic there.
 //
 // It is not a way to end what can be ended: that takes a context.
 package hang
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 )
@@ -34,7 +37,7 @@ type Pending[T any] struct {
 func begin[T any](late <-chan struct{}, call func() (T, error), ended func()) *Pending[T] {
 	p := &Pending[T]{late: late, answered: make(chan struct{})}
 	go func() {
-		value, err := call()
+		value, err := Try(call)
 		if p.settled.CompareAndSwap(false, true) {
 			p.value, p.err = value, err
 			close(p.answered)
@@ -43,6 +46,16 @@ func begin[T any](late <-chan struct{}, call func() (T, error), ended func()) *P
 		}
 	}()
 	return p
+}
+
+// Try is call with an error for a panic, which is logged: for a goroutine that shares the process with
+// others.
+func Try[T any](call func() (T, error)) (value T, err error) {
+	if p := Catch(func() { value, err = call() }); p != nil {
+		slog.Error("call panicked", "panic", p.Value, "stack", string(p.Stack))
+		err = fmt.Errorf("panic: %v", p.Value)
+	}
+	return value, err
 }
 
 // Wait returns what the call returned, or ErrHangs when it is left behind. It is called

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -161,7 +162,7 @@ func (r *remote) openMeasure(ctx context.Context, req *measureRequest) (grpc.Cli
 }
 
 func (r *remote) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
-	stream, err := r.rpc.Watch(ctx, encodeWatchRequest(req), options...)
+	stream, err := r.rpc.Watch(ctx, encodeWatchRequest(req), append(slices.Clip(options), grpc.MaxCallRecvMsgSize(MaxWakeBytes))...)
 	return receive(ctx, stream, err, func(w *pluginv1.WatchResponse) { wake(decodeWake(w)) })
 }
 

@@ -16,6 +16,8 @@ const (
 	PluginName = "eviction"
 	// MaxMessageBytes limits a message in either direction, on both sides.
 	MaxMessageBytes = 8 << 20
+	// MaxWakeBytes limits a wake, of which there may be hundreds a second.
+	MaxWakeBytes = 8 << 10
 
 	// maxHeaderBytes limits the headers of an answer.
 	maxHeaderBytes = 64 << 10

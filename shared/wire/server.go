@@ -67,6 +67,7 @@ func (s *server) measure(w *measureRequest, stream grpc.ServerStream) error {
 	}
 	ctx := stream.Context()
 	out := newBatch(ctx, func(c measurementChunk) error { return stream.SendMsg(c) })
+	defer out.close() //nolint:errcheck // for a panic: what was measured before is sent
 	emit := out.add
 	var all *answered
 	if w.rank != nil && s.plugin.Ranker != nil {

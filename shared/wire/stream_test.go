@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -209,6 +211,35 @@ func TestWatchDeliversWakesUntilTheCallerLeaves(t *testing.T) {
 	wantOnly(t, err, context.Canceled)
 	if n < 3 {
 		t.Errorf("got %d wakes, want 3", n)
+	}
+}
+
+// With 500 wakes a second of 200 kB each a plugin took 41 % of a core from the host, and nothing was
+// held against it.
+func TestAWakeOfManyBytesEndsTheWatch(t *testing.T) {
+	for size, want := range map[int]error{MaxWakeBytes: nil, MaxWakeBytes + 1: eviction.ErrInvalidReply, 200_000: eviction.ErrInvalidReply} {
+		reply := protowire.AppendTag(nil, 15, protowire.BytesType) // a field of a later protocol
+		reply = protowire.AppendBytes(reply, make([]byte, size-len(reply)-protowire.SizeVarint(uint64(size))))
+		if len(reply) != size {
+			t.Fatalf("a message of %d bytes, want %d", len(reply), size)
+		}
+		wakes := 0
+		err := remoteOn(start(t, rawServer(reply, nil))).Watch(within(t, 10*time.Second), eviction.WatchRequest{}, func(eviction.Wake) { wakes++ })
+		if !errors.Is(err, want) || (wakes > 0) != (want == nil) {
+			t.Errorf("a wake of %d bytes: %d wakes, %v, want %v", size, wakes, err, want)
+		}
+	}
+}
+
+// What a plugin made with the SDK says of a wake never makes it too long.
+func TestALongCauseIsCut(t *testing.T) {
+	p := connect(t, (&fake{watch: func(_ context.Context, _ eviction.WatchRequest, wake func(eviction.Wake)) error {
+		wake(eviction.Wake{Signal: eviction.MemoryAvailable, Cause: strings.Repeat("x", 200_000)})
+		return nil
+	}}).plugin())
+	cause := ""
+	if err := p.Watcher.Watch(within(t, 10*time.Second), eviction.WatchRequest{}, func(w eviction.Wake) { cause = w.Cause }); err != nil || len(cause) != maxErrorBytes {
+		t.Errorf("a cause of %d bytes, %v, want one of %d", len(cause), err, maxErrorBytes)
 	}
 }
 

@@ -33,7 +33,7 @@ func decodeThreshold(w *pluginv1.Threshold) eviction.Threshold {
 }
 
 func encodeWake(wake eviction.Wake) *pluginv1.WatchResponse {
-	return &pluginv1.WatchResponse{Signal: text(string(wake.Signal)), Cause: text(wake.Cause)}
+	return &pluginv1.WatchResponse{Signal: text(string(wake.Signal)), Cause: clip(text(wake.Cause))}
 }
 
 func decodeWake(w *pluginv1.WatchResponse) eviction.Wake {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,32 +63,45 @@ func newExplain() *cobra.Command {
 // maxRecordFile keeps a file that is no record out of memory.
 const maxRecordFile = 64 << 20
 
-// findRecord is the last record of an eviction that what names, or the one in a file. Which
-// ones are damaged is told.
+// findRecord returns the record in the file that what names, else the last one of an eviction that it
+// names. Damaged records are told, and which was taken of a file and a pod.
 func findRecord(what string, dir func() (string, error), told io.Writer) (*record.Record, error) {
+	var unread error
 	if strings.HasSuffix(what, ".json") {
 		data, err := input.ReadFileSoon(what, maxRecordFile)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w, want a record of a decision", what, err)
+		if err == nil {
+			return recordInFile(what, data, dir, told)
 		}
-		r, err := record.Decode(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		return r, nil
+		unread = fmt.Errorf("%s: %w, want a record of a decision", what, err)
 	}
 	in, err := dir()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(unread, err)
 	}
 	found, err := store.Find(in, what)
 	if len(found) == 0 {
-		return nil, failure{errors.Join(fmt.Errorf("%s: no record of it in %s, want a pod or a record that evictd evictions --all lists", what, in), err)}
+		return nil, failure{errors.Join(unread, fmt.Errorf("%s: no record of it in %s, want a pod or a record that evictd evictions --all lists", what, in), err)}
+	}
+	if unread != nil && !errors.Is(unread, fs.ErrNotExist) {
+		err = errors.Join(fmt.Errorf("%w: this tells of the pod of that name", unread), err)
 	}
 	if err != nil {
 		say(told, err.Error())
 	}
 	return found[len(found)-1], nil
+}
+
+func recordInFile(name string, data []byte, dir func() (string, error), stderr io.Writer) (*record.Record, error) {
+	if in, err := dir(); err == nil {
+		if found, _ := store.Find(in, name); len(found) > 0 {
+			say(stderr, name+": this tells of the file; the pod of that name is found by its uid, or by "+found[len(found)-1].ID)
+		}
+	}
+	r, err := record.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
 }
 
 func explainJSON(to io.Writer, r *record.Record) error {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,11 +81,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFine
 	}
 	out := logbuffer.New(stderr) // whose reader may have stalled
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if line = strings.TrimSpace(line); line != "" {
-			say(out, line)
-		}
-	}
+	say(out, err.Error())
 	_ = out.Close() // there is nobody left to tell
 	if _, ok := errors.AsType[failure](err); ok {
 		return exitFailure

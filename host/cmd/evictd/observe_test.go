@@ -30,7 +30,7 @@ nodefs.available  unknown    -    <10%       -             -        -
 who would go is not known: no threshold
 
 EVICTED              POD        SIGNAL            STATE
-2026-01-01 12:00:00  shop/ new  memory.available  killing
+2026-01-01 12:00:00  shop/�new  memory.available  killing
 2026-01-01 11:00:00  shop/old   memory.available  finished
 
 PLUGIN  STATE    VERSION  RESTARTS  WHY

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -209,10 +210,10 @@ func layoutLines(t told, parts []*part) []byte {
 	var b strings.Builder
 	ofFilesystem := func(p *part) bool { return len(eviction.LayoutShared.SameFilesystem(p.signal)) > 1 }
 	if slices.ContainsFunc(parts, ofFilesystem) {
-		b.WriteString("\nlayout of the filesystems: " + printable(cmp.Or(t.Layout, "not known, each name of a filesystem is for itself")) + "\n")
+		b.WriteString("\nlayout of the filesystems: " + input.Printable(cmp.Or(t.Layout, "not known, each name of a filesystem is for itself")) + "\n")
 	}
 	for _, problem := range t.AssignProblems {
-		b.WriteString("warning: " + printable(problem) + "\n")
+		b.WriteString("warning: " + input.Printable(problem) + "\n")
 	}
 	return []byte(b.String())
 }

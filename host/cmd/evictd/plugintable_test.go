@@ -27,7 +27,7 @@ func TestTheStepsOfReclaimInTheirOrder(t *testing.T) {
 nodefs.available  reclaim     acme       custom before built-in  disk (shadowed)
 
 SIGNAL            STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE
-nodefs.available  acme.example/drop (acme), container-gc (disk), image gc (disk)
+nodefs.available  acme.example/drop (acme), container-gc (disk), image�gc (disk)
 
 layout of the filesystems: imagefs
 `
@@ -57,7 +57,7 @@ imagefs.available      rank        acme       custom before built-in            
 containerfs.available  rank        acme       custom before built-in; asked for imagefs.available, the same filesystem  disk (shadowed)  disk (containerfs)
 
 layout of the filesystems: imagefs
-warning: assign["imagefs.available"].rank is "acme"  and so on
+warning: assign["imagefs.available"].rank is "acme"� and so on
 `,
 		},
 		"not known": {

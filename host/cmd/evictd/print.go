@@ -8,12 +8,19 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
-	"unicode"
+
+	"github.com/evictd/evictd/host/internal/input"
 )
 
-// say writes a line for whoever started evictd. Where standard error is gone
+// say writes lines for whoever started evictd. Where standard error is gone
 // there is nobody left to tell.
-func say(stderr io.Writer, line string) { _, _ = fmt.Fprintf(stderr, "evictd: %s\n", line) }
+func say(stderr io.Writer, text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			_, _ = fmt.Fprintf(stderr, "evictd: %s\n", input.Printable(line))
+		}
+	}
+}
 
 // sayOnce returns say without what was said before. It may be called concurrently.
 func sayOnce(stderr io.Writer) func(line string) {
@@ -39,7 +46,7 @@ func written(_ int, err error) error {
 
 // printJSON prints a document for people and programs.
 func printJSON(w io.Writer, document any) error {
-	out := json.NewEncoder(w)
+	out := json.NewEncoder(input.EscapeJSON(w))
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
 	return written(0, out.Encode(document))
@@ -47,7 +54,7 @@ func printJSON(w io.Writer, document any) error {
 
 // printJSONLines prints documents, each in a line.
 func printJSONLines[T any](w io.Writer, documents ...T) error {
-	out := json.NewEncoder(w)
+	out := json.NewEncoder(input.EscapeJSON(w))
 	out.SetEscapeHTML(false)
 	for _, d := range documents {
 		if err := out.Encode(d); err != nil {
@@ -67,7 +74,7 @@ func table(rows [][]string) []byte {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
-			if row[i] = strings.Map(oneLine, cell); cell == "" {
+			if row[i] = input.Printable(cell); cell == "" {
 				row[i] = "-"
 			}
 		}
@@ -75,12 +82,4 @@ func table(rows [][]string) []byte {
 	}
 	_ = w.Flush()
 	return b.Bytes()
-}
-
-// oneLine keeps what plugins say of themselves from breaking table or terminal.
-func oneLine(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return ' '
 }

@@ -158,10 +158,10 @@ func verdictText(done replayed, v replay.Verdict) []byte {
 	case replay.Failed:
 		b.WriteString("FAIL " + done.file + "\n")
 	case replay.Skipped:
-		b.WriteString("SKIP " + done.file + " (" + strings.Join(done.trace.Scenario.Quirks, ", ") + ")\n")
+		b.WriteString("SKIP " + done.file + " (" + input.Printable(strings.Join(done.trace.Scenario.Quirks, ", ")) + ")\n")
 	}
 	for line := range strings.Lines(v.Why) {
-		b.WriteString("  " + strings.TrimSpace(strings.TrimPrefix(line, done.file+": ")) + "\n")
+		b.WriteString("  " + input.Printable(strings.TrimSpace(strings.TrimPrefix(line, done.file+": "))) + "\n")
 	}
 	return b.Bytes()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/signal"
@@ -87,14 +86,12 @@ func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
 	if err != nil {
 		return err
 	}
-	out := verifyTable(&report)
 	if v.asJSON {
-		if out, err = json.MarshalIndent(report, "", "  "); err != nil {
-			return failure{err}
-		}
-		out = append(out, '\n')
+		err = printJSON(cmd.OutOrStdout(), report)
+	} else {
+		err = written(cmd.OutOrStdout().Write(verifyTable(&report)))
 	}
-	if err := written(cmd.OutOrStdout().Write(out)); err != nil {
+	if err != nil {
 		return err
 	}
 	if n := report.Count(conformance.Failed); n > 0 {
@@ -131,11 +128,11 @@ func pluginConfig(file string) ([]byte, error) {
 func verifyTable(r *conformance.Report) []byte {
 	var b bytes.Buffer
 	if p := r.Plugin; p != nil {
-		fmt.Fprintf(&b, "plugin %s, version %s\n", printable(p.Name), printable(cmp.Or(p.Version, "-")))
+		fmt.Fprintf(&b, "plugin %s, version %s\n", input.Printable(p.Name), input.Printable(cmp.Or(p.Version, "-")))
 		for _, s := range p.Signals {
-			fmt.Fprintf(&b, "  %s: %s", printable(string(s.Signal)), strings.Join(s.Offers, ", "))
+			fmt.Fprintf(&b, "  %s: %s", input.Printable(string(s.Signal)), strings.Join(s.Offers, ", "))
 			if len(s.Steps) > 0 {
-				fmt.Fprintf(&b, " (%s)", printable(strings.Join(s.Steps, ", ")))
+				fmt.Fprintf(&b, " (%s)", input.Printable(strings.Join(s.Steps, ", ")))
 			}
 			b.WriteByte('\n')
 		}
@@ -187,9 +184,7 @@ func writeCheck(b *bytes.Buffer, c *conformance.Check, n int) {
 func indented12(text string) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
-		out = append(out, printable(line))
+		out = append(out, input.Printable(line))
 	}
 	return strings.Join(out, "\n"+strings.Repeat(" ", 21))
 }
-
-func printable(s string) string { return strings.Map(oneLine, s) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -163,6 +164,6 @@ func happened(r *record.Record) []event {
 
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text))
+	_ = xml.EscapeText(&b, []byte(input.Printable(text)))
 	return b.String()
 }

@@ -16,6 +16,11 @@ import (
 // closedLogInterval keeps who opens too many connections from filling the log.
 const closedLogInterval = time.Minute
 
+// A connection keeps its place for settleTime if peers have no limit of their own: a request that was
+// just sent is read first, and whoever connects meanwhile waits in the kernel's queue. All programs of
+// the machine are one peer.
+const settleTime = 50 * time.Millisecond
+
 // Limits are what those who connect may cost.
 type Limits struct {
 	// Total is how many connections there may be of all peers, PerPeer of one of them;
@@ -33,7 +38,7 @@ type Limits struct {
 // Connections is a listener that never holds more connections than it may. A new
 // one is always let in, in the place of an older one: of the peer's own, or of the
 // peer that has most; what is idle goes first. So whoever holds connections for
-// nothing cannot keep others out.
+// nothing cannot keep others out, nor whoever connects fast.
 type Connections struct {
 	net.Listener
 
@@ -72,7 +77,9 @@ func (c *Connections) Accept() (net.Conn, error) {
 		}
 		peer, err := c.limits.Peer(conn)
 		if err == nil {
-			c.add(conn, peer, time.Now())
+			for !c.add(conn, peer, time.Now()) {
+				<-time.After(time.Millisecond)
+			}
 			return conn, nil
 		}
 		_ = conn.Close() // nothing was written
@@ -80,15 +87,20 @@ func (c *Connections) Accept() (net.Conn, error) {
 	}
 }
 
-func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
-	c.done.Add(1)
+// add reports whether there is a place for conn, and takes it.
+func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	c.mu.Lock()
 	goes := c.limits.displaced(c.open, peer)
+	if goes != nil && c.limits.PerPeer == 0 && now.Sub(c.open[goes].since) < settleTime {
+		c.mu.Unlock()
+		return false
+	}
 	delete(c.open, goes)
 	c.open[conn] = &connection{peer: peer, since: now}
+	c.done.Add(1)
 	c.mu.Unlock()
 	if goes == nil {
-		return
+		return true
 	}
 	_ = socket(goes).Close() // its server sees it
 	c.closed.Add(1)
@@ -99,6 +111,7 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 		}
 		c.log.Warn("too many connections, older ones are closed", attrs...)
 	})
+	return true
 }
 
 // socket is a connection without its TLS, whose end is written and could wait for a peer that does

@@ -107,6 +107,10 @@ func TestWhoIsDoneDoesNotCount(t *testing.T) {
 	c := newCrowd(Limits{Total: 2})
 	first, second := c.comes("a", http.StateActive), c.comes("a", http.StateActive)
 	c.changed(second, http.StateIdle)
+	if e := (&end{}); c.add(e, "b", time.Now()) {
+		t.Error("another one was let in at once, want it to wait: who has just connected is about to ask")
+	}
+	c.now = time.Now().Add(settleTime)
 	third := c.comes("b", http.StateNew)
 	if first.closed || !second.closed {
 		t.Error("the one that waits for an answer was closed, want the idle one")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // maxText is how much an error says of what others have written, maxShown how much it
@@ -30,18 +29,7 @@ func Clip(err error) error {
 
 // ClipText is text on one line, as much of it as somebody reads, without what
 // does something to a terminal.
-func ClipText(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		default:
-			return unicode.ReplacementChar
-		}
-	}, cut(text, maxText))
-}
+func ClipText(text string) string { return Printable(cut(text, maxText)) }
 
 // Shown is as much of a wrong value as an error repeats.
 func Shown(value string) string { return cut(value, maxShown) }

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/shared/eviction"
@@ -92,10 +92,5 @@ func count(n int, what string) string {
 // of our own come first.
 func oneLine(s string) string {
 	own := len(s) - len(strings.TrimLeft(s, "\n"))
-	return s[:own] + strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s[own:])
+	return s[:own] + input.Printable(s[own:])
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -110,7 +112,7 @@ func (l insiders) look() (map[string]plugindir.File, error) {
 func (l insiders) complete(context.Context, string) (plugindir.ID, error) { return plugindir.ID{}, nil }
 
 func (l insiders) launch(_ context.Context, s start) (running, error) {
-	calls := openCalls{open: map[context.Context]bool{}}
+	calls := openCalls{log: s.Log.With("plugin", s.Name), open: map[context.Context]bool{}}
 	server := wire.NewGRPCServer([]grpc.ServerOption{grpc.UnaryInterceptor(calls.unary), grpc.StreamInterceptor(calls.stream)})
 	wire.Register(server, l[s.Name])
 	local := wire.ServeLocal(server)
@@ -150,26 +152,36 @@ func (i insider) close(time.Duration) error {
 // contexts have ended. With more of them it is left alone.
 const mostLate = 3
 
-// openCalls are those that a plugin of this process has not returned from.
+// openCalls are those that a plugin of this process has not returned from. A panic is the call's error.
 type openCalls struct {
+	log *slog.Logger
+
 	mu   sync.Mutex
 	open map[context.Context]bool
 }
 
-func (o *openCalls) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if err := o.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer o.end(ctx)
-	return handle(ctx, req)
+func (o *openCalls) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
+	err = o.do(ctx, info.FullMethod, func() error {
+		reply, err = handle(ctx, req)
+		return err
+	})
+	return reply, err
 }
 
-func (o *openCalls) stream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if err := o.begin(s.Context()); err != nil {
+func (o *openCalls) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return o.do(s.Context(), info.FullMethod, func() error { return handle(srv, s) })
+}
+
+func (o *openCalls) do(ctx context.Context, call string, handle func() error) (err error) {
+	if err := o.begin(ctx); err != nil {
 		return err
 	}
-	defer o.end(s.Context())
-	return handle(srv, s)
+	defer o.end(ctx)
+	if p := hang.Catch(func() { err = handle() }); p != nil {
+		o.log.Error("plugin panicked", "call", call, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+		return status.Errorf(codes.Internal, "panic: %v", p.Value)
+	}
+	return err
 }
 
 func (o *openCalls) begin(ctx context.Context) error {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 // inside is a plugin of the test's own process. A nil function is not offered,
@@ -338,5 +340,46 @@ func TestReconfigureInsidePlugins(t *testing.T) {
 	eventually(t, "b serves again", func() bool { return h.plugin("b").State == Running })
 	if of != [2]string{"3", "4"} {
 		t.Errorf("configured with %q, want 3 and 4", of)
+	}
+}
+
+// A panic in a plugin of this process ended the process, a whole kubelet.
+func TestAPanicOfAnInsidePluginFailsItsCall(t *testing.T) {
+	t.Parallel()
+	panics := true
+	fragile := inside{
+		observe: func(context.Context) (eviction.ObserveReply, error) {
+			if panics {
+				panic("no such mount")
+			}
+			return eviction.ObserveReply{Observations: []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed}}}, nil
+		},
+		measure: func(_ eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+			emit(eviction.Measurement{UID: "a", State: eviction.Measured})
+			var walks hang.Group
+			walks.Go(func() { panic("walked into nil") })
+			walks.Wait()
+			return nil
+		},
+	}
+	h := insideHost(t, Options{}, map[string]eviction.Plugin{"fragile": fragile.plugin()})
+	p, i := h.pinned("fragile")
+	defer p.Release()
+	_, err := observe(t.Context(), i)
+	if !errors.Is(err, eviction.ErrInvalidReply) {
+		t.Errorf("got %v, want an invalid reply", err)
+	}
+	want(t, fmt.Sprint(err), "plugin fragile: observe: ", "panic: no such mount")
+	eventually(t, "it is told of", func() bool { return strings.Contains(h.plugin("fragile").LastError, "no such mount") })
+	got := 0
+	err = i.Plugin.Measurer.Measure(t.Context(), eviction.MeasureRequest{Pods: []eviction.Pod{{UID: "a"}}}, func(eviction.Measurement) { got++ })
+	want(t, fmt.Sprint(err), "plugin fragile: measure: ", "panic: walked into nil")
+	if got != 1 {
+		t.Errorf("%d measurements, want the one from before the panic", got)
+	}
+	want(t, h.log.String(), `"msg":"plugin panicked"`, `"call":"/evictd`, "inprocess_test.go", `"panic":"walked into nil"`)
+	panics = false
+	if _, err := observe(t.Context(), i); err != nil {
+		t.Errorf("a call after it: %v", err)
 	}
 }

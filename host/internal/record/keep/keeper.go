@@ -119,7 +119,11 @@ func (k *Keeper) Run(ctx context.Context) {
 	select {
 	case <-written:
 	case <-time.After(endOfWriting):
-		k.Log.Error("decision records are lost, the disk does not take them", "records", len(k.writing))
+		lost := len(k.writing)
+		for range lost {
+			k.Count(errNotWritten)
+		}
+		k.Log.Error("decision records are lost, the disk does not take them", "records", lost)
 	}
 }
 

@@ -254,8 +254,8 @@ func TestADiskThatHangsHoldsUpNobody(t *testing.T) {
 		}
 		end()
 		<-ran
-		if c.lost < 400 {
-			t.Errorf("%+v", &c)
+		if c.lost < 500 { // those that still waited too
+			t.Errorf("%d records were lost by the count, want 500", c.lost)
 		}
 		close(m.hangs)
 		synctest.Wait()

@@ -83,7 +83,7 @@ func BenchmarkFind(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	names, err := segmentNames(dir)
+	names, _, err := segmentNames(dir)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,11 +30,11 @@ func (e *Entry) Record() (*record.Record, error) {
 
 // each is Each with outcomes too, which come after their records.
 func each(dir string, use func(*Entry) error) error {
-	names, err := segmentNames(dir)
+	names, passedOver, err := segmentNames(dir)
 	if err != nil {
 		return err
 	}
-	var damaged []error
+	damaged := []error{passedOver}
 	for _, name := range names {
 		stop, err := eachIn(name, use)
 		if stop != nil {

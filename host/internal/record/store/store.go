@@ -29,6 +29,8 @@ const (
 	// segmentAge is how long a segment is written to, so that records go when they are old
 	// and not much later.
 	segmentAge = 24 * time.Hour
+	// maxSegment bounds a segment, by the most that may be configured.
+	maxSegment = 16 << 30 / segments
 	suffix     = ".json.gz"
 	lockName   = "lock"
 )
@@ -54,13 +56,18 @@ type Store struct {
 	file  *os.File
 	size  int64
 	began time.Time
+	// Age goes by when the store was opened, and the latest record was written before: a clock
+	// that jumps makes no record old.
+	opened, latest time.Time
+	// now is time.Now but for tests of such clocks.
+	now func() time.Time
 	// write is (*os.File).Write but for tests of a full disk.
 	write func(f *os.File, data []byte) (int, error)
 }
 
 // New returns a store that is not open yet: it may take a disk that hangs for ever.
 func New(o Options) *Store {
-	return &Store{Options: o, write: (*os.File).Write}
+	return &Store{Options: o, now: time.Now, write: (*os.File).Write}
 }
 
 // Open opens the store for writing, if it is not open, and cuts what a former writer did not
@@ -80,6 +87,7 @@ func (s *Store) Open() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return errors.Join(fmt.Errorf("%s: in use by another evictd: %w", lock.Name(), err), lock.Close())
 	}
+	s.opened, s.latest = time.Now(), s.lastWrite()
 	if err := s.cutLast(); err != nil {
 		return errors.Join(err, lock.Close())
 	}
@@ -87,10 +95,24 @@ func (s *Store) Open() error {
 	return nil
 }
 
+// lastWrite returns the time of the last record, now if there is none.
+func (s *Store) lastWrite() (last time.Time) {
+	names, _, _ := segmentNames(s.Dir) // an error is cutLast's
+	for _, name := range names {
+		if at, err := os.Stat(name); err == nil && at.ModTime().After(last) {
+			last = at.ModTime()
+		}
+	}
+	if last.IsZero() {
+		return s.now()
+	}
+	return last
+}
+
 // cutLast cuts the end of the last segment if it is torn. The former ones were ended in
 // order. What is damaged otherwise stays, for others to look at: nothing is written there.
 func (s *Store) cutLast() error {
-	names, err := segmentNames(s.Dir)
+	names, _, err := segmentNames(s.Dir)
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -113,7 +135,7 @@ func (s *Store) cutLast() error {
 		return nil
 	})
 	// After a power failure a record may be zeros before it has all of its length.
-	if errors.Is(wrong, errTorn) || wrong != nil && zeros(f, end+lengthAt+4, at.Size()) {
+	if errors.Is(wrong, errTorn) || wrong != nil && at.Size()-end <= maxMember && zeros(f, end+lengthAt+4, at.Size()) {
 		return errors.Join(f.Truncate(end), f.Sync())
 	}
 	return nil
@@ -170,7 +192,10 @@ func (s *Store) room(n int64) error {
 	if s.file != nil && !s.removed() && s.size+n <= s.MaxBytes/segments && time.Since(s.began) < segmentAge {
 		return nil
 	}
-	if err := errors.Join(s.endSegment(), os.MkdirAll(s.Dir, 0o700), s.prune(n)); err != nil {
+	if err := errors.Join(s.endSegment(), os.MkdirAll(s.Dir, 0o700)); err != nil {
+		return err
+	}
+	if _, err := s.prune(n); err != nil {
 		return err
 	}
 	s.began = time.Now()
@@ -190,7 +215,7 @@ func (s *Store) removed() bool {
 	return unix.Fstat(int(s.file.Fd()), &at) != nil || at.Nlink == 0
 }
 
-// Prune removes what is too old. It is called now and then.
+// Prune removes what is too old, and tells of what it passes over. It is called now and then.
 func (s *Store) Prune() error {
 	if err := s.Open(); err != nil {
 		return err
@@ -200,7 +225,7 @@ func (s *Store) Prune() error {
 			return err
 		}
 	}
-	return s.prune(0)
+	return errors.Join(s.prune(0))
 }
 
 func (s *Store) endSegment() error {
@@ -213,19 +238,23 @@ func (s *Store) endSegment() error {
 }
 
 // prune removes the oldest segments, until a new one fits and none is too old.
-func (s *Store) prune(n int64) error {
-	names, err := segmentNames(s.Dir)
+func (s *Store) prune(n int64) (passedOver, err error) {
+	names, passedOver, err := segmentNames(s.Dir)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	now := s.now()
+	if steady := s.latest.Add(time.Since(s.opened)); steady.Before(now) {
+		now = steady
 	}
 	total, old := max(n, s.MaxBytes/segments), make([]bool, len(names))
 	sizes := make([]int64, len(names))
 	for i, name := range names {
 		at, err := os.Stat(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		sizes[i], old[i] = at.Size(), time.Since(at.ModTime()) > s.MaxAge
+		sizes[i], old[i] = at.Size(), now.Sub(at.ModTime()) > s.MaxAge
 		total += at.Size()
 	}
 	for i, name := range names {
@@ -233,11 +262,11 @@ func (s *Store) prune(n int64) error {
 			continue
 		}
 		if err := os.Remove(name); err != nil {
-			return err
+			return nil, err
 		}
 		total -= sizes[i]
 	}
-	return nil
+	return passedOver, nil
 }
 
 // Close ends the store. It may be called twice.
@@ -250,20 +279,26 @@ func (s *Store) Close() error {
 	return err
 }
 
-// segmentNames are the paths of the segments, the oldest first.
-func segmentNames(dir string) ([]string, error) {
+// segmentNames are the paths of the segments, the oldest first. What is too large for one is passed
+// over: it may be read for hours.
+func segmentNames(dir string) (names []string, passedOver, err error) {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var names []string
 	for _, f := range files {
-		if strings.HasSuffix(f.Name(), suffix) && f.Type().IsRegular() {
-			names = append(names, filepath.Join(dir, f.Name()))
+		if !strings.HasSuffix(f.Name(), suffix) || !f.Type().IsRegular() {
+			continue
 		}
+		name := filepath.Join(dir, f.Name())
+		if at, err := f.Info(); err == nil && at.Size() > maxSegment {
+			passedOver = errors.Join(passedOver, fmt.Errorf("%s: passed over, has %d bytes, want at most %d", name, at.Size(), maxSegment))
+			continue
+		}
+		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names, err
+	return names, passedOver, err
 }
 
 func syncDir(path string) error {

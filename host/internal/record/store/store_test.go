@@ -95,7 +95,7 @@ func TestASegmentIsReadWithZcat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names, err := segmentNames(dir)
+	names, _, err := segmentNames(dir)
 	if err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
@@ -254,7 +254,7 @@ func TestOldSegmentsMakeRoom(t *testing.T) {
 
 func segmentsOf(t *testing.T, dir string) []string {
 	t.Helper()
-	names, err := segmentNames(dir)
+	names, _, err := segmentNames(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,4 +392,90 @@ func FuzzSegment(f *testing.F) {
 			return err
 		})
 	})
+}
+
+// evictd read a sparse file of 1 TiB for minutes when it started, recorded nothing meanwhile, and
+// removed all other records to make room for it.
+func TestASparseFileOfATebibyteIsPassedOver(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Append(decision("before")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sparse := filepath.Join(dir, time.Now().UTC().Format("20060102T150405.000000000Z")+suffix)
+	if err := errors.Join(os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, 1<<40)); err != nil {
+		t.Skip(err)
+	}
+	began := time.Now()
+	s = open(t, dir)
+	if err := s.Append(decision("after")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prune(); err == nil || !strings.Contains(err.Error(), sparse) || !strings.Contains(err.Error(), "1099511627776 bytes") {
+		t.Errorf("told when records are pruned: %v, want the file and its size", err)
+	}
+	found, err := Find(dir, "before")
+	if err == nil || !strings.Contains(err.Error(), sparse) {
+		t.Errorf("told when records are read: %v, want the file", err)
+	}
+	heads, _ := Heads(dir)
+	if len(found) != 1 || len(heads) != 2 || heads[1].ID != "after" {
+		t.Errorf("kept: %v and %v, want the record before and the one after", found, heads)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// By one jump of the clock by 30 days all records were too old, and gone.
+func TestAClockThatJumpsMakesNoRecordOld(t *testing.T) {
+	const month = 30*24*time.Hour + time.Minute
+	for name, c := range map[string]struct {
+		jump, ran   time.Duration
+		restarts    bool
+		wantRecords string
+	}{
+		"forward":                      {jump: month, wantRecords: "before jumped after"},
+		"forward, before evictd began": {jump: month, restarts: true, wantRecords: "before jumped after"},
+		"backward":                     {jump: -month, wantRecords: "before jumped after"},
+		"no jump, it is a month later": {jump: month, ran: month, wantRecords: "jumped after"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			keep := func(id string) {
+				t.Helper()
+				if err := s.Append(decision(id)); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(s.file.Name(), s.now(), s.now()); err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(s.endSegment(), s.Prune()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			keep("before")
+			if c.restarts {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = New(s.Options)
+				defer s.Close()
+			}
+			s.now = func() time.Time { return time.Now().Add(c.jump) }
+			if err := s.Open(); err != nil {
+				t.Fatal(err)
+			}
+			s.opened = s.opened.Add(-c.ran)
+			keep("jumped")
+			keep("after")
+			if got := strings.Join(ids(t, dir), " "); got != c.wantRecords {
+				t.Errorf("records that are left: %s, want %s", got, c.wantRecords)
+			}
+		})
+	}
 }

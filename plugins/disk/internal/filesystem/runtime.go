@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/hang"
 )
 
 const (
@@ -108,11 +110,13 @@ func (r *runtime) begin(ctx context.Context) {
 	r.asked = time.Now()
 	r.answered = make(chan struct{})
 	r.calls.Go(func() {
-		reply, err := r.images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
-		var named directories
-		if err == nil {
-			named, err = directoriesOf(reply)
-		}
+		named, err := hang.Try(func() (directories, error) {
+			reply, err := r.images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+			if err != nil {
+				return directories{}, err
+			}
+			return directoriesOf(reply)
+		})
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -72,7 +73,7 @@ func remove[Request, Reply any](ctx context.Context, s *step, call func(context.
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { // ends with limited at the latest
-		_, err := call(limited, req)
+		_, err := hang.Try(func() (Reply, error) { return call(limited, req) })
 		done <- err
 	}()
 	beat := time.NewTicker(heartbeat)

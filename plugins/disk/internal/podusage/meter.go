@@ -136,7 +136,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	}
 	ctx, stop, cancel := replyInTime(ctx)
 	defer cancel()
-	var wait sync.WaitGroup
+	var wait hang.Group
 	asked := make(chan struct{})
 	wait.Go(func() {
 		defer close(asked)

@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 // A pod is one pod in one call.
@@ -51,7 +51,7 @@ type volume struct {
 func (c *call) newPods(ctx context.Context, rows []eviction.Pod) []*pod {
 	pods := make([]*pod, len(rows))
 	var next atomic.Int64
-	var wait sync.WaitGroup
+	var wait hang.Group
 	for range c.meter.walk.Parallel {
 		wait.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(rows)); i = next.Add(1) - 1 {

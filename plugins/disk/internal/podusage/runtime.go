@@ -6,13 +6,13 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 // The labels that the kubelet puts on containers.
@@ -72,7 +72,7 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	lists := make([][]*runtimeapi.Container, len(filters))
 	stats := make([][]*runtimeapi.ContainerStats, len(filters))
 	errs, statsErrs := make([]error, len(filters)), make([]error, len(filters))
-	var wait sync.WaitGroup
+	var wait hang.Group
 	for i, labels := range filters {
 		wait.Go(func() {
 			reply, err := m.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})

@@ -46,8 +46,10 @@ func whyLate(stop context.Context, err error) error {
 		return nil
 	case stop.Err() != nil:
 		return errLate
-	default:
+	case errors.Is(err, hang.ErrHangs):
 		return errHangs
+	default:
+		return err
 	}
 }
 

@@ -116,9 +116,16 @@ func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.O
 		t.slot.give()
 		return answer{look: t.known(errLate), ok: true}
 	}
-	a, err := bounded(stop, func() answer {
+	a, err := bounded(stop, func() (a answer) {
+		returned := false
 		defer t.slot.give()
-		return t.walkOn(ctx, c, open)
+		defer func() {
+			if !returned { // but panicked: the walk is begun from the start
+				t.drop()
+			}
+		}()
+		a, returned = t.walkOn(ctx, c, open), true
+		return a
 	}, c.meter.trees.endWaiting)
 	if err != nil {
 		return answer{look: t.known(err), ok: true}

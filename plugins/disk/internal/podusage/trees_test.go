@@ -1,9 +1,13 @@
 package podusage
 
 import (
+	"context"
+	"path"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -29,3 +33,30 @@ func TestADirectoryThatHasShrunkIsNotRememberedAsLargeForEver(t *testing.T) {
 		wantVolume(t, n.within(200*time.Millisecond, row)["u"], "1Mi 20000")
 	})
 }
+
+// A panic in a walk ended the process that the plugin is in.
+func TestAWalkThatPanicsCostsItsOwnAnswer(t *testing.T) {
+	story(t, func(t *testing.T, n *node, d *disk) {
+		bad, good := n.add("bad", []eviction.Volume{emptyDir("panics")}), n.add("good", []eviction.Volume{emptyDir("v")})
+		d.chunks["panics"], d.chunks["v"] = 1, 2
+		open, panics := n.meter.trees.open, true
+		n.meter.trees.open = func(dir string, o walk.Options) (walker, error) {
+			w, err := open(dir, o)
+			if path.Base(dir) == "panics" && panics {
+				w = panicking{w}
+			}
+			return w, err
+		}
+		got := n.within(time.Second, bad, good)
+		wantVolume(t, got["good"], "2Mi 40000")
+		if err := got["bad"].Err; !strings.Contains(err, "panic: nil directory") {
+			t.Errorf("error %q, want the panic", err)
+		}
+		panics = false
+		wantVolume(t, n.within(time.Second, bad)["bad"], "1Mi 20000")
+	})
+}
+
+type panicking struct{ walker }
+
+func (panicking) Continue(context.Context) (bool, error) { panic("nil directory") }

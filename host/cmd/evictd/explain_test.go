@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// "rt/x.json" is a pod's name, and was read as a file's.
+func TestExplainFindsAPodThatIsNamedLikeAFile(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	ofPod := &record.Record{ID: "r1", Kind: record.KindEviction, Time: at, Victim: &record.Victim{Pod: "rt/x.json", UID: "x-1", Signal: "memory.available"}}
+	state := recorded(t, ofPod)
+	t.Chdir(t.TempDir())
+	explain := func(what string) result {
+		t.Helper()
+		return evictd(t, "explain", "--json", "--state-dir", state, what)
+	}
+	for _, what := range []string{"rt/x.json", "x.json"} {
+		if got := explain(what); got.Code != exitFine || !strings.Contains(got.Out, `"r1"`) || got.Errors != "" {
+			t.Errorf("explain %s: %d %s%s, want the pod's record", what, got.Code, got.Out, got.Errors)
+		}
+	}
+	if got := explain("rt/y.json"); got.Code == exitFine || !strings.Contains(got.Errors, "no such file") || !strings.Contains(got.Errors, "no record of it in "+state) {
+		t.Errorf("explain of neither: %d %s, want to be told that there is no file and no pod", got.Code, got.Errors)
+	}
+	inFile := *ofPod
+	inFile.ID = "r2"
+	data, err := json.Marshal(&inFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("x.json", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := explain("x.json"); got.Code != exitFine || !strings.Contains(got.Out, `"r2"`) || !strings.Contains(got.Errors, "tells of the file") || !strings.Contains(got.Errors, "r1") {
+		t.Errorf("explain of both: %d %s%s, want the file's record, and to be told that", got.Code, got.Out, got.Errors)
+	}
+	if err := os.WriteFile("rt", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := explain("rt/x.json"); got.Code != exitFine || !strings.Contains(got.Out, `"r1"`) || !strings.Contains(got.Errors, "tells of the pod") {
+		t.Errorf("explain of a pod beside a file that cannot be read: %d %s%s, want the pod's record, and to be told that", got.Code, got.Out, got.Errors)
+	}
+}
+
+// Pods' names in a record with control characters of C1, or those that turn the direction of writing,
+// did to a terminal what they are for, and hid what a picture says.
+func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
+	const evil = "a\u009b2Jb\u202ec\u2066d\u200fe\u061cf\u0085g"
+	n := newNode(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := record.Record{
+		Version: record.Version, ID: "r1", Kind: record.KindEviction, Time: at, Node: evil, Thresholds: []record.Threshold{{Signal: eviction.Signal(evil), Quantity: "1", Acted: true}},
+		Observations: []observe.SignalStatus{{Signal: eviction.Signal(evil), State: observe.StateObserved, Capacity: 10}},
+		Victim:       &record.Victim{Pod: "shop/" + evil, UID: "x-1", Signal: evil, Message: evil}, Signals: []record.Series{{Signal: eviction.Signal(evil), Unit: 1, Available: []int64{1, 2}}},
+	}
+	data, err := json.Marshal(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := write("record.json", string(data))
+	bad := write("bad.json", `{"`+evil+`":1,"steps":[{"`+evil+`":1}]}`)
+	for _, args := range [][]string{
+		{"explain", file},
+		{"explain", "--svg", file},
+		{"explain", "--json", file},
+		{"explain", "--state-dir", dir, "shop/" + evil},
+		{"replay", "--plugin-dir", n.plugins, bad},
+		{"replay", "--plugin-dir", n.plugins, filepath.Join(dir, evil+".json")},
+		{"evictions", "--state-dir", recorded(t, &r), "--json"},
+	} {
+		got := evictd(t, args...)
+		if at := strings.IndexFunc(got.Out+got.Errors, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
+			t.Errorf("%q: %.60q is printed", args, (got.Out + got.Errors)[at:])
+		}
+		if !strings.Contains(got.Out+got.Errors, "2Jb") {
+			t.Errorf("%q: %d %s%s, want a text with the name", args, got.Code, got.Out, got.Errors)
+		}
+	}
+	var again record.Record
+	if err := json.Unmarshal([]byte(evictd(t, "explain", "--json", file).Out), &again); err != nil || again.Victim.Pod != r.Victim.Pod {
+		t.Errorf("JSON has the pod %q, %v, want %q", again.Victim.Pod, err, r.Victim.Pod)
+	}
+}
