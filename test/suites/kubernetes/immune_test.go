@@ -54,7 +54,7 @@ func TestNoPodIsImmune(t *testing.T) {
 	p := startEvictd(t, c, config)
 	for _, s := range []shield{
 		{name: "full annotations", raise: annotateFully, within: 10 * time.Second},
-		{name: "65,000 annotations", raise: annotateOften, within: 10 * time.Second},
+		{name: "65,000 annotations", raise: annotateOften, within: 45 * time.Second}, // a second for each write of such a pod
 		{name: "a policy that lets no condition be added", raise: limitConditions, within: 10 * time.Second},
 		{name: "a webhook that refuses", raise: webhook(0), within: 100 * time.Second, deleted: true, nightly: true},
 		{name: "a webhook that hangs", raise: webhook(time.Minute), within: 150 * time.Second, deleted: true, nightly: true},
