@@ -103,7 +103,14 @@ func allocated(pod *v1.Pod) *v1.Pod {
 	of(pod.Spec.Containers, pod.Status.ContainerStatuses)
 	if pod.Spec.Resources != nil && len(pod.Status.AllocatedResources) > 0 {
 		own := *pod.Spec.Resources
-		own.Requests = over(own.Requests, pod.Status.AllocatedResources)
+		own.Requests = maps.Clone(own.Requests)
+		for name := range own.Requests {
+			if all, ok := pod.Status.AllocatedResources[name]; ok { // the pod's overhead and what its containers request alone are in it too
+				all = all.DeepCopy()
+				all.Sub(pod.Spec.Overhead[name])
+				own.Requests[name] = all
+			}
+		}
 		pod.Spec.Resources = &own
 	}
 	return pod
