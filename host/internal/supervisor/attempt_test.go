@@ -29,6 +29,8 @@ type workshop struct {
 	// broken is what starts fail with, by plugin; held is what they wait for.
 	broken map[string]error
 	held   map[string]chan struct{}
+	// ends is closed when processes may end, nil for at once.
+	ends chan struct{}
 	// crash ends the latest process of a plugin.
 	crash map[string]func()
 	// told are the configurations that plugins were told, one after the other.
@@ -118,7 +120,10 @@ func (w *workshop) launch(ctx context.Context, s start) (running, error) {
 		w.change(func() { w.told[s.Name] = append(w.told[s.Name], string(req.Config)) })
 		return nil
 	}}.plugin()}.launch(ctx, s)
-	m := &mortal{running: r, exit: make(chan struct{})}
+	m := &mortal{running: r, exit: make(chan struct{}), ends: func() (ends chan struct{}) {
+		w.change(func() { ends = w.ends })
+		return ends
+	}}
 	w.change(func() { w.crash[s.Name] = m.end })
 	return m, err
 }
@@ -129,6 +134,7 @@ type mortal struct {
 
 	exit chan struct{}
 	once sync.Once
+	ends func() chan struct{} // closed when it may end, nil for at once
 }
 
 func (m *mortal) end()                    { m.once.Do(func() { close(m.exit) }) }
@@ -146,6 +152,9 @@ func (m *mortal) ending() string {
 
 func (m *mortal) close(grace time.Duration) error {
 	m.end()
+	if ends := m.ends(); ends != nil {
+		<-ends
+	}
 	return m.running.close(grace)
 }
 
@@ -264,6 +273,29 @@ func TestTheFormerCrashesDuringAReplacement(t *testing.T) {
 			w.change(func() { delete(w.broken, "a"); delete(w.held, "a") })
 			w.want("a", "serves after it", func(s Status) bool { return runs(s) && s.Restarts > 0 && s.Until == nil })
 		})
+	}
+}
+
+// The former process ends when the other one serves already: that one is not to rest for it.
+func TestTheEndOfAFormerProcessDoesNotStopItsSuccessor(t *testing.T) {
+	w := open(t, "a")
+	w.want("a", "serves", runs)
+	before, held, ends := w.plugin("a"), make(chan struct{}), make(chan struct{})
+	w.change(func() { w.held["a"] = held; w.ends = ends })
+	w.write("a")
+	again(w)
+	w.want("a", "is being replaced", func(s Status) bool { return s.Replacement != nil && s.Replacement.State == Starting })
+	w.mu.Lock()
+	crash := w.crash["a"]
+	w.mu.Unlock()
+	crash()
+	w.want("a", "has crashed", func(s Status) bool { return s.State == Starting })
+	close(held)
+	w.want("a", "serves again", func(s Status) bool { return runs(s) && s.Generation > before.Generation })
+	close(ends)
+	eventually(t, "the former one has ended", func() bool { return strings.Contains(w.log.String(), "plugin exited") })
+	if s := w.plugin("a"); !runs(s) || s.Until != nil {
+		t.Errorf("state %s until %v, want it to run", s.State, s.Until)
 	}
 }
 

@@ -304,7 +304,7 @@ func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bo
 				return
 			}
 			p.ending = nil
-			if p.starting == nil && p.pause == nil && !p.leaving && !errors.Is(why, errOutdated) {
+			if p.serving == nil && p.starting == nil && p.pause == nil && !p.leaving && !errors.Is(why, errOutdated) {
 				c.rest(p, why, ran, !unresponsive)
 			}
 		}
