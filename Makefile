@@ -44,6 +44,8 @@ EVICTIONS   ?= 30
 PARITY      ?= 10s
 # Rounds of two faults at random in the middle of an eviction, of e2e-k8s.
 FAULTS_AT_RANDOM ?= 0
+# Outages of the API server of 65 s in the middle of an eviction, of e2e-k8s.
+OUTAGES     ?= 0
 ROUNDS      ?= 20
 PACKAGES    ?= ./...
 REPEAT      ?= 1
@@ -206,7 +208,7 @@ e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictio
 	@$(MAKE) image PACKAGE_ARCHES=$(HOSTARCH)
 	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
 	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_HELM=$(HELM) EVICTD_IMAGE=$(CURDIR)/$(IMAGE_FILE) EVICTD_IMAGE_NAME=$(IMAGE) EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
-	EVICTD_ROUNDS=$(FAULTS_AT_RANDOM) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,./...,-p 1 -timeout 60m)
+	EVICTD_ROUNDS=$(FAULTS_AT_RANDOM) EVICTD_OUTAGES=$(OUTAGES) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,./...,-p 1 -timeout 120m)
 
 cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it
 	@test/harness/stack/install.sh
