@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -46,11 +47,43 @@ func TestTheAPIServerRefusesWhatIsNotEvictds(t *testing.T) {
 	s.tokens[fence.Unbound] = s.asker(t, "unbound", nil)
 	s.awaitPolicies(t)
 
+	t.Run("requests come among those of nodes", func(t *testing.T) { s.flow(t) })
 	t.Run("pods", func(t *testing.T) { fence.Run(t, s, fence.Pods()) })
 	t.Run("events", func(t *testing.T) { fence.Run(t, s, fence.Events()) })
 	t.Run("nodes", func(t *testing.T) { fence.Run(t, s, fence.Nodes()) })
 	t.Logf("  %d writes tried", len(fence.Pods())+len(fence.Events())+len(fence.Nodes()))
 }
+
+// flow fails the test unless the API server takes a request of evictd's by its FlowSchema. It learns of a new one in a moment.
+func (s *fenced) flow(t *testing.T) {
+	t.Helper()
+	schema, err := s.c.Client.FlowcontrolV1().FlowSchemas().Get(t.Context(), "evictd", metav1.GetOptions{})
+	must(t, err)
+	config, err := s.c.Config(cluster.Admin)
+	must(t, err)
+	config.Impersonate.UserName = fence.Username
+	seen := ""
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(r)
+			if err == nil {
+				seen = answer.Header.Get("X-Kubernetes-PF-FlowSchema-UID")
+			}
+			return answer, err
+		})
+	})
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	for ctx := soon(t); seen != string(schema.UID); {
+		_, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
+		must(t, err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // fenced is the API server with the policies in force.
 type fenced struct {

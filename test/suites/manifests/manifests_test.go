@@ -15,6 +15,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	apps "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	flowcontrol "k8s.io/api/flowcontrol/v1"
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -72,6 +73,8 @@ func object(kind metav1.TypeMeta) metav1.Object {
 		return &rbac.ClusterRoleBinding{}
 	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":
 		return &registration.ValidatingAdmissionPolicy{}
+	case "flowcontrol.apiserver.k8s.io/v1 FlowSchema":
+		return &flowcontrol.FlowSchema{}
 	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
 		return &registration.ValidatingAdmissionPolicyBinding{}
 	}
@@ -185,6 +188,11 @@ func TestAllAreAboutTheSameAccount(t *testing.T) {
 		}
 		if f := p.Spec.FailurePolicy; f == nil || *f != registration.Fail {
 			t.Errorf("policy %s lets pass what it cannot tell", p.Name)
+		}
+	}
+	for _, f := range only[*flowcontrol.FlowSchema](read(t, "rbac/flowschema.yaml")) {
+		if s := f.Spec.Rules[0].Subjects[0].ServiceAccount; s.Name != account.Name || s.Namespace != account.Namespace {
+			t.Errorf("the FlowSchema is about %s/%s", s.Namespace, s.Name)
 		}
 	}
 	pod := only[*apps.DaemonSet](read(t, "daemonset.yaml"))[0]
