@@ -113,3 +113,25 @@ func (r *row) awaitEventBy(t *testing.T, c *cluster.Cluster, uid types.UID, who 
 	})
 	must(t, err)
 }
+
+// Two evictd run on one node by mistake, each with a run directory of its own: the hog goes, and nobody else.
+func TestTwoEvictdOnANode(t *testing.T) {
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
+	calm := awaitAvailable(soon(t), t, c, "calm")
+	spec, station := newHog(t, c, "hog", 1536)
+	must(t, c.Apply(t.Context(), deployment("hog", spec)))
+	hog := awaitAvailable(soon(t), t, c, "hog")
+	rights, hard := account(t, c), leaveToEvictd(t, c, kubelet)
+	first, second := beside(t, c, rights, map[string]any{"evictionHard": hard}), beside(t, c, rights, map[string]any{"evictionHard": hard})
+	awaitMeasured(soon(t), t, c, calm, hog)
+	must(t, station.Release(soon(t)))
+	victim := awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.UID == hog.UID && ended(p) })
+	evicted(t, victim)
+	awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.UID != hog.UID && p.Status.Phase == v1.PodRunning })
+	spared(t, c, calm, first, second)
+	t.Logf("  decided %d and %d times", len(first.Records("evicting pod")), len(second.Records("evicting pod")))
+	must(t, first.Stop())
+	must(t, second.Stop())
+}
