@@ -909,3 +909,29 @@ func TestAHookDoesNotRunTwice(t *testing.T) {
 		}
 	})
 }
+
+// A pod of 200 containers, each of which uses more than it asked for, has a message that no policy lets pass.
+func TestTextsAreAsLongAsThePoliciesLetThem(t *testing.T) {
+	const sentence = "Container main-container was using 2097152Ki, request is 0, has larger consumption of memory. "
+	k := rundir.Kill{
+		Message:     "The node was low on resource: memory. " + strings.Repeat(sentence, 200),
+		Annotations: map[string]string{"offending_containers": strings.Repeat("main-container,", 2000)},
+	}
+	body, err := patchOf(k, annotated, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p patch
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Fatal(err)
+	}
+	e := eventOf(k, "node-1")
+	for name, text := range map[string]string{"status": p.Status.Message, "condition": p.Status.Conditions[0].Message, "event": e.Message} {
+		if len(text) > maxTextBytes || len(text) < maxTextBytes-len(sentence) || !strings.HasSuffix(text, "of memory. ") {
+			t.Errorf("message of the %s has %d bytes and ends with %q", name, len(text), text[len(text)-20:])
+		}
+	}
+	if of := e.Annotations["offending_containers"]; len(of) > maxTextBytes || !strings.HasSuffix(of, "main-container,") {
+		t.Errorf("annotation of %d bytes", len(of))
+	}
+}

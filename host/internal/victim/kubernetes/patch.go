@@ -3,7 +3,9 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +15,10 @@ import (
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 )
+
+// maxTextBytes bounds a message and an annotation, as the admission policies do: those of a pod
+// with hundreds of containers are longer.
+const maxTextBytes = 16 << 10
 
 // component stands as the source in events.
 const component = "evictd"
@@ -69,7 +75,7 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 		p.Metadata.Labels = map[string]string{victim.AnnotationEvicted: k.EvictedAt.UTC().Format(labelTime)}
 	}
 	var status v1.PodStatus
-	victim.SetEvicted(&status, k.Generation, k.Message, !k.Limit && f != bare, k.EvictedAt.UTC())
+	victim.SetEvicted(&status, k.Generation, bounded(k.Message, ". "), !k.Limit && f != bare, k.EvictedAt.UTC())
 	p.Status.Phase, p.Status.Reason, p.Status.Message = status.Phase, status.Reason, status.Message
 	for _, c := range status.Conditions {
 		p.Status.Conditions = append(p.Status.Conditions, condition{PodCondition: c})
@@ -93,14 +99,26 @@ func evictedAt(p *v1.Pod) string {
 // eventOf is the event of an eviction, with a name of its own: a second one is refused.
 func eventOf(k rundir.Kill, nodeName string) *v1.Event {
 	at := metav1.NewTime(k.EvictedAt)
+	annotations := maps.Clone(k.Annotations)
+	for key, value := range annotations {
+		annotations[key] = bounded(value, ",")
+	}
 	return &v1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: fmt.Sprintf("%s.%x", k.Name, k.EvictedAt.UnixNano()), Annotations: k.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: fmt.Sprintf("%s.%x", k.Name, k.EvictedAt.UnixNano()), Annotations: annotations},
 		InvolvedObject: v1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: k.Namespace, Name: k.Name, UID: types.UID(k.UID), ResourceVersion: k.ResourceVersion,
 		},
-		Reason: victim.ReasonEvicted, Message: k.Message, Type: v1.EventTypeWarning, Count: 1, FirstTimestamp: at, LastTimestamp: at,
+		Reason: victim.ReasonEvicted, Message: bounded(k.Message, ". "), Type: v1.EventTypeWarning, Count: 1, FirstTimestamp: at, LastTimestamp: at,
 		Source: v1.EventSource{Component: component, Host: nodeName}, ReportingController: component, ReportingInstance: nodeName,
 	}
+}
+
+// bounded is text up to the last end of a part that there is room for.
+func bounded(text, end string) string {
+	if len(text) <= maxTextBytes {
+		return text
+	}
+	return text[:strings.LastIndex(text[:maxTextBytes], end)+len(end)]
 }
 
 // Patch is the body of an eviction of a pod under node pressure, for a dry run, with all that

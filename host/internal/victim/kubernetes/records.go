@@ -13,7 +13,6 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
-	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -202,10 +201,6 @@ func (s *records) trim() {
 }
 
 func (r *record) name() string { return r.kill.Namespace + "/" + r.kill.Name }
-
-func (r *record) row() eviction.Pod {
-	return eviction.Pod{UID: r.kill.UID, Namespace: r.kill.Namespace, Name: r.kill.Name}
-}
 
 // note writes down what r is now, unless another one has its place.
 func (s *records) note(r *record) error {

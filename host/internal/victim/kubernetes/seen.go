@@ -38,7 +38,7 @@ func (e termination) seenTo(ctx context.Context, r *record) bool {
 	}
 }
 
-// untilBegun is when the kubelet should have said that it ends p, of which it has just delivered.
+// untilBegun is when the kubelet should have said that it ends p, of whose eviction it knows.
 // A kubelet that pulls an image, or runs a hook after a container's start, does not before.
 func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 	if soon := time.Now().Add(least); until.Before(soon) {

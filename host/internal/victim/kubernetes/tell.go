@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -58,7 +59,8 @@ func (k teller) tell(ctx context.Context, r *record) {
 			if deleted := k.delete(ctx, r); deleted != nil {
 				err = errors.Join(err, deleted)
 			} else {
-				k.log.Warn("pod is deleted, the API server refuses its eviction", "pod", r.name(), "uid", r.kill.UID, "error", inWords(err))
+				kill := k.of(r)
+				k.log.Warn("pod is deleted, the API server refuses its eviction", "pod", kill.Namespace+"/"+kill.Name, "uid", kill.UID, "error", inWords(err))
 				says, err = accepted, nil
 			}
 		}
@@ -72,7 +74,8 @@ func (k teller) tell(ctx context.Context, r *record) {
 			return struct{}{}, err
 		}
 		if says == refused {
-			k.refused(pods.Pod{API: k.known(r), Row: r.row()}, err)
+			kill := k.of(r)
+			k.refused(pods.Pod{API: k.known(r), Row: eviction.Pod{UID: kill.UID, Namespace: kill.Namespace, Name: kill.Name}}, err)
 		}
 		return struct{}{}, nil
 	}, pace()...)
@@ -121,7 +124,7 @@ func (k teller) delete(ctx context.Context, r *record) error {
 	if says := meaning(err); says == accepted || says == gone || says == conflict { // a conflict is one of uids
 		return nil
 	}
-	return fmt.Errorf("delete pod %s: %w", r.name(), err)
+	return fmt.Errorf("delete pod %s/%s: %w", kill.Namespace, kill.Name, err)
 }
 
 // announce creates the event of r until the API server has it.
