@@ -41,9 +41,23 @@ type teller struct {
 	refused func(pod pods.Pod, why error)
 }
 
+// A refusal goes on for some time before it is final.
+type refusal struct{ since time.Time }
+
+// final takes an answer and reports whether it is a refusal that will not change any more.
+func (r *refusal) final(says answer) bool {
+	if says != refused {
+		return false
+	}
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	return time.Since(r.since) >= refusedFor
+}
+
 // tell tells the API server of r until it has answered.
 func (k teller) tell(ctx context.Context, r *record) {
-	var refusedSince time.Time
+	var refusal refusal
 	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
 		if k.dryRun() {
 			return struct{}{}, errDryRun
@@ -51,17 +65,10 @@ func (k teller) tell(ctx context.Context, r *record) {
 		tried := time.Now()
 		err := k.patch(ctx, r)
 		says := meaning(err)
-		if says == refused && refusedSince.IsZero() {
-			refusedSince = time.Now()
-		}
-		last := says == refused && time.Since(refusedSince) >= refusedFor
-		if last {
-			if deleted := k.delete(ctx, r); deleted != nil {
-				err = errors.Join(err, deleted)
-			} else {
-				kill := k.of(r)
-				k.log.Warn("pod is deleted, the API server refuses its eviction", "pod", kill.Namespace+"/"+kill.Name, "uid", kill.UID, "error", inWords(err))
-				says, err = accepted, nil
+		final := refusal.final(says)
+		if final {
+			if err = k.deleteInstead(ctx, r, err); err == nil {
+				says = accepted
 			}
 		}
 		if ctx.Err() != nil {
@@ -70,7 +77,7 @@ func (k teller) tell(ctx context.Context, r *record) {
 		if says == over && k.isTold(r) { // the answer was lost, or a former evictd had it
 			says = accepted
 		}
-		if !k.answered(r, says, err, time.Since(tried), last) {
+		if !k.answered(r, says, err, time.Since(tried), final) {
 			return struct{}{}, err
 		}
 		if says == refused {
@@ -114,22 +121,23 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 	return err
 }
 
-// delete deletes the pod of r, which ends as it would by its eviction, with the record in the
-// event alone.
-func (k teller) delete(ctx context.Context, r *record) error {
+// deleteInstead deletes the pod of r, whose eviction is refused. It ends as it would by its
+// eviction, with the record in the event alone.
+func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	kill := k.of(r)
 	err := k.api.DeletePod(ctx, kill.Namespace, kill.Name, types.UID(kill.UID), max(1, kill.GraceSeconds))
-	if says := meaning(err); says == accepted || says == gone || says == conflict { // a conflict is one of uids
-		return nil
+	if says := meaning(err); says != accepted && says != gone && says != conflict { // a conflict is one of uids
+		return errors.Join(refusal, fmt.Errorf("delete pod %s/%s: %w", kill.Namespace, kill.Name, err))
 	}
-	return fmt.Errorf("delete pod %s/%s: %w", kill.Namespace, kill.Name, err)
+	k.log.Warn("pod is deleted, the API server refuses its eviction", "pod", kill.Namespace+"/"+kill.Name, "uid", kill.UID, "error", inWords(refusal))
+	return nil
 }
 
 // announce creates the event of r until the API server has it.
 func (k teller) announce(ctx context.Context, r *record) {
-	var refusedSince time.Time
+	var refusal refusal
 	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
 		if k.dryRun() {
 			return struct{}{}, errDryRun
@@ -138,12 +146,9 @@ func (k teller) announce(ctx context.Context, r *record) {
 		defer cancel()
 		err := k.api.CreateEvent(call, eventOf(k.of(r), k.node))
 		switch says := meaning(err); {
-		case ctx.Err() != nil, says == away:
-			return struct{}{}, cmp.Or(err, ctx.Err())
-		case says == refused && refusedSince.IsZero():
-			refusedSince = time.Now()
-			return struct{}{}, err
-		case says == refused && time.Since(refusedSince) < refusedFor:
+		case ctx.Err() != nil:
+			return struct{}{}, ctx.Err()
+		case says == away, says == refused && !refusal.final(says):
 			return struct{}{}, err
 		case says == conflict: // it is there
 			err = nil
