@@ -1,4 +1,4 @@
-package host
+package listing
 
 import (
 	"context"
@@ -25,11 +25,11 @@ func (g *given) Problems() []pods.Problem                      { return nil }
 func TestPodsThatCannotBeListedAreUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, log := &given{}, &strings.Builder{}
-		l := &listings{podSource: source, log: slog.New(slog.NewTextHandler(log, nil))}
+		l := New(source, slog.New(slog.NewTextHandler(log, nil)))
 		list := func(ctx context.Context, err error) error {
 			source.err = err
 			_, _ = l.Active(ctx)
-			return l.healthy()
+			return l.Healthy()
 		}
 		refused := errors.New("list pod sandboxes: refused")
 		givenUp, giveUp := context.WithCancel(t.Context())
@@ -67,7 +67,7 @@ func TestPodsThatCannotBeListedAreUnhealthy(t *testing.T) {
 
 func TestPodsThatMayBeMissingAreAProblem(t *testing.T) {
 	source := &given{snapshot: pods.Snapshot{Partial: errors.New("too large")}}
-	l := &listings{podSource: source, log: slog.New(slog.DiscardHandler)}
+	l := New(source, slog.New(slog.DiscardHandler))
 	const want = "container runtime: too large (used all the same)"
 	if s, err := l.Active(t.Context()); err != nil || len(s.Problems) != 1 || s.Problems[0].Error() != want || len(l.Problems()) != 1 {
 		t.Errorf("problems %v and %v, %v, want %q", s.Problems, l.Problems(), err, want)

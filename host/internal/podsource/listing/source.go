@@ -1,4 +1,6 @@
-package host
+// Package listing notes how the listings of a daemon's pods go, for /healthz and the log. It
+// does not list by itself: a pod source does, when the loop needs pods.
+package listing
 
 import (
 	"context"
@@ -11,12 +13,20 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// unhealthyAfter passes before /healthz tells of a failure that may end by itself.
-const unhealthyAfter = 30 * time.Second
+// UnhealthyAfter passes before /healthz tells of a failure that may end by itself.
+const UnhealthyAfter = 30 * time.Second
 
-// listings lists the pods of a daemon and notes how that goes.
-type listings struct {
-	podSource
+// A PodSource knows the pods of the node, and what is wrong with what it knows them
+// from.
+type PodSource interface {
+	pods.Source
+	Problems() []pods.Problem
+}
+
+// A Source lists the pods of a daemon and notes how that goes. It is safe for concurrent use
+// if its PodSource is.
+type Source struct {
+	PodSource
 	log *slog.Logger
 
 	mu sync.Mutex
@@ -28,9 +38,12 @@ type listings struct {
 	partial []pods.Problem
 }
 
+// New returns a source of the pods of from.
+func New(from PodSource, log *slog.Logger) *Source { return &Source{PodSource: from, log: log} }
+
 // Active implements pods.Source.
-func (l *listings) Active(ctx context.Context) (pods.Snapshot, error) {
-	s, err := l.podSource.Active(ctx)
+func (l *Source) Active(ctx context.Context) (pods.Snapshot, error) {
+	s, err := l.PodSource.Active(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return s, err
 	}
@@ -45,7 +58,7 @@ func (l *listings) Active(ctx context.Context) (pods.Snapshot, error) {
 		}
 	case l.since.IsZero():
 		l.since = now
-	case now.Sub(l.since) >= unhealthyAfter:
+	case now.Sub(l.since) >= UnhealthyAfter:
 		if l.err == nil {
 			l.log.Error("pods cannot be listed, none can be evicted until they can", "since", l.since, "error", err)
 		}
@@ -56,15 +69,15 @@ func (l *listings) Active(ctx context.Context) (pods.Snapshot, error) {
 }
 
 // Problems returns what is wrong with what the pods are known from.
-func (l *listings) Problems() []pods.Problem {
-	problems := l.podSource.Problems()
+func (l *Source) Problems() []pods.Problem {
+	problems := l.PodSource.Problems()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append(problems, l.partial...)
 }
 
-// healthy reports why pods cannot be listed, if that has been so for a while.
-func (l *listings) healthy() error {
+// Healthy reports why pods cannot be listed, if that has been so for a while.
+func (l *Source) Healthy() error {
 	if l == nil {
 		return nil
 	}
