@@ -274,6 +274,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		if !m.loop.OnRequest {
 			watching.Go(func() { m.cgroups.Run(ctx) })
 		}
+		if m.listings != nil {
+			watching.Go(func() { m.listings.AwaitFirst(ctx) })
+		}
 		m.loop.Run(ctx)
 		if told != nil {
 			wait, cancel := context.WithTimeout(around, lastEventsWait)
