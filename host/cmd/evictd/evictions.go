@@ -41,15 +41,15 @@ func newEvictions() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	dir := addRecordsDir(cmd)
-	var f filter
+	var f store.Filter
 	flags := cmd.Flags()
-	flags.BoolVar(&f.all, "all", false, "also decisions not to evict")
-	flags.DurationVar(&f.since, "since", 0, "only those of the last so long, such as 24h")
-	flags.StringVar(&f.signal, "signal", "", "only those for a signal, such as memory.available")
-	flags.StringVar(&f.namespace, "namespace", "", "only those of pods of a namespace")
+	flags.BoolVar(&f.All, "all", false, "also decisions not to evict")
+	flags.DurationVar(&f.Since, "since", 0, "only those of the last so long, such as 24h")
+	flags.StringVar(&f.Signal, "signal", "", "only those for a signal, such as memory.available")
+	flags.StringVar(&f.Namespace, "namespace", "", "only those of pods of a namespace")
 	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		f.what = strings.Join(args, "")
+		f.What = strings.Join(args, "")
 		in, err := dir()
 		if err != nil {
 			return err
@@ -58,28 +58,13 @@ func newEvictions() *cobra.Command {
 		if err != nil {
 			say(cmd.ErrOrStderr(), err.Error())
 		}
-		heads = slices.DeleteFunc(heads, func(h record.Head) bool { return !f.takes(&h, time.Now()) })
+		heads = slices.DeleteFunc(heads, func(h record.Head) bool { return !f.Takes(&h, time.Now()) })
 		if !*asJSON {
 			return written(cmd.OutOrStdout().Write(evictionTable(heads)))
 		}
 		return printJSONLines(cmd.OutOrStdout(), heads...)
 	}
 	return cmd
-}
-
-// A filter says which records are listed.
-type filter struct {
-	what, signal, namespace string
-	since                   time.Duration
-	all                     bool
-}
-
-func (f *filter) takes(h *record.Head, now time.Time) bool {
-	return (f.all || h.UID != "") &&
-		(f.what == "" || h.Named(f.what)) &&
-		(f.since == 0 || now.Sub(h.Time) <= f.since) &&
-		(f.signal == "" || h.Signal == f.signal) &&
-		(f.namespace == "" || strings.HasPrefix(h.Pod, f.namespace+"/"))
 }
 
 func evictionTable(heads []record.Head) []byte {
