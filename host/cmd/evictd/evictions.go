@@ -54,15 +54,20 @@ func newEvictions() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		heads, err := store.Heads(in)
-		if err != nil {
-			say(cmd.ErrOrStderr(), err.Error())
+		heads, unread := store.Heads(in)
+		if unread != nil {
+			say(cmd.ErrOrStderr(), unread.Error())
 		}
-		heads = slices.DeleteFunc(heads, func(h record.Head) bool { return !f.Takes(&h, time.Now()) })
-		if !*asJSON {
-			return written(cmd.OutOrStdout().Write(evictionTable(heads)))
+		now := time.Now()
+		listed := slices.DeleteFunc(slices.Clone(heads), func(h record.Head) bool { return !f.Takes(&h, now) })
+		if *asJSON {
+			return printJSONLines(cmd.OutOrStdout(), listed...)
 		}
-		return printJSONLines(cmd.OutOrStdout(), heads...)
+		if err := written(cmd.OutOrStdout().Write(evictionTable(listed))); err != nil || len(listed) > 0 || unread != nil {
+			return err
+		}
+		say(cmd.ErrOrStderr(), f.WhyNone(in, heads, now))
+		return nil
 	}
 	return cmd
 }
