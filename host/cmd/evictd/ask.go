@@ -26,7 +26,7 @@ const (
 // addDaemonAddress adds flags that say where the daemon listens, and returns what says so.
 func addDaemonAddress(cmd *cobra.Command) func() (string, error) {
 	if cmd.Flags().Lookup("config") == nil {
-		cmd.Flags().String("config", "", "configuration file of the running evictd")
+		cmd.Flags().String("config", "", "configuration file of the running evictd (default "+config.OwnFile+" if it exists)")
 	}
 	given := cmd.Flags().String("listen-address", "", "where the running evictd listens (default that of the configuration)")
 	return func() (string, error) {

@@ -15,15 +15,15 @@ import (
 
 // addRecordsDir adds the flags that say where records are, and returns what says so.
 func addRecordsDir(cmd *cobra.Command) func() (string, error) {
-	file := cmd.Flags().String("config", "", "configuration file of the evictd that made the records")
+	file := cmd.Flags().String("config", "", "configuration file of the evictd that made the records (default "+config.OwnFile+" if it exists)")
 	dir := cmd.Flags().String("state-dir", "", "directory of the records (default that of the configuration)")
 	return func() (string, error) {
+		if *dir != "" {
+			return store.Below(*dir), nil
+		}
 		c, err := config.Load(*file)
 		if err != nil {
 			return "", err
-		}
-		if *dir != "" {
-			c.StateDir = *dir
 		}
 		if c.StateDir == "" {
 			return "", fmt.Errorf(`stateDir: "" in the configuration, so that no records are kept: want a directory, or --state-dir`)
