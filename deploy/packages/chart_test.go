@@ -130,6 +130,15 @@ func TestTheSchemaKnowsFieldsAndSignals(t *testing.T) {
 	}
 }
 
+// The notes had the chart's version with any image, and a placeholder for the chart.
+func TestTheNotesSayWhatRuns(t *testing.T) {
+	for value, want := range map[string]string{"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node", "dryRun=true": "helm upgrade evictd deploy/chart -n", "dryRun=false": "kubectl evictd doctor"} {
+		if out, err := helm(t, "install", "evictd", chart, "--dry-run=client", "--set", value); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, %s, want %q", value, err, out, want)
+		}
+	}
+}
+
 // Each value of values.yaml has a comment above it or is part of a value that has one, and a
 // description of its type in the schema.
 func TestEachValueIsDescribed(t *testing.T) {
