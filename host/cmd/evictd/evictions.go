@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/explain"
 	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/record/store"
 )
@@ -80,31 +81,7 @@ func evictionTable(heads []record.Head) []byte {
 		if h.DryRun {
 			kind += " (dry run)"
 		}
-		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, followed(h), h.ID})
+		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, explain.Followed(h), h.ID})
 	}
 	return table(rows)
-}
-
-// followed says what came of a decision, or why no pod goes.
-func followed(h *record.Head) string {
-	o := h.Outcome
-	switch {
-	case o == nil:
-		return h.Reason
-	case o.GoneMS > 0:
-		return fmt.Sprintf("gone after %v", shortly(o.GoneMS))
-	case o.Err != "":
-		return "kill failed: " + o.Err
-	default:
-		return o.State
-	}
-}
-
-// shortly is so many milliseconds for people.
-func shortly(ms float64) time.Duration {
-	d := time.Duration(ms * float64(time.Millisecond))
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
 }
