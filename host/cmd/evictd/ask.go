@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/httpserver"
+	"github.com/evictd/evictd/host/internal/loop"
 )
 
 const (
@@ -57,6 +58,9 @@ func ask(ctx context.Context, address, page string, timeout time.Duration, into 
 	body := io.LimitReader(resp.Body, maxAnswerBytes)
 	if resp.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(body, 1<<10))
+		if bytes.HasPrefix(why, []byte(loop.ErrNoThreshold.Error())) { // it says what would be right
+			return answerError{errors.New(string(bytes.TrimSpace(why)))}
+		}
 		return answerError{fmt.Errorf("get %s: %s: %s", resp.Request.URL, resp.Status, bytes.TrimSpace(why))}
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
