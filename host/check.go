@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -191,7 +192,7 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 	defer cancel()
 	list, err := api.ListPods(ctx, metav1.ListOptions{})
 	if err != nil {
-		return []error{fmt.Errorf("list the pods of node %q: %w", c.NodeName, err)}, nil
+		return []error{wantReachable(c.Kubeconfig, fmt.Errorf("list the pods of node %q: %w", c.NodeName, err))}, nil
 	}
 	known, _ := list.(*v1.PodList)
 	all := make([]*v1.Pod, 0, len(known.Items))
@@ -202,6 +203,14 @@ func checkAPI(ctx context.Context, c *Config) (errs []error, warnings []string) 
 		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
 		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints, Reviews: !c.Loopback(),
 	})
+}
+
+// wantReachable adds what to change to the error of an API server that has not answered a pod.
+func wantReachable(kubeconfig string, err error) error {
+	if kubeconfig != "" || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return err
+	}
+	return fmt.Errorf("%w; want an API server that nodes reach: apiServer.host and apiServer.port of the chart", err)
 }
 
 func checkManifests(c *Config) []string {

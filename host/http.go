@@ -14,6 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -76,7 +77,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != observe.StateUnknown
 	}
-	errs := []error{m.cgroups.Healthy(), m.listings.healthy()}
+	errs := []error{m.cgroups.Healthy(), m.listings.Healthy()}
 	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {
 		errs = append(errs, fmt.Errorf("%w; want manifests in podManifestDir, or beside a kubelet mode %q", err, config.ModeKubernetes))
 	} else {
@@ -95,7 +96,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 func ineffective(s *loop.Snapshot) (errs []error) {
 	for _, o := range s.Signals {
 		hard := slices.ContainsFunc(s.Thresholds, func(t loop.ThresholdStatus) bool { return t.Signal == o.Signal && t.Hard })
-		if hard && !o.UnknownSince.IsZero() && time.Since(o.UnknownSince) >= unhealthyAfter {
+		if hard && !o.UnknownSince.IsZero() && time.Since(o.UnknownSince) >= listing.UnhealthyAfter {
 			errs = append(errs, fmt.Errorf("%s is unknown since %s and its hard threshold has no effect: %s", o.Signal, o.UnknownSince.UTC().Format(time.RFC3339), o.Err))
 		}
 	}

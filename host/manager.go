@@ -30,6 +30,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/record/keep"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -96,7 +97,7 @@ type Manager struct {
 	embedded *embedding
 	cluster  *cluster
 	// listings are those of a daemon's pods.
-	listings *listings
+	listings *listing.Source
 }
 
 // New takes the run directory, listens and finds the plugins, and starts none of
@@ -272,6 +273,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.logReady(ctx)
 		if !m.loop.OnRequest {
 			watching.Go(func() { m.cgroups.Run(ctx) })
+		}
+		if m.listings != nil {
+			watching.Go(func() { m.listings.AwaitFirst(ctx) })
 		}
 		m.loop.Run(ctx)
 		if told != nil {

@@ -13,18 +13,12 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
+	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
-
-// A podSource knows the pods of the node, and what is wrong with what it knows them
-// from.
-type podSource interface {
-	pods.Source
-	Problems() []pods.Problem
-}
 
 // modeOptions is what a mode is made of.
 type modeOptions struct {
@@ -47,7 +41,7 @@ type modeOptions struct {
 
 // A mode is how a daemon finds the pods of the node and ends them.
 type mode struct {
-	pods    *listings
+	pods    *listing.Source
 	killer  victim.Killer
 	journal loop.Journal
 	// restored are the kills of a former host that are to be judged.
@@ -60,7 +54,7 @@ type mode struct {
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
-			pods:     &listings{podSource: podcri.New(o.ending.Runtime, manifests(o.config, o.wanted)), log: o.ending.Log},
+			pods:     listing.New(podcri.New(o.ending.Runtime, manifests(o.config, o.wanted)), o.ending.Log),
 			killer:   victimcri.New(o.ending),
 			journal:  o.journal,
 			restored: o.restored,
@@ -87,7 +81,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 			Options: o.ending, API: api, NodeName: o.config.NodeName, Refused: o.refused, Settle: settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
 		})
 		of.killer = killer
-		return mode{pods: &listings{podSource: source, log: o.ending.Log}, killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
+		return mode{pods: listing.New(source, o.ending.Log), killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},
 }
 

@@ -2,10 +2,12 @@ package packages
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,8 +61,11 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"image.pullPolicy=Sometimes":             "/image/pullPolicy",
 		"image.digest=latest":                    "/image/digest",
 		"image.repository=":                      "/image/repository",
-		"config.rootDir=/":                       "/config",
-		"config.mode=cri":                        "/config",
+		"config.rootDir=/":                       "/config/rootDir",
+		"config.mode=cri":                        "/config/mode",
+		"config.dryRun=false":                    "left out: dryRun of the chart",
+		"config.evictionhard.a=1":                "evictionhard",
+		"config.evictionHard.memory=1":           "'memory'",
 		"config.logLevel=loud":                   "/config/logLevel",
 		"config.listenAddress=everywhere":        "/config/listenAddress",
 		"config.evictionHard=5%":                 "/config/evictionHard",
@@ -86,6 +91,50 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		out, err := helm(t, "template", "evictd", chart, "--set", value)
 		if err == nil || !strings.Contains(out, names) {
 			t.Errorf("%s: error %v, %q, want %q in it", value, err, out, names)
+		}
+	}
+}
+
+// A key of config that is no field, or a signal that nobody has, was told by the pods alone, which did not start.
+func TestTheSchemaKnowsFieldsAndSignals(t *testing.T) {
+	var schema struct {
+		Definitions struct {
+			BySignal struct{ PatternProperties map[string]any }
+		}
+		Properties struct {
+			Config struct{ Properties map[string]any }
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "evictd.yaml")
+	if err := os.WriteFile(file, []byte("no-field: 1\nevictionHard: {no-signal: '1'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("EVICTD_BIN"), "evictd"), "check", "--config", file).CombinedOutput()
+	lists := regexp.MustCompile("want one of (.*)").FindAllStringSubmatch(string(said), -1)
+	if len(lists) != 2 {
+		t.Fatalf("evictd check: %s, want what fields and signals there are", said)
+	}
+	if fields := strings.Join(slices.Sorted(maps.Keys(schema.Properties.Config.Properties)), ", "); fields != lists[0][1] {
+		t.Errorf("properties.config.properties are\n%s, want\n%s", fields, lists[0][1])
+	}
+	signals := "^(" + strings.NewReplacer(", ", "|", ".", "[.]").Replace(lists[1][1]) + ")$|/"
+	if schema.Definitions.BySignal.PatternProperties[signals] == nil {
+		t.Errorf("definitions.bySignal.patternProperties are %v, want %s", schema.Definitions.BySignal.PatternProperties, signals)
+	}
+}
+
+// The notes had the chart's version with any image, and a placeholder for the chart.
+func TestTheNotesSayWhatRuns(t *testing.T) {
+	for value, want := range map[string]string{"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node", "dryRun=true": "helm upgrade evictd deploy/chart -n", "dryRun=false": "kubectl evictd doctor"} {
+		if out, err := helm(t, "install", "evictd", chart, "--dry-run=client", "--set", value); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, %s, want %q", value, err, out, want)
 		}
 	}
 }
@@ -146,7 +195,8 @@ func TestEvictdTakesTheChartsConfiguration(t *testing.T) {
 		"default": nil,
 		"plugin":  {"--set", "plugins[0].name=oldest,plugins[0].image=example.org/oldest:1,plugins[0].path=/oldest,plugins[0].config.a=b"},
 		"soft":    {"--set", "dryRun=false,config.evictionSoft.memory\\.available=10%,config.evictionSoftGracePeriod.memory\\.available=30s"},
-		"wrong":   {"--set", "config.evictionHrad.a=1"},
+		"vendor":  {"--set", "config.evictionHard.acme\\.example/spare=10%"},
+		"wrong":   {"--set", "config.logLevel=info,config.pacing=nobody"},
 	} {
 		out, err := helm(t, append([]string{"template", "evictd", chart, "--show-only", "templates/configmap.yaml"}, values...)...)
 		if err != nil {
@@ -158,7 +208,7 @@ func TestEvictdTakesTheChartsConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		said, _ := exec.CommandContext(t.Context(), evictd, "check", "--config", file, "--start-plugins=false").CombinedOutput()
-		if wrong := strings.Contains(string(said), "evictionHrad"); wrong != (name == "wrong") {
+		if wrong := strings.Contains(string(said), "evictd.yaml: "); wrong != (name == "wrong") {
 			t.Errorf("%s: %s", name, said)
 		}
 	}

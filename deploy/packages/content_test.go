@@ -163,6 +163,18 @@ func TestBothPackagesHoldTheSame(t *testing.T) {
 	}
 }
 
+// The package evicted pods from its first start on, where the chart began with a dry run.
+func TestTheConfigurationOfThePackageBeginsWithADryRun(t *testing.T) {
+	text, err := os.ReadFile("../evictd.yaml")
+	if err != nil || !strings.Contains(string(text), "\ndryRun: true\n") {
+		t.Errorf("deploy/evictd.yaml: %v, %s, want a dry run", err, text)
+	}
+	said, _ := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("EVICTD_BIN"), "evictd"), "check", "--config", "../evictd.yaml", "--start-plugins=false").CombinedOutput()
+	if !strings.HasPrefix(string(said), "SIGNAL ") || strings.Contains(string(said), "evictd.yaml:") {
+		t.Errorf("evictd check: %s, want its thresholds", said)
+	}
+}
+
 func digest(t *testing.T, r io.Reader) string {
 	t.Helper()
 	sum, err := sha(r)

@@ -16,4 +16,4 @@ fi
 booted && systemctl --quiet is-enabled evictd.service 2>/dev/null && exit 0
 echo "evictd: installed and not started. What evictd check says of this node with $config:"
 evictd check --config "$config" --start-plugins=false 2>&1 | sed 's/^/  /' || :
-echo "evictd: edit $config until it has nothing to say, then: systemctl enable --now evictd"
+echo "evictd: edit $config until no line of it begins with evictd:, then: systemctl enable --now evictd"

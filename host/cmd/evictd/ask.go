@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/httpserver"
+	"github.com/evictd/evictd/host/internal/loop"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 // addDaemonAddress adds flags that say where the daemon listens, and returns what says so.
 func addDaemonAddress(cmd *cobra.Command) func() (string, error) {
 	if cmd.Flags().Lookup("config") == nil {
-		cmd.Flags().String("config", "", "configuration file of the running evictd")
+		cmd.Flags().String("config", "", "configuration file of the running evictd (default "+config.OwnFile+" if it exists)")
 	}
 	given := cmd.Flags().String("listen-address", "", "where the running evictd listens (default that of the configuration)")
 	return func() (string, error) {
@@ -57,6 +58,9 @@ func ask(ctx context.Context, address, page string, timeout time.Duration, into 
 	body := io.LimitReader(resp.Body, maxAnswerBytes)
 	if resp.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(body, 1<<10))
+		if bytes.HasPrefix(why, []byte(loop.ErrNoThreshold.Error())) { // it says what would be right
+			return answerError{errors.New(string(bytes.TrimSpace(why)))}
+		}
 		return answerError{fmt.Errorf("get %s: %s: %s", resp.Request.URL, resp.Status, bytes.TrimSpace(why))}
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {

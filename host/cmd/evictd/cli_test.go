@@ -339,6 +339,17 @@ func TestNoDaemonToAsk(t *testing.T) {
 	}
 }
 
+// evictd rank --signal memory answered with an URL and "404 Not Found", and named no signal.
+func TestRankOfASignalWithoutAThresholdNamesThoseThatHaveOne(t *testing.T) {
+	const says = `no threshold is in force for the signal: "memory", want one of memory.available, pid.available`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, http.StatusNotFound) }))
+	t.Cleanup(s.Close)
+	got := evictd(t, "rank", "--signal", "memory", "--listen-address", s.Listener.Addr().String())
+	if got.Code != exitFailure || got.Errors != "evictd: "+says+"\n" {
+		t.Errorf("rank: %+v, want exit code 1 and %s", got, says)
+	}
+}
+
 func TestRunWithoutPluginDirectory(t *testing.T) {
 	n := newNode(t)
 	got := evictd(t, "run", "--plugin-dir", filepath.Join(n.dir, "absent"), "--run-dir", filepath.Join(n.dir, "run"),

@@ -9,21 +9,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/explain"
 	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/record/store"
 )
 
 // addRecordsDir adds the flags that say where records are, and returns what says so.
 func addRecordsDir(cmd *cobra.Command) func() (string, error) {
-	file := cmd.Flags().String("config", "", "configuration file of the evictd that made the records")
+	file := cmd.Flags().String("config", "", "configuration file of the evictd that made the records (default "+config.OwnFile+" if it exists)")
 	dir := cmd.Flags().String("state-dir", "", "directory of the records (default that of the configuration)")
 	return func() (string, error) {
+		if *dir != "" {
+			return store.Below(*dir), nil
+		}
 		c, err := config.Load(*file)
 		if err != nil {
 			return "", err
-		}
-		if *dir != "" {
-			c.StateDir = *dir
 		}
 		if c.StateDir == "" {
 			return "", fmt.Errorf(`stateDir: "" in the configuration, so that no records are kept: want a directory, or --state-dir`)
@@ -41,45 +42,35 @@ func newEvictions() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	dir := addRecordsDir(cmd)
-	var f filter
+	var f store.Filter
 	flags := cmd.Flags()
-	flags.BoolVar(&f.all, "all", false, "also decisions not to evict")
-	flags.DurationVar(&f.since, "since", 0, "only those of the last so long, such as 24h")
-	flags.StringVar(&f.signal, "signal", "", "only those for a signal, such as memory.available")
-	flags.StringVar(&f.namespace, "namespace", "", "only those of pods of a namespace")
+	flags.BoolVar(&f.All, "all", false, "also decisions not to evict")
+	flags.DurationVar(&f.Since, "since", 0, "only those of the last so long, such as 24h")
+	flags.StringVar(&f.Signal, "signal", "", "only those for a signal, such as memory.available")
+	flags.StringVar(&f.Namespace, "namespace", "", "only those of pods of a namespace")
 	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		f.what = strings.Join(args, "")
+		f.What = strings.Join(args, "")
 		in, err := dir()
 		if err != nil {
 			return err
 		}
-		heads, err := store.Heads(in)
-		if err != nil {
-			say(cmd.ErrOrStderr(), err.Error())
+		heads, unread := store.Heads(in)
+		if unread != nil {
+			say(cmd.ErrOrStderr(), unread.Error())
 		}
-		heads = slices.DeleteFunc(heads, func(h record.Head) bool { return !f.takes(&h, time.Now()) })
-		if !*asJSON {
-			return written(cmd.OutOrStdout().Write(evictionTable(heads)))
+		now := time.Now()
+		listed := slices.DeleteFunc(slices.Clone(heads), func(h record.Head) bool { return !f.Takes(&h, now) })
+		if *asJSON {
+			return printJSONLines(cmd.OutOrStdout(), listed...)
 		}
-		return printJSONLines(cmd.OutOrStdout(), heads...)
+		if err := written(cmd.OutOrStdout().Write(evictionTable(listed))); err != nil || len(listed) > 0 || unread != nil {
+			return err
+		}
+		say(cmd.ErrOrStderr(), f.WhyNone(in, heads, now))
+		return nil
 	}
 	return cmd
-}
-
-// A filter says which records are listed.
-type filter struct {
-	what, signal, namespace string
-	since                   time.Duration
-	all                     bool
-}
-
-func (f *filter) takes(h *record.Head, now time.Time) bool {
-	return (f.all || h.UID != "") &&
-		(f.what == "" || h.Named(f.what)) &&
-		(f.since == 0 || now.Sub(h.Time) <= f.since) &&
-		(f.signal == "" || h.Signal == f.signal) &&
-		(f.namespace == "" || strings.HasPrefix(h.Pod, f.namespace+"/"))
 }
 
 func evictionTable(heads []record.Head) []byte {
@@ -90,31 +81,7 @@ func evictionTable(heads []record.Head) []byte {
 		if h.DryRun {
 			kind += " (dry run)"
 		}
-		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, followed(h), h.ID})
+		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, explain.Followed(h), h.ID})
 	}
 	return table(rows)
-}
-
-// followed says what came of a decision, or why no pod goes.
-func followed(h *record.Head) string {
-	o := h.Outcome
-	switch {
-	case o == nil:
-		return h.Reason
-	case o.GoneMS > 0:
-		return fmt.Sprintf("gone after %v", shortly(o.GoneMS))
-	case o.Err != "":
-		return "kill failed: " + o.Err
-	default:
-		return o.State
-	}
-}
-
-// shortly is so many milliseconds for people.
-func shortly(ms float64) time.Duration {
-	d := time.Duration(ms * float64(time.Millisecond))
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
 }

@@ -71,3 +71,26 @@ func TestEvictionsAreListed(t *testing.T) {
 		t.Errorf("listed\n%s, want\n%s", got, want)
 	}
 }
+
+// Where nothing was decided, or a filter took all away, there were headers and nothing else.
+func TestEvictionsSaysWhyThereIsNone(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	empty, dir := t.TempDir(), recorded(t, &record.Record{ID: "r1", Kind: record.KindNobody, Time: at, Reason: "no pod is active"},
+		&record.Record{ID: "r2", Kind: record.KindEviction, Time: at, Victim: &record.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"}})
+	for args, c := range map[string]struct{ dir, want string }{
+		"":                        {empty, "evictd: no decision is on record in " + empty + "/records\n"},
+		"shop/cart":               {dir, "evictd: no eviction of shop/cart since 2026-01-01 12:00:00 is on record in " + dir + "/records; --all lists decisions not to evict\n"},
+		"--namespace bank --all":  {dir, "evictd: no decision of bank since 2026-01-01 12:00:00 is on record in " + dir + "/records\n"},
+		"--signal pid.available":  {dir, "evictd: no eviction for pid.available since 2026-01-01 12:00:00 is on record in " + dir + "/records; --all lists decisions not to evict\n"},
+		"report":                  {dir, ""},
+		"--json --namespace bank": {dir, ""},
+	} {
+		got := evictd(t, append([]string{"evictions", "--state-dir", c.dir}, strings.Fields(args)...)...)
+		if got.Code != exitFine || got.Errors != c.want {
+			t.Errorf("evictions %s: %d, %q, want %q", args, got.Code, got.Errors, c.want)
+		}
+	}
+	if got := evictd(t, "evictions", "--state-dir", dir, "--since", "1h").Errors; !strings.Contains(got, "no eviction since "+time.Now().Add(-time.Hour).UTC().Format("2006-")) {
+		t.Errorf("evictions --since 1h: %q, want an hour ago", got)
+	}
+}

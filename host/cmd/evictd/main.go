@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/logbuffer"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -54,6 +56,19 @@ func fillBuild() {
 		}
 	}
 	version, commit = cmp.Or(version, "unknown"), cmp.Or(commit, "unknown")
+}
+
+// ownFile is the configuration if none is given. Tests have none.
+var ownFile = config.OwnFile
+
+// defaultConfig gives a command of the daemon's configuration the file that the daemon has. One that
+// may not be read is an error, as a given one is. --config= is for none.
+func defaultConfig(cmd *cobra.Command, _ []string) error {
+	given := cmd.Flags().Lookup("config")
+	if _, err := os.Stat(ownFile); given == nil || given.Changed || cmd.Name() == "verify" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return cmd.Flags().Set("config", ownFile)
 }
 
 // The exit codes.
@@ -98,6 +113,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRunE: defaultConfig,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("no command given, want run, check, doctor, evictions, explain, observe, rank, replay, plugins, uninstall-node or version (evictd --help)")
 		},

@@ -14,6 +14,9 @@ import (
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
+// OwnFile names evictd's own file as packages and the chart install it.
+const OwnFile = "/etc/evictd/evictd.yaml"
+
 // Flags are the command line's part of the configuration. Those of the kubelet
 // have the kubelet's names and syntax.
 type Flags struct {
@@ -31,7 +34,7 @@ type Flags struct {
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{values: map[string]reflect.Value{}, given: layer{keys: map[string]string{}}}
 	setDefaults(&f.only)
-	fs.StringVar(&f.file, "config", "", "configuration file (YAML); flags beat it")
+	fs.StringVar(&f.file, "config", "", "configuration file (YAML); flags beat it (default "+OwnFile+" if it exists)")
 	fs.StringVar(&f.kubeletFile, "kubelet-config", "", "the kubelet's configuration file; --config beats it")
 	for _, row := range tables[reflect.TypeFor[Config]()] {
 		f.define(fs, row, reflect.New(row.typ).Elem())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,8 +199,8 @@ func TestARankingOfNowEvictsNobody(t *testing.T) {
 				t.Errorf("%+v, %v; want big before small, for a threshold that is not met", p.Choice.Order, err)
 			}
 		}
-		if _, err := Ranking(t.Context(), n.loop, eviction.PIDAvailable); !errors.Is(err, ErrNoThreshold) {
-			t.Errorf("of a signal without a threshold: %v", err)
+		if _, err := Ranking(t.Context(), n.loop, eviction.PIDAvailable); !errors.Is(err, ErrNoThreshold) || !strings.HasSuffix(err.Error(), `"pid.available", want one of memory.available`) {
+			t.Errorf("of a signal without a threshold: %v, want those that have one", err)
 		}
 		n.after(time.Minute)
 		if e := n.loop.Snapshot().Evictions; len(e) > 0 {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
@@ -36,7 +39,11 @@ func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (p keep.Pass, err 
 	}
 	defer pin.Release()
 	if p.Acted == nil {
-		return p, fmt.Errorf("%w: %q", ErrNoThreshold, s)
+		signals := map[string]bool{}
+		for _, t := range p.Thresholds {
+			signals[string(t.Signal)] = true
+		}
+		return p, fmt.Errorf("%w: %q, want one of %s", ErrNoThreshold, s, strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
 	}
 	p.Choice = l.chooser.Choose(ctx, pin, r)
 	if p.Choice.Err != nil {

@@ -19,7 +19,7 @@ become_a_node() {
 	install -m 0755 "$EVICTD/bin/plugins/memory" /usr/libexec/evictd/plugins/memory
 	{
 		cat "$EVICTD/deploy/evictd.yaml"
-		printf 'dryRun: true\nlistenAddress: %s\n' "$LISTEN_ADDRESS"
+		printf 'listenAddress: %s\n' "$LISTEN_ADDRESS"
 	} >/etc/evictd/evictd.yaml
 
 	evictd run --config /etc/evictd/evictd.yaml 2>"$EVICTD_LOG" &

@@ -152,8 +152,8 @@ func (n *node) wrongDriver(t *testing.T) {
 		code, text := get("/healthz")
 		return code == http.StatusServiceUnavailable && strings.Contains(text, own) && strings.Contains(text, wrong)
 	})
-	sh(t, "cp "+asInstalled+" "+installed+" && systemctl restart evictd")
-	eventually(t, "/healthz is well with the configuration as installed", func() bool {
+	sh(t, "sed 's/^dryRun: true$/dryRun: false/' "+asInstalled+" >"+installed+" && systemctl restart evictd")
+	eventually(t, "/healthz is well with the configuration as installed, the dry run ended", func() bool {
 		code, _ := get("/healthz")
 		return code == http.StatusOK
 	})
@@ -162,7 +162,7 @@ func (n *node) wrongDriver(t *testing.T) {
 	}
 }
 
-// memory is a story with the configuration as it was installed: deploy/evictd.yaml. The
+// memory is a story with the configuration as it was installed, deploy/evictd.yaml, but for its dry run. The
 // hog crosses its 100Mi and leaves the kernel enough: without memory it does not get
 // to anything any more.
 func (n *node) memory(t *testing.T) {
@@ -265,7 +265,7 @@ func configure(t *testing.T, signal, value string) {
 	config := readYAML(t, asInstalled)
 	hard := maps.Clone(config["evictionHard"].(map[string]any))
 	hard[signal] = value
-	config["evictionHard"] = hard
+	config["evictionHard"], config["dryRun"] = hard, false
 	writeYAML(t, installed, config)
 	sh(t, "systemctl reload evictd")
 	eventually(t, "the new threshold is in force", func() bool {

@@ -1,7 +1,9 @@
 package process
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,12 +18,23 @@ func TestWithoutARuntimeItSaysSoAndEvictsWhenTheRuntimeComes(t *testing.T) {
 	d := w.startReady()
 	line := d.AwaitMsg("container runtime does not answer, no pod can be evicted until it does", 5*time.Second)
 	wantAll(t, "the log", line.String("error"), w.runtime.Endpoint())
+	health := func(want int, says string) {
+		t.Helper()
+		eventually(t, 5*time.Second, func() error {
+			if code, text := d.Get("/healthz"); code != want || !strings.Contains(text, says) {
+				return fmt.Errorf("/healthz = %d %q, want %d and %q", code, text, want, says)
+			}
+			return nil
+		})
+	}
+	health(503, "pods have not been listed yet: ")
 	w.pressure()
 	d.AwaitMsg("pods are not known, nothing is evicted", 5*time.Second)
 	if err := w.runtime.Revive(); err != nil {
 		t.Fatal(err)
 	}
 	w.gone("big", 10*time.Second)
+	health(200, "ok")
 }
 
 func TestARuntimeThatDiesInTheMiddleOfAKillIsAskedAgain(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 // problemSource stands where other sources name a file.
 const problemSource = "API server"
 
-var errNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
+// ErrNeverListed tells of an API server that has not told of the node's pods.
+var ErrNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
 
 // An entry is a pod and what its rules make of it. It never changes.
 type entry struct {
@@ -54,7 +55,7 @@ type known struct {
 }
 
 func newKnown(rules pods.Rules) *known {
-	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: errNeverListed}, changed: make(chan struct{}, 1)}
+	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: ErrNeverListed}, changed: make(chan struct{}, 1)}
 }
 
 // news are how the API server is heard.
@@ -94,7 +95,7 @@ func (n *news) problems() []pods.Problem {
 	case n.since.IsZero():
 		return []pods.Problem{{File: problemSource, Err: n.trouble}}
 	case !n.listed:
-		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("%w: %w", errNeverListed, n.trouble)}}
+		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("%w: %w", ErrNeverListed, n.trouble)}}
 	default:
 		err := fmt.Errorf("is away since %s, the pods known then count: %w", n.since.UTC().Format(time.RFC3339), n.trouble)
 		return []pods.Problem{{File: problemSource, Err: err, Used: true}}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What this machine may have of evictd's is no part of a test.
+func TestMain(m *testing.M) {
+	ownFile = "/nonexistent"
+	os.Exit(m.Run())
+}
+
+// Without --config check, evictions and the others went by defaults, beside a file that said otherwise.
+func TestWithoutConfigTheFileOfTheDaemonCounts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "evictd.yaml")
+	ownFile = file
+	t.Cleanup(func() { ownFile = "/nonexistent" })
+	commands := []string{"run", "check", "doctor", "evictions", "explain any", "explain --now", "observe", "rank", "plugins", "uninstall-node"}
+	said := func(args string) string { return evictd(t, strings.Fields(args)...).Errors }
+	for _, command := range commands[1:] { // which would run
+		if got := said(command + " --listen-address=127.0.0.1:x"); strings.Contains(got, file) {
+			t.Errorf("evictd %s: %s, where there is no file", command, got)
+		}
+	}
+	if err := os.WriteFile(file, []byte("no-field: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range commands {
+		if got := said(command); !strings.Contains(got, file+`: "no-field": unknown field`) {
+			t.Errorf("evictd %s: %q, want what is wrong with %s", command, got, file)
+		}
+	}
+	for _, args := range []string{"check --config=", "version", "plugins verify --config=", "plugins verify /nonexistent/plugin", "evictions --state-dir " + filepath.Dir(file)} {
+		if got := said(args); strings.Contains(got, file) {
+			t.Errorf("evictd %s: %q, want the file left alone", args, got)
+		}
+	}
+}
