@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -101,7 +103,7 @@ func asIfMet(r *record.Record, s eviction.Signal) (*record.Record, error) {
 func stepsOf(r *record.Record, t *record.Threshold, observed map[eviction.Signal]observe.SignalStatus) ([]Step, error) {
 	const calm = 10 // seconds
 	steps := []Step{{Note: "before it", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, nil)}}
-	acted := Step{Note: "it is acted on", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, observed)}
+	acted := Step{Note: "it is acted on", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, withoutStale(r, t, observed))}
 	if t.Since == nil || !t.Since.Before(r.Now) {
 		return append(steps, acted), nil
 	}
@@ -124,6 +126,27 @@ func stepsOf(r *record.Record, t *record.Threshold, observed map[eviction.Signal
 	}
 	acted.AdvanceSeconds = took
 	return append(steps, acted), nil
+}
+
+// withoutStale is observed without the signals of thresholds that were met, and were not acted
+// on because their figures were no newer than those of the pass before.
+func withoutStale(r *record.Record, acted *record.Threshold, observed map[eviction.Signal]observe.SignalStatus) map[eviction.Signal]observe.SignalStatus {
+	fresh := maps.Clone(observed)
+	for i := range r.Thresholds {
+		if t := &r.Thresholds[i]; t.GraceOver && !t.Actionable && t.Signal != acted.Signal {
+			delete(fresh, t.Signal)
+		}
+	}
+	return fresh
+}
+
+// follows reports whether a hard threshold of the pods' memory is that of the node's, and
+// there because pods are held to what they may have.
+func follows(r *record.Record, t *record.Threshold) bool {
+	return t.Signal == eviction.AllocatableMemoryAvailable && t.GraceSeconds == 0 && slices.ContainsFunc(r.Thresholds, func(u record.Threshold) bool {
+		return u.Signal == eviction.MemoryAvailable && u.GraceSeconds == 0 && u.Quantity == t.Quantity && u.Percentage == t.Percentage &&
+			u.MinReclaim == t.MinReclaim && u.MinReclaimPercentage == t.MinReclaimPercentage
+	})
 }
 
 // went says who went as a record has it.
@@ -162,24 +185,31 @@ func configOf(r *record.Record) Config {
 		switch {
 		case !builtin || err != nil:
 			continue
-		case t.Signal == eviction.AllocatableMemoryAvailable && p.Hard() && slices.ContainsFunc(r.Thresholds, func(u record.Threshold) bool {
-			return u.Signal == eviction.MemoryAvailable && u.GraceSeconds == 0
-		}): // follows from the one of memory
+		case follows(r, t):
 			c.EnforceNodeAllocatable = []string{"pods"}
 			continue
 		case b.Filesystem == eviction.ContainerFs: // follow from those of the others
 			continue
 		case !p.Hard():
-			c.EvictionSoft[string(t.Signal)] = p.Value.String()
+			c.EvictionSoft[string(t.Signal)] = configured(p.Value)
 			c.EvictionSoftGracePeriod[string(t.Signal)] = p.GracePeriod.String()
 		default:
-			c.EvictionHard[string(t.Signal)] = p.Value.String()
+			c.EvictionHard[string(t.Signal)] = configured(p.Value)
 		}
 		if p.MinReclaim != nil {
 			c.EvictionMinimumReclaim[string(t.Signal)] = p.MinReclaim.String()
 		}
 	}
 	return c
+}
+
+// configured is a value as it stands in a configuration, where 100% is none at all.
+func configured(v policy.Value) string {
+	text := v.String()
+	if text == "100%" {
+		return "100.0%"
+	}
+	return text
 }
 
 func podOf(c *record.Candidate) *v1.Pod {
