@@ -12,13 +12,15 @@ import (
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
 var errInterrupted = errors.New("interrupted")
 
 // A replayer takes scenarios through a manager of their own each.
 type replayer struct {
-	pluginDir string
+	// The plugins in builtin are there too, but for those that pluginDir has.
+	pluginDir, builtin string
 	// reclaim also runs the steps of plugins that the scenario does not stand in for.
 	reclaim bool
 	log     *slog.Logger
@@ -58,8 +60,12 @@ func (r *replayer) run(ctx context.Context, s *replay.Scenario) (_ *replay.Repla
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return replay.Run(ctx, s, r.log.With("scenario", s.Name), r.starter(dir))
+	plugins := dir + "-plugins"
+	defer func() { err = errors.Join(err, os.RemoveAll(dir), os.RemoveAll(plugins)) }()
+	if err := plugindir.Layer(plugins, r.pluginDir, r.builtin); err != nil {
+		return nil, err
+	}
+	return replay.Run(ctx, s, r.log.With("scenario", s.Name), r.starter(plugins, dir))
 }
 
 // scratchDir makes a directory below parent, or in /tmp if that is too long for
@@ -131,13 +137,13 @@ const withoutReclaim = "reclaim frees things on this machine, allow it with --re
 
 // starter makes managers of package host, with plugin processes and a run
 // directory of their own.
-func (r *replayer) starter(runDir string) replay.Start {
+func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 	skip := withoutReclaim
 	if r.reclaim {
 		skip = ""
 	}
 	return func(ctx context.Context, w *replay.World) (replay.Manager, func(), error) {
-		w.Config.PluginDir, w.Config.RunDir = r.pluginDir, runDir
+		w.Config.PluginDir, w.Config.RunDir = pluginDir, runDir
 		m, err := host.NewEmbedded(host.Embedding{ //nolint:contextcheck // closing what it could not use takes no context
 			Config: w.Config, Version: version, Commit: commit, Log: w.Log,
 			KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), SkipStepsBecause: skip,

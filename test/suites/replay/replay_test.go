@@ -214,6 +214,29 @@ func TestStepsOfAVendorRunOnlyIfTheyMay(t *testing.T) {
 	}
 }
 
+// A directory with a ranker alone, as documented, observed nothing, and nobody went.
+func TestARankerOfOnesOwnHasTheOtherPluginsBesideIt(t *testing.T) {
+	p := install(t)
+	mine := filepath.Join(t.TempDir(), "mine")
+	if err := os.Mkdir(mine, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	daemon.Install(t, daemon.Build(t, "oldest"), filepath.Join(mine, "oldest"))
+	doc, err := os.ReadFile("../../../docs/replay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "what-if.yaml")
+	if err := os.WriteFile(file, []byte(block(t, string(doc), "yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := p.run("--plugin-dir", mine, file)
+	if code != 0 || errs != "" || !strings.Contains(out, "by oldest") || !strings.Contains(out, "\n  evicted") {
+		t.Errorf("exit code %d, want a pod that oldest has put first:\n%s%s", code, out, errs)
+	}
+	p.leftNothing()
+}
+
 // The example of docs/replay.md does what stands there.
 func TestTheDocumentedExample(t *testing.T) {
 	p := install(t)

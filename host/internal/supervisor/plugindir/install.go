@@ -37,6 +37,30 @@ func Link(target, to string) error {
 	return replace(to, func(aside string) error { return os.Symlink(target, aside) })
 }
 
+// Layer makes dir with links to the plugins in layers, as far as these are there: of those of
+// one name to the first.
+func Layer(dir string, layers ...string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, layer := range layers {
+		files, err := os.ReadDir(layer)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		for _, f := range files {
+			target, err := filepath.Abs(filepath.Join(layer, f.Name()))
+			if err == nil {
+				err = os.Symlink(target, filepath.Join(dir, f.Name()))
+			}
+			if err != nil && !errors.Is(err, os.ErrExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func replace(path string, write func(aside string) error) error {
 	aside := path + ".new"
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
