@@ -317,7 +317,7 @@ func foreign() []Write {
 		with("DisruptionTarget for another reason", notDisrupted, disruption("reason", "PreemptionByScheduler")),
 		with("no DisruptionTarget", notDisrupted, func(_, s, _ object) { delete(s, "conditions") }),
 		second,
-		with("DisruptionTarget of a generation to come", notDisrupted, disruption("observedGeneration", 1<<40)),
+		with("DisruptionTarget of a generation to come", notDisrupted, disruption("observedGeneration", int64(1)<<40)),
 		with("a label without an eviction", notEvicted, labeled, func(_, s, _ object) { delete(s, "phase") }),
 		with("a label and a wrong condition", notDisrupted, labeled, disruption("reason", "PreemptionByScheduler")),
 		with("DisruptionTarget for a limit of the pod's own", notLimited, told("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),

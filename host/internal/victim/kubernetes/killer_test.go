@@ -320,6 +320,37 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 
 // A pod that was evicted long ago and had run again since was ended when an evictd came up,
 // with the node well.
+// An evictd died when it had stopped a pod, the next one told the API server of it after an outage, and the kubelet, which had
+// not heard of that, wrote that the pod runs again: it ran on.
+func TestAnOutageAndARestartDoNotSaveThePod(t *testing.T) {
+	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.fails, w.kubelet.deaf, w.policy = errRefused, true, true
+		first, end := w.killer()
+		v := w.victim(1)
+		if err := first.SaveKill(v.Journaled()); err != nil {
+			t.Fatal(err)
+		}
+		_ = first.Kill(w.ctx, v)
+		end()
+		note, _ := w.noted()
+		next, _ := w.killer()
+		next.Restore([]rundir.Kill{note})
+		if err := next.RemoveKill(v.UID); err != nil { // nothing of it runs
+			t.Fatal(err)
+		}
+		pause(w.ctx, 65*time.Second)
+		w.change(func() { w.fails = nil })
+		pause(w.ctx, 10*time.Second)
+		w.change(func() { w.pod.Status.Phase, w.pod.Status.Reason = v1.PodRunning, "" })
+		pause(w.ctx, 40*time.Second)
+		w.change(func() { w.kubelet.deaf = false })
+		pause(w.ctx, time.Minute)
+		if !evicted(w) || w.cri.Running(uid) || len(w.events) != 1 {
+			t.Errorf("status %+v, running %v, %d events", w.status(), w.cri.Running(uid), len(w.events))
+		}
+	})
+}
+
 func TestAnEvictionThatTheAPIServerAloneKnowsIsJudged(t *testing.T) {
 	critical := int32(2_000_000_000)
 	for name, c := range map[string]struct {

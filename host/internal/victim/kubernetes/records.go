@@ -430,7 +430,7 @@ func (s *records) settle(uid string, ended, runs bool) {
 			s.forget(r)
 		}
 	case ended || r.kill.Ended:
-		r.wanted, r.kill.Ended = true, r.dropped
+		r.wanted, r.begun, r.kill.Ended = true, true, r.dropped
 		s.poke()
 	case r.dropped:
 		s.forget(r)
