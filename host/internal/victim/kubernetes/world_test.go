@@ -250,12 +250,17 @@ func denied(why string) error {
 	return statusError(http.StatusUnprocessableEntity, "pods \"cart\" is forbidden: ValidatingAdmissionPolicy 'evictd-own-node' with binding 'evictd-own-node' denied request: "+why)
 }
 
-// PatchPodStatus implements API, as the API server does it.
-func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
+// delay takes as long as the API server does, and reports whether ctx has not ended meanwhile.
+func delay(ctx context.Context, w *world) bool {
 	w.mu.Lock()
 	latency := w.latency
 	w.mu.Unlock()
-	if !pause(ctx, latency) {
+	return pause(ctx, latency)
+}
+
+// PatchPodStatus implements API, as the API server does it.
+func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
+	if !delay(ctx, w) {
 		return nil, ctx.Err()
 	}
 	w.mu.Lock()
@@ -328,7 +333,7 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 
 // DeletePod implements API.
 func (w *world) DeletePod(ctx context.Context, _, _ string, uid types.UID, graceSeconds int64) error {
-	if !pause(ctx, w.latency) {
+	if !delay(ctx, w) {
 		return ctx.Err()
 	}
 	w.mu.Lock()
@@ -355,7 +360,7 @@ func (w *world) DeletePod(ctx context.Context, _, _ string, uid types.UID, grace
 
 // CreateEvent implements API.
 func (w *world) CreateEvent(ctx context.Context, event *v1.Event) error {
-	if !pause(ctx, w.latency) {
+	if !delay(ctx, w) {
 		return ctx.Err()
 	}
 	w.mu.Lock()
