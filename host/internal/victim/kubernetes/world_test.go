@@ -250,17 +250,12 @@ func denied(why string) error {
 	return statusError(http.StatusUnprocessableEntity, "pods \"cart\" is forbidden: ValidatingAdmissionPolicy 'evictd-own-node' with binding 'evictd-own-node' denied request: "+why)
 }
 
-// delay takes as long as the API server does, and reports whether ctx has not ended meanwhile.
-func delay(ctx context.Context, w *world) bool {
+// PatchPodStatus implements API, as the API server does it.
+func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
 	w.mu.Lock()
 	latency := w.latency
 	w.mu.Unlock()
-	return pause(ctx, latency)
-}
-
-// PatchPodStatus implements API, as the API server does it.
-func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
-	if !delay(ctx, w) {
+	if !pause(ctx, latency) {
 		return nil, ctx.Err()
 	}
 	w.mu.Lock()
@@ -332,10 +327,7 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 }
 
 // DeletePod implements API.
-func (w *world) DeletePod(ctx context.Context, _, _ string, uid types.UID, graceSeconds int64) error {
-	if !delay(ctx, w) {
-		return ctx.Err()
-	}
+func (w *world) DeletePod(_ context.Context, _, _ string, uid types.UID, graceSeconds int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -359,10 +351,7 @@ func (w *world) DeletePod(ctx context.Context, _, _ string, uid types.UID, grace
 }
 
 // CreateEvent implements API.
-func (w *world) CreateEvent(ctx context.Context, event *v1.Event) error {
-	if !delay(ctx, w) {
-		return ctx.Err()
-	}
+func (w *world) CreateEvent(_ context.Context, event *v1.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := cmp.Or(w.fails, w.failsEvents); err != nil {
