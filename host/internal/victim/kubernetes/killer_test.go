@@ -904,16 +904,13 @@ func TestAPodThatHasJustSucceededStaysSo(t *testing.T) {
 				k, _ := w.killer()
 				v := w.victim(1)
 				w.change(func() {
-					w.stale = w.pod.DeepCopy()
+					if !seen {
+						w.stale = w.pod.DeepCopy()
+						w.stale.ResourceVersion = "7"
+						time.AfterFunc(200*time.Millisecond, func() { w.change(func() { w.stale = nil }) })
+					}
 					w.pod.Status.Phase, w.pod.ResourceVersion = v1.PodSucceeded, "8"
 				})
-				go func() {
-					if !seen {
-						pause(w.ctx, 200*time.Millisecond)
-					}
-					w.change(func() { w.stale = nil })
-				}()
-				w.stale.ResourceVersion = "7"
 				_, _ = w.evict(k, v)
 				pause(w.ctx, 10*time.Second)
 				if w.status().Phase != v1.PodSucceeded || len(w.patches) != 0 {
