@@ -41,6 +41,14 @@ type Options struct {
 	Progress func(what string, after time.Duration)
 }
 
+// A KubeletProgram is a kubelet in place of the one of Options.Kubernetes.
+type KubeletProgram struct {
+	// Path is its absolute path.
+	Path string
+	// Env goes into its environment beside that of this process, as "NAME=value".
+	Env []string
+}
+
 // A Cluster is a running cluster. Whoever started it ends it, with Close.
 type Cluster struct {
 	// Stack has containerd and the directories of the node, among them Dir.
@@ -48,6 +56,8 @@ type Cluster struct {
 	*Access
 	// Hog is the path of the program that hog.Image has.
 	Hog string
+	// Program is the kubelet that its next start runs: the released one if it is empty.
+	Program KubeletProgram
 
 	options Options
 	ports   struct{ etcd, etcdPeer, apiserver, kubelet int }
