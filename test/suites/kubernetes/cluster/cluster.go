@@ -32,6 +32,9 @@ type Options struct {
 	Kubernetes, Etcd, Containerd string
 	// Node is the name of the node, "node" if it is empty.
 	Node string
+	// Filesystems of the node, and what is on them, are as stack.Options has them.
+	Filesystems                       []stack.Filesystem
+	KubeletRoot, PodLogs, RuntimeRoot string
 	// Kubelet are keys of its KubeletConfiguration, in place of those that the cluster
 	// would set. It evicts below 100Mi of memory only, if they do not say otherwise.
 	Kubelet map[string]any
@@ -92,7 +95,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s, err := stack.Start(ctx, stack.Options{Name: "evictd-k8s", Programs: o.Containerd, PrivateDirs: kubeletDirs, Sysctls: touched})
+	s, err := stack.Start(ctx, stack.Options{
+		Name: "evictd-k8s", Programs: o.Containerd, PrivateDirs: kubeletDirs, Sysctls: touched,
+		Filesystems: o.Filesystems, KubeletRoot: o.KubeletRoot, PodLogs: o.PodLogs, RuntimeRoot: o.RuntimeRoot,
+	})
 	if err != nil {
 		return nil, err
 	}
