@@ -98,28 +98,20 @@ type row struct {
 	pods    *chronicle
 	station hog.Station
 	watch   *crossing.Watch
-	// thresholdBytes of memory are left when one crosses.
-	thresholdBytes int64
-	crossed        chan crossing.Sample
-	victims        []types.UID
+	crossed chan crossing.Sample
+	victims []types.UID
 }
 
 // newRow makes a pod that does nothing, and what hogs with these flags need. The thresholds are those of narrow.
 func newRow(t *testing.T, c *cluster.Cluster, flags ...string) *row {
 	t.Helper()
-	return newRowOf(t, c, crossing.Pods(c.Stack), 2<<30, flags...)
-}
-
-// newRowOf is newRow with a threshold of all pods or of the machine.
-func newRowOf(t *testing.T, c *cluster.Cluster, group string, thresholdBytes int64, flags ...string) *row {
-	t.Helper()
-	r := &row{pods: begin(t, c), crossed: make(chan crossing.Sample, 1), thresholdBytes: thresholdBytes}
+	r := &row{pods: begin(t, c), crossed: make(chan crossing.Sample, 1)}
 	must(t, c.Apply(soon(t), deployment("calm", sleeper())))
 	r.calm = awaitAvailable(soon(t), t, c, "calm")
 	spec, station := newHog(t, c, "hog", rowMiB, flags...)
 	r.spec, r.station = with(spec, tolerant), station
 	var err error
-	r.watch, err = crossing.Start(t.Context(), c.Stack, group)
+	r.watch, err = crossing.Start(t.Context(), c.Stack, crossing.Pods(c.Stack))
 	must(t, err)
 	ended := make(chan struct{})
 	go func() {
@@ -150,7 +142,7 @@ func (r *row) add(t *testing.T, c *cluster.Cluster, manifest func(name, podSpec 
 func (r *row) evict(t *testing.T) (took float64, ok bool) {
 	t.Helper()
 	waiting := r.pods.awaitWaiting(t, "hog")
-	must(t, r.watch.Arm(r.thresholdBytes))
+	must(t, r.watch.Arm(2<<30))
 	must(t, stack.Pause(soon(t), settles))
 	must(t, r.station.Release(soon(t)))
 	l := r.pods.await(t, "hog", "is evicted and has ended", is(waiting.UID, func(l life) bool {
