@@ -85,7 +85,7 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image manifests node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test bench fuzz flakes nightly clean tools parts lint deadcode generated
+.PHONY: help build image manifests node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -233,6 +233,12 @@ kubelet-test: $(GOTESTSUM) build $(GOLANGCI_LINT) ## the kubelet's own tests of 
 	done
 	@export EVICTD_TEST_KUBELET=$(KUBELET)-tests EVICTD_TEST_KUBELET_TAG=$(K8S_TAG) EVICTD_TEST_PLUGINS=$(CURDIR)/bin/plugins EVICTD_TEST_REPEAT=$(REPEAT); \
 	cd host/kubelet && $(call gotest,standard-verbose,./...,-timeout 60m)
+
+kubelet-e2e: $(GOTESTSUM) build kubelet $(PARTS) $(CONTAINERD)/containerd ## that kubelet in the cluster beside the unmodified one: EVICTIONS of hogs; EVICTD_NIGHTLY=1: all that a kubelet evicts and preempts for
+	@test/harness/stack/install.sh
+	cd test/suites/kubernetes && $(GO) vet ./...
+	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBELET=$(CURDIR)/$(OUT)/kubelet EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
+	EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,.,-timeout 60m -run '^TestInside')
 
 bench: build ## benchmarks, as root, one run each
 	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)

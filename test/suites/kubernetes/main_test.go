@@ -19,6 +19,13 @@ func TestMain(m *testing.M) {
 		fmt.Println("needs root, containers and the programs of Kubernetes: run make e2e-k8s")
 		os.Exit(m.Run())
 	}
+	if os.Getenv("EVICTD_KUBELET") != "" {
+		// What is mounted then ends with the tests.
+		if err := stack.PrivateMounts(); err != nil {
+			fmt.Fprintln(os.Stderr, "kubelet-e2e:", err)
+			os.Exit(1)
+		}
+	}
 	if err := stack.Prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e-k8s:", err)
 		os.Exit(1)

@@ -78,6 +78,16 @@ var losesContainers = func() (out []record.Allowed) {
 	return out
 }()
 
+// containerStatusUnknown is the reason of a container that the kubelet has lost
+// (pkg/kubelet/container, ContainerReasonStatusUnknown).
+const containerStatusUnknown = "ContainerStatusUnknown"
+
+// lostIn reports whether a record is of a pod of which the kubelet has lost its container.
+func lostIn(pod record.Fields) bool {
+	const main = "pod.status.containerStatuses[main]."
+	return pod[main+"state.terminated.reason"] == containerStatusUnknown || pod[main+"lastState.terminated.reason"] == containerStatusUnknown
+}
+
 var kinds = []owner{
 	{kind: "deployment", manifest: deployment, replaces: true, settled: deploymentRuns},
 	{kind: "statefulset", manifest: statefulSet, replaces: true, removes: true, settled: func(s *owners, t *testing.T, name string) []any {
@@ -339,11 +349,7 @@ type comparison struct {
 
 func (c *comparison) add(t *testing.T, what string, byKubelet, byEvictd left, allowed []record.Allowed) {
 	t.Helper()
-	reason := func(state string) string {
-		return byKubelet.Fields["pod.status.containerStatuses[main]."+state+".terminated.reason"]
-	}
-	const unknown = "ContainerStatusUnknown"
-	if reason("state") == unknown || reason("lastState") == unknown {
+	if lostIn(byKubelet.Fields) {
 		c.lost++
 		allowed = append(allowed, losesContainers...)
 	}

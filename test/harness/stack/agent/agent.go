@@ -33,7 +33,7 @@ type Options struct {
 // Start copies the plugins, writes the configuration, starts evictd and waits
 // until it is ready. The stack's Close ends whatever Stop does not.
 func Start(ctx context.Context, s *stack.Stack, o Options) (*evictd.Process, error) {
-	file, err := prepare(s, o)
+	file, err := Prepare(s, o)
 	if err != nil {
 		return nil, fmt.Errorf("prepare evictd: %w", err)
 	}
@@ -82,9 +82,9 @@ func Reload(s *stack.Stack, p *evictd.Process, change map[string]any) error {
 	return p.Signal(syscall.SIGHUP)
 }
 
-// prepare makes evictd's files in a directory of its own and returns the
-// configuration file's path.
-func prepare(s *stack.Stack, o Options) (string, error) {
+// Prepare makes evictd's files in a directory of its own, for whoever starts it, and returns
+// the configuration file's path.
+func Prepare(s *stack.Stack, o Options) (string, error) {
 	dir, err := os.MkdirTemp(s.Dir, "evictd-")
 	if err != nil {
 		return "", err

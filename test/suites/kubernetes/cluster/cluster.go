@@ -32,6 +32,9 @@ type Options struct {
 	Kubernetes, Etcd, Containerd string
 	// Node is the name of the node, "node" if it is empty.
 	Node string
+	// Filesystems of the node, and what is on them, are as stack.Options has them.
+	Filesystems                       []stack.Filesystem
+	KubeletRoot, PodLogs, RuntimeRoot string
 	// Kubelet are keys of its KubeletConfiguration, in place of those that the cluster
 	// would set. It evicts below 100Mi of memory only, if they do not say otherwise.
 	Kubelet map[string]any
@@ -41,6 +44,14 @@ type Options struct {
 	Progress func(what string, after time.Duration)
 }
 
+// A KubeletProgram is a kubelet in place of the one of Options.Kubernetes.
+type KubeletProgram struct {
+	// Path is its absolute path.
+	Path string
+	// Env goes into its environment beside that of this process, as "NAME=value".
+	Env []string
+}
+
 // A Cluster is a running cluster. Whoever started it ends it, with Close.
 type Cluster struct {
 	// Stack has containerd and the directories of the node, among them Dir.
@@ -48,6 +59,8 @@ type Cluster struct {
 	*Access
 	// Hog is the path of the program that hog.Image has.
 	Hog string
+	// Program is the kubelet that its next start runs: the released one if it is empty.
+	Program KubeletProgram
 
 	options Options
 	ports   struct{ etcd, etcdPeer, apiserver, kubelet int }
@@ -82,7 +95,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s, err := stack.Start(ctx, stack.Options{Name: "evictd-k8s", Programs: o.Containerd, PrivateDirs: kubeletDirs, Sysctls: touched})
+	s, err := stack.Start(ctx, stack.Options{
+		Name: "evictd-k8s", Programs: o.Containerd, PrivateDirs: kubeletDirs, Sysctls: touched,
+		Filesystems: o.Filesystems, KubeletRoot: o.KubeletRoot, PodLogs: o.PodLogs, RuntimeRoot: o.RuntimeRoot,
+	})
 	if err != nil {
 		return nil, err
 	}

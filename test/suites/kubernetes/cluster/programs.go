@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -54,11 +55,15 @@ func (c *Cluster) programs() []*part {
 			"--kubeconfig=" + c.kubeconfigFile(scheduler.Name),
 			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
 		}, c.options.Scheduler...)...),
-		c.program("kubelet", c.options.Kubernetes, c.Inside, c.kubeletServes, append([]string{
-			"--config=" + c.KubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
-			"--root-dir=" + c.KubeletRootDir, "--cert-dir=" + c.authority.dir,
-			"--hostname-override=" + c.Node, "--containerd=" + c.Socket, "-v=2",
-		}, c.options.KubeletFlags...)...),
+		{name: "kubelet", ready: c.kubeletServes, log: c.Log("kubelet"), command: func() *exec.Cmd {
+			cmd := c.Inside(context.Background(), cmp.Or(c.Program.Path, filepath.Join(c.options.Kubernetes, "kubelet")), append([]string{
+				"--config=" + c.KubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
+				"--root-dir=" + c.KubeletRootDir, "--cert-dir=" + c.authority.dir,
+				"--hostname-override=" + c.Node, "--containerd=" + c.Socket, "-v=2",
+			}, c.options.KubeletFlags...)...)
+			cmd.Env = append(os.Environ(), c.Program.Env...)
+			return cmd
+		}},
 	}
 }
 

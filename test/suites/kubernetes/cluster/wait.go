@@ -92,7 +92,11 @@ func (c *Cluster) Summary(ctx context.Context) (map[types.UID]uint64, error) {
 			Memory struct{ WorkingSetBytes uint64 }
 		}
 	}
-	if err := c.askKubelet(ctx, "/stats/summary", &summary); err != nil {
+	page, err := c.AskKubelet(ctx, "/stats/summary")
+	if err == nil {
+		err = json.Unmarshal(page, &summary)
+	}
+	if err != nil {
 		return nil, err
 	}
 	measured := map[types.UID]uint64{}
@@ -106,18 +110,18 @@ func (c *Cluster) Summary(ctx context.Context) (map[types.UID]uint64, error) {
 // static ones.
 func (c *Cluster) KubeletPods(ctx context.Context) ([]v1.Pod, error) {
 	var pods v1.PodList
-	err := c.askKubelet(ctx, "/pods", &pods)
+	page, err := c.AskKubelet(ctx, "/pods")
+	if err == nil {
+		err = json.Unmarshal(page, &pods)
+	}
 	return pods.Items, err
 }
 
-// askKubelet reads what the kubelet serves at a path into the answer.
-func (c *Cluster) askKubelet(ctx context.Context, path string, answer any) error {
-	raw, err := get(ctx, c.admin, c.KubeletURL()+path)
-	if err == nil {
-		err = json.Unmarshal(raw, answer)
-	}
+// AskKubelet returns the page that the kubelet serves at a path.
+func (c *Cluster) AskKubelet(ctx context.Context, path string) ([]byte, error) {
+	page, err := get(ctx, c.admin, c.KubeletURL()+path)
 	if err != nil {
-		return fmt.Errorf("%s of the kubelet: %w", path, err)
+		return nil, fmt.Errorf("%s of the kubelet: %w", path, err)
 	}
-	return nil
+	return page, nil
 }
