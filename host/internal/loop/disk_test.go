@@ -318,7 +318,7 @@ func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
 		}
 		d.set(5 * gi)
 		n.after(time.Minute)
-		const head = `[{"pass":0,"time":"0001-01-01T00:00:00Z","signal":"containerfs.available","steps":[`
+		const head = `[{"pass":0,"time":"0001-01-01T00:00:00Z","signal":"nodefs.available","steps":[`
 		const gc = `{"step":"container-gc","by":"disk","bytesFreed":0,"inodesFreed":0,"tookSeconds":1.5},{"step":"image-gc","by":"disk","bytesFreed":21474836480,"inodesFreed":0,"tookSeconds":1.5}],"sufficed":true}]`
 		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":7,"inodesFreed":3,"message":"dropped the oldest","tookSeconds":0},`+gc, told()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

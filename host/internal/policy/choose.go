@@ -10,8 +10,9 @@ import (
 
 // Choose returns the threshold to act on, and false if there is none: memory
 // before all else, the kubelet's signals before custom ones of plugins, then hard before
-// soft, then by signal name. The kubelet only puts memory first and picks at random
-// beyond that. A custom signal may be low for good: none of the kubelet's is to wait
+// soft, those of the filesystem of containers last, then by signal name. The kubelet puts
+// memory first and those of the filesystem of containers last, since it derives them from
+// the others, and picks at random beyond that. A custom signal may be low for good: none of the kubelet's is to wait
 // for it.
 func Choose(actionable []Threshold) (Threshold, bool) {
 	if len(actionable) == 0 {
@@ -22,6 +23,7 @@ func Choose(actionable []Threshold) (Threshold, bool) {
 			TrueFirst(isMemory(a.Signal), isMemory(b.Signal)),
 			TrueFirst(a.Custom == nil, b.Custom == nil),
 			TrueFirst(a.Hard(), b.Hard()),
+			TrueFirst(!isDerived(a.Signal), !isDerived(b.Signal)),
 			cmp.Compare(a.Signal, b.Signal),
 			cmp.Compare(a.GracePeriod, b.GracePeriod),
 			cmp.Compare(a.Value.canonical(), b.Value.canonical()),
@@ -32,6 +34,11 @@ func Choose(actionable []Threshold) (Threshold, bool) {
 func isMemory(s eviction.Signal) bool {
 	b, _ := eviction.Builtin(s)
 	return b.Condition == eviction.MemoryPressure
+}
+
+func isDerived(s eviction.Signal) bool {
+	b, _ := eviction.Builtin(s)
+	return b.Filesystem == eviction.ContainerFs
 }
 
 // TrueFirst orders true before false.

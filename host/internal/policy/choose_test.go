@@ -18,12 +18,12 @@ func TestChooseOfNothing(t *testing.T) {
 	}
 }
 
-// Plugins' own signals come last, whatever they are called.
+// Signals of plugins come last, whatever they are called, and of the kubelet's those that it derives from others.
 func TestTheOrderOfChoice(t *testing.T) {
 	own := Define([]Threshold{gib("gpu.example/memory", 1, 0), gib(wear, 1, time.Minute), gib(spare, 1, 0)}, ownDefinitions())
 	want := []Threshold{
 		gib(eviction.AllocatableMemoryAvailable, 1, 0), gib(eviction.MemoryAvailable, 1, 0), gib(eviction.MemoryAvailable, 2, time.Second),
-		gib(eviction.NodeFsAvailable, 1, 0), gib(eviction.PIDAvailable, 1, 0), gib(eviction.ImageFsAvailable, 1, time.Second), own[2], own[0], own[1],
+		gib(eviction.NodeFsAvailable, 1, 0), gib(eviction.PIDAvailable, 1, 0), gib(eviction.ContainerFsAvailable, 1, 0), gib(eviction.ImageFsAvailable, 1, time.Second), own[2], own[0], own[1],
 	}
 	left := slices.Clone(want)
 	slices.Reverse(left)

@@ -207,8 +207,6 @@ func decisions(t *testing.T, c *cluster.Cluster) (pods []string) {
 // counted are the series of the kubelet's metrics that have to do with evictions and preemptions.
 var counted = regexp.MustCompile(`^((?:# (?:HELP|TYPE) )?kubelet_(?:evictions|eviction_stats_age_seconds\w*|preemptions)(?:\{.*\})?) (.*)$`)
 
-var sameDisk = strings.NewReplacer(`kubelet_evictions{eviction_signal="containerfs.`, `kubelet_evictions{eviction_signal="nodefs.`)
-
 // countsOfKubelet are those series of the kubelet that runs, with their values, and without those that
 // are of how long something took.
 func countsOfKubelet(t *testing.T, c *cluster.Cluster) map[string]string {
@@ -221,9 +219,6 @@ func countsOfKubelet(t *testing.T, c *cluster.Cluster) map[string]string {
 		if m == nil {
 			continue
 		}
-		// Where writable layers are with the kubelet's files the threshold of both is crossed at once. The kubelet counts
-		// the one of its files, evictd the first by name (policy.Choose).
-		m[1] = sameDisk.Replace(m[1])
 		counts[m[1]] = m[2]
 		if strings.Contains(m[1], "_bucket") || strings.Contains(m[1], "_sum") {
 			counts[m[1]] = "some"
