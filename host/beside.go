@@ -3,11 +3,13 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -17,6 +19,25 @@ type Beside struct {
 	// Settings are the kubelet's that would be right, YAML the same as a file.
 	Settings beside.Settings `json:"kubeletConfiguration"`
 	YAML     []byte          `json:"-"`
+}
+
+// Records of the last fallsSince say how fast memory goes here.
+const fallsSince = 7 * 24 * time.Hour
+
+// falls are the fastest falls of memory that are on record. What cannot be read is told by
+// evictd evictions.
+func falls(stateDir string) map[eviction.Signal]int64 {
+	if stateDir == "" {
+		return nil
+	}
+	most := int64(0)
+	_ = store.Each(store.Below(stateDir), func(e *store.Entry) error {
+		if r, err := e.Record(); err == nil && time.Since(e.Time) < fallsSince {
+			most = max(most, r.Fall(eviction.MemoryAvailable))
+		}
+		return nil
+	})
+	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
 }
 
 // CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet names.
@@ -37,6 +58,7 @@ func CheckBeside(ctx context.Context, c *Config, thresholds []policy.Threshold) 
 			node.Capacity[o.Signal] = o.Capacity
 		}
 	}
+	node.Falls = falls(c.StateDir)
 	findings := beside.Compare(thresholds, kubelet.Thresholds, node)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
 	if !kubelet.CgroupsPerQOS && c.Source == config.SourceNative {

@@ -46,6 +46,7 @@ func TestWhatFollows(t *testing.T) {
 	for name, c := range map[string]struct {
 		evictd, kubelet, about string
 		unknown                bool
+		fall                   int64    // of memory in a second, in MiB
 		conditions, taints     bool     // evictd writes some of its own
 		want                   []string // with "mend " before what has to be mended
 	}{
@@ -68,6 +69,21 @@ func TestWhatFollows(t *testing.T) {
 		"evictd with a soft threshold only": {
 			evictd: "memory.available<2Gi/90s", kubelet: "memory.available<1Gi", about: beside.First,
 			want: []string{"memory.available: evictd, below 2Gi for 1m30s; the kubelet is the safety net, below 1Gi"},
+		},
+		"a gap that a program takes in a second": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<600Mi", about: beside.First, fall: 700,
+			want: []string{
+				"memory.available: evictd, below 1Gi; the kubelet is the safety net, below 600Mi",
+				"memory.available: between evictd's 1Gi and the kubelet's 600Mi there are 424Mi, and 700Mi were taken in a second here: what grows until its SIGKILL crosses both, and the kubelet evicts another pod; leave at least 700Mi",
+			},
+		},
+		"a gap that is wide enough": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<100Mi", about: beside.First, fall: 700,
+			want: []string{"memory.available: evictd, below 1Gi; the kubelet is the safety net, below 100Mi"},
+		},
+		"a soft threshold leaves the pod its grace": {
+			evictd: "memory.available<1Gi/90s", kubelet: "memory.available<900Mi", about: beside.First, fall: 700,
+			want: []string{"memory.available: evictd, below 1Gi for 1m30s; the kubelet is the safety net, below 900Mi"},
 		},
 		"a percentage of nobody knows what": {
 			evictd: "memory.available<1Gi", kubelet: "memory.available<10%", about: beside.First, unknown: true,
@@ -159,6 +175,7 @@ func TestWhatFollows(t *testing.T) {
 				n = beside.Node{}
 			}
 			n.OwnConditions, n.OwnTaints = c.conditions, c.taints
+			n.Falls = map[eviction.Signal]int64{eviction.MemoryAvailable: c.fall << 20}
 			var got []string
 			for _, f := range beside.Compare(thresholds(t, c.evictd), thresholds(t, c.kubelet), n) {
 				if f.About != c.about {

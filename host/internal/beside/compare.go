@@ -110,6 +110,22 @@ func (c *comparison) hardFirst(s eviction.Signal, highest *policy.Threshold) {
 		c.add(string(s), First, true, "evictd, below %s for %s; the kubelet, below %s, before evictd's %s", highest.Value, highest.GracePeriod, net.Value, low.Value)
 	default:
 		c.add(string(s), First, false, "evictd, %s; the kubelet is the safety net, below %s", list(ours), net.Value)
+		c.gap(s, low, net)
+	}
+}
+
+// gap says whether a program that goes on in the second between its SIGTERM and its SIGKILL can
+// cross the kubelet's threshold too. The kubelet then evicts what it has not measured yet, such
+// as the program's replacement.
+func (c *comparison) gap(s eviction.Signal, ours, theirs *policy.Threshold) {
+	fall, scale := c.node.Falls[s], c.node.scale(s)
+	if s != eviction.MemoryAvailable || fall == 0 || !scale.known || !ours.Hard() {
+		return
+	}
+	above, below := ours.Value.Of(scale.capacity), theirs.Value.Of(scale.capacity)
+	if gap := above.Value() - below.Value(); gap < fall {
+		c.add(string(s), First, false, "between evictd's %s and the kubelet's %s there are %s, and %s were taken in a second here: what grows until its SIGKILL crosses both, and the kubelet evicts another pod; leave at least %s",
+			ours.Value, theirs.Value, mebi(gap), mebi(fall), mebi(fall))
 	}
 }
 

@@ -21,6 +21,8 @@ const leastKeeperGrace = 30 * 24 * time.Hour
 type Node struct {
 	// Capacity is that of each signal, as far as it is known: what a percentage is of.
 	Capacity map[eviction.Signal]int64
+	// Falls are the most that was taken of signals in a second here, as far as it is known.
+	Falls map[eviction.Signal]int64
 	// Reserved is the memory that the kubelet keeps from pods for itself and the system.
 	Reserved resource.Quantity
 	// OwnConditions: evictd writes conditions of disks and of custom signals to the node's

@@ -208,6 +208,18 @@ type Series struct {
 	Available []int64 `json:"available"`
 }
 
+// Fall returns the most that was taken of a signal in a second, by the samples of r; 0 if it has none.
+func (r *Record) Fall(s eviction.Signal) (most int64) {
+	for i := range r.Signals {
+		if of := &r.Signals[i]; of.Signal == s && len(of.Available) > 0 {
+			for _, more := range of.Available[1:] {
+				most = max(most, -more*of.Unit)
+			}
+		}
+	}
+	return most
+}
+
 // A Growth is how much less of a signal is available than at an earlier time, and to whom it went.
 type Growth struct {
 	// SinceMS is the earlier time.
