@@ -82,7 +82,7 @@ func installation(t *testing.T) string {
 	t.Helper()
 	document, err := os.ReadFile("../../../docs/operations.md")
 	must(t, err)
-	block := regexp.MustCompile("(?s)\n## Run it on a node\n.*?```sh\nmake build\n(.*?)evictd plugins [^\n]*\n```").FindSubmatch(document)
+	block := regexp.MustCompile("(?s)\n## Run it on a node\n.*?```sh\nmake build\n(.*?)evictd plugins[^\n]*\n```").FindSubmatch(document)
 	if block == nil {
 		t.Fatal("docs/operations.md does not say how to install evictd any more")
 	}
