@@ -52,7 +52,7 @@ func TestEveryShortageOnACluster(t *testing.T) {
 		{
 			name: "pid.available", command: "for i in $(seq 800); do sleep 1000 & done", message: "The node was low on resource: pids. ",
 			hard: func(t *testing.T, _ *cluster.Cluster) (string, string) {
-				return "pid.available", strconv.Itoa(freePIDs(t) - 500)
+				return "pid.available", strconv.Itoa(tasksAvailable(t) - 500)
 			},
 		},
 		{name: "sizeLimit of an emptyDir", command: writes1GiB, volume: "sizeLimit: 300Mi", message: `Usage of EmptyDir volume "data" exceeds the limit "300Mi". `},
@@ -106,23 +106,4 @@ func statfs(t *testing.T, c *cluster.Cluster) (s unix.Statfs_t) {
 	t.Helper()
 	must(t, unix.Statfs(c.KubeletRootDir, &s))
 	return s
-}
-
-// freePIDs are the process ids that the node has left, as a kubelet counts them (pkg/kubelet/stats/pidlimit).
-func freePIDs(t *testing.T) int {
-	t.Helper()
-	most := 1 << 30
-	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
-		text, err := os.ReadFile(file)
-		must(t, err)
-		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		must(t, err)
-		most = min(most, n)
-	}
-	text, err := os.ReadFile("/proc/loadavg")
-	must(t, err)
-	_, running, _ := strings.Cut(strings.Fields(string(text))[3], "/")
-	n, err := strconv.Atoi(running)
-	must(t, err)
-	return most - n
 }

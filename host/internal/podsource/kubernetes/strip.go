@@ -45,8 +45,8 @@ func containers(all []v1.Container) []v1.Container {
 	return out
 }
 
-// conditions are the one that outlasts an eviction, and the one by which the kubelet says that
-// it has begun to end the pod.
+// conditions keeps DisruptionTarget, which outlasts an eviction, and Ready, by which the kubelet
+// says that it has begun to end the pod.
 func conditions(all []v1.PodCondition) (out []v1.PodCondition) {
 	for _, c := range all {
 		if c.Type == v1.DisruptionTarget || c.Type == v1.PodReady {
