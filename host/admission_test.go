@@ -77,7 +77,7 @@ func (c *crowd) manager() *Manager {
 func (c *crowd) preemption(active ActivePodsFunc) *Preemption {
 	return &Preemption{
 		Pods: active, KillPod: c.kill, Log: slog.New(slog.NewTextHandler(&c.log, nil)), Clock: clocktesting.NewFakeClock(noon),
-		Recorder: embeddedRecorder{&recorder{next: c, log: slog.New(slog.DiscardHandler)}}, Metrics: c,
+		Recorder: embeddedRecorder{&eventRecorder{next: c, log: slog.New(slog.DiscardHandler)}}, Metrics: c,
 		Config: func() *Config {
 			config := DefaultConfig()
 			config.DryRun = c.dry

@@ -7,9 +7,9 @@ import (
 
 	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -32,7 +32,7 @@ func falls(stateDir string) map[eviction.Signal]int64 {
 	}
 	most := int64(0)
 	_ = store.Each(store.Below(stateDir), func(e *store.Entry) error {
-		if r, err := e.Record(); err == nil && time.Since(e.Time) < fallsSince {
+		if r, err := e.Decision(); err == nil && time.Since(e.Time) < fallsSince {
 			most = max(most, r.Fall(eviction.MemoryAvailable))
 		}
 		return nil

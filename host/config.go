@@ -1,6 +1,8 @@
 package host
 
-import "github.com/evictd/evictd/host/internal/config"
+import (
+	"github.com/evictd/evictd/host/internal/config"
+)
 
 // Config is the configuration of a Manager: evictd's file as it is in force.
 // DefaultConfig and LoadConfig make one.

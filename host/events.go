@@ -30,9 +30,9 @@ type Event struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// recorder writes events to the log, the latest to the status, and hands them to
+// eventRecorder writes events to the log, the latest to the status, and hands them to
 // the embedding program if there is one. It is safe for concurrent use.
-type recorder struct {
+type eventRecorder struct {
 	nodeName string
 	log      *slog.Logger
 	next     Recorder // may be nil
@@ -42,7 +42,7 @@ type recorder struct {
 }
 
 // NodeEvent implements victim.Recorder.
-func (r *recorder) NodeEvent(eventType, reason, message string) {
+func (r *eventRecorder) NodeEvent(eventType, reason, message string) {
 	r.record(Event{Kind: "Node", Name: r.nodeName, UID: r.nodeName, Type: eventType, Reason: reason, Message: message})
 	if r.next != nil {
 		r.next.NodeEvent(eventType, reason, message)
@@ -50,7 +50,7 @@ func (r *recorder) NodeEvent(eventType, reason, message string) {
 }
 
 // PodEvent implements victim.Recorder. The loop knows some pods by their identity only.
-func (r *recorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
+func (r *eventRecorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
 	api := pod.API
 	if api == nil {
 		api = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Row.Namespace, Name: pod.Row.Name, UID: types.UID(pod.Row.UID)}}
@@ -62,14 +62,14 @@ func (r *recorder) PodEvent(pod pods.Pod, eventType, reason, message string, ann
 }
 
 // An embeddedRecorder is a recorder as an embedding program sees one.
-type embeddedRecorder struct{ *recorder }
+type embeddedRecorder struct{ *eventRecorder }
 
 // PodEvent implements Recorder.
 func (r embeddedRecorder) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
-	r.recorder.PodEvent(pods.Pod{API: pod}, eventType, reason, message, annotations)
+	r.eventRecorder.PodEvent(pods.Pod{API: pod}, eventType, reason, message, annotations)
 }
 
-func (r *recorder) record(e Event) {
+func (r *eventRecorder) record(e Event) {
 	e.Time = time.Now()
 	r.mu.Lock()
 	if len(r.latest) == maxEvents {
@@ -81,7 +81,7 @@ func (r *recorder) record(e Event) {
 }
 
 // events returns the latest events, oldest first.
-func (r *recorder) events() []Event {
+func (r *eventRecorder) events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.latest)

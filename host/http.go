@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/host/internal/access"
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
@@ -75,7 +75,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	}
 	observed := make(map[eviction.Signal]bool, len(s.Signals))
 	for _, o := range s.Signals {
-		observed[o.Signal] = o.State != observe.StateUnknown
+		observed[o.Signal] = o.State != decision.StateUnknown
 	}
 	errs := []error{m.cgroups.Healthy(), m.listings.Healthy()}
 	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {

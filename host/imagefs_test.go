@@ -9,6 +9,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/shared/eviction"
@@ -48,8 +49,8 @@ func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
 func TestAHardThresholdOfASignalThatIsUnknownIsUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const signal = eviction.ImageFsAvailable
-		unknown := observe.SignalStatus{Signal: signal, State: observe.StateUnknown, Err: "no such directory", UnknownSince: time.Now()}
-		off := observe.SignalStatus{Signal: signal, State: observe.StateUnknown, Err: "no running plugin observes it"}
+		unknown := observe.SignalStatus{Observation: decision.Observation{Signal: signal, State: decision.StateUnknown, Err: "no such directory"}, UnknownSince: time.Now()}
+		off := observe.SignalStatus{Observation: decision.Observation{Signal: signal, State: decision.StateUnknown, Err: "no running plugin observes it"}}
 		say := func(o observe.SignalStatus, hard bool) string {
 			return fmt.Sprint(ineffective(&loop.Snapshot{
 				Signals: []observe.SignalStatus{o}, Thresholds: []loop.ThresholdStatus{{Signal: signal, Hard: hard}},

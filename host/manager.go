@@ -32,7 +32,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -76,7 +76,7 @@ type Manager struct {
 	current atomic.Pointer[Config]
 
 	metrics  *metrics.Metrics
-	recorder *recorder
+	recorder *eventRecorder
 	dir      *rundir.Dir
 	stats    *summary.Server
 	// disks may be nil: then the configuration says what there is.
@@ -88,7 +88,7 @@ type Manager struct {
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
 	// records is nil where none are kept.
-	records  *keep.Keeper
+	records  *recorder.Keeper
 	loop     *loop.Loop
 	rankings *rankings
 	// reloading is held by whoever tells the plugins something else.
@@ -117,7 +117,7 @@ func New(ctx context.Context, o Options) (*Manager, error) {
 func newManager(c *Config, version, commit string, log *slog.Logger) *Manager {
 	m := &Manager{
 		version: version, log: log, started: time.Now(), metrics: metrics.New(version, commit),
-		recorder: &recorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1), rankings: newRankings(),
+		recorder: &eventRecorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1), rankings: newRankings(),
 	}
 	m.current.Store(c)
 	return m

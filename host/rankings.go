@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -27,7 +27,7 @@ type rankings struct {
 }
 
 type ranking struct {
-	record *record.Record
+	record *decision.Decision
 	err    error
 	until  time.Time
 }
@@ -37,11 +37,11 @@ func newRankings() *rankings {
 }
 
 // of is who would go for a signal now, by l.
-func (r *rankings) of(ctx context.Context, l *loop.Loop, s eviction.Signal) (record.Record, error) {
+func (r *rankings) of(ctx context.Context, l *loop.Loop, s eviction.Signal) (decision.Decision, error) {
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return record.Record{}, ctx.Err()
+		return decision.Decision{}, ctx.Err()
 	}
 	defer func() { <-r.turn }()
 	last, ok := r.last[s]
@@ -49,16 +49,16 @@ func (r *rankings) of(ctx context.Context, l *loop.Loop, s eviction.Signal) (rec
 		began := time.Now()
 		p, err := loop.Ranking(context.WithoutCancel(ctx), l, s)
 		if errors.Is(err, loop.ErrNoThreshold) {
-			return record.Record{}, err
+			return decision.Decision{}, err
 		}
 		last = ranking{err: err, until: time.Now().Add(max(rankingStands, rankingPause*time.Since(began)))}
 		if err == nil {
-			last.record = keep.Ranking(&p)
+			last.record = recorder.Ranking(&p)
 		}
 		r.last[s] = last
 	}
 	if last.err != nil {
-		return record.Record{}, last.err
+		return decision.Decision{}, last.err
 	}
 	return *last.record, nil
 }

@@ -6,20 +6,20 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record/keep"
-	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // newKeeper returns the keeper of records of decisions, nil if none are to be kept.
-func newKeeper(m *Manager) *keep.Keeper {
+func newKeeper(m *Manager) *recorder.Keeper {
 	c := m.config()
 	if c.StateDir == "" {
 		return nil
 	}
-	return keep.New(keep.Options{
+	return recorder.New(recorder.Options{
 		Store: store.New(store.Options{Dir: store.Below(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
 		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log, Samplers: samplers(m, c), Census: census(m, c),
 	})
@@ -57,12 +57,12 @@ func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 const censusTimeout = 10 * time.Second
 
 // census measures pods of what the host can measure by itself: memory and tasks.
-func census(m *Manager, c *Config) func(ctx context.Context) (keep.Census, error) {
+func census(m *Manager, c *Config) func(ctx context.Context) (recorder.Census, error) {
 	if m.embedded != nil || c.Source != config.SourceNative {
 		return nil
 	}
 	reader := fallback.New(m.facts(c))
-	return func(ctx context.Context) (keep.Census, error) {
+	return func(ctx context.Context) (recorder.Census, error) {
 		ctx, cancel := context.WithTimeout(ctx, censusTimeout)
 		defer cancel()
 		known, err := m.loop.Pods.Active(ctx)
@@ -73,7 +73,7 @@ func census(m *Manager, c *Config) func(ctx context.Context) (keep.Census, error
 		for i := range rows {
 			rows[i] = known.Pods[i].Row
 		}
-		of := keep.Census{}
+		of := recorder.Census{}
 		for _, s := range []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable} {
 			used := map[string]int64{}
 			for _, pod := range reader.Measure(ctx, s, rows) {
@@ -81,7 +81,7 @@ func census(m *Manager, c *Config) func(ctx context.Context) (keep.Census, error
 			}
 			for _, o := range reader.Observe(ctx, eviction.SameResource(s)) {
 				if o.State == eviction.Observed {
-					of[o.Signal] = keep.Shares{Available: o.Available, Used: used}
+					of[o.Signal] = recorder.Shares{Available: o.Available, Used: used}
 				}
 			}
 		}

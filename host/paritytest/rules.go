@@ -6,8 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
@@ -79,8 +79,8 @@ func (h *history) figures() {
 	h.note(h.step.SummaryError != "" && len(h.got.NodeConditions) > 0, "6.4 summary error keeps conditions")
 	h.note(h.step.SummaryError != "", "6.4 summary error")
 	for _, s := range h.pass.Signals {
-		h.note(s.State == observe.StateAbsent, "1 a figure is missing")
-		h.note(s.State == observe.StateObserved && s.Available < 0, "1 available below zero")
+		h.note(s.State == decision.StateAbsent, "1 a figure is missing")
+		h.note(s.State == decision.StateObserved && s.Available < 0, "1 available below zero")
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/explain"
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/store"
+	"github.com/evictd/evictd/host/internal/tell"
 )
 
 // addRecordsDir adds the flags that say where records are, and returns what says so.
@@ -60,7 +60,7 @@ func newEvictions() *cobra.Command {
 			say(cmd.ErrOrStderr(), unread.Error())
 		}
 		now := time.Now()
-		listed := slices.DeleteFunc(slices.Clone(heads), func(h record.Head) bool { return !f.Takes(&h, now) })
+		listed := slices.DeleteFunc(slices.Clone(heads), func(h decision.Head) bool { return !f.Takes(&h, now) })
 		if *asJSON {
 			return printJSONLines(cmd.OutOrStdout(), listed...)
 		}
@@ -73,7 +73,7 @@ func newEvictions() *cobra.Command {
 	return cmd
 }
 
-func evictionTable(heads []record.Head) []byte {
+func evictionTable(heads []decision.Head) []byte {
 	rows := [][]string{{"TIME", "DECISION", "POD", "SIGNAL", "WHAT FOLLOWED", "RECORD"}}
 	for i := range heads {
 		h := &heads[i]
@@ -81,7 +81,7 @@ func evictionTable(heads []record.Head) []byte {
 		if h.DryRun {
 			kind += " (dry run)"
 		}
-		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, explain.Followed(h), h.ID})
+		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, tell.Followed(h), h.ID})
 	}
 	return table(rows)
 }

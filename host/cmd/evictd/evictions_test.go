@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/store"
 )
 
 // recorded makes a state directory with these records.
-func recorded(t *testing.T, all ...*record.Record) string {
+func recorded(t *testing.T, all ...*decision.Decision) string {
 	t.Helper()
 	dir := t.TempDir()
 	s := store.New(store.Options{Dir: filepath.Join(dir, "records"), MaxBytes: 1 << 20, MaxAge: time.Hour})
 	for _, r := range all {
-		r.Version = record.Version
+		r.Version = decision.Version
 		if err := s.Append(r); err != nil {
 			t.Fatal(err)
 		}
@@ -36,12 +36,12 @@ func recorded(t *testing.T, all ...*record.Record) string {
 func TestEvictionsAreListed(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	dir := recorded(t,
-		&record.Record{ID: "r1", Kind: record.KindNobody, Time: at, Reason: "no pod is active"},
-		&record.Record{
-			ID: "r2", Kind: record.KindEviction, Time: at.Add(time.Minute), Victim: &record.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
-			Outcome: &record.Outcome{State: "finished", GoneMS: 1250},
+		&decision.Decision{ID: "r1", Kind: decision.KindNobody, Time: at, Reason: "no pod is active"},
+		&decision.Decision{
+			ID: "r2", Kind: decision.KindEviction, Time: at.Add(time.Minute), Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
+			Outcome: &decision.Outcome{State: "finished", GoneMS: 1250},
 		},
-		&record.Record{ID: "r3", Kind: record.KindLimit, Time: time.Now(), DryRun: true, Victim: &record.Victim{Pod: "other/db", UID: "db-1", Signal: "ephemeralpodfs.limit"}},
+		&decision.Decision{ID: "r3", Kind: decision.KindLimit, Time: time.Now(), DryRun: true, Victim: &decision.Victim{Pod: "other/db", UID: "db-1", Signal: "ephemeralpodfs.limit"}},
 	)
 	for args, want := range map[string]string{
 		"":                           "r2 r3",
@@ -75,8 +75,8 @@ func TestEvictionsAreListed(t *testing.T) {
 // Where nothing was decided, or a filter took all away, there were headers and nothing else.
 func TestEvictionsSaysWhyThereIsNone(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	empty, dir := t.TempDir(), recorded(t, &record.Record{ID: "r1", Kind: record.KindNobody, Time: at, Reason: "no pod is active"},
-		&record.Record{ID: "r2", Kind: record.KindEviction, Time: at, Victim: &record.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"}})
+	empty, dir := t.TempDir(), recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNobody, Time: at, Reason: "no pod is active"},
+		&decision.Decision{ID: "r2", Kind: decision.KindEviction, Time: at, Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"}})
 	for args, c := range map[string]struct{ dir, want string }{
 		"":                        {empty, "evictd: no decision is on record in " + empty + "/records\n"},
 		"shop/cart":               {dir, "evictd: no eviction of shop/cart since 2026-01-01 12:00:00 is on record in " + dir + "/records; --all lists decisions not to evict\n"},

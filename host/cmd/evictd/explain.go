@@ -9,10 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/explain"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/store"
+	"github.com/evictd/evictd/host/internal/decision/whatif"
 	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/tell"
 )
 
 func newExplain() *cobra.Command {
@@ -49,13 +50,13 @@ func newExplain() *cobra.Command {
 		case *asJSON:
 			return explainJSON(cmd.OutOrStdout(), r)
 		case *asSVG:
-			picture, err := explain.SVG(r)
+			picture, err := tell.SVG(r)
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.ID, err)
 			}
 			return written(cmd.OutOrStdout().Write(picture))
 		}
-		return written(cmd.OutOrStdout().Write(explain.Text(r)))
+		return written(cmd.OutOrStdout().Write(tell.Text(r)))
 	}
 	return cmd
 }
@@ -65,7 +66,7 @@ const maxRecordFile = 64 << 20
 
 // findRecord returns the record in the file that what names, else the last one of an eviction that it
 // names. Damaged records are told, and which was taken of a file and a pod.
-func findRecord(what string, dir func() (string, error), told io.Writer) (*record.Record, error) {
+func findRecord(what string, dir func() (string, error), told io.Writer) (*decision.Decision, error) {
 	var unread error
 	if strings.HasSuffix(what, ".json") {
 		data, err := input.ReadFileSoon(what, maxRecordFile)
@@ -91,25 +92,25 @@ func findRecord(what string, dir func() (string, error), told io.Writer) (*recor
 	return found[len(found)-1], nil
 }
 
-func recordInFile(name string, data []byte, dir func() (string, error), stderr io.Writer) (*record.Record, error) {
+func recordInFile(name string, data []byte, dir func() (string, error), stderr io.Writer) (*decision.Decision, error) {
 	if in, err := dir(); err == nil {
 		if found, _ := store.Find(in, name); len(found) > 0 {
 			say(stderr, name+": this tells of the file; the pod of that name is found by its uid, or by "+found[len(found)-1].ID)
 		}
 	}
-	r, err := record.Decode(data)
+	r, err := decision.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r, nil
 }
 
-func explainJSON(to io.Writer, r *record.Record) error {
-	whatIfs, _ := explain.WhatIfs(r) // none where pods were not chosen from
+func explainJSON(to io.Writer, r *decision.Decision) error {
+	whatIfs, _ := whatif.Changes(r) // none where pods were not chosen from
 	return printJSON(to, struct {
-		*record.Record
+		*decision.Decision
 
-		Outcome *record.Outcome  `json:"outcome,omitempty"`
-		WhatIf  []explain.WhatIf `json:"whatIf,omitempty"`
+		Outcome *decision.Outcome `json:"outcome,omitempty"`
+		WhatIf  []whatif.Change   `json:"whatIf,omitempty"`
 	}{r, r.Outcome, whatIfs})
 }

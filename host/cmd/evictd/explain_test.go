@@ -9,15 +9,14 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // "rt/x.json" is a pod's name, and was read as a file's.
 func TestExplainFindsAPodThatIsNamedLikeAFile(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	ofPod := &record.Record{ID: "r1", Kind: record.KindEviction, Time: at, Victim: &record.Victim{Pod: "rt/x.json", UID: "x-1", Signal: "memory.available"}}
+	ofPod := &decision.Decision{ID: "r1", Kind: decision.KindEviction, Time: at, Victim: &decision.Victim{Pod: "rt/x.json", UID: "x-1", Signal: "memory.available"}}
 	state := recorded(t, ofPod)
 	t.Chdir(t.TempDir())
 	explain := func(what string) result {
@@ -67,10 +66,10 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 		return file
 	}
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := record.Record{
-		Version: record.Version, ID: "r1", Kind: record.KindEviction, Time: at, Node: evil, Thresholds: []record.Threshold{{Signal: eviction.Signal(evil), Quantity: "1", Acted: true}},
-		Observations: []observe.SignalStatus{{Signal: eviction.Signal(evil), State: observe.StateObserved, Capacity: 10}},
-		Victim:       &record.Victim{Pod: "shop/" + evil, UID: "x-1", Signal: evil, Message: evil}, Signals: []record.Series{{Signal: eviction.Signal(evil), Unit: 1, Available: []int64{1, 2}}},
+	r := decision.Decision{
+		Version: decision.Version, ID: "r1", Kind: decision.KindEviction, Time: at, Node: evil, Thresholds: []decision.Threshold{{Signal: eviction.Signal(evil), Quantity: "1", Acted: true}},
+		Observations: []decision.Observation{{Signal: eviction.Signal(evil), State: decision.StateObserved, Capacity: 10}},
+		Victim:       &decision.Victim{Pod: "shop/" + evil, UID: "x-1", Signal: evil, Message: evil}, Signals: []decision.Series{{Signal: eviction.Signal(evil), Unit: 1, Available: []int64{1, 2}}},
 	}
 	data, err := json.Marshal(&r)
 	if err != nil {
@@ -95,7 +94,7 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 			t.Errorf("%q: %d %s%s, want a text with the name", args, got.Code, got.Out, got.Errors)
 		}
 	}
-	var again record.Record
+	var again decision.Decision
 	if err := json.Unmarshal([]byte(evictd(t, "explain", "--json", file).Out), &again); err != nil || again.Victim.Pod != r.Victim.Pod {
 		t.Errorf("JSON has the pod %q, %v, want %q", again.Victim.Pod, err, r.Victim.Pod)
 	}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/explain"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -129,7 +129,7 @@ func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error
 }
 
 // text tells it for people, with the order in which pods would go, or why there is none.
-func (s *sight) text(now time.Time, ranking *record.Record, noRanking error) []byte {
+func (s *sight) text(now time.Time, ranking *decision.Decision, noRanking error) []byte {
 	conditions := cmp.Or(strings.Join(s.Conditions, ", "), "none")
 	head := fmt.Sprintf("%s  evictd %s  %s  conditions: %s", s.NodeName, s.Version, now.UTC().Format(time.TimeOnly), conditions)
 	if s.DryRun {
@@ -144,7 +144,7 @@ func (s *sight) text(now time.Time, ranking *record.Record, noRanking error) []b
 	case noRanking != nil:
 		out = append(out, []byte("\nwho would go is not known: "+noRanking.Error()+"\n"))
 	default:
-		out = append(out, []byte("\n"), explain.Order(ranking))
+		out = append(out, []byte("\n"), tell.Order(ranking))
 	}
 	evictions := [][]string{}
 	for _, e := range slices.Backward(s.Evictions[max(0, len(s.Evictions)-evictionsShown):]) {
@@ -166,7 +166,7 @@ func (s *sight) thresholds(now time.Time) [][]string {
 		if at := slices.IndexFunc(s.Signals, func(o observe.SignalStatus) bool { return o.Signal == t.Signal }); at >= 0 {
 			o := &s.Signals[at]
 			row[1], row[6] = o.State, ago(now, o.Time)
-			if o.State == observe.StateObserved {
+			if o.State == decision.StateObserved {
 				row[1], row[2] = replay.AmountOf(t.Custom, o.Signal, o.Available), replay.AmountOf(t.Custom, o.Signal, o.Capacity)
 			}
 		}

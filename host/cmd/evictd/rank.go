@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/explain"
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -41,17 +41,17 @@ func newRank() *cobra.Command {
 		if *asJSON {
 			return printJSONLines(cmd.OutOrStdout(), ranking)
 		}
-		return written(cmd.OutOrStdout().Write(explain.Order(ranking)))
+		return written(cmd.OutOrStdout().Write(tell.Order(ranking)))
 	}
 	return cmd
 }
 
-func askRanking(ctx context.Context, address string, s eviction.Signal) (*record.Record, error) {
+func askRanking(ctx context.Context, address string, s eviction.Signal) (*decision.Decision, error) {
 	var answer json.RawMessage
 	if err := ask(ctx, address, "/ranking?signal="+url.QueryEscape(string(s)), rankingTimeout, &answer); err != nil {
 		return nil, err
 	}
-	ranking, err := record.Decode(answer)
+	ranking, err := decision.Decode(answer)
 	if err != nil {
 		return nil, fmt.Errorf("ranking of %s: %w", address, err)
 	}
@@ -74,7 +74,7 @@ func explainNow(cmd *cobra.Command, address func() (string, error), asJSON bool)
 			signals = append(signals, t.Signal)
 		}
 	}
-	var rankings []*record.Record
+	var rankings []*decision.Decision
 	for _, s := range signals {
 		ranking, err := askRanking(cmd.Context(), at, s)
 		if err != nil {
@@ -83,7 +83,7 @@ func explainNow(cmd *cobra.Command, address func() (string, error), asJSON bool)
 		rankings = append(rankings, ranking)
 	}
 	if !asJSON {
-		return written(cmd.OutOrStdout().Write(explain.Now(rankings)))
+		return written(cmd.OutOrStdout().Write(tell.Now(rankings)))
 	}
 	return printJSONLines(cmd.OutOrStdout(), rankings...)
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
@@ -27,14 +27,14 @@ type recordNames struct {
 	since time.Duration
 	// with is a configuration that takes the place of the recorded one, empty for none.
 	with    string
-	records map[string]*record.Record
+	records map[string]*decision.Decision
 	config  *config.Config
 }
 
 // find returns args with the names of records in the place of what names them.
 // Which records are damaged is told.
 func (n *recordNames) find(args []string, told io.Writer) ([]string, error) {
-	n.records = map[string]*record.Record{}
+	n.records = map[string]*decision.Decision{}
 	if n.with != "" {
 		c, err := config.Load(n.with)
 		if err != nil {
@@ -68,10 +68,10 @@ func (n *recordNames) find(args []string, told io.Writer) ([]string, error) {
 	}
 	var damaged []error
 	err = store.Each(in, func(e *store.Entry) error {
-		if e.Kind != record.KindEviction || time.Since(e.Time) > n.since {
+		if e.Kind != decision.KindEviction || time.Since(e.Time) > n.since {
 			return nil
 		}
-		r, err := e.Record()
+		r, err := e.Decision()
 		if err != nil {
 			damaged = append(damaged, err)
 			return nil
@@ -88,7 +88,7 @@ func (n *recordNames) find(args []string, told io.Writer) ([]string, error) {
 	return out, nil
 }
 
-func (n *recordNames) add(r *record.Record) string {
+func (n *recordNames) add(r *decision.Decision) string {
 	name := r.ID + recordEnding
 	n.records[name] = r
 	return name
@@ -111,7 +111,7 @@ func (n *recordNames) recorded(name string) (*replay.Trace, error) {
 	r := n.records[name]
 	if r == nil && filepath.Ext(name) == ".json" {
 		if data, err := input.ReadFileSoon(name, maxRecordFile); err == nil {
-			r, _ = record.Decode(data) // else it is told what is wrong with it as a scenario
+			r, _ = decision.Decode(data) // else it is told what is wrong with it as a scenario
 		}
 	}
 	if r == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -62,7 +62,7 @@ type node struct {
 	stuck   bool
 	killErr error
 	journal map[string]rundir.Kill
-	records *keep.Keeper
+	records *recorder.Keeper
 	saveErr error
 	did     []string
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -103,7 +104,7 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 				n.wake()
 				synctest.Wait()
 				n.changes()
-				if got := n.signal(); got.State != observe.StateUnknown || got.Err == "" || got.ObservedBy != "" || !n.unobserved() && len(n.loop.Snapshot().Thresholds) > 0 {
+				if got := n.signal(); got.State != decision.StateUnknown || got.Err == "" || got.ObservedBy != "" || !n.unobserved() && len(n.loop.Snapshot().Thresholds) > 0 {
 					t.Errorf("after the first pass without it: %+v, want it shown as not observed", got)
 				}
 				n.after(1100 * time.Millisecond)
@@ -114,7 +115,7 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 				if got := n.count("1s kill big"); got != want {
 					t.Errorf("%d kills of big after 1 s, want %d: %v", got, want, n.story())
 				}
-				if got := n.signal(); c.evicts && (got.State != observe.StateObserved || got.ObservedBy != "evictd" || n.unobserved()) {
+				if got := n.signal(); c.evicts && (got.State != decision.StateObserved || got.ObservedBy != "evictd" || n.unobserved()) {
 					t.Errorf("%+v, want it observed by evictd", got)
 				}
 			})
@@ -206,7 +207,7 @@ func TestWhatNeitherCanReadIsReportedWithBothReasons(t *testing.T) {
 		n.run(settings(t, hard("1Gi")), rundir.State{})
 		n.after(3 * time.Second)
 		got := n.signal()
-		if got.State != observe.StateUnknown || !strings.Contains(got.Err, "no /proc") || !strings.Contains(got.Err, eviction.ErrUnavailable.Error()) || !n.unobserved() {
+		if got.State != decision.StateUnknown || !strings.Contains(got.Err, "no /proc") || !strings.Contains(got.Err, eviction.ErrUnavailable.Error()) || !n.unobserved() {
 			t.Errorf("%+v, want it not observed, with both reasons", got)
 		}
 	})
@@ -238,7 +239,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		}
 		n.fail(at(n, -time.Hour))
 		n.after(10 * time.Second)
-		if got := n.signal(); got.State != observe.StateUnknown || !strings.Contains(got.Err, "1h0m0s old") {
+		if got := n.signal(); got.State != decision.StateUnknown || !strings.Contains(got.Err, "1h0m0s old") {
 			t.Errorf("%+v, want a figure of an hour ago to be unknown", got)
 		}
 	})

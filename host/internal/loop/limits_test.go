@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -202,22 +202,22 @@ func TestALimitDoesNotEvictAVictimAgain(t *testing.T) {
 }
 
 // A store has the last record that was kept.
-type store struct{ last *record.Record }
+type store struct{ last *decision.Decision }
 
-func (s *store) Open() error                           { return nil }
-func (s *store) Append(r *record.Record) error         { s.last = r; return nil }
-func (s *store) AppendOutcome(o *record.Outcome) error { return nil }
-func (s *store) Prune() error                          { return nil }
-func (s *store) Close() error                          { return nil }
+func (s *store) Open() error                             { return nil }
+func (s *store) Append(r *decision.Decision) error       { s.last = r; return nil }
+func (s *store) AppendOutcome(o *decision.Outcome) error { return nil }
+func (s *store) Prune() error                            { return nil }
+func (s *store) Close() error                            { return nil }
 
 // record has records kept. It returns what ends that and returns the last one.
-func (n *node) record() func() *record.Record {
+func (n *node) record() func() *decision.Decision {
 	var s store
-	n.records = keep.New(keep.Options{Store: &s, Count: func(error) {}, Log: slog.New(slog.DiscardHandler)})
+	n.records = recorder.New(recorder.Options{Store: &s, Count: func(error) {}, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ran := make(chan struct{})
 	go func() { defer close(ran); n.records.Run(ctx) }()
-	return func() *record.Record {
+	return func() *decision.Decision {
 		cancel()
 		<-ran
 		return s.last
@@ -234,7 +234,7 @@ func TestALimitIsRecordedWithWhatMadeEvictdLook(t *testing.T) {
 		last := n.record()
 		n.run(diskSettings(t, hardDisk("1Gi")), rundir.State{})
 		n.after(8 * time.Second)
-		if r := last(); r == nil || r.Kind != record.KindLimit || r.Trigger == "wake" || r.Now.IsZero() || r.Timeline.ObservedMS > -4000 || r.Timeline.ObservedMS < -5000 {
+		if r := last(); r == nil || r.Kind != decision.KindLimit || r.Trigger == "wake" || r.Now.IsZero() || r.Timeline.ObservedMS > -4000 || r.Timeline.ObservedMS < -5000 {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/wake"
@@ -153,7 +153,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.streams.Stop()
 	l.working.Wait()
 	l.victims.Drain()
-	l.Records.Passed(keep.Pass{Victims: l.victims.History()}) // with what the last kills have come to
+	l.Records.Passed(recorder.Pass{Victims: l.victims.History()}) // with what the last kills have come to
 }
 
 // lookAtAll has a full pass run now, with a check of limits.

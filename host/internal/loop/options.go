@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -125,7 +125,7 @@ type Options struct {
 	// MinDeadline is how long a part of a pass may take at least.
 	MinDeadline time.Duration
 	// Records, if not nil, keeps what was decided and why.
-	Records *keep.Keeper
+	Records *recorder.Keeper
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
 	// OnRequest makes passes when Synchronize is called, and never else.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -18,7 +18,7 @@ import (
 // Ranking is what would be decided now if a threshold of the signal were acted on: pods are
 // measured and put in order beside the passes, none of which waits for that. The node is
 // as the last pass has seen it. It may be called from anywhere.
-func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (p keep.Pass, err error) {
+func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (p recorder.Pass, err error) {
 	if err := l.Reentered(); err != nil {
 		return p, err
 	}

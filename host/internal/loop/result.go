@@ -4,10 +4,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
-	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -20,7 +19,7 @@ type PassResult struct {
 	Pass uint64    `json:"pass"`
 	Time time.Time `json:"time"`
 	// Signals are the observations, by name of the signal.
-	Signals []observe.SignalStatus `json:"signals,omitempty"`
+	Signals []decision.Observation `json:"signals,omitempty"`
 	// Custom says what the signals are that are not the kubelet's.
 	Custom map[eviction.Signal]*CustomSignal `json:"own,omitempty"`
 	// Thresholds are those that are met, in the order of the configuration.
@@ -64,7 +63,7 @@ type MetThreshold struct {
 }
 
 // ReclaimResult is what came of one step of node-level reclaim.
-type ReclaimResult = record.Reclaim
+type ReclaimResult = decision.Reclaim
 
 // RankedPod is a candidate in its place, with the figures that put it there.
 type RankedPod struct {
@@ -87,7 +86,7 @@ type RankedPod struct {
 // complete says what p saw and concluded, beside what it did.
 func (p *pass) complete(definitions map[eviction.Signal]eviction.Definition, conditions []eviction.Condition, explain bool) PassResult {
 	r := p.result
-	r.Pass, r.Time, r.Signals, r.Conditions, r.Chosen = p.at.Pass, p.now, observe.Statuses(p.seen.Observations), conditions, -1
+	r.Pass, r.Time, r.Signals, r.Conditions, r.Chosen = p.at.Pass, p.now, decision.Observations(p.seen.Observations), conditions, -1
 	r.Ranker, r.MeasuringSeconds = p.choice.Ranker, p.choice.Took.Seconds()
 	for signal, d := range definitions {
 		if r.Custom == nil {

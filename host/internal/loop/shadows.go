@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/metrics"
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
@@ -44,7 +44,7 @@ func askShadows(ctx context.Context, l *Loop, c *choosing, v *victim.Victim) {
 
 // heard tells of what shadows have said of a decision.
 func heard(l *Loop, signal eviction.Signal, opinions []choose.Opinion, of string) {
-	rows := make([]record.Opinion, 0, len(opinions))
+	rows := make([]decision.Opinion, 0, len(opinions))
 	l.status.change(func(next *Snapshot) {
 		next.Shadows = slices.Clone(next.Shadows)
 		for _, o := range opinions {
@@ -53,7 +53,7 @@ func heard(l *Loop, signal eviction.Signal, opinions []choose.Opinion, of string
 				at = len(next.Shadows)
 				next.Shadows = append(next.Shadows, ShadowStatus{Plugin: o.Plugin, Signal: signal})
 			}
-			row := record.Opinion{Plugin: o.Plugin, Version: o.Version, First: o.First, Place: o.Place, TookMS: float64(o.Took.Microseconds()) / 1000}
+			row := decision.Opinion{Plugin: o.Plugin, Version: o.Version, First: o.First, Place: o.Place, TookMS: float64(o.Took.Microseconds()) / 1000}
 			result, counted := metrics.ShadowDiffers, &next.Shadows[at].Differed
 			switch {
 			case o.Err != nil:
@@ -68,5 +68,5 @@ func heard(l *Loop, signal eviction.Signal, opinions []choose.Opinion, of string
 			l.Log.Info("shadow ranked", "plugin", o.Plugin, "signal", signal, "result", result, "first", o.First, "place", o.Place, "record", of, "error", row.Err)
 		}
 	})
-	l.Records.Passed(keep.Pass{Opinions: rows, OpinionsOf: of, Victims: l.victims.History()})
+	l.Records.Passed(recorder.Pass{Opinions: rows, OpinionsOf: of, Victims: l.victims.History()})
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record/keep"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -28,7 +28,7 @@ func (p *pass) sighting() sighting {
 
 // told is what a pass leaves for records: what it found itself, or what the pass had found
 // that has begun what it concludes.
-func told(l *Loop, p *pass) keep.Pass {
+func told(l *Loop, p *pass) recorder.Pass {
 	by, out := p.sighting(), inForce(l)
 	out.Choice, out.Nobody, out.ReclaimSufficed = p.choice, p.nobody, p.result.ReclaimSufficed
 	out.Evicted, out.Promised, out.Victims = p.result.Evicted, p.promised, l.victims.History()
@@ -49,8 +49,8 @@ func told(l *Loop, p *pass) keep.Pass {
 }
 
 // inForce has what of a pass follows from the settings.
-func inForce(l *Loop) keep.Pass {
-	out := keep.Pass{Config: l.Settings.ID, Pacing: string(l.Settings.Pacing), RankVeto: string(l.Settings.RankVeto), DryRun: l.Settings.DryRun}
+func inForce(l *Loop) recorder.Pass {
+	out := recorder.Pass{Config: l.Settings.ID, Pacing: string(l.Settings.Pacing), RankVeto: string(l.Settings.RankVeto), DryRun: l.Settings.DryRun}
 	if layout := l.observer.Thresholds.Layout; layout != 0 {
 		out.Layout = layout.String()
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -65,11 +66,11 @@ func pair(figures []policy.Claim) (custom, other policy.Claim, ok bool) {
 
 func saying(f policy.Claim) slog.Value {
 	if f.State != eviction.Observed {
-		return slog.StringValue(stateName(f.State))
+		return slog.StringValue(decision.StateName(f.State))
 	}
 	return slog.GroupValue(slog.Int64("available", f.Available), slog.Int64("capacity", f.Capacity))
 }
 
 func claimStatus(f policy.Claim) ClaimStatus {
-	return ClaimStatus{f.By, stateName(f.State), f.Available, f.Capacity}
+	return ClaimStatus{f.By, decision.StateName(f.State), f.Available, f.Capacity}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -239,16 +240,16 @@ func (o *Observer) Unobserved(s eviction.Signal) bool {
 // Statuses shows what was last observed of all signals, who has observed it and who
 // contradicts.
 func (o *Observer) Statuses() []SignalStatus {
-	all := Statuses(o.Latest())
-	for i := range all {
-		s := o.signals[all[i].Signal]
-		all[i].UnknownSince = s.failing
-		if all[i].State != StateUnknown {
+	rows := decision.Observations(o.Latest())
+	all := make([]SignalStatus, len(rows))
+	for i, row := range rows {
+		s := o.signals[row.Signal]
+		all[i] = SignalStatus{Observation: row, UnknownSince: s.failing}
+		if row.State != decision.StateUnknown {
 			all[i].ObservedBy = s.by
 		}
 		if s.contradiction.Lasting {
-			c := s.contradiction
-			all[i].Contradiction = &c
+			all[i].Contradiction = new(s.contradiction)
 		}
 	}
 	return all

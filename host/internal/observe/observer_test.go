@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -78,7 +79,7 @@ func look(t *testing.T, o *Observer, signals []eviction.Signal, plugins ...*plug
 	got := map[eviction.Signal]string{}
 	for _, s := range o.Statuses() {
 		got[s.Signal] = s.State
-		if s.State == StateObserved {
+		if s.State == decision.StateObserved {
 			got[s.Signal] = fmt.Sprint(s.Available, " by ", s.ObservedBy)
 		}
 	}
@@ -105,7 +106,7 @@ func TestWhoseFigureCounts(t *testing.T) {
 		"of filesystems that of the custom plugin":         {disk, []*plugin{of("acme", disk, 7), of("disk", disk, 4)}, "7 by acme"},
 		"and the next one's if it has none":                {disk, []*plugin{of("acme", "", 7), of("disk", disk, 4)}, "4 by disk"},
 		"and if it fails":                                  {disk, []*plugin{{name: "acme", err: errors.New("broken")}, of("disk", disk, 4)}, "4 by disk"},
-		"nobody's where none is":                           {disk, []*plugin{of("acme", "", 7)}, StateUnknown},
+		"nobody's where none is":                           {disk, []*plugin{of("acme", "", 7)}, decision.StateUnknown},
 		"the host's beside a custom one without the other": {memory, []*plugin{of("acme", memory, 7)}, "3 by " + HostItself},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestTheHostReadsWhatNobodyObservesForASecond(t *testing.T) {
 		o := newObserver(t, host{})
 		signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable}
 		silent := &plugin{name: "memory"}
-		if got := look(t, o, signals, silent); got[eviction.MemoryAvailable] != StateUnknown {
+		if got := look(t, o, signals, silent); got[eviction.MemoryAvailable] != decision.StateUnknown {
 			t.Errorf("at once %v, want it unknown", got)
 		}
 		if at := o.LookAt(time.Now()); len(at) != 1 || !at[0].Equal(time.Now().Add(unknownFor)) {
@@ -130,7 +131,7 @@ func TestTheHostReadsWhatNobodyObservesForASecond(t *testing.T) {
 		}
 		time.Sleep(unknownFor)
 		got := look(t, o, signals, silent)
-		if got[eviction.MemoryAvailable] != "3 by "+HostItself || got[eviction.NodeFsAvailable] != StateUnknown {
+		if got[eviction.MemoryAvailable] != "3 by "+HostItself || got[eviction.NodeFsAvailable] != decision.StateUnknown {
 			t.Errorf("a second later %v, want memory read by the host and no disk", got)
 		}
 		silent.figures = map[eviction.Signal]int64{eviction.MemoryAvailable: 6, eviction.NodeFsAvailable: 6}

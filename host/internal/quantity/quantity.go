@@ -16,8 +16,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/evictd/evictd/host/internal/input"
 )
 
 const (
@@ -117,7 +115,7 @@ func (w *walk) inside(opened json.Delim, t reflect.Type) error {
 				return err
 			}
 			key, _ = token.(string) // The decoder takes nothing else here.
-			step = "." + input.Shown(key)
+			step = fmt.Sprintf(".%.100s", key)
 		}
 		w.path = append(w.path, step)
 		if err := w.value(at(t, opened, key)); err != nil {
@@ -138,7 +136,7 @@ func (w *walk) amount(t reflect.Type, text string) {
 		if path != "" {
 			path += ": "
 		}
-		w.problems = append(w.problems, fmt.Errorf("%s%q: %w", path, input.Shown(text), err))
+		w.problems = append(w.problems, fmt.Errorf("%s%.100q: %w", path, text, err))
 	}
 }
 

@@ -15,9 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -29,7 +28,7 @@ const criticalPriority = 2_000_000_000
 // the threshold met and in the one that acted. Signals that are not the kubelet's are in no
 // summary, so that decisions for them cannot be replayed. A ranking, for which no threshold need be
 // met, is replayed as if one were: by a hard threshold just above what is available.
-func FromRecord(r *record.Record) (*Trace, error) {
+func FromRecord(r *decision.Decision) (*Trace, error) {
 	acted := -1
 	for i := range r.Thresholds {
 		if r.Thresholds[i].Acted {
@@ -37,14 +36,14 @@ func FromRecord(r *record.Record) (*Trace, error) {
 		}
 	}
 	if acted < 0 || len(r.Candidates) == 0 {
-		return nil, fmt.Errorf("record %s: is of no choice between pods, want one of the kind %q", r.ID, record.KindEviction)
+		return nil, fmt.Errorf("record %s: is of no choice between pods, want one of the kind %q", r.ID, decision.KindEviction)
 	}
 	t := &r.Thresholds[acted]
 	if _, builtin := eviction.Builtin(t.Signal); !builtin {
 		return nil, fmt.Errorf("record %s: was made for %s, which no summary has", r.ID, t.Signal)
 	}
 	from := r
-	if r.Kind == record.KindRanking {
+	if r.Kind == decision.KindRanking {
 		var err error
 		if r, err = asIfMet(r, t.Signal); err != nil {
 			return nil, fmt.Errorf("record %s: %w", from.ID, err)
@@ -63,10 +62,10 @@ func FromRecord(r *record.Record) (*Trace, error) {
 	}
 	for _, p := range r.Protected {
 		if p.Rule == "critical or static" {
-			s.Pods = append(s.Pods, podOf(&record.Candidate{UID: p.UID, Pod: p.Pod, Priority: criticalPriority}))
+			s.Pods = append(s.Pods, podOf(&decision.Candidate{UID: p.UID, Pod: p.Pod, Priority: criticalPriority}))
 		}
 	}
-	observed := map[eviction.Signal]observe.SignalStatus{}
+	observed := map[eviction.Signal]decision.Observation{}
 	for _, o := range r.Observations {
 		observed[o.Signal] = o
 	}
@@ -82,8 +81,8 @@ func FromRecord(r *record.Record) (*Trace, error) {
 }
 
 // asIfMet is a ranking with a threshold that is met, and no other one.
-func asIfMet(r *record.Record, s eviction.Signal) (*record.Record, error) {
-	at := slices.IndexFunc(r.Observations, func(o observe.SignalStatus) bool { return o.Signal == s && o.State == observe.StateObserved })
+func asIfMet(r *decision.Decision, s eviction.Signal) (*decision.Decision, error) {
+	at := slices.IndexFunc(r.Observations, func(o decision.Observation) bool { return o.Signal == s && o.State == decision.StateObserved })
 	b, _ := eviction.Builtin(s)
 	switch {
 	case at < 0:
@@ -93,14 +92,14 @@ func asIfMet(r *record.Record, s eviction.Signal) (*record.Record, error) {
 	}
 	met := *r
 	above := min(r.Observations[at].Available, math.MaxInt64-1) + 1
-	met.Thresholds = []record.Threshold{{Signal: s, Quantity: strconv.FormatInt(above, 10), Acted: true}}
+	met.Thresholds = []decision.Threshold{{Signal: s, Quantity: strconv.FormatInt(above, 10), Acted: true}}
 	return &met, nil
 }
 
 // stepsOf are the passes that led to a decision: one before it, in which the filesystems are
 // found; those in which the threshold was met already; and the one that acted. What a minimum reclaim
 // has prolonged was met for its grace period without it.
-func stepsOf(r *record.Record, t *record.Threshold, observed map[eviction.Signal]observe.SignalStatus) ([]Step, error) {
+func stepsOf(r *decision.Decision, t *decision.Threshold, observed map[eviction.Signal]decision.Observation) ([]Step, error) {
 	const calm = 10 // seconds
 	steps := []Step{{Note: "before it", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, nil)}}
 	acted := Step{Note: "it is acted on", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, withoutStale(r, t, observed))}
@@ -115,7 +114,7 @@ func stepsOf(r *record.Record, t *record.Threshold, observed map[eviction.Signal
 	amount := p.Amount(before.Capacity)
 	prolonged := amount.CmpInt64(before.Available) <= 0
 	before.Available = min(before.Available, amount.Value()-1)
-	first := summaryOf(r, t.Signal, map[eviction.Signal]observe.SignalStatus{t.Signal: before})
+	first := summaryOf(r, t.Signal, map[eviction.Signal]decision.Observation{t.Signal: before})
 	took := r.Now.Sub(*t.Since).Seconds()
 	steps = append(steps, Step{Note: "it is first seen", AdvanceSeconds: calm, Summary: first})
 	if prolonged {
@@ -130,7 +129,7 @@ func stepsOf(r *record.Record, t *record.Threshold, observed map[eviction.Signal
 
 // withoutStale is observed without the signals of thresholds that were met, and were not acted
 // on because their figures were no newer than those of the pass before.
-func withoutStale(r *record.Record, acted *record.Threshold, observed map[eviction.Signal]observe.SignalStatus) map[eviction.Signal]observe.SignalStatus {
+func withoutStale(r *decision.Decision, acted *decision.Threshold, observed map[eviction.Signal]decision.Observation) map[eviction.Signal]decision.Observation {
 	fresh := maps.Clone(observed)
 	for i := range r.Thresholds {
 		if t := &r.Thresholds[i]; t.GraceOver && !t.Actionable && t.Signal != acted.Signal {
@@ -142,35 +141,35 @@ func withoutStale(r *record.Record, acted *record.Threshold, observed map[evicti
 
 // follows reports whether a hard threshold of the pods' memory is that of the node's, and
 // there because pods are held to what they may have.
-func follows(r *record.Record, t *record.Threshold) bool {
-	return t.Signal == eviction.AllocatableMemoryAvailable && t.GraceSeconds == 0 && slices.ContainsFunc(r.Thresholds, func(u record.Threshold) bool {
+func follows(r *decision.Decision, t *decision.Threshold) bool {
+	return t.Signal == eviction.AllocatableMemoryAvailable && t.GraceSeconds == 0 && slices.ContainsFunc(r.Thresholds, func(u decision.Threshold) bool {
 		return u.Signal == eviction.MemoryAvailable && u.GraceSeconds == 0 && u.Quantity == t.Quantity && u.Percentage == t.Percentage &&
 			u.MinReclaim == t.MinReclaim && u.MinReclaimPercentage == t.MinReclaimPercentage
 	})
 }
 
 // went says who went as a record has it.
-func went(r *record.Record) string {
+func went(r *decision.Decision) string {
 	signal := r.Head().Signal
-	if r.Kind == record.KindRanking {
+	if r.Kind == decision.KindRanking {
 		return firstToGo(r) + " would have gone first for " + signal
 	}
 	return firstToGo(r) + " went for " + signal
 }
 
 // firstToGo is the pod that went, or was the first of a ranking.
-func firstToGo(r *record.Record) string {
+func firstToGo(r *decision.Decision) string {
 	switch {
 	case r.Victim != nil:
 		return r.Victim.Pod
-	case r.Kind == record.KindRanking && len(r.Order) > 0:
+	case r.Kind == decision.KindRanking && len(r.Order) > 0:
 		return r.Candidates[r.Order[0]].Pod
 	default:
 		return "nobody"
 	}
 }
 
-func configOf(r *record.Record) Config {
+func configOf(r *decision.Decision) Config {
 	c := Config{
 		EvictionHard: map[string]string{}, EvictionSoft: map[string]string{}, EvictionSoftGracePeriod: map[string]string{}, EvictionMinimumReclaim: map[string]string{},
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
@@ -212,7 +211,7 @@ func configured(v policy.Value) string {
 	return text
 }
 
-func podOf(c *record.Candidate) *v1.Pod {
+func podOf(c *decision.Candidate) *v1.Pod {
 	namespace, name, _ := strings.Cut(c.Pod, "/")
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(c.UID)}, Status: v1.PodStatus{QOSClass: v1.PodQOSClass(c.QoS)}}
 	p.Spec.Priority = &c.Priority
@@ -233,21 +232,21 @@ func podOf(c *record.Candidate) *v1.Pod {
 type object = map[string]any
 
 // summaryOf is a summary with what was observed and what the candidates use of a signal.
-func summaryOf(r *record.Record, signal eviction.Signal, observed map[eviction.Signal]observe.SignalStatus) json.RawMessage {
+func summaryOf(r *decision.Decision, signal eviction.Signal, observed map[eviction.Signal]decision.Observation) json.RawMessage {
 	node, runtime := object{"nodeName": r.Node}, object{}
 	filesystem := func(bytes, inodes eviction.Signal) object {
 		fs := object{}
-		if o, ok := observed[bytes]; ok && o.State == observe.StateObserved {
+		if o, ok := observed[bytes]; ok && o.State == decision.StateObserved {
 			fs["availableBytes"], fs["capacityBytes"] = o.Available, o.Capacity
 		}
-		if o, ok := observed[inodes]; ok && o.State == observe.StateObserved {
+		if o, ok := observed[inodes]; ok && o.State == decision.StateObserved {
 			fs["inodesFree"], fs["inodes"] = o.Available, o.Capacity
 		}
 		return fs
 	}
 	memory := func(s eviction.Signal) (object, bool) {
 		o := observed[s]
-		return object{"availableBytes": o.Available, "workingSetBytes": max(0, o.Capacity-o.Available)}, o.State == observe.StateObserved
+		return object{"availableBytes": o.Available, "workingSetBytes": max(0, o.Capacity-o.Available)}, o.State == decision.StateObserved
 	}
 	if m, ok := memory(eviction.MemoryAvailable); ok {
 		node["memory"] = m
@@ -264,7 +263,7 @@ func summaryOf(r *record.Record, signal eviction.Signal, observed map[eviction.S
 	if fs := filesystem(eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree); len(fs) > 0 {
 		runtime["containerFs"] = fs
 	}
-	if o := observed[eviction.PIDAvailable]; o.State == observe.StateObserved {
+	if o := observed[eviction.PIDAvailable]; o.State == decision.StateObserved {
 		node["rlimit"] = object{"maxpid": o.Capacity, "curproc": max(0, o.Capacity-o.Available)}
 	}
 	if len(runtime) > 0 {
@@ -282,7 +281,7 @@ func summaryOf(r *record.Record, signal eviction.Signal, observed map[eviction.S
 
 // podStats is what a pod uses of a signal, in the place where the kubelet's order finds it in
 // any layout.
-func podStats(c *record.Candidate, signal eviction.Signal) object {
+func podStats(c *decision.Candidate, signal eviction.Signal) object {
 	namespace, name, _ := strings.Cut(c.Pod, "/")
 	main, pod := object{"name": "main"}, object{"podRef": object{"name": name, "namespace": namespace, "uid": c.UID}}
 	b, _ := eviction.Builtin(signal)

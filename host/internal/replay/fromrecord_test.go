@@ -6,25 +6,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 func TestARecordIsAScenario(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC)
 	since := at.Add(-30 * time.Second)
-	r := &record.Record{
-		ID: "r1", Kind: record.KindEviction, Now: at, Node: "node-1", Layout: LayoutImageFs,
-		Thresholds: []record.Threshold{
+	r := &decision.Decision{
+		ID: "r1", Kind: decision.KindEviction, Now: at, Node: "node-1", Layout: LayoutImageFs,
+		Thresholds: []decision.Threshold{
 			{Signal: eviction.MemoryAvailable, Percentage: "0.1"},
 			{Signal: eviction.AllocatableMemoryAvailable, Percentage: "0.1"},
 			{Signal: eviction.MemoryAvailable, Quantity: "1Gi", GraceSeconds: 30, MinReclaim: "200Mi", Since: &since, GraceOver: true, Actionable: true, Acted: true},
 		},
-		Observations: []observe.SignalStatus{{Signal: eviction.MemoryAvailable, State: observe.StateObserved, Available: 1100 << 20, Capacity: 8 << 30}},
-		Candidates:   []record.Candidate{{UID: "web-1", Pod: "shop/web", Priority: 1000, Started: at.Unix() - 60, MemoryRequest: 1 << 30, Usage: 2 << 30}, {UID: "new-1", Pod: "shop/new", State: record.StateNoStats}},
-		Order:        []int{1, 0}, Protected: []record.Protected{{UID: "dns-1", Pod: "kube-system/dns", Rule: "critical or static"}, {UID: "x", Pod: "shop/x", Rule: "being evicted"}},
-		Victim: &record.Victim{Pod: "shop/new", Signal: "memory.available", GraceSeconds: 60},
+		Observations: []decision.Observation{{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 1100 << 20, Capacity: 8 << 30}},
+		Candidates:   []decision.Candidate{{UID: "web-1", Pod: "shop/web", Priority: 1000, Started: at.Unix() - 60, MemoryRequest: 1 << 30, Usage: 2 << 30}, {UID: "new-1", Pod: "shop/new", State: decision.StateNoStats}},
+		Order:        []int{1, 0}, Protected: []decision.Protected{{UID: "dns-1", Pod: "kube-system/dns", Rule: "critical or static"}, {UID: "x", Pod: "shop/x", Rule: "being evicted"}},
+		Victim: &decision.Victim{Pod: "shop/new", Signal: "memory.available", GraceSeconds: 60},
 	}
 	trace, err := FromRecord(r)
 	if err != nil {
@@ -59,9 +58,9 @@ func TestARecordIsAScenario(t *testing.T) {
 }
 
 func TestWhatIsNoChoiceBetweenPodsIsNotReplayed(t *testing.T) {
-	for why, r := range map[string]*record.Record{
-		"is of no choice between pods":       {ID: "r1", Kind: record.KindLimit},
-		"acme.example/nvme.spare, which no ": {ID: "r1", Thresholds: []record.Threshold{{Signal: "acme.example/nvme.spare", Quantity: "1", Acted: true}}, Candidates: []record.Candidate{{}}},
+	for why, r := range map[string]*decision.Decision{
+		"is of no choice between pods":       {ID: "r1", Kind: decision.KindLimit},
+		"acme.example/nvme.spare, which no ": {ID: "r1", Thresholds: []decision.Threshold{{Signal: "acme.example/nvme.spare", Quantity: "1", Acted: true}}, Candidates: []decision.Candidate{{}}},
 	} {
 		if _, err := FromRecord(r); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %q", err, why)
@@ -70,19 +69,19 @@ func TestWhatIsNoChoiceBetweenPodsIsNotReplayed(t *testing.T) {
 }
 
 func TestARankingIsReplayedAsIfItsThresholdWereMet(t *testing.T) {
-	ranking := func(s eviction.Signal) *record.Record {
-		return &record.Record{
-			ID: "r1", Kind: record.KindRanking, Now: time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC), Node: "node-1",
-			Thresholds: []record.Threshold{
+	ranking := func(s eviction.Signal) *decision.Decision {
+		return &decision.Decision{
+			ID: "r1", Kind: decision.KindRanking, Now: time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC), Node: "node-1",
+			Thresholds: []decision.Threshold{
 				{Signal: eviction.NodeFsAvailable, Percentage: "0.1"},
 				{Signal: s, Quantity: "1Gi", GraceSeconds: 30, MinReclaim: "200Mi", Acted: true},
 			},
-			Observations: []observe.SignalStatus{
-				{Signal: eviction.MemoryAvailable, State: observe.StateObserved, Available: 4 << 30, Capacity: 8 << 30},
-				{Signal: eviction.ContainerFsAvailable, State: observe.StateObserved, Available: 4 << 30, Capacity: 8 << 30},
-				{Signal: eviction.PIDAvailable, State: observe.StateUnknown},
+			Observations: []decision.Observation{
+				{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 4 << 30, Capacity: 8 << 30},
+				{Signal: eviction.ContainerFsAvailable, State: decision.StateObserved, Available: 4 << 30, Capacity: 8 << 30},
+				{Signal: eviction.PIDAvailable, State: decision.StateUnknown},
 			},
-			Candidates: []record.Candidate{{UID: "web-1", Pod: "shop/web", Usage: 2 << 30}, {UID: "report-1", Pod: "shop/report", Usage: 3 << 30}}, Order: []int{1, 0},
+			Candidates: []decision.Candidate{{UID: "web-1", Pod: "shop/web", Usage: 2 << 30}, {UID: "report-1", Pod: "shop/report", Usage: 3 << 30}}, Order: []int{1, 0},
 		}
 	}
 	trace, err := FromRecord(ranking(eviction.MemoryAvailable))

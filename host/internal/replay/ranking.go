@@ -8,8 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -58,7 +58,7 @@ func RankingTable(rows []loop.RankedPod, amounts func(loop.RankedPod) (usage, re
 			key = why(p, rows[i+1])
 		}
 		usage, request := amounts(p)
-		if p.State == noStats || p.State == observe.StateUnknown {
+		if p.State == noStats || p.State == decision.StateUnknown {
 			usage = p.State
 		}
 		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, oneLine(p.Pod), p.Priority, oneLine(usage), oneLine(request), oneLine(key))
@@ -105,7 +105,7 @@ func DecidedBy(signal eviction.Signal, a, b loop.RankedPod) string {
 
 func keys(signal eviction.Signal, a, b loop.RankedPod) []key {
 	known := key{"no figures of it", policy.TrueFirst(a.State == noStats, b.State == noStats)}
-	measured := key{"its use is known", policy.TrueFirst(a.State != observe.StateUnknown, b.State != observe.StateUnknown)}
+	measured := key{"its use is known", policy.TrueFirst(a.State != decision.StateUnknown, b.State != decision.StateUnknown)}
 	priority := key{"lower priority", cmp.Compare(int64(a.Priority), int64(b.Priority))}
 	if _, builtin := eviction.Builtin(signal); !builtin {
 		return []key{priority, known, measured, {"larger use", cmp.Compare(b.Usage, a.Usage)}}

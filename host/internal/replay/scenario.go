@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 )
 
 // SchemaVersion is the version of the format.
@@ -54,7 +54,7 @@ type Scenario struct {
 	Pods  []*v1.Pod `json:"pods"`
 	Steps []Step    `json:"steps"`
 	// Record is what the scenario was made of, if it was made of a record: see FromRecord.
-	Record *record.Record `json:"-"`
+	Record *decision.Decision `json:"-"`
 }
 
 // Config is the configuration in force, with the keys of KubeletConfiguration.

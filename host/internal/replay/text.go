@@ -8,20 +8,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // observation tells a signal's figures.
-func observation(own *loop.CustomSignal, s observe.SignalStatus) string {
+func observation(own *loop.CustomSignal, s decision.Observation) string {
 	text := string(s.Signal) + " "
 	switch {
-	case s.State == observe.StateObserved && s.Capacity > 0:
+	case s.State == decision.StateObserved && s.Capacity > 0:
 		text += fmt.Sprintf("%s of %s (%.4g%%)", AmountOf(own, s.Signal, s.Available), AmountOf(own, s.Signal, s.Capacity),
 			100*float64(s.Available)/float64(s.Capacity))
-	case s.State == observe.StateObserved:
+	case s.State == decision.StateObserved:
 		text += fmt.Sprintf("%s of %s", AmountOf(own, s.Signal, s.Available), AmountOf(own, s.Signal, s.Capacity))
 	default:
 		text += s.State

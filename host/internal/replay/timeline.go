@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -93,7 +93,7 @@ func (w *timeline) head() {
 // unobserved tells of signals that have a threshold and were not even asked for.
 func (w *timeline) unobserved(pass *loop.PassResult) {
 	for _, s := range w.signals {
-		if !slices.ContainsFunc(pass.Signals, func(o observe.SignalStatus) bool { return o.Signal == s }) {
+		if !slices.ContainsFunc(pass.Signals, func(o decision.Observation) bool { return o.Signal == s }) {
 			w.line("observed", "%s not at all, no running plugin observes it: its thresholds have no effect", s)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -61,8 +61,8 @@ steps:
 func badPasses() []func(*fake) (loop.PassResult, error) {
 	at := time.Date(2026, 1, 1, 12, 0, 10, 0, time.UTC)
 	const gi = 1 << 30
-	memory := func(available int64) observe.SignalStatus {
-		return observe.SignalStatus{Signal: eviction.MemoryAvailable, State: observe.StateObserved, Available: available, Capacity: 16 * gi}
+	memory := func(available int64) decision.Observation {
+		return decision.Observation{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: available, Capacity: 16 * gi}
 	}
 	hard := loop.MetThreshold{Signal: eviction.MemoryAvailable, Quantity: "1Gi", FirstObservedAt: at.Add(2500 * time.Millisecond), GraceOver: true, Actionable: true}
 	soft := loop.MetThreshold{Signal: eviction.MemoryAvailable, Quantity: "2Gi", GracePeriod: "1m0s", FirstObservedAt: at}
@@ -71,16 +71,16 @@ func badPasses() []func(*fake) (loop.PassResult, error) {
 	overSoft.GraceOver = true
 	return []func(*fake) (loop.PassResult, error){
 		func(*fake) (loop.PassResult, error) {
-			return loop.PassResult{Chosen: -1, Signals: []observe.SignalStatus{
+			return loop.PassResult{Chosen: -1, Signals: []decision.Observation{
 				memory(12*gi + gi/2),
-				{Signal: eviction.NodeFsInodesFree, State: observe.StateAbsent},
-				{Signal: eviction.PIDAvailable, State: observe.StateUnknown, Err: "late"},
-				{Signal: eviction.NodeFsAvailable, State: observe.StateObserved, Available: 1023},
+				{Signal: eviction.NodeFsInodesFree, State: decision.StateAbsent},
+				{Signal: eviction.PIDAvailable, State: decision.StateUnknown, Err: "late"},
+				{Signal: eviction.NodeFsAvailable, State: decision.StateObserved, Available: 1023},
 			}}, nil
 		},
 		func(f *fake) (loop.PassResult, error) {
 			return loop.PassResult{
-				Signals: []observe.SignalStatus{memory(gi - 1)}, Thresholds: []loop.MetThreshold{hard, soft}, Conditions: []eviction.Condition{eviction.MemoryPressure},
+				Signals: []decision.Observation{memory(gi - 1)}, Thresholds: []loop.MetThreshold{hard, soft}, Conditions: []eviction.Condition{eviction.MemoryPressure},
 				Chosen: 0, Ranker: "memory", Ranking: []loop.RankedPod{
 					{UID: "u-big", Pod: "x/big", State: "measured", Usage: 3 * gi, Request: gi, Reason: "exceeds request by 2Gi, priority 0"},
 					{UID: "u-small", Pod: "x/small", State: "measured", Usage: gi, Request: 2 * gi},
@@ -208,7 +208,7 @@ func TestAmountsOfOwnSignalsHaveTheirFormatAndUnit(t *testing.T) {
 		"3221225472 of 4294967296 (75%)":               nil,
 	} {
 		t.Run(want, func(t *testing.T) {
-			s := observe.SignalStatus{Signal: spare, State: observe.StateObserved, Available: 3 << 30, Capacity: 4 << 30}
+			s := decision.Observation{Signal: spare, State: decision.StateObserved, Available: 3 << 30, Capacity: 4 << 30}
 			if got := observation(own, s); got != string(spare)+" "+want {
 				t.Errorf("got %q, want %q", got, want)
 			}

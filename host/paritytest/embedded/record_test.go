@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/host"
-	"github.com/evictd/evictd/host/internal/explain"
-	"github.com/evictd/evictd/host/internal/record"
-	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/store"
+	"github.com/evictd/evictd/host/internal/decision/whatif"
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/plugins/pid"
@@ -72,15 +73,15 @@ func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
 		}
 		got := 0
 		if err := store.Each(filepath.Join(dir, "records"), func(e *store.Entry) error {
-			r, err := e.Record()
+			r, err := e.Decision()
 			if err != nil {
 				return err
 			}
-			explain.Text(r)
+			tell.Text(r)
 			if r.Victim != nil {
 				got++
 			}
-			if r.Kind != record.KindEviction {
+			if r.Kind != decision.KindEviction {
 				return nil
 			}
 			evictions++
@@ -96,29 +97,29 @@ func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
 			t.Errorf("%s: %d victims are recorded, want %d", file, got, want)
 		}
 	}
-	if evictions < 100 || changes[explain.ChangeRequest] == 0 || changes[explain.ChangePriority] == 0 || changes[explain.ChangeThreshold] == 0 || changes[explain.ChangeGrace] == 0 {
+	if evictions < 100 || changes[whatif.Request] == 0 || changes[whatif.Priority] == 0 || changes[whatif.Threshold] == 0 || changes[whatif.Grace] == 0 {
 		t.Errorf("%d evictions, changes that would have spared the pod: %v", evictions, changes)
 	}
 	t.Logf("%d evictions in %d traces, each made again from its record, %d replayed; changes that would have spared the pod: %v", evictions, len(files), replayed, changes)
 }
 
 // again makes the decision of a record again and counts what would have spared its victim.
-func again(t *testing.T, file string, r *record.Record) map[string]int {
+func again(t *testing.T, file string, r *decision.Decision) map[string]int {
 	t.Helper()
-	d, err := explain.Again(r)
+	d, err := whatif.Again(r)
 	if err != nil || !slices.Equal(d.Order, r.Order) || d.Acted < 0 || !r.Thresholds[d.Acted].Acted || r.Candidates[d.Order[0]].UID != r.Victim.UID {
 		t.Errorf("%s: %s: made again %+v, want the order %v; %v", file, r.ID, d, r.Order, err)
 		return nil
 	}
-	found, err := explain.WhatIfs(r)
+	found, err := whatif.Changes(r)
 	if err != nil {
 		t.Errorf("%s: %s: %v", file, r.ID, err)
 	}
 	counts := map[string]int{}
 	for _, f := range found {
-		counts[f.Change]++
-		does, errDoes := explain.Spares(r, f, f.Value)
-		less, errLess := explain.Spares(r, f, f.Value-f.Step)
+		counts[f.What]++
+		does, errDoes := whatif.Spares(r, f, f.Value)
+		less, errLess := whatif.Spares(r, f, f.Value-f.Step)
 		if !does || less || errDoes != nil || errLess != nil {
 			t.Errorf("%s: %s: %+v: spares %v (%v), and one step less %v (%v)", file, r.ID, f, does, errDoes, less, errLess)
 		}
@@ -127,7 +128,7 @@ func again(t *testing.T, file string, r *record.Record) map[string]int {
 }
 
 // replays takes a manager and the plugins through the scenario of a record: the same pod goes.
-func replays(t *testing.T, file string, r *record.Record) int {
+func replays(t *testing.T, file string, r *decision.Decision) int {
 	t.Helper()
 	trace, err := replay.FromRecord(r)
 	if err != nil {

@@ -1,4 +1,4 @@
-package keep
+package recorder
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -79,14 +79,14 @@ func (c *censuses) fullest(s eviction.Signal) (most Shares, at time.Time) {
 
 // growth is who took what is missing of the signal of a choice, nil if that is not known. What
 // pods took that may not go is not: they were not measured.
-func (c *censuses) growth(p *Pass, at time.Time) *record.Growth {
+func (c *censuses) growth(p *Pass, at time.Time) *decision.Growth {
 	signal, choice := p.Acted.Signal, &p.Choice
 	now := p.Observations[signal]
 	before, since := c.fullest(signal)
 	if before.Used == nil || now.State != eviction.Observed || now.Available >= before.Available || len(choice.Candidates) == 0 {
 		return nil
 	}
-	g := &record.Growth{SinceMS: ms(since, at), Lost: before.Available - now.Available}
+	g := &decision.Growth{SinceMS: ms(since, at), Lost: before.Available - now.Available}
 	spared := map[string]bool{}
 	for _, s := range choice.Spared() {
 		spared[s.Pod.Row.UID] = true
@@ -107,10 +107,10 @@ func (c *censuses) growth(p *Pass, at time.Time) *record.Growth {
 		used := rank.Used(&eviction.Candidate{Pod: pod.Row, Measurement: m}, signal)
 		g.Pods += used
 		if by := used - was; by > 0 {
-			g.Most = append(g.Most, record.Grown{UID: uid, Pod: pod.String(), By: by})
+			g.Most = append(g.Most, decision.Grown{UID: uid, Pod: pod.String(), By: by})
 		}
 	}
-	slices.SortStableFunc(g.Most, func(a, b record.Grown) int { return cmp.Compare(b.By, a.By) })
+	slices.SortStableFunc(g.Most, func(a, b decision.Grown) int { return cmp.Compare(b.By, a.By) })
 	g.Most = g.Most[:min(len(g.Most), grownShown)]
 	return g
 }

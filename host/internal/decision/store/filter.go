@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 )
 
 // A Filter says which records are listed: those of the pod that What names, if it is not empty,
@@ -19,7 +19,7 @@ type Filter struct {
 }
 
 // Takes reports whether the record of h is listed.
-func (f *Filter) Takes(h *record.Head, now time.Time) bool {
+func (f *Filter) Takes(h *decision.Head, now time.Time) bool {
 	return (f.All || h.UID != "") &&
 		(f.What == "" || h.Named(f.What)) &&
 		(f.Since == 0 || now.Sub(h.Time) <= f.Since) &&
@@ -28,7 +28,7 @@ func (f *Filter) Takes(h *record.Head, now time.Time) bool {
 }
 
 // WhyNone says why none of heads, which are all that dir has, is listed.
-func (f *Filter) WhyNone(dir string, heads []record.Head, now time.Time) string {
+func (f *Filter) WhyNone(dir string, heads []decision.Head, now time.Time) string {
 	if len(heads) == 0 {
 		return fmt.Sprintf("no decision is on record in %s", dir)
 	}

@@ -1,14 +1,14 @@
-package explain
+package tell
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 )
 
 // Followed says what came of a decision, or why no pod goes.
-func Followed(h *record.Head) string {
+func Followed(h *decision.Head) string {
 	o := h.Outcome
 	switch {
 	case o == nil:

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 )
 
 const (
@@ -155,14 +155,14 @@ func zeros(f io.ReaderAt, from, size int64) bool {
 
 // Append writes a record and returns when it is on disk. One that could not be written
 // leaves nothing behind.
-func (s *Store) Append(r *record.Record) error { return s.append(r.Head(), r) }
+func (s *Store) Append(r *decision.Decision) error { return s.append(r.Head(), r) }
 
 // AppendOutcome writes what followed a decision.
-func (s *Store) AppendOutcome(o *record.Outcome) error {
-	return s.append(record.Head{ID: o.ID, Outcome: o}, o)
+func (s *Store) AppendOutcome(o *decision.Outcome) error {
+	return s.append(decision.Head{ID: o.ID, Outcome: o}, o)
 }
 
-func (s *Store) append(head record.Head, document any) error {
+func (s *Store) append(head decision.Head, document any) error {
 	data, err := encode(head, document)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", head.ID, err)

@@ -1,4 +1,5 @@
-package explain
+// Package tell shows a decision to people: as text and as a picture. It is pure.
+package tell
 
 import (
 	"bytes"
@@ -11,10 +12,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/whatif"
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -27,7 +28,7 @@ const (
 )
 
 // Text tells a decision for people.
-func Text(r *record.Record) []byte {
+func Text(r *decision.Decision) []byte {
 	w := &text{r: r}
 	w.headline()
 	w.whyNow()
@@ -41,7 +42,7 @@ func Text(r *record.Record) []byte {
 }
 
 type text struct {
-	r     *record.Record
+	r     *decision.Decision
 	b     bytes.Buffer
 	label string // of the line before
 }
@@ -66,9 +67,9 @@ func (w *text) headline() {
 		text = fmt.Sprintf("%s was to be evicted for %s, and its kill failed", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Victim != nil:
 		text = fmt.Sprintf("%s was evicted for %s", r.Victim.Pod, r.Victim.Signal+w.cause())
-	case r.Kind == record.KindNobody:
+	case r.Kind == decision.KindNobody:
 		text = "no pod could be evicted: " + r.Reason
-	case r.Kind == record.KindReclaim:
+	case r.Kind == decision.KindReclaim:
 		text = "no pod had to be evicted: " + r.Reason
 	}
 	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s", r.Time.UTC().Format(time.DateTime), text)) + "\n")
@@ -76,7 +77,7 @@ func (w *text) headline() {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
 		w.line("message", "grace period %ds", r.Victim.GraceSeconds)
 	}
-	if r.Kind == record.KindResumed {
+	if r.Kind == decision.KindResumed {
 		w.line("why now", "a former evictd decided so, and this one has finished it: its own record is lost")
 	}
 }
@@ -117,7 +118,7 @@ func (w *text) grew() {
 }
 
 // failed reports whether a pod was not seen to end.
-func failed(o *record.Outcome) bool { return o != nil && o.Err != "" && o.GoneMS == 0 }
+func failed(o *decision.Outcome) bool { return o != nil && o.Err != "" && o.GoneMS == 0 }
 
 func (w *text) whyNow() {
 	r := w.r
@@ -130,7 +131,7 @@ func (w *text) whyNow() {
 		if !ok {
 			continue
 		}
-		if t.Acted && r.Kind != record.KindGrace && r.Kind != record.KindWaiting {
+		if t.Acted && r.Kind != decision.KindGrace && r.Kind != decision.KindWaiting {
 			text += ": acted on"
 		}
 		w.line("why now", "%s", text)
@@ -149,8 +150,8 @@ func (w *text) whyNow() {
 }
 
 // observation is that of a signal, nil if there is none.
-func (w *text) observation(s eviction.Signal) *observe.SignalStatus {
-	i := slices.IndexFunc(w.r.Observations, func(o observe.SignalStatus) bool { return o.Signal == s })
+func (w *text) observation(s eviction.Signal) *decision.Observation {
+	i := slices.IndexFunc(w.r.Observations, func(o decision.Observation) bool { return o.Signal == s })
 	if i < 0 {
 		return nil
 	}
@@ -158,7 +159,7 @@ func (w *text) observation(s eviction.Signal) *observe.SignalStatus {
 }
 
 // stands is how a threshold stands, which may be damaged.
-func (w *text) stands(t *record.Threshold) (text string, ok bool) {
+func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	p, err := t.Policy()
 	if err != nil {
 		return "", false
@@ -168,7 +169,7 @@ func (w *text) stands(t *record.Threshold) (text string, ok bool) {
 		figures := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
 		amount := p.Amount(o.Capacity)
 		switch more := o.Available - amount.Value(); {
-		case o.State != observe.StateObserved:
+		case o.State != decision.StateObserved:
 			figures, hard = ": the signal was "+o.State, ", met since "
 		case amount.CmpInt64(o.Available) > 0:
 		case t.Since == nil:
@@ -259,7 +260,7 @@ func (w *text) ranking() []loop.RankedPod {
 	rows := make([]loop.RankedPod, 0, len(w.r.Order))
 	for _, at := range w.r.Order {
 		c := &w.r.Candidates[at]
-		as := candidate(c, signal)
+		as := c.Ranked(signal)
 		row := loop.RankedPod{UID: c.UID, Pod: c.Pod, Priority: c.Priority, State: c.State, Usage: c.Usage, Request: rank.Request(&as, signal), Reason: c.Reason}
 		if less := rank.Subtracted(&as, signal); less != row.Request {
 			row.LessBytes = less
@@ -280,9 +281,9 @@ func (w *text) signal() eviction.Signal {
 }
 
 func (w *text) spared() {
-	found, err := WhatIfs(w.r)
+	found, err := whatif.Changes(w.r)
 	if err != nil {
-		if errors.Is(err, errAnotherVictim) {
+		if errors.Is(err, whatif.ErrAnotherVictim) {
 			w.line("spared by", "cannot be told: %v", err)
 		}
 		return
@@ -299,16 +300,16 @@ func (w *text) spared() {
 	}
 }
 
-func (w *text) whatIf(f WhatIf) string {
+func (w *text) whatIf(f whatif.Change) string {
 	exact := w.amount(eviction.Signal(f.Of), f.Value)
-	switch f.Change {
-	case ChangeRequest:
+	switch f.What {
+	case whatif.Request:
 		return fmt.Sprintf("a request for %s of at least %s (%d)", f.Of, resource.NewQuantity(f.Value, resource.BinarySI), f.Value)
-	case ChangePriority:
+	case whatif.Priority:
 		return fmt.Sprintf("a priority of at least %d", f.Value)
-	case ChangeGrace:
+	case whatif.Grace:
 		return fmt.Sprintf("a grace period for %s of at least %v", f.Of, time.Duration(f.Value)*time.Millisecond)
-	case ChangeMinReclaim:
+	case whatif.MinReclaim:
 		return fmt.Sprintf("a minimum reclaim for %s of at most %s (%d)", f.Of, exact, f.Value)
 	default:
 		return fmt.Sprintf("a threshold for %s of at most %s (%d)", f.Of, exact, f.Value)
@@ -348,7 +349,7 @@ func (w *text) followed() {
 	w.line("what followed", "%s", cmp.Or(strings.Join(parts, ", "), o.State))
 }
 
-func (w *text) shadows(opinions []record.Opinion) {
+func (w *text) shadows(opinions []decision.Opinion) {
 	for _, o := range opinions {
 		name := strings.TrimSpace(o.Plugin + " " + o.Version)
 		switch {

@@ -1,7 +1,7 @@
-// Package explain makes a recorded decision again from its record alone, as it was and
-// otherwise, and tells why a pod went, what would have spared it and who would have gone
-// instead. It is pure: records in, values and text out.
-package explain
+// Package whatif makes a recorded decision again from its record alone, as it was and
+// otherwise: what would have spared the pod that went, and who would have gone
+// instead. It is pure: records in, values out.
+package whatif
 
 import (
 	"errors"
@@ -10,20 +10,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 var (
-	errNoEviction    = errors.New("the record is of no choice between pods")
-	errAnotherVictim = errors.New("what is recorded has another pod go first")
+	errNoEviction = errors.New("the record is of no choice between pods")
+	// ErrAnotherVictim is that of a record whose figures have another pod go first than went.
+	ErrAnotherVictim = errors.New("what is recorded has another pod go first")
 )
 
-// A Decision is what follows from a record.
-type Decision struct {
+// A Result is which threshold a record has acted on, and the order of the candidates.
+type Result struct {
 	// Acted is the place of the threshold that is acted on, -1 if none is.
 	Acted int
 	// Order has the places of the candidates, the first to go first. It is empty if none
@@ -34,21 +34,21 @@ type Decision struct {
 
 // Again makes the decision of a record again: which threshold is acted on, and who goes in
 // which order.
-func Again(r *record.Record) (Decision, error) {
-	acted := slices.IndexFunc(r.Thresholds, func(t record.Threshold) bool { return t.Acted })
+func Again(r *decision.Decision) (Result, error) {
+	acted := slices.IndexFunc(r.Thresholds, func(t decision.Threshold) bool { return t.Acted })
 	if acted < 0 || len(r.Candidates) == 0 {
-		return Decision{Acted: -1}, errNoEviction
+		return Result{Acted: -1}, errNoEviction
 	}
 	c, err := situationOf(r)
 	if err != nil {
-		return Decision{Acted: -1}, err
+		return Result{Acted: -1}, err
 	}
 	return c.decide(), nil
 }
 
 // A situation is a record in the words of policy and rank, of which parts can be changed.
 type situation struct {
-	record     *record.Record
+	record     *decision.Decision
 	acted      int
 	thresholds []policy.Threshold
 	observed   map[eviction.Signal]eviction.Observation
@@ -58,9 +58,9 @@ type situation struct {
 	held []bool
 }
 
-func situationOf(r *record.Record) (*situation, error) {
+func situationOf(r *decision.Decision) (*situation, error) {
 	s := &situation{record: r, observed: map[eviction.Signal]eviction.Observation{}, held: make([]bool, len(r.Thresholds))}
-	s.acted = slices.IndexFunc(r.Thresholds, func(t record.Threshold) bool { return t.Acted })
+	s.acted = slices.IndexFunc(r.Thresholds, func(t decision.Threshold) bool { return t.Acted })
 	for i := range r.Thresholds {
 		t, err := r.Thresholds[i].Policy()
 		if err != nil {
@@ -69,11 +69,11 @@ func situationOf(r *record.Record) (*situation, error) {
 		s.thresholds = append(s.thresholds, t)
 	}
 	for _, o := range r.Observations {
-		s.observed[o.Signal] = observation(o)
+		s.observed[o.Signal] = o.Policy()
 	}
 	signal := r.Thresholds[s.acted].Signal
 	for i := range r.Candidates {
-		s.candidates = append(s.candidates, candidate(&r.Candidates[i], signal))
+		s.candidates = append(s.candidates, r.Candidates[i].Ranked(signal))
 	}
 	for {
 		at := s.chosen()
@@ -85,8 +85,8 @@ func situationOf(r *record.Record) (*situation, error) {
 }
 
 // decide is the decision of s.
-func (s *situation) decide() Decision {
-	d := Decision{Acted: s.chosen()}
+func (s *situation) decide() Result {
+	d := Result{Acted: s.chosen()}
 	if d.Acted < 0 {
 		return d
 	}
@@ -162,32 +162,4 @@ func (s *situation) prolonged(i int) bool {
 	}
 	q, o := t.Amount(s.observed[t.Signal].Capacity), s.observed[t.Signal]
 	return q.CmpInt64(o.Available) <= 0
-}
-
-func observation(o observe.SignalStatus) eviction.Observation {
-	out := eviction.Observation{Signal: o.Signal, Available: o.Available, Capacity: o.Capacity, Time: o.Time}
-	switch o.State {
-	case observe.StateObserved:
-		out.State = eviction.Observed
-	case observe.StateAbsent:
-		out.State = eviction.Absent
-	}
-	return out
-}
-
-func candidate(c *record.Candidate, s eviction.Signal) eviction.Candidate {
-	out := eviction.Candidate{
-		Pod: eviction.Pod{
-			UID: c.UID, Name: c.Pod, Priority: c.Priority, QoSClass: c.QoS,
-			MemoryRequestBytes: c.MemoryRequest, EphemeralStorageRequestBytes: c.StorageRequest,
-		},
-		Measurement: eviction.Measurement{UID: c.UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: s, Value: c.Usage}}},
-	}
-	switch c.State {
-	case record.StateNoStats:
-		out.Measurement.State, out.Measurement.Usage = eviction.NoStats, nil
-	case record.StateUnknown:
-		out.Measurement.State, out.Measurement.Usage = eviction.MeasurementUnknown, nil
-	}
-	return out
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 )
 
 const mebibyte = 1 << 20
@@ -30,8 +30,8 @@ func open(t testing.TB, dir string) *Store {
 	return s
 }
 
-func decision(id string) *record.Record {
-	return &record.Record{Version: record.Version, ID: id, Kind: record.KindEviction, Time: time.Now(), Victim: &record.Victim{
+func record(id string) *decision.Decision {
+	return &decision.Decision{Version: decision.Version, ID: id, Kind: decision.KindEviction, Time: time.Now(), Victim: &decision.Victim{
 		Pod: "shop/" + id, UID: "uid-" + id, Signal: "memory.available", Message: strings.Repeat("why ", rand.IntN(200)),
 	}}
 }
@@ -41,7 +41,7 @@ func ids(t testing.TB, dir string) []string {
 	t.Helper()
 	var got []string
 	problems := Each(dir, func(e *Entry) error {
-		r, err := e.Record()
+		r, err := e.Decision()
 		if err != nil {
 			return err
 		}
@@ -61,11 +61,11 @@ func TestRecordsAreThereAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	for i := range 3 {
-		if err := s.Append(decision(fmt.Sprint("r", i))); err != nil {
+		if err := s.Append(record(fmt.Sprint("r", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.AppendOutcome(&record.Outcome{ID: "r1", State: "finished", GoneMS: 12}); err != nil {
+	if err := s.AppendOutcome(&decision.Outcome{ID: "r1", State: "finished", GoneMS: 12}); err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(t, dir); strings.Join(got, " ") != "r0 r1 r2" {
@@ -75,7 +75,7 @@ func TestRecordsAreThereAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, dir)
-	if err := s.Append(decision("r3")); err != nil {
+	if err := s.Append(record("r3")); err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(t, dir); strings.Join(got, " ") != "r0 r1 r2 r3" {
@@ -91,7 +91,7 @@ func TestASegmentIsReadWithZcat(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	for _, id := range []string{"a", "b"} {
-		if err := s.Append(decision(id)); err != nil {
+		if err := s.Append(record(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,11 +125,11 @@ func TestTwoDoNotWriteToOneDirectory(t *testing.T) {
 func TestATornEndIsCut(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if err := s.Append(decision("whole")); err != nil {
+	if err := s.Append(record("whole")); err != nil {
 		t.Fatal(err)
 	}
 	whole := s.size
-	if err := s.Append(decision("torn")); err != nil {
+	if err := s.Append(record("torn")); err != nil {
 		t.Fatal(err)
 	}
 	name, all := s.file.Name(), s.size
@@ -169,7 +169,7 @@ func TestWhatIsDamagedIsNotCut(t *testing.T) {
 	s := open(t, dir)
 	var ends []int64
 	for _, id := range []string{"first", "second", "third"} {
-		r := decision(id)
+		r := record(id)
 		r.Victim.Pod = "shop/report"
 		if err := s.Append(r); err != nil {
 			t.Fatal(err)
@@ -215,13 +215,13 @@ func TestAStoreIsOpenedWhenItCanBe(t *testing.T) {
 	}
 	s := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour})
 	defer s.Close()
-	if err := s.Append(decision("lost")); err == nil {
+	if err := s.Append(record("lost")); err == nil {
 		t.Error("a record is kept in a file that is no directory")
 	}
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Append(decision("kept")); err != nil {
+	if err := s.Append(record("kept")); err != nil {
 		t.Error(err)
 	}
 	if got := ids(t, dir); strings.Join(got, " ") != "kept" {
@@ -234,7 +234,7 @@ func TestOldSegmentsMakeRoom(t *testing.T) {
 	s := New(Options{Dir: dir, MaxBytes: 64 << 10, MaxAge: time.Hour})
 	defer s.Close()
 	for i := range 400 {
-		if err := s.Append(decision(fmt.Sprintf("r%03d", i))); err != nil {
+		if err := s.Append(record(fmt.Sprintf("r%03d", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -264,7 +264,7 @@ func segmentsOf(t *testing.T, dir string) []string {
 func TestOldRecordsGo(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if err := s.Append(decision("old")); err != nil {
+	if err := s.Append(record("old")); err != nil {
 		t.Fatal(err)
 	}
 	old := s.file.Name()
@@ -272,7 +272,7 @@ func TestOldRecordsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, dir)
-	if err := s.Append(decision("new")); err != nil {
+	if err := s.Append(record("new")); err != nil {
 		t.Fatal(err)
 	}
 	monthAgo := time.Now().Add(-721 * time.Hour)
@@ -300,7 +300,7 @@ func TestAFullDiskLosesRecordsAndNothingElse(t *testing.T) {
 				return n, errors.Join(full, err)
 			}
 		}
-		if err := s.Append(decision(fmt.Sprintf("r%02d", i))); (i%2 == 1) != errors.Is(err, full) {
+		if err := s.Append(record(fmt.Sprintf("r%02d", i))); (i%2 == 1) != errors.Is(err, full) {
 			t.Fatalf("record %d: %v", i, err)
 		}
 	}
@@ -313,7 +313,7 @@ func TestADirectoryThatWasRemovedIsMadeAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "records")
 	s := open(t, dir)
 	for _, id := range []string{"before", "after"} {
-		if err := s.Append(decision(id)); err != nil {
+		if err := s.Append(record(id)); err != nil {
 			t.Fatal(err)
 		}
 		if id == "before" {
@@ -335,7 +335,7 @@ func TestMain(m *testing.M) {
 		s, err := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour}), error(nil)
 		for i := 0; err == nil; i++ {
 			id := fmt.Sprintf("%d-%06d", os.Getpid(), i)
-			if err = s.Append(decision(id)); err == nil {
+			if err = s.Append(record(id)); err == nil {
 				fmt.Println(id)
 			}
 		}
@@ -377,7 +377,7 @@ func TestAWriterIsKilledAtAnyMoment(t *testing.T) {
 }
 
 func FuzzSegment(f *testing.F) {
-	data, err := encode(decision("a").Head(), decision("a"))
+	data, err := encode(record("a").Head(), record("a"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func FuzzSegment(f *testing.F) {
 		_, _ = members(bytes.NewReader(data), int64(len(data)), func(m member) error {
 			text, err := document(bytes.NewReader(data), m)
 			if err == nil {
-				_, err = record.Decode(text)
+				_, err = decision.Decode(text)
 			}
 			return err
 		})
@@ -399,7 +399,7 @@ func FuzzSegment(f *testing.F) {
 func TestASparseFileOfATebibyteIsPassedOver(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if err := s.Append(decision("before")); err != nil {
+	if err := s.Append(record("before")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -411,7 +411,7 @@ func TestASparseFileOfATebibyteIsPassedOver(t *testing.T) {
 	}
 	began := time.Now()
 	s = open(t, dir)
-	if err := s.Append(decision("after")); err != nil {
+	if err := s.Append(record("after")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Prune(); err == nil || !strings.Contains(err.Error(), sparse) || !strings.Contains(err.Error(), "1099511627776 bytes") {
@@ -448,7 +448,7 @@ func TestAClockThatJumpsMakesNoRecordOld(t *testing.T) {
 			s := open(t, dir)
 			keep := func(id string) {
 				t.Helper()
-				if err := s.Append(decision(id)); err != nil {
+				if err := s.Append(record(id)); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.Chtimes(s.file.Name(), s.now(), s.now()); err != nil {

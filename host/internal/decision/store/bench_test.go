@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // node is a record of an eviction among 110 pods, whose signals went up and down.
-func node(r *rand.Rand, i int) *record.Record {
+func node(r *rand.Rand, i int) *decision.Decision {
 	at := time.Unix(1_800_000_000, 0).Add(time.Duration(i) * time.Minute)
 	uid := func() string {
 		return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), 0x8000|r.Uint32N(1<<14), r.Uint64N(1<<48))
@@ -21,10 +20,10 @@ func node(r *rand.Rand, i int) *record.Record {
 	name := func() string {
 		return fmt.Sprintf("team-%d/service-%d-%s-%s", r.IntN(9), r.IntN(30), text(r, 10), text(r, 5))
 	}
-	out := &record.Record{
-		Version: record.Version, ID: record.NewID(at), Kind: record.KindEviction, Time: at, Now: at, Node: "node-17.example", Evictd: "v1.0.0", Config: "5f3a9c210b7d",
-		Trigger: "wake", Causes: "memcg", Pacing: "evictd", RankVeto: "soft", Layout: "shared", Ranker: &record.Ranker{Name: "memory", Version: "v1.0.0"},
-		Thresholds: []record.Threshold{
+	out := &decision.Decision{
+		Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindEviction, Time: at, Now: at, Node: "node-17.example", Evictd: "v1.0.0", Config: "5f3a9c210b7d",
+		Trigger: "wake", Causes: "memcg", Pacing: "evictd", RankVeto: "soft", Layout: "shared", Ranker: &decision.Ranker{Name: "memory", Version: "v1.0.0"},
+		Thresholds: []decision.Threshold{
 			{Signal: eviction.MemoryAvailable, Quantity: "500Mi", Since: &at, GraceOver: true, Actionable: true, Acted: true},
 			{Signal: eviction.AllocatableMemoryAvailable, Quantity: "500Mi"},
 			{Signal: eviction.NodeFsAvailable, Percentage: "0.1"},
@@ -34,16 +33,16 @@ func node(r *rand.Rand, i int) *record.Record {
 	}
 	for range 110 {
 		out.Order = append(out.Order, len(out.Candidates))
-		out.Candidates = append(out.Candidates, record.Candidate{
+		out.Candidates = append(out.Candidates, decision.Candidate{
 			UID: uid(), Pod: name(), QoS: eviction.Burstable, Owner: "ReplicaSet", Started: at.Unix() - r.Int64N(1e6),
 			MemoryRequest: 64 << 20 << r.IntN(4), StorageRequest: 1 << 30, Usage: r.Int64N(1 << 30),
 		})
 	}
 	v := out.Candidates[0]
-	out.Victim = &record.Victim{UID: v.UID, Pod: v.Pod, Signal: "memory.available", GraceSeconds: 1, Message: "The node was low on resource: memory. Threshold quantity: 500Mi, available: 400Mi."}
+	out.Victim = &decision.Victim{UID: v.UID, Pod: v.Pod, Signal: "memory.available", GraceSeconds: 1, Message: "The node was low on resource: memory. Threshold quantity: 500Mi, available: 400Mi."}
 	for _, t := range out.Thresholds {
-		out.Observations = append(out.Observations, observe.SignalStatus{Signal: t.Signal, State: observe.StateObserved, Available: r.Int64N(1 << 34), Capacity: 1 << 34, Time: at})
-		s := record.Series{Signal: t.Signal, Unit: 1}
+		out.Observations = append(out.Observations, decision.Observation{Signal: t.Signal, State: decision.StateObserved, Available: r.Int64N(1 << 34), Capacity: 1 << 34, Time: at})
+		s := decision.Series{Signal: t.Signal, Unit: 1}
 		for range 600 { // as on a node that works
 			s.Available = append(s.Available, int64(r.NormFloat64()*1.5))
 		}

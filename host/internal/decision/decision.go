@@ -1,11 +1,11 @@
-// Package record is the document that each decision of evictd leaves behind, and each
+// Package decision has the document that each decision of evictd leaves behind, and each
 // decision not to evict: what was known, who could go in which order and why, what
 // followed. It holds all that the decision was made from, so that it can be told, made
 // again and made otherwise without the node.
 //
 // It is the document alone: package store keeps it on disk, package keep has it made of
 // what the loop knows.
-package record
+package decision
 
 import (
 	"crypto/rand"
@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -44,9 +43,9 @@ const (
 	KindRanking = "ranking"
 )
 
-// A Record is a decision. Amounts are in the base unit of their signal, times that
+// A Decision is the document of one. Amounts are in the base unit of their signal, times that
 // end in MS are milliseconds from Time on, negative before it.
-type Record struct {
+type Decision struct {
 	Version int       `json:"version"`
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
@@ -69,9 +68,9 @@ type Record struct {
 	// Now is the time that the thresholds' timers go by.
 	Now time.Time `json:"now"`
 	// Thresholds are all in force, in the order of the configuration.
-	Thresholds   []Threshold            `json:"thresholds,omitempty"`
-	Observations []observe.SignalStatus `json:"observations,omitempty"`
-	Reclaim      []Reclaim              `json:"reclaim,omitempty"`
+	Thresholds   []Threshold   `json:"thresholds,omitempty"`
+	Observations []Observation `json:"observations,omitempty"`
+	Reclaim      []Reclaim     `json:"reclaim,omitempty"`
 	// Ranker put the candidates in order.
 	Ranker *Ranker `json:"ranker,omitempty"`
 	// Candidates are in the order of the pod source. Order has their places in it, the
@@ -88,8 +87,8 @@ type Record struct {
 	Signals []Series `json:"signals,omitempty"`
 	// Growth is who took what is missing of the signal, nil if that is not known.
 	Growth *Growth `json:"growth,omitempty"`
-	// Outcome is what followed, as far as it is known. It is kept beside the record.
-	Outcome *Outcome `json:"-"`
+	// Outcome is what followed, as far as it is known. The store keeps it beside the record.
+	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
 // A Threshold is one in force, and how it stood.
@@ -139,32 +138,6 @@ type Ranker struct {
 	Custom bool `json:"custom,omitempty"`
 }
 
-// A Candidate is a pod that could go, with all that the kubelet's order goes by.
-type Candidate struct {
-	UID      string            `json:"uid"`
-	Pod      string            `json:"pod"`
-	Priority int32             `json:"priority,omitempty"`
-	QoS      eviction.QoSClass `json:"qos"`
-	Owner    string            `json:"owner,omitempty"`
-	// Started is in seconds of Unix time, 0 if not known.
-	Started int64 `json:"started,omitempty"`
-	// MemoryRequest and StorageRequest are in bytes.
-	MemoryRequest  int64 `json:"memoryRequest,omitempty"`
-	StorageRequest int64 `json:"storageRequest,omitempty"`
-	// State is "no stats" or "unknown" if Usage, what the pod was measured to use of the
-	// signal, is not known.
-	State string `json:"state,omitempty"`
-	Usage int64  `json:"usage,omitempty"`
-	// Reason is the ranker's.
-	Reason string `json:"reason,omitempty"`
-}
-
-// The states of candidates whose use is not known. See eviction.MeasurementState.
-const (
-	StateNoStats = "no stats"
-	StateUnknown = "unknown"
-)
-
 // A Protected is a pod that could not go, and by which rule.
 type Protected struct {
 	UID  string `json:"uid"`
@@ -209,7 +182,7 @@ type Series struct {
 }
 
 // Fall returns the most that was taken of a signal in a second, by the samples of r; 0 if it has none.
-func (r *Record) Fall(s eviction.Signal) (most int64) {
+func (r *Decision) Fall(s eviction.Signal) (most int64) {
 	for i := range r.Signals {
 		if of := &r.Signals[i]; of.Signal == s && len(of.Available) > 0 {
 			for _, more := range of.Available[1:] {
@@ -309,7 +282,7 @@ type Head struct {
 }
 
 // Head is that of r.
-func (r *Record) Head() Head {
+func (r *Decision) Head() Head {
 	h := Head{ID: r.ID, Kind: r.Kind, Time: r.Time, DryRun: r.DryRun, Reason: r.Reason}
 	for _, t := range r.Thresholds {
 		if t.Acted {
@@ -345,8 +318,8 @@ const (
 
 // Decode reads a record, trusting nothing. Fields that it does not know are fine: a
 // newer evictd may have written them.
-func Decode(data []byte) (*Record, error) {
-	var r Record
+func Decode(data []byte) (*Decision, error) {
+	var r Decision
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("no record of a decision: %w", err)
 	}

@@ -1,4 +1,4 @@
-package explain
+package tell
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -26,10 +26,10 @@ const maxPlotted = 3600
 
 // SVG draws how the signal that a decision is about went, with its thresholds and what followed. It
 // has an error if the record has no samples of it.
-func SVG(r *record.Record) ([]byte, error) {
+func SVG(r *decision.Decision) ([]byte, error) {
 	w := &text{r: r}
 	signal := eviction.Signal(r.Head().Signal)
-	at := slices.IndexFunc(r.Signals, func(s record.Series) bool { return s.Signal == signal && len(s.Available) > 0 })
+	at := slices.IndexFunc(r.Signals, func(s decision.Series) bool { return s.Signal == signal && len(s.Available) > 0 })
 	if at < 0 {
 		return nil, fmt.Errorf("signals: no sample of %q, which is kept while evictd runs", signal)
 	}
@@ -53,14 +53,14 @@ func SVG(r *record.Record) ([]byte, error) {
 type plot struct {
 	bytes.Buffer
 
-	r           *record.Record
+	r           *decision.Decision
 	values      []int64
 	from, until float64 // of the samples, in seconds
 	end         float64 // of what is drawn
 	top         float64 // the greatest amount
 }
 
-func plotted(r *record.Record, s *record.Series) *plot {
+func plotted(r *decision.Decision, s *decision.Series) *plot {
 	p := &plot{r: r, values: s.Values(), until: inReach(s.UntilMS / 1000)}
 	p.from = p.until - float64(len(p.values)-1)
 	p.end = max(p.until, p.from+1)
@@ -141,7 +141,7 @@ type event struct {
 	second float64
 }
 
-func happened(r *record.Record) []event {
+func happened(r *decision.Decision) []event {
 	all := []event{{"decided " + clock(r.Time), 0}}
 	if r.Outcome == nil {
 		return all

@@ -1,7 +1,7 @@
-// Package keep makes records of what the loop knows after each pass, and has them written
-// beside the loop: it owns what is remembered from one pass to the next for that, and
-// nobody waits for it. What cannot be kept is counted.
-package keep
+// Package recorder makes records of what the loop knows after each pass and writes them beside
+// the loop, which never waits for it. It remembers samples and pod usage for that. Records that
+// cannot be written are counted.
+package recorder
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -29,8 +29,8 @@ const (
 // A Store keeps records. See package store. All of it may take for ever.
 type Store interface {
 	Open() error
-	Append(r *record.Record) error
-	AppendOutcome(o *record.Outcome) error
+	Append(r *decision.Decision) error
+	AppendOutcome(o *decision.Outcome) error
 	Prune() error
 	Close() error
 }
@@ -80,7 +80,7 @@ func (k *Keeper) NewID() string {
 	if k == nil {
 		return ""
 	}
-	return record.NewID(time.Now())
+	return decision.NewID(time.Now())
 }
 
 // Passed tells of a pass that has ended. It never waits.

@@ -1,17 +1,16 @@
-package explain
+package tell
 
 import (
 	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/record"
 )
 
 // Order tells the order in which pods would go now, for people.
-func Order(r *record.Record) []byte {
+func Order(r *decision.Decision) []byte {
 	w := &text{r: r}
 	w.now()
 	w.whyIt()
@@ -20,7 +19,7 @@ func Order(r *record.Record) []byte {
 
 // Now tells for each threshold how far it is from being acted on and who would go then,
 // for people. There is a ranking for each signal, by the same evictd.
-func Now(rankings []*record.Record) []byte {
+func Now(rankings []*decision.Decision) []byte {
 	var out []byte
 	for _, r := range rankings {
 		w := &text{r: r}
@@ -34,7 +33,7 @@ func Now(rankings []*record.Record) []byte {
 func (w *text) wouldGo() string {
 	rows, at := w.ranking(), w.observation(w.signal())
 	switch {
-	case at == nil || at.State != observe.StateObserved:
+	case at == nil || at.State != decision.StateObserved:
 		return "nobody: without a figure the threshold has no effect"
 	case len(rows) == 0:
 		return "nobody: " + cmp.Or(w.r.Reason, "no pod can go")

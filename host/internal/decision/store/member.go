@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 )
 
 const (
@@ -30,7 +30,7 @@ var errTorn = errors.New("ends early")
 // encode makes a member of a segment: a gzip member, so that a segment can be read with
 // zcat. Its extra field has the length of the whole and the head, so that a reader
 // finds a record without unpacking those before it.
-func encode(head record.Head, document any) ([]byte, error) {
+func encode(head decision.Head, document any) ([]byte, error) {
 	text, err := json.Marshal(head)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func encode(head record.Head, document any) ([]byte, error) {
 // A member is where one stands in a segment.
 type member struct {
 	at, length int64
-	head       record.Head
+	head       decision.Head
 }
 
 // members calls use for one member after the other, of which only the headers are

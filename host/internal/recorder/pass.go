@@ -1,4 +1,4 @@
-package keep
+package recorder
 
 import (
 	"errors"
@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
-	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -42,7 +41,7 @@ type Pass struct {
 	// Choice is that of a pod, zero if none was to be chosen. Nobody is why no pod can go.
 	Choice  choose.Choice
 	Nobody  string
-	Reclaim []record.Reclaim
+	Reclaim []decision.Reclaim
 	// ReclaimSufficed: no pod has to go.
 	ReclaimSufficed bool
 	// Evicted are the victims of this pass, Victims the last of all, as they are now.
@@ -52,7 +51,7 @@ type Pass struct {
 	// Waiting says what thresholds wait for.
 	Waiting []policy.Wait
 	// Opinions are those of shadows on the decision whose record is named.
-	Opinions   []record.Opinion
+	Opinions   []decision.Opinion
 	OpinionsOf string
 }
 
@@ -84,7 +83,7 @@ func (e episodes) isNew(of episode, reason string, now time.Time) bool {
 }
 
 // decisions are the records that p is worth.
-func (k *Keeper) decisions(p *Pass) (all []*record.Record) {
+func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 	for i := range p.Evicted {
 		all = append(all, k.evicted(p, &p.Evicted[i]))
 	}
@@ -92,8 +91,8 @@ func (k *Keeper) decisions(p *Pass) (all []*record.Record) {
 		all = append(all, k.notEvicted(p)...)
 	}
 	for _, o := range p.Assessment.Observed {
-		if !p.Later && !o.Hard() && !o.Frozen && o.FirstObservedAt.Equal(p.Now) && k.episodes.isNew(episode{o.Threshold.Signal, record.KindGrace}, o.Threshold.String(), p.Observed) {
-			r := k.record(p, record.KindGrace, p.Observed)
+		if !p.Later && !o.Hard() && !o.Frozen && o.FirstObservedAt.Equal(p.Now) && k.episodes.isNew(episode{o.Threshold.Signal, decision.KindGrace}, o.Threshold.String(), p.Observed) {
+			r := k.record(p, decision.KindGrace, p.Observed)
 			act(r, o.Threshold)
 			r.Reason = o.Threshold.String() + ": its grace period has begun"
 			all = append(all, r)
@@ -101,8 +100,8 @@ func (k *Keeper) decisions(p *Pass) (all []*record.Record) {
 	}
 	for _, w := range p.Waiting {
 		reason := waits(w)
-		if k.episodes.isNew(episode{w.Signal, record.KindWaiting}, reason, p.Observed) {
-			r := k.record(p, record.KindWaiting, p.Observed)
+		if k.episodes.isNew(episode{w.Signal, decision.KindWaiting}, reason, p.Observed) {
+			r := k.record(p, decision.KindWaiting, p.Observed)
 			for _, t := range p.Assessment.Met {
 				if t.Signal == w.Signal {
 					act(r, t)
@@ -115,10 +114,10 @@ func (k *Keeper) decisions(p *Pass) (all []*record.Record) {
 	return all
 }
 
-func (k *Keeper) notEvicted(p *Pass) []*record.Record {
-	kind, reason := record.KindNobody, p.Nobody
+func (k *Keeper) notEvicted(p *Pass) []*decision.Decision {
+	kind, reason := decision.KindNobody, p.Nobody
 	if p.ReclaimSufficed {
-		kind, reason = record.KindReclaim, "reclaim was enough"
+		kind, reason = decision.KindReclaim, "reclaim was enough"
 	}
 	if reason == "" || !k.episodes.isNew(episode{p.Acted.Signal, kind}, reason, time.Now()) {
 		return nil
@@ -127,19 +126,19 @@ func (k *Keeper) notEvicted(p *Pass) []*record.Record {
 	r.Reason = reason
 	choice(r, p)
 	r.Growth = k.censuses.growth(p, r.Time)
-	return []*record.Record{r}
+	return []*decision.Decision{r}
 }
 
 // evicted is the record of a victim. A limit of its own has nothing to do with the order of
 // the pods.
-func (k *Keeper) evicted(p *Pass, v *victim.Victim) *record.Record {
-	kind := record.KindLimit
+func (k *Keeper) evicted(p *Pass, v *victim.Victim) *decision.Decision {
+	kind := decision.KindLimit
 	if v.Pressure {
-		kind = record.KindEviction
+		kind = decision.KindEviction
 	}
 	r := k.record(p, kind, v.Time)
 	r.ID, r.DryRun = v.Record, v.DryRun
-	r.Victim = &record.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
+	r.Victim = &decision.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
 	if !v.JournalledAt.IsZero() {
 		r.Timeline.JournalledMS = ms(v.JournalledAt, v.Time)
 	}
@@ -152,7 +151,7 @@ func (k *Keeper) evicted(p *Pass, v *victim.Victim) *record.Record {
 	}
 	if !v.DryRun {
 		k.open = append(k.open, &open{
-			Outcome: record.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time,
+			Outcome: decision.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time,
 			before: p.Observations[v.Signal], promised: p.Promised[v.UID],
 		})
 	}
@@ -160,7 +159,7 @@ func (k *Keeper) evicted(p *Pass, v *victim.Victim) *record.Record {
 }
 
 // record is one with what all of a pass have.
-func (k *Keeper) record(p *Pass, kind string, at time.Time) *record.Record {
+func (k *Keeper) record(p *Pass, kind string, at time.Time) *decision.Decision {
 	r := document(p, kind, at)
 	r.Node, r.Evictd, r.Signals = k.Node, k.Evictd, k.series.before(at)
 	r.Timeline.BeganMS, r.Timeline.ObservedMS = ms(p.Began, at), ms(p.Observed, at)
@@ -169,8 +168,8 @@ func (k *Keeper) record(p *Pass, kind string, at time.Time) *record.Record {
 
 // Ranking is the record of what a pass would decide that acts on its threshold. It is kept
 // nowhere, and does not say on which node.
-func Ranking(p *Pass) *record.Record {
-	r := document(p, record.KindRanking, p.Observed)
+func Ranking(p *Pass) *decision.Decision {
+	r := document(p, decision.KindRanking, p.Observed)
 	r.Reason = p.Nobody
 	for _, w := range p.Waiting {
 		if w.Signal == p.Acted.Signal {
@@ -188,11 +187,11 @@ func waits(w policy.Wait) string {
 	return "waits for the " + w.For + " of " + strings.Join(w.Victims, ", ")
 }
 
-func document(p *Pass, kind string, at time.Time) *record.Record {
-	r := &record.Record{
-		Version: record.Version, ID: record.NewID(at), Kind: kind, Time: at.Round(0), Config: p.Config, DryRun: p.DryRun,
+func document(p *Pass, kind string, at time.Time) *decision.Decision {
+	r := &decision.Decision{
+		Version: decision.Version, ID: decision.NewID(at), Kind: kind, Time: at.Round(0), Config: p.Config, DryRun: p.DryRun,
 		Trigger: p.Trigger, Causes: p.Causes, Pass: p.Number, Pacing: p.Pacing, RankVeto: p.RankVeto, Layout: p.Layout, Now: p.Now.Round(0),
-		Observations: observe.Statuses(p.Observations), Reclaim: p.Reclaim,
+		Observations: decision.Observations(p.Observations), Reclaim: p.Reclaim,
 	}
 	for _, t := range p.Thresholds {
 		r.Thresholds = append(r.Thresholds, threshold(t, &p.Assessment, p.Now))
@@ -205,8 +204,8 @@ func document(p *Pass, kind string, at time.Time) *record.Record {
 
 // threshold is t as it stood at now. What has passed since it was first met is right even if
 // the wall clock was set meanwhile.
-func threshold(t policy.Threshold, a *policy.Assessment, now time.Time) record.Threshold {
-	out := record.Threshold{Signal: t.Signal, GraceSeconds: t.GracePeriod.Seconds(), Custom: t.Custom}
+func threshold(t policy.Threshold, a *policy.Assessment, now time.Time) decision.Threshold {
+	out := decision.Threshold{Signal: t.Signal, GraceSeconds: t.GracePeriod.Seconds(), Custom: t.Custom}
 	out.Quantity, out.Percentage = t.Value.Texts()
 	if t.MinReclaim != nil {
 		out.MinReclaim, out.MinReclaimPercentage = t.MinReclaim.Texts()
@@ -222,7 +221,7 @@ func threshold(t policy.Threshold, a *policy.Assessment, now time.Time) record.T
 }
 
 // act marks the threshold that was acted on.
-func act(r *record.Record, acted policy.Threshold) {
+func act(r *decision.Decision, acted policy.Threshold) {
 	row := threshold(acted, &policy.Assessment{}, time.Time{})
 	for i := range r.Thresholds {
 		t := &r.Thresholds[i]
@@ -231,17 +230,17 @@ func act(r *record.Record, acted policy.Threshold) {
 }
 
 // choice enters who could go in which order.
-func choice(r *record.Record, p *Pass) {
+func choice(r *decision.Decision, p *Pass) {
 	c, signal := &p.Choice, p.Acted.Signal
 	r.Timeline.MeasuringMS = float64(c.Took.Microseconds()) / 1000
 	if c.Ranker != "" {
-		r.Ranker = &record.Ranker{Name: c.Ranker, Version: c.RankerVersion, Custom: c.RankerCustom}
+		r.Ranker = &decision.Ranker{Name: c.Ranker, Version: c.RankerVersion, Custom: c.RankerCustom}
 	}
 	places := make(map[string]int, len(c.Candidates))
 	for i := range c.Candidates {
 		pod := &c.Candidates[i]
 		places[pod.Row.UID] = i
-		row := record.Candidate{
+		row := decision.Candidate{
 			UID: pod.Row.UID, Pod: pod.String(), Priority: pod.Row.Priority, QoS: pod.Row.QoSClass, Owner: pod.Row.OwnerKind,
 			MemoryRequest: pod.Row.MemoryRequestBytes, StorageRequest: pod.Row.EphemeralStorageRequestBytes,
 		}
@@ -253,9 +252,9 @@ func choice(r *record.Record, p *Pass) {
 		case eviction.Measured:
 			row.Usage = rank.Used(&eviction.Candidate{Pod: pod.Row, Measurement: m}, signal)
 		case eviction.NoStats:
-			row.State = record.StateNoStats
+			row.State = decision.StateNoStats
 		case eviction.MeasurementUnknown:
-			row.State = record.StateUnknown
+			row.State = decision.StateUnknown
 		}
 		r.Candidates = append(r.Candidates, row)
 	}
@@ -268,6 +267,6 @@ func choice(r *record.Record, p *Pass) {
 		}
 	}
 	for _, s := range c.Spared() {
-		r.Protected = append(r.Protected, record.Protected{UID: s.Pod.Row.UID, Pod: s.Pod.String(), Rule: s.Why})
+		r.Protected = append(r.Protected, decision.Protected{UID: s.Pod.Row.UID, Pod: s.Pod.String(), Rule: s.Why})
 	}
 }

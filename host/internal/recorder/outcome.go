@@ -1,10 +1,10 @@
-package keep
+package recorder
 
 import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -14,7 +14,7 @@ const reliefFor = 10 * time.Second
 
 // open is a victim of which it is not yet known what followed.
 type open struct {
-	record.Outcome
+	decision.Outcome
 
 	signal   eviction.Signal
 	decided  time.Time
@@ -55,7 +55,7 @@ func (k *Keeper) enterOpinions(p *Pass) {
 		k.open[at].Shadows = p.Opinions
 		return
 	}
-	k.put(func() error { return k.Store.AppendOutcome(&record.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions}) })
+	k.put(func() error { return k.Store.AppendOutcome(&decision.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions}) })
 }
 
 // next enters how the victim stands and what was observed, and reports whether all that is
@@ -83,11 +83,11 @@ func (o *open) next(v *victim.Victim, seen eviction.Observation, observed, now t
 
 // resume records a kill that a former evictd has decided on, whose own record may be lost.
 func (k *Keeper) resume(v *victim.Victim) {
-	r := &record.Record{ // what this evictd knows is not of the decision
-		Version: record.Version, ID: v.Record, Kind: record.KindResumed, Time: v.Time.Round(0), Node: k.Node, Evictd: k.Evictd,
-		Victim: &record.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message},
+	r := &decision.Decision{ // what this evictd knows is not of the decision
+		Version: decision.Version, ID: v.Record, Kind: decision.KindResumed, Time: v.Time.Round(0), Node: k.Node, Evictd: k.Evictd,
+		Victim: &decision.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message},
 	}
 	k.resumed[v.Record] = true
 	k.put(func() error { return k.Store.Append(r) })
-	k.open = append(k.open, &open{Outcome: record.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time})
+	k.open = append(k.open, &open{Outcome: decision.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time})
 }

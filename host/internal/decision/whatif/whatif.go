@@ -1,4 +1,4 @@
-package explain
+package whatif
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // What may be changed of a decision.
 const (
-	ChangeRequest    = "request"
-	ChangePriority   = "priority"
-	ChangeThreshold  = "threshold"
-	ChangeGrace      = "gracePeriod"
-	ChangeMinReclaim = "minReclaim"
+	Request    = "request"
+	Priority   = "priority"
+	Threshold  = "threshold"
+	Grace      = "gracePeriod"
+	MinReclaim = "minReclaim"
 )
 
 const (
@@ -30,12 +30,12 @@ const (
 	mostGrace = int64(365 * 24 * time.Hour / time.Millisecond)
 )
 
-// A WhatIf is a change that would have spared the victim, by the least that does: one
+// A Change is a change that would have spared the victim, by the least that does: one
 // step less does not.
-type WhatIf struct {
-	// Change is what is changed, Of the resource or threshold that it is of.
-	Change string `json:"change"`
-	Of     string `json:"of,omitempty"`
+type Change struct {
+	// What is changed: one of the above; Of the resource or threshold that it is of.
+	What string `json:"change"`
+	Of   string `json:"of,omitempty"`
 	// Value is in bytes, in the signal's unit, milliseconds, or a priority; Step is one of it.
 	Value int64 `json:"value"`
 	Step  int64 `json:"step"`
@@ -43,8 +43,8 @@ type WhatIf struct {
 	Instead string `json:"instead,omitempty"`
 }
 
-// A change changes a situation: the victim's row or the threshold that was acted on.
-type change struct {
+// A variable changes a situation: the victim's row or the threshold that was acted on.
+type variable struct {
 	name, of string
 	// from is the value as it was, to the one that is furthest from it. Whatever spares
 	// at a value does so from there on.
@@ -52,8 +52,8 @@ type change struct {
 	apply    func(s *situation, value int64)
 }
 
-// WhatIfs are the changes that would have spared the victim of a record.
-func WhatIfs(r *record.Record) ([]WhatIf, error) {
+// Changes are the changes that would have spared the victim of a record.
+func Changes(r *decision.Decision) ([]Change, error) {
 	was, err := Again(r)
 	switch {
 	case err != nil:
@@ -61,14 +61,14 @@ func WhatIfs(r *record.Record) ([]WhatIf, error) {
 	case len(was.Order) == 0:
 		return nil, errNoEviction
 	case len(r.Order) == 0 || r.Order[0] != was.Order[0]:
-		return nil, errAnotherVictim
+		return nil, ErrAnotherVictim
 	}
 	s, err := situationOf(r)
 	if err != nil {
 		return nil, err
 	}
 	victim := was.Order[0]
-	var out []WhatIf
+	var out []Change
 	for _, c := range s.changes(victim) {
 		found, ok := s.least(c, victim)
 		if !ok {
@@ -84,7 +84,7 @@ func WhatIfs(r *record.Record) ([]WhatIf, error) {
 }
 
 // Spares reports whether the victim of a record is spared if a change has another value.
-func Spares(r *record.Record, w WhatIf, value int64) (bool, error) {
+func Spares(r *decision.Decision, w Change, value int64) (bool, error) {
 	was, err := Again(r)
 	if err != nil || len(was.Order) == 0 {
 		return false, err
@@ -94,43 +94,43 @@ func Spares(r *record.Record, w WhatIf, value int64) (bool, error) {
 		return false, err
 	}
 	for _, c := range s.changes(was.Order[0]) {
-		if c.name == w.Change {
+		if c.name == w.What {
 			spared, _ := s.spared(c, was.Order[0], value)
 			return spared, nil
 		}
 	}
-	return false, fmt.Errorf("change: %q, which has no effect on the decision", w.Change)
+	return false, fmt.Errorf("change: %q, which has no effect on the decision", w.What)
 }
 
 // changes are those that may have an effect.
-func (s *situation) changes(victim int) []change {
+func (s *situation) changes(victim int) []variable {
 	t, pod := s.thresholds[s.acted], s.candidates[victim].Pod
 	o, signal := s.observed[t.Signal], t.Signal
 	d, builtin := eviction.Builtin(signal)
-	var all []change
+	var all []variable
 	if s.record.Ranker == nil || !s.record.Ranker.Custom {
 		switch {
 		case builtin && d.Condition == eviction.MemoryPressure:
-			all = append(all, change{ChangeRequest, "memory", pod.MemoryRequestBytes, mostRequest, func(s *situation, v int64) { s.candidates[victim].Pod.MemoryRequestBytes = v }})
+			all = append(all, variable{Request, "memory", pod.MemoryRequestBytes, mostRequest, func(s *situation, v int64) { s.candidates[victim].Pod.MemoryRequestBytes = v }})
 		case builtin && d.Condition == eviction.DiskPressure:
-			all = append(all, change{ChangeRequest, "ephemeral-storage", pod.EphemeralStorageRequestBytes, mostRequest, func(s *situation, v int64) {
+			all = append(all, variable{Request, "ephemeral-storage", pod.EphemeralStorageRequestBytes, mostRequest, func(s *situation, v int64) {
 				s.candidates[victim].Pod.EphemeralStorageRequestBytes = v
 			}})
 		}
-		all = append(all, change{ChangePriority, "", int64(pod.Priority), mostPriority, func(s *situation, v int64) { s.candidates[victim].Pod.Priority = int32(v) }})
+		all = append(all, variable{Priority, "", int64(pod.Priority), mostPriority, func(s *situation, v int64) { s.candidates[victim].Pod.Priority = int32(v) }})
 	}
 	if s.prolonged(s.acted) {
 		least := t.MinReclaim.Of(o.Capacity)
-		return append(all, change{ChangeMinReclaim, string(signal), least.Value(), 0, func(s *situation, v int64) {
+		return append(all, variable{MinReclaim, string(signal), least.Value(), 0, func(s *situation, v int64) {
 			s.thresholds[s.acted].MinReclaim = &policy.Value{Quantity: *resource.NewQuantity(v, resource.BinarySI)}
 		}})
 	}
 	amount := t.Amount(o.Capacity)
-	all = append(all, change{ChangeThreshold, string(signal), amount.Value(), min(0, o.Available), func(s *situation, v int64) {
+	all = append(all, variable{Threshold, string(signal), amount.Value(), min(0, o.Available), func(s *situation, v int64) {
 		s.thresholds[s.acted].Value = policy.Value{Quantity: *resource.NewQuantity(v, resource.BinarySI)}
 	}})
 	if !t.Hard() {
-		all = append(all, change{ChangeGrace, string(signal), t.GracePeriod.Milliseconds(), mostGrace, func(s *situation, v int64) {
+		all = append(all, variable{Grace, string(signal), t.GracePeriod.Milliseconds(), mostGrace, func(s *situation, v int64) {
 			s.thresholds[s.acted].GracePeriod = time.Duration(v) * time.Millisecond
 		}})
 	}
@@ -138,7 +138,7 @@ func (s *situation) changes(victim int) []change {
 }
 
 // least finds the value nearest to what it was from which on the victim is spared.
-func (s *situation) least(c change, victim int) (WhatIf, bool) {
+func (s *situation) least(c variable, victim int) (Change, bool) {
 	step := int64(1)
 	if c.to < c.from {
 		step = -1
@@ -146,7 +146,7 @@ func (s *situation) least(c change, victim int) (WhatIf, bool) {
 	far := step * (c.to - c.from) // negative if it does not fit
 	ok, _ := s.spared(c, victim, c.to)
 	if already, _ := s.spared(c, victim, c.from); !ok || already || far <= 0 {
-		return WhatIf{}, false
+		return Change{}, false
 	}
 	// Not spared at no, spared at yes, both as distances from what it was.
 	no, yes := int64(0), far
@@ -160,7 +160,7 @@ func (s *situation) least(c change, victim int) (WhatIf, bool) {
 	}
 	value := c.from + step*yes
 	_, d := s.spared(c, victim, value)
-	found := WhatIf{Change: c.name, Of: c.of, Value: value, Step: step}
+	found := Change{What: c.name, Of: c.of, Value: value, Step: step}
 	if len(d.Order) > 0 {
 		found.Instead = s.record.Candidates[d.Order[0]].Pod
 	}
@@ -169,7 +169,7 @@ func (s *situation) least(c change, victim int) (WhatIf, bool) {
 
 // spared reports whether the victim does not go if a change has a value, and what is
 // decided then.
-func (s *situation) spared(c change, victim int, value int64) (bool, Decision) {
+func (s *situation) spared(c variable, victim int, value int64) (bool, Result) {
 	changed := *s
 	changed.candidates, changed.thresholds = slices.Clone(s.candidates), slices.Clone(s.thresholds)
 	c.apply(&changed, value)

@@ -1,4 +1,4 @@
-package keep
+package recorder
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -21,14 +21,14 @@ func TestARecordHasWhoTookWhatIsMissing(t *testing.T) {
 		// before is what pods used at the time at which the second of three counts was made, and
 		// of the memory of the node 4 GiB were available. Half a GiB is now.
 		before map[string]int64
-		want   record.Growth
+		want   decision.Growth
 	}{
-		{"a pod by itself", map[string]int64{"web": 2 * gibibyte, "report": gibibyte / 2}, record.Growth{
-			Pods: 5 * gibibyte / 2, Most: []record.Grown{{UID: "report", Pod: "shop/report", By: 5 * gibibyte / 2}},
+		{"a pod by itself", map[string]int64{"web": 2 * gibibyte, "report": gibibyte / 2}, decision.Growth{
+			Pods: 5 * gibibyte / 2, Most: []decision.Grown{{UID: "report", Pod: "shop/report", By: 5 * gibibyte / 2}},
 		}},
-		{"a daemon, while a pod gave back", map[string]int64{"web": 3 * gibibyte, "report": 3 * gibibyte}, record.Growth{Pods: -gibibyte}},
-		{"a pod that is new, beside one that has ended", map[string]int64{"web": gibibyte, "gone": gibibyte}, record.Growth{
-			Pods: 3 * gibibyte, Most: []record.Grown{{UID: "report", Pod: "shop/report", By: 3 * gibibyte}, {UID: "web", Pod: "shop/web", By: gibibyte}},
+		{"a daemon, while a pod gave back", map[string]int64{"web": 3 * gibibyte, "report": 3 * gibibyte}, decision.Growth{Pods: -gibibyte}},
+		{"a pod that is new, beside one that has ended", map[string]int64{"web": gibibyte, "gone": gibibyte}, decision.Growth{
+			Pods: 3 * gibibyte, Most: []decision.Grown{{UID: "report", Pod: "shop/report", By: 3 * gibibyte}, {UID: "web", Pod: "shop/web", By: gibibyte}},
 		}},
 	} {
 		k := New(Options{})

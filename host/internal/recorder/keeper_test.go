@@ -1,4 +1,4 @@
-package keep
+package recorder
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/record"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -26,8 +26,8 @@ import (
 // memory is a Store in memory, whose writes fail or hang if they are to.
 type memory struct {
 	mu       sync.Mutex
-	records  []*record.Record
-	outcomes []*record.Outcome
+	records  []*decision.Decision
+	outcomes []*decision.Outcome
 	fails    error
 	hangs    chan struct{}
 }
@@ -39,7 +39,7 @@ func (m *memory) Open() error {
 	return m.fails
 }
 
-func (m *memory) Append(r *record.Record) error {
+func (m *memory) Append(r *decision.Decision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fails == nil {
@@ -48,7 +48,7 @@ func (m *memory) Append(r *record.Record) error {
 	return m.fails
 }
 
-func (m *memory) AppendOutcome(o *record.Outcome) error {
+func (m *memory) AppendOutcome(o *decision.Outcome) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.outcomes = append(m.outcomes, o)
@@ -127,13 +127,13 @@ func TestAnEvictionIsRecordedWithAllThatItWasMadeFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := record.Decode(text)
+	r, err := decision.Decode(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	web, report := r.Candidates[0], r.Candidates[1]
 	switch {
-	case r.ID != "r1" || r.Kind != record.KindEviction || r.Victim.Pod != "shop/report" || *r.Victim.Promised != 3*gibibyte:
+	case r.ID != "r1" || r.Kind != decision.KindEviction || r.Victim.Pod != "shop/report" || *r.Victim.Promised != 3*gibibyte:
 		t.Errorf("victim %+v of %s %s", r.Victim, r.Kind, r.ID)
 	case !r.Thresholds[0].Acted || !r.Thresholds[0].Actionable || r.Thresholds[0].Quantity != "1Gi" || r.Observations[0].Available != gibibyte/2:
 		t.Errorf("threshold %+v, %+v", r.Thresholds[0], r.Observations[0])
@@ -148,7 +148,7 @@ func TestAnEvictionIsRecordedWithAllThatItWasMadeFrom(t *testing.T) {
 
 // What shadows say may come before or after what followed, and of a dry run alone.
 func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
-	says := []record.Opinion{{Plugin: "mine", First: "shop/web", Place: 2}}
+	says := []decision.Opinion{{Plugin: "mine", First: "shop/web", Place: 2}}
 	now := time.Now()
 	decided := evicted(now)
 	said := Pass{Opinions: says, OpinionsOf: "r1", Victims: decided.Victims}
@@ -156,7 +156,7 @@ func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
 	for name, passes := range map[string][]Pass{"before": {decided, said, over}, "after": {decided, over, said}} {
 		var m memory
 		run(t, &m, passes...)
-		var all *record.Outcome
+		var all *decision.Outcome
 		for _, o := range m.outcomes {
 			all = o.After(all)
 		}
@@ -175,7 +175,7 @@ func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
 func TestAResumedKillIsRecordedWithoutWhatThisEvictdSaw(t *testing.T) {
 	p := evicted(time.Now())
 	p.Evicted, p.Acted, p.Choice, p.Assessment = nil, nil, choose.Choice{}, policy.Assessment{}
-	p.Reclaim = []record.Reclaim{{Step: "image-gc"}}
+	p.Reclaim = []decision.Reclaim{{Step: "image-gc"}}
 	p.Victims[0].Resumed = true
 	var m memory
 	run(t, &m, p)
@@ -183,7 +183,7 @@ func TestAResumedKillIsRecordedWithoutWhatThisEvictdSaw(t *testing.T) {
 		t.Fatalf("%d records", len(m.records))
 	}
 	r := m.records[0]
-	if r.Kind != record.KindResumed || r.ID != "r1" || r.Victim.Pod != "shop/report" {
+	if r.Kind != decision.KindResumed || r.ID != "r1" || r.Victim.Pod != "shop/report" {
 		t.Errorf("%+v", r)
 	}
 	if r.Trigger != "" || r.Pass != 0 || len(r.Reclaim) != 0 || len(r.Observations) != 0 || !r.Now.IsZero() {
@@ -209,7 +209,7 @@ func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
 	p := evicted(time.Now())
 	p.Evicted, p.Victims, p.Nobody = nil, nil, "2 critical or static"
 	run(t, &m, p, p, p)
-	if len(m.records) != 1 || m.records[0].Kind != record.KindNobody || m.records[0].Reason != p.Nobody {
+	if len(m.records) != 1 || m.records[0].Kind != decision.KindNobody || m.records[0].Reason != p.Nobody {
 		t.Errorf("records %+v", m.records)
 	}
 }
@@ -223,7 +223,7 @@ func TestAGracePeriodThatBeginsAndAWaitAreRecorded(t *testing.T) {
 	p.Evicted, p.Victims, p.Acted, p.Thresholds = nil, nil, nil, []policy.Threshold{soft}
 	p.Waiting = []policy.Wait{{Signal: soft.Signal, For: policy.WaitForEnd, Victims: []string{"shop/other"}}}
 	run(t, &m, p)
-	if len(m.records) != 2 || m.records[0].Kind != record.KindGrace || m.records[1].Reason != "waits for the end of shop/other" {
+	if len(m.records) != 2 || m.records[0].Kind != decision.KindGrace || m.records[1].Reason != "waits for the end of shop/other" {
 		t.Errorf("records %+v", m.records)
 	}
 }

@@ -1,4 +1,4 @@
-package keep
+package recorder
 
 import (
 	"maps"
@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -56,17 +56,17 @@ func (s *series) add(at time.Time, o eviction.Observation) {
 }
 
 // before is what is known of signals at a time, for its record.
-func (s *series) before(at time.Time) []record.Series {
+func (s *series) before(at time.Time) []decision.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []record.Series
+	var out []decision.Series
 	for _, signal := range slices.Sorted(maps.Keys(s.rings)) {
 		r := s.rings[signal]
 		if at.Unix()-r.last >= samples {
 			continue
 		}
 		values := r.recent()
-		row := record.Series{Signal: signal, UntilMS: ms(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
+		row := decision.Series{Signal: signal, UntilMS: ms(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
 		former := int64(0)
 		for i, v := range values {
 			row.Available[i] = v/row.Unit - former

@@ -8,24 +8,24 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 )
 
 // An Entry is a record that is kept. It can be read as long as Each calls with it.
 type Entry struct {
-	record.Head
+	decision.Head
 
 	file *os.File
 	at   member
 }
 
-// Record unpacks it.
-func (e *Entry) Record() (*record.Record, error) {
+// Decision unpacks it.
+func (e *Entry) Decision() (*decision.Decision, error) {
 	data, err := document(e.file, e.at)
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", e.ID, err)
 	}
-	return record.Decode(data)
+	return decision.Decode(data)
 }
 
 // each is Each with outcomes too, which come after their records.
@@ -81,8 +81,8 @@ func Each(dir string, use func(*Entry) error) error {
 }
 
 // Heads are those of all records, the oldest first, with what followed.
-func Heads(dir string) ([]record.Head, error) {
-	var heads []record.Head
+func Heads(dir string) ([]decision.Head, error) {
+	var heads []decision.Head
 	places := map[string]int{}
 	err := each(dir, func(e *Entry) error {
 		at, ok := places[e.ID]
@@ -101,19 +101,19 @@ func Heads(dir string) ([]record.Head, error) {
 
 // Find returns the records that what names: by their id, or by the pod's uid, namespace/name
 // or name; the oldest first. The error tells of those that cannot be read, the others are there.
-func Find(dir, what string) ([]*record.Record, error) {
-	var found []*record.Record
-	outcomes := map[string]*record.Outcome{}
+func Find(dir, what string) ([]*decision.Decision, error) {
+	var found []*decision.Decision
+	outcomes := map[string]*decision.Outcome{}
 	var damaged []error
 	err := each(dir, func(e *Entry) error {
 		if e.Outcome != nil {
 			outcomes[e.ID] = e.Outcome.After(outcomes[e.ID])
 			return nil
 		}
-		if !e.Named(what) || slices.ContainsFunc(found, func(r *record.Record) bool { return r.ID == e.ID }) {
+		if !e.Named(what) || slices.ContainsFunc(found, func(r *decision.Decision) bool { return r.ID == e.ID }) {
 			return nil
 		}
-		r, err := e.Record()
+		r, err := e.Decision()
 		if err != nil {
 			damaged = append(damaged, err)
 			return nil

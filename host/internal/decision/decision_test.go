@@ -1,4 +1,4 @@
-package record
+package decision
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestTheFastestFall(t *testing.T) {
-	r := &Record{Signals: []Series{
+	r := &Decision{Signals: []Series{
 		{Signal: eviction.PIDAvailable, Unit: 1, Available: []int64{1000, -900}},
 		{Signal: eviction.MemoryAvailable, Unit: 2 << 20, Available: []int64{4000, 10, -300, -350, 200}},
 	}}

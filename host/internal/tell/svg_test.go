@@ -1,4 +1,4 @@
-package explain
+package tell
 
 import (
 	"encoding/xml"
@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/record"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // drawn is the texts of a picture and the points of its line, all of it read as XML.
-func drawn(t *testing.T, r *record.Record) (texts []string, points []string) {
+func drawn(t *testing.T, r *decision.Decision) (texts []string, points []string) {
 	t.Helper()
 	picture, err := SVG(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func drawn(t *testing.T, r *record.Record) (texts []string, points []string) {
 
 func TestThePictureHasTheSignalItsThresholdsAndWhatFollowed(t *testing.T) {
 	r := softEviction()
-	r.Signals = []record.Series{
+	r.Signals = []decision.Series{
 		{Signal: eviction.PIDAvailable, Unit: 1, Available: []int64{5}},
 		{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 0, Available: []int64{4096, -1596, -1600}},
 	}
@@ -72,7 +72,7 @@ func TestThePictureHasTheSignalItsThresholdsAndWhatFollowed(t *testing.T) {
 
 func TestARecordOfNonsenseIsDrawnInThePicture(t *testing.T) {
 	r := softEviction()
-	r.Signals = []record.Series{{Signal: eviction.MemoryAvailable, Unit: math.MaxInt64, UntilMS: -math.MaxFloat64, Available: []int64{math.MinInt64, 3, math.MaxInt64}}}
+	r.Signals = []decision.Series{{Signal: eviction.MemoryAvailable, Unit: math.MaxInt64, UntilMS: -math.MaxFloat64, Available: []int64{math.MinInt64, 3, math.MaxInt64}}}
 	r.Outcome.GoneMS, r.Thresholds[0].Quantity, r.Thresholds[1].Quantity = math.MaxFloat64, "1e999999999", "9223372036854775807"
 	if texts, points := drawn(t, r); len(points) != 3 || len(texts) == 0 {
 		t.Errorf("drawn: %v, %v", texts, points)

@@ -1,0 +1,44 @@
+package decision
+
+import "github.com/evictd/evictd/shared/eviction"
+
+// StateNoStats is the state of a candidate that its source of figures does not know. See eviction.MeasurementState.
+const StateNoStats = "no stats"
+
+// A Candidate is a pod that could go, with all that the kubelet's order goes by.
+type Candidate struct {
+	UID      string            `json:"uid"`
+	Pod      string            `json:"pod"`
+	Priority int32             `json:"priority,omitempty"`
+	QoS      eviction.QoSClass `json:"qos"`
+	Owner    string            `json:"owner,omitempty"`
+	// Started is in seconds of Unix time, 0 if not known.
+	Started int64 `json:"started,omitempty"`
+	// MemoryRequest and StorageRequest are in bytes.
+	MemoryRequest  int64 `json:"memoryRequest,omitempty"`
+	StorageRequest int64 `json:"storageRequest,omitempty"`
+	// State is StateNoStats or StateUnknown if Usage, what the pod was measured to use of the
+	// signal, is not known.
+	State string `json:"state,omitempty"`
+	Usage int64  `json:"usage,omitempty"`
+	// Reason is the ranker's.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Ranked returns c as rankers for s take it.
+func (c *Candidate) Ranked(s eviction.Signal) eviction.Candidate {
+	out := eviction.Candidate{
+		Pod: eviction.Pod{
+			UID: c.UID, Name: c.Pod, Priority: c.Priority, QoSClass: c.QoS,
+			MemoryRequestBytes: c.MemoryRequest, EphemeralStorageRequestBytes: c.StorageRequest,
+		},
+		Measurement: eviction.Measurement{UID: c.UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: s, Value: c.Usage}}},
+	}
+	switch c.State {
+	case StateNoStats:
+		out.Measurement.State, out.Measurement.Usage = eviction.NoStats, nil
+	case StateUnknown:
+		out.Measurement.State, out.Measurement.Usage = eviction.MeasurementUnknown, nil
+	}
+	return out
+}

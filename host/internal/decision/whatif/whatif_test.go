@@ -1,0 +1,92 @@
+package whatif
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const gibibyte = 1 << 30
+
+// soft is an eviction for a soft threshold.
+func soft(t *testing.T) *decision.Decision {
+	t.Helper()
+	data, err := os.ReadFile("../testdata/soft.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decision.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestWhatWouldHaveSparedAPodIsToldToOneStep(t *testing.T) {
+	r := soft(t)
+	d, err := Again(r)
+	if err != nil || d.Acted != 1 || len(d.Order) != 2 || d.Order[0] != 1 {
+		t.Fatalf("made again: %+v, %v", d, err)
+	}
+	found, err := Changes(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Change{
+		Request:   {Request, "memory", 3 * gibibyte, 1, "shop/web"},
+		Priority:  {Priority, "", 1001, 1, "shop/web"},
+		Threshold: {Threshold, "memory.available", 900 << 20, -1, ""},
+		Grace:     {Grace, "memory.available", 30_001, 1, ""},
+	}
+	for _, f := range found {
+		if want[f.What] != f {
+			t.Errorf("%+v, want %+v", f, want[f.What])
+		}
+		delete(want, f.What)
+	}
+	if len(want) > 0 {
+		t.Errorf("not told: %+v", want)
+	}
+}
+
+func TestOfACustomRankersOrderOnlyThresholdsAreTold(t *testing.T) {
+	r := soft(t)
+	r.Ranker = &decision.Ranker{Name: "oldest", Custom: true}
+	found, err := Changes(r)
+	if err != nil || len(found) != 2 || found[0].What != Threshold || found[1].What != Grace {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestAPodThatIsAloneIsSparedByNoRequest(t *testing.T) {
+	r := soft(t)
+	r.Candidates, r.Order = r.Candidates[1:], []int{0}
+	found, err := Changes(r)
+	if err != nil || len(found) != 2 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// What was prolonged by a minimum reclaim is spared by a smaller one.
+func TestAThresholdThatWasProlonged(t *testing.T) {
+	r := soft(t)
+	r.Thresholds[1].MinReclaim, r.Thresholds[1].Since = "500Mi", new(r.Now.Add(-time.Minute))
+	r.Observations[0].Available = 1100 << 20
+	found, err := Changes(r)
+	if err != nil || found[len(found)-1] != (Change{MinReclaim, "memory.available", 76 << 20, -1, ""}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// A record of another victim than what is recorded tells nothing of what would have spared it.
+func TestOfAnotherVictimNothingIsTold(t *testing.T) {
+	r := soft(t)
+	r.Candidates = append(r.Candidates, decision.Candidate{UID: "cache-1", Pod: "shop/cache", QoS: eviction.BestEffort, Usage: 4 * gibibyte})
+	if found, err := Changes(r); len(found) > 0 || !errors.Is(err, ErrAnotherVictim) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}

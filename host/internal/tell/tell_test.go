@@ -1,0 +1,192 @@
+package tell
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const gibibyte = 1 << 30
+
+// softEviction is the example of docs/explain.md.
+func softEviction() *decision.Decision {
+	data, err := os.ReadFile("../decision/testdata/soft.json")
+	if err != nil {
+		panic(err)
+	}
+	r, err := decision.Decode(data)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func TestAnEvictionIsTold(t *testing.T) {
+	text := string(Text(softEviction()))
+	for _, want := range []string{
+		"2026-01-01 12:00:50  shop/report was evicted for memory.available, which it took itself",
+		"3Gi less available than 4m12s before:", "shop/report by 2.5Gi", "may not go, by 512Mi",
+		"memory.available<1Gi for 30s: 900Mi of 8Gi available, met since 12:00:20, longer than its grace period: acted on",
+		"shop/report is before shop/web by: lower priority",
+		"a request for memory of at least 3Gi (3221225472): shop/web would have gone",
+		"a priority of at least 1001: shop/web would have gone",
+		"a threshold for memory.available of at most 900Mi (943718400): nobody would have gone",
+		"killed after 1.2s, gone after 1.25s, 2Gi more available of 3Gi that it used",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not told in\n%s", want, text)
+		}
+	}
+}
+
+// Nobody is told what would have spared another pod than the one that went.
+func TestOfAnotherVictimNothingIsTold(t *testing.T) {
+	r := softEviction()
+	r.Candidates = append(r.Candidates, decision.Candidate{UID: "cache-1", Pod: "shop/cache", QoS: eviction.BestEffort, Usage: 4 * gibibyte})
+	if text := string(Text(r)); !strings.Contains(text, "cannot be told") || strings.Contains(text, "would have gone") {
+		t.Error(text)
+	}
+}
+
+// What is told is what was so: of a pod that did not end, of a signal that nobody knew, of a
+// threshold that holds for its minimum reclaim.
+func TestWhatIsToldWasSo(t *testing.T) {
+	hard := func(r *decision.Decision) { r.Thresholds[1].GraceSeconds = 0 }
+	for _, c := range []struct {
+		name       string
+		change     func(r *decision.Decision)
+		told, hide string
+	}{
+		{"a kill that failed", func(r *decision.Decision) {
+			r.Outcome = &decision.Outcome{State: "given-up", Err: "runtime down", KilledMS: 120_000}
+		}, "shop/report was to be evicted for memory.available, which it took itself, and its kill failed", "killed after"},
+		{"nothing was observed", func(r *decision.Decision) {
+			hard(r)
+			r.Observations[0] = decision.Observation{Signal: eviction.MemoryAvailable, State: "unknown"}
+		}, "memory.available<1Gi: the signal was unknown, met since", "0 of 0"},
+		{"held by its minimum reclaim", func(r *decision.Decision) {
+			hard(r)
+			r.Thresholds[1].MinReclaim, r.Observations[0].Available = "500Mi", 1100<<20
+		}, "available, to hold until its minimum reclaim is there, met since 12:00:20", "below it"},
+		{"a ranker that writes to the terminal", func(r *decision.Decision) {
+			r.Ranker.Custom, r.Candidates[1].Reason = true, "idle\x1b[2J"
+		}, "idle", "\x1b"},
+		{"a step that tells no figure", func(r *decision.Decision) {
+			r.Reclaim = []decision.Reclaim{{Step: "image-gc", By: "embedding program", TookSeconds: 2}}
+		}, "image-gc by embedding program told of nothing freed in 2s", "freed 0"},
+		{"a step that freed inodes", func(r *decision.Decision) {
+			r.Reclaim = []decision.Reclaim{{Step: "image-gc", By: "disk", BytesFreed: gibibyte, InodesFreed: 7, TookSeconds: 2}}
+		}, "image-gc by disk freed 1Gi and 7 inodes in 2s", "nothing"},
+		{"a kill of a former evictd", func(r *decision.Decision) {
+			r.Kind, r.Trigger, r.Thresholds = decision.KindResumed, "", nil
+		}, "a former evictd decided so", "looked because"},
+		{"a quantity without end", func(r *decision.Decision) { r.Thresholds[1].Quantity = "1e999999999" }, "shop/report", "1e999999999"},
+	} {
+		r := softEviction()
+		c.change(r)
+		if text := string(Text(r)); !strings.Contains(text, c.told) || strings.Contains(text, c.hide) {
+			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.told, c.hide, text)
+		}
+	}
+}
+
+// The first line says whose growth it was: the pod's own, a neighbour's, or the node's.
+func TestTheFirstLineSaysWhoTookWhatIsMissing(t *testing.T) {
+	own, neighbour := decision.Grown{UID: "report-1", Pod: "shop/report", By: 2 * gibibyte}, decision.Grown{UID: "web-1", Pod: "shop/web", By: 3 * gibibyte}
+	for _, c := range []struct {
+		growth      decision.Growth
+		first, also string
+	}{
+		{decision.Growth{Lost: 3 * gibibyte, Pods: 2 * gibibyte, Most: []decision.Grown{own}}, ", which it took itself", "shop/report by 2Gi"},
+		{decision.Growth{Lost: 5 * gibibyte, Pods: 5 * gibibyte, Most: []decision.Grown{neighbour, own}}, ", which shop/web took", "3m0s before: shop/web by 3Gi shop/report by 2Gi"},
+		{decision.Growth{Lost: 6 * gibibyte, Pods: 2 * gibibyte, Most: []decision.Grown{own}}, ", which no pod took", "the rest of the node, or pods that may not go, by 4Gi"},
+		{decision.Growth{Lost: 6 * gibibyte, Pods: -gibibyte}, ", which no pod took", "may not go, by 7Gi"},
+		{decision.Growth{Lost: 100 * gibibyte, Pods: 100 * gibibyte, Most: []decision.Grown{own}}, "", "shop/report by 2Gi"}, // many took a little each
+	} {
+		r := softEviction()
+		r.Growth = &c.growth
+		r.Growth.SinceMS = -180_000
+		text := string(Text(r))
+		first, _, _ := strings.Cut(text, "\n")
+		if want := "2026-01-01 12:00:50  shop/report was evicted for memory.available" + c.first; first != want {
+			t.Errorf("%+v: the first line is %q, want %q", c.growth, first, want)
+		}
+		if plain := strings.Join(strings.Fields(text), " "); !strings.Contains(plain, c.also) || !strings.Contains(plain, "what grew ") {
+			t.Errorf("%+v: %q is not told in\n%s", c.growth, c.also, text)
+		}
+	}
+}
+
+// Whatever a file has, nothing panics.
+func FuzzRecord(f *testing.F) {
+	data, err := json.Marshal(softEviction())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"version":1,"id":"x","victim":{"signal":"pid.available"},"signals":[{"signal":"pid.available","unit":1,"available":[1,-2]}]}`))
+	f.Add([]byte(`{"version":1,"id":"x","thresholds":[{"acted":true,"percentage":"NaN","graceSeconds":1e300}],"candidates":[{}],"order":[0]}`))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		r, err := decision.Decode(data)
+		if err != nil {
+			return
+		}
+		Text(r)
+		_ = r.Head()
+		_, _ = SVG(r) // an error says that there are no samples
+	})
+}
+
+func TestWhatShadowsWouldHaveDoneIsTold(t *testing.T) {
+	r := softEviction()
+	for _, c := range []struct {
+		o    decision.Opinion
+		want string
+	}{
+		{decision.Opinion{Plugin: "mine", Version: "2", First: "shop/report", Place: 1}, "mine 2 would have had the same pod go"},
+		{decision.Opinion{Plugin: "mine", First: "shop/web", Place: 2}, "mine would have had shop/web go, and this one as number 2"},
+		{decision.Opinion{Plugin: "mine", First: "shop/web"}, "mine would have had shop/web go, and left this one out"},
+		{decision.Opinion{Plugin: "mine"}, "mine would have had nobody go"},
+		{decision.Opinion{Plugin: "mine", Err: "timeout"}, "mine had no answer: timeout"},
+	} {
+		r.Outcome.Shadows = []decision.Opinion{c.o}
+		if text := string(Text(r)); !strings.Contains(text, "  shadows       "+c.want+"\n") {
+			t.Errorf("%q is not told in\n%s", c.want, text)
+		}
+	}
+	r.Outcome = &decision.Outcome{ID: "r1", Shadows: []decision.Opinion{{Plugin: "mine", Place: 1}}}
+	if text := string(Text(r)); strings.Contains(text, "what followed") || !strings.Contains(text, "mine would have had the same pod go") {
+		t.Errorf("of a dry run:\n%s", text)
+	}
+}
+
+func TestWhoWouldGoNowIsTold(t *testing.T) {
+	r := softEviction()
+	r.Kind, r.Victim, r.Outcome, r.Trigger, r.Causes = decision.KindRanking, nil, nil, "", ""
+	calm := softEviction()
+	*calm = *r
+	calm.Thresholds = []decision.Threshold{{Signal: eviction.PIDAvailable, Percentage: "0.1", Acted: true}}
+	calm.Observations = []decision.Observation{{Signal: eviction.PIDAvailable, State: decision.StateObserved, Available: 900, Capacity: 1000}}
+	calm.Order, calm.Reason = nil, "2 being evicted"
+	want := `2026-01-01 12:00:50  memory.available on node-1
+  threshold     memory.available<500Mi: 900Mi of 8Gi available, 400Mi more than that
+                memory.available<1Gi for 30s: 900Mi of 8Gi available, met since 12:00:20, longer than its grace period
+  would go      shop/report is before shop/web by: lower priority
+2026-01-01 12:00:50  pid.available on node-1
+  threshold     pid.available<10%: 900 of 1000 available, 800 more than that
+  would go      nobody: 2 being evicted
+`
+	if got := string(Now([]*decision.Decision{r, calm})); got != want {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+	order := string(Order(r))
+	for _, want := range []string{"memory.available<500Mi: 900Mi of 8Gi available, 400Mi more than that", "shop/report is before shop/web by: lower priority", "1  shop/report  0 "} {
+		if !strings.Contains(order, want) {
+			t.Errorf("%q is not told in\n%s", want, order)
+		}
+	}
+}
