@@ -3,6 +3,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/evictd/evictd/host/internal/policy"
 )
 
 // What a pass takes spans from a quiet one of 50 us to one that waits for a
@@ -63,7 +65,11 @@ func describe(m *Metrics, r registrar) {
 		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")
 	m.records = r.counters("evictd_decision_records_total",
 		"Records of decisions, and of what followed them, by result: ok was kept, error is lost.", "result")
-	for _, result := range []string{"ok", "error"} { // from the start, so that an alert on an increase sees the first
+	// From the start, so that an alert on an increase sees the first.
+	for _, limit := range []string{policy.LabelEmptyDirLimit, policy.LabelPodStorageLimit, policy.LabelContainerStorageLimit} {
+		m.evictions.WithLabelValues(limit)
+	}
+	for _, result := range []string{"ok", "error"} {
 		m.killDuration.WithLabelValues(result)
 		m.reloads.WithLabelValues(result)
 		m.records.WithLabelValues(result)

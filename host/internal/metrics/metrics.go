@@ -155,6 +155,9 @@ func (m *Metrics) Observed(s eviction.Signal, available, capacity int64) {
 // Unobserved records whether a threshold of s has nobody who observes it.
 func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	m.unobserved.set(string(s), yes)
+	for _, counted := range []*prometheus.CounterVec{m.evictions, m.promised, m.freed} { // at 0 from the first pass on
+		counted.WithLabelValues(m.signals.of(string(s)))
+	}
 }
 
 // ReadByHost records whether the host reads s by itself, for want of a plugin.
@@ -185,6 +188,7 @@ func (m *Metrics) Condition(c eviction.Condition, yes bool) {
 // PluginUp records whether a plugin serves.
 func (m *Metrics) PluginUp(plugin string, yes bool) {
 	m.pluginUp.set(plugin, yes)
+	m.restarts.WithLabelValues(m.plugins.of(plugin)) // at 0 from its first start on
 }
 
 // PluginStandby records whether a plugin is asked after all others for being slow.

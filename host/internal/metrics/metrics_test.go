@@ -92,7 +92,11 @@ kubelet_eviction_stats_age_seconds_sum{eviction_signal="memory.available"} 0.03
 kubelet_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1
 # HELP kubelet_evictions Pods evicted, by the signal whose threshold was acted on. Counts evictions whose kill failed too, as the kubelet does.
 # TYPE kubelet_evictions counter
+kubelet_evictions{eviction_signal="emptydirfs.limit"} 0
+kubelet_evictions{eviction_signal="ephemeralcontainerfs.limit"} 0
+kubelet_evictions{eviction_signal="ephemeralpodfs.limit"} 0
 kubelet_evictions{eviction_signal="memory.available"} 1
+kubelet_evictions{eviction_signal="nodefs.available"} 0
 # HELP kubelet_preemptions Pods killed to make room for a critical one, by the first resource that this one lacked.
 # TYPE kubelet_preemptions counter
 kubelet_preemptions{preemption_signal="memory"} 1

@@ -156,12 +156,19 @@ func TestPrometheusTakesAllOfIt(t *testing.T) {
 	if strings.Contains(rules, `"lastError":"`) {
 		t.Errorf("a rule cannot be evaluated: %s", rules)
 	}
+	for _, a := range alerts(t) {
+		for _, f := range regexp.MustCompile(`(?:increase|rate)\(([^[]+)\[`).FindAllStringSubmatch(a.Expr, -1) {
+			if len(p.query(t, f[1])) == 0 {
+				t.Errorf("%s: %s is not there before the first event, which raises no alert then", a.Alert, f[1])
+			}
+		}
+	}
 	for title, all := range queries(t) {
 		for _, q := range all {
 			found := p.query(t, q)
 			t.Logf("  %-52s %d series", title, len(found))
-			// What counts evictions, relief and failures has nothing on a node that is well.
-			if !regexp.MustCompile("kubelet_evictions|evictd_relief|evictd_node_condition|call_failures").MatchString(q) && len(found) == 0 {
+			// Conditions and failed calls have nothing on a node that is well.
+			if !regexp.MustCompile("evictd_node_condition|call_failures").MatchString(q) && len(found) == 0 {
 				t.Errorf("%s: %s finds nothing", title, q)
 			}
 		}

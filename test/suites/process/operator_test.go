@@ -244,7 +244,7 @@ func TestStatusMetricsAndHealth(t *testing.T) {
 		t.Errorf("/healthz = %d %q", code, text)
 	}
 	_, metrics := d.Get("/metrics")
-	wantAll(t, "/metrics", metrics, `kubelet_evictions{eviction_signal="memory.available"}`, "kubelet_eviction_stats_age_seconds_bucket",
+	wantAll(t, "/metrics", metrics, `kubelet_evictions{eviction_signal="memory.available"} 1`, "kubelet_eviction_stats_age_seconds_bucket",
 		`evictd_signal_unobserved{signal="nodefs.available"} 1`, `evictd_plugin_up{plugin="memory"} 1`)
 	_, status := d.Get("/status")
 	wantAll(t, "/status", status, `"MemoryPressure"`, `"unobserved": true`, `"finished"`, "default/big", "The node was low on resource: memory.", `"reason": "Evicted"`)
