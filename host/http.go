@@ -95,7 +95,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 // ineffective reports which hard thresholds have had no effect for a while, and why.
 func ineffective(s *loop.Snapshot) (errs []error) {
 	for _, o := range s.Signals {
-		hard := slices.ContainsFunc(s.Thresholds, func(t loop.ThresholdStatus) bool { return t.Signal == o.Signal && t.Hard })
+		hard := slices.ContainsFunc(s.Thresholds, func(t decision.Threshold) bool { return t.Signal == o.Signal && t.Hard() })
 		if hard && !o.UnknownSince.IsZero() && time.Since(o.UnknownSince) >= listing.UnhealthyAfter {
 			errs = append(errs, fmt.Errorf("%s is unknown since %s and its hard threshold has no effect: %s", o.Signal, o.UnknownSince.UTC().Format(time.RFC3339), o.Err))
 		}

@@ -53,7 +53,7 @@ func TestAHardThresholdOfASignalThatIsUnknownIsUnhealthy(t *testing.T) {
 		off := observe.SignalStatus{Observation: decision.Observation{Signal: signal, State: decision.StateUnknown, Err: "no running plugin observes it"}}
 		say := func(o observe.SignalStatus, hard bool) string {
 			return fmt.Sprint(ineffective(&loop.Snapshot{
-				Signals: []observe.SignalStatus{o}, Thresholds: []loop.ThresholdStatus{{Signal: signal, Hard: hard}},
+				Signals: []observe.SignalStatus{o}, Thresholds: []decision.Threshold{{Signal: signal, GracePeriod: map[bool]string{false: "1m"}[hard]}},
 			}))
 		}
 		time.Sleep(29 * time.Second)

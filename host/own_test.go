@@ -111,8 +111,8 @@ func TestAnOwnSignalInAnEmbeddedManager(t *testing.T) {
 	if err != nil || len(pass.Evicted) != 1 || pass.Evicted[0].Signal != spare {
 		t.Fatalf("pass %+v, %v, want one eviction", pass, err)
 	}
-	if own := pass.Custom[spare]; own == nil || own.Unit != "blocks" || len(pass.Custom) != 1 {
-		t.Errorf("own signals %+v, want %s in blocks", pass.Custom, spare)
+	if acted := pass.Acted(); acted == nil || acted.Custom == nil || acted.Custom.Unit != "blocks" {
+		t.Errorf("acted on %+v, want %s in blocks", acted, spare)
 	}
 
 	const message = "The node was low on resource: acme.example/nvme-spare. Threshold quantity: 1k, available: 999. "

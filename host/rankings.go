@@ -7,7 +7,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -27,9 +26,9 @@ type rankings struct {
 }
 
 type ranking struct {
-	record *decision.Decision
-	err    error
-	until  time.Time
+	decision *decision.Decision
+	err      error
+	until    time.Time
 }
 
 func newRankings() *rankings {
@@ -47,18 +46,15 @@ func (r *rankings) of(ctx context.Context, l *loop.Loop, s eviction.Signal) (dec
 	last, ok := r.last[s]
 	if !ok || time.Now().After(last.until) {
 		began := time.Now()
-		p, err := loop.Ranking(context.WithoutCancel(ctx), l, s)
+		d, err := loop.Ranking(context.WithoutCancel(ctx), l, s)
 		if errors.Is(err, loop.ErrNoThreshold) {
 			return decision.Decision{}, err
 		}
-		last = ranking{err: err, until: time.Now().Add(max(rankingStands, rankingPause*time.Since(began)))}
-		if err == nil {
-			last.record = recorder.Ranking(&p)
-		}
+		last = ranking{d, err, time.Now().Add(max(rankingStands, rankingPause*time.Since(began)))}
 		r.last[s] = last
 	}
 	if last.err != nil {
 		return decision.Decision{}, last.err
 	}
-	return *last.record, nil
+	return *last.decision, nil
 }

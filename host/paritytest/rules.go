@@ -78,7 +78,7 @@ func (h *history) figures() {
 		"6.2 split layout taken for an unsplit one")
 	h.note(h.step.SummaryError != "" && len(h.got.NodeConditions) > 0, "6.4 summary error keeps conditions")
 	h.note(h.step.SummaryError != "", "6.4 summary error")
-	for _, s := range h.pass.Signals {
+	for _, s := range h.pass.Observations {
 		h.note(s.State == decision.StateAbsent, "1 a figure is missing")
 		h.note(s.State == decision.StateObserved && s.Available < 0, "1 available below zero")
 	}
@@ -86,7 +86,11 @@ func (h *history) figures() {
 
 func (h *history) thresholds() {
 	met := map[string]int{}
-	for _, t := range h.pass.Thresholds {
+	for i := range h.pass.Thresholds {
+		t := &h.pass.Thresholds[i]
+		if t.Since == nil {
+			continue
+		}
 		h.note(!t.GraceOver, "6.10 soft threshold waits for its grace period")
 		h.note(t.GraceOver && t.GracePeriod != "", "6.10 grace period over")
 		h.note(t.GraceOver && !t.Actionable, "6.12 stale figures do not evict")
@@ -106,8 +110,8 @@ func (h *history) thresholds() {
 
 // aboveValue reports whether more is available than t wants, leaving aside what
 // is to be reclaimed beyond.
-func (h *history) aboveValue(t loop.MetThreshold) bool {
-	for _, s := range h.pass.Signals {
+func (h *history) aboveValue(t *decision.Threshold) bool {
+	for _, s := range h.pass.Observations {
 		if s.Signal == t.Signal {
 			return s.Available >= amount(t, s.Capacity)
 		}
@@ -131,6 +135,9 @@ func resource(signal string) string {
 func (h *history) conditions() {
 	raised := map[string]bool{}
 	for _, t := range h.pass.Thresholds {
+		if t.Since == nil {
+			continue
+		}
 		switch resource(string(t.Signal)) {
 		case "memory":
 			raised["MemoryPressure"] = true

@@ -1,13 +1,11 @@
 package paritytest
 
 import (
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
@@ -29,7 +27,7 @@ func (h *history) eviction(e *replay.Eviction, label string) {
 	for _, c := range pod.Status.Conditions {
 		h.note(c.Type == v1.DisruptionTarget, "12 DisruptionTarget is replaced")
 	}
-	if c := h.pass.Chosen; c >= 0 && h.pass.Thresholds[c].GracePeriod != "" {
+	if acted := h.pass.Acted(); acted != nil && !acted.Hard() {
 		own := pod.Spec.TerminationGracePeriodSeconds
 		h.note(own == nil, "12 soft, the pod has no grace period")
 		h.note(own != nil && *own <= e.GracePeriodSeconds, "12 soft, the pod's grace period")
@@ -50,35 +48,29 @@ func (h *history) spec(pod *v1.Pod) {
 }
 
 func (h *history) ranking() {
-	if h.pass.Chosen < 0 || h.pass.ReclaimSufficed {
+	if h.pass.Acted() == nil || h.pass.ReclaimSufficed {
 		return
 	}
 	evicted := len(h.want.Outcomes[0].Evictions)
-	h.note(len(h.pass.Ranking) == 0 && evicted == 0, "14 nobody may be evicted")
-	if evicted == 0 || len(h.pass.Ranking) == 0 {
+	h.note(len(h.pass.Order) == 0 && evicted == 0, "14 nobody may be evicted")
+	if evicted == 0 || len(h.pass.Order) == 0 {
 		return
 	}
-	h.note(true, "11 ranking by "+resource(string(h.pass.Thresholds[h.pass.Chosen].Signal))+", "+h.scenario.FilesystemLayout+" layout")
-	h.note(h.pass.Ranking[0].State == "no stats", "11 missing stats first")
+	h.note(true, "11 ranking by "+resource(string(h.pass.Acted().Signal))+", "+h.scenario.FilesystemLayout+" layout")
+	h.note(h.pass.Candidates[h.pass.Order[0]].State == decision.StateNoStats, "11 missing stats first")
 	h.note(len(h.want.Outcomes) > 1, "11 and 9 chance decides")
-	h.note(len(h.pass.Ranking) > 12, "11 more than a dozen pods")
+	h.note(len(h.pass.Order) > 12, "11 more than a dozen pods")
 	for _, p := range h.pods {
 		h.note(critical(p), "14 critical pods in the node")
 	}
 }
 
 // amount is what a threshold wants of a capacity.
-func amount(t loop.MetThreshold, capacity int64) int64 {
-	if t.Percentage != "" {
-		part, err := strconv.ParseFloat(t.Percentage, 32)
-		if err != nil {
-			return 0
-		}
-		return int64(float64(capacity) * float64(float32(part)))
-	}
-	q, err := apiresource.ParseQuantity(t.Quantity)
+func amount(t *decision.Threshold, capacity int64) int64 {
+	p, err := t.Policy()
 	if err != nil {
 		return 0
 	}
+	q := p.Amount(capacity)
 	return q.Value()
 }

@@ -67,7 +67,7 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 	}
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	r := decision.Decision{
-		Version: decision.Version, ID: "r1", Kind: decision.KindEviction, Time: at, Node: evil, Thresholds: []decision.Threshold{{Signal: eviction.Signal(evil), Quantity: "1", Acted: true}},
+		Version: decision.Version, ID: "r1", Kind: decision.KindEviction, Time: at, Node: evil, Thresholds: []decision.Threshold{{Signal: eviction.Signal(evil), Value: "1", Acted: true}},
 		Observations: []decision.Observation{{Signal: eviction.Signal(evil), State: decision.StateObserved, Capacity: 10}},
 		Victim:       &decision.Victim{Pod: "shop/" + evil, UID: "x-1", Signal: evil, Message: evil}, Signals: []decision.Series{{Signal: eviction.Signal(evil), Unit: 1, Available: []int64{1, 2}}},
 	}

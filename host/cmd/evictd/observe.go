@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -104,7 +102,7 @@ type sight struct {
 	NotReady   string                 `json:"notReady"`
 	Time       time.Time              `json:"time"`
 	Conditions []string               `json:"conditions"`
-	Thresholds []loop.ThresholdStatus `json:"thresholds"`
+	Thresholds []decision.Threshold   `json:"thresholds"`
 	Signals    []observe.SignalStatus `json:"signals"`
 	Evictions  []struct {
 		Time   time.Time `json:"time"`
@@ -167,11 +165,11 @@ func (s *sight) thresholds(now time.Time) [][]string {
 			o := &s.Signals[at]
 			row[1], row[6] = o.State, ago(now, o.Time)
 			if o.State == decision.StateObserved {
-				row[1], row[2] = replay.AmountOf(t.Custom, o.Signal, o.Available), replay.AmountOf(t.Custom, o.Signal, o.Capacity)
+				row[1], row[2] = tell.Amount(t.Custom, o.Signal, o.Available), tell.Amount(t.Custom, o.Signal, o.Capacity)
 			}
 		}
-		if t.MetSince != nil {
-			row[5] = max(0, now.Sub(*t.MetSince)).Round(time.Second).String()
+		if t.Since != nil {
+			row[5] = max(0, now.Sub(*t.Since)).Round(time.Second).String()
 		}
 		rows = append(rows, row)
 	}

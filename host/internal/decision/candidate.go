@@ -1,6 +1,8 @@
 package decision
 
-import "github.com/evictd/evictd/shared/eviction"
+import (
+	"github.com/evictd/evictd/shared/eviction"
+)
 
 // StateNoStats is the state of a candidate that its source of figures does not know. See eviction.MeasurementState.
 const StateNoStats = "no stats"

@@ -91,29 +91,6 @@ type Decision struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// A Threshold is one in force, and how it stood.
-type Threshold struct {
-	Signal eviction.Signal `json:"signal"`
-	// Quantity or Percentage is its value: a canonical quantity, or the part of the
-	// capacity as the shortest text of its float32 (0.1 is 10 %).
-	Quantity   string `json:"quantity,omitempty"`
-	Percentage string `json:"percentage,omitempty"`
-	// GraceSeconds is 0 for a hard threshold.
-	GraceSeconds float64 `json:"graceSeconds,omitempty"`
-	// MinReclaim and MinReclaimPercentage are what must come back beyond the value.
-	MinReclaim           string `json:"minReclaim,omitempty"`
-	MinReclaimPercentage string `json:"minReclaimPercentage,omitempty"`
-	// Custom is what a signal is that is not the kubelet's.
-	Custom *eviction.Definition `json:"own,omitempty"`
-	// Since is when it was first observed to be met, if it is.
-	Since *time.Time `json:"since,omitempty"`
-	// GraceOver: it was met for its whole grace period. Actionable: and by figures that were
-	// newer than those of the pass before. Acted: it is the one that was acted on.
-	GraceOver  bool `json:"graceOver,omitempty"`
-	Actionable bool `json:"actionable,omitempty"`
-	Acted      bool `json:"acted,omitempty"`
-}
-
 // A Reclaim is what came of one step of node-level reclaim.
 type Reclaim struct {
 	Step string `json:"step"`
@@ -181,10 +158,13 @@ type Series struct {
 	Available []int64 `json:"available"`
 }
 
-// Fall returns the most that was taken of a signal in a second, by the samples of r; 0 if it has none.
-func (r *Decision) Fall(s eviction.Signal) (most int64) {
-	for i := range r.Signals {
-		if of := &r.Signals[i]; of.Signal == s && len(of.Available) > 0 {
+// MS returns how much later than from at is, in milliseconds to a microsecond.
+func MS(at, from time.Time) float64 { return float64(at.Sub(from).Microseconds()) / 1000 }
+
+// Fall returns the most that was taken of a signal in a second, by the samples of d; 0 if it has none.
+func (d *Decision) Fall(s eviction.Signal) (most int64) {
+	for i := range d.Signals {
+		if of := &d.Signals[i]; of.Signal == s && len(of.Available) > 0 {
 			for _, more := range of.Available[1:] {
 				most = max(most, -more*of.Unit)
 			}
@@ -281,15 +261,13 @@ type Head struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// Head is that of r.
-func (r *Decision) Head() Head {
-	h := Head{ID: r.ID, Kind: r.Kind, Time: r.Time, DryRun: r.DryRun, Reason: r.Reason}
-	for _, t := range r.Thresholds {
-		if t.Acted {
-			h.Signal = string(t.Signal)
-		}
+// Head is that of d.
+func (d *Decision) Head() Head {
+	h := Head{ID: d.ID, Kind: d.Kind, Time: d.Time, DryRun: d.DryRun, Reason: d.Reason}
+	if t := d.Acted(); t != nil {
+		h.Signal = string(t.Signal)
 	}
-	if v := r.Victim; v != nil {
+	if v := d.Victim; v != nil {
 		h.Pod, h.UID, h.Signal = v.Pod, v.UID, v.Signal
 	}
 	return h

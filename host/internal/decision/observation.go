@@ -66,3 +66,16 @@ func (s *Observation) Policy() eviction.Observation {
 	}
 	return out
 }
+
+// Observation returns that of a signal, nil if there is none.
+func (d *Decision) Observation(s eviction.Signal) *Observation {
+	if d == nil {
+		return nil
+	}
+	for i := range d.Observations {
+		if d.Observations[i].Signal == s {
+			return &d.Observations[i]
+		}
+	}
+	return nil
+}

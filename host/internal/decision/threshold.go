@@ -2,46 +2,145 @@ package decision
 
 import (
 	"fmt"
-	"math"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/quantity"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Policy is t as policy has it.
+// A Threshold is one in force, and how it stood.
+type Threshold struct {
+	Signal eviction.Signal `json:"signal"`
+	// Value is an amount or a part of the capacity, as configured: "100Mi", "10%".
+	Value string `json:"value"`
+	// GracePeriod is empty for a hard threshold.
+	GracePeriod string `json:"gracePeriod,omitempty"`
+	// MinReclaim is how much more than Value must be available once it was met, empty for nothing.
+	MinReclaim string `json:"minReclaim,omitempty"`
+	// Custom is set for a signal that is not the kubelet's.
+	Custom *CustomSignal `json:"custom,omitempty"`
+	// Since is when it was first observed to be met, if it is, whatever the grace period.
+	Since *time.Time `json:"since,omitempty"`
+	// GraceOver: it was met for its whole grace period. Actionable: and by figures that were
+	// newer than those of the pass before. Acted: it is the one that was acted on.
+	GraceOver  bool `json:"graceOver,omitempty"`
+	Actionable bool `json:"actionable,omitempty"`
+	Acted      bool `json:"acted,omitempty"`
+	// Unobserved: the signal could not be observed, the threshold has no effect.
+	Unobserved bool `json:"unobserved,omitempty"`
+}
+
+// A CustomSignal is the definition of a signal that is not the kubelet's. It is empty until a plugin
+// brings the signal.
+type CustomSignal struct {
+	Unit      eviction.Unit      `json:"unit"`
+	Format    eviction.Format    `json:"format"`
+	Resource  string             `json:"resource"`
+	Condition eviction.Condition `json:"condition"`
+	// ReliefTime is how long it may take until what a victim frees is seen.
+	ReliefTime string `json:"reliefTime,omitempty"`
+}
+
+// Thresholds returns thresholds as they stood at now.
+func Thresholds(all []policy.Threshold, a *policy.Assessment, now time.Time) []Threshold {
+	since := make(map[policy.Key]time.Time, len(a.Observed))
+	for _, o := range a.Observed {
+		since[o.Key()] = metSince(o.FirstObservedAt, now)
+	}
+	rows := make([]Threshold, len(all))
+	for i, t := range all {
+		row := threshold(t)
+		if first, met := since[t.Key()]; met {
+			is := func(u policy.Threshold) bool { return u.Key() == t.Key() }
+			row.Since, row.GraceOver, row.Actionable = &first, slices.ContainsFunc(a.Met, is), slices.ContainsFunc(a.Actionable, is)
+		}
+		rows[i] = row
+	}
+	return rows
+}
+
+// metSince returns first by the wall clock of now, which may have been set meanwhile.
+func metSince(first, now time.Time) time.Time {
+	since := now.Round(0).Add(-now.Sub(first))
+	if set := since.Sub(first.Round(0)).Abs(); set < time.Second { // two clocks are never alike to the nanosecond
+		return first.Round(0)
+	}
+	return since
+}
+
+func threshold(t policy.Threshold) Threshold {
+	row := Threshold{Signal: t.Signal, Value: t.Value.String()}
+	if !t.Hard() {
+		row.GracePeriod = t.GracePeriod.String()
+	}
+	if t.MinReclaim != nil {
+		row.MinReclaim = t.MinReclaim.String()
+	}
+	if _, builtin := eviction.Builtin(t.Signal); !builtin {
+		d := t.Definition()
+		row.Custom = &CustomSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition}
+		if d.Condition != "" {
+			row.Custom.ReliefTime = policy.ReliefTime(d).String()
+		}
+	}
+	return row
+}
+
+// Act marks the threshold that is acted on.
+func (d *Decision) Act(acted policy.Threshold) {
+	row := threshold(acted)
+	d.Thresholds = slices.Clone(d.Thresholds)
+	for i := range d.Thresholds {
+		t := &d.Thresholds[i]
+		t.Acted = t.Signal == row.Signal && t.Value == row.Value && t.GracePeriod == row.GracePeriod
+	}
+}
+
+// Acted returns the threshold that is acted on, nil if none is.
+func (d *Decision) Acted() *Threshold {
+	for i := range d.Thresholds {
+		if d.Thresholds[i].Acted {
+			return &d.Thresholds[i]
+		}
+	}
+	return nil
+}
+
+// String is for people: "memory.available<1Gi", with the grace period if it has one.
+func (t *Threshold) String() string {
+	s := string(t.Signal) + "<" + t.Value
+	if !t.Hard() {
+		s += " for " + t.GracePeriod
+	}
+	return s
+}
+
+// Hard reports whether t has no grace period.
+func (t *Threshold) Hard() bool { return t.GracePeriod == "" }
+
+// Policy returns t as policy takes it.
 func (t *Threshold) Policy() (policy.Threshold, error) {
-	value, err := valueOf(t.Quantity, t.Percentage)
+	value, err := policy.ParseValue(t.Value)
 	if err != nil {
-		return policy.Threshold{}, err
+		return policy.Threshold{}, fmt.Errorf("value: %w", err)
 	}
-	grace := t.GraceSeconds * float64(time.Second)
-	if !(grace >= 0 && grace < math.MaxInt64) {
-		return policy.Threshold{}, fmt.Errorf("graceSeconds: %v, want 0 or more", t.GraceSeconds)
+	out := policy.Threshold{Signal: t.Signal, Value: value}
+	if t.GracePeriod != "" {
+		if out.GracePeriod, err = time.ParseDuration(t.GracePeriod); err != nil || out.GracePeriod < 0 {
+			return policy.Threshold{}, fmt.Errorf("gracePeriod: %.100q, want one such as 30s", t.GracePeriod)
+		}
 	}
-	out := policy.Threshold{Signal: t.Signal, Value: value, GracePeriod: time.Duration(math.Round(grace)), Custom: t.Custom}
-	if t.MinReclaim != "" || t.MinReclaimPercentage != "" {
-		least, err := valueOf(t.MinReclaim, t.MinReclaimPercentage)
+	if t.MinReclaim != "" {
+		least, err := policy.ParseValue(t.MinReclaim)
 		if err != nil {
 			return policy.Threshold{}, fmt.Errorf("minReclaim: %w", err)
 		}
 		out.MinReclaim = &least
 	}
+	if c := t.Custom; c != nil && *c != (CustomSignal{}) {
+		relief, _ := time.ParseDuration(c.ReliefTime) // else the default
+		out.Custom = &eviction.Definition{Unit: c.Unit, Format: c.Format, Resource: c.Resource, Condition: c.Condition, ReliefTime: relief}
+	}
 	return out, nil
-}
-
-func valueOf(amount, percentage string) (policy.Value, error) {
-	if percentage != "" {
-		f, err := strconv.ParseFloat(percentage, 32)
-		if err != nil {
-			return policy.Value{}, fmt.Errorf("percentage: %w", err)
-		}
-		return policy.Value{Percentage: float32(f), IsPercentage: true}, nil
-	}
-	q, err := quantity.Parse(amount)
-	if err != nil {
-		return policy.Value{}, fmt.Errorf("quantity: %w", err)
-	}
-	return policy.Value{Quantity: q}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -78,7 +79,7 @@ func (l *Loop) concluded(ctx context.Context, a action) {
 	p := l.newPass(ctx, wake.Scope{})
 	defer p.end()
 	l.do(ctx, p, a.conclude(ctx, l, p))
-	l.Records.Passed(told(l, p))
+	l.record(p)
 	if p.incomplete {
 		l.schedule.Ended(time.Now(), l.Settings.MonitoringInterval, wake.Result{Incomplete: true})
 	}
@@ -97,7 +98,6 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 		if !ok {
 			return
 		}
-		p.chosen = &t
 		reason, message := policy.NodeEvent(t)
 		l.nodeEvent("Warning", reason, message)
 		l.do(ctx, p, l.answerTo(p, t))
@@ -109,13 +109,13 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 
 // answerTo is what t asks for: reclaim, if there is a step, else a pod.
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
-	need := need{threshold: t, sighting: p.sighting()}
+	need := need{threshold: t, view: p.view}
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
 	if len(steps) > 0 && !l.Settings.DryRun {
 		return newReclaimRun(l, p, need, steps)
 	}
 	for _, s := range slices.Concat(steps...) {
-		need.reclaimed = append(need.reclaimed, ReclaimResult{Step: s.Name, By: s.By.Name, NotRun: "this is a dry run"})
+		need.reclaimed = append(need.reclaimed, decision.Reclaim{Step: s.Name, By: s.By.Name, NotRun: "this is a dry run"})
 	}
 	if len(steps) > 0 {
 		l.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
@@ -180,5 +180,5 @@ func (l *Loop) kill(ctx context.Context, p *pass, v *victim.Victim) {
 	} else {
 		l.victims.Kill(v, l.Settings.asKubelet())
 	}
-	p.result.Evicted = append(p.result.Evicted, *v)
+	p.evicted = append(p.evicted, *v)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -18,9 +19,9 @@ import (
 type need struct {
 	threshold policy.Threshold
 	// reclaimed is what was reclaimed for it so far, left what was observed after that.
-	reclaimed []ReclaimResult
+	reclaimed []decision.Reclaim
 	left      map[eviction.Signal]eviction.Observation
-	sighting
+	view
 }
 
 func (n need) condition() eviction.Condition { return n.threshold.Definition().Condition }
@@ -90,7 +91,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	choice.Drop(func(uid string) bool { return ending[uid] != nil || later && l.victims.EndedSince(uid, c.began) })
 	p.choice = *choice
 	now := time.Now()
-	for _, t := range c.assessment.Actionable { // as the kubelet does after ranking
+	for _, t := range c.actionable { // as the kubelet does after ranking
 		if at := c.observed[t.Signal].Time; !at.IsZero() {
 			l.Metrics.StatsAge(t.Signal, now.Sub(at))
 		}
@@ -124,7 +125,7 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.Settings.DryRun, choice.Ranker, choice.Order[0].Reason
 	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
 	use := choose.Reliable(p.pin, layout, measured, t.Signal)
-	p.promised = map[string]eviction.Figure{v.UID: use}
+	v.Promised = use
 	l.victims.Relief.Expect(v, t, layout, use, policy.Newest(c.observed, l.observer.Latest(), c.left))
 	l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,

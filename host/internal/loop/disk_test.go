@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -466,7 +464,7 @@ func TestSynchronizeDoesItAllBeforeItReturns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(o.Evicted) != 1 || o.Evicted[0].Pod.Row.Name != "big" || len(o.Reclaim) != 2 || o.ReclaimSufficed || o.Ranking[0].Usage != 10*gi {
+		if len(o.Evicted) != 1 || o.Evicted[0].Pod.Row.Name != "big" || len(o.Reclaim) != 2 || o.ReclaimSufficed || o.Candidates[o.Order[0]].Usage != 10*gi {
 			t.Errorf("outcome = %+v, want two steps that were not enough and then big", o)
 		}
 		wantStory(t, n, "0s node event NodeHasDiskPressure", "0s node event EvictionThresholdMet", "0s reclaim container-gc", "3s reclaim image-gc",

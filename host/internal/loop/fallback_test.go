@@ -59,7 +59,7 @@ func (n *node) signal() observe.SignalStatus {
 }
 
 func (n *node) unobserved() bool {
-	return slices.ContainsFunc(n.loop.Snapshot().Thresholds, func(t ThresholdStatus) bool { return t.Unobserved })
+	return slices.ContainsFunc(n.loop.Snapshot().Thresholds, func(t decision.Threshold) bool { return t.Unobserved })
 }
 
 func (n *node) fail(observe func() (eviction.ObserveReply, error)) {

@@ -39,7 +39,7 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
 	}
-	c := &limitCheck{sighting: p.sighting(), at: p.at, chooser: l.chooser, list: l.chooser.List}
+	c := &limitCheck{view: p.view, at: p.at, chooser: l.chooser, list: l.chooser.List}
 	if p.synchronous {
 		c.list = func(context.Context) (pods.Snapshot, error) { return p.list() }
 	} else if l.limits.checking || time.Now().Before(l.limits.next) {
@@ -47,13 +47,13 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	}
 	l.limits.checking = true
 	l.do(ctx, p, c)
-	return len(p.result.Evicted) > 0
+	return len(p.evicted) > 0
 }
 
 // limitCheck is the action that measures the local storage of pods with limits on it, and
 // evicts those that are over one.
 type limitCheck struct {
-	sighting // of the pass that began it
+	view // of the pass that began it
 
 	at      eviction.PassView
 	chooser *choose.Chooser

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -158,14 +159,14 @@ func ownSettings(t *testing.T) Settings {
 	return s
 }
 
-func (n *node) thresholdOf(s eviction.Signal) ThresholdStatus {
+func (n *node) thresholdOf(s eviction.Signal) decision.Threshold {
 	for _, th := range n.loop.Snapshot().Thresholds {
 		if th.Signal == s {
 			return th
 		}
 	}
 	n.t.Fatalf("no threshold of %s in the status", s)
-	return ThresholdStatus{}
+	return decision.Threshold{}
 }
 
 func TestAnOwnSignalIsActedOnAtOnce(t *testing.T) {
@@ -358,12 +359,12 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		s.Thresholds = append(thresholds, s.Thresholds[0], s.Thresholds[2])
 		n.set(gi / 2)
 		n.run(s, rundir.State{})
-		since := n.thresholdOf(eviction.MemoryAvailable).MetSince
+		since := n.thresholdOf(eviction.MemoryAvailable).Since
 		if own := n.thresholdOf(eviction.MemoryAvailable).Custom; own != nil {
 			t.Errorf("memory.available is shown as an own signal: %+v", own)
 		}
 		for _, own := range []eviction.Signal{spareSignal, wearSignal} {
-			if th := n.thresholdOf(own); !th.Unobserved || th.Met || *th.Custom != (CustomSignal{}) {
+			if th := n.thresholdOf(own); !th.Unobserved || th.Since != nil || *th.Custom != (decision.CustomSignal{}) {
 				t.Errorf("before the plugin came: %+v", th)
 			}
 		}
@@ -371,12 +372,12 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		v := n.newVendor(2, nvmePressure, spareSignal, wearSignal)
 		v.set(wearSignal, 50)
 		v.comes()
-		if th := n.thresholdOf(wearSignal); th.Unobserved || !th.Met || th.Custom.Condition != nvmePressure || !n.loop.Under(nvmePressure) {
+		if th := n.thresholdOf(wearSignal); th.Unobserved || th.Since == nil || th.Custom.Condition != nvmePressure || !n.loop.Under(nvmePressure) {
 			t.Errorf("when it has come: %+v, conditions %v", th, n.loop.Snapshot().Conditions)
 		}
 		n.after(time.Second)
 		v.goes()
-		if th := n.thresholdOf(wearSignal); !th.Unobserved || th.Met {
+		if th := n.thresholdOf(wearSignal); !th.Unobserved || th.Since != nil {
 			t.Errorf("when it has gone: %+v", th)
 		}
 		n.after(s.TransitionPeriod - 2*time.Second)
@@ -395,7 +396,7 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		if n.count("kill ") != 0 {
 			t.Error("the grace period did not begin anew")
 		}
-		if now := n.thresholdOf(eviction.MemoryAvailable).MetSince; since == nil || now == nil || !now.Equal(*since) {
+		if now := n.thresholdOf(eviction.MemoryAvailable).Since; since == nil || now == nil || !now.Equal(*since) {
 			t.Errorf("memory is low since %v, was since %v", now, since)
 		}
 		n.after(2 * time.Second)
@@ -416,7 +417,7 @@ func TestAPluginThatIsDownKeepsItsCondition(t *testing.T) {
 		n.down = map[eviction.Signal]error{spareSignal: errBroken, wearSignal: errBroken}
 		v.goes()
 		n.after(time.Hour)
-		if th := n.thresholdOf(wearSignal); !n.loop.Under(nvmePressure) || !th.Met || !th.Unobserved {
+		if th := n.thresholdOf(wearSignal); !n.loop.Under(nvmePressure) || th.Since == nil || !th.Unobserved {
 			t.Errorf("%+v, conditions %v", th, n.loop.Snapshot().Conditions)
 		}
 		n.down = nil

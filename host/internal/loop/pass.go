@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -36,18 +39,19 @@ type pass struct {
 	concluded bool
 	// incomplete: figures were missing, or it could not act.
 	incomplete bool
-	// chosen is the threshold that was acted on, nil if none was, choice the pods for it.
-	chosen *policy.Threshold
+	// view is empty before assessment holds.
+	view view
+	// choice has the pods for what was acted on.
 	choice choose.Choice
 	// checked is the check of limits that has had pods evicted, nil if none has.
 	checked *limitCheck
 	// acted is what was acted on, with the pass that found it, nil if nothing was. nobody is
-	// why no pod can go then, promised what a victim is expected to free.
+	// why no pod can go then, sufficed that reclaim was enough.
 	acted    *need
 	nobody   string
-	promised map[string]eviction.Figure
-	// result has what the pass did, and the rest when it is complete.
-	result PassResult
+	sufficed bool
+	// evicted are the victims of the pass.
+	evicted []victim.Victim
 
 	// list lists the pods, once. A wake mostly means that a pod must go, and the runtime
 	// takes longer to answer than anything else before the decision: it may be called
@@ -102,8 +106,12 @@ func (l *Loop) synchronize(ctx context.Context) (PassResult, error) {
 	p.synchronous = true
 	defer p.end()
 	err := l.run(ctx, p)
-	l.finish(p)
-	return p.complete(l.observer.Thresholds.Definitions, l.status.now().Conditions, l.Explain), err
+	d := l.finish(p)
+	out := PassResult{Conditions: l.status.now().Conditions, ReclaimSufficed: p.sufficed, Evicted: p.evicted}
+	if d != nil {
+		out.Decision = *d
+	}
+	return out, err
 }
 
 // run observes what p asks for, assesses it and does what follows. The error is
@@ -129,6 +137,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 		TransitionPeriod: l.Settings.TransitionPeriod,
 	})
 	p.concluded = true
+	p.view = p.seenAs(newDecision(l, p.seen.Thresholds, p.seen.Observations, &p.assessment, p.now))
 	logThresholds(l.Log, p, before, l.state)
 	must := p.assessment.Met // wait for the relief of former victims
 	if l.Settings.asKubelet() {
@@ -232,10 +241,10 @@ func (l *Loop) resume(p *pass) (judged bool) {
 }
 
 // finish shows what came of p and plans the next pass.
-func (l *Loop) finish(p *pass) {
+func (l *Loop) finish(p *pass) *decision.Decision {
 	l.finished++
 	l.publish(p)
-	l.Records.Passed(told(l, p))
+	d := l.record(p)
 	ended := time.Now()
 	l.schedule.Ended(ended, l.Settings.MonitoringInterval, wake.Result{
 		Scope: p.scope, Met: len(p.assessment.Observed) > 0, Incomplete: p.incomplete,
@@ -243,6 +252,18 @@ func (l *Loop) finish(p *pass) {
 	})
 	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
 	l.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.scope.Causes(), "tookSeconds", ended.Sub(p.started).Seconds())
+	return d
+}
+
+// record gives the recorder what came of p, and returns the decision.
+func (l *Loop) record(p *pass) *decision.Decision {
+	d := p.decided(l.Explain || l.Records != nil)
+	out := recorder.Pass{Decision: d, Later: d != nil && d.Pass != p.at.Pass, ReclaimSufficed: p.sufficed, Evicted: p.evicted, Victims: l.victims.History()}
+	if p.concluded {
+		out.Waiting = l.victims.Relief.Waiting()
+	}
+	l.Records.Passed(out)
+	return d
 }
 
 // publish shows what is known after p.
@@ -253,7 +274,10 @@ func (l *Loop) publish(p *pass) {
 		if p.concluded {
 			next.Time = time.Now()
 			next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
-			next.Thresholds = thresholdStatus(thresholds.InForce(), p.assessment, l.observer.Unobserved)
+			next.Thresholds = decision.Thresholds(thresholds.InForce(), &p.assessment, p.now)
+			for i := range next.Thresholds {
+				next.Thresholds[i].Unobserved = l.observer.Unobserved(next.Thresholds[i].Signal)
+			}
 			next.shortages = shortages(thresholds.InForce(), l.state, l.observer.Last)
 			next.Waiting = l.victims.Relief.Waiting()
 			next.Signals = l.observer.Statuses()

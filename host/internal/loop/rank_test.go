@@ -194,9 +194,9 @@ func TestARankingOfNowEvictsNobody(t *testing.T) {
 		n.run(settings(t, hard("1Gi")), rundir.State{})
 		n.settle()
 		for range 3 {
-			p, err := Ranking(t.Context(), n.loop, eviction.MemoryAvailable)
-			if err != nil || len(p.Choice.Order) != 2 || p.Choice.Order[0].UID != "uid-big" || p.Acted == nil || len(p.Assessment.Observed) != 0 {
-				t.Errorf("%+v, %v; want big before small, for a threshold that is not met", p.Choice.Order, err)
+			d, err := Ranking(t.Context(), n.loop, eviction.MemoryAvailable)
+			if err != nil || len(d.Order) != 2 || d.Candidates[d.Order[0]].UID != "uid-big" || d.Acted() == nil || d.Acted().Since != nil {
+				t.Errorf("%+v, %v; want big before small, for a threshold that is not met", d, err)
 			}
 		}
 		if _, err := Ranking(t.Context(), n.loop, eviction.PIDAvailable); !errors.Is(err, ErrNoThreshold) || !strings.HasSuffix(err.Error(), `"pid.available", want one of memory.available`) {
@@ -209,9 +209,9 @@ func TestARankingOfNowEvictsNobody(t *testing.T) {
 		n.set(gi / 2)
 		n.wake()
 		n.after(3 * time.Second)
-		p, err := Ranking(t.Context(), n.loop, eviction.MemoryAvailable)
-		if err != nil || len(p.Choice.Order) != 1 || p.Choice.Order[0].UID != "uid-small" {
-			t.Errorf("after an eviction: %+v, %v; want small alone", p.Choice.Order, err)
+		d, err := Ranking(t.Context(), n.loop, eviction.MemoryAvailable)
+		if err != nil || len(d.Order) != 1 || d.Candidates[d.Order[0]].UID != "uid-small" {
+			t.Errorf("after an eviction: %+v, %v; want small alone", d, err)
 		}
 	})
 }

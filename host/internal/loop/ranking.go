@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/choose"
-	"github.com/evictd/evictd/host/internal/recorder"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -18,39 +19,47 @@ import (
 // Ranking is what would be decided now if a threshold of the signal were acted on: pods are
 // measured and put in order beside the passes, none of which waits for that. The node is
 // as the last pass has seen it. It may be called from anywhere.
-func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (p recorder.Pass, err error) {
+func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (d *decision.Decision, err error) {
 	if err := l.Reentered(); err != nil {
-		return p, err
+		return nil, err
 	}
 	var r choose.Request
 	var pin *registry.Pin
+	configured := false
 	if ended := call(l.calls, ctx.Done(), l.ended, func(context.Context) {
 		pin = l.pin()
-		thresholds := l.observer.Thresholds
-		p = inForce(l)
-		p.Number, p.Observed, p.Now, p.Waiting = l.passes, time.Now(), l.Now(), l.victims.Relief.Waiting()
-		p.Thresholds, p.Observations, p.Assessment = thresholds.InForce(), l.observer.Latest(), l.state.Stood(thresholds.InForce())
-		if t, ok := thresholds.Of(s); ok {
-			p.Acted = &t
-			r = request(l, t, p.Observations[s], eviction.PassView{Pass: l.passes, View: eviction.ViewBefore})
+		inForce, observed, now := l.observer.Thresholds.InForce(), l.observer.Latest(), time.Now()
+		stood := l.state.Stood(inForce)
+		d = newDecision(l, inForce, observed, &stood, l.Now())
+		d.ID, d.Kind, d.Time, d.Pass = decision.NewID(now), decision.KindRanking, now.Round(0), l.passes
+		for _, w := range l.victims.Relief.Waiting() {
+			if w.Signal == s {
+				d.Reason = w.String()
+			}
+		}
+		var t policy.Threshold
+		if t, configured = l.observer.Thresholds.Of(s); configured {
+			d.Act(t)
+			r = request(l, t, observed[s], eviction.PassView{Pass: l.passes, View: eviction.ViewBefore})
 		}
 	}); ended != nil {
-		return p, cmp.Or(ctx.Err(), ended)
+		return nil, cmp.Or(ctx.Err(), ended)
 	}
 	defer pin.Release()
-	if p.Acted == nil {
+	if !configured {
 		signals := map[string]bool{}
-		for _, t := range p.Thresholds {
+		for _, t := range d.Thresholds {
 			signals[string(t.Signal)] = true
 		}
-		return p, fmt.Errorf("%w: %q, want one of %s", ErrNoThreshold, s, strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
+		return nil, fmt.Errorf("%w: %q, want one of %s", ErrNoThreshold, s, strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
 	}
-	p.Choice = l.chooser.Choose(ctx, pin, r)
-	if p.Choice.Err != nil {
-		return p, fmt.Errorf("pods are not known: %w", p.Choice.Err)
+	choice := l.chooser.Choose(ctx, pin, r)
+	if choice.Err != nil {
+		return nil, fmt.Errorf("pods are not known: %w", choice.Err)
 	}
-	if len(p.Choice.Order) == 0 {
-		p.Nobody = p.Choice.WhyNobody(r.Ending)
+	if len(choice.Order) == 0 && d.Reason == "" {
+		d.Reason = choice.WhyNobody(r.Ending)
 	}
-	return p, nil
+	choice.Enter(d, s)
+	return d, nil
 }

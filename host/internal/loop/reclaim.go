@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -46,7 +47,7 @@ type reclaimRun struct {
 	pass    uint64
 	began   time.Time
 	request eviction.ReclaimRequest
-	did     []ReclaimResult
+	did     []decision.Reclaim
 	// standIns are the functions of the embedding program, which run instead of steps of
 	// plugins.
 	standIns map[string]ReclaimFunc
@@ -115,8 +116,8 @@ func (r *reclaimRun) run(ctx context.Context, pin *registry.Pin) {
 }
 
 // runStep keeps custom steps from holding up an eviction for long.
-func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) ReclaimResult {
-	out := ReclaimResult{Step: s.Name, By: embedder}
+func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Reclaim {
+	out := decision.Reclaim{Step: s.Name, By: embedder}
 	standIn := r.standIns[s.Name]
 	if standIn == nil && r.skipBecause != "" {
 		out.By, out.NotRun = s.By.Name, r.skipBecause
@@ -162,15 +163,15 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	}
 	concerned := policy.Concerned(t, thresholds.Served(p.pin, thresholds.InForce()))
 	after := eviction.PassView{Pass: p.at.Pass, View: eviction.ViewAfterReclaim}
-	if p.at.Pass != r.pass {
+	if p.at.Pass != r.Pass {
 		p.at = after
 	}
 	observed := l.observer.Again(ctx, observe.Request{Pin: p.pin, At: after, State: l.state}, concerned)
 	r.left = observed
-	p.result.Reclaim, p.result.ReclaimSufficed = r.did, policy.Satisfied(concerned, observed)
-	l.status.reclaimed(r.soFar(p.result.ReclaimSufficed))
+	p.sufficed = policy.Satisfied(concerned, observed)
+	l.status.reclaimed(r.soFar(p.sufficed))
 	switch {
-	case p.result.ReclaimSufficed:
+	case p.sufficed:
 		l.Log.Info("reclaim was enough, no pod has to go", "signal", t.Signal, "threshold", t.Value.String(),
 			"available", observed[t.Signal].Available, "before", r.observed[t.Signal].Available)
 		return nil
@@ -185,5 +186,5 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 
 // soFar is what r has done, for the status.
 func (r *reclaimRun) soFar(sufficed bool) ReclaimStatus {
-	return ReclaimStatus{Pass: r.pass, Time: r.began, Signal: r.threshold.Signal, Steps: r.did, Sufficed: sufficed}
+	return ReclaimStatus{Pass: r.Pass, Time: r.Time, Signal: r.threshold.Signal, Steps: r.did, Sufficed: sufficed}
 }

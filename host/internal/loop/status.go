@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
@@ -23,7 +24,7 @@ type Snapshot struct {
 	Passes     uint64                 `json:"passes"`
 	Time       time.Time              `json:"time,omitzero"`
 	Conditions []eviction.Condition   `json:"conditions"`
-	Thresholds []ThresholdStatus      `json:"thresholds"`
+	Thresholds []decision.Threshold   `json:"thresholds"`
 	Signals    []observe.SignalStatus `json:"signals"`
 	Evictions  []victim.Victim        `json:"evictions"`
 	// Reclaims are the last ones, one for each signal, the newest last.
@@ -52,8 +53,9 @@ type Snapshot struct {
 // Unevictable reports why no pod can go although a hard threshold is met, if pods without a
 // manifest are the reason.
 func (s *Snapshot) Unevictable() error {
-	for _, t := range s.Thresholds {
-		if t.Hard && t.Met && len(s.Unmanaged) > 0 && s.evictable == 0 {
+	for i := range s.Thresholds {
+		t := &s.Thresholds[i]
+		if t.Hard() && t.Since != nil && len(s.Unmanaged) > 0 && s.evictable == 0 {
 			return fmt.Errorf("%s is below %s and no pod can be evicted: %d of %d active pods have no manifest", t.Signal, t.Value, len(s.Unmanaged), s.active)
 		}
 	}
@@ -81,73 +83,16 @@ func shortages(inForce []policy.Threshold, s policy.State, last func(eviction.Si
 	return all
 }
 
-// ThresholdStatus is one configured threshold and how it stands.
-type ThresholdStatus struct {
-	Signal      eviction.Signal `json:"signal"`
-	Value       string          `json:"value"`
-	GracePeriod string          `json:"gracePeriod,omitempty"`
-	Hard        bool            `json:"hard"`
-	// Custom is set for a signal that is not the kubelet's.
-	Custom *CustomSignal `json:"own,omitempty"`
-	// Met: under the threshold now, whatever the grace period.
-	Met bool `json:"met"`
-	// MetSince is when it was first seen to be met.
-	MetSince *time.Time `json:"metSince,omitempty"`
-	// Unobserved: the signal could not be observed, the threshold has no effect.
-	Unobserved bool `json:"unobserved,omitempty"`
-}
-
 // ReclaimStatus is a node-level reclaim, as far as its steps have ended.
 type ReclaimStatus struct {
 	// Pass numbers the pass that began it, Time is that of the pass.
-	Pass   uint64          `json:"pass"`
-	Time   time.Time       `json:"time"`
-	Signal eviction.Signal `json:"signal"`
-	Steps  []ReclaimResult `json:"steps"`
+	Pass   uint64             `json:"pass"`
+	Time   time.Time          `json:"time"`
+	Signal eviction.Signal    `json:"signal"`
+	Steps  []decision.Reclaim `json:"steps"`
 	// Sufficed: every threshold was satisfied after the last of the steps, and no pod
 	// had to go.
 	Sufficed bool `json:"sufficed"`
-}
-
-// CustomSignal is what a plugin says that its custom signal is. All of it is empty as
-// long as no plugin brings the signal.
-type CustomSignal struct {
-	Unit      eviction.Unit      `json:"unit"`
-	Format    eviction.Format    `json:"format"`
-	Resource  string             `json:"resource"`
-	Condition eviction.Condition `json:"condition"`
-	// ReliefTime is how long what a victim has freed may take to show.
-	ReliefTime string `json:"reliefTime,omitempty"`
-}
-
-func customSignal(d eviction.Definition) *CustomSignal {
-	own := &CustomSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition}
-	if d.Condition != "" {
-		own.ReliefTime = policy.ReliefTime(d).String()
-	}
-	return own
-}
-
-func thresholdStatus(inForce []policy.Threshold, a policy.Assessment, unobserved func(eviction.Signal) bool) []ThresholdStatus {
-	since := make(map[policy.Key]time.Time, len(a.Observed))
-	for _, o := range a.Observed {
-		since[o.Threshold.Key()] = o.FirstObservedAt
-	}
-	out := make([]ThresholdStatus, 0, len(inForce))
-	for _, t := range inForce {
-		s := ThresholdStatus{Signal: t.Signal, Value: t.Value.String(), Hard: t.Hard(), Unobserved: unobserved(t.Signal)}
-		if _, builtin := eviction.Builtin(t.Signal); !builtin {
-			s.Custom = customSignal(t.Definition())
-		}
-		if !t.Hard() {
-			s.GracePeriod = t.GracePeriod.String()
-		}
-		if first, ok := since[t.Key()]; ok {
-			s.Met, s.MetSince = true, &first
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // status is the snapshot that is shown. It may be read from anywhere.

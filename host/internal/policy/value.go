@@ -3,8 +3,11 @@ package policy
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 // A float32 holds any number of 6 digits, and 9 tell any two of them apart.
@@ -95,4 +98,14 @@ func whole(q resource.Quantity) int64 {
 	default:
 		return q.Value()
 	}
+}
+
+// ParseValue returns the value whose String is text. Whether a threshold may have it is not checked.
+func ParseValue(text string) (Value, error) {
+	if strings.HasSuffix(text, "%") {
+		part, err := parsePercentage(text)
+		return Value{Percentage: part, IsPercentage: true}, err
+	}
+	q, err := quantity.Parse(text)
+	return Value{Quantity: q}, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 const (
@@ -77,37 +76,35 @@ func (c *censuses) fullest(s eviction.Signal) (most Shares, at time.Time) {
 	return most, at
 }
 
-// growth is who took what is missing of the signal of a choice, nil if that is not known. What
-// pods took that may not go is not: they were not measured.
-func (c *censuses) growth(p *Pass, at time.Time) *decision.Growth {
-	signal, choice := p.Acted.Signal, &p.Choice
-	now := p.Observations[signal]
-	before, since := c.fullest(signal)
-	if before.Used == nil || now.State != eviction.Observed || now.Available >= before.Available || len(choice.Candidates) == 0 {
+// growth is who took what is missing of the signal of a decision, nil if that is not known.
+func (c *censuses) growth(d *decision.Decision) *decision.Growth {
+	if len(d.Candidates) == 0 {
 		return nil
 	}
-	g := &decision.Growth{SinceMS: ms(since, at), Lost: before.Available - now.Available}
+	now := d.Observation(d.Acted().Signal)
+	before, since := c.fullest(d.Acted().Signal)
+	if before.Used == nil || now == nil || now.State != decision.StateObserved || now.Available >= before.Available {
+		return nil
+	}
+	g := &decision.Growth{SinceMS: decision.MS(since, d.Time), Lost: before.Available - now.Available}
 	spared := map[string]bool{}
-	for _, s := range choice.Spared() {
-		spared[s.Pod.Row.UID] = true
+	for _, p := range d.Protected {
+		spared[p.UID] = true
 	}
 	for uid, used := range before.Used {
 		if !spared[uid] {
 			g.Pods -= used
 		}
 	}
-	for i := range choice.Candidates {
-		pod := &choice.Candidates[i]
-		uid := pod.Row.UID
-		m := choice.Measured[uid]
-		was, counted := before.Used[uid]
-		if m.State != eviction.Measured || !counted && !pod.Row.StartTime.After(since) {
-			return nil // nobody knows what it has taken
+	for i := range d.Candidates {
+		pod := &d.Candidates[i]
+		was, counted := before.Used[pod.UID]
+		if pod.State != "" || !counted && pod.Started <= since.Unix() {
+			return nil // what it has taken is not known
 		}
-		used := rank.Used(&eviction.Candidate{Pod: pod.Row, Measurement: m}, signal)
-		g.Pods += used
-		if by := used - was; by > 0 {
-			g.Most = append(g.Most, decision.Grown{UID: uid, Pod: pod.String(), By: by})
+		g.Pods += pod.Usage
+		if by := pod.Usage - was; by > 0 {
+			g.Most = append(g.Most, decision.Grown{UID: pod.UID, Pod: pod.Pod, By: by})
 		}
 	}
 	slices.SortStableFunc(g.Most, func(a, b decision.Grown) int { return cmp.Compare(b.By, a.By) })

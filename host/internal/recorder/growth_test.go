@@ -33,8 +33,8 @@ func TestARecordHasWhoTookWhatIsMissing(t *testing.T) {
 	} {
 		k := New(Options{})
 		p := evicted(now)
-		p.Choice.Candidates[1].Row.StartTime = now.Add(-time.Minute)
-		p.Choice.Candidates[0].Row.StartTime = now.Add(-time.Hour)
+		p.Decision.Candidates[1].Started = now.Add(-time.Minute).Unix()
+		p.Decision.Candidates[0].Started = now.Add(-time.Hour).Unix()
 		for i, available := range []int64{1, 4, 3} {
 			at := now.Add(time.Duration(i-6) * time.Minute)
 			of := map[string]int64{"web": 9 * gibibyte}
@@ -44,7 +44,7 @@ func TestARecordHasWhoTookWhatIsMissing(t *testing.T) {
 			k.censuses.add(at, Census{eviction.MemoryAvailable: Shares{available * gibibyte, of}})
 		}
 		c.want.SinceMS, c.want.Lost = -5*60_000, 7*gibibyte/2
-		got := k.censuses.growth(&p, now)
+		got := k.censuses.growth(p.Decision)
 		if got == nil || got.SinceMS != c.want.SinceMS || got.Lost != c.want.Lost || got.Pods != c.want.Pods || !slices.Equal(got.Most, c.want.Most) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
@@ -55,22 +55,20 @@ func TestWhoTookWhatIsMissingMayNotBeKnown(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	k := New(Options{})
 	p := evicted(now)
-	if got := k.censuses.growth(&p, now); got != nil {
+	if got := k.censuses.growth(p.Decision); got != nil {
 		t.Errorf("pods were never counted: %+v", got)
 	}
 	k.censuses.add(now.Add(-time.Minute), Census{eviction.MemoryAvailable: Shares{gibibyte, map[string]int64{"web": 2 * gibibyte}}})
 	// Of a pod that has run for long and was not counted nobody knows what it has taken.
-	if got := k.censuses.growth(&p, now); got != nil {
+	if got := k.censuses.growth(p.Decision); got != nil {
 		t.Errorf("a pod that was not counted: %+v", got)
 	}
-	p.Choice.Candidates[1].Row.StartTime = now
-	if got := k.censuses.growth(&p, now); got == nil || got.Pods != 3*gibibyte {
+	p.Decision.Candidates[1].Started = now.Unix()
+	if got := k.censuses.growth(p.Decision); got == nil || got.Pods != 3*gibibyte {
 		t.Errorf("a pod that was not there yet: %+v", got)
 	}
-	more := p.Observations[eviction.MemoryAvailable]
-	more.Available = 2 * gibibyte
-	p.Observations[eviction.MemoryAvailable] = more
-	if got := k.censuses.growth(&p, now); got != nil {
+	p.Decision.Observations[0].Available = 2 * gibibyte
+	if got := k.censuses.growth(p.Decision); got != nil {
 		t.Errorf("nothing is missing: %+v", got)
 	}
 }

@@ -162,11 +162,13 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 }
 
 func (k *Keeper) passed(p *Pass) {
-	for _, o := range p.Observations {
-		k.series.add(p.Observed, o)
-	}
-	for _, r := range k.decisions(p) {
-		k.put(func() error { return k.Store.Append(r) })
+	if d := p.Decision; d != nil {
+		for i := range d.Observations {
+			k.series.add(d.Time, d.Observations[i].Policy())
+		}
+		for _, r := range k.decisions(p) {
+			k.put(func() error { return k.Store.Append(r) })
+		}
 	}
 	k.enterOpinions(p)
 	k.follow(p)

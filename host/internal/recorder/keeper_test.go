@@ -92,16 +92,19 @@ func evicted(now time.Time) Pass {
 	}}
 	_, assessment := policy.Assess(policy.State{}, policy.Input{Now: now, Thresholds: []policy.Threshold{hard}, Observations: seen})
 	v := victim.New(report, hard.Signal, 1, "The node was low on resource: memory. ", nil)
-	v.Pressure, v.Hard, v.Record = true, true, "r1"
-	return Pass{
-		Number: 7, Trigger: "wake", Causes: "memcg", Began: now, Observed: now, Now: now, Thresholds: []policy.Threshold{hard}, Observations: seen, Assessment: assessment,
-		Acted: &hard, Evicted: []victim.Victim{v}, Victims: []victim.Victim{v}, Promised: map[string]eviction.Figure{"report": eviction.Some(3 * gibibyte)},
-		Choice: choose.Choice{
-			Snapshot: pods.Snapshot{Pods: []pods.Pod{web, report, {Row: eviction.Pod{UID: "stray", Namespace: "shop", Name: "stray"}}}}, Candidates: []pods.Pod{web, report}, Ranker: "memory",
-			Order:    []eviction.Ranked{{UID: "report"}, {UID: "web"}},
-			Measured: map[string]eviction.Measurement{"web": use("web", 2*gibibyte), "report": use("report", 3*gibibyte)},
-		},
+	v.Pressure, v.Hard, v.Record, v.Promised = true, true, "r1", eviction.Some(3*gibibyte)
+	d := decision.Decision{
+		Version: decision.Version, Pass: 7, Trigger: "wake", Causes: "memcg", Time: now, Now: now,
+		Thresholds: decision.Thresholds([]policy.Threshold{hard}, &assessment, now), Observations: decision.Observations(seen),
 	}
+	d.Act(hard)
+	c := choose.Choice{
+		Snapshot: pods.Snapshot{Pods: []pods.Pod{web, report, {Row: eviction.Pod{UID: "stray", Namespace: "shop", Name: "stray"}}}}, Candidates: []pods.Pod{web, report}, Ranker: "memory",
+		Order:    []eviction.Ranked{{UID: "report"}, {UID: "web"}},
+		Measured: map[string]eviction.Measurement{"web": use("web", 2*gibibyte), "report": use("report", 3*gibibyte)},
+	}
+	c.Enter(&d, hard.Signal)
+	return Pass{Decision: &d, Evicted: []victim.Victim{v}, Victims: []victim.Victim{v}}
 }
 
 // run gives passes to a keeper, and returns when all that comes of them was written.
@@ -135,7 +138,7 @@ func TestAnEvictionIsRecordedWithAllThatItWasMadeFrom(t *testing.T) {
 	switch {
 	case r.ID != "r1" || r.Kind != decision.KindEviction || r.Victim.Pod != "shop/report" || *r.Victim.Promised != 3*gibibyte:
 		t.Errorf("victim %+v of %s %s", r.Victim, r.Kind, r.ID)
-	case !r.Thresholds[0].Acted || !r.Thresholds[0].Actionable || r.Thresholds[0].Quantity != "1Gi" || r.Observations[0].Available != gibibyte/2:
+	case !r.Thresholds[0].Acted || !r.Thresholds[0].Actionable || r.Thresholds[0].Value != "1Gi" || r.Observations[0].Available != gibibyte/2:
 		t.Errorf("threshold %+v, %+v", r.Thresholds[0], r.Observations[0])
 	case web.Pod != "shop/web" || web.Priority != 1000 || web.Usage != 2*gibibyte || report.MemoryRequest != gibibyte || len(r.Order) != 2 || r.Order[0] != 1:
 		t.Errorf("candidates %+v in order %v", r.Candidates, r.Order)
@@ -174,8 +177,8 @@ func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
 // The pass that finishes a kill of a former evictd was recorded as what had led to it.
 func TestAResumedKillIsRecordedWithoutWhatThisEvictdSaw(t *testing.T) {
 	p := evicted(time.Now())
-	p.Evicted, p.Acted, p.Choice, p.Assessment = nil, nil, choose.Choice{}, policy.Assessment{}
-	p.Reclaim = []decision.Reclaim{{Step: "image-gc"}}
+	p.Evicted, p.Decision.Thresholds = nil, nil
+	p.Decision.Reclaim = []decision.Reclaim{{Step: "image-gc"}}
 	p.Victims[0].Resumed = true
 	var m memory
 	run(t, &m, p)
@@ -195,9 +198,9 @@ func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 	var m memory
 	now := time.Now()
 	first := evicted(now.Add(-time.Minute))
-	later := Pass{Number: 8, Observed: now.Add(time.Second), Victims: first.Victims, Observations: map[eviction.Signal]eviction.Observation{
-		eviction.MemoryAvailable: {Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 4 * gibibyte, Capacity: 8 * gibibyte},
-	}}
+	later := Pass{Victims: first.Victims, Decision: &decision.Decision{Pass: 8, Time: now.Add(time.Second), Observations: []decision.Observation{
+		{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 4 * gibibyte, Capacity: 8 * gibibyte},
+	}}}
 	run(t, &m, first, later)
 	if len(m.outcomes) != 1 || m.outcomes[0].ID != "r1" || *m.outcomes[0].Freed != 7*gibibyte/2 || m.outcomes[0].ReliefMS <= 0 {
 		t.Errorf("outcomes %+v", m.outcomes)
@@ -207,9 +210,9 @@ func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
 	var m memory
 	p := evicted(time.Now())
-	p.Evicted, p.Victims, p.Nobody = nil, nil, "2 critical or static"
+	p.Evicted, p.Victims, p.Decision.Reason = nil, nil, "2 critical or static"
 	run(t, &m, p, p, p)
-	if len(m.records) != 1 || m.records[0].Kind != decision.KindNobody || m.records[0].Reason != p.Nobody {
+	if len(m.records) != 1 || m.records[0].Kind != decision.KindNobody || m.records[0].Reason != p.Decision.Reason {
 		t.Errorf("records %+v", m.records)
 	}
 }
@@ -219,8 +222,8 @@ func TestAGracePeriodThatBeginsAndAWaitAreRecorded(t *testing.T) {
 	p := evicted(time.Now())
 	soft := hard
 	soft.GracePeriod = time.Minute
-	_, p.Assessment = policy.Assess(policy.State{}, policy.Input{Now: p.Now, Thresholds: []policy.Threshold{soft}, Observations: p.Observations})
-	p.Evicted, p.Victims, p.Acted, p.Thresholds = nil, nil, nil, []policy.Threshold{soft}
+	p.Evicted, p.Victims = nil, nil
+	p.Decision.Thresholds = decision.Thresholds([]policy.Threshold{soft}, &policy.Assessment{Observed: []policy.Observed{{Threshold: soft, FirstObservedAt: p.Decision.Now}}}, p.Decision.Now)
 	p.Waiting = []policy.Wait{{Signal: soft.Signal, For: policy.WaitForEnd, Victims: []string{"shop/other"}}}
 	run(t, &m, p)
 	if len(m.records) != 2 || m.records[0].Kind != decision.KindGrace || m.records[1].Reason != "waits for the end of shop/other" {

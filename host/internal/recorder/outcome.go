@@ -18,7 +18,7 @@ type open struct {
 
 	signal   eviction.Signal
 	decided  time.Time
-	before   eviction.Observation
+	before   decision.Observation
 	promised eviction.Figure
 }
 
@@ -38,7 +38,7 @@ func (k *Keeper) follow(p *Pass) {
 			return true
 		}
 		v := &p.Victims[at]
-		over := o.next(v, p.Observations[o.signal], p.Observed, now)
+		over := o.next(v, p.Decision, now)
 		if over {
 			k.put(func() error { return k.Store.AppendOutcome(&o.Outcome) })
 		}
@@ -58,23 +58,31 @@ func (k *Keeper) enterOpinions(p *Pass) {
 	k.put(func() error { return k.Store.AppendOutcome(&decision.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions}) })
 }
 
+func newOpen(r *decision.Decision, v *victim.Victim) *open {
+	o := &open{Outcome: decision.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time, promised: v.Promised}
+	if before := r.Observation(v.Signal); before != nil {
+		o.before = *before
+	}
+	return o
+}
+
 // next enters how the victim stands and what was observed, and reports whether all that is
 // to be known of it is.
-func (o *open) next(v *victim.Victim, seen eviction.Observation, observed, now time.Time) (over bool) {
+func (o *open) next(v *victim.Victim, d *decision.Decision, now time.Time) (over bool) {
 	o.State, o.Err = v.State, v.Err
 	if !v.KilledAt.IsZero() {
-		o.KilledMS = ms(v.KilledAt, o.decided)
+		o.KilledMS = decision.MS(v.KilledAt, o.decided)
 	}
 	ended := v.EndedAt()
 	if !ended.IsZero() && v.State == victim.StateFinished {
-		o.GoneMS = ms(ended, o.decided)
+		o.GoneMS = decision.MS(ended, o.decided)
 	}
-	if seen.State == eviction.Observed && o.before.State == eviction.Observed && observed.After(o.decided) {
+	if seen := d.Observation(o.signal); seen != nil && seen.State == decision.StateObserved && o.before.State == decision.StateObserved && d.Time.After(o.decided) {
 		if freed := max(0, seen.Available-o.before.Available); o.Freed == nil || freed > *o.Freed {
 			o.Freed = &freed
 		}
 		if o.ReliefMS == 0 && o.promised.OK && o.promised.Value > 0 && *o.Freed >= o.promised.Value-o.promised.Value/10 {
-			o.ReliefMS = ms(observed, o.decided)
+			o.ReliefMS = decision.MS(d.Time, o.decided)
 		}
 	}
 	// A limit of the pod's own relieves no signal.
@@ -85,9 +93,9 @@ func (o *open) next(v *victim.Victim, seen eviction.Observation, observed, now t
 func (k *Keeper) resume(v *victim.Victim) {
 	r := &decision.Decision{ // what this evictd knows is not of the decision
 		Version: decision.Version, ID: v.Record, Kind: decision.KindResumed, Time: v.Time.Round(0), Node: k.Node, Evictd: k.Evictd,
-		Victim: &decision.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message},
+		Victim: recordedVictim(v),
 	}
 	k.resumed[v.Record] = true
 	k.put(func() error { return k.Store.Append(r) })
-	k.open = append(k.open, &open{Outcome: decision.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time})
+	k.open = append(k.open, newOpen(r, v))
 }

@@ -66,7 +66,7 @@ func (s *series) before(at time.Time) []decision.Series {
 			continue
 		}
 		values := r.recent()
-		row := decision.Series{Signal: signal, UntilMS: ms(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
+		row := decision.Series{Signal: signal, UntilMS: decision.MS(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
 		former := int64(0)
 		for i, v := range values {
 			row.Available[i] = v/row.Unit - former
@@ -92,6 +92,3 @@ func (r *ring) unit(s eviction.Signal) int64 {
 	}
 	return unit
 }
-
-// ms is how much later than from at is, in milliseconds to a microsecond.
-func ms(at, from time.Time) float64 { return float64(at.Sub(from).Microseconds()) / 1000 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -92,7 +91,7 @@ func asIfMet(r *decision.Decision, s eviction.Signal) (*decision.Decision, error
 	}
 	met := *r
 	above := min(r.Observations[at].Available, math.MaxInt64-1) + 1
-	met.Thresholds = []decision.Threshold{{Signal: s, Quantity: strconv.FormatInt(above, 10), Acted: true}}
+	met.Thresholds = []decision.Threshold{{Signal: s, Value: strconv.FormatInt(above, 10), Acted: true}}
 	return &met, nil
 }
 
@@ -142,9 +141,8 @@ func withoutStale(r *decision.Decision, acted *decision.Threshold, observed map[
 // follows reports whether a hard threshold of the pods' memory is that of the node's, and
 // there because pods are held to what they may have.
 func follows(r *decision.Decision, t *decision.Threshold) bool {
-	return t.Signal == eviction.AllocatableMemoryAvailable && t.GraceSeconds == 0 && slices.ContainsFunc(r.Thresholds, func(u decision.Threshold) bool {
-		return u.Signal == eviction.MemoryAvailable && u.GraceSeconds == 0 && u.Quantity == t.Quantity && u.Percentage == t.Percentage &&
-			u.MinReclaim == t.MinReclaim && u.MinReclaimPercentage == t.MinReclaimPercentage
+	return t.Signal == eviction.AllocatableMemoryAvailable && t.Hard() && slices.ContainsFunc(r.Thresholds, func(u decision.Threshold) bool {
+		return u.Signal == eviction.MemoryAvailable && u.Hard() && u.Value == t.Value && u.MinReclaim == t.MinReclaim
 	})
 }
 
@@ -180,35 +178,32 @@ func configOf(r *decision.Decision) Config {
 	for i := range r.Thresholds {
 		t := &r.Thresholds[i]
 		b, builtin := eviction.Builtin(t.Signal)
-		p, err := t.Policy()
 		switch {
-		case !builtin || err != nil:
+		case !builtin:
 			continue
 		case follows(r, t):
 			c.EnforceNodeAllocatable = []string{"pods"}
 			continue
 		case b.Filesystem == eviction.ContainerFs: // follow from those of the others
 			continue
-		case !p.Hard():
-			c.EvictionSoft[string(t.Signal)] = configured(p.Value)
-			c.EvictionSoftGracePeriod[string(t.Signal)] = p.GracePeriod.String()
+		case !t.Hard():
+			c.EvictionSoft[string(t.Signal)], c.EvictionSoftGracePeriod[string(t.Signal)] = configured(t.Value), t.GracePeriod
 		default:
-			c.EvictionHard[string(t.Signal)] = configured(p.Value)
+			c.EvictionHard[string(t.Signal)] = configured(t.Value)
 		}
-		if p.MinReclaim != nil {
-			c.EvictionMinimumReclaim[string(t.Signal)] = p.MinReclaim.String()
+		if t.MinReclaim != "" {
+			c.EvictionMinimumReclaim[string(t.Signal)] = t.MinReclaim
 		}
 	}
 	return c
 }
 
 // configured is a value as it stands in a configuration, where 100% is none at all.
-func configured(v policy.Value) string {
-	text := v.String()
-	if text == "100%" {
+func configured(value string) string {
+	if value == "100%" {
 		return "100.0%"
 	}
-	return text
+	return value
 }
 
 func podOf(c *decision.Candidate) *v1.Pod {

@@ -16,9 +16,9 @@ func TestARecordIsAScenario(t *testing.T) {
 	r := &decision.Decision{
 		ID: "r1", Kind: decision.KindEviction, Now: at, Node: "node-1", Layout: LayoutImageFs,
 		Thresholds: []decision.Threshold{
-			{Signal: eviction.MemoryAvailable, Percentage: "0.1"},
-			{Signal: eviction.AllocatableMemoryAvailable, Percentage: "0.1"},
-			{Signal: eviction.MemoryAvailable, Quantity: "1Gi", GraceSeconds: 30, MinReclaim: "200Mi", Since: &since, GraceOver: true, Actionable: true, Acted: true},
+			{Signal: eviction.MemoryAvailable, Value: "10%"},
+			{Signal: eviction.AllocatableMemoryAvailable, Value: "10%"},
+			{Signal: eviction.MemoryAvailable, Value: "1Gi", GracePeriod: "30s", MinReclaim: "200Mi", Since: &since, GraceOver: true, Actionable: true, Acted: true},
 		},
 		Observations: []decision.Observation{{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 1100 << 20, Capacity: 8 << 30}},
 		Candidates:   []decision.Candidate{{UID: "web-1", Pod: "shop/web", Priority: 1000, Started: at.Unix() - 60, MemoryRequest: 1 << 30, Usage: 2 << 30}, {UID: "new-1", Pod: "shop/new", State: decision.StateNoStats}},
@@ -60,7 +60,7 @@ func TestARecordIsAScenario(t *testing.T) {
 func TestWhatIsNoChoiceBetweenPodsIsNotReplayed(t *testing.T) {
 	for why, r := range map[string]*decision.Decision{
 		"is of no choice between pods":       {ID: "r1", Kind: decision.KindLimit},
-		"acme.example/nvme.spare, which no ": {ID: "r1", Thresholds: []decision.Threshold{{Signal: "acme.example/nvme.spare", Quantity: "1", Acted: true}}, Candidates: []decision.Candidate{{}}},
+		"acme.example/nvme.spare, which no ": {ID: "r1", Thresholds: []decision.Threshold{{Signal: "acme.example/nvme.spare", Value: "1", Acted: true}}, Candidates: []decision.Candidate{{}}},
 	} {
 		if _, err := FromRecord(r); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %q", err, why)
@@ -73,8 +73,8 @@ func TestARankingIsReplayedAsIfItsThresholdWereMet(t *testing.T) {
 		return &decision.Decision{
 			ID: "r1", Kind: decision.KindRanking, Now: time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC), Node: "node-1",
 			Thresholds: []decision.Threshold{
-				{Signal: eviction.NodeFsAvailable, Percentage: "0.1"},
-				{Signal: s, Quantity: "1Gi", GraceSeconds: 30, MinReclaim: "200Mi", Acted: true},
+				{Signal: eviction.NodeFsAvailable, Value: "10%"},
+				{Signal: s, Value: "1Gi", GracePeriod: "30s", MinReclaim: "200Mi", Acted: true},
 			},
 			Observations: []decision.Observation{
 				{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 4 << 30, Capacity: 8 << 30},

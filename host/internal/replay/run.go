@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -153,16 +154,13 @@ func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 
 // explain fills in which thresholds were met and counted, the most urgent first.
 func explain(d *StepDecision, pass loop.PassResult) {
-	thresholds := slices.Clone(pass.Thresholds)
-	slices.SortStableFunc(thresholds, func(a, b loop.MetThreshold) int {
-		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(a.Signal, b.Signal))
+	thresholds := slices.DeleteFunc(slices.Clone(pass.Thresholds), func(t decision.Threshold) bool { return t.Since == nil })
+	slices.SortStableFunc(thresholds, func(a, b decision.Threshold) int {
+		return cmp.Or(cmp.Compare(urgency(&a), urgency(&b)), cmp.Compare(a.Signal, b.Signal))
 	})
 	for _, t := range thresholds {
-		text := Threshold{
-			Signal: string(t.Signal), Operator: operator, Quantity: t.Quantity, Percentage: t.Percentage,
-			GracePeriod: t.GracePeriod, MinReclaim: t.MinReclaim,
-		}
-		d.Observed = append(d.Observed, ObservedThreshold{Threshold: text, FirstObservedAt: metav1.NewTime(t.FirstObservedAt)})
+		text := textOf(&t)
+		d.Observed = append(d.Observed, ObservedThreshold{Threshold: text, FirstObservedAt: metav1.NewTime(*t.Since)})
 		if t.GraceOver {
 			d.Met = append(d.Met, text)
 		}
@@ -172,13 +170,30 @@ func explain(d *StepDecision, pass loop.PassResult) {
 	}
 }
 
+// textOf returns t in the form of traces, where a part of the capacity to be reclaimed ends in x.
+func textOf(t *decision.Threshold) Threshold {
+	text := Threshold{Signal: string(t.Signal), Operator: operator, GracePeriod: t.GracePeriod}
+	p, err := t.Policy()
+	if err != nil { // the manager's own
+		return text
+	}
+	text.Quantity, text.Percentage = p.Value.Texts()
+	if p.MinReclaim != nil {
+		quantity, percentage := p.MinReclaim.Texts()
+		if text.MinReclaim = quantity; p.MinReclaim.IsPercentage {
+			text.MinReclaim = percentage + "x"
+		}
+	}
+	return text
+}
+
 // urgency puts memory before all else, and hard thresholds before soft ones.
-func urgency(t loop.MetThreshold) int {
+func urgency(t *decision.Threshold) int {
 	u := 0
 	if d, _ := eviction.Builtin(t.Signal); d.Condition != eviction.MemoryPressure {
 		u += 2
 	}
-	if t.GracePeriod != "" {
+	if !t.Hard() {
 		u++
 	}
 	return u

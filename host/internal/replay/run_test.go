@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/victim"
 )
 
-func nothing(*fake) (loop.PassResult, error) { return loop.PassResult{Chosen: -1}, nil }
+func nothing(*fake) (loop.PassResult, error) { return loop.PassResult{}, nil }
 
 func names(pods []*v1.Pod) string {
 	var out []string
@@ -131,7 +131,7 @@ steps:
 `)
 	evict := func(uid string) func(f *fake) (loop.PassResult, error) {
 		return func(f *fake) (loop.PassResult, error) {
-			return loop.PassResult{Chosen: -1, Evicted: []victim.Victim{f.evict(uid)}}, nil
+			return loop.PassResult{Evicted: []victim.Victim{f.evict(uid)}}, nil
 		}
 	}
 	r, _ := run(t, s, evict("u-big"), evict("u-other"), evict("u-big"))
@@ -172,7 +172,7 @@ steps:
 }
 
 func TestAFailedPassKeepsConditions(t *testing.T) {
-	fails := func(*fake) (loop.PassResult, error) { return loop.PassResult{Chosen: -1}, errors.New("no layout") }
+	fails := func(*fake) (loop.PassResult, error) { return loop.PassResult{}, errors.New("no layout") }
 	r, _ := run(t, scenario(t, "steps: [{summary: {}}]"), fails)
 	d := r.Decisions.Steps[0]
 	if diff := cmp.Diff([]string{"MemoryPressure", "PIDPressure"}, d.NodeConditions); diff != "" || d.Error != "no layout" || !d.MemoryPressure || d.DiskPressure || !d.PIDPressure {

@@ -11,15 +11,12 @@ import (
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-const (
-	// labelWidth is how far what a line says stands from its margin.
-	labelWidth = 11
-	// rankedShown is how many pods of a ranking are shown.
-	rankedShown = 10
-)
+// labelWidth is how far what a line says stands from its margin.
+const labelWidth = 11
 
 // Timeline tells for people what happened in the trace's scenario, step by step,
 // beside what was recorded, if anything was.
@@ -93,7 +90,7 @@ func (w *timeline) head() {
 // unobserved tells of signals that have a threshold and were not even asked for.
 func (w *timeline) unobserved(pass *loop.PassResult) {
 	for _, s := range w.signals {
-		if !slices.ContainsFunc(pass.Signals, func(o decision.Observation) bool { return o.Signal == s }) {
+		if !slices.ContainsFunc(pass.Observations, func(o decision.Observation) bool { return o.Signal == s }) {
 			w.line("observed", "%s not at all, no running plugin observes it: its thresholds have no effect", s)
 		}
 	}
@@ -116,14 +113,16 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	step := &w.scenario.Steps[i]
 	w.heading("\nstep %d  %s  +%gs  %s", i, clock(d.Now.Time), step.AdvanceSeconds, step.Note)
 	w.changes(step)
-	for _, s := range pass.Signals {
-		w.line("observed", "%s", observation(pass.Custom[s.Signal], s))
+	for _, s := range pass.Observations {
+		w.line("observed", "%s", observation(&pass.Decision, s))
 	}
 	if d.Error == "" {
 		w.unobserved(pass)
 	}
-	for i, t := range pass.Thresholds {
-		w.line("met", "%s", met(t, i == pass.Chosen, d.Now.Time))
+	for i := range pass.Thresholds {
+		if t := &pass.Thresholds[i]; t.Since != nil {
+			w.line("met", "%s", met(t, d.Now.Time))
+		}
 	}
 	if d.Error != "" {
 		w.line("error", "%s", d.Error)
@@ -162,22 +161,18 @@ func (w *timeline) changes(step *Step) {
 }
 
 // met tells of a threshold that is met since when, and whether it counts.
-func met(t loop.MetThreshold, chosen bool, now time.Time) string {
-	value := t.Quantity
-	if value == "" {
-		value = percent(t.Percentage)
-	}
-	text := fmt.Sprintf("%s<%s since %s", t.Signal, value, clock(t.FirstObservedAt))
+func met(t *decision.Threshold, now time.Time) string {
+	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, clock(*t.Since))
 	switch {
-	case t.GracePeriod == "":
+	case t.Hard():
 		text += ", hard"
 	case t.GraceOver:
 		text += ", soft, grace period of " + t.GracePeriod + " over"
 	default:
-		return text + fmt.Sprintf(", soft, %v of its grace period of %s over", now.Sub(t.FirstObservedAt), t.GracePeriod)
+		return text + fmt.Sprintf(", soft, %v of its grace period of %s over", now.Sub(*t.Since), t.GracePeriod)
 	}
 	switch {
-	case chosen:
+	case t.Acted:
 		return text + ": acted on"
 	case t.Actionable:
 		return text + ": not acted on in this pass"
@@ -208,9 +203,24 @@ func (w *timeline) reclaim(d *StepDecision, pass *loop.PassResult) {
 	}
 }
 
+// ranking shows the candidates, first to go first, and what put each before the next one.
+func (w *timeline) ranking(pass *loop.PassResult) {
+	lines := tell.Ranking(&pass.Decision)
+	if len(lines) == 0 {
+		return
+	}
+	w.line("ranking", "of %s by %s", count(len(pass.Order), "candidate"), pass.Ranker.Name)
+	for _, line := range lines {
+		w.line("ranking", "%s", line)
+	}
+	if first := &pass.Candidates[pass.Order[0]]; first.Reason != "" {
+		w.line("ranking", "%s is first: %s", first.Pod, first.Reason)
+	}
+}
+
 func (w *timeline) evictions(d *StepDecision, pass *loop.PassResult) {
 	out := &d.Outcomes[0]
-	if len(out.Evictions) == 0 && pass.Chosen >= 0 && !pass.ReclaimSufficed {
+	if len(out.Evictions) == 0 && pass.Acted() != nil && !pass.ReclaimSufficed {
 		w.line("evicted", "none: no pod may go")
 	}
 	for i, e := range out.Evictions {

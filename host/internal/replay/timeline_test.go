@@ -64,28 +64,34 @@ func badPasses() []func(*fake) (loop.PassResult, error) {
 	memory := func(available int64) decision.Observation {
 		return decision.Observation{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: available, Capacity: 16 * gi}
 	}
-	hard := loop.MetThreshold{Signal: eviction.MemoryAvailable, Quantity: "1Gi", FirstObservedAt: at.Add(2500 * time.Millisecond), GraceOver: true, Actionable: true}
-	soft := loop.MetThreshold{Signal: eviction.MemoryAvailable, Quantity: "2Gi", GracePeriod: "1m0s", FirstObservedAt: at}
-	inodes := loop.MetThreshold{Signal: eviction.NodeFsInodesFree, Percentage: "0.05", MinReclaim: "0.01x", FirstObservedAt: at, GraceOver: true, Actionable: true}
+	hard := decision.Threshold{Signal: eviction.MemoryAvailable, Value: "1Gi", Since: new(at.Add(2500 * time.Millisecond)), GraceOver: true, Actionable: true}
+	soft := decision.Threshold{Signal: eviction.MemoryAvailable, Value: "2Gi", GracePeriod: "1m0s", Since: &at}
+	inodes := decision.Threshold{Signal: eviction.NodeFsInodesFree, Value: "5%", MinReclaim: "1%", Since: &at, GraceOver: true, Actionable: true}
 	overSoft := soft
 	overSoft.GraceOver = true
+	acted := func(t decision.Threshold) decision.Threshold {
+		t.Acted = true
+		return t
+	}
 	return []func(*fake) (loop.PassResult, error){
 		func(*fake) (loop.PassResult, error) {
-			return loop.PassResult{Chosen: -1, Signals: []decision.Observation{
+			return loop.PassResult{Decision: decision.Decision{Observations: []decision.Observation{
 				memory(12*gi + gi/2),
 				{Signal: eviction.NodeFsInodesFree, State: decision.StateAbsent},
 				{Signal: eviction.PIDAvailable, State: decision.StateUnknown, Err: "late"},
 				{Signal: eviction.NodeFsAvailable, State: decision.StateObserved, Available: 1023},
-			}}, nil
+			}}}, nil
 		},
 		func(f *fake) (loop.PassResult, error) {
 			return loop.PassResult{
-				Signals: []decision.Observation{memory(gi - 1)}, Thresholds: []loop.MetThreshold{hard, soft}, Conditions: []eviction.Condition{eviction.MemoryPressure},
-				Chosen: 0, Ranker: "memory", Ranking: []loop.RankedPod{
-					{UID: "u-big", Pod: "x/big", State: "measured", Usage: 3 * gi, Request: gi, Reason: "exceeds request by 2Gi, priority 0"},
-					{UID: "u-small", Pod: "x/small", State: "measured", Usage: gi, Request: 2 * gi},
+				Decision: decision.Decision{
+					Observations: []decision.Observation{memory(gi - 1)}, Thresholds: []decision.Threshold{acted(hard), soft},
+					Ranker: &decision.Ranker{Name: "memory"}, Order: []int{1, 0}, Candidates: []decision.Candidate{
+						{UID: "u-small", Pod: "x/small", Usage: gi, MemoryRequest: 2 * gi},
+						{UID: "u-big", Pod: "x/big", Usage: 3 * gi, MemoryRequest: gi, Reason: "exceeds request by 2Gi, priority 0"},
+					},
 				},
-				Evicted: []victim.Victim{f.evict("u-big")},
+				Conditions: []eviction.Condition{eviction.MemoryPressure}, Evicted: []victim.Victim{f.evict("u-big")},
 			}, nil
 		},
 		func(f *fake) (loop.PassResult, error) {
@@ -93,8 +99,11 @@ func badPasses() []func(*fake) (loop.PassResult, error) {
 				return loop.PassResult{}, err
 			}
 			return loop.PassResult{
-				Thresholds: []loop.MetThreshold{overSoft, inodes}, Conditions: []eviction.Condition{eviction.DiskPressure}, Chosen: 1,
-				Reclaim:         []loop.ReclaimResult{{Step: "vendor-trim", By: "vendor", Err: "busy"}, {Step: "vendor-drop", By: "vendor", NotRun: "it frees things"}, {Step: stepContainerGC, By: "host"}, {Step: stepImageGC, By: "host"}},
+				Decision: decision.Decision{
+					Thresholds: []decision.Threshold{overSoft, acted(inodes)},
+					Reclaim:    []decision.Reclaim{{Step: "vendor-trim", By: "vendor", Err: "busy"}, {Step: "vendor-drop", By: "vendor", NotRun: "it frees things"}, {Step: stepContainerGC, By: "host"}, {Step: stepImageGC, By: "host"}},
+				},
+				Conditions:      []eviction.Condition{eviction.DiskPressure},
 				ReclaimSufficed: true,
 			}, nil
 		},
@@ -102,10 +111,10 @@ func badPasses() []func(*fake) (loop.PassResult, error) {
 			_ = f.Reclaim()[stepImageGC](f.ctx)
 			soft := overSoft
 			soft.Actionable = true
-			return loop.PassResult{Chosen: 0, Thresholds: []loop.MetThreshold{inodes, soft}}, nil
+			return loop.PassResult{Decision: decision.Decision{Thresholds: []decision.Threshold{acted(inodes), soft}}}, nil
 		},
 		func(*fake) (loop.PassResult, error) {
-			return loop.PassResult{Chosen: -1}, errors.New("no layout: gone")
+			return loop.PassResult{}, errors.New("no layout: gone")
 		},
 	}
 }
@@ -133,118 +142,4 @@ func TestTimelineOfARefusedConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "refused", Timeline(&Trace{s, &Decisions{ConfigError: "unsupported eviction signal foo"}}, r))
-}
-
-func TestWhatDecidedARanking(t *testing.T) {
-	pod := func(change func(*loop.RankedPod)) loop.RankedPod {
-		p := loop.RankedPod{State: "measured", Usage: 5, Request: 5}
-		if change != nil {
-			change(&p)
-		}
-		return p
-	}
-	unknown := pod(func(p *loop.RankedPod) { p.State = noStats })
-	important := pod(func(p *loop.RankedPod) { p.Priority = 1 })
-	large := pod(func(p *loop.RankedPod) { p.Usage, p.Request = 9, 8 })
-	frugal := pod(func(p *loop.RankedPod) { p.Request = 6 })
-	bytes := pod(func(p *loop.RankedPod) { p.Request, p.LessBytes = 0, 6 })
-	files := pod(func(p *loop.RankedPod) { p.Request = 0 })
-	hidden := pod(func(p *loop.RankedPod) { p.State, p.Usage = "unknown", 0 })
-	idle := pod(func(p *loop.RankedPod) { p.Usage, p.Request = 0, 0 })
-	for name, c := range map[string]struct {
-		signal eviction.Signal
-		a, b   loop.RankedPod
-		want   string
-	}{
-		"no figures":                  {eviction.MemoryAvailable, unknown, pod(nil), "no figures of it"},
-		"more than requested":         {eviction.MemoryAvailable, large, pod(nil), "uses more than it requests"},
-		"priority":                    {eviction.NodeFsAvailable, pod(nil), important, "lower priority"},
-		"further over the request":    {eviction.NodeFsAvailable, pod(nil), frugal, "more usage beyond its request"},
-		"inodes have no request":      {eviction.NodeFsInodesFree, bytes, idle, "uses inodes"},
-		"inodes, the bytes requested": {eviction.NodeFsInodesFree, files, bytes, "more inodes less its request of bytes"},
-		"processes":                   {eviction.PIDAvailable, large, pod(nil), "more processes"},
-		"processes, priority first":   {eviction.PIDAvailable, pod(nil), important, "lower priority"},
-		"processes, no figures":       {eviction.PIDAvailable, unknown, large, "no figures of it"},
-		"own signal, priority first":  {"acme.example/spare", pod(nil), important, "lower priority"},
-		"own signal":                  {"acme.example/spare", large, frugal, "larger use"},
-		"own signal, equal":           {"acme.example/spare", pod(nil), pod(nil), "QoS class, or the order of the pods: all else is equal"},
-		"use that nobody knows":       {eviction.MemoryAvailable, pod(nil), hidden, "its use is known"},
-		"equal":                       {eviction.MemoryAvailable, pod(nil), pod(nil), "the order of the pods, all else is equal"},
-		"another ranker":              {eviction.MemoryAvailable, important, pod(nil), "the ranker's own choice"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := DecidedBy(c.signal, c.a, c.b); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
-func TestAmounts(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0", 1023: "1023", 1024: "1Ki", 1536 << 20: "1.5Gi", -2048: "-2Ki", 1<<63 - 1: "8Ei", -1 << 63: "-8Ei", 1<<30 + 1: "1Gi",
-	} {
-		if got := amount(eviction.MemoryAvailable, n); got != want {
-			t.Errorf("%d bytes: got %q, want %q", n, got, want)
-		}
-	}
-	if got := amount(eviction.PIDAvailable, 32768); got != "32768" {
-		t.Errorf("processes: %q", got)
-	}
-	for part, want := range map[string]string{"0.1": "10%", "0.045": "4.5%", "1": "100%", "what": "what"} {
-		if got := percent(part); got != want {
-			t.Errorf("percent(%q) = %q, want %q", part, got, want)
-		}
-	}
-}
-
-// Amounts of own signals were raw numbers beside thresholds of a few gibibytes.
-func TestAmountsOfOwnSignalsHaveTheirFormatAndUnit(t *testing.T) {
-	const spare eviction.Signal = "acme.example/spare"
-	for want, own := range map[string]*loop.CustomSignal{
-		"3Gi of 4Gi (75%)":                             {Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI},
-		"3Gi pages of 4Gi pages (75%)":                 {Unit: "pages", Format: eviction.FormatBinarySI},
-		"3221225472 blocks of 4294967296 blocks (75%)": {Unit: "blocks", Format: eviction.FormatDecimalSI},
-		"3221225472 of 4294967296 (75%)":               nil,
-	} {
-		t.Run(want, func(t *testing.T) {
-			s := decision.Observation{Signal: spare, State: decision.StateObserved, Available: 3 << 30, Capacity: 4 << 30}
-			if got := observation(own, s); got != string(spare)+" "+want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-			w := &timeline{}
-			w.ranking(&loop.PassResult{
-				Custom: map[eviction.Signal]*loop.CustomSignal{spare: own}, Thresholds: []loop.MetThreshold{{Signal: spare}},
-				Ranking: []loop.RankedPod{{Pod: "a/large", State: "measured", Usage: 3 << 30}},
-			})
-			if use, _, _ := strings.Cut(want, " of "); !strings.Contains(w.b.String(), "  "+use+"  ") {
-				t.Errorf("no %q in\n%s", use, w.b.String())
-			}
-		})
-	}
-}
-
-func TestLongRankingsAreCut(t *testing.T) {
-	w := &timeline{}
-	w.ranking(&loop.PassResult{Chosen: -1, Ranking: make([]loop.RankedPod, rankedShown+3)})
-	if got := w.b.String(); !strings.Contains(got, "and 3 more\n") || strings.Count(got, "\n") != rankedShown+3 {
-		t.Errorf("got\n%s", got)
-	}
-}
-
-// A custom ranker's order may agree with the kubelet's by chance: its own reason is why.
-func TestACustomOrderIsExplainedByItsRanker(t *testing.T) {
-	pods := []loop.RankedPod{{Pod: "a/cheap", Reason: "costs 1"}, {Pod: "a/dear", Priority: 5, Reason: "costs 2"}, {Pod: "a/last"}}
-	for ranker, want := range map[string][]string{
-		"by-cost": {"costs 1\n", "costs 2\n"},
-		"memory":  {"lower priority\n", "the ranker's own choice\n"},
-	} {
-		w := &timeline{}
-		w.ranking(&loop.PassResult{Chosen: -1, Ranker: ranker, Ranking: pods})
-		for _, reason := range want {
-			if got := w.b.String(); !strings.Contains(got, reason) {
-				t.Errorf("by %s: no %q in\n%s", ranker, reason, got)
-			}
-		}
-	}
 }

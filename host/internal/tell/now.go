@@ -31,16 +31,16 @@ func Now(rankings []*decision.Decision) []byte {
 }
 
 func (w *text) wouldGo() string {
-	rows, at := w.ranking(), w.observation(w.signal())
+	why, at := first(w.r), w.r.Observation(w.signal())
 	switch {
 	case at == nil || at.State != decision.StateObserved:
 		return "nobody: without a figure the threshold has no effect"
-	case len(rows) == 0:
+	case why == "":
 		return "nobody: " + cmp.Or(w.r.Reason, "no pod can go")
 	case w.r.Reason != "":
-		return w.first(rows) + ", but it " + w.r.Reason
+		return why + ", but it " + w.r.Reason
 	default:
-		return w.first(rows)
+		return why
 	}
 }
 

@@ -105,7 +105,7 @@ func (p *plot) axes(w *text, signal eviction.Signal) {
 
 // thresholds are dashed lines. One that is above all that was available is told at the top.
 func (p *plot) thresholds(w *text, signal eviction.Signal) {
-	o := w.observation(signal)
+	o := w.r.Observation(signal)
 	for i := range p.r.Thresholds {
 		t, err := p.r.Thresholds[i].Policy()
 		if err != nil || t.Signal != signal || o == nil {

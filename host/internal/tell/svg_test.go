@@ -73,7 +73,7 @@ func TestThePictureHasTheSignalItsThresholdsAndWhatFollowed(t *testing.T) {
 func TestARecordOfNonsenseIsDrawnInThePicture(t *testing.T) {
 	r := softEviction()
 	r.Signals = []decision.Series{{Signal: eviction.MemoryAvailable, Unit: math.MaxInt64, UntilMS: -math.MaxFloat64, Available: []int64{math.MinInt64, 3, math.MaxInt64}}}
-	r.Outcome.GoneMS, r.Thresholds[0].Quantity, r.Thresholds[1].Quantity = math.MaxFloat64, "1e999999999", "9223372036854775807"
+	r.Outcome.GoneMS, r.Thresholds[0].Value, r.Thresholds[1].Value = math.MaxFloat64, "1e999999999", "9223372036854775807"
 	if texts, points := drawn(t, r); len(points) != 3 || len(texts) == 0 {
 		t.Errorf("drawn: %v, %v", texts, points)
 	}

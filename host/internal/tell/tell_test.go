@@ -55,7 +55,7 @@ func TestOfAnotherVictimNothingIsTold(t *testing.T) {
 // What is told is what was so: of a pod that did not end, of a signal that nobody knew, of a
 // threshold that holds for its minimum reclaim.
 func TestWhatIsToldWasSo(t *testing.T) {
-	hard := func(r *decision.Decision) { r.Thresholds[1].GraceSeconds = 0 }
+	hard := func(r *decision.Decision) { r.Thresholds[1].GracePeriod = "" }
 	for _, c := range []struct {
 		name       string
 		change     func(r *decision.Decision)
@@ -84,7 +84,7 @@ func TestWhatIsToldWasSo(t *testing.T) {
 		{"a kill of a former evictd", func(r *decision.Decision) {
 			r.Kind, r.Trigger, r.Thresholds = decision.KindResumed, "", nil
 		}, "a former evictd decided so", "looked because"},
-		{"a quantity without end", func(r *decision.Decision) { r.Thresholds[1].Quantity = "1e999999999" }, "shop/report", "1e999999999"},
+		{"a quantity without end", func(r *decision.Decision) { r.Thresholds[1].Value = "1e999999999" }, "shop/report", "1e999999999"},
 	} {
 		r := softEviction()
 		c.change(r)
@@ -169,7 +169,7 @@ func TestWhoWouldGoNowIsTold(t *testing.T) {
 	r.Kind, r.Victim, r.Outcome, r.Trigger, r.Causes = decision.KindRanking, nil, nil, "", ""
 	calm := softEviction()
 	*calm = *r
-	calm.Thresholds = []decision.Threshold{{Signal: eviction.PIDAvailable, Percentage: "0.1", Acted: true}}
+	calm.Thresholds = []decision.Threshold{{Signal: eviction.PIDAvailable, Value: "10%", Acted: true}}
 	calm.Observations = []decision.Observation{{Signal: eviction.PIDAvailable, State: decision.StateObserved, Available: 900, Capacity: 1000}}
 	calm.Order, calm.Reason = nil, "2 being evicted"
 	want := `2026-01-01 12:00:50  memory.available on node-1

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/whatif"
 	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 const (
@@ -149,15 +145,6 @@ func (w *text) whyNow() {
 	w.line("why now", "%s", looked)
 }
 
-// observation is that of a signal, nil if there is none.
-func (w *text) observation(s eviction.Signal) *decision.Observation {
-	i := slices.IndexFunc(w.r.Observations, func(o decision.Observation) bool { return o.Signal == s })
-	if i < 0 {
-		return nil
-	}
-	return &w.r.Observations[i]
-}
-
 // stands is how a threshold stands, which may be damaged.
 func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	p, err := t.Policy()
@@ -165,7 +152,7 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 		return "", false
 	}
 	text, hard := p.String(), ", below it since "
-	if o := w.observation(t.Signal); o != nil {
+	if o := w.r.Observation(t.Signal); o != nil {
 		figures := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
 		amount := p.Amount(o.Capacity)
 		switch more := o.Available - amount.Value(); {
@@ -210,19 +197,14 @@ func (w *text) tried() {
 
 func (w *text) whyIt() {
 	r := w.r
-	rows := w.ranking()
-	if len(rows) > 0 {
-		signal := w.signal()
-		w.line("why it", "%s", w.first(rows))
+	if why := first(r); why != "" {
+		w.line("why it", "%s", why)
 		by := "evictd"
 		if r.Ranker != nil {
 			by = strings.TrimSpace(r.Ranker.Name + " " + r.Ranker.Version)
 		}
 		w.line("order", "of %d pods that could go, by %s", len(r.Candidates), by)
-		amounts := func(p loop.RankedPod) (usage, request string) {
-			return w.amount(signal, p.Usage), w.amount(signal, p.Request)
-		}
-		for _, line := range replay.RankingTable(rows, amounts, w.deciding) {
+		for _, line := range Ranking(r) {
 			w.line("order", "%s", line)
 		}
 	}
@@ -238,47 +220,16 @@ func (w *text) whyIt() {
 	}
 }
 
-// first says why the first of rows is.
-func (w *text) first(rows []loop.RankedPod) string {
-	if len(rows) == 1 {
-		return rows[0].Pod + " is the only one that could go"
-	}
-	return fmt.Sprintf("%s is before %s by: %s", rows[0].Pod, rows[1].Pod, w.deciding(rows[0], rows[1]))
-}
-
-// deciding is the key that put a before b.
-func (w *text) deciding(a, b loop.RankedPod) string {
-	if w.r.Ranker != nil && w.r.Ranker.Custom {
-		return cmp.Or(a.Reason, "the ranker's own choice")
-	}
-	return replay.DecidedBy(w.signal(), a, b)
-}
-
-// ranking are the candidates in their order.
-func (w *text) ranking() []loop.RankedPod {
-	signal := w.signal()
-	rows := make([]loop.RankedPod, 0, len(w.r.Order))
-	for _, at := range w.r.Order {
-		c := &w.r.Candidates[at]
-		as := c.Ranked(signal)
-		row := loop.RankedPod{UID: c.UID, Pod: c.Pod, Priority: c.Priority, State: c.State, Usage: c.Usage, Request: rank.Request(&as, signal), Reason: c.Reason}
-		if less := rank.Subtracted(&as, signal); less != row.Request {
-			row.LessBytes = less
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // signal is that of the threshold that was acted on.
 func (w *text) signal() eviction.Signal {
-	for _, t := range w.r.Thresholds {
-		if t.Acted {
-			return t.Signal
-		}
+	if t := w.r.Acted(); t != nil {
+		return t.Signal
 	}
 	return ""
 }
+
+// amount is n in the unit of a signal.
+func (w *text) amount(s eviction.Signal, n int64) string { return AmountIn(w.r, s, n) }
 
 func (w *text) spared() {
 	found, err := whatif.Changes(w.r)
@@ -365,16 +316,6 @@ func (w *text) shadows(opinions []decision.Opinion) {
 			w.line("shadows", "%s would have had %s go, and this one as number %d", name, o.First, o.Place)
 		}
 	}
-}
-
-// amount is n in the unit of a signal.
-func (w *text) amount(s eviction.Signal, n int64) string {
-	for _, t := range w.r.Thresholds {
-		if t.Signal == s && t.Custom != nil {
-			return replay.AmountOf(&loop.CustomSignal{Unit: t.Custom.Unit, Format: t.Custom.Format}, s, n)
-		}
-	}
-	return replay.AmountOf(nil, s, n)
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }

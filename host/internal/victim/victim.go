@@ -73,6 +73,8 @@ type Victim struct {
 	// Err is what the kill returned. The eviction counts all the same.
 	Err string `json:"error,omitempty"`
 
+	// Promised is what the node is expected to get back of Signal, missing if that is not known.
+	Promised eviction.Figure `json:"-"`
 	// Pressure: the node is why the pod must go, not a limit of its own.
 	Pressure bool `json:"-"`
 	// Hard: for a hard threshold or a limit of its own, so nothing is left to be

@@ -111,7 +111,7 @@ func (t *Timer) Pass(ctx context.Context) (time.Duration, int, error) {
 	began := time.Now()
 	pass, err := t.manager.Synchronize(ctx)
 	took := time.Since(began)
-	t.measuring = append(t.measuring, time.Duration(pass.MeasuringSeconds*float64(time.Second)))
+	t.measuring = append(t.measuring, time.Duration(pass.Timeline.MeasuringMS*float64(time.Millisecond)))
 	for _, o := range pass.Evicted {
 		if o.Err != "" {
 			return took, 0, fmt.Errorf("evicting: %s", o.Err)

@@ -39,14 +39,15 @@ func (k *Kubelet) Judge(ctx context.Context, s *replay.Scenario, r *replay.Repla
 }
 
 func compareRanking(pass *loop.PassResult, at *Step) *replay.Difference {
-	if pass.Chosen < 0 || len(pass.Ranking) == 0 {
+	acted := pass.Acted()
+	if acted == nil || len(pass.Order) == 0 {
 		return nil
 	}
-	uids := make([]string, len(pass.Ranking))
-	for i := range pass.Ranking {
-		uids[i] = pass.Ranking[i].UID
+	uids := make([]string, len(pass.Order))
+	for i, at := range pass.Order {
+		uids[i] = pass.Candidates[at].UID
 	}
-	signal := string(pass.Thresholds[pass.Chosen].Signal)
+	signal := string(acted.Signal)
 	first, second, found := at.Misplaced(signal, uids)
 	if !found {
 		return nil

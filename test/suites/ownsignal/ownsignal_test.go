@@ -24,7 +24,7 @@ func TestAHardThreshold(t *testing.T) {
 	n := start(t, nil, "memory", "drive")
 	n.eventually("all is observed", func(s status) bool { return s.Passes > 0 && s.observed(spare) && s.observed(wear) })
 	for _, th := range n.status().Thresholds {
-		if own := th.Own; (own != nil) != strings.HasPrefix(th.Signal, "acme.example/") || own != nil && (own.Unit != "blocks" || own.Condition != nvme) {
+		if own := th.Custom; (own != nil) != strings.HasPrefix(th.Signal, "acme.example/") || own != nil && (own.Unit != "blocks" || own.Condition != nvme) {
 			t.Errorf("status of %s: %+v", th.Signal, own)
 		}
 	}
@@ -158,11 +158,11 @@ func TestAPluginIsRemovedAndPutBack(t *testing.T) {
 	}
 	for _, s := range []status{gone, after} {
 		for i, th := range s.Thresholds {
-			if th.Signal == "memory.available" && (!th.Met || !th.MetSince.Equal(*before.Thresholds[i].MetSince)) {
-				t.Errorf("memory is low since %v, was since %v", th.MetSince, before.Thresholds[i].MetSince)
+			if th.Signal == "memory.available" && (th.Since == nil || !th.Since.Equal(*before.Thresholds[i].Since)) {
+				t.Errorf("memory is low since %v, was since %v", th.Since, before.Thresholds[i].Since)
 			}
-			if th.Signal == wear && th.Met && !th.MetSince.After(removed) {
-				t.Errorf("the drive is worn since %v, before the plugin came back", th.MetSince)
+			if th.Signal == wear && th.Since != nil && !th.Since.After(removed) {
+				t.Errorf("the drive is worn since %v, before the plugin came back", th.Since)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func TestARestartKeepsTheConditionForItsTransitionPeriod(t *testing.T) {
 	n.write("wear", "5000 10000")
 	n.eventually("it is not any more", func(s status) bool {
 		for _, th := range s.Thresholds {
-			if th.Met {
+			if th.Since != nil {
 				return false
 			}
 		}
@@ -245,8 +245,8 @@ func TestAPluginThatNeverCame(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	for _, th := range s.Thresholds {
-		if th.Own != nil && th.Own.Condition != "" {
-			t.Errorf("%s raises %s, which nobody has said", th.Signal, th.Own.Condition)
+		if th.Custom != nil && th.Custom.Condition != "" {
+			t.Errorf("%s raises %s, which nobody has said", th.Signal, th.Custom.Condition)
 		}
 	}
 	if want := "required signal acme.example/nvme.spare is not observed"; !strings.Contains(s.NotReady, want) {

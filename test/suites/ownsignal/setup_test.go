@@ -119,10 +119,9 @@ type status struct {
 	Conditions []string
 	Thresholds []struct {
 		Signal     string
-		Met        bool
-		MetSince   *time.Time
+		Since      *time.Time
 		Unobserved bool
-		Own        *struct{ Unit, Format, Resource, Condition string }
+		Custom     *struct{ Unit, Format, Resource, Condition string }
 	}
 	Signals []struct{ Signal, State string }
 }

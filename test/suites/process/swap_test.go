@@ -59,8 +59,8 @@ func metSince(s host.Status, signal string) (since time.Time, unobserved bool) {
 	for _, t := range s.Thresholds {
 		if string(t.Signal) == signal {
 			unobserved = t.Unobserved
-			if t.MetSince != nil {
-				since = *t.MetSince
+			if t.Since != nil {
+				since = *t.Since
 			}
 		}
 	}

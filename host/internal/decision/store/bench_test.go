@@ -24,11 +24,11 @@ func node(r *rand.Rand, i int) *decision.Decision {
 		Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindEviction, Time: at, Now: at, Node: "node-17.example", Evictd: "v1.0.0", Config: "5f3a9c210b7d",
 		Trigger: "wake", Causes: "memcg", Pacing: "evictd", RankVeto: "soft", Layout: "shared", Ranker: &decision.Ranker{Name: "memory", Version: "v1.0.0"},
 		Thresholds: []decision.Threshold{
-			{Signal: eviction.MemoryAvailable, Quantity: "500Mi", Since: &at, GraceOver: true, Actionable: true, Acted: true},
-			{Signal: eviction.AllocatableMemoryAvailable, Quantity: "500Mi"},
-			{Signal: eviction.NodeFsAvailable, Percentage: "0.1"},
-			{Signal: eviction.NodeFsInodesFree, Percentage: "0.05"},
-			{Signal: eviction.PIDAvailable, Quantity: "1000"},
+			{Signal: eviction.MemoryAvailable, Value: "500Mi", Since: &at, GraceOver: true, Actionable: true, Acted: true},
+			{Signal: eviction.AllocatableMemoryAvailable, Value: "500Mi"},
+			{Signal: eviction.NodeFsAvailable, Value: "10%"},
+			{Signal: eviction.NodeFsInodesFree, Value: "5%"},
+			{Signal: eviction.PIDAvailable, Value: "1000"},
 		},
 	}
 	for range 110 {

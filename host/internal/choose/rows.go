@@ -1,0 +1,51 @@
+package choose
+
+import (
+	"time"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+// Enter puts the pods that could go for a signal into d, the order of the ranker, and the pods that
+// could not go.
+func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
+	d.Timeline.MeasuringMS = float64(c.Took) / float64(time.Millisecond)
+	if c.Ranker != "" {
+		d.Ranker = &decision.Ranker{Name: c.Ranker, Version: c.RankerVersion, Custom: c.RankerCustom}
+	}
+	places := make(map[string]int, len(c.Candidates))
+	for i := range c.Candidates {
+		pod := &c.Candidates[i]
+		places[pod.Row.UID] = i
+		row := decision.Candidate{
+			UID: pod.Row.UID, Pod: pod.String(), Priority: pod.Row.Priority, QoS: pod.Row.QoSClass, Owner: pod.Row.OwnerKind,
+			MemoryRequest: pod.Row.MemoryRequestBytes, StorageRequest: pod.Row.EphemeralStorageRequestBytes,
+		}
+		if !pod.Row.StartTime.IsZero() {
+			row.Started = pod.Row.StartTime.Unix()
+		}
+		m := c.Measured[pod.Row.UID]
+		switch m.State {
+		case eviction.Measured:
+			row.Usage = rank.Used(&eviction.Candidate{Pod: pod.Row, Measurement: m}, signal)
+		case eviction.NoStats:
+			row.State = decision.StateNoStats
+		case eviction.MeasurementUnknown:
+			row.State = decision.StateUnknown
+		}
+		d.Candidates = append(d.Candidates, row)
+	}
+	for _, ranked := range c.Order {
+		if at, ok := places[ranked.UID]; ok {
+			d.Order = append(d.Order, at)
+			if c.RankerCustom { // the kubelet's reasons follow from the figures
+				d.Candidates[at].Reason = ranked.Reason
+			}
+		}
+	}
+	for _, s := range c.Spared() {
+		d.Protected = append(d.Protected, decision.Protected{UID: s.Pod.Row.UID, Pod: s.Pod.String(), Rule: s.Why})
+	}
+}

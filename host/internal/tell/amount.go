@@ -1,0 +1,53 @@
+package tell
+
+import (
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Amount returns n in the unit of a signal, whose definition is custom if it is not the kubelet's.
+func Amount(custom *decision.CustomSignal, signal eviction.Signal, n int64) string {
+	d, _ := eviction.Builtin(signal)
+	switch {
+	case custom == nil && d.Unit == eviction.UnitBytes:
+		return bytesText(n)
+	case custom == nil:
+		return strconv.FormatInt(n, 10)
+	}
+	text := resource.NewQuantity(n, resource.Format(custom.Format)).String()
+	if custom.Format == eviction.FormatBinarySI {
+		text = bytesText(n)
+	}
+	if custom.Unit == eviction.UnitBytes {
+		return text
+	}
+	return text + " " + string(custom.Unit)
+}
+
+// AmountIn returns n in the unit of a signal of d.
+func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
+	for i := range d.Thresholds {
+		if t := &d.Thresholds[i]; t.Signal == signal {
+			return Amount(t.Custom, signal, n)
+		}
+	}
+	return Amount(nil, signal, n)
+}
+
+// bytesText has at most two digits after the point.
+func bytesText(n int64) string {
+	value, unit := float64(n), ""
+	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"} {
+		if -1024 < value && value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	text := strconv.FormatFloat(value, 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + unit
+}

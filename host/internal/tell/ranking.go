@@ -1,0 +1,136 @@
+package tell
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+// rankedShown is how many pods of a ranking are shown.
+const rankedShown = 10
+
+// A ranked is a candidate in its place.
+type ranked struct {
+	*decision.Candidate
+
+	// request is in the unit of the signal, 0 where it has none. subtracted is what the kubelet's
+	// order takes off the use: for inodes that is bytes, the request for ephemeral storage.
+	request, subtracted int64
+}
+
+func ranking(d *decision.Decision) (signal eviction.Signal, rows []ranked) {
+	if t := d.Acted(); t != nil {
+		signal = t.Signal
+	}
+	for _, at := range d.Order {
+		c := &d.Candidates[at]
+		as := c.Ranked(signal)
+		rows = append(rows, ranked{c, rank.Request(&as, signal), rank.Subtracted(&as, signal)})
+	}
+	return signal, rows
+}
+
+// Ranking returns the first candidates in their order as lines of a table, with what put each before
+// the next one.
+func Ranking(d *decision.Decision) (lines []string) {
+	signal, rows := ranking(d)
+	if len(rows) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(t, "\tPOD\tPRIORITY\tUSAGE\tREQUEST\tBEFORE THE NEXT BY\n")
+	for i, p := range rows[:min(len(rows), rankedShown)] {
+		key := "-"
+		if i+1 < len(rows) {
+			key = deciding(d, signal, p, rows[i+1])
+		}
+		usage, request := AmountIn(d, signal, p.Usage), AmountIn(d, signal, p.request)
+		if p.State == decision.StateNoStats || p.State == decision.StateUnknown {
+			usage = p.State
+		}
+		if inodes(signal) {
+			request = bytesText(p.subtracted)
+		}
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, input.Printable(p.Pod), p.Priority, input.Printable(usage), input.Printable(request), input.Printable(key))
+	}
+	_ = t.Flush() // to memory
+	for line := range strings.Lines(b.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	if more := len(rows) - rankedShown; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// first says why the first of the order is, empty if there is none.
+func first(d *decision.Decision) string {
+	signal, rows := ranking(d)
+	switch len(rows) {
+	case 0:
+		return ""
+	case 1:
+		return rows[0].Pod + " is the only one that could go"
+	default:
+		return fmt.Sprintf("%s is before %s by: %s", rows[0].Pod, rows[1].Pod, deciding(d, signal, rows[0], rows[1]))
+	}
+}
+
+// A key is what rankers look at, one after the other: the first pod goes first by it if order is negative.
+type key struct {
+	name  string
+	order int
+}
+
+// deciding names the first of the kubelet's keys that tells a from b. Other rankers have reasons of their own.
+func deciding(d *decision.Decision, signal eviction.Signal, a, b ranked) string {
+	const own = "the ranker's own choice"
+	if d.Ranker != nil && d.Ranker.Custom {
+		return cmp.Or(a.Reason, own)
+	}
+	for _, k := range keys(signal, a, b) {
+		switch {
+		case k.order < 0:
+			return k.name
+		case k.order > 0:
+			return own
+		}
+	}
+	if _, builtin := eviction.Builtin(signal); !builtin {
+		return "QoS class, or the order of the pods: all else is equal"
+	}
+	return "the order of the pods, all else is equal"
+}
+
+func keys(signal eviction.Signal, a, b ranked) []key {
+	known := key{"no figures of it", policy.TrueFirst(a.State == decision.StateNoStats, b.State == decision.StateNoStats)}
+	measured := key{"its use is known", policy.TrueFirst(a.State != decision.StateUnknown, b.State != decision.StateUnknown)}
+	priority := key{"lower priority", cmp.Compare(int64(a.Priority), int64(b.Priority))}
+	if _, builtin := eviction.Builtin(signal); !builtin {
+		return []key{priority, known, measured, {"larger use", cmp.Compare(b.Usage, a.Usage)}}
+	}
+	if signal == eviction.PIDAvailable {
+		return []key{priority, known, measured, {"more processes", cmp.Compare(b.Usage, a.Usage)}}
+	}
+	exceeds := key{"uses more than it requests", policy.TrueFirst(a.Usage > a.request, b.Usage > b.request)}
+	excess := key{"more usage beyond its request", cmp.Compare(b.Usage-b.subtracted, a.Usage-a.subtracted)}
+	if inodes(signal) {
+		// The kubelet has no requests of inodes and takes off the one of bytes.
+		exceeds.name, excess.name = "uses inodes", "more inodes less its request of bytes"
+	}
+	return []key{known, exceeds, priority, measured, excess}
+}
+
+func inodes(signal eviction.Signal) bool {
+	d, _ := eviction.Builtin(signal)
+	return d.Unit == eviction.UnitInodes
+}
