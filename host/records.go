@@ -21,7 +21,7 @@ func newKeeper(m *Manager) *recorder.Keeper {
 	}
 	return recorder.New(recorder.Options{
 		Store: store.New(store.Options{Dir: store.Below(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
-		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log, Samplers: samplers(m, c), Census: census(m, c),
+		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log, Samplers: samplers(m, c), Usage: podUsage(m, c),
 	})
 }
 
@@ -53,17 +53,17 @@ func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 	return all
 }
 
-// censusTimeout is how long it may take to learn which pods there are.
-const censusTimeout = 10 * time.Second
+// usageTimeout is how long it may take to learn which pods there are.
+const usageTimeout = 10 * time.Second
 
-// census measures pods of what the host can measure by itself: memory and tasks.
-func census(m *Manager, c *Config) func(ctx context.Context) (recorder.Census, error) {
+// podUsage measures pods of what the host can measure by itself: memory and tasks.
+func podUsage(m *Manager, c *Config) func(ctx context.Context) (recorder.Usage, error) {
 	if m.embedded != nil || c.Source != config.SourceNative {
 		return nil
 	}
 	reader := fallback.New(m.facts(c))
-	return func(ctx context.Context) (recorder.Census, error) {
-		ctx, cancel := context.WithTimeout(ctx, censusTimeout)
+	return func(ctx context.Context) (recorder.Usage, error) {
+		ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 		defer cancel()
 		known, err := m.loop.Pods.Active(ctx)
 		if err != nil {
@@ -73,7 +73,7 @@ func census(m *Manager, c *Config) func(ctx context.Context) (recorder.Census, e
 		for i := range rows {
 			rows[i] = known.Pods[i].Row
 		}
-		of := recorder.Census{}
+		of := recorder.Usage{}
 		for _, s := range []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable} {
 			used := map[string]int64{}
 			for _, pod := range reader.Measure(ctx, s, rows) {

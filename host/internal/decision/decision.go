@@ -8,6 +8,7 @@
 package decision
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -178,9 +179,10 @@ type Growth struct {
 	// SinceMS is the earlier time.
 	SinceMS float64 `json:"sinceMS"`
 	Lost    int64   `json:"lost"`
-	// Pods is how much more the pods that could go use, all together: what else was lost went to
-	// the rest of the node.
-	Pods int64 `json:"pods"`
+	// Pods is how much more pods use, all together: what else was lost went to the rest of the node.
+	// Protected: those that may not go are counted too, else they belong to the rest.
+	Pods      int64 `json:"pods"`
+	Protected bool  `json:"protected,omitempty"`
 	// Most are the pods that grew most, the first by the most.
 	Most []Grown `json:"most,omitempty"`
 }
@@ -212,24 +214,27 @@ type Outcome struct {
 	GoneMS   float64 `json:"goneMS,omitempty"`
 	// State is that of the victim in the end.
 	State string `json:"state"`
-	// Freed is how much more of the signal was available afterwards, at most. ReliefMS is
-	// when nine tenths of what was promised had come back.
-	Freed    *int64  `json:"freed,omitempty"`
+	// Released of the signal was seen to come back, as far as it is owed to the victim's end. ReliefMS is when nine tenths of what was promised had come back.
+	Released *int64  `json:"released,omitempty"`
 	ReliefMS float64 `json:"reliefMS,omitempty"`
+	// After has the samples of the signal for a few minutes after the decision.
+	After *Series `json:"after,omitempty"`
 	// Shadows are what shadows would have done, as they said afterwards.
 	Shadows []Opinion `json:"shadows,omitempty"`
 }
 
-// After is what is known of an outcome of which former, which may be nil, was kept before: what
-// shadows say may come alone, before or after the rest.
-func (o *Outcome) After(former *Outcome) *Outcome {
+// With returns what is known of an outcome of which former, which may be nil, was kept before: samples
+// and what shadows say may come alone, before or after the rest.
+func (o *Outcome) With(former *Outcome) *Outcome {
 	both := *o
-	switch {
-	case former == nil:
-	case o.State == "":
+	if former == nil {
+		return &both
+	}
+	if o.State == "" {
 		both = *former
-		both.Shadows = o.Shadows
-	case len(o.Shadows) == 0:
+	}
+	both.After = cmp.Or(o.After, former.After)
+	if both.Shadows = o.Shadows; len(o.Shadows) == 0 {
 		both.Shadows = former.Shadows
 	}
 	return &both

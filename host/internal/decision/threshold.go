@@ -3,6 +3,7 @@ package decision
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
@@ -143,4 +144,13 @@ func (t *Threshold) Policy() (policy.Threshold, error) {
 		out.Custom = &eviction.Definition{Unit: c.Unit, Format: c.Format, Resource: c.Resource, Condition: c.Condition, ReliefTime: relief}
 	}
 	return out, nil
+}
+
+// Waits says why no other pod goes yet.
+func Waits(w policy.Wait) string {
+	victims := strings.Join(w.Victims, ", ")
+	if w.For == policy.WaitForPace {
+		return "waits for the kubelet's pace after " + victims + ": " + w.Reason
+	}
+	return "waits for the " + w.For + " of " + victims
 }

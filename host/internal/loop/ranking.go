@@ -34,7 +34,7 @@ func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (d *decision.Decis
 		d.ID, d.Kind, d.Time, d.Pass = decision.NewID(now), decision.KindRanking, now.Round(0), l.passes
 		for _, w := range l.victims.Relief.Waiting() {
 			if w.Signal == s {
-				d.Reason = w.String()
+				d.Reason = decision.Waits(w)
 			}
 		}
 		var t policy.Threshold

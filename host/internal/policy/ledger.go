@@ -66,6 +66,11 @@ type Settlement struct {
 	Freed    int64
 }
 
+// Kept reports whether most of what was promised has come back.
+func (s Settlement) Kept() bool {
+	return s.Promised.OK && s.Promised.Value > 0 && broughtBy(s.Freed, s.Promised.Value)
+}
+
 // A Promise is what a victim is expected to free.
 type Promise struct {
 	// UID and Pod name the victim.
@@ -200,8 +205,9 @@ func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
 	if use.OK {
 		use.Value += before
 	}
-	l.settled = append(l.settled, Settlement{UID: p.UID, Pod: p.Pod, Signal: s, Promised: use, Freed: before + came})
-	l.relieved(s, use.OK && use.Value > 0 && broughtBy(before+came, use.Value))
+	settled := Settlement{UID: p.UID, Pod: p.Pod, Signal: s, Promised: use, Freed: before + came}
+	l.settled = append(l.settled, settled)
+	l.relieved(s, settled.Kept())
 	delete(p.Frees, s)
 }
 

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -173,12 +172,4 @@ func nextLook(since time.Duration) time.Duration {
 // threshold itself.
 func Shortens(t Threshold, hard bool, graceSeconds int64) bool {
 	return t.Hard() && !hard && graceSeconds > HardGraceSeconds
-}
-
-// String is for people.
-func (w Wait) String() string {
-	if w.For == WaitForPace {
-		return "waits for the kubelet's pace after " + strings.Join(w.Victims, ", ") + ": " + w.Reason
-	}
-	return "waits for the " + w.For + " of " + strings.Join(w.Victims, ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,16 +14,18 @@ import (
 )
 
 const (
-	// censusEvery is how often pods are counted, censusesKept how many of these counts are kept:
+	// usageEvery is how often the use of pods is sampled, usageKept how many of these samples are kept:
 	// as far back as signals are.
-	censusEvery  = 2 * time.Minute
-	censusesKept = samples / int(censusEvery/time.Second)
+	usageEvery = 2 * time.Minute
+	usageKept  = samples / int(usageEvery/time.Second)
+	// usageTimeout is how long a record waits for the use of the pods that may not go.
+	usageTimeout = time.Second
 	// grownShown is how many pods a record names that use more than they did.
 	grownShown = 5
 )
 
-// A Census is what is available of signals, and what pods use of them.
-type Census map[eviction.Signal]Shares
+// A Usage has what is available of signals, and what pods use of them.
+type Usage map[eviction.Signal]Shares
 
 // Shares are of one signal. Used is by uid.
 type Shares struct {
@@ -30,82 +33,122 @@ type Shares struct {
 	Used      map[string]int64
 }
 
-// censuses are the last of them, each with its time. They may be used concurrently.
-type censuses struct {
+// A usageSampler keeps the last samples of what pods use, each with its time. It may be used concurrently.
+type usageSampler struct {
+	// read may take long, nil if nothing is sampled.
+	read func(context.Context) (Usage, error)
+	// ask has a sample taken, until ended is closed.
+	ask   chan chan Usage
+	ended chan struct{}
+
 	mu   sync.Mutex
-	all  []Census
+	all  []Usage
 	when []time.Time
 }
 
-func (c *censuses) add(at time.Time, of Census) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all, c.when = append(c.all, of), append(c.when, at)
-	if old := len(c.all) - censusesKept; old > 0 {
-		c.all, c.when = slices.Delete(c.all, 0, old), slices.Delete(c.when, 0, old)
+func (u *usageSampler) add(at time.Time, of Usage) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all, u.when = append(u.all, of), append(u.when, at)
+	if old := len(u.all) - usageKept; old > 0 {
+		u.all, u.when = slices.Delete(u.all, 0, old), slices.Delete(u.when, 0, old)
 	}
 }
 
-// count has the pods counted again and again.
-func (c *censuses) count(ctx context.Context, census func(context.Context) (Census, error), log *slog.Logger) {
-	tick := time.NewTicker(censusEvery)
+// run samples what pods use until ctx ends, now and then and when it is asked to.
+func (u *usageSampler) run(ctx context.Context, log *slog.Logger) {
+	defer close(u.ended)
+	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
 	for {
-		of, err := census(ctx)
+		of, err := u.read(ctx)
 		if err == nil {
-			c.add(time.Now(), of)
+			u.add(time.Now(), of)
 		}
 		log.Debug("use of pods sampled", "error", err)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+		for asked := true; asked; {
+			select {
+			case answer := <-u.ask:
+				of, _ := u.read(ctx) // else it is not known
+				answer <- of
+			case <-tick.C:
+				asked = false
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }
 
-// fullest is the census at which most of a signal was available; its use is nil if there is none.
-func (c *censuses) fullest(s eviction.Signal) (most Shares, at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, census := range c.all {
-		if of, ok := census[s]; ok && (most.Used == nil || of.Available > most.Available) {
-			most, at = of, c.when[i]
+// now returns what pods use of a signal, nil if that cannot be had soon.
+func (u *usageSampler) now(s eviction.Signal) map[string]int64 {
+	if u.read == nil {
+		return nil
+	}
+	answer, timeout := make(chan Usage, 1), time.After(usageTimeout)
+	select {
+	case u.ask <- answer:
+	case <-u.ended:
+		return nil
+	case <-timeout:
+		return nil
+	}
+	select {
+	case of := <-answer:
+		return of[s].Used
+	case <-timeout:
+		return nil
+	}
+}
+
+// fullest returns the sample in which most of a signal was available; its use is nil if there is none.
+func (u *usageSampler) fullest(s eviction.Signal) (most Shares, at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i, sample := range u.all {
+		if of, ok := sample[s]; ok && (most.Used == nil || of.Available > most.Available) {
+			most, at = of, u.when[i]
 		}
 	}
 	return most, at
 }
 
-// growth is who took what is missing of the signal of a decision, nil if that is not known.
-func (c *censuses) growth(d *decision.Decision) *decision.Growth {
-	if len(d.Candidates) == 0 {
-		return nil
-	}
-	now := d.Observation(d.Acted().Signal)
-	before, since := c.fullest(d.Acted().Signal)
-	if before.Used == nil || now == nil || now.State != decision.StateObserved || now.Available >= before.Available {
+// growth returns who took what is missing of the signal that a decision is about, nil if that is not
+// known. Pods that may not go were not measured for the decision: they are now.
+func (u *usageSampler) growth(d *decision.Decision, s eviction.Signal) *decision.Growth {
+	now := d.Observation(s)
+	before, since := u.fullest(s)
+	if len(d.Candidates) == 0 || before.Used == nil || now == nil || now.State != decision.StateObserved || now.Available >= before.Available {
 		return nil
 	}
 	g := &decision.Growth{SinceMS: decision.MS(since, d.Time), Lost: before.Available - now.Available}
-	spared := map[string]bool{}
-	for _, p := range d.Protected {
-		spared[p.UID] = true
-	}
-	for uid, used := range before.Used {
-		if !spared[uid] {
-			g.Pods -= used
+	was := maps.Clone(before.Used)
+	grow := func(uid, pod string, used int64) {
+		g.Pods += used
+		if by := used - was[uid]; by > 0 {
+			g.Most = append(g.Most, decision.Grown{UID: uid, Pod: pod, By: by})
 		}
 	}
 	for i := range d.Candidates {
 		pod := &d.Candidates[i]
-		was, counted := before.Used[pod.UID]
-		if pod.State != "" || !counted && pod.Started <= since.Unix() {
+		if _, sampled := was[pod.UID]; pod.State != "" || !sampled && pod.Started <= since.Unix() {
 			return nil // what it has taken is not known
 		}
-		g.Pods += pod.Usage
-		if by := pod.Usage - was; by > 0 {
-			g.Most = append(g.Most, decision.Grown{UID: pod.UID, Pod: pod.Pod, By: by})
+		grow(pod.UID, pod.Pod, pod.Usage)
+	}
+	protected := u.now(s)
+	g.Protected = protected != nil
+	for _, p := range d.Protected {
+		used, measured := protected[p.UID]
+		if _, sampled := was[p.UID]; sampled && measured {
+			grow(p.UID, p.Pod, used)
+		} else {
+			delete(was, p.UID)
+			g.Protected = false
 		}
+	}
+	for _, used := range was {
+		g.Pods -= used
 	}
 	slices.SortStableFunc(g.Most, func(a, b decision.Grown) int { return cmp.Compare(b.By, a.By) })
 	g.Most = g.Most[:min(len(g.Most), grownShown)]

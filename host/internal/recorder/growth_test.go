@@ -41,10 +41,10 @@ func TestARecordHasWhoTookWhatIsMissing(t *testing.T) {
 			if available == 4 {
 				of = c.before
 			}
-			k.censuses.add(at, Census{eviction.MemoryAvailable: Shares{available * gibibyte, of}})
+			k.usage.add(at, Usage{eviction.MemoryAvailable: Shares{available * gibibyte, of}})
 		}
 		c.want.SinceMS, c.want.Lost = -5*60_000, 7*gibibyte/2
-		got := k.censuses.growth(p.Decision)
+		got := k.usage.growth(p.Decision, hard.Signal)
 		if got == nil || got.SinceMS != c.want.SinceMS || got.Lost != c.want.Lost || got.Pods != c.want.Pods || !slices.Equal(got.Most, c.want.Most) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
@@ -55,20 +55,20 @@ func TestWhoTookWhatIsMissingMayNotBeKnown(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	k := New(Options{})
 	p := evicted(now)
-	if got := k.censuses.growth(p.Decision); got != nil {
+	if got := k.usage.growth(p.Decision, hard.Signal); got != nil {
 		t.Errorf("pods were never counted: %+v", got)
 	}
-	k.censuses.add(now.Add(-time.Minute), Census{eviction.MemoryAvailable: Shares{gibibyte, map[string]int64{"web": 2 * gibibyte}}})
+	k.usage.add(now.Add(-time.Minute), Usage{eviction.MemoryAvailable: Shares{gibibyte, map[string]int64{"web": 2 * gibibyte}}})
 	// Of a pod that has run for long and was not counted nobody knows what it has taken.
-	if got := k.censuses.growth(p.Decision); got != nil {
+	if got := k.usage.growth(p.Decision, hard.Signal); got != nil {
 		t.Errorf("a pod that was not counted: %+v", got)
 	}
 	p.Decision.Candidates[1].Started = now.Unix()
-	if got := k.censuses.growth(p.Decision); got == nil || got.Pods != 3*gibibyte {
+	if got := k.usage.growth(p.Decision, hard.Signal); got == nil || got.Pods != 3*gibibyte {
 		t.Errorf("a pod that was not there yet: %+v", got)
 	}
 	p.Decision.Observations[0].Available = 2 * gibibyte
-	if got := k.censuses.growth(p.Decision); got != nil {
+	if got := k.usage.growth(p.Decision, hard.Signal); got != nil {
 		t.Errorf("nothing is missing: %+v", got)
 	}
 }
@@ -76,9 +76,9 @@ func TestWhoTookWhatIsMissingMayNotBeKnown(t *testing.T) {
 func TestPodsAreCountedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := 0
-		k := New(Options{Store: &memory{}, Count: func(error) {}, Log: slog.New(slog.DiscardHandler), Census: func(context.Context) (Census, error) {
+		k := New(Options{Store: &memory{}, Count: func(error) {}, Log: slog.New(slog.DiscardHandler), Usage: func(context.Context) (Usage, error) {
 			counts++
-			return Census{}, nil
+			return Usage{}, nil
 		}})
 		ctx, end := context.WithCancel(t.Context())
 		ran := make(chan struct{})
@@ -87,8 +87,8 @@ func TestPodsAreCountedAgainAndAgain(t *testing.T) {
 		end()
 		<-ran
 		synctest.Wait()
-		if counts != 11 || len(k.censuses.all) != censusesKept || len(k.censuses.when) != censusesKept {
-			t.Errorf("counted %d times, %d are kept; want 11 and %d", counts, len(k.censuses.all), censusesKept)
+		if counts != 11 || len(k.usage.all) != usageKept || len(k.usage.when) != usageKept {
+			t.Errorf("counted %d times, %d are kept; want 11 and %d", counts, len(k.usage.all), usageKept)
 		}
 	})
 }

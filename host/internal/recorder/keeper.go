@@ -43,8 +43,8 @@ type Options struct {
 	// Samplers read signals of the node between passes, each those of one thing. One that hangs
 	// holds up no other.
 	Samplers []func() []eviction.Observation
-	// Census measures the pods that run. It may be nil.
-	Census func(ctx context.Context) (Census, error)
+	// Usage measures the pods that run. It may be nil.
+	Usage func(ctx context.Context) (Usage, error)
 	// Count counts a record that was written, or lost if err is not nil.
 	Count func(err error)
 	Log   *slog.Logger
@@ -60,8 +60,8 @@ type Keeper struct {
 	// losing: the last record was lost.
 	losing atomic.Bool
 
-	series   series
-	censuses censuses
+	series series
+	usage  usageSampler
 
 	// The rest belongs to the goroutine of Run.
 	open     []*open
@@ -72,7 +72,7 @@ type Keeper struct {
 
 // New returns a Keeper, which is to be run.
 func New(o Options) *Keeper {
-	return &Keeper{Options: o, passes: make(chan Pass, waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, episodes: episodes{}, resumed: map[string]bool{}}
+	return &Keeper{Options: o, passes: make(chan Pass, waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, usage: usageSampler{read: o.Usage, ask: make(chan chan Usage), ended: make(chan struct{})}, episodes: episodes{}, resumed: map[string]bool{}}
 }
 
 // NewID returns the id of a decision's record, empty if none is kept.
@@ -110,8 +110,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	for _, read := range k.Samplers {
 		go k.sample(ctx, read) // which may hang
 	}
-	if k.Census != nil {
-		go k.censuses.count(ctx, k.Census, k.Log) // likewise
+	if k.Usage != nil {
+		go k.usage.run(ctx, k.Log) // likewise
 	}
 	made.Go(func() { k.make(ctx) })
 	made.Wait()
@@ -138,7 +138,10 @@ func (k *Keeper) make(ctx context.Context) {
 				k.passed(&p)
 			}
 			for _, o := range k.open {
-				k.put(func() error { return k.Store.AppendOutcome(&o.Outcome) })
+				if !o.written {
+					k.putOutcome(o.Outcome)
+				}
+				k.putAfter(o)
 			}
 			return
 		}

@@ -161,7 +161,7 @@ func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
 		run(t, &m, passes...)
 		var all *decision.Outcome
 		for _, o := range m.outcomes {
-			all = o.After(all)
+			all = o.With(all)
 		}
 		if all == nil || all.ID != "r1" || all.State == "" || len(all.Shadows) != 1 || all.Shadows[0].Place != 2 {
 			t.Errorf("%s: %+v", name, all)
@@ -194,16 +194,26 @@ func TestAResumedKillIsRecordedWithoutWhatThisEvictdSaw(t *testing.T) {
 	}
 }
 
+// What came back is the ledger's figure, as in the log and the metric, and was computed once more here.
 func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 	var m memory
 	now := time.Now()
 	first := evicted(now.Add(-time.Minute))
-	later := Pass{Victims: first.Victims, Decision: &decision.Decision{Pass: 8, Time: now.Add(time.Second), Observations: []decision.Observation{
+	v := first.Victims[0]
+	v.State, v.Released, v.ReliefAt = victim.StateFinished, eviction.Some(5*gibibyte/2), v.Time.Add(time.Second)
+	later := Pass{Victims: []victim.Victim{v}, Decision: &decision.Decision{Pass: 8, Time: now.Add(2 * time.Second), Observations: []decision.Observation{
 		{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 4 * gibibyte, Capacity: 8 * gibibyte},
 	}}}
 	run(t, &m, first, later)
-	if len(m.outcomes) != 1 || m.outcomes[0].ID != "r1" || *m.outcomes[0].Freed != 7*gibibyte/2 || m.outcomes[0].ReliefMS <= 0 {
-		t.Errorf("outcomes %+v", m.outcomes)
+	var all *decision.Outcome
+	for _, o := range m.outcomes {
+		all = o.With(all)
+	}
+	if all == nil || all.ID != "r1" || all.State != victim.StateFinished || *all.Released != 5*gibibyte/2 || all.ReliefMS <= 0 {
+		t.Fatalf("outcomes %+v", all)
+	}
+	if s := all.After; s == nil || s.UntilMS <= 0 || s.Values()[len(s.Available)-1] != 4*gibibyte {
+		t.Errorf("samples after the decision: %+v", s)
 	}
 }
 
@@ -272,16 +282,16 @@ func TestSignalsAreKeptForTenMinutes(t *testing.T) {
 			s.add(start.Add(time.Duration(i)*time.Second), eviction.Observation{Signal: eviction.PIDAvailable, State: eviction.Observed, Available: int64(i)})
 		}
 	}
-	got := s.before(start.Add(700 * time.Second))[0]
+	got := s.before(start.Add(700*time.Second), eviction.PIDAvailable)[0]
 	values := got.Values()
 	if len(values) != 600 || values[599] != 699 || values[0] != 100 || values[200] != 299 || got.UntilMS != -1000 {
 		t.Errorf("%d samples until %v: %v", len(values), got.UntilMS, values)
 	}
 	s.add(start.Add(700*time.Second), eviction.Observation{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 1000<<20 + 1, Capacity: 24 << 30})
-	if coarse := s.before(start.Add(700 * time.Second))[0]; coarse.Unit != 8<<20 || coarse.Values()[0] != 1000<<20 {
+	if coarse := s.before(start.Add(700*time.Second), eviction.PIDAvailable)[0]; coarse.Unit != 8<<20 || coarse.Values()[0] != 1000<<20 {
 		t.Errorf("of 24 GiB: %+v, want steps of 8 MiB", coarse)
 	}
-	if old := s.before(start.Add(2000 * time.Second)); old != nil {
+	if old := s.before(start.Add(2000*time.Second), ""); old != nil {
 		t.Errorf("signals of long ago: %v", old)
 	}
 }

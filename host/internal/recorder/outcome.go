@@ -9,17 +9,21 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// reliefFor is how long after a victim's end it is looked for what its end has brought.
-const reliefFor = 10 * time.Second
+const (
+	// reliefFor is how long after a victim's end it is looked for what its end has brought.
+	reliefFor = time.Minute
+	// afterwards is how long a signal is sampled for the record of a victim after the decision.
+	afterwards = 5 * time.Minute
+)
 
-// open is a victim of which it is not yet known what followed.
+// open is a victim of which it is not yet known what followed. Its outcome is written when the victim
+// has ended and what it has released is known, and once more with the signal's samples.
 type open struct {
 	decision.Outcome
 
-	signal   eviction.Signal
-	decided  time.Time
-	before   decision.Observation
-	promised eviction.Figure
+	signal  eviction.Signal
+	decided time.Time
+	written bool
 }
 
 // follow writes the outcomes of victims that are known after p.
@@ -33,17 +37,28 @@ func (k *Keeper) follow(p *Pass) {
 	now := time.Now()
 	k.open = slices.DeleteFunc(k.open, func(o *open) bool {
 		at := slices.IndexFunc(p.Victims, func(v victim.Victim) bool { return v.Record == o.ID })
-		if at < 0 { // no longer shown: what is known is known
-			k.put(func() error { return k.Store.AppendOutcome(&o.Outcome) })
-			return true
+		// What is no longer shown is known as far as it can be.
+		if !o.written && (at < 0 || o.next(&p.Victims[at], now)) {
+			o.written = true
+			k.putOutcome(o.Outcome)
 		}
-		v := &p.Victims[at]
-		over := o.next(v, p.Decision, now)
-		if over {
-			k.put(func() error { return k.Store.AppendOutcome(&o.Outcome) })
+		if at >= 0 && now.Sub(o.decided) < afterwards {
+			return false
 		}
-		return over
+		k.putAfter(o)
+		return true
 	})
+}
+
+func (k *Keeper) putOutcome(o decision.Outcome) {
+	k.put(func() error { return k.Store.AppendOutcome(&o) })
+}
+
+// putAfter writes how the signal of a victim went on.
+func (k *Keeper) putAfter(o *open) {
+	if s := k.series.after(o.decided, o.signal); s != nil {
+		k.putOutcome(decision.Outcome{ID: o.ID, After: s})
+	}
 }
 
 // enterOpinions puts what shadows say beside what followed, or alone where nothing follows.
@@ -51,24 +66,15 @@ func (k *Keeper) enterOpinions(p *Pass) {
 	if len(p.Opinions) == 0 {
 		return
 	}
-	if at := slices.IndexFunc(k.open, func(o *open) bool { return o.ID == p.OpinionsOf }); at >= 0 {
+	if at := slices.IndexFunc(k.open, func(o *open) bool { return o.ID == p.OpinionsOf && !o.written }); at >= 0 {
 		k.open[at].Shadows = p.Opinions
 		return
 	}
-	k.put(func() error { return k.Store.AppendOutcome(&decision.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions}) })
+	k.putOutcome(decision.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions})
 }
 
-func newOpen(r *decision.Decision, v *victim.Victim) *open {
-	o := &open{Outcome: decision.Outcome{ID: r.ID, State: v.State}, signal: v.Signal, decided: v.Time, promised: v.Promised}
-	if before := r.Observation(v.Signal); before != nil {
-		o.before = *before
-	}
-	return o
-}
-
-// next enters how the victim stands and what was observed, and reports whether all that is
-// to be known of it is.
-func (o *open) next(v *victim.Victim, d *decision.Decision, now time.Time) (over bool) {
+// next enters how the victim stands, and reports whether all that is to be known of it is.
+func (o *open) next(v *victim.Victim, now time.Time) (over bool) {
 	o.State, o.Err = v.State, v.Err
 	if !v.KilledAt.IsZero() {
 		o.KilledMS = decision.MS(v.KilledAt, o.decided)
@@ -77,16 +83,14 @@ func (o *open) next(v *victim.Victim, d *decision.Decision, now time.Time) (over
 	if !ended.IsZero() && v.State == victim.StateFinished {
 		o.GoneMS = decision.MS(ended, o.decided)
 	}
-	if seen := d.Observation(o.signal); seen != nil && seen.State == decision.StateObserved && o.before.State == decision.StateObserved && d.Time.After(o.decided) {
-		if freed := max(0, seen.Available-o.before.Available); o.Freed == nil || freed > *o.Freed {
-			o.Freed = &freed
-		}
-		if o.ReliefMS == 0 && o.promised.OK && o.promised.Value > 0 && *o.Freed >= o.promised.Value-o.promised.Value/10 {
-			o.ReliefMS = decision.MS(d.Time, o.decided)
-		}
+	if v.Released.OK {
+		o.Released = &v.Released.Value
+	}
+	if !v.ReliefAt.IsZero() {
+		o.ReliefMS = decision.MS(v.ReliefAt, o.decided)
 	}
 	// A limit of the pod's own relieves no signal.
-	return !ended.IsZero() && (o.ReliefMS > 0 || !v.Pressure || now.Sub(ended) >= reliefFor)
+	return !ended.IsZero() && (v.Released.OK || !v.Pressure || now.Sub(ended) >= reliefFor)
 }
 
 // resume records a kill that a former evictd has decided on, whose own record may be lost.
@@ -97,5 +101,9 @@ func (k *Keeper) resume(v *victim.Victim) {
 	}
 	k.resumed[v.Record] = true
 	k.put(func() error { return k.Store.Append(r) })
-	k.open = append(k.open, newOpen(r, v))
+	k.open = append(k.open, newOpen(v))
+}
+
+func newOpen(v *victim.Victim) *open {
+	return &open{Outcome: decision.Outcome{ID: v.Record, State: v.State}, signal: v.Signal, decided: v.Time}
 }

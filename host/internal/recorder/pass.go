@@ -88,7 +88,7 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 		}
 	}
 	for _, w := range p.Waiting {
-		if reason := w.String(); k.episodes.isNew(episode{w.Signal, decision.KindWaiting}, reason, d.Time) {
+		if reason := decision.Waits(w); k.episodes.isNew(episode{w.Signal, decision.KindWaiting}, reason, d.Time) {
 			all = append(all, k.record(about(d, lastMet(d, w.Signal)), decision.KindWaiting, reason, d.Time))
 		}
 	}
@@ -112,7 +112,7 @@ func (k *Keeper) evicted(p *Pass, v *victim.Victim) *decision.Decision {
 		r.Victim.Promised = &v.Promised.Value
 	}
 	if !v.DryRun {
-		k.open = append(k.open, newOpen(r, v))
+		k.open = append(k.open, newOpen(v))
 	}
 	return r
 }
@@ -146,10 +146,14 @@ func recordedVictim(v *victim.Victim) *decision.Victim {
 // record returns d as a record of something that happened at a time.
 func (k *Keeper) record(d *decision.Decision, kind, reason string, at time.Time) *decision.Decision {
 	r := *d
-	r.Node, r.Evictd, r.Signals = k.Node, k.Evictd, k.series.before(at)
+	r.Node, r.Evictd = k.Node, k.Evictd
 	r.ID, r.Kind, r.Reason, r.Time = decision.NewID(at), kind, reason, at.Round(0)
 	r.Timeline.ObservedMS = decision.MS(d.Time, at)
 	r.Timeline.BeganMS += r.Timeline.ObservedMS
-	r.Growth = k.censuses.growth(&r)
+	if acted := r.Acted(); acted != nil {
+		r.Growth, r.Signals = k.usage.growth(&r, acted.Signal), k.series.before(at, acted.Signal)
+	} else {
+		r.Signals = k.series.before(at, "")
+	}
 	return &r
 }

@@ -55,8 +55,11 @@ func (s *series) add(at time.Time, o eviction.Observation) {
 	r.values[len(r.values)-1], r.capacity = o.Available, o.Capacity
 }
 
-// before is what is known of signals at a time, for its record.
-func (s *series) before(at time.Time) []decision.Series {
+// others is how many samples a record has of signals that it is not about.
+const others = 120
+
+// before returns what is known of signals at a time, for the record of a decision about one.
+func (s *series) before(at time.Time, about eviction.Signal) []decision.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []decision.Series
@@ -66,15 +69,36 @@ func (s *series) before(at time.Time) []decision.Series {
 			continue
 		}
 		values := r.recent()
-		row := decision.Series{Signal: signal, UntilMS: decision.MS(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
-		former := int64(0)
-		for i, v := range values {
-			row.Available[i] = v/row.Unit - former
-			former = v / row.Unit
+		if signal != about {
+			values = values[max(0, len(values)-others):]
 		}
-		out = append(out, row)
+		out = append(out, r.series(signal, values, at))
 	}
 	return out
+}
+
+// after returns the samples of a signal from a time on, nil if there are none.
+func (s *series) after(at time.Time, signal eviction.Signal) *decision.Series {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rings[signal]
+	if r == nil || r.last <= at.Unix() {
+		return nil
+	}
+	values := r.recent()
+	out := r.series(signal, values[max(0, len(values)-int(r.last-at.Unix())):], at)
+	return &out
+}
+
+// series returns the last samples with their times from at on.
+func (r *ring) series(signal eviction.Signal, values []int64, at time.Time) decision.Series {
+	row := decision.Series{Signal: signal, UntilMS: decision.MS(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
+	former := int64(0)
+	for i, v := range values {
+		row.Available[i] = v/row.Unit - former
+		former = v / row.Unit
+	}
+	return row
 }
 
 // steps is how many of the steps that samples are rounded to the capacity has at most. Without them

@@ -39,6 +39,19 @@ func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 	return Amount(nil, signal, n)
 }
 
+// atLeast is bytesText rounded up: a request of so much is enough.
+func atLeast(n int64) string {
+	unit, name := int64(1), ""
+	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi"} {
+		if n/1024 < unit {
+			break
+		}
+		unit, name = 1024*unit, next
+	}
+	hundredths := n/unit*100 + (n%unit*100+unit-1)/unit
+	return strconv.FormatFloat(float64(hundredths)/100, 'f', -1, 64) + name
+}
+
 // bytesText has at most two digits after the point.
 func bytesText(n int64) string {
 	value, unit := float64(n), ""

@@ -3,7 +3,6 @@ package tell
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/input"
@@ -47,7 +46,7 @@ func (w *text) wouldGo() string {
 // now tells how the signal of a ranking stands.
 func (w *text) now() {
 	signal := w.signal()
-	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s on %s", w.r.Time.UTC().Format(time.DateTime), signal, w.r.Node)) + "\n")
+	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s on %s", stamp(w.r.Time), signal, w.r.Node)) + "\n")
 	for i := range w.r.Thresholds {
 		if t := &w.r.Thresholds[i]; t.Signal == signal {
 			if text, ok := w.stands(t); ok {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/whatif"
 	"github.com/evictd/evictd/host/internal/input"
@@ -68,7 +66,7 @@ func (w *text) headline() {
 	case r.Kind == decision.KindReclaim:
 		text = "no pod had to be evicted: " + r.Reason
 	}
-	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s", r.Time.UTC().Format(time.DateTime), text)) + "\n")
+	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s", stamp(r.Time), text)) + "\n")
 	if r.Victim != nil {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
 		w.line("message", "grace period %ds", r.Victim.GraceSeconds)
@@ -85,6 +83,9 @@ func (w *text) cause() string {
 		return ""
 	}
 	by, took := g.Lost-g.Pods, ", which no pod took"
+	if !g.Protected {
+		took = ", which no pod took that could go"
+	}
 	if len(g.Most) > 0 && g.Most[0].By >= by {
 		by, took = g.Most[0].By, ", which "+g.Most[0].Pod+" took"
 		if g.Most[0].UID == w.r.Victim.UID {
@@ -109,7 +110,11 @@ func (w *text) grew() {
 		w.line("what grew", "%s by %s", pod.Pod, w.amount(signal, pod.By))
 	}
 	if rest := g.Lost - g.Pods; rest > 0 {
-		w.line("what grew", "the rest of the node, or pods that may not go, by %s", w.amount(signal, rest))
+		others := "the rest of the node"
+		if !g.Protected {
+			others += ", or pods that may not go,"
+		}
+		w.line("what grew", "%s by %s", others, w.amount(signal, rest))
 	}
 }
 
@@ -247,23 +252,18 @@ func (w *text) spared() {
 		w.line("spared by", "%s: %s", w.whatIf(f), instead)
 	}
 	if len(found) == 0 {
-		w.line("spared by", "no request, priority or threshold alone")
+		w.line("spared by", "no request or priority alone")
 	}
 }
 
 func (w *text) whatIf(f whatif.Change) string {
-	exact := w.amount(eviction.Signal(f.Of), f.Value)
 	switch f.What {
 	case whatif.Request:
-		return fmt.Sprintf("a request for %s of at least %s (%d)", f.Of, resource.NewQuantity(f.Value, resource.BinarySI), f.Value)
+		return fmt.Sprintf("a request for %s of at least %s", f.Of, atLeast(f.Value))
 	case whatif.Priority:
 		return fmt.Sprintf("a priority of at least %d", f.Value)
-	case whatif.Grace:
-		return fmt.Sprintf("a grace period for %s of at least %v", f.Of, time.Duration(f.Value)*time.Millisecond)
-	case whatif.MinReclaim:
-		return fmt.Sprintf("a minimum reclaim for %s of at most %s (%d)", f.Of, exact, f.Value)
 	default:
-		return fmt.Sprintf("a threshold for %s of at most %s (%d)", f.Of, exact, f.Value)
+		return fmt.Sprintf("a minimum reclaim for %s of at most %s", f.Of, w.amount(eviction.Signal(f.Of), f.Value))
 	}
 }
 
@@ -290,12 +290,12 @@ func (w *text) followed() {
 			parts = append(parts, fmt.Sprintf("%s %v", p.what, time.Duration(p.ms*float64(time.Millisecond)).Round(time.Millisecond)))
 		}
 	}
-	if o.Freed != nil {
-		freed := w.amount(eviction.Signal(w.r.Head().Signal), *o.Freed) + " more available"
+	if o.Released != nil {
+		released := w.amount(eviction.Signal(w.r.Head().Signal), *o.Released) + " came back"
 		if v := w.r.Victim; v != nil && v.Promised != nil {
-			freed += " of " + w.amount(eviction.Signal(v.Signal), *v.Promised) + " that it used"
+			released += " of " + w.amount(eviction.Signal(v.Signal), *v.Promised) + " that it used"
 		}
-		parts = append(parts, freed)
+		parts = append(parts, released)
 	}
 	w.line("what followed", "%s", cmp.Or(strings.Join(parts, ", "), o.State))
 }
@@ -317,5 +317,8 @@ func (w *text) shadows(opinions []decision.Opinion) {
 		}
 	}
 }
+
+// stamp is a time with its zone.
+func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }

@@ -23,6 +23,7 @@ type Relief struct {
 	// paced is when it was last told of a signal and a reason that the kubelet's pace holds.
 	paced   map[string]time.Time
 	moment  func() policy.Moment
+	settle  func(policy.Settlement)
 	events  func(eventType, reason, message string)
 	holder  func(eviction.Signal) string
 	metrics *metrics.Metrics
@@ -67,6 +68,7 @@ func (r *Relief) settled() {
 			promised = s.Promised.Value
 		}
 		r.metrics.Relieved(s.Signal, promised, s.Freed)
+		r.settle(s)
 		r.log.Info("relief of a victim", "pod", s.Pod, "uid", s.UID, "signal", s.Signal, "promised", promised, "freed", s.Freed)
 	}
 }

@@ -87,6 +87,7 @@ type Set struct {
 // NewSet returns a set without victims. Begin it before the first one.
 func NewSet(o Options) *Set {
 	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, moment: o.Moment, events: o.NodeEvent, holder: o.Holder, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
+	s.Relief.settle = s.settle
 	s.show()
 	return s
 }
@@ -218,6 +219,20 @@ func (s *Set) killed(v *Victim, r Report) {
 func (s *Set) remove(v *Victim) {
 	v.endedAt = time.Now()
 	s.Metrics.VictimsEnding(len(s.Ending()))
+}
+
+// settle enters what came back of a victim.
+func (s *Set) settle(of policy.Settlement) {
+	for _, v := range slices.Backward(s.victims) {
+		if v.UID == of.UID && v.Signal == of.Signal {
+			v.Released = eviction.Some(of.Freed)
+			if of.Kept() {
+				v.ReliefAt = time.Now()
+			}
+			s.show()
+			return
+		}
+	}
 }
 
 // cleanedUp ends what there is to know of a victim: what it has freed is on its way,

@@ -75,6 +75,10 @@ type Victim struct {
 
 	// Promised is what the node is expected to get back of Signal, missing if that is not known.
 	Promised eviction.Figure `json:"-"`
+	// Released of Signal was seen to come back, missing as long as more is expected.
+	// ReliefAt is when that was nine tenths of what was promised, zero if it was not.
+	Released eviction.Figure `json:"-"`
+	ReliefAt time.Time       `json:"-"`
 	// Pressure: the node is why the pod must go, not a limit of its own.
 	Pressure bool `json:"-"`
 	// Hard: for a hard threshold or a limit of its own, so nothing is left to be

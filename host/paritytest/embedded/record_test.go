@@ -97,7 +97,7 @@ func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
 			t.Errorf("%s: %d victims are recorded, want %d", file, got, want)
 		}
 	}
-	if evictions < 100 || changes[whatif.Request] == 0 || changes[whatif.Priority] == 0 || changes[whatif.Threshold] == 0 || changes[whatif.Grace] == 0 {
+	if evictions < 100 || changes[whatif.Request] == 0 || changes[whatif.Priority] == 0 {
 		t.Errorf("%d evictions, changes that would have spared the pod: %v", evictions, changes)
 	}
 	t.Logf("%d evictions in %d traces, each made again from its record, %d replayed; changes that would have spared the pod: %v", evictions, len(files), replayed, changes)

@@ -40,13 +40,15 @@ func node(r *rand.Rand, i int) *decision.Decision {
 	}
 	v := out.Candidates[0]
 	out.Victim = &decision.Victim{UID: v.UID, Pod: v.Pod, Signal: "memory.available", GraceSeconds: 1, Message: "The node was low on resource: memory. Threshold quantity: 500Mi, available: 400Mi."}
+	samples := 600 // of the signal that it is about, and of the others
 	for _, t := range out.Thresholds {
 		out.Observations = append(out.Observations, decision.Observation{Signal: t.Signal, State: decision.StateObserved, Available: r.Int64N(1 << 34), Capacity: 1 << 34, Time: at})
 		s := decision.Series{Signal: t.Signal, Unit: 1}
-		for range 600 { // as on a node that works
+		for range samples { // as on a node that works
 			s.Available = append(s.Available, int64(r.NormFloat64()*1.5))
 		}
 		out.Signals = append(out.Signals, s)
+		samples = 120
 	}
 	return out
 }

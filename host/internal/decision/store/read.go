@@ -92,7 +92,7 @@ func Heads(dir string) ([]decision.Head, error) {
 			places[e.ID] = len(heads)
 			heads = append(heads, e.Head)
 		case ok:
-			heads[at].Outcome = e.Outcome.After(heads[at].Outcome)
+			heads[at].Outcome = e.Outcome.With(heads[at].Outcome)
 		}
 		return nil
 	})
@@ -107,7 +107,7 @@ func Find(dir, what string) ([]*decision.Decision, error) {
 	var damaged []error
 	err := each(dir, func(e *Entry) error {
 		if e.Outcome != nil {
-			outcomes[e.ID] = e.Outcome.After(outcomes[e.ID])
+			outcomes[e.ID] = e.Outcome.With(outcomes[e.ID])
 			return nil
 		}
 		if !e.Named(what) || slices.ContainsFunc(found, func(r *decision.Decision) bool { return r.ID == e.ID }) {

@@ -3,7 +3,6 @@ package whatif
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -16,8 +15,6 @@ import (
 const (
 	Request    = "request"
 	Priority   = "priority"
-	Threshold  = "threshold"
-	Grace      = "gracePeriod"
 	MinReclaim = "minReclaim"
 )
 
@@ -26,8 +23,6 @@ const (
 	// makes a pod critical (scheduling.HighestUserDefinablePriority).
 	mostRequest  = 1 << 60
 	mostPriority = 1_000_000_000
-	// mostGrace is a grace period that is none any more.
-	mostGrace = int64(365 * 24 * time.Hour / time.Millisecond)
 )
 
 // A Change is a change that would have spared the victim, by the least that does: one
@@ -36,7 +31,7 @@ type Change struct {
 	// What is changed: one of the above; Of the resource or threshold that it is of.
 	What string `json:"change"`
 	Of   string `json:"of,omitempty"`
-	// Value is in bytes, in the signal's unit, milliseconds, or a priority; Step is one of it.
+	// Value is in bytes, in the signal's unit, or a priority; Step is one of it.
 	Value int64 `json:"value"`
 	Step  int64 `json:"step"`
 	// Instead is who would have gone, empty for nobody.
@@ -102,7 +97,8 @@ func Spares(r *decision.Decision, w Change, value int64) (bool, error) {
 	return false, fmt.Errorf("change: %q, which has no effect on the decision", w.What)
 }
 
-// changes are those that may have an effect.
+// changes are those that may have an effect for as long as the pressure lasts. A lower threshold, or a
+// longer grace period, would have spared the pod in this pass alone.
 func (s *situation) changes(victim int) []variable {
 	t, pod := s.thresholds[s.acted], s.candidates[victim].Pod
 	o, signal := s.observed[t.Signal], t.Signal
@@ -119,19 +115,10 @@ func (s *situation) changes(victim int) []variable {
 		}
 		all = append(all, variable{Priority, "", int64(pod.Priority), mostPriority, func(s *situation, v int64) { s.candidates[victim].Pod.Priority = int32(v) }})
 	}
-	if s.prolonged(s.acted) {
+	if s.prolonged(s.acted) { // without it the pressure was over
 		least := t.MinReclaim.Of(o.Capacity)
-		return append(all, variable{MinReclaim, string(signal), least.Value(), 0, func(s *situation, v int64) {
+		all = append(all, variable{MinReclaim, string(signal), least.Value(), 0, func(s *situation, v int64) {
 			s.thresholds[s.acted].MinReclaim = &policy.Value{Quantity: *resource.NewQuantity(v, resource.BinarySI)}
-		}})
-	}
-	amount := t.Amount(o.Capacity)
-	all = append(all, variable{Threshold, string(signal), amount.Value(), min(0, o.Available), func(s *situation, v int64) {
-		s.thresholds[s.acted].Value = policy.Value{Quantity: *resource.NewQuantity(v, resource.BinarySI)}
-	}})
-	if !t.Hard() {
-		all = append(all, variable{Grace, string(signal), t.GracePeriod.Milliseconds(), mostGrace, func(s *situation, v int64) {
-			s.thresholds[s.acted].GracePeriod = time.Duration(v) * time.Millisecond
 		}})
 	}
 	return all

@@ -37,10 +37,8 @@ func TestWhatWouldHaveSparedAPodIsToldToOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Change{
-		Request:   {Request, "memory", 3 * gibibyte, 1, "shop/web"},
-		Priority:  {Priority, "", 1001, 1, "shop/web"},
-		Threshold: {Threshold, "memory.available", 900 << 20, -1, ""},
-		Grace:     {Grace, "memory.available", 30_001, 1, ""},
+		Request:  {Request, "memory", 3 * gibibyte, 1, "shop/web"},
+		Priority: {Priority, "", 1001, 1, "shop/web"},
 	}
 	for _, f := range found {
 		if want[f.What] != f {
@@ -53,20 +51,20 @@ func TestWhatWouldHaveSparedAPodIsToldToOneStep(t *testing.T) {
 	}
 }
 
-func TestOfACustomRankersOrderOnlyThresholdsAreTold(t *testing.T) {
+// Another request would have been the ranker's to judge; another threshold holds for one pass.
+func TestOfACustomRankersOrderNothingIsTold(t *testing.T) {
 	r := soft(t)
 	r.Ranker = &decision.Ranker{Name: "oldest", Custom: true}
-	found, err := Changes(r)
-	if err != nil || len(found) != 2 || found[0].What != Threshold || found[1].What != Grace {
+	if found, err := Changes(r); err != nil || len(found) > 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
 
-func TestAPodThatIsAloneIsSparedByNoRequest(t *testing.T) {
+func TestAPodThatIsAloneIsSparedByNothing(t *testing.T) {
 	r := soft(t)
 	r.Candidates, r.Order = r.Candidates[1:], []int{0}
 	found, err := Changes(r)
-	if err != nil || len(found) != 2 {
+	if err != nil || len(found) > 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
