@@ -52,7 +52,7 @@ func request(l *Loop, t policy.Threshold, o eviction.Observation, at eviction.Pa
 	}
 }
 
-// quick is what is cheap to measure. What is not is measured in the background; the
+// quick reports whether pods are cheap to measure. Others are measured in the background; the
 // condition has got its action meanwhile, and memory does not wait for it.
 func (c *choosing) quick() bool { return c.condition().CheapToMeasure() }
 
@@ -123,6 +123,9 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	chosen := victim.New(pod, t.Signal, override, message, annotations)
 	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.Settings.DryRun, choice.Ranker, choice.Order[0].Reason
+	if l.Records != nil {
+		chosen.Why = l.Records.Why(p.decided(true))
+	}
 	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
 	use := choose.Reliable(p.pin, layout, measured, t.Signal)
 	v.Promised = use
@@ -130,7 +133,7 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
-		"message", message, "dryRun", v.DryRun, "record", v.Record)
+		"message", message, "why", v.Why, "dryRun", v.DryRun, "record", v.Record)
 	l.kill(ctx, p, v)
 	askShadows(ctx, l, c, v)
 	if !v.DryRun && !l.Settings.asKubelet() {

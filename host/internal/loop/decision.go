@@ -54,6 +54,9 @@ func newDecision(l *Loop, thresholds []policy.Threshold, observed map[eviction.S
 // decided returns what p leaves for records: what it found itself, or what the pass had found that
 // has begun what p concludes. Pods are entered if anybody is to see them.
 func (p *pass) decided(entered bool) *decision.Decision {
+	if p.decision != nil {
+		return p.decision
+	}
 	v := p.view
 	switch {
 	case p.acted != nil:
@@ -72,5 +75,6 @@ func (p *pass) decided(entered bool) *decision.Decision {
 			p.choice.Enter(&d, p.acted.threshold.Signal)
 		}
 	}
+	p.decision = &d
 	return &d
 }

@@ -45,11 +45,13 @@ type pass struct {
 	choice choose.Choice
 	// checked is the check of limits that has had pods evicted, nil if none has.
 	checked *limitCheck
-	// acted is what was acted on, with the pass that found it, nil if nothing was. nobody is
+	// acted has the threshold that was acted on, with the pass that found it, nil if none was. nobody is
 	// why no pod can go then, sufficed that reclaim was enough.
 	acted    *need
 	nobody   string
 	sufficed bool
+	// decision is nil before the pass has decided.
+	decision *decision.Decision
 	// evicted are the victims of the pass.
 	evicted []victim.Victim
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -81,6 +82,19 @@ func (k *Keeper) NewID() string {
 		return ""
 	}
 	return decision.NewID(time.Now())
+}
+
+// Why returns in one line for its owner why the first pod of d goes, empty if no records are kept.
+func (k *Keeper) Why(d *decision.Decision) string {
+	if k == nil || len(d.Order) == 0 {
+		return ""
+	}
+	pod, grown := &d.Candidates[d.Order[0]], int64(0)
+	before, since := k.usage.fullest(d.Acted().Signal)
+	if was, sampled := before.Used[pod.UID]; sampled && pod.State == "" {
+		grown = pod.Usage - was
+	}
+	return tell.Why(d, grown, d.Time.Sub(since))
 }
 
 // Passed tells of a pass that has ended. It never waits.

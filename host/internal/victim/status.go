@@ -16,6 +16,9 @@ const AnnotationEvicted = "evictd.io/evicted"
 // evictd explain.
 const AnnotationRecord = "evictd.io/record"
 
+// AnnotationWhy says in one line for the owner of the pod why it goes, in the pod and in the event.
+const AnnotationWhy = "evictd.io/why"
+
 // messageDisrupted explains the condition of a pod that was preempted. It is not
 // the message of the status, unlike that of an evicted one.
 const messageDisrupted = "Pod was preempted by Kubelet to accommodate a critical pod."

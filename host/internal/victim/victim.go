@@ -64,10 +64,12 @@ type Victim struct {
 	// Message and Annotations are the eviction's, as the kubelet words them.
 	Message     string            `json:"message"`
 	Annotations map[string]string `json:"-"`
-	Ranker      string            `json:"ranker,omitempty"`
-	RankReason  string            `json:"rankReason,omitempty"`
-	State       string            `json:"state"`
-	DryRun      bool              `json:"dryRun,omitempty"`
+	// Why is the reason for the owner of the pod, in one line; empty if none is known.
+	Why        string `json:"why,omitempty"`
+	Ranker     string `json:"ranker,omitempty"`
+	RankReason string `json:"rankReason,omitempty"`
+	State      string `json:"state"`
+	DryRun     bool   `json:"dryRun,omitempty"`
 	// Resumed: decided by a former evictd and finished by this one.
 	Resumed bool `json:"resumed,omitempty"`
 	// Err is what the kill returned. The eviction counts all the same.
@@ -151,12 +153,15 @@ func (v *Victim) Journaled() rundir.Kill {
 	return k
 }
 
-// eventAnnotations are the kubelet's, and the record's name if there is one.
+// eventAnnotations are the kubelet's, and if there is a record its name and why the pod goes.
 func (v *Victim) eventAnnotations() map[string]string {
 	if v.Record == "" {
 		return v.Annotations
 	}
 	annotations := map[string]string{AnnotationRecord: v.Record}
+	if v.Why != "" {
+		annotations[AnnotationWhy] = v.Why
+	}
 	maps.Copy(annotations, v.Annotations)
 	return annotations
 }

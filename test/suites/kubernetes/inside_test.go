@@ -134,6 +134,7 @@ func TestInsideAKubeletHogsAreEvicted(t *testing.T) {
 // preemptedBut those of a preemption.
 var (
 	insideBut = append([]record.Allowed{
+		{Path: "events[Evicted].metadata.annotations.evictd.io/why", Left: "(none)", Why: "why it went, for its owner"},
 		{Path: "events[Evicted].metadata.annotations.evictd.io/record", Left: "(none)", Why: "which record of a decision is the eviction's"},
 	}, preemptedBut...)
 	preemptedBut = append([]record.Allowed{

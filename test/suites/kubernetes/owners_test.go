@@ -45,6 +45,8 @@ var alikeBut = append([]record.Allowed{
 	{Path: "events[Evicted].source.component", Left: "kubelet", Right: "evictd", Why: "who tells of it"},
 	{Path: "pod.metadata.annotations.evictd.io/evicted", Left: "(none)", Why: "the record of the eviction, which has the kubelet act"},
 	{Path: "pod.metadata.annotations.evictd.io/record", Left: "(none)", Why: "which record of a decision is the eviction's"},
+	{Path: "pod.metadata.annotations.evictd.io/why", Left: "(none)", Why: "why it went, for its owner"},
+	{Path: "events[Evicted].metadata.annotations.evictd.io/why", Left: "(none)", Why: "why it went, for its owner"},
 	{Path: "events[Evicted].metadata.annotations.evictd.io/record", Left: "(none)", Why: "which record of a decision is the eviction's"},
 	{Path: exitCode, Left: "143", Right: "137", Sometimes: true, Why: slowToEnd},
 	{Path: exitCode, Left: "137", Right: "143", Sometimes: true, Why: slowToEnd},

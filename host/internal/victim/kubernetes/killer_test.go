@@ -943,7 +943,8 @@ func TestTextsAreAsLongAsThePoliciesLetThem(t *testing.T) {
 	const sentence = "Container main-container was using 2097152Ki, request is 0, has larger consumption of memory. "
 	k := rundir.Kill{
 		Message:     "The node was low on resource: memory. " + strings.Repeat(sentence, 200),
-		Annotations: map[string]string{"offending_containers": strings.Repeat("main-container,", 2000)},
+		Annotations: map[string]string{"offending_containers": strings.Repeat("main-container,", 2000), victim.AnnotationWhy: "uses 1Gi"},
+		Record:      "r1",
 	}
 	body, err := patchOf(k, annotated, "")
 	if err != nil {
@@ -958,6 +959,9 @@ func TestTextsAreAsLongAsThePoliciesLetThem(t *testing.T) {
 		if len(text) > maxTextBytes || len(text) < maxTextBytes-len(sentence) || !strings.HasSuffix(text, "of memory. ") {
 			t.Errorf("message of the %s has %d bytes and ends with %q", name, len(text), text[len(text)-20:])
 		}
+	}
+	if p.Metadata.Annotations[victim.AnnotationWhy] != "uses 1Gi" || e.Annotations[victim.AnnotationWhy] != "uses 1Gi" || p.Metadata.Annotations["offending_containers"] != "" {
+		t.Errorf("the owner is told %v", p.Metadata.Annotations)
 	}
 	if of := e.Annotations["offending_containers"]; len(of) > maxTextBytes || !strings.HasSuffix(of, "main-container,") {
 		t.Errorf("annotation of %d bytes", len(of))

@@ -71,6 +71,9 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 		if k.Record != "" {
 			p.Metadata.Annotations[victim.AnnotationRecord] = k.Record
 		}
+		if why := k.Annotations[victim.AnnotationWhy]; why != "" {
+			p.Metadata.Annotations[victim.AnnotationWhy] = why
+		}
 	} else {
 		p.Metadata.Labels = map[string]string{victim.AnnotationEvicted: k.EvictedAt.UTC().Format(labelTime)}
 	}
@@ -125,8 +128,9 @@ func bounded(text, end string) string {
 // one may have: a policy that is older than this evictd must not let it pass.
 func Patch(p *v1.Pod) ([]byte, error) {
 	return patchOf(rundir.Kill{
-		Record: "20260101T000000.000Z-00000000", // of the form of all
-		UID:    string(p.UID), Namespace: p.Namespace, Name: p.Name, Generation: p.Generation, EvictedAt: time.Now(),
+		Record:      "20260101T000000.000Z-00000000", // of the form of all
+		Annotations: map[string]string{victim.AnnotationWhy: "uses 1Gi without a request"},
+		UID:         string(p.UID), Namespace: p.Namespace, Name: p.Name, Generation: p.Generation, EvictedAt: time.Now(),
 		Message: "The node was low on resource: memory. ",
 	}, annotated, "")
 }
