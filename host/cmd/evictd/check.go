@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -83,7 +84,7 @@ func thresholdTable(thresholds []policy.Threshold) []byte {
 	for _, t := range thresholds {
 		rows = append(rows, thresholdRow(t))
 	}
-	return table(rows)
+	return tell.Table(rows)
 }
 
 func thresholdHeading(first string) []string {
@@ -136,7 +137,7 @@ func derivedTable(cfg *config.Config, thresholds []policy.Threshold) []byte {
 			}
 		}
 	}
-	return furtherTable(heading, rows)
+	return tell.FurtherTable(heading, rows)
 }
 
 // warnDropped tells of configured thresholds that other ones take the place of.
@@ -158,13 +159,5 @@ func ownTable(cfg *config.Config) []byte {
 	for _, s := range cfg.CustomSignals() {
 		rows = append(rows, []string{string(s), "from the plugin that brings it; without one its thresholds have no effect"})
 	}
-	return furtherTable([]string{"OWN SIGNAL", "UNIT, RESOURCE AND CONDITION"}, rows)
-}
-
-// furtherTable is a table that stands below another one, if there is anything in it.
-func furtherTable(heading []string, rows [][]string) []byte {
-	if len(rows) == 0 {
-		return nil
-	}
-	return append([]byte("\n"), table(slices.Concat([][]string{heading}, rows))...)
+	return tell.FurtherTable([]string{"OWN SIGNAL", "UNIT, RESOURCE AND CONDITION"}, rows)
 }

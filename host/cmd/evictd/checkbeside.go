@@ -5,6 +5,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/tell"
 )
 
 // besideTable says how evictd and the kubelet get along, and which settings of the latter
@@ -18,7 +19,7 @@ func besideTable(b *host.Beside) []byte {
 	for _, f := range b.Findings {
 		signal, state := f.Signal, "note"
 		if signal == last {
-			signal = same
+			signal = tell.Same
 		}
 		if f.Mend {
 			state = "mend"
@@ -26,7 +27,7 @@ func besideTable(b *host.Beside) []byte {
 		rows = append(rows, []string{signal, f.About, state, f.Text})
 		last = f.Signal
 	}
-	out := furtherTable([]string{"BESIDE THE KUBELET", "ABOUT", "STATE", "WHAT FOLLOWS"}, rows)
+	out := tell.FurtherTable([]string{"BESIDE THE KUBELET", "ABOUT", "STATE", "WHAT FOLLOWS"}, rows)
 	out = append(out, "\n# The kubelet's settings that go with this configuration:\n"...)
 	return append(out, b.YAML...)
 }

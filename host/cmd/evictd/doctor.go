@@ -7,6 +7,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/tell"
 )
 
 func newDoctor() *cobra.Command {
@@ -73,7 +74,7 @@ func diagnosisTables(d *host.Diagnosis) []byte {
 		available, capacity := s.Amounts()
 		signals = append(signals, []string{string(s.Signal), s.By, s.How, available, capacity})
 	}
-	return slices.Concat(table(node),
-		furtherTable([]string{"KERNEL", "THERE", "WHICH, OR WHY NOT", "GIVES"}, kernel),
-		furtherTable([]string{"SIGNAL", "OBSERVED BY", "HOW", "AVAILABLE", "CAPACITY"}, signals))
+	return slices.Concat(tell.Table(node),
+		tell.FurtherTable([]string{"KERNEL", "THERE", "WHICH, OR WHY NOT", "GIVES"}, kernel),
+		tell.FurtherTable([]string{"SIGNAL", "OBSERVED BY", "HOW", "AVAILABLE", "CAPACITY"}, signals))
 }

@@ -83,5 +83,5 @@ func evictionTable(heads []decision.Head) []byte {
 		}
 		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, tell.Followed(h), h.ID})
 	}
-	return table(rows)
+	return tell.Table(rows)
 }

@@ -136,7 +136,7 @@ func (s *sight) text(now time.Time, ranking *decision.Decision, noRanking error)
 	if s.NotReady != "" {
 		head += "\nNOT READY: " + s.NotReady
 	}
-	out := [][]byte{[]byte(head + "\n\n"), table(s.thresholds(now))}
+	out := [][]byte{[]byte(head + "\n\n"), tell.Table(s.thresholds(now))}
 	switch {
 	case errors.Is(noRanking, context.Canceled):
 	case noRanking != nil:
@@ -152,7 +152,7 @@ func (s *sight) text(now time.Time, ranking *decision.Decision, noRanking error)
 	for _, p := range s.Plugins {
 		plugins = append(plugins, []string{p.Name, p.State, p.Version, fmt.Sprint(p.Restarts), p.Reason})
 	}
-	out = append(out, furtherTable([]string{"EVICTED", "POD", "SIGNAL", "STATE"}, evictions), furtherTable([]string{"PLUGIN", "STATE", "VERSION", "RESTARTS", "WHY"}, plugins))
+	out = append(out, tell.FurtherTable([]string{"EVICTED", "POD", "SIGNAL", "STATE"}, evictions), tell.FurtherTable([]string{"PLUGIN", "STATE", "VERSION", "RESTARTS", "WHY"}, plugins))
 	return slices.Concat(out...)
 }
 

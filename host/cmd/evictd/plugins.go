@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/host/internal/tell/plugintable"
 )
 
 func newPlugins() *cobra.Command {
@@ -36,7 +34,7 @@ func newPlugins() *cobra.Command {
 		if err != nil {
 			return failure{err}
 		}
-		tables, err := pluginTables(said)
+		tables, err := plugintable.Text(&said)
 		if err != nil {
 			return failure{fmt.Errorf("status of %s: %w", address, err)}
 		}
@@ -62,20 +60,8 @@ func daemonAddress(given *pflag.Flag, flags *config.Flags) (string, error) {
 	return cfg.ListenAddress, nil
 }
 
-// told is what of the daemon's status is about plugins.
-type told struct {
-	Plugins    json.RawMessage `json:"plugins"`
-	Thresholds []struct {
-		Signal     eviction.Signal `json:"signal"`
-		Unobserved bool            `json:"unobserved"`
-	} `json:"thresholds"`
-	Layout         string   `json:"layout"`
-	AssignProblems []string `json:"assignProblems"`
-	Shadows        []loop.ShadowStatus
-}
-
 // askPlugins returns what the daemon that listens on address says of its plugins.
-func askPlugins(ctx context.Context, address string) (status told, err error) {
+func askPlugins(ctx context.Context, address string) (status plugintable.Status, err error) {
 	err = ask(ctx, address, "/status", statusTimeout, &status)
 	if err == nil && status.Plugins == nil {
 		err = answerError{fmt.Errorf("no plugins in the answer of %s", address)}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
-	"text/tabwriter"
 
 	"github.com/evictd/evictd/host/internal/input"
 )
@@ -62,24 +60,4 @@ func printJSONLines[T any](w io.Writer, documents ...T) error {
 		}
 	}
 	return nil
-}
-
-// same is a cell that repeats the one above it, which shows as empty; what is
-// empty itself shows as "-".
-const same = " "
-
-// table aligns rows, the first of which is the heading.
-func table(rows [][]string) []byte {
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i, cell := range row {
-			if row[i] = input.Printable(cell); cell == "" {
-				row[i] = "-"
-			}
-		}
-		_, _ = io.WriteString(w, strings.Join(row, "\t")+"\n") // to memory
-	}
-	_ = w.Flush()
-	return b.Bytes()
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -23,12 +27,13 @@ func newRank() *cobra.Command {
 		Use:   "rank",
 		Short: "Show in which order pods would go now",
 		Long: "Ask the running evictd in which order it would have pods go for a signal now, by whom and why. Pods are measured\n" +
-			"for it, and nobody goes.",
+			"for it, and nobody goes. With --with the order is that of plugins which need not be in charge.",
 		Args: cobra.NoArgs,
 	}
 	address := addDaemonAddress(cmd)
 	signal := cmd.Flags().String("signal", string(eviction.MemoryAvailable), "the signal whose threshold would be acted on")
 	asJSON := cmd.Flags().Bool("json", false, "print the record of the ranking as JSON")
+	with := cmd.Flags().String("with", "", "directory of plugin executables that put the pods in order, as evictd replay --plugin-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := address()
 		if err != nil {
@@ -38,12 +43,38 @@ func newRank() *cobra.Command {
 		if err != nil {
 			return failure{err}
 		}
+		if *with != "" {
+			if ranking, err = rankWith(cmd, *with, ranking); err != nil {
+				return err
+			}
+		}
 		if *asJSON {
 			return printJSONLines(cmd.OutOrStdout(), ranking)
 		}
 		return written(cmd.OutOrStdout().Write(tell.Order(ranking)))
 	}
 	return cmd
+}
+
+// rankWith returns the ranking of the plugins in a directory, and the built-in ones beside them.
+func rankWith(cmd *cobra.Command, dir string, ranking *decision.Decision) (*decision.Decision, error) {
+	if err := host.CheckPluginDir(dir); err != nil {
+		return nil, fmt.Errorf("--with: %q: %w", dir, err)
+	}
+	trace, err := replay.FromRecord(ranking)
+	if err != nil {
+		return nil, failure{err}
+	}
+	ctx, stop := untilInterrupted(cmd.Context())
+	defer stop()
+	r := replayer{pluginDir: dir, builtin: pluginsBeside(os.Executable), log: slog.New(slog.DiscardHandler), say: sayOnce(cmd.ErrOrStderr())}
+	done, err := r.run(ctx, trace.Scenario)
+	if err != nil {
+		return nil, failure{err}
+	}
+	last := &done.Passes[len(done.Passes)-1].Decision
+	last.ID, last.Kind, last.Time, last.Node, last.Evictd = ranking.ID, ranking.Kind, ranking.Time, ranking.Node, ranking.Evictd
+	return last, nil
 }
 
 func askRanking(ctx context.Context, address string, s eviction.Signal) (*decision.Decision, error) {

@@ -132,6 +132,8 @@ type Choice struct {
 	// TooSoon: nothing is known of any pod, and who is to measure them is about to
 	// come up.
 	TooSoon bool
+	// labels and annotations are the keys that rankers see of pods, those of shadows too.
+	labels, annotations []string
 	// detailed is the first of the order, looked into for the message.
 	detailed eviction.Measurement
 }
@@ -204,6 +206,9 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
 	c.usage.remember(t.Signal, m.got, out.Candidates)
+	for _, i := range slices.Concat(rankers, pin.Shadows(r.Layout, t.Signal)) {
+		out.labels, out.annotations = append(out.labels, i.Plugin.WantLabels...), append(out.annotations, i.Plugin.WantAnnotations...)
+	}
 	out.Ranker, out.Measured, out.Took = observe.HostItself, m.got, m.done.Sub(started)
 	if len(out.Candidates) == 0 {
 		return

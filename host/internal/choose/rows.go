@@ -21,6 +21,7 @@ func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
 		places[pod.Row.UID] = i
 		row := decision.Candidate{
 			UID: pod.Row.UID, Pod: pod.String(), Priority: pod.Row.Priority, QoS: pod.Row.QoSClass, Owner: pod.Row.OwnerKind,
+			Labels: wanted(pod.Row.Labels, c.labels), Annotations: wanted(pod.Row.Annotations, c.annotations),
 			MemoryRequest: pod.Row.MemoryRequestBytes, StorageRequest: pod.Row.EphemeralStorageRequestBytes,
 		}
 		if !pod.Row.StartTime.IsZero() {
@@ -48,4 +49,19 @@ func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
 	for _, s := range c.Spared() {
 		d.Protected = append(d.Protected, decision.Protected{UID: s.Pod.Row.UID, Pod: s.Pod.String(), Rule: s.Why})
 	}
+}
+
+// maxValue bounds a label or annotation in a record. Longer ones are left out.
+const maxValue = 1 << 10
+
+func wanted(all map[string]string, keys []string) (out map[string]string) {
+	for _, key := range keys {
+		if value, ok := all[key]; ok && len(value) <= maxValue {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+		}
+	}
+	return out
 }

@@ -14,6 +14,9 @@ type Candidate struct {
 	Priority int32             `json:"priority,omitempty"`
 	QoS      eviction.QoSClass `json:"qos"`
 	Owner    string            `json:"owner,omitempty"`
+	// Labels and Annotations are those that the ranker, or a shadow, wants to see.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 	// Started is in seconds of Unix time, 0 if not known.
 	Started int64 `json:"started,omitempty"`
 	// MemoryRequest and StorageRequest are in bytes.

@@ -208,7 +208,7 @@ func configured(value string) string {
 
 func podOf(c *decision.Candidate) *v1.Pod {
 	namespace, name, _ := strings.Cut(c.Pod, "/")
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(c.UID)}, Status: v1.PodStatus{QOSClass: v1.PodQOSClass(c.QoS)}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(c.UID), Labels: c.Labels, Annotations: c.Annotations}, Status: v1.PodStatus{QOSClass: v1.PodQOSClass(c.QoS)}}
 	p.Spec.Priority = &c.Priority
 	if c.Started > 0 {
 		p.Status.StartTime = new(metav1.Unix(c.Started, 0))

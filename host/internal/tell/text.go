@@ -76,7 +76,7 @@ func (w *text) headline() {
 	}
 }
 
-// cause is who took most of what is missing, if that is a third of it or more.
+// cause names the pod that took most of what is missing, if that is a third of it or more.
 func (w *text) cause() string {
 	g := w.r.Growth
 	if g == nil {
@@ -150,7 +150,7 @@ func (w *text) whyNow() {
 	w.line("why now", "%s", looked)
 }
 
-// stands is how a threshold stands, which may be damaged.
+// stands describes how a threshold stands. It fails if t is damaged.
 func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	p, err := t.Policy()
 	if err != nil {

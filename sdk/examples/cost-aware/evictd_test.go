@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,8 +48,9 @@ spec: {containers: [{name: main, image: none}]}
 			t.Fatal(err)
 		}
 	}
+	pluginDir := daemon.PluginDir(t, "memory", "cost-aware")
 	d := daemon.Start(t, map[string]any{
-		"pluginDir":       daemon.PluginDir(t, "memory", "cost-aware"),
+		"pluginDir":       pluginDir,
 		"plugins":         map[string]any{"cost-aware": map[string]any{"config": map[string]any{"unpricedHourlyUSD": "1"}}},
 		"evictionHard":    map[string]string{"memory.available": "1Gi"},
 		"rootDir":         node.Root,
@@ -64,4 +67,10 @@ spec: {containers: [{name: main, image: none}]}
 		t.Errorf("evicting %s, ranked by %s\n%s\nwant default/cheap by cost-aware\n%s", evicting.String("pod"), evicting.String("ranker"), evicting.String("ranking"), want)
 	}
 	d.AwaitMsg("pod finished", 10*time.Second)
+
+	// Its record replays as it was decided: the prices are in it. Without them large would go.
+	again, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "replay", "--config", d.ConfigFile, "--with", d.ConfigFile, "--plugin-dir", pluginDir, evicting.String("record")).CombinedOutput()
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(again)), ": default/cheap goes, as recorded") {
+		t.Errorf("replayed: %v\n%s", err, again)
+	}
 }

@@ -342,6 +342,7 @@ func TestWhoWouldGoNowIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatalf("replay of the ranking: %v: %s", err, out)
 		}
+		wantAll(t, "rank --with "+ranker, ask("rank", "--with", w.plugins("memory", ranker)), "default/big is before default/small by: ", "of 2 pods that could go, by "+ranker)
 		wantAll(t, "replay of the ranking by "+ranker, string(out), "of 2 candidates by "+ranker, ": default/big goes, as recorded")
 	}
 	if n := w.kills(); n > 0 {

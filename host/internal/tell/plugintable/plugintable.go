@@ -1,4 +1,5 @@
-package main
+// Package plugintable shows to people which plugins run and what each is in charge of.
+package plugintable
 
 import (
 	"cmp"
@@ -13,12 +14,25 @@ import (
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// pluginTables has a table of the plugins, one of what is in whose charge and one of the
+// A Status is the part of the daemon's status that is about plugins.
+type Status struct {
+	Plugins    json.RawMessage `json:"plugins"`
+	Thresholds []struct {
+		Signal     eviction.Signal `json:"signal"`
+		Unobserved bool            `json:"unobserved"`
+	} `json:"thresholds"`
+	Layout         string   `json:"layout"`
+	AssignProblems []string `json:"assignProblems"`
+	Shadows        []loop.ShadowStatus
+}
+
+// Text has a table of the plugins, one of what is in whose charge and one of the
 // steps of reclaim.
-func pluginTables(t told) ([]byte, error) {
+func Text(t *Status) ([]byte, error) {
 	var plugins []supervisor.Status
 	if err := json.Unmarshal(t.Plugins, &plugins); err != nil {
 		return nil, err
@@ -26,7 +40,7 @@ func pluginTables(t told) ([]byte, error) {
 	out := pluginTable(plugins)
 	parts := partsOf(plugins, t)
 	if len(parts) > 0 {
-		out = slices.Concat(out, []byte("\n"), table(signalRows(parts)))
+		out = slices.Concat(out, []byte("\n"), tell.Table(signalRows(parts)))
 	}
 	return slices.Concat(out, reclaimTable(parts), shadowTable(t.Shadows), layoutLines(t, parts)), nil
 }
@@ -37,7 +51,7 @@ func shadowTable(shadows []loop.ShadowStatus) []byte {
 	for _, s := range shadows {
 		rows = append(rows, []string{s.Plugin, string(s.Signal), fmt.Sprint(s.Agreed), fmt.Sprint(s.Differed), fmt.Sprint(s.Failed)})
 	}
-	return furtherTable([]string{"SHADOW", "SIGNAL", "AGREED", "DIFFERED", "FAILED"}, rows)
+	return tell.FurtherTable([]string{"SHADOW", "SIGNAL", "AGREED", "DIFFERED", "FAILED"}, rows)
 }
 
 // pluginTable has a line for each plugin and signal; what is of the plugin
@@ -60,13 +74,13 @@ func pluginTable(plugins []supervisor.Status) []byte {
 			}
 			row := slices.Concat(own, []string{string(s.Signal), strings.Join(s.Offers, ","), strings.Join(s.InCharge, ","), why})
 			rows = append(rows, row)
-			own, why = []string{same, same, same, same, same}, same
+			own, why = []string{tell.Same, tell.Same, tell.Same, tell.Same, tell.Same}, tell.Same
 		}
 	}
-	return table(rows)
+	return tell.Table(rows)
 }
 
-// whyOf is what there is to say of a plugin's state.
+// whyOf explains a plugin's state.
 func whyOf(p supervisor.Status) string {
 	var parts []string
 	if r := p.Replacement; r != nil {
@@ -104,22 +118,22 @@ func compareSignals(a, b eviction.Signal) int {
 	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
-// A part is one capability of a signal and who is there for it.
+// A part is one capability of a signal and the plugins that offer it.
 type part struct {
 	signal        eviction.Signal
 	capability    string
 	inCharge, why string
 	others        []string
-	// otherwise is who is in charge with other layouts than that of now, where it is
+	// otherwise names the plugins in charge with other layouts than that of now, where that is
 	// somebody else.
 	otherwise []string
-	// steps are what runs to reclaim, in this order.
+	// steps of reclaim run in this order.
 	steps []registry.RoleStep
 }
 
 // partsOf says of each signal and capability who is in charge, why, and what of the
 // others. Signals of thresholds that nobody offers to observe are in it, too.
-func partsOf(plugins []supervisor.Status, t told) []*part {
+func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	var parts []*part
 	find := func(s eviction.Signal, capability string) *part {
 		n := slices.IndexFunc(parts, func(p *part) bool { return p.signal == s && p.capability == capability })
@@ -176,7 +190,7 @@ func signalRows(parts []*part) [][]string {
 	for _, p := range parts {
 		signal := string(p.signal)
 		if p.signal == former {
-			signal = same
+			signal = tell.Same
 		}
 		former = p.signal
 		rows = append(rows, []string{signal, p.capability, p.inCharge, p.why, strings.Join(p.others, ", "), strings.Join(p.otherwise, ", ")})
@@ -201,12 +215,12 @@ func reclaimTable(parts []*part) []byte {
 			rows = append(rows, []string{string(p.signal), strings.Join(steps, ", ")})
 		}
 	}
-	return furtherTable([]string{"SIGNAL", "STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE"}, rows)
+	return tell.FurtherTable([]string{"SIGNAL", "STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE"}, rows)
 }
 
 // layoutLines say how the filesystems are laid out, if that matters to one of the
 // parts, and which assignments do not go with it.
-func layoutLines(t told, parts []*part) []byte {
+func layoutLines(t *Status, parts []*part) []byte {
 	var b strings.Builder
 	ofFilesystem := func(p *part) bool { return len(eviction.LayoutShared.SameFilesystem(p.signal)) > 1 }
 	if slices.ContainsFunc(parts, ofFilesystem) {

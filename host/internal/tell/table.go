@@ -1,0 +1,39 @@
+package tell
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/evictd/evictd/host/internal/input"
+)
+
+// Same is a cell that repeats the one above it, which shows as empty; what is
+// empty itself shows as "-".
+const Same = " "
+
+// Table aligns rows, the first of which is the heading.
+func Table(rows [][]string) []byte {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			if row[i] = input.Printable(cell); cell == "" {
+				row[i] = "-"
+			}
+		}
+		_, _ = io.WriteString(w, strings.Join(row, "\t")+"\n") // to memory
+	}
+	_ = w.Flush()
+	return b.Bytes()
+}
+
+// FurtherTable is a table that stands below another one, if there is anything in it.
+func FurtherTable(heading []string, rows [][]string) []byte {
+	if len(rows) == 0 {
+		return nil
+	}
+	return append([]byte("\n"), Table(slices.Concat([][]string{heading}, rows))...)
+}
