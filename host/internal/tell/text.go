@@ -206,7 +206,7 @@ func (w *text) whyIt() {
 		w.line("why it", "%s", why)
 		by := "evictd"
 		if r.Ranker != nil {
-			by = strings.TrimSpace(r.Ranker.Name + " " + r.Ranker.Version)
+			by = strings.TrimSuffix(r.Ranker.Name+", version "+r.Ranker.Version, ", version ")
 		}
 		w.line("order", "of %d pods that could go, by %s", len(r.Candidates), by)
 		for _, line := range Ranking(r) {
