@@ -19,6 +19,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/replay"
 )
@@ -39,7 +40,7 @@ func newReplay() *cobra.Command {
 			"the records.",
 	}
 	var r replayer
-	names := recordNames{dir: addRecordsDir(cmd)}
+	names := recordNames{Resolver: store.Resolver{Dir: addRecordsDir(cmd), Say: func(text string) { say(cmd.ErrOrStderr(), text) }}}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if names.since > 0 {
 			return nil
@@ -69,7 +70,7 @@ func newReplay() *cobra.Command {
 			}
 			r.log, r.say = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from})), func(string) {}
 		}
-		args, err := names.find(args, cmd.ErrOrStderr())
+		args, err := names.resolve(args)
 		if err != nil {
 			return err
 		}
