@@ -45,7 +45,7 @@ func newEvictions() *cobra.Command {
 	var f store.Filter
 	flags := cmd.Flags()
 	flags.BoolVar(&f.All, "all", false, "also decisions not to evict")
-	flags.DurationVar(&f.Since, "since", 0, "only those of the last so long, such as 24h")
+	flags.Var((*store.Age)(&f.Since), "since", "only those of the last so long, such as 36h or 7d")
 	flags.StringVar(&f.Signal, "signal", "", "only those for a signal, such as memory.available")
 	flags.StringVar(&f.Namespace, "namespace", "", "only those of pods of a namespace")
 	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")

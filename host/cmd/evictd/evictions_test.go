@@ -51,6 +51,8 @@ func TestEvictionsAreListed(t *testing.T) {
 		"report-1":                   "r2",
 		"--since 1h":                 "r3",
 		"--namespace shop":           "r2",
+		"--since 7d":                 "r3",
+		"--since 60000d":             "r2 r3",
 		"--signal memory.available":  "r2",
 		"--signal nodefs.inodesFree": "",
 	} {

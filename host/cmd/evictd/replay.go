@@ -52,7 +52,7 @@ func newReplay() *cobra.Command {
 	check := flags.Bool("check", false, "compare with what was recorded, exit with 1 if anything differs that counts")
 	flags.StringVar(&r.pluginDir, "plugin-dir", "", "directory of plugin executables, which come before those beside this program, or in "+config.Default().PluginDir)
 	flags.BoolVar(&r.reclaim, "reclaim", false, "also run the reclaim steps of custom plugins: they free what they free on this machine")
-	flags.DurationVar(&names.since, "since", 0, "also the evictions that this node has recorded in the last so long, such as 24h")
+	flags.Var((*store.Age)(&names.since), "since", "also the evictions that this node has recorded in the last so long, such as 36h or 7d")
 	flags.StringVar(&names.with, "with", "", "configuration whose thresholds and plugins' configuration take the place of those that were recorded")
 	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)
 	cmd.MarkFlagsMutuallyExclusive("json", "check")
