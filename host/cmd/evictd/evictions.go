@@ -49,6 +49,9 @@ func newEvictions() *cobra.Command {
 	flags.StringVar(&f.Signal, "signal", "", "only those for a signal, such as memory.available")
 	flags.StringVar(&f.Namespace, "namespace", "", "only those of pods of a namespace")
 	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")
+	completeNames(cmd, dir, false)
+	completeSignal(cmd, dir)
+	_ = cmd.RegisterFlagCompletionFunc("namespace", fromRecords(dir, store.Namespaces))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.What = strings.Join(args, "")
 		in, err := dir()

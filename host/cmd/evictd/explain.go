@@ -34,6 +34,7 @@ func newExplain() *cobra.Command {
 		}
 		return cobra.ExactArgs(1)(cmd, args)
 	}
+	completeNames(cmd, dir, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *now {
 			return explainNow(cmd, address, *asJSON)

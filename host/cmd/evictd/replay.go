@@ -56,6 +56,7 @@ func newReplay() *cobra.Command {
 	flags.StringVar(&names.with, "with", "", "configuration whose thresholds and plugins' configuration take the place of those that were recorded")
 	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)
 	cmd.MarkFlagsMutuallyExclusive("json", "check")
+	completeNames(cmd, names.Dir, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.builtin = pluginsBeside(os.Executable)
 		r.pluginDir = cmp.Or(r.pluginDir, r.builtin)
