@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +22,9 @@ func addRecordsDir(cmd *cobra.Command) func() (string, error) {
 	dir := cmd.Flags().String("state-dir", "", "directory of the records (default that of the configuration)")
 	return func() (string, error) {
 		if *dir != "" {
+			if _, err := os.Stat(*dir); err != nil {
+				return "", failure{fmt.Errorf("--state-dir: %q: %w, want the stateDir of the evictd that made the records", *dir, errors.Unwrap(err))}
+			}
 			return store.Below(*dir), nil
 		}
 		c, err := config.Load(*file)
@@ -59,6 +64,9 @@ func newEvictions() *cobra.Command {
 			return err
 		}
 		heads, unread := store.Heads(in)
+		if unread != nil && len(heads) == 0 {
+			return failure{unread}
+		}
 		if unread != nil {
 			say(cmd.ErrOrStderr(), unread.Error())
 		}
