@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +22,9 @@ func addRecordsDir(cmd *cobra.Command) func() (string, error) {
 	dir := cmd.Flags().String("state-dir", "", "directory of the records (default that of the configuration)")
 	return func() (string, error) {
 		if *dir != "" {
+			if _, err := os.Stat(*dir); err != nil {
+				return "", failure{fmt.Errorf("--state-dir: %q: %w, want the stateDir of the evictd that made the records", *dir, errors.Unwrap(err))}
+			}
 			return store.Below(*dir), nil
 		}
 		c, err := config.Load(*file)
@@ -45,10 +50,13 @@ func newEvictions() *cobra.Command {
 	var f store.Filter
 	flags := cmd.Flags()
 	flags.BoolVar(&f.All, "all", false, "also decisions not to evict")
-	flags.DurationVar(&f.Since, "since", 0, "only those of the last so long, such as 24h")
+	flags.Var((*store.Age)(&f.Since), "since", "only those of the last so long, such as 36h or 7d")
 	flags.StringVar(&f.Signal, "signal", "", "only those for a signal, such as memory.available")
 	flags.StringVar(&f.Namespace, "namespace", "", "only those of pods of a namespace")
 	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")
+	completeNames(cmd, dir, false)
+	completeSignal(cmd, dir)
+	_ = cmd.RegisterFlagCompletionFunc("namespace", fromRecords(dir, store.Namespaces))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.What = strings.Join(args, "")
 		in, err := dir()
@@ -56,6 +64,9 @@ func newEvictions() *cobra.Command {
 			return err
 		}
 		heads, unread := store.Heads(in)
+		if unread != nil && len(heads) == 0 {
+			return failure{unread}
+		}
 		if unread != nil {
 			say(cmd.ErrOrStderr(), unread.Error())
 		}

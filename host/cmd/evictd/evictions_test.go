@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,6 +51,8 @@ func TestEvictionsAreListed(t *testing.T) {
 		"shop/report":                "r2",
 		"report-1":                   "r2",
 		"--since 1h":                 "r3",
+		"--since 7d":                 "r3",
+		"--since 60000d":             "r2 r3",
 		"--namespace shop":           "r2",
 		"--signal memory.available":  "r2",
 		"--signal nodefs.inodesFree": "",
@@ -92,5 +95,51 @@ func TestEvictionsSaysWhyThereIsNone(t *testing.T) {
 	}
 	if got := evictd(t, "evictions", "--state-dir", dir, "--since", "1h").Errors; !strings.Contains(got, "no eviction since "+time.Now().Add(-time.Hour).UTC().Format("2006-")) {
 		t.Errorf("evictions --since 1h: %q, want an hour ago", got)
+	}
+}
+
+func TestAgesAreDurationsOrDays(t *testing.T) {
+	for _, command := range []string{"evictions", "replay"} {
+		for _, age := range []string{"-1h", "-1d", "1w", "d", "1d12h", "70000d", ""} {
+			want := `evictd: invalid argument "` + age + `" for "--since" flag: want a duration such as 36h or 7d, see evictd ` + command + " --help\n"
+			if got := evictd(t, command, "--since="+age); got.Code != exitUsage || got.Errors != want {
+				t.Errorf("%s --since %s: %d %s, want %s", command, age, got.Code, got.Errors, want)
+			}
+		}
+		if help := evictd(t, command, "--help").Out; !strings.Contains(help, "--since duration ") || strings.Contains(help, "(default 0") {
+			t.Errorf("%s --help: %s", command, help)
+		}
+	}
+}
+
+// An empty table and exit code 0 looked like a quiet node.
+func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
+	dir := t.TempDir()
+	file, config := filepath.Join(dir, "file"), filepath.Join(dir, "evictd.yaml")
+	for name, text := range map[string]string{file: "", config: "stateDir: " + dir + "/absent\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNobody})
+	segments, err := filepath.Glob(filepath.Join(damaged, "records", "*.gz"))
+	if err != nil || len(segments) != 1 {
+		t.Fatal(segments, err)
+	}
+	if err := os.WriteFile(segments[0], []byte(strings.Repeat("no record ", 10)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, c := range map[string]struct {
+		code int
+		want string
+	}{
+		"--state-dir " + file:            {exitFailure, "evictd: open " + file + "/records: not a directory\n"},
+		"--state-dir " + dir + "/absent": {exitFailure, `evictd: --state-dir: "` + dir + `/absent": no such file or directory, want the stateDir of the evictd that made the records` + "\n"},
+		"--json --state-dir " + damaged:  {exitFailure, "evictd: " + segments[0] + ": what follows byte 0 is no record of a decision\n"},
+		"--config " + config:             {exitFine, "evictd: no decision is on record in " + dir + "/absent/records\n"},
+	} {
+		if got := evictd(t, append([]string{"evictions"}, strings.Fields(args)...)...); got.Code != c.code || got.Errors != c.want || (got.Out == "") != (c.code != exitFine) {
+			t.Errorf("evictions %s: %+v, want %d and %s", args, got, c.code, c.want)
+		}
 	}
 }

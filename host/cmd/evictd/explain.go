@@ -1,18 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/decision/whatif"
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/tell"
 )
 
@@ -38,11 +34,13 @@ func newExplain() *cobra.Command {
 		}
 		return cobra.ExactArgs(1)(cmd, args)
 	}
+	completeNames(cmd, dir, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *now {
 			return explainNow(cmd, address, *asJSON)
 		}
-		r, err := findRecord(args[0], dir, cmd.ErrOrStderr())
+		in := store.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
+		r, err := in.Find(args[0])
 		if err != nil {
 			return err
 		}
@@ -59,50 +57,6 @@ func newExplain() *cobra.Command {
 		return written(cmd.OutOrStdout().Write(tell.Text(r)))
 	}
 	return cmd
-}
-
-// maxRecordFile keeps a file that is no record out of memory.
-const maxRecordFile = 64 << 20
-
-// findRecord returns the record in the file that what names, else the last one of an eviction that it
-// names. Damaged records are told, and which was taken of a file and a pod.
-func findRecord(what string, dir func() (string, error), told io.Writer) (*decision.Decision, error) {
-	var unread error
-	if strings.HasSuffix(what, ".json") {
-		data, err := input.ReadFileSoon(what, maxRecordFile)
-		if err == nil {
-			return recordInFile(what, data, dir, told)
-		}
-		unread = fmt.Errorf("%s: %w, want a record of a decision", what, err)
-	}
-	in, err := dir()
-	if err != nil {
-		return nil, errors.Join(unread, err)
-	}
-	found, err := store.Find(in, what)
-	if len(found) == 0 {
-		return nil, failure{errors.Join(unread, fmt.Errorf("%s: no record of it in %s, want a pod or a record that evictd evictions --all lists", what, in), err)}
-	}
-	if unread != nil && !errors.Is(unread, fs.ErrNotExist) {
-		err = errors.Join(fmt.Errorf("%w: this tells of the pod of that name", unread), err)
-	}
-	if err != nil {
-		say(told, err.Error())
-	}
-	return found[len(found)-1], nil
-}
-
-func recordInFile(name string, data []byte, dir func() (string, error), stderr io.Writer) (*decision.Decision, error) {
-	if in, err := dir(); err == nil {
-		if found, _ := store.Find(in, name); len(found) > 0 {
-			say(stderr, name+": this tells of the file; the pod of that name is found by its uid, or by "+found[len(found)-1].ID)
-		}
-	}
-	r, err := decision.Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return r, nil
 }
 
 func explainJSON(to io.Writer, r *decision.Decision) error {

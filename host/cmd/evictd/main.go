@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/logbuffer"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -80,7 +81,7 @@ const (
 	exitUsage = 2
 )
 
-// A failure is an error of the work itself. All others come from the command
+// A failure is an error of the work itself, and so is store.ErrNone. All others come from the command
 // line or the configuration.
 type failure struct{ error }
 
@@ -98,7 +99,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := logbuffer.New(stderr) // whose reader may have stalled
 	say(out, err.Error())
 	_ = out.Close() // there is nobody left to tell
-	if _, ok := errors.AsType[failure](err); ok {
+	if _, ok := errors.AsType[failure](err); ok || errors.Is(err, store.ErrNone) {
 		return exitFailure
 	}
 	return exitUsage

@@ -40,6 +40,7 @@ func newObserve() *cobra.Command {
 	times := cmd.Flags().Int("times", 0, "how many times to look, 0 for until it is interrupted")
 	signal := cmd.Flags().String("signal", string(eviction.MemoryAvailable), "the signal by which pods are put in order")
 	asJSON := cmd.Flags().Bool("json", false, "print the daemon's status as JSON, one object a line")
+	completeSignal(cmd, nil)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *interval < leastInterval {
 			return fmt.Errorf("--interval: %v, want %v at least", *interval, leastInterval)

@@ -34,6 +34,7 @@ func newRank() *cobra.Command {
 	signal := cmd.Flags().String("signal", string(eviction.MemoryAvailable), "the signal whose threshold would be acted on")
 	asJSON := cmd.Flags().Bool("json", false, "print the record of the ranking as JSON")
 	with := cmd.Flags().String("with", "", "directory of plugin executables that put the pods in order, as evictd replay --plugin-dir")
+	completeSignal(cmd, nil)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := address()
 		if err != nil {

@@ -19,8 +19,12 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // scenarioEndings are what names of files end in that replay reads.
@@ -39,7 +43,7 @@ func newReplay() *cobra.Command {
 			"the records.",
 	}
 	var r replayer
-	names := recordNames{dir: addRecordsDir(cmd)}
+	names := recordNames{Resolver: store.Resolver{Dir: addRecordsDir(cmd), Say: func(text string) { say(cmd.ErrOrStderr(), text) }}}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if names.since > 0 {
 			return nil
@@ -51,10 +55,11 @@ func newReplay() *cobra.Command {
 	check := flags.Bool("check", false, "compare with what was recorded, exit with 1 if anything differs that counts")
 	flags.StringVar(&r.pluginDir, "plugin-dir", "", "directory of plugin executables, which come before those beside this program, or in "+config.Default().PluginDir)
 	flags.BoolVar(&r.reclaim, "reclaim", false, "also run the reclaim steps of custom plugins: they free what they free on this machine")
-	flags.DurationVar(&names.since, "since", 0, "also the evictions that this node has recorded in the last so long, such as 24h")
+	flags.Var((*store.Age)(&names.since), "since", "also the evictions that this node has recorded in the last so long, such as 36h or 7d")
 	flags.StringVar(&names.with, "with", "", "configuration whose thresholds and plugins' configuration take the place of those that were recorded")
 	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)
 	cmd.MarkFlagsMutuallyExclusive("json", "check")
+	completeNames(cmd, names.Dir, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.builtin = pluginsBeside(os.Executable)
 		r.pluginDir = cmp.Or(r.pluginDir, r.builtin)
@@ -69,7 +74,7 @@ func newReplay() *cobra.Command {
 			}
 			r.log, r.say = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from})), func(string) {}
 		}
-		args, err := names.find(args, cmd.ErrOrStderr())
+		args, err := names.resolve(args)
 		if err != nil {
 			return err
 		}
@@ -170,14 +175,48 @@ func verdictText(done replayed, v replay.Verdict) []byte {
 func decisionsLine(done replayed) ([]byte, error) {
 	var b bytes.Buffer
 	err := printJSONLines(&b, done.replay.Decisions)
-	return b.Bytes(), err
+	_, noVerdict := verdict(done)
+	return b.Bytes(), errors.Join(err, noVerdict)
 }
 
 func timelineOf(done replayed) ([]byte, error) {
 	text := append(replay.Timeline(done.trace, done.replay), '\n')
-	if r := done.trace.Scenario.Record; r != nil {
-		instead, _ := replay.Instead(done.trace, done.replay)
-		text = fmt.Appendf(text, "%s: %s\n\n", r.ID, input.ClipText(instead))
+	last, err := verdict(done)
+	if err != nil {
+		last = err.Error()
 	}
-	return text, nil
+	if last != "" {
+		text = fmt.Appendf(text, "%s\n\n", input.ClipText(last))
+	}
+	return text, err
+}
+
+// verdict says which pod goes in the replay of a record, empty for that of a scenario. The error says why
+// that is not known.
+func verdict(done replayed) (string, error) {
+	s, r := done.trace.Scenario, done.replay
+	if s.Record == nil {
+		return "", nil
+	}
+	text, _ := replay.Instead(done.trace, r)
+	c, err := replay.Configuration(s)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", s.Record.ID, text)
+	}
+	thresholds, _ := c.Thresholds() // they are valid
+	signal := eviction.Signal(s.Record.Head().Signal)
+	for i, step := range r.Decisions.Steps {
+		why, o := step.Error, r.Passes[i].Observation(signal)
+		switch {
+		case why != "":
+		case o == nil && slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return t.Signal == signal }):
+			why = fmt.Sprintf("no running plugin observes %s", signal)
+		case o != nil && o.State == decision.StateUnknown:
+			why = fmt.Sprintf("%s: %s", signal, cmp.Or(o.Err, o.State))
+		}
+		if why != "" {
+			return "", fmt.Errorf("%s: not known which pod goes, step %d: %s", s.Record.ID, i, why)
+		}
+	}
+	return s.Record.ID + ": " + text, nil
 }

@@ -8,11 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 func TestWhichFilesAreScenarios(t *testing.T) {
@@ -165,5 +170,73 @@ func TestScratchDirectoriesHaveShortPaths(t *testing.T) {
 		if filepath.Dir(dir) != want {
 			t.Errorf("%s: got %s, want it in %s", parent, dir, want)
 		}
+	}
+}
+
+// A plugin that did not run was "nobody goes instead", and exit code 0.
+func TestAReplayOfARecordWithoutFiguresHasNoVerdict(t *testing.T) {
+	n := newNode(t)
+	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := choice("r1", "rt/x.json")
+	state, with := recorded(t, r), filepath.Join(n.dir, "with.yaml")
+	if err := os.WriteFile(with, []byte("evictionHard: {pid.available: \"100\"}\nenforceNodeAllocatable: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = "r1: not known which pod goes, step 0: memory.available: plugin memory does not run"
+	for _, args := range [][]string{{"r1"}, {"rt/x.json"}, {"--since", "1d"}, {"--json", "r1"}} {
+		got := evictd(t, append([]string{"replay", "--plugin-dir", n.plugins, "--state-dir", state}, args...)...)
+		if got.Code != exitFailure || !strings.Contains(got.Errors, "evictd: "+want) {
+			t.Errorf("replay %q: %d, %s", args, got.Code, got.Errors)
+		}
+		if lines := strings.Split(strings.TrimSpace(got.Out), "\n"); args[0] != "--json" && !strings.HasPrefix(lines[len(lines)-1], want) {
+			t.Errorf("replay %q ends with %q, want %s", args, lines[len(lines)-1], want)
+		}
+	}
+	got := evictd(t, "replay", "--plugin-dir", n.plugins, "--state-dir", state, "--with", with, "r1")
+	if got.Code != exitFine || !strings.Contains(got.Out, "r1: nobody goes instead of rt/x.json") {
+		t.Errorf("without a threshold of the signal: %d, %s%s", got.Code, got.Out, got.Errors)
+	}
+	if got := evictd(t, "replay", "--plugin-dir", n.plugins, "--state-dir", recorded(t), "--since", "7d"); got.Code != exitFailure || !strings.Contains(got.Errors, "--since: 168h0m0s: no record of an eviction in ") {
+		t.Errorf("replay of none: %d, %s", got.Code, got.Errors)
+	}
+}
+
+// choice is a record of an eviction for memory.
+func choice(id, pod string) *decision.Decision {
+	return &decision.Decision{
+		Version: decision.Version, ID: id, Kind: decision.KindEviction, Time: time.Now(), Now: time.Now(), Node: "n",
+		Thresholds:   []decision.Threshold{{Signal: eviction.MemoryAvailable, Value: "1Gi", GraceOver: true, Actionable: true, Acted: true}},
+		Observations: []decision.Observation{{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 900 << 20, Capacity: 8 << 30}},
+		Candidates:   []decision.Candidate{{UID: "x-1", Pod: pod, Usage: 1 << 30}}, Order: []int{0},
+		Victim: &decision.Victim{UID: "x-1", Pod: pod, Signal: "memory.available"},
+	}
+}
+
+func TestVerdictsOfRecords(t *testing.T) {
+	seen := loop.PassResult{Decision: decision.Decision{Observations: []decision.Observation{{Signal: eviction.MemoryAvailable, State: decision.StateObserved}}}}
+	went := seen
+	went.Evicted = []victim.Victim{{Name: "shop/web"}}
+	for name, c := range map[string]struct {
+		decisions replay.Decisions
+		passes    []loop.PassResult
+		want, err string
+	}{
+		"as recorded":        {replay.Decisions{Steps: make([]replay.StepDecision, 2)}, []loop.PassResult{seen, went}, "r1: shop/web goes, as recorded", ""},
+		"none":               {replay.Decisions{Steps: make([]replay.StepDecision, 2)}, []loop.PassResult{seen, seen}, "r1: nobody goes instead of shop/web", ""},
+		"a step that failed": {replay.Decisions{Steps: []replay.StepDecision{{Error: "no summary"}, {}}}, []loop.PassResult{{}, went}, "", "r1: not known which pod goes, step 0: no summary"},
+		"no plugin":          {replay.Decisions{Steps: make([]replay.StepDecision, 2)}, []loop.PassResult{seen, {}}, "", "r1: not known which pod goes, step 1: no running plugin observes memory.available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trace, err := replay.FromRecord(choice("r1", "shop/web"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := verdict(replayed{trace: trace, replay: &replay.Replay{Decisions: &c.decisions, Passes: c.passes}})
+			if text != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("%q, %v, want %q, %s", text, err, c.want, c.err)
+			}
+		})
 	}
 }

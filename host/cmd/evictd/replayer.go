@@ -125,7 +125,7 @@ func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string
 		}
 		text, err := show(done)
 		if err != nil {
-			return failure{err}
+			errs = append(errs, failure{err})
 		}
 		return written(out.Write(text))
 	})

@@ -1,29 +1,22 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/store"
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/replay"
 )
-
-// recordEnding has a record stand among names of files.
-const recordEnding = ".record.json"
 
 // recordNames are the decisions that a command line names, by the name that each has among
 // the files.
 type recordNames struct {
-	dir   func() (string, error)
+	store.Resolver
+
 	since time.Duration
 	// with is a configuration that takes the place of the recorded one, empty for none.
 	with    string
@@ -31,9 +24,8 @@ type recordNames struct {
 	config  *config.Config
 }
 
-// find returns args with the names of records in the place of what names them.
-// Which records are damaged is told.
-func (n *recordNames) find(args []string, told io.Writer) ([]string, error) {
+// resolve returns args with the names of records in the place of what names them.
+func (n *recordNames) resolve(args []string) ([]string, error) {
 	n.records = map[string]*decision.Decision{}
 	if n.with != "" {
 		c, err := config.Load(n.with)
@@ -44,82 +36,47 @@ func (n *recordNames) find(args []string, told io.Writer) ([]string, error) {
 	}
 	var out []string
 	for _, arg := range args {
-		_, err := os.Stat(arg)
-		if err == nil || slices.Contains(scenarioEndings, filepath.Ext(strings.TrimSuffix(arg, ".gz"))) {
-			out = append(out, arg)
-			continue
+		if _, err := os.Stat(arg); err != nil {
+			r, err := n.Find(arg)
+			switch ext := filepath.Ext(arg); {
+			case err == nil:
+				arg = n.add(r)
+			case ext == "" || strings.ContainsAny(ext, "0123456789"): // else it is a file, which is told
+				return nil, err
+			}
 		}
-		r, err := findRecord(arg, n.dir, told)
-		switch {
-		case err == nil:
-			out = append(out, n.add(r))
-		case filepath.Ext(arg) != "" && !strings.ContainsAny(filepath.Ext(arg), "0123456789"): // another file, which is told
-			out = append(out, arg)
-		default:
-			return nil, err
-		}
+		out = append(out, arg)
 	}
 	if n.since == 0 {
 		return out, nil
 	}
-	in, err := n.dir()
-	if err != nil {
-		return nil, err
-	}
-	var damaged []error
-	err = store.Each(in, func(e *store.Entry) error {
-		if e.Kind != decision.KindEviction || time.Since(e.Time) > n.since {
-			return nil
-		}
-		r, err := e.Decision()
-		if err != nil {
-			damaged = append(damaged, err)
-			return nil
-		}
+	found, err := n.Newest(n.since)
+	for _, r := range found {
 		out = append(out, n.add(r))
-		return nil
-	})
-	if err := errors.Join(append(damaged, err)...); err != nil {
-		say(told, err.Error())
 	}
-	if len(out) == 0 {
-		return nil, failure{fmt.Errorf("--since: no eviction in %s is as new as %v", in, n.since)}
-	}
-	return out, nil
+	return out, err
 }
 
+// add returns the name that a record has among those of files.
 func (n *recordNames) add(r *decision.Decision) string {
-	name := r.ID + recordEnding
+	name := r.ID + ".record.json"
 	n.records[name] = r
 	return name
 }
 
 // read reads a record or a file, which may have a record as well.
-func (n *recordNames) read(name string) (*replay.Trace, error) {
-	trace, err := n.recorded(name)
-	if err == nil && trace == nil {
+func (n *recordNames) read(name string) (trace *replay.Trace, err error) {
+	r := n.records[name]
+	if r == nil {
+		r, _ = store.InFile(name) // else it is told what is wrong with it as a scenario
+	}
+	if r == nil {
 		trace, err = replay.Read(name)
+	} else if trace, err = replay.FromRecord(r); err != nil {
+		err = failure{err}
 	}
 	if err == nil && n.config != nil {
 		replay.With(trace.Scenario, n.config)
 	}
 	return trace, err
-}
-
-// recorded is the scenario of a record, nil if the name is of a file that has none.
-func (n *recordNames) recorded(name string) (*replay.Trace, error) {
-	r := n.records[name]
-	if r == nil && filepath.Ext(name) == ".json" {
-		if data, err := input.ReadFileSoon(name, maxRecordFile); err == nil {
-			r, _ = decision.Decode(data) // else it is told what is wrong with it as a scenario
-		}
-	}
-	if r == nil {
-		return nil, nil //nolint:nilnil // as it says
-	}
-	trace, err := replay.FromRecord(r)
-	if err != nil {
-		return nil, failure{err}
-	}
-	return trace, nil
 }

@@ -2,7 +2,9 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,3 +49,32 @@ func (f *Filter) WhyNone(dir string, heads []decision.Head, now time.Time) strin
 	}
 	return fmt.Sprintf("no %s since %s is on record in %s%s", what, since.UTC().Format(time.DateTime), dir, hint)
 }
+
+// An Age is a flag's value: a duration, which may be given in days.
+type Age time.Duration
+
+// Set reads an age such as 36h or 7d.
+func (a *Age) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		d = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || d < 0 {
+		return errors.New("want a duration such as 36h or 7d")
+	}
+	*a = Age(d)
+	return nil
+}
+
+// String is empty for none, so that help shows no default.
+func (a *Age) String() string {
+	if *a == 0 {
+		return ""
+	}
+	return time.Duration(*a).String()
+}
+
+// Type names the value in help.
+func (*Age) Type() string { return "duration" }

@@ -102,6 +102,11 @@ func Heads(dir string) ([]decision.Head, error) {
 // Find returns the records that what names: by their id, or by the pod's uid, namespace/name
 // or name; the oldest first. The error tells of those that cannot be read, the others are there.
 func Find(dir, what string) ([]*decision.Decision, error) {
+	return Select(dir, func(h *decision.Head) bool { return h.Named(what) })
+}
+
+// Select is Find by the heads of the records.
+func Select(dir string, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
 	var found []*decision.Decision
 	outcomes := map[string]*decision.Outcome{}
 	var damaged []error
@@ -110,7 +115,7 @@ func Find(dir, what string) ([]*decision.Decision, error) {
 			outcomes[e.ID] = e.Outcome.With(outcomes[e.ID])
 			return nil
 		}
-		if !e.Named(what) || slices.ContainsFunc(found, func(r *decision.Decision) bool { return r.ID == e.ID }) {
+		if !takes(&e.Head) || slices.ContainsFunc(found, func(r *decision.Decision) bool { return r.ID == e.ID }) {
 			return nil
 		}
 		r, err := e.Decision()

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/decision/store"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// fromRecords completes with words, and with those that of returns for each record in dir, nil for none.
+func fromRecords(dir func() (string, error), of func(*decision.Head) []string, words ...string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		_ = defaultConfig(cmd, nil) // which runs before commands only
+		in := ""
+		if dir != nil {
+			in, _ = dir()
+		}
+		return store.Words(in, typed, of, words...), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// completeNames completes arguments of cmd with names of records, and, if it takes files too, with those
+// in JSON. Other files are left to the shell.
+func completeNames(cmd *cobra.Command, dir func() (string, error), files bool) {
+	names := fromRecords(dir, store.Names)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if cmd.ValidateArgs(append(args, typed)) != nil { // it takes no more
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		words, how := names(cmd, args, typed)
+		if files {
+			found, _ := filepath.Glob(typed + "*.json")
+			words, how = append(words, found...), cobra.ShellCompDirectiveKeepOrder
+		}
+		return words, how
+	}
+}
+
+// completeSignal completes --signal of cmd with the kubelet's signals and those of the records in dir.
+func completeSignal(cmd *cobra.Command, dir func() (string, error)) {
+	var signals []string
+	for _, s := range eviction.BuiltinSignals() {
+		signals = append(signals, string(s))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("signal", fromRecords(dir, store.Signals, signals...)) // there is one
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/input"
+)
+
+// maxFile keeps a file that is no record out of memory.
+const maxFile = 64 << 20
+
+// ErrNone is in the error of a name that no record has.
+var ErrNone = errors.New("no record")
+
+// A Resolver finds the decisions that a command line names, in files and in the directory of the
+// records.
+type Resolver struct {
+	Dir func() (string, error)
+	// Say tells which records are damaged, and which was taken of a file and a pod.
+	Say func(text string)
+}
+
+// Find returns the record in a file of that name, else the last one of an eviction that what names.
+func (r *Resolver) Find(what string) (*decision.Decision, error) {
+	dir, noDir := r.Dir()
+	found, err := []*decision.Decision(nil), noDir
+	if err == nil {
+		found, err = Find(dir, what)
+	}
+	last := len(found) - 1
+	d, wrong := InFile(what)
+	unread, isUnread := errors.AsType[unreadError](wrong)
+	switch {
+	case !isUnread:
+		if last >= 0 {
+			r.Say(what + ": this tells of the file; the pod of that name is found by its uid, or by " + found[last].ID)
+		}
+		return d, wrong
+	case noDir != nil:
+		return nil, errors.Join(unread.error, noDir)
+	case last < 0:
+		return nil, errors.Join(unread.error, fmt.Errorf("%s: %w of it in %s, want a pod or a record that evictd evictions --all lists", what, ErrNone, dir), err)
+	case unread.error != nil && !errors.Is(unread.error, fs.ErrNotExist):
+		err = errors.Join(fmt.Errorf("%w: this tells of the pod of that name", unread.error), err)
+	}
+	if err != nil {
+		r.Say(err.Error())
+	}
+	return found[last], nil
+}
+
+// Newest returns the records of the evictions of the last so long.
+func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
+	dir, err := r.Dir()
+	if err != nil {
+		return nil, err
+	}
+	found, err := Select(dir, func(h *decision.Head) bool { return h.Kind == decision.KindEviction && time.Since(h.Time) <= age })
+	switch {
+	case len(found) == 0:
+		return nil, errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)
+	case err != nil:
+		r.Say(err.Error())
+	}
+	return found, nil
+}
+
+// An unreadError says why a file could not be read, nil if its name is not that of a record.
+type unreadError struct{ error }
+
+// InFile returns the record in a file whose name ends in .json.
+func InFile(name string) (*decision.Decision, error) {
+	if !strings.HasSuffix(name, ".json") {
+		return nil, unreadError{}
+	}
+	data, err := input.ReadFileSoon(name, maxFile)
+	if err != nil {
+		return nil, unreadError{fmt.Errorf("%s: %w, want a record of a decision", name, err)}
+	}
+	d, err := decision.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return d, nil
+}

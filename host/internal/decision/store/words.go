@@ -1,0 +1,37 @@
+package store
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/input"
+)
+
+// Words returns words, and after them those that of returns for each record, the newest first; of
+// all of them those that begin with what was typed, each once.
+func Words(dir, typed string, of func(*decision.Head) []string, words ...string) []string {
+	heads, _ := Heads(dir) // those that can be read
+	words = slices.Clone(words)
+	for i := range slices.Backward(heads) {
+		words = append(words, of(&heads[i])...)
+	}
+	seen := map[string]bool{"": true}
+	return slices.DeleteFunc(words, func(word string) bool {
+		again := seen[word]
+		seen[word] = true
+		return again || !strings.HasPrefix(word, typed) || word != input.Printable(word)
+	})
+}
+
+// Names lists the pod, its uid and the id of the record.
+func Names(h *decision.Head) []string { return []string{h.Pod, h.UID, h.ID} }
+
+// Signals lists the signal of the decision.
+func Signals(h *decision.Head) []string { return []string{h.Signal} }
+
+// Namespaces lists the namespace of the pod.
+func Namespaces(h *decision.Head) []string {
+	namespace, _, _ := strings.Cut(h.Pod, "/")
+	return []string{namespace}
+}
