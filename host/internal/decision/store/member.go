@@ -60,26 +60,30 @@ func encode(head decision.Head, document any) ([]byte, error) {
 type member struct {
 	at, length int64
 	head       decision.Head
+	passedOver bool
 }
 
 // members calls use for one member after the other, of which only the headers are
-// read, and returns where the last good one ends. The error says what follows there.
-func members(f io.ReaderAt, size int64, use func(member) error) (end int64, err error) {
+// read, and returns where the last good one ends. The error says what follows there. A head is decoded
+// if its text matters: to decode all of them takes longer than all else.
+func members(f io.ReaderAt, size int64, matters func(text []byte) bool, use func(member) error) (end int64, err error) {
 	buf := make([]byte, 1<<10)
 	for end < size {
-		m, err := memberAt(f, end, size, &buf)
+		m, err := memberAt(f, end, size, matters, &buf)
 		if err != nil {
 			return end, err
 		}
-		if err := use(m); err != nil {
-			return end, err
+		if !m.passedOver {
+			if err := use(m); err != nil {
+				return end, err
+			}
 		}
 		end += m.length
 	}
 	return end, nil
 }
 
-func memberAt(f io.ReaderAt, at, size int64, buf *[]byte) (member, error) {
+func memberAt(f io.ReaderAt, at, size int64, matters func(text []byte) bool, buf *[]byte) (member, error) {
 	n, err := f.ReadAt((*buf)[:min(int64(len(*buf)), size-at)], at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return member{}, err
@@ -110,6 +114,8 @@ func memberAt(f io.ReaderAt, at, size int64, buf *[]byte) (member, error) {
 	text := b[lengthAt+4 : fixedHeader+extra]
 	if len(text) < 4 || string(text[:2]) != "EH" || int(binary.LittleEndian.Uint16(text[2:])) != len(text)-4 {
 		err = errors.New("has no head")
+	} else if m.passedOver = !matters(text[4:]); m.passedOver {
+		err = nil
 	} else if err = json.Unmarshal(text[4:], &m.head); err != nil {
 		err = fmt.Errorf("has a head that cannot be read: %w", err)
 	}

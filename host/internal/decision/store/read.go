@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -29,14 +31,14 @@ func (e *Entry) Decision() (*decision.Decision, error) {
 }
 
 // each is Each with outcomes too, which come after their records.
-func each(dir string, use func(*Entry) error) error {
+func each(dir string, matters func(text []byte) bool, use func(*Entry) error) error {
 	names, passedOver, err := segmentNames(dir)
 	if err != nil {
 		return err
 	}
 	damaged := []error{passedOver}
 	for _, name := range names {
-		stop, err := eachIn(name, use)
+		stop, err := eachIn(name, matters, use)
 		if stop != nil {
 			return stop
 		}
@@ -45,7 +47,7 @@ func each(dir string, use func(*Entry) error) error {
 	return errors.Join(damaged...)
 }
 
-func eachIn(name string, use func(*Entry) error) (stop, damaged error) {
+func eachIn(name string, matters func(text []byte) bool, use func(*Entry) error) (stop, damaged error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) { // has become too old
@@ -58,7 +60,7 @@ func eachIn(name string, use func(*Entry) error) (stop, damaged error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := members(f, at.Size(), func(m member) error {
+	end, err := members(f, at.Size(), matters, func(m member) error {
 		stop = use(&Entry{Head: m.head, file: f, at: m})
 		return stop
 	})
@@ -72,7 +74,7 @@ func eachIn(name string, use func(*Entry) error) (stop, damaged error) {
 // segments that are damaged are passed over from there on, and told at the end. A record
 // that is just being written is not seen.
 func Each(dir string, use func(*Entry) error) error {
-	return each(dir, func(e *Entry) error {
+	return each(dir, all, func(e *Entry) error {
 		if e.Outcome != nil {
 			return nil
 		}
@@ -84,7 +86,7 @@ func Each(dir string, use func(*Entry) error) error {
 func Heads(dir string) ([]decision.Head, error) {
 	var heads []decision.Head
 	places := map[string]int{}
-	err := each(dir, func(e *Entry) error {
+	err := each(dir, all, func(e *Entry) error {
 		at, ok := places[e.ID]
 		switch {
 		case e.Outcome == nil && ok: // the stub of a kill that was resumed, whose record is there
@@ -93,6 +95,7 @@ func Heads(dir string) ([]decision.Head, error) {
 			heads = append(heads, e.Head)
 		case ok:
 			heads[at].Outcome = e.Outcome.With(heads[at].Outcome)
+			heads[at].Outcome.After = nil // it is for the picture of one
 		}
 		return nil
 	})
@@ -102,15 +105,29 @@ func Heads(dir string) ([]decision.Head, error) {
 // Find returns the records that what names: by their id, or by the pod's uid, namespace/name
 // or name; the oldest first. The error tells of those that cannot be read, the others are there.
 func Find(dir, what string) ([]*decision.Decision, error) {
-	return Select(dir, func(h *decision.Head) bool { return h.Named(what) })
+	text, err := json.Marshal(what)
+	if err != nil || what == "" {
+		return nil, err
+	}
+	return find(dir, text[1:len(text)-1], func(h *decision.Head) bool { return h.Named(what) })
 }
+
+func all([]byte) bool { return true }
 
 // Select is Find by the heads of the records.
 func Select(dir string, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
+	return find(dir, nil, takes)
+}
+
+// find is Select of records with a text in their heads.
+func find(dir string, text []byte, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
 	var found []*decision.Decision
 	outcomes := map[string]*decision.Outcome{}
 	var damaged []error
-	err := each(dir, func(e *Entry) error {
+	matters := func(head []byte) bool {
+		return bytes.Contains(head, text) || slices.ContainsFunc(found, func(d *decision.Decision) bool { return bytes.Contains(head, []byte(d.ID)) })
+	}
+	err := each(dir, matters, func(e *Entry) error {
 		if e.Outcome != nil {
 			outcomes[e.ID] = e.Outcome.With(outcomes[e.ID])
 			return nil

@@ -125,7 +125,7 @@ func (s *Store) cutLast() error {
 	if err != nil {
 		return err
 	}
-	end, wrong := members(f, at.Size(), func(m member) error {
+	end, wrong := members(f, at.Size(), all, func(m member) error {
 		if m.at+m.length < at.Size() {
 			return nil
 		}

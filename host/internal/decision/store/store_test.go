@@ -384,7 +384,7 @@ func FuzzSegment(f *testing.F) {
 	f.Add(data)
 	f.Add(data[:len(data)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = members(bytes.NewReader(data), int64(len(data)), func(m member) error {
+		_, _ = members(bytes.NewReader(data), int64(len(data)), all, func(m member) error {
 			text, err := document(bytes.NewReader(data), m)
 			if err == nil {
 				_, err = decision.Decode(text)
