@@ -11,8 +11,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evictd/evictd/host/internal/admission"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -70,6 +72,8 @@ type Preemption struct {
 	// Config says whether this is a dry run, and by its feature gates what pods
 	// request. The default configuration holds if it is nil.
 	Config func() *Config
+
+	records *recorder.Keeper
 }
 
 // HandleAdmissionFailure is as Manager's.
@@ -119,14 +123,14 @@ func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []ad
 		}
 		p.Log.Info("preempting pod", "pod", podName(pod), "uid", pod.UID, "for", podName(preemptor), "lacking", lacks, "dryRun", c.DryRun)
 		if !c.DryRun {
-			p.preempt(pod, lacks[0].Resource)
+			p.preempt(pod, preemptor, lacks[0].Resource)
 		}
 	}
 	return !c.DryRun || len(victims) == 0, nil
 }
 
 // preempt kills pod and returns when that is over.
-func (p *Preemption) preempt(pod *v1.Pod, first v1.ResourceName) {
+func (p *Preemption) preempt(pod, preemptor *v1.Pod, first v1.ResourceName) {
 	now := clock.RealClock{}.Now
 	if p.Clock != nil {
 		now = p.Clock.Now
@@ -137,6 +141,7 @@ func (p *Preemption) preempt(pod *v1.Pod, first v1.ResourceName) {
 		victim.SetPreempted(status, pod.Generation, now())
 	})
 	took := now().Sub(started).Round(time.Millisecond).Seconds()
+	p.records.Passed(recorder.Pass{Preempted: preempted(pod, preemptor, first, took, err)})
 	if err != nil {
 		p.Log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
 		return
@@ -145,6 +150,22 @@ func (p *Preemption) preempt(pod *v1.Pod, first v1.ResourceName) {
 		p.Metrics.Preempted(string(first))
 	}
 	p.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
+}
+
+// preempted is the record of a pod that was killed for another one, which lacks a resource.
+func preempted(pod, preemptor *v1.Pod, lacks v1.ResourceName, tookSeconds float64, err error) *decision.Decision {
+	killed := time.Duration(tookSeconds * float64(time.Second))
+	at := time.Now().Add(-killed)
+	d := &decision.Decision{
+		Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindPreemption, Time: at.Round(0),
+		Victim: &decision.Victim{UID: string(pod.UID), Pod: podName(pod), Message: victim.MessagePreempted},
+		Reason: fmt.Sprintf("to admit the critical pod %s, which lacks %s", podName(preemptor), lacks),
+	}
+	d.Outcome = &decision.Outcome{ID: d.ID, State: victim.StateFinished, KilledMS: decision.MS(at.Add(killed), at)}
+	if err != nil {
+		d.Outcome.State, d.Outcome.Err = victim.StateGivenUp, err.Error()
+	}
+	return d
 }
 
 func preemptibles(active []*v1.Pod, rules pods.Rules) []admission.Preemptible {

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -215,6 +217,16 @@ func TestPreemptedPodSaysWhy(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, node.statuses["idle"]); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPreemptionIsRecorded(t *testing.T) {
+	d := preempted(pod("web"), critical(pod("dns")), v1.ResourceCPU, 1.5, errors.New("no runtime"))
+	if d.Kind != decision.KindPreemption || d.Victim.Pod != podName(pod("web")) || d.Reason != "to admit the critical pod "+podName(pod("dns"))+", which lacks cpu" {
+		t.Errorf("%+v of %+v", d, d.Victim)
+	}
+	if o := d.Outcome; o.ID != d.ID || o.KilledMS != 1500 || o.State != victim.StateGivenUp || o.Err != "no runtime" {
+		t.Errorf("outcome %+v", o)
 	}
 }
 

@@ -88,7 +88,7 @@ func (m *Manager) openEmbedded() error {
 	}
 	e.preemption = &Preemption{
 		Pods: func() []*v1.Pod { return (*e.active.Load())() }, KillPod: e.KillPod, Recorder: embeddedRecorder{m.recorder}, Log: e.Log,
-		Clock: e.Clock, Metrics: m.metrics, Config: m.config,
+		Clock: e.Clock, Metrics: m.metrics, Config: m.config, records: m.records,
 	}
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
 	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.Patience

@@ -39,6 +39,8 @@ const (
 	// KindResumed is the kill of a former evictd, which was finished by this one. The record
 	// of that one may have been lost with it.
 	KindResumed = "resumed"
+	// KindPreemption is a pod that was killed to make room for a critical one.
+	KindPreemption = "preemption"
 	// KindRanking is who would go now for a signal, whether or not its threshold is met. Nobody
 	// goes, and it is not kept.
 	KindRanking = "ranking"

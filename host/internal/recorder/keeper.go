@@ -187,6 +187,12 @@ func (k *Keeper) passed(p *Pass) {
 			k.put(func() error { return k.Store.Append(r) })
 		}
 	}
+	if r := p.Preempted; r != nil {
+		r.Node, r.Evictd = k.Node, k.Evictd
+		k.put(func() error { return k.Store.Append(r) })
+		k.putOutcome(*r.Outcome)
+		return
+	}
 	k.enterOpinions(p)
 	k.follow(p)
 }

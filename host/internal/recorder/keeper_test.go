@@ -217,6 +217,15 @@ func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 	}
 }
 
+func TestAPreemptionIsRecorded(t *testing.T) {
+	var m memory
+	d := decision.Decision{ID: "p1", Kind: decision.KindPreemption, Victim: &decision.Victim{Pod: "shop/web"}, Outcome: &decision.Outcome{ID: "p1", State: victim.StateFinished}}
+	run(t, &m, Pass{Preempted: &d})
+	if len(m.records) != 1 || m.records[0].Node != "node" || len(m.outcomes) != 1 || m.outcomes[0].ID != "p1" {
+		t.Errorf("records %+v, outcomes %+v", m.records, m.outcomes)
+	}
+}
+
 func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
 	var m memory
 	p := evicted(time.Now())

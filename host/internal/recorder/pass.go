@@ -31,6 +31,8 @@ type Pass struct {
 	Evicted, Victims []victim.Victim
 	// Waiting says what thresholds wait for.
 	Waiting []policy.Wait
+	// Preempted is a pod that was killed for a critical one, with what followed, beside all passes.
+	Preempted *decision.Decision
 	// Opinions are those of shadows on the decision whose record is named.
 	Opinions   []decision.Opinion
 	OpinionsOf string

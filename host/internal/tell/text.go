@@ -55,6 +55,8 @@ func (w *text) headline() {
 	r := w.r
 	text := r.Reason
 	switch {
+	case r.Kind == decision.KindPreemption && r.Victim != nil:
+		text = r.Victim.Pod + " was killed, " + r.Reason
 	case r.Victim != nil && r.DryRun:
 		text = fmt.Sprintf("%s would have been evicted for %s, but for the dry run", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Victim != nil && failed(r.Outcome):
