@@ -64,7 +64,6 @@ func explainJSON(to io.Writer, r *decision.Decision) error {
 	return printJSON(to, struct {
 		*decision.Decision
 
-		Outcome *decision.Outcome `json:"outcome,omitempty"`
-		WhatIf  []whatif.Change   `json:"whatIf,omitempty"`
-	}{r, r.Outcome, whatIfs})
+		WhatIf []whatif.Change `json:"whatIf,omitempty"`
+	}{r, whatIfs})
 }

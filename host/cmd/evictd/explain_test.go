@@ -51,6 +51,19 @@ func TestExplainFindsAPodThatIsNamedLikeAFile(t *testing.T) {
 	}
 }
 
+// What --json had printed was told without what followed.
+func TestWhatExplainPrintsAsJSONIsToldAsTheRecordIs(t *testing.T) {
+	const record = "../../internal/decision/testdata/soft.json"
+	want := evictd(t, "explain", record).Out
+	file := filepath.Join(t.TempDir(), "printed.json")
+	if err := os.WriteFile(file, []byte(evictd(t, "explain", "--json", record).Out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := evictd(t, "explain", file).Out; got != want || !strings.Contains(want, "2Gi came back of 3Gi that it used") {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+}
+
 // Pods' names in a record with control characters of C1, or those that turn the direction of writing,
 // did to a terminal what they are for, and hid what a picture says.
 func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {

@@ -80,6 +80,9 @@ func TestWhatIsToldWasSo(t *testing.T) {
 		{"a step that freed inodes", func(r *decision.Decision) {
 			r.Reclaim = []decision.Reclaim{{Step: "image-gc", By: "disk", BytesFreed: gibibyte, InodesFreed: 7, TookSeconds: 2}}
 		}, "image-gc by disk freed 1Gi and 7 inodes in 2s", "nothing"},
+		{"a ranking of now", func(r *decision.Decision) {
+			r.Kind, r.Victim = decision.KindRanking, nil
+		}, "shop/report is before shop/web by: lower priority", "acted on"},
 		{"a preemption", func(r *decision.Decision) {
 			r.Kind, r.Reason = decision.KindPreemption, "to admit the critical pod kube-system/dns, which lacks cpu"
 		}, "shop/report was killed, to admit the critical pod kube-system/dns, which lacks cpu", "was evicted"},

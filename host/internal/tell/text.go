@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,7 +135,7 @@ func (w *text) whyNow() {
 		if !ok {
 			continue
 		}
-		if t.Acted && r.Kind != decision.KindGrace && r.Kind != decision.KindWaiting {
+		if t.Acted && !slices.Contains([]string{decision.KindGrace, decision.KindWaiting, decision.KindRanking}, r.Kind) {
 			text += ": acted on"
 		}
 		w.line("why now", "%s", text)
