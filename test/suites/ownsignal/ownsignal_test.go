@@ -59,7 +59,7 @@ func TestAHardThreshold(t *testing.T) {
 	}
 	evicted := n.event("Pod", "Evicted")
 	wantEvent(t, evicted, "Warning", message)
-	if got, want := evicted.String("annotations"), `{"evictd.io/record":"`+evicting.String("record")+`","offending_containers":"","offending_containers_usage":"","starved_resource":"acme.example/nvme-spare"}`; got != want {
+	if got, want := evicted.String("annotations"), `{"evictd.io/record":"`+evicting.String("record")+`","evictd.io/why":"uses 10 blocks, 200 short","offending_containers":"","offending_containers_usage":"","starved_resource":"acme.example/nvme-spare"}`; got != want {
 		t.Errorf("annotations %s, want %s", got, want)
 	}
 	n.AwaitMsg("pod finished", within)
