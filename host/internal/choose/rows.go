@@ -1,8 +1,6 @@
 package choose
 
 import (
-	"time"
-
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -11,7 +9,6 @@ import (
 // Enter puts the pods that could go for a signal into d, the order of the ranker, and the pods that
 // could not go.
 func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
-	d.Timeline.MeasuringMS = float64(c.Took) / float64(time.Millisecond)
 	if c.Ranker != "" {
 		d.Ranker = &decision.Ranker{Name: c.Ranker, Version: c.RankerVersion, Custom: c.RankerCustom}
 	}

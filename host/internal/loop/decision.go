@@ -71,6 +71,7 @@ func (p *pass) decided(entered bool) *decision.Decision {
 	if p.acted != nil {
 		d.Act(p.acted.threshold)
 		d.Reclaim, d.Reason = p.acted.reclaimed, p.nobody
+		d.Timeline.MeasuringMS = float64(p.choice.Took) / float64(time.Millisecond)
 		if entered {
 			p.choice.Enter(&d, p.acted.threshold.Signal)
 		}
