@@ -2,6 +2,7 @@ package tell
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"math"
@@ -16,8 +17,8 @@ import (
 
 // The picture in pixels, and the part of it that has the plot.
 const (
-	pictureWidth, pictureHeight              = 960, 360
-	plotLeft, plotRight, plotTop, plotBottom = 90, 940, 60, 320
+	pictureWidth, pictureHeight              = 960, 400
+	plotLeft, plotRight, plotTop, plotBottom = 110, 930, 132, 360
 	lineHeight                               = 16
 )
 
@@ -62,11 +63,13 @@ type plot struct {
 	bytes.Buffer
 
 	r           *decision.Decision
-	values      []int64
-	from, end   float64 // what is drawn, in seconds; the samples begin at from
+	samples     []sample
+	from, end   float64 // what is drawn, in seconds
 	low, high   float64 // the amounts at the bottom and at the top
-	thresholdAt []mark
+	thresholdAt []mark  // the lowest first
 }
+
+type sample struct{ second, amount float64 }
 
 // A mark is a threshold and its amount.
 type mark struct {
@@ -75,18 +78,18 @@ type mark struct {
 }
 
 func plotted(r *decision.Decision, before *decision.Series) *plot {
-	until := inReach(before.UntilMS / 1000)
-	p := &plot{r: r, values: before.Values(), from: until - float64(len(before.Available)-1)}
-	if o := r.Outcome; o != nil && o.After != nil {
-		// A gap between the two is that of the samples of one second.
-		p.values = append(p.values, o.After.Values()...)
+	p := &plot{r: r, samples: samples(before)}
+	if o := r.Outcome; o != nil && o.After != nil && o.After.Signal == before.Signal {
+		p.samples = append(p.samples, samples(o.After)...)
 	}
-	p.end = p.from + max(1, float64(len(p.values)-1))
+	for _, s := range p.samples {
+		p.from, p.end = min(p.from, s.second), max(p.end, s.second)
+	}
 	for _, e := range happened(r) {
 		p.end = max(p.end, e.second)
 	}
+	p.end = max(p.end, p.from+1)
 	p.end += (p.end - p.from) / 50
-	p.low, p.high = float64(slices.Min(p.values)), float64(slices.Max(p.values))
 	o := r.Observation(before.Signal)
 	for i := range r.Thresholds {
 		t, err := r.Thresholds[i].Policy()
@@ -96,22 +99,50 @@ func plotted(r *decision.Decision, before *decision.Series) *plot {
 		q := t.Amount(o.Capacity)
 		p.thresholdAt = append(p.thresholdAt, mark{t.String(), q.AsApproximateFloat64()})
 	}
-	span := max(1, p.high-p.low)
-	low, high := p.low, p.high
-	for _, m := range p.thresholdAt {
-		if p.low-span <= m.amount && m.amount <= p.high+span { // else it is shown at the edge
-			low, high = min(low, m.amount), max(high, m.amount)
-		}
-	}
-	margin := max(1, high-low) / 20
-	p.low, p.high = low-margin, high+margin
-	if low >= 0 {
-		p.low = max(0, p.low)
-	}
+	slices.SortStableFunc(p.thresholdAt, func(a, b mark) int { return cmp.Compare(a.amount, b.amount) })
+	p.scale()
 	return p
 }
 
-func inReach(second float64) float64 { return min(max(second, -maxPlotted), maxPlotted) }
+func samples(s *decision.Series) []sample {
+	values := s.Values()
+	all := make([]sample, len(values))
+	for i, v := range values {
+		all[i] = sample{inReach(s.UntilMS/1000 - float64(len(values)-1-i)), float64(v)}
+	}
+	return all
+}
+
+// scale takes in the samples and the thresholds that are not far from them. Others are shown at the edge.
+func (p *plot) scale() {
+	least, most := p.samples[0].amount, p.samples[0].amount
+	for _, s := range p.samples {
+		least, most = min(least, s.amount), max(most, s.amount)
+	}
+	near := most - least
+	if near == 0 {
+		near = most
+	}
+	p.low, p.high = least, most
+	for _, m := range p.thresholdAt {
+		if least-near <= m.amount && m.amount <= most+near {
+			p.low, p.high = min(p.low, m.amount), max(p.high, m.amount)
+		}
+	}
+	// At least a hundredth of the amounts is shown, so that each tick has another text.
+	margin := max(1, (p.high-p.low)/20, math.Abs(p.low)/200, math.Abs(p.high)/200)
+	p.low, p.high = p.low-margin, p.high+margin
+	if least >= 0 {
+		p.low = max(0, p.low)
+	}
+}
+
+func inReach(second float64) float64 {
+	if math.IsNaN(second) {
+		return 0
+	}
+	return min(max(second, -maxPlotted), maxPlotted)
+}
 
 func (p *plot) printf(format string, args ...any) { _, _ = fmt.Fprintf(p, format, args...) }
 
@@ -138,9 +169,8 @@ const mostTicks = 20
 func (p *plot) axes(signal eviction.Signal) {
 	p.line(plotLeft, plotTop, plotLeft, plotBottom, black, "none")
 	p.line(plotLeft, plotBottom, plotRight, plotBottom, black, "none")
-	p.label(plotLeft, plotTop-8, "start", blue, string(signal))
-	d, _ := eviction.Builtin(signal)
-	step := roundStep((p.high-p.low)/4, d.Unit == eviction.UnitBytes)
+	p.label(plotLeft, 24+lineHeight, "start", blue, string(signal))
+	step := roundStep((p.high-p.low)/4, strings.HasPrefix(AmountIn(p.r, signal, 1<<30), "1Gi"))
 	for amount := math.Ceil(p.low/step) * step; amount <= p.high; amount += step {
 		p.line(plotLeft-4, p.y(amount), plotLeft, p.y(amount), black, "none")
 		p.label(plotLeft-6, p.y(amount)+4, "end", black, AmountIn(p.r, signal, int64(amount)))
@@ -156,7 +186,11 @@ func (p *plot) axes(signal eviction.Signal) {
 		unit, name = 1, "s"
 	}
 	for second := math.Ceil(p.from/every) * every; second <= p.end; second += every {
-		p.label(p.x(second), plotBottom+lineHeight, "middle", black, fmt.Sprintf("%+.0f %s", second/unit, name))
+		text := fmt.Sprintf("%+.0f %s", second/unit, name)
+		if second == 0 {
+			text = "0"
+		}
+		p.label(p.x(second), plotBottom+lineHeight, "middle", black, text)
 	}
 }
 
@@ -175,33 +209,41 @@ func roundStep(least float64, isBytes bool) float64 {
 	}
 }
 
-// thresholds are dashed lines. One that is far from all that was available is at the edge.
+// thresholds are dashed lines, each with its text above the text of the one below it. One that is far from
+// all that was available is at the edge.
 func (p *plot) thresholds() {
+	row := float64(plotBottom + lineHeight)
 	for _, m := range p.thresholdAt {
 		y := p.y(m.amount)
 		p.line(plotLeft, y, plotRight, y, red, "6 4")
-		p.label(plotLeft+6, y-4, "start", red, m.text)
+		row = max(lineHeight, min(y-4, row-lineHeight))
+		p.label(plotLeft+6, row, "start", red, m.text)
 	}
 }
 
 func (p *plot) points() string {
 	var all strings.Builder
-	for i, v := range p.values {
-		_, _ = fmt.Fprintf(&all, "%.1f,%.1f ", p.x(p.from+float64(i)), p.y(float64(v)))
+	for _, s := range p.samples {
+		_, _ = fmt.Fprintf(&all, "%.1f,%.1f ", p.x(s.second), p.y(s.amount))
 	}
 	return strings.TrimSpace(all.String())
 }
 
-// events are lines across, each with a label in a row of its own, on the side that has more room: they are
-// close to each other.
+// events are lines across, each up to its label in a row above the plot, on the side that has more room.
+// The rows rise to that side, so that lines next to each other do not cross the labels.
 func (p *plot) events() {
-	for i, e := range happened(p.r) {
-		x, anchor, side := p.x(e.second), "end", -4.0
+	all := happened(p.r)
+	for i, e := range all {
+		row, x, anchor, side := len(all)-i, p.x(e.second), "end", -4.0
+		if p.x(0) >= (plotLeft+plotRight)/2 {
+			row = i + 1
+		}
 		if x < (plotLeft+plotRight)/2 {
 			anchor, side = "start", 4
 		}
-		p.line(x, plotTop, x, plotBottom, grey, "2 3")
-		p.label(x+side, plotTop+lineHeight*float64(i+1), anchor, grey, e.what)
+		y := plotTop - 8 - lineHeight*float64(row-1)
+		p.line(x, y-lineHeight/2, x, plotBottom, grey, "2 3")
+		p.label(x+side, y, anchor, grey, e.what)
 	}
 }
 
