@@ -106,6 +106,15 @@ func TestARecordOfNonsenseIsDrawnInThePicture(t *testing.T) {
 	}
 }
 
+// Amounts that differ by less than their own precision made ticks without end.
+func TestHugeAmountsHaveAnEndOfTicks(t *testing.T) {
+	r := softEviction()
+	r.Signals = []decision.Series{{Signal: eviction.MemoryAvailable, Unit: 1, Available: []int64{math.MaxInt64 - 1, 1}}}
+	if texts, _ := drawn(t, r); len(texts) > 40 {
+		t.Errorf("%d texts", len(texts))
+	}
+}
+
 func TestWithoutSamplesThereIsNoPicture(t *testing.T) {
 	if _, err := SVG(softEviction()); err == nil || !strings.Contains(err.Error(), `no sample of "memory.available"`) {
 		t.Errorf("error %v, want what is missing", err)
