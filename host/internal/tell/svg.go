@@ -119,7 +119,7 @@ func (p *plot) scale() {
 	for _, s := range p.samples {
 		least, most = min(least, s.amount), max(most, s.amount)
 	}
-	near := most - least
+	near := (most - least) / 3 // a threshold on each side leaves the samples half of the height
 	if near == 0 {
 		near = most
 	}
@@ -194,14 +194,14 @@ func (p *plot) axes(signal eviction.Signal) {
 	}
 }
 
-// roundStep returns a round amount of at least so much: a power of two of bytes, else 1, 2 or 5 times a
-// power of ten.
+// roundStep returns a round amount of at least so much, and less than twice as much: a power of two of bytes,
+// else 1, 2, 4 or 5 times a power of ten.
 func roundStep(least float64, isBytes bool) float64 {
 	if isBytes {
 		return math.Exp2(math.Ceil(math.Log2(max(1, least))))
 	}
 	for unit := 1.0; ; unit *= 10 {
-		for _, n := range []float64{1, 2, 5} {
+		for _, n := range []float64{1, 2, 4, 5} {
 			if n*unit >= least {
 				return n * unit
 			}
