@@ -73,6 +73,9 @@ func rankWith(cmd *cobra.Command, dir string, ranking *decision.Decision) (*deci
 	if err != nil {
 		return nil, failure{err}
 	}
+	if _, err := verdict(replayed{trace: trace, replay: done}); err != nil {
+		return nil, failure{err}
+	}
 	last := &done.Passes[len(done.Passes)-1].Decision
 	last.ID, last.Kind, last.Time, last.Node, last.Evictd = ranking.ID, ranking.Kind, ranking.Time, ranking.Node, ranking.Evictd
 	return last, nil

@@ -90,7 +90,7 @@ type Decision struct {
 	Signals []Series `json:"signals,omitempty"`
 	// Growth is who took what is missing of the signal, nil if that is not known.
 	Growth *Growth `json:"growth,omitempty"`
-	// Outcome is what followed, as far as it is known. The store keeps it beside the record.
+	// Outcome has the kill and what came back, as far as it is known. The store keeps it beside the record.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
@@ -181,7 +181,7 @@ type Growth struct {
 	// SinceMS is the earlier time.
 	SinceMS float64 `json:"sinceMS"`
 	Lost    int64   `json:"lost"`
-	// Pods is how much more pods use, all together: what else was lost went to the rest of the node.
+	// Pods sums up how much more pods use: what else was lost went to the rest of the node.
 	// Protected: those that may not go are counted too, else they belong to the rest.
 	Pods      int64 `json:"pods"`
 	Protected bool  `json:"protected,omitempty"`

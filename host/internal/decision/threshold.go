@@ -17,7 +17,7 @@ type Threshold struct {
 	Value string `json:"value"`
 	// GracePeriod is empty for a hard threshold.
 	GracePeriod string `json:"gracePeriod,omitempty"`
-	// MinReclaim is how much more than Value must be available once it was met, empty for nothing.
+	// MinReclaim must be available beyond Value once it was met, empty for nothing.
 	MinReclaim string `json:"minReclaim,omitempty"`
 	// Custom is set for a signal that is not the kubelet's.
 	Custom *CustomSignal `json:"custom,omitempty"`
@@ -39,7 +39,7 @@ type CustomSignal struct {
 	Format    eviction.Format    `json:"format"`
 	Resource  string             `json:"resource"`
 	Condition eviction.Condition `json:"condition"`
-	// ReliefTime is how long it may take until what a victim frees is seen.
+	// ReliefTime bounds the time until what a victim frees is seen.
 	ReliefTime string `json:"reliefTime,omitempty"`
 }
 

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// usageEvery is how often the use of pods is sampled, usageKept how many of these samples are kept:
-	// as far back as signals are.
+	// The use of pods is sampled each usageEvery, and kept as far back as signals are.
 	usageEvery = 2 * time.Minute
 	usageKept  = samples / int(usageEvery/time.Second)
-	// usageTimeout is how long a record waits for the use of the pods that may not go.
+	// usageTimeout bounds how long a record waits for the use of the pods that may not go.
 	usageTimeout = time.Second
-	// grownShown is how many pods a record names that use more than they did.
+	// A record names at most grownShown pods that use more than they did.
 	grownShown = 5
 )
 
@@ -136,8 +135,10 @@ func (u *usageSampler) growth(d *decision.Decision, s eviction.Signal) *decision
 		}
 		grow(pod.UID, pod.Pod, pod.Usage)
 	}
-	protected := u.now(s)
-	g.Protected = protected != nil
+	var protected map[string]int64
+	if g.Protected = true; len(d.Protected) > 0 {
+		protected = u.now(s)
+	}
 	for _, p := range d.Protected {
 		used, measured := protected[p.UID]
 		if _, sampled := was[p.UID]; sampled && measured {

@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -71,6 +72,29 @@ func TestWhoTookWhatIsMissingMayNotBeKnown(t *testing.T) {
 	if got := k.usage.growth(p.Decision, hard.Signal); got != nil {
 		t.Errorf("nothing is missing: %+v", got)
 	}
+}
+
+// A critical pod that took what is missing was not measured, and the record said that no pod took it.
+func TestAPodThatMayNotGoIsMeasuredForWhatGrew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		used := map[string]int64{"web": 2 * gibibyte, "report": 3 * gibibyte, "stray": gibibyte}
+		k := New(Options{Usage: func(context.Context) (Usage, error) {
+			return Usage{eviction.MemoryAvailable: {Available: 4 * gibibyte, Used: maps.Clone(used)}}, nil
+		}})
+		ctx, end := context.WithCancel(t.Context())
+		go k.usage.run(ctx, slog.New(slog.DiscardHandler))
+		synctest.Wait() // the first sample
+		used["stray"] += 7 * gibibyte / 2
+		got := k.usage.growth(evicted(time.Now()).Decision, hard.Signal)
+		if want := (decision.Grown{UID: "stray", Pod: "shop/stray", By: 7 * gibibyte / 2}); got == nil || !got.Protected || got.Pods != got.Lost || len(got.Most) != 1 || got.Most[0] != want {
+			t.Errorf("%+v, want %+v alone", got, want)
+		}
+		end()
+		synctest.Wait()
+		if got := k.usage.growth(evicted(time.Now()).Decision, hard.Signal); got == nil || got.Protected || got.Pods != 0 {
+			t.Errorf("when it cannot be measured: %+v", got)
+		}
+	})
 }
 
 func TestPodsAreCountedAgainAndAgain(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// reliefFor is how long after a victim's end it is looked for what its end has brought.
+	// An outcome waits for reliefFor after the end of its victim for what that has brought.
 	reliefFor = time.Minute
-	// afterwards is how long a signal is sampled for the record of a victim after the decision.
+	// A record has samples of its signal until afterwards has passed since the decision.
 	afterwards = 5 * time.Minute
 )
 

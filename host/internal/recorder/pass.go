@@ -53,7 +53,7 @@ type recorded struct {
 	at     time.Time
 }
 
-// recordedFor is how long the same reason is not recorded again.
+// The same reason is not recorded again within recordedFor.
 const recordedFor = 10 * time.Minute
 
 // isNew reports whether a reason is to be recorded now.

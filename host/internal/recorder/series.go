@@ -55,7 +55,7 @@ func (s *series) add(at time.Time, o eviction.Observation) {
 	r.values[len(r.values)-1], r.capacity = o.Available, o.Capacity
 }
 
-// others is how many samples a record has of signals that it is not about.
+// A record has so many samples of signals that it is not about.
 const others = 120
 
 // before returns what is known of signals at a time, for the record of a decision about one.

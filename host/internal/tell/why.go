@@ -2,13 +2,14 @@ package tell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/decision/whatif"
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 // maxWhy bounds the reason of a ranker, so that the whole line fits into an annotation.
@@ -18,14 +19,16 @@ const maxWhy = 120
 // in a time, 0 if that is not known, what its request has to do with it, and which one would have spared
 // it. It names no other pod, which may be another owner's.
 func Why(d *decision.Decision, grown int64, in time.Duration) string {
-	signal, rows := ranking(d)
-	if len(rows) == 0 {
+	acted := d.Acted()
+	if acted == nil || len(d.Order) == 0 {
 		return ""
 	}
+	signal, pod := acted.Signal, &d.Candidates[d.Order[0]]
+	as := pod.Ranked(signal)
+	request := rank.Request(&as, signal)
 	var parts []string
-	pod := rows[0]
 	if grown > 0 {
-		parts = append(parts, fmt.Sprintf("took %s more in %v", AmountIn(d, signal, grown), in.Round(time.Second)))
+		parts = append(parts, fmt.Sprintf("took %s more in %v", AmountIn(d, signal, grown), max(in, time.Second).Round(time.Second)))
 	}
 	b, _ := eviction.Builtin(signal)
 	switch custom := d.Ranker != nil && d.Ranker.Custom; {
@@ -35,18 +38,30 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	case custom:
 	case pod.State != "":
 		parts = append(parts, "its use is not known")
-	case b.Unit != eviction.UnitBytes || pod.Usage <= pod.request:
+	case b.Unit != eviction.UnitBytes || pod.Usage <= request:
 		parts = append(parts, "uses "+AmountIn(d, signal, pod.Usage))
-	case pod.request == 0:
-		parts = append(parts, fmt.Sprintf("uses %s without a request", AmountIn(d, signal, pod.Usage)))
+	case request == 0:
+		parts = append(parts, fmt.Sprintf("uses %s without a request%s", AmountIn(d, signal, pod.Usage), sparedBy(d, signal)))
 	default:
-		parts = append(parts, "exceeds its request by "+AmountIn(d, signal, pod.Usage-pod.request))
+		parts = append(parts, fmt.Sprintf("exceeds its request by %s%s", AmountIn(d, signal, pod.Usage-request), sparedBy(d, signal)))
 	}
-	why := strings.Join(parts, ", ")
-	if b.Unit == eviction.UnitBytes && pod.Usage > pod.request {
-		if spared, err := whatif.Spares(d, whatif.Change{What: whatif.Request}, pod.Usage); err == nil && spared {
-			why += "; a request of " + atLeast(pod.Usage) + " would have spared it"
-		}
+	return strings.Join(parts, ", ")
+}
+
+// sparedBy names the request that would have spared the first pod, if one of all that it uses would. It
+// looks at the second pod alone, as the others stay behind that one: the kill waits for this.
+func sparedBy(d *decision.Decision, signal eviction.Signal) string {
+	if len(d.Order) < 2 {
+		return ""
 	}
-	return why
+	pod := d.Candidates[d.Order[0]]
+	pod.MemoryRequest, pod.StorageRequest = pod.Usage, pod.Usage
+	two := []eviction.Candidate{pod.Ranked(signal), d.Candidates[d.Order[1]].Ranked(signal)}
+	if d.Order[0] > d.Order[1] { // pods that rank equal go in the order of their source
+		slices.Reverse(two)
+	}
+	if rank.Kubelet(two, signal)[0].UID == pod.UID {
+		return ""
+	}
+	return "; a request of " + atLeast(pod.Usage) + " would have spared it"
 }

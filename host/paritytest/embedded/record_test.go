@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/evictd/evictd/host"
@@ -123,6 +124,12 @@ func again(t *testing.T, file string, r *decision.Decision) map[string]int {
 		if !does || less || errDoes != nil || errLess != nil {
 			t.Errorf("%s: %s: %+v: spares %v (%v), and one step less %v (%v)", file, r.ID, f, does, errDoes, less, errLess)
 		}
+	}
+	// The line for the owner says the same by the second pod alone.
+	first := &r.Candidates[r.Order[0]]
+	spared, err := whatif.Spares(r, whatif.Change{What: whatif.Request}, first.Usage)
+	if why := tell.Why(r, 0, 0); strings.Contains(why, "would have spared it") != (err == nil && spared && strings.Contains(why, " request")) {
+		t.Errorf("%s: %s: %q, and a request of all its use spares it: %v, %v", file, r.ID, why, spared, err)
 	}
 	return counts
 }
