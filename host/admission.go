@@ -12,6 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/admission"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/recorder"
@@ -23,7 +24,7 @@ import (
 // does on its own node. It is a pure function, for a program that keeps conditions
 // itself; of c only the feature gates count.
 func Admit(pod *v1.Pod, conditions []eviction.Condition, c *Config) Admission {
-	return admission.Admit(pod, rules(c).QoSClass(pod), conditions)
+	return admission.Admit(pod, parts.Rules(c).QoSClass(pod), conditions)
 }
 
 // Admission is the answer to a pod that wants to start on the node, with the
@@ -113,7 +114,7 @@ func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []ad
 	if p.Config != nil {
 		c = *p.Config()
 	}
-	victims, err := admission.Preempt(preemptor, preemptibles(p.Pods(), rules(&c)), lacks)
+	victims, err := admission.Preempt(preemptor, preemptibles(p.Pods(), parts.Rules(&c)), lacks)
 	if err != nil {
 		return false, err
 	}

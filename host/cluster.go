@@ -2,13 +2,11 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 
 	"k8s.io/klog/v2"
 
-	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/nodestatus"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
@@ -36,17 +34,4 @@ func (c *cluster) run(ctx context.Context) {
 	running.Go(func() { c.source.Run(ctx, c.log) })
 	c.killer.Run(ctx)
 	running.Wait()
-}
-
-// UninstallNode takes everything from this node's object that evictd has ever written to
-// it: its conditions and taints. The pods that it has evicted keep what was written to them.
-func UninstallNode(ctx context.Context, c *Config) error {
-	if c.Mode != config.ModeKubernetes {
-		return fmt.Errorf("mode: %q: nothing is written to the node, want %q", c.Mode, config.ModeKubernetes)
-	}
-	api, err := newAPI(c, "", slog.New(slog.DiscardHandler))
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)
-	}
-	return nodestatus.Hold(ctx, api, nil, false)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -59,7 +60,7 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 	m := newManager(&e.Config, e.Version, e.Commit, e.Log)
 	m.metrics.Also = e.Metrics
 	m.recorder.next = e.Recorder
-	m.embedded = &embedding{Embedding: e, ended: make(chan struct{}), rules: rules(&e.Config)}
+	m.embedded = &embedding{Embedding: e, ended: make(chan struct{}), rules: parts.Rules(&e.Config)}
 	if err := m.openEmbedded(); err != nil {
 		return nil, errors.Join(err, m.close())
 	}

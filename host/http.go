@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -32,9 +33,11 @@ type Status struct {
 	// NotReady says why /healthz fails; empty when it does not.
 	NotReady string `json:"notReady,omitempty"`
 	loop.Snapshot
-	Cgroups cgroups.Status      `json:"cgroups"`
-	Plugins []supervisor.Status `json:"plugins"`
-	Events  []Event             `json:"events"`
+	// Inspection is what is wrong with the node or the configuration, as evictd check says it.
+	Inspection []inspect.Lasting   `json:"inspection,omitempty"`
+	Cgroups    cgroups.Status      `json:"cgroups"`
+	Plugins    []supervisor.Status `json:"plugins"`
+	Events     []Event             `json:"events"`
 }
 
 // Status returns what the manager knows now. It may be called at any time.
@@ -45,14 +48,15 @@ func (m *Manager) Status() Status {
 		possible = nil // It is not asked for again.
 	}
 	s := Status{
-		Version:   m.version,
-		NodeName:  c.NodeName,
-		StartTime: m.started,
-		DryRun:    c.DryRun,
-		Snapshot:  *snapshot,
-		Cgroups:   m.cgroups.Status(),
-		Plugins:   m.supervisor.StatusIn(layout, possible...),
-		Events:    m.recorder.events(),
+		Version:    m.version,
+		NodeName:   c.NodeName,
+		StartTime:  m.started,
+		DryRun:     c.DryRun,
+		Snapshot:   *snapshot,
+		Inspection: m.inspection.Found(),
+		Cgroups:    m.cgroups.Status(),
+		Plugins:    m.supervisor.StatusIn(layout, possible...),
+		Events:     m.recorder.events(),
 	}
 	if err := m.healthy(&s.Snapshot); err != nil {
 		s.NotReady = err.Error()
@@ -77,7 +81,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != decision.StateUnknown
 	}
-	errs := []error{m.cgroups.Healthy(), m.listings.Healthy()}
+	errs := []error{m.cgroups.Healthy(), m.listings.Healthy(), m.inspection.Healthy(listing.UnhealthyAfter)}
 	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {
 		errs = append(errs, fmt.Errorf("%w; want manifests in podManifestDir, or beside a kubelet mode %q", err, config.ModeKubernetes))
 	} else {

@@ -25,10 +25,12 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/events"
 	"github.com/evictd/evictd/host/internal/httpserver"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -96,8 +98,9 @@ type Manager struct {
 	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
 	embedded *embedding
 	cluster  *cluster
-	// listings are those of a daemon's pods.
-	listings *listing.Source
+	// listings are those of a daemon's pods, inspection is what it finds of its node.
+	listings   *listing.Source
+	inspection *inspect.Watch
 }
 
 // New takes the run directory, listens and finds the plugins, and starts none of
@@ -131,9 +134,10 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	})
 	m.runtime, m.endpoint = runtime, endpoint
 	o, err := m.open()
-	if err := errors.Join(errRuntime, errListen, err); err != nil {
+	if err := errors.Join(errRuntime, errListen, inspect.Capacity(ctx, c), err); err != nil {
 		return err
 	}
+	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, m.log)
 	if err := m.dir.Leftovers(); err != nil {
 		m.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
 	}
@@ -143,7 +147,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	}
 	by, err := modes[c.Mode](modeOptions{
 		config: c, version: m.version, journal: m.dir, known: m.dir, ending: victimcri.Options{
-			Runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), PodsDir: podsDir(c), Log: m.log,
+			Runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), PodsDir: parts.PodsDir(c), Log: m.log,
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },
@@ -182,10 +186,11 @@ func (m *Manager) open() (loop.Options, error) {
 	if err != nil {
 		return loop.Options{}, err
 	}
-	m.cgroups = watchCgroups(c, m.runtime, m.embedded, cgroups.Options{
-		Tell: m.tellPlugins, Tally: m.metrics.PodsMisplaced, Log: m.log,
-		Running: func(ctx context.Context) ([]cgroups.Pod, error) { return running(ctx, m.loop.Pods, m.metrics) },
-	})
+	watch := cgroups.Options{Tell: m.tellPlugins, Tally: m.metrics.PodsMisplaced, Log: m.log}
+	if m.embedded == nil || m.embedded.Summary == nil { // which has the figures of pods
+		watch.Running = func(ctx context.Context) ([]cgroups.Pod, error) { return running(ctx, m.loop.Pods, m.metrics) }
+	}
+	m.cgroups = parts.WatchCgroups(c, m.runtime, watch)
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return loop.Options{}, err
 	}
@@ -193,7 +198,7 @@ func (m *Manager) open() (loop.Options, error) {
 	m.stats, errStats = openStats(c, m.dir.Path(), m.embedded, m.log)
 	m.supervisor, errPlugins = openPlugins(supervisor.Options{
 		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version},
-		Node: m.facts(c), Settings: pluginSettings(c), Assign: c.Assign, Log: m.log, Metrics: m.metrics,
+		Node: m.facts(c), Settings: parts.PluginSettings(c), Assign: c.Assign, Log: m.log, Metrics: m.metrics,
 	}, m.embedded)
 	if err := errors.Join(errStats, errPlugins); err != nil {
 		return loop.Options{}, err
@@ -225,7 +230,7 @@ func (m *Manager) layout(ctx context.Context) summaryapi.Layout {
 
 // facts is what plugins are told of the node.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
-	return nodeFacts(c, m.cgroups.Driver(), m.stats.Socket())
+	return parts.NodeFacts(c, m.cgroups.Driver(), m.stats.Socket())
 }
 
 // Run starts the plugins, makes passes and serves until ctx ends. Then it takes
@@ -276,6 +281,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		if m.listings != nil {
 			watching.Go(func() { m.listings.AwaitFirst(ctx) })
+		}
+		if m.inspection != nil {
+			watching.Go(func() { m.inspection.Run(ctx) })
 		}
 		m.loop.Run(ctx)
 		if told != nil {
@@ -332,11 +340,8 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 // first eviction only.
 func (m *Manager) logReady(ctx context.Context) {
 	c, address := m.config(), ""
-	for _, warning := range checkCPU(nodefs.FS{Root: c.RootDir}) {
-		m.log.Warn("evictd is short of CPU when the node is busy", "reason", warning)
-	}
 	thresholds, _ := c.Thresholds() // were checked
-	if b, err := CheckBeside(ctx, c, thresholds); err != nil {
+	if b, err := inspect.CheckBeside(ctx, c, thresholds); err != nil {
 		m.log.Warn("kubelet's configuration not compared", "error", err)
 	} else if b != nil {
 		beside.Warn(b.Findings, m.log, m.recorder.NodeEvent, c.DryRun)
@@ -388,6 +393,8 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	wrong := usable(c)
 	if m.embedded != nil { // the program's, not the configuration's
 		c.MonitoringInterval = m.config().MonitoringInterval
+	} else if wrong == nil {
+		wrong = inspect.Capacity(ctx, &c)
 	}
 	if err := errors.Join(wrong, config.CheckReload(*m.config(), c)); err != nil {
 		return err
@@ -401,7 +408,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
-	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), pluginSettings(&c)); err != nil {
+	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), parts.PluginSettings(&c)); err != nil {
 		return err
 	}
 	m.supervisor.Reassign(c.Assign)
@@ -409,6 +416,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	m.current.Store(&c)
+	m.inspection.Again()
 	return nil
 }
 
@@ -420,7 +428,7 @@ func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
 	}
 	defer m.endReload()
 	c := m.config()
-	return m.supervisor.Reconfigure(ctx, m.facts(c), pluginSettings(c))
+	return m.supervisor.Reconfigure(ctx, m.facts(c), parts.PluginSettings(c))
 }
 
 // beginReload waits for whoever tells the plugins something else.

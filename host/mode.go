@@ -3,13 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/nodestatus"
+	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
@@ -54,18 +52,18 @@ type mode struct {
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
-			pods:     listing.New(podcri.New(o.ending.Runtime, manifests(o.config, o.wanted)), o.ending.Log),
+			pods:     listing.New(podcri.New(o.ending.Runtime, parts.Manifests(o.config, o.wanted)), o.ending.Log),
 			killer:   victimcri.New(o.ending),
 			journal:  o.journal,
 			restored: o.restored,
 		}, nil
 	},
 	config.ModeKubernetes: func(o modeOptions) (mode, error) {
-		api, err := newAPI(o.config, o.version, o.ending.Log)
+		api, err := parts.API(o.config, o.version, o.ending.Log)
 		if err != nil {
 			return mode{}, fmt.Errorf("kubeconfig: %q: %w", o.config.Kubeconfig, err)
 		}
-		rules := rules(o.config)
+		rules := parts.Rules(o.config)
 		rules.Wanted = o.wanted
 		source, err := podkubernetes.New(api, o.ending.Runtime, rules, o.known)
 		if err != nil {
@@ -85,17 +83,6 @@ var modes = map[string]func(modeOptions) (mode, error){
 	},
 }
 
-// manifests are those of the pods of a node where no API server tells of them.
-func manifests(c *Config, wanted *pods.Wanted) *podcri.Manifests {
-	rules := rules(c)
-	rules.Wanted = wanted
-	m := podcri.NewManifests(c.PodManifestDir, rules)
-	if c.StaticPodPath != "" { // a path of the node, as the kubelet has it
-		m.WithStatic(filepath.Join(c.RootDir, c.StaticPodPath), c.NodeName)
-	}
-	return m
-}
-
 // A journal has its kills somewhere else than the rest.
 type journal struct {
 	loop.Journal
@@ -107,10 +94,3 @@ func (j journal) SaveKill(k rundir.Kill) error { return j.kills.SaveKill(k) }
 
 // RemoveKill implements loop.Journal.
 func (j journal) RemoveKill(uid string) error { return j.kills.RemoveKill(uid) }
-
-func newAPI(c *Config, version string, log *slog.Logger) (*kubeapi.Client, error) {
-	return kubeapi.New(kubeapi.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "evictd/" + version, Log: log})
-}
-
-// podsDir has a directory for each pod, by uid.
-func podsDir(c *Config) string { return filepath.Join(c.RootDir, c.KubeletRootDir, "pods") }

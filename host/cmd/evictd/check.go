@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
@@ -22,14 +22,14 @@ func newCheck() *cobra.Command {
 		Short: "Check configuration and node, print the thresholds in force",
 		Long: "Read the configuration as run would. Print the thresholds in force, one a line, what those of\n" +
 			"writable layers will be by the layout of the node's filesystems, and which signals a plugin has to\n" +
-			"bring, or all that is wrong; then say whether the container runtime is there, whether run would start\n" +
-			"and not refuse a plugin, and what is wrong with pod manifests. Plugins that have a configuration of\n" +
-			"their own are started, confined as run would, told it, and ended; --start-plugins=false starts nothing.\n" +
-			"Exit code 2 is a wrong configuration, 1 a node that is not ready for it.",
+			"bring, or all that is wrong; then try on this node what run needs of it: directories, listen address,\n" +
+			"container runtime, capacity, cgroups and directories of pods, API server or manifests, plugins. The\n" +
+			"plugins are started, confined as by run, asked for the signals once, and ended; --start-plugins=false\n" +
+			"starts nothing. Exit code 2 is a wrong configuration, 1 a node that is not ready for it.",
 		Args: cobra.NoArgs,
 	}
 	flags := config.AddFlags(cmd.Flags())
-	start := cmd.Flags().Bool("start-plugins", true, "start the plugins that have a configuration, to see whether they take it")
+	start := cmd.Flags().Bool("start-plugins", true, "start the plugins, to see whether they take their configuration and observe")
 	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.LoadDaemon()
@@ -40,7 +40,7 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		beside, err := host.CheckBeside(cmd.Context(), &cfg, thresholds)
+		beside, err := inspect.CheckBeside(cmd.Context(), &cfg, thresholds)
 		if err != nil {
 			return err
 		}
@@ -50,13 +50,11 @@ func newCheck() *cobra.Command {
 				return err
 			}
 		}
-		errs, warnings := host.Check(cmd.Context(), &cfg)
-		if *start {
-			ctx, stop := untilInterrupted(cmd.Context())
-			errs = append(errs, host.TryPlugins(ctx, &cfg, version)...)
-			stop()
-		}
-		warnings = slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), warnings, warnBeside(beside))
+		ctx, stop := untilInterrupted(cmd.Context())
+		found := inspect.Run(ctx, inspect.Options{Config: &cfg, Version: version, StartPlugins: *start})
+		stop()
+		errs := found.Errors()
+		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings(), warnBeside(beside))
 		if *asJSON {
 			if err := writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings); err != nil {
 				return err

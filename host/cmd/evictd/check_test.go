@@ -3,14 +3,13 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -82,8 +81,8 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			`warning: assign["memory.available"].rank has no effect: PLUGINS/gpu is not there`,
 		},
 		"no directory of the kubelet": {
-			"kubeletRootDir: /nonexistent", nil, 0,
-			`warning: kubeletRootDir: "/nonexistent": does not exist, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed`,
+			"evictionHard: {nodefs.available: 10%, memory.available: 100Mi}\nkubeletRootDir: /nonexistent", nil, 1,
+			`kubeletRootDir: "/nonexistent": does not exist, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed`,
 		},
 		"a broken manifest": {
 			"", func(n node) error {
@@ -94,15 +93,20 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
+			if err := os.Remove(filepath.Join(n.plugins, "memory")); err != nil {
+				t.Fatal(err)
+			}
 			if err := os.WriteFile(filepath.Join(n.plugins, "oldest"), []byte(content), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join(n.dir, "evictd.yaml")
-			config := c.config
-			if !strings.Contains(config, "kubeletRootDir") {
-				config += "\nkubeletRootDir: " + n.dir
+			config := "pluginDir: " + n.plugins + "\npodManifestDir: " + n.manifests + "\nruntimeEndpoint: unix://" + n.socket +
+				"\nrunDir: " + n.dir + "/run\nstateDir: " + n.dir + "/state\nlistenAddress: 127.0.0.1:0\n" + c.config + "\n"
+			for field, value := range map[string]string{"kubeletRootDir": n.dir, "evictionHard": "{memory.available: 100Mi}"} {
+				if !strings.Contains(config, field) {
+					config += field + ": " + value + "\n"
+				}
 			}
-			config += "\npluginDir: " + n.plugins + "\npodManifestDir: " + n.manifests + "\nruntimeEndpoint: unix://" + n.socket + "\n"
 			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +115,7 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := evictd(t, "check", "--config", file)
+			got := evictd(t, "check", "--config", file, fmt.Sprintf("--start-plugins=%t", strings.Contains(c.config, "config:")))
 			want := ""
 			if c.want != "" {
 				want = "evictd: " + strings.NewReplacer("PLUGINS", n.plugins, "MANIFESTS", n.manifests, "SOCKET", n.socket).Replace(c.want) + "\n"
@@ -164,7 +168,7 @@ func TestCheckRefusesAnAssignmentThatSplitsAFilesystemOfThisNode(t *testing.T) {
 			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got := evictd(t, n.flags("--config", file, "--image-endpoint", "unix://"+socket)...)
+			got := n.check(t, "--config", file, "--image-endpoint", "unix://"+socket, "--eviction-hard", "memory.available<1Gi")
 			told := strings.Contains(got.Errors, lines)
 			warned := strings.Contains(got.Errors, "warning: "+lines)
 			if got.Code != c.code || told != (c.images != "/proc") || warned != (told && c.images != "here" || c.more != "") {
@@ -190,13 +194,12 @@ func TestCheckRefusesAnotherCgroupDriverThanTheNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			socket := filepath.Join(n.dir, "old.sock") // of a runtime that does not tell
-			l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-			if err != nil {
+			runtime := fakecri.New()
+			if err := runtime.Listen(socket); err != nil {
 				t.Fatal(err)
 			}
-			server := grpc.NewServer()
-			go func() { _ = server.Serve(l) }()
-			t.Cleanup(server.Stop)
+			t.Cleanup(runtime.Die)
+			runtime.SetImageDir("/")
 			memory := filepath.Join(n.dir, "sys/fs/cgroup/memory")
 			if err := os.MkdirAll(filepath.Join(memory, c.cgroup), 0o755); err != nil {
 				t.Fatal(err)
@@ -205,11 +208,10 @@ func TestCheckRefusesAnotherCgroupDriverThanTheNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join(n.dir, "evictd.yaml")
-			config := c.config + "\nrootDir: " + n.dir + "\npluginDir: " + n.plugins + "\npodManifestDir: " + n.manifests + "\nruntimeEndpoint: unix://" + socket + "\nkubeletRootDir: /\n"
-			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte(c.config), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got := evictd(t, "check", "--config", file)
+			got := n.check(t, "--config", file, "--root-dir", n.dir, "--kubelet-root-dir", "/", "--runtime-endpoint", "unix://"+socket)
 			both := strings.Contains(got.Errors, `cgroupDriver: "cgroupfs": the cgroup driver of this node is "systemd"`) ||
 				strings.Contains(got.Errors, `cgroupDriver: "systemd": the cgroup driver of this node is "cgroupfs"`)
 			if (got.Code == exitFailure) != c.refused || both != c.refused {
@@ -225,14 +227,13 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 	for name, c := range map[string]struct {
 		source   string // of the pod, "" if no kubelet has made it
 		manifest string // of another pod
-		code     int
 		want     string
 	}{
-		"of its API server":                    {"api", "", exitFailure, "evictd: " + said},
-		"beside one that has a manifest":       {"api", "b", 0, "evictd: warning: " + said},
-		"from a file, as beside no API server": {"file", "", 0, ""},
-		"no kubelet has made it":               {"", "", 0, ""},
-		"a manifest of it":                     {"api", "a", 0, ""},
+		"of its API server":                    {"api", "", "evictd: " + said},
+		"beside one that has a manifest":       {"api", "b", "evictd: warning: " + said},
+		"from a file, as beside no API server": {"file", "", ""},
+		"no kubelet has made it":               {"", "", ""},
+		"a manifest of it":                     {"api", "a", ""},
 	} {
 		for _, command := range []string{"check", "doctor"} {
 			t.Run(name+", "+command, func(t *testing.T) {
@@ -254,9 +255,13 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got := evictd(t, append([]string{command}, n.flags("--runtime-endpoint", "unix://"+socket)[1:]...)...)
-				if got.Code != c.code || c.want == "" && strings.Contains(got.Errors, "kubelet runs") || !strings.Contains(got.Errors, c.want) {
-					t.Errorf("exit code %d, %s, want %d, %s", got.Code, got.Errors, c.code, c.want)
+				args := append([]string{command}, n.flags("--runtime-endpoint", "unix://"+socket)...)
+				if command == "check" {
+					args = append(args, "--start-plugins=false")
+				}
+				got := evictd(t, args...)
+				if c.want == "" && strings.Contains(got.Errors, "kubelet runs") || !strings.Contains(got.Errors, c.want) {
+					t.Errorf("%s, want %s", got.Errors, c.want)
 				}
 			})
 		}

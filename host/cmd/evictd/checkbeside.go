@@ -3,14 +3,14 @@ package main
 import (
 	"io"
 
-	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/tell"
 )
 
 // besideTable says how evictd and the kubelet get along, and which settings of the latter
 // would be right, as a file. It is empty where there is none to compare with.
-func besideTable(b *host.Beside) []byte {
+func besideTable(b *inspect.Beside) []byte {
 	if b == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func besideTable(b *host.Beside) []byte {
 }
 
 // warnBeside tells of what should be mended, for those who read no tables.
-func warnBeside(b *host.Beside) []string {
+func warnBeside(b *inspect.Beside) []string {
 	if b == nil {
 		return nil
 	}
@@ -56,10 +56,10 @@ type checkThreshold struct {
 }
 
 // writeJSON prints what check has to say as one object.
-func writeJSON(w io.Writer, thresholds []policy.Threshold, b *host.Beside, errs []error, warnings []string) error {
+func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, errs []error, warnings []string) error {
 	said := struct {
 		Thresholds []checkThreshold `json:"thresholds"`
-		Beside     *host.Beside     `json:"beside,omitempty"`
+		Beside     *inspect.Beside  `json:"beside,omitempty"`
 		Errors     []string         `json:"errors,omitempty"`
 		Warnings   []string         `json:"warnings,omitempty"`
 	}{Thresholds: []checkThreshold{}, Beside: b, Warnings: warnings}

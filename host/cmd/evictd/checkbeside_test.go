@@ -31,7 +31,8 @@ func beside(t *testing.T, kubelet string, more ...string) (got result, file stri
 	if err := os.WriteFile(file, []byte(kubelet), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return evictd(t, append(n.flags("--root-dir", n.dir, "--kubelet-root-dir", "/", "--beside-kubelet", file), more...)...), file
+	n.runtime.SetImageDir("/") // of the root directory
+	return n.check(t, append([]string{"--root-dir", n.dir, "--kubelet-root-dir", "/", "--beside-kubelet", file}, more...)...), file
 }
 
 var ownThresholds = []string{"--eviction-hard", "memory.available<1Gi,pid.available<5%,nodefs.available<10%", "--eviction-soft", "memory.available<2Gi", "--eviction-soft-grace-period", "memory.available=1m30s"}
@@ -78,7 +79,7 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 			}
 		})
 	}
-	if got := evictd(t, newNode(t).flags("--beside-kubelet", "kubelet.yaml")...); got.Errors != `evictd: --beside-kubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
+	if got := newNode(t).check(t, "--beside-kubelet", "kubelet.yaml"); got.Errors != `evictd: --beside-kubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
 		t.Errorf("a relative path: %s", got.Errors)
 	}
 }

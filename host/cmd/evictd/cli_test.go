@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // result is what a call of evictd leaves.
@@ -28,7 +30,11 @@ func evictd(t *testing.T, args ...string) result {
 }
 
 // node is a directory with what check looks for.
-type node struct{ dir, plugins, manifests, socket string }
+type node struct {
+	dir, plugins, manifests, socket string
+
+	runtime *fakecri.Server
+}
 
 func newNode(t *testing.T) node {
 	t.Helper()
@@ -38,7 +44,7 @@ func newNode(t *testing.T) node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock")}
+	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock"), fakecri.New()}
 	for _, d := range []string{n.plugins, n.manifests} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -47,21 +53,26 @@ func newNode(t *testing.T) node {
 	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", n.socket)
-	if err != nil {
+	if err := n.runtime.Listen(n.socket); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() { // it is there and speaks another protocol
-		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
-			_ = conn.Close()
-		}
-	}()
+	n.runtime.SetImageDir(dir)
+	t.Cleanup(n.runtime.Die)
 	return n
 }
 
+// flags have everything of evictd below the node's directory.
 func (n node) flags(more ...string) []string {
-	return append([]string{"check", "--plugin-dir", n.plugins, "--pod-manifest-dir", n.manifests, "--kubelet-root-dir", n.dir, "--runtime-endpoint", "unix://" + n.socket}, more...)
+	return append([]string{
+		"--plugin-dir", n.plugins, "--pod-manifest-dir", n.manifests, "--kubelet-root-dir", n.dir, "--runtime-endpoint", "unix://" + n.socket,
+		"--run-dir", filepath.Join(n.dir, "run"), "--state-dir", filepath.Join(n.dir, "state"), "--listen-address", "127.0.0.1:0",
+	}, more...)
+}
+
+// check starts no plugins: those of the node are empty files.
+func (n node) check(t *testing.T, more ...string) result {
+	t.Helper()
+	return evictd(t, append([]string{"check", "--start-plugins=false"}, n.flags(more...)...)...)
 }
 
 func TestCheckPrintsWhatIsInForce(t *testing.T) {
@@ -70,7 +81,7 @@ func TestCheckPrintsWhatIsInForce(t *testing.T) {
 	if err := os.WriteFile(file, []byte("evictionHard: {memory.available: 1Gi, nodefs.available: 10%}\nevictionMinimumReclaim: {nodefs.available: 500Mi}\nevictionMaxPodGracePeriod: 30\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := evictd(t, n.flags("--config", file, "--eviction-soft", "memory.available<1.5Gi", "--eviction-soft-grace-period", "memory.available=1m30s")...)
+	got := n.check(t, "--config", file, "--eviction-soft", "memory.available<1.5Gi", "--eviction-soft-grace-period", "memory.available=1m30s")
 	want := result{Out: `SIGNAL                       THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
 memory.available             1Gi        hard  -             -
 nodefs.available             10%        hard  -             500Mi
@@ -87,8 +98,8 @@ containerfs.available  10%        hard  -             500Mi            shared, c
 
 func TestCheckOfOwnSignals(t *testing.T) {
 	n := newNode(t)
-	got := evictd(t, n.flags("--eviction-hard", "memory.available<1Gi,acme.example/nvme.spare<10%", "--enforce-node-allocatable=",
-		"--eviction-minimum-reclaim", "acme.example/nvme.spare=2k", "--required-signals", "acme.example/nvme.spare")...)
+	got := n.check(t, "--eviction-hard", "memory.available<1Gi,acme.example/nvme.spare<10%", "--enforce-node-allocatable=",
+		"--eviction-minimum-reclaim", "acme.example/nvme.spare=2k", "--required-signals", "acme.example/nvme.spare")
 	want := result{Out: `SIGNAL                   THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
 acme.example/nvme.spare  10%        hard  -             2k
 memory.available         1Gi        hard  -             -
@@ -104,26 +115,27 @@ acme.example/nvme.spare  from the plugin that brings it; without one its thresho
 func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
 	n := newNode(t)
 	kubelet := filepath.Join(n.dir, "kubelet.yaml")
-	own := filepath.Join(n.dir, "evictd.yaml")
+	own, summary := filepath.Join(n.dir, "evictd.yaml"), filepath.Join(n.dir, "summary.json")
 	for file, content := range map[string]string{
 		kubelet: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/kubernetes/manifests\n" +
 			"evictionHard: {imagefs.available: 15%, containerfs.available: 5%}\n",
-		own: "source: summary\nsummary: {address: \"file:///run/summary.json\"}\n",
+		summary: "{}",
+		own:     "source: summary\nsummary: {address: \"file://" + summary + "\"}\n",
 	} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := evictd(t, n.flags("--config", own, "--kubelet-config", kubelet)...)
+	got := n.check(t, "--config", own, "--kubelet-config", kubelet)
 	want := result{Code: exitUsage, Errors: "evictd: " + own + `: summary.layout: not given, want "shared", "imagefs" or "containerfs", as there is a threshold of containerfs.available and a summary does not tell` + "\n"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("check without a layout (-want +got):\n%s", diff)
 	}
 
-	if err := os.WriteFile(own, []byte("source: summary\nsummary: {address: \"file:///run/summary.json\", layout: imagefs}\nstaticPodPath: \"\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(own, []byte("source: summary\nsummary: {address: \"file://"+summary+"\", layout: imagefs}\nstaticPodPath: \"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got = evictd(t, n.flags("--config", own, "--kubelet-config", kubelet)...)
+	got = n.check(t, "--config", own, "--kubelet-config", kubelet)
 	want = result{
 		Out: `SIGNAL                 THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
 containerfs.available  5%         hard  -             -
@@ -188,16 +200,16 @@ func TestWhatANodeLacks(t *testing.T) {
 		"a runtime behind the socket": {
 			[]string{"--image-endpoint", "unix://" + deaf},
 			1,
-			`imageEndpoint: "unix://` + deaf + `": nobody answers (dial unix ` + deaf + `: connect: connection refused), ` + runtime,
+			`imageEndpoint: "unix://` + deaf + `": does not answer (dial unix ` + deaf + `: connect: connection refused), ` + runtime,
 		},
-		"manifests, without which evictd runs": {
+		"manifests": {
 			[]string{"--pod-manifest-dir", absent},
-			0,
-			`warning: podManifestDir: "` + absent + `": does not exist, want a directory of v1.Pod manifests, as a pod without one is never evicted`,
+			1,
+			`podManifestDir: "` + absent + `": does not exist, want a directory of v1.Pod manifests, as a pod without one is never evicted`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := evictd(t, n.flags(c.flags...)...)
+			got := n.check(t, c.flags...)
 			if got.Code != c.code || got.Errors != "evictd: "+c.want+"\n" {
 				t.Errorf("check: exit code %d and\n%swant %d and\nevictd: %s", got.Code, got.Errors, c.code, c.want)
 			}

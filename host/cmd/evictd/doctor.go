@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/tell"
 )
 
@@ -16,7 +16,7 @@ func newDoctor() *cobra.Command {
 		Short: "Say what this node is, what would be observed how, and what is missing",
 		Long: "Say in one screen what this node is to evictd: its kernel and which of the newer features it has, its\n" +
 			"cgroups, its container runtime and the layout of its filesystems; who would observe each signal that has a\n" +
-			"threshold, and how; and, as check does, what is missing. Starts and changes nothing. Exit code 1 if evictd\n" +
+			"threshold, and how; and what check finds without starting plugins. Changes nothing. Exit code 1 if evictd\n" +
 			"would not work here.",
 		Args: cobra.NoArgs,
 	}
@@ -27,12 +27,12 @@ func newDoctor() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := host.Diagnose(cmd.Context(), &cfg)
+		d, err := inspect.Diagnose(cmd.Context(), &cfg)
 		if err != nil {
 			return err
 		}
-		errs, warnings := host.Check(cmd.Context(), &cfg)
-		warnings = slices.Concat(cfg.Warnings(), warnings)
+		found := inspect.Run(cmd.Context(), inspect.Options{Config: &cfg, Version: version})
+		errs, warnings := found.Errors(), slices.Concat(cfg.Warnings(), found.Warnings())
 		out := cmd.OutOrStdout()
 		if !*asJSON {
 			if err := written(out.Write(diagnosisTables(&d))); err != nil {
@@ -41,7 +41,7 @@ func newDoctor() *cobra.Command {
 			return conclude(cmd.ErrOrStderr(), errs, warnings)
 		}
 		said := struct {
-			host.Diagnosis
+			inspect.Diagnosis
 			Errors   []string `json:"errors,omitempty"`
 			Warnings []string `json:"warnings,omitempty"`
 		}{Diagnosis: d, Warnings: warnings}
@@ -56,8 +56,8 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
-func diagnosisTables(d *host.Diagnosis) []byte {
-	node := [][]string{{"NODE", "IS", "AS SAYS"}}
+func diagnosisTables(d *inspect.Diagnosis) []byte {
+	node := [][]string{{"NODE", "VALUE", "SOURCE"}}
 	for _, f := range d.Node {
 		node = append(node, []string{f.Name, f.Value, f.Detail})
 	}
@@ -75,6 +75,6 @@ func diagnosisTables(d *host.Diagnosis) []byte {
 		signals = append(signals, []string{string(s.Signal), s.By, s.How, available, capacity})
 	}
 	return slices.Concat(tell.Table(node),
-		tell.FurtherTable([]string{"KERNEL", "THERE", "WHICH, OR WHY NOT", "GIVES"}, kernel),
+		tell.FurtherTable([]string{"KERNEL FEATURE", "AVAILABLE", "DETAIL", "USE"}, kernel),
 		tell.FurtherTable([]string{"SIGNAL", "OBSERVED BY", "HOW", "AVAILABLE", "CAPACITY"}, signals))
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -19,9 +19,9 @@ import (
 func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
 	n, runtime := newNode(t), fakecri.Start(t)
 	runtime.SetCgroupDriver(runtimeapi.CgroupDriver_SYSTEMD)
-	args := append([]string{"doctor"}, n.flags("--runtime-endpoint", runtime.Endpoint(), "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1")[1:]...)
+	args := append([]string{"doctor"}, n.flags("--runtime-endpoint", runtime.Endpoint(), "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1")...)
 	said := evictd(t, append(args, "--json")...)
-	var d host.Diagnosis
+	var d inspect.Diagnosis
 	if err := json.Unmarshal([]byte(said.Out), &d); err != nil {
 		t.Fatalf("%v: %+v", err, said)
 	}
@@ -81,7 +81,7 @@ func TestDoctorSaysWhatIsMissing(t *testing.T) {
 	if err := os.Remove(n.socket); err != nil {
 		t.Fatal(err)
 	}
-	said := evictd(t, append([]string{"doctor"}, n.flags()[1:]...)...)
+	said := evictd(t, append([]string{"doctor"}, n.flags()...)...)
 	if said.Code != exitFailure || !strings.Contains(said.Errors, "is the runtime running?") || !strings.Contains(said.Out, "container runtime does not answer") {
 		t.Errorf("without a runtime: %+v", said)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
@@ -59,7 +59,7 @@ func newRank() *cobra.Command {
 
 // rankWith returns the ranking of the plugins in a directory, and the built-in ones beside them.
 func rankWith(cmd *cobra.Command, dir string, ranking *decision.Decision) (*decision.Decision, error) {
-	if err := host.CheckPluginDir(dir); err != nil {
+	if err := inspect.CheckPluginDir(dir); err != nil {
 		return nil, fmt.Errorf("--with: %q: %w", dir, err)
 	}
 	trace, err := replay.FromRecord(ranking)

@@ -17,11 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/shared/eviction"
@@ -63,7 +63,7 @@ func newReplay() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.builtin = pluginsBeside(os.Executable)
 		r.pluginDir = cmp.Or(r.pluginDir, r.builtin)
-		if err := host.CheckPluginDir(r.pluginDir); err != nil {
+		if err := inspect.CheckPluginDir(r.pluginDir); err != nil {
 			return fmt.Errorf("--plugin-dir: %q: %w", r.pluginDir, err)
 		}
 		r.log, r.say = slog.New(slog.DiscardHandler), sayOnce(cmd.ErrOrStderr())
@@ -106,7 +106,7 @@ func newReplay() *cobra.Command {
 func pluginsBeside(executable func() (string, error)) string {
 	if self, err := executable(); err == nil {
 		dir := filepath.Join(filepath.Dir(self), "plugins")
-		if host.CheckPluginDir(dir) == nil {
+		if inspect.CheckPluginDir(dir) == nil {
 			return dir
 		}
 	}

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/nodestatus"
+	"github.com/evictd/evictd/host/internal/parts"
 )
 
 func newUninstallNode() *cobra.Command {
@@ -22,10 +27,23 @@ func newUninstallNode() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := host.UninstallNode(cmd.Context(), &cfg); err != nil {
+		if err := uninstallNode(cmd.Context(), &cfg); err != nil {
 			return failure{err}
 		}
 		return nil
 	}
 	return cmd
+}
+
+// uninstallNode takes everything from this node's object that evictd has ever written to
+// it: its conditions and taints. The pods that it has evicted keep what was written to them.
+func uninstallNode(ctx context.Context, c *config.Config) error {
+	if c.Mode != config.ModeKubernetes {
+		return fmt.Errorf("mode: %q: nothing is written to the node, want %q", c.Mode, config.ModeKubernetes)
+	}
+	api, err := parts.API(c, version, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %q: %w", c.Kubeconfig, err)
+	}
+	return nodestatus.Hold(ctx, api, nil, false)
 }

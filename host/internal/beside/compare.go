@@ -23,7 +23,7 @@ const (
 
 // A Finding is one thing that follows from both configurations.
 type Finding struct {
-	// Signal is what it is about, or the condition where several signals have one.
+	// Signal names the signal, or the condition where several signals have one.
 	Signal string `json:"signal"`
 	// About is one of First, Condition, Allocatable, Restart and Cgroups.
 	About string `json:"about"`

@@ -15,8 +15,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// nobody is why a signal is not observed that no plugin is there for.
-const nobody = "no running plugin observes it"
+// NoObserver is the error of a signal that no plugin is there for.
+const NoObserver = "no running plugin observes it"
 
 // Config is what a reload may change.
 type Config struct {
@@ -186,8 +186,8 @@ func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Obse
 	observation, ok := all[s]
 	switch {
 	case !ok:
-		why = nobody
-		of.observation = eviction.Observation{Signal: s, Err: nobody}
+		why = NoObserver
+		of.observation = eviction.Observation{Signal: s, Err: NoObserver}
 	case observation.State == eviction.Unknown:
 		why = cmp.Or(observation.Err, "the plugin does not say why")
 	}

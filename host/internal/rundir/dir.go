@@ -60,7 +60,10 @@ func (d *Dir) Path() string { return d.path }
 // Plugins is the directory below which each start of a plugin gets its own
 // directory for its socket. It is emptied when the run directory is opened, as far
 // as that takes no time: see Leftovers.
-func (d *Dir) Plugins() string { return filepath.Join(d.path, pluginsName) }
+func (d *Dir) Plugins() string { return PluginsOf(d.path) }
+
+// PluginsOf is Plugins of a run directory that may not be open.
+func PluginsOf(path string) string { return filepath.Join(path, pluginsName) }
 
 // Leftovers is why something of former plugins could not be removed at once. It
 // keeps nobody from starting.
@@ -102,6 +105,19 @@ func makePrivate(path string) error {
 	if err := os.Mkdir(path, throughMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make run directory: %w", err)
 	}
+	return private(path)
+}
+
+// Check reports why Open would refuse what is at path now, which may be nothing.
+func Check(path string) error {
+	err := private(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // Open makes it, or says why it cannot
+		return nil
+	}
+	return err
+}
+
+func private(path string) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil {
 		return fmt.Errorf("run directory %s: %w", path, err)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,6 +35,20 @@ func acquire(dir string) (*os.File, error) {
 		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return lock, nil
+}
+
+// InUse reports whether an evictd of this pid namespace holds the run directory. It does not try
+// to lock it: an evictd that starts at this moment would be refused.
+func InUse(dir string) bool {
+	info, err := os.Lstat(filepath.Join(dir, lockName))
+	if err != nil {
+		return false
+	}
+	stat, _ := info.Sys().(*syscall.Stat_t)
+	locks, err := os.ReadFile("/proc/locks") //nolint:forbidigo // the kernel's
+	return err == nil && slices.ContainsFunc(strings.Split(string(locks), "\n"), func(line string) bool {
+		return strings.Contains(line, "FLOCK") && strings.Contains(line, fmt.Sprintf(":%d ", stat.Ino))
+	})
 }
 
 // holder names the process that wrote its pid into the lock file.

@@ -147,7 +147,7 @@ func (c *catalog) noteUndead(p *plugin, err error) {
 	}
 }
 
-// request is what a plugin is to be configured with.
+// request returns the configuration of a plugin.
 func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
 }

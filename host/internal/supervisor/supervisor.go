@@ -100,13 +100,21 @@ func checkSocketRoot(dir string) (string, error) {
 	if err != nil {
 		return dir, fmt.Errorf("socket directory %s: %w", dir, err)
 	}
-	if len(abs) > maxSocketRoot {
-		return abs, fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107", abs, len(abs), maxSocketRoot)
+	if err := CheckSocketPath(abs); err != nil {
+		return abs, err
 	}
 	if err := plugindir.TrustedDir(abs); err != nil {
 		return abs, fmt.Errorf("socket directory %s: %w", abs, err)
 	}
 	return abs, nil
+}
+
+// CheckSocketPath reports that plugins' sockets below dir would have too long a path.
+func CheckSocketPath(dir string) error {
+	if len(dir) > maxSocketRoot {
+		return fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107", dir, len(dir), maxSocketRoot)
+	}
+	return nil
 }
 
 // SetNode has plugins told of this node in place of Options.Node. It is for the time before

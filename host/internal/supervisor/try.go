@@ -12,16 +12,15 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
-// Try starts the plugins that have a configuration of their own as Run would,
-// confined as they would be and each in a process of its own, tells them that
-// configuration, and ends them. The errors are of those that do not start with it, and
-// of those that cannot be started for what Check says. Others are not started, and no
-// plugin is asked to observe or do anything. o needs no SocketRoot.
-func Try(ctx context.Context, o Options) []error {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(o.Settings)), configured) {
-		return nil
-	}
+// Try starts the plugins as Run would, confined as they would be and each in a process of its
+// own, tells them their configuration, calls use with the supervisor, and ends them. The errors are
+// of those that do not start. Those that Check refuses are not started, which is an error if they
+// have a configuration. o needs no SocketRoot.
+func Try(ctx context.Context, o Options, use func(*Supervisor)) []error {
 	o.Settings = maps.Clone(o.Settings)
+	if o.Settings == nil {
+		o.Settings = map[string]Settings{}
+	}
 	names, err := plugindir.Names(o.Dir)
 	if err != nil {
 		return []error{fmt.Errorf("plugin configurations were not checked because no plugin of %s can be started", o.Dir)}
@@ -29,14 +28,14 @@ func Try(ctx context.Context, o Options) []error {
 	var errs []error
 	names = slices.DeleteFunc(names, func(name string) bool {
 		settings := o.Settings[name]
-		refused := configured(settings) && checkPlugin(o, name) != nil
-		if refused {
-			errs = append(errs, fmt.Errorf("plugin %s: its configuration was not checked because it cannot be started", name))
+		if !settings.Disabled && checkPlugin(o, name) != nil {
+			if len(settings.Config) > 0 {
+				errs = append(errs, fmt.Errorf("plugin %s: its configuration was not checked because it cannot be started", name))
+			}
+			settings.Disabled = true
+			o.Settings[name] = settings
 		}
-		idle := refused || !configured(settings)
-		settings.Disabled = idle
-		o.Settings[name] = settings
-		return idle
+		return settings.Disabled
 	})
 	if len(names) == 0 {
 		return errs
@@ -44,13 +43,11 @@ func Try(ctx context.Context, o Options) []error {
 	if o.SocketRoot, err = os.MkdirTemp("", "evictd-check-"); err != nil {
 		return []error{err}
 	}
-	errs = append(errs, try(ctx, o, names)...)
+	errs = append(errs, try(ctx, o, names, use)...)
 	return append(errs, os.RemoveAll(o.SocketRoot))
 }
 
-func configured(s Settings) bool { return !s.Disabled && len(s.Config) > 0 }
-
-func try(ctx context.Context, o Options, names []string) []error {
+func try(ctx context.Context, o Options, names []string, use func(*Supervisor)) []error {
 	if err := os.Chmod(o.SocketRoot, 0o711); err != nil { // plugins' users must get through
 		return []error{err}
 	}
@@ -69,6 +66,7 @@ func try(ctx context.Context, o Options, names []string) []error {
 	select {
 	case <-s.Started():
 		errs = reasons(s.Status(), names)
+		use(s)
 	case err := <-ended:
 		return []error{err}
 	case <-ctx.Done():

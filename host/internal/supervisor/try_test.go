@@ -18,7 +18,7 @@ func tried(t *testing.T, dir string, settings map[string]Settings) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(tmp) })
 	t.Setenv("TMPDIR", tmp)
-	errs := Try(t.Context(), Options{Dir: dir, Settings: settings, Timeouts: patientCalls, Log: slog.New(slog.DiscardHandler)})
+	errs := Try(t.Context(), Options{Dir: dir, Settings: settings, Timeouts: patientCalls, Log: slog.New(slog.DiscardHandler)}, func(*Supervisor) {})
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
@@ -30,35 +30,35 @@ func tried(t *testing.T, dir string, settings map[string]Settings) string {
 
 // A plugin's configuration could be wrong, and check found nothing: only run did.
 func TestAConfigurationIsTriedOnThePluginItself(t *testing.T) {
-	dir := install(t, "a", "b", "exits")
+	dir := install(t, "a", "b")
 	if got := tried(t, dir, configs("a", `{"n":1}`, "b", `{"n":2}`)); got != "" {
 		t.Errorf("%s", got)
 	}
 	if got := tried(t, dir, configs("a", `{"n":1}`, "b", `{"refuse":2}`)); got != "plugin b: configure: plugin refused: config.color: unknown field, want none" {
 		t.Errorf("%s", got)
 	}
-	want(t, tried(t, dir, configs("exits", `{}`)), "plugin exits: ", "exit status 3")
+	want(t, tried(t, install(t, "exits"), configs("exits", `{}`)), "plugin exits: ", "exit status 3")
 }
 
-// No plugin is started that has nothing to be tried.
-func TestPluginsWithoutAConfigurationAreNotTried(t *testing.T) {
+// check passed a plugin without a configuration that did not start.
+func TestAllPluginsAreTriedButThoseThatAreDisabled(t *testing.T) {
 	dir := privateDir(t)
-	ran := filepath.Join(dir, "ran")
-	script := "#!/bin/sh\n: >" + ran + "\n"
-	for _, name := range []string{"none", "disabled"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+	script := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n: >"+dir+"/.ran-"+name+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
+	script("disabled")
 	off := Settings{Disabled: true, Config: []byte("{}")}
 	if got := tried(t, dir, map[string]Settings{"disabled": off, "absent": {Config: []byte("{}")}}); got != "" {
 		t.Error(got)
 	}
-	if _, err := os.Stat(ran); err == nil {
-		t.Error("a plugin without a configuration was started")
+	script("none")
+	want(t, tried(t, dir, map[string]Settings{"disabled": off}), "plugin none: ")
+	if _, err := os.Stat(dir + "/.ran-none"); err != nil {
+		t.Errorf("a plugin without a configuration was not started: %v", err)
 	}
-	want(t, tried(t, dir, configs("none", "{}")), "plugin none: ")
-	if _, err := os.Stat(ran); err != nil {
-		t.Errorf("one with a configuration was not: %v", err)
+	if _, err := os.Stat(dir + "/.ran-disabled"); err == nil {
+		t.Error("a disabled plugin was started")
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package inspect
 
 import (
 	"context"
@@ -9,14 +9,15 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Beside is how evictd and the kubelet of its node get along.
+// Beside says how evictd and the kubelet of its node get along.
 type Beside struct {
 	Findings []beside.Finding `json:"findings"`
-	// Settings are the kubelet's that would be right, YAML the same as a file.
+	// Settings are right for the kubelet, YAML has them as a file.
 	Settings beside.Settings `json:"kubeletConfiguration"`
 	YAML     []byte          `json:"-"`
 }
@@ -24,8 +25,8 @@ type Beside struct {
 // Records of the last fallsSince say how fast memory goes here.
 const fallsSince = 7 * 24 * time.Hour
 
-// falls are the fastest falls of memory that are on record. What cannot be read is told by
-// evictd evictions.
+// falls returns the fastest falls of memory in the records. Records that cannot be read are left
+// out: evictd evictions reports them.
 func falls(stateDir string) map[eviction.Signal]int64 {
 	if stateDir == "" {
 		return nil
@@ -43,7 +44,7 @@ func falls(stateDir string) map[eviction.Signal]int64 {
 // CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet names.
 // It returns nil if it names none. What this node has of memory, disk and tasks is read as
 // far as it can be.
-func CheckBeside(ctx context.Context, c *Config, thresholds []policy.Threshold) (*Beside, error) {
+func CheckBeside(ctx context.Context, c *config.Config, thresholds []policy.Threshold) (*Beside, error) {
 	if c.BesideKubelet == "" {
 		return nil, nil
 	}
@@ -53,7 +54,7 @@ func CheckBeside(ctx context.Context, c *Config, thresholds []policy.Threshold) 
 	}
 	node := beside.Node{Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.ReservedMemory, OwnConditions: c.NodeConditions != config.NodeConditionsNone, OwnTaints: c.NodeConditions == config.NodeConditionsTaints}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
-	for _, o := range fallback.New(nodeFacts(c, "", "")).Observe(ctx, signals) {
+	for _, o := range fallback.New(parts.NodeFacts(c, "", "")).Observe(ctx, signals) {
 		if o.State == eviction.Observed {
 			node.Capacity[o.Signal] = o.Capacity
 		}

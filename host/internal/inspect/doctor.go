@@ -1,4 +1,4 @@
-package host
+package inspect
 
 import (
 	"context"
@@ -17,13 +17,14 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/features"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A Diagnosis is what a node is, for evictd.
+// A Diagnosis describes a node as evictd sees it.
 type Diagnosis struct {
 	Node     []NodeFact         `json:"node"`
 	Features []features.Feature `json:"features"`
@@ -38,7 +39,7 @@ type NodeFact struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// A SignalSource is who would observe a signal that has a threshold, and how.
+// A SignalSource says which plugin would observe a signal that has a threshold, and how.
 type SignalSource struct {
 	Signal eviction.Signal `json:"signal"`
 	By     string          `json:"by"`
@@ -48,18 +49,22 @@ type SignalSource struct {
 	Capacity  *int64 `json:"capacity,omitempty"`
 }
 
-// Amounts are Available and Capacity as a quantity is written, empty where they are nil.
+// Amounts returns Available and Capacity as quantities, empty where they are nil.
 func (s *SignalSource) Amounts() (available, capacity string) {
 	if s.Available == nil || s.Capacity == nil {
 		return "", ""
 	}
-	b, _ := eviction.Builtin(s.Signal) // nobody else's is read here
-	format := resource.Format(b.Format)
-	return resource.NewQuantity(*s.Available, format).String(), resource.NewQuantity(*s.Capacity, format).String()
+	return amount(s.Signal, *s.Available), amount(s.Signal, *s.Capacity)
 }
 
-// Diagnose looks at this node with c and changes nothing. What is wrong says Check.
-func Diagnose(ctx context.Context, c *Config) (Diagnosis, error) {
+// amount writes an amount of a signal as a quantity.
+func amount(s eviction.Signal, n int64) string {
+	b, _ := eviction.Builtin(s)
+	return resource.NewQuantity(n, resource.Format(b.Format)).String()
+}
+
+// Diagnose looks at this node with c and changes nothing. Run says what is wrong.
+func Diagnose(ctx context.Context, c *config.Config) (Diagnosis, error) {
 	thresholds, err := c.Thresholds()
 	if err != nil {
 		return Diagnosis{}, err
@@ -74,9 +79,9 @@ func Diagnose(ctx context.Context, c *Config) (Diagnosis, error) {
 	return d, nil
 }
 
-// fact is one with a value, or with the reason why there is none.
+// fact returns a fact with a value, or with the reason why there is none.
 func fact(name, value, detail string, err error) NodeFact {
-	if status.Code(err) == codes.Unavailable { // Check says more
+	if status.Code(err) == codes.Unavailable { // Run says more
 		return NodeFact{Name: name, Detail: "container runtime does not answer"}
 	}
 	if err != nil {
@@ -91,25 +96,25 @@ func kernel() NodeFact {
 	return fact("kernel", unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]), err)
 }
 
-func cgroupVersion(c *Config) NodeFact {
+func cgroupVersion(c *config.Config) NodeFact {
 	h, err := nodefs.FS{Root: c.RootDir}.MemoryHierarchy()
 	return fact("cgroups", fmt.Sprintf("version %d", h.Version), h.Path("/"), err)
 }
 
-func cpuShare(c *Config) NodeFact {
+func cpuShare(c *config.Config) NodeFact {
 	share, err := nodefs.OwnCPUShare(nodefs.FS{Root: c.RootDir})
 	return fact("CPU shares", strconv.FormatInt(share.Shares, 10), share.File, err)
 }
 
 // askRuntime has what the container runtime says, and what is seen where it does not.
-func askRuntime(ctx context.Context, c *Config) []NodeFact {
+func askRuntime(ctx context.Context, c *config.Config) []NodeFact {
 	runtime, err := criclient.Dial(c.RuntimeEndpoint)
 	if err != nil {
 		return []NodeFact{fact("runtime", "", "", err)}
 	}
 	defer func() { _ = runtime.Close() }() // nothing is lost
 	version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(runtime))
-	driver := cgroupsOf(c, runtime).Find(ctx)
+	driver := parts.Cgroups(c, runtime).Find(ctx)
 	return []NodeFact{
 		fact("runtime", version, c.RuntimeEndpoint, err),
 		fact("cgroup driver", driver.Driver, driver.By, driver.Err),
@@ -117,7 +122,7 @@ func askRuntime(ctx context.Context, c *Config) []NodeFact {
 	}
 }
 
-func layoutFact(ctx context.Context, c *Config) NodeFact {
+func layoutFact(ctx context.Context, c *config.Config) NodeFact {
 	images, err := criclient.Dial(c.ImageEndpoint)
 	if err != nil {
 		return fact("layout", "", "", err)
@@ -130,14 +135,14 @@ func layoutFact(ctx context.Context, c *Config) NodeFact {
 	return fact("layout", layout.String(), "directories of "+c.ImageEndpoint+" and kubeletRootDir "+c.KubeletRootDir, nil)
 }
 
-func signalSources(ctx context.Context, c *Config, thresholds []policy.Threshold, plugins []string) []SignalSource {
+func signalSources(ctx context.Context, c *config.Config, thresholds []policy.Threshold, plugins []string) []SignalSource {
 	var signals []eviction.Signal
 	for _, t := range thresholds {
 		if !slices.Contains(signals, t.Signal) {
 			signals = append(signals, t.Signal)
 		}
 	}
-	reader := fallback.New(nodeFacts(c, cgroupsOf(c, nil).Find(ctx).InUse(c.CgroupDriver), ""))
+	reader := fallback.New(parts.NodeFacts(c, parts.Cgroups(c, nil).Find(ctx).InUse(c.CgroupDriver), ""))
 	figures := map[eviction.Signal]eviction.Observation{}
 	for _, o := range reader.Observe(ctx, slices.DeleteFunc(slices.Clone(signals), func(s eviction.Signal) bool { return !reader.Reads(s) })) {
 		figures[o.Signal] = o
@@ -173,7 +178,7 @@ func signalSources(ctx context.Context, c *Config, thresholds []policy.Threshold
 	return all
 }
 
-func howMemory(c *Config) string {
+func howMemory(c *config.Config) string {
 	looks := "looked at all the time, the closer the more often"
 	if h, err := (nodefs.FS{Root: c.RootDir}).MemoryHierarchy(); err == nil && h.Version == nodefs.V1 {
 		return "memory events, and " + looks

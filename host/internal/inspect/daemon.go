@@ -1,0 +1,91 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/host/internal/decision/store"
+	"github.com/evictd/evictd/host/internal/httpserver"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// tryRunDir looks at the run directory as the daemon does that takes it.
+func tryRunDir(_ context.Context, n *node, f *Findings) {
+	if n.c.RunDir == "" {
+		return
+	}
+	f.addAll(Fatal, rundir.Check(n.c.RunDir), supervisor.CheckSocketPath(rundir.PluginsOf(n.c.RunDir)))
+	if err := writable(n.c.RunDir); err != nil {
+		f.add(Fatal, "runDir: %q: %v; want a directory that evictd can write to", n.c.RunDir, err)
+	}
+}
+
+func tryStateDir(_ context.Context, n *node, f *Findings) {
+	if n.c.StateDir == "" {
+		return
+	}
+	if err := writable(store.Below(n.c.StateDir)); err != nil {
+		f.add(Error, "stateDir: %q: %v: no record of a decision is kept; want a directory that evictd can write to, or \"\" to keep none", n.c.StateDir, err)
+	}
+}
+
+// writable reports why no file can be made in dir, or dir itself where it is not there yet.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if _, link := os.Lstat(dir); link == nil {
+				return fmt.Errorf("%s is a link to nothing", dir)
+			}
+			dir = filepath.Dir(dir)
+			continue
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return fmt.Errorf("%s is not a directory", dir)
+		}
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+			return fmt.Errorf("%s cannot be written to: %w", dir, err)
+		}
+		return nil
+	}
+}
+
+// tryListen listens and ends at once. Where a daemon holds the run directory the address is its.
+func tryListen(ctx context.Context, n *node, f *Findings) {
+	if n.c.RunDir != "" && rundir.InUse(n.c.RunDir) {
+		f.addAll(Fatal, httpserver.CheckFiles(n.c.TLSCertFile, n.c.TLSPrivateKeyFile))
+		return
+	}
+	endpoint, err := httpserver.Listen(ctx, httpserver.Options{
+		Address: n.c.ListenAddress, CertFile: n.c.TLSCertFile, KeyFile: n.c.TLSPrivateKeyFile, NodeName: n.c.NodeName, Log: slog.New(slog.DiscardHandler),
+	})
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = fmt.Errorf("%w; want a port of this node that no other program listens on", err)
+	}
+	f.addAll(Fatal, err, endpoint.Close())
+}
+
+// fewShares is half of the shares of the CPU that a cgroup has by default: below it 2 ms of work
+// took seconds at worst on a node whose CPUs were busy (docs/operations.md).
+const fewShares = 512
+
+// tryCPU warns of a cgroup that is starved when the node is busy, which is when evictd is
+// needed.
+func tryCPU(_ context.Context, n *node, f *Findings) {
+	share, err := nodefs.OwnCPUShare(n.fs)
+	if err != nil || share.Shares >= fewShares { // in a shell it need not be known
+		return
+	}
+	f.add(Warning, "%s: %d shares of the CPU, want %d at least: on a busy node decisions would wait for seconds; want a unit of its own, or a CPU request of 1", share.File, share.Shares, fewShares)
+}

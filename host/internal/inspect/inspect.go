@@ -1,0 +1,183 @@
+// Package inspect tries on this node what evictd needs of it, with the code of the daemon:
+// evictd check and doctor print what it finds, the daemon refuses to start for what is fatal
+// and shows the rest in /status. It changes nothing on the node.
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
+)
+
+// deadline bounds each probe, but for those that ask an API server or start plugins.
+const deadline = 5 * time.Second
+
+// A Level says how bad a finding is.
+type Level string
+
+// The levels of findings.
+const (
+	// Fatal keeps the daemon from starting.
+	Fatal Level = "fatal"
+	// Error leaves pods that cannot be evicted, or thresholds without effect.
+	Error Level = "error"
+	// Warning marks settings that are allowed and hardly meant.
+	Warning Level = "warning"
+)
+
+// A Finding is one thing that is wrong: the field or file, its value, what would be right.
+type Finding struct {
+	Level Level  `json:"level"`
+	Text  string `json:"text"`
+}
+
+// Findings are in the order of the probes.
+type Findings []Finding
+
+func (f *Findings) add(l Level, format string, args ...any) {
+	*f = append(*f, Finding{l, fmt.Sprintf(format, args...)})
+}
+
+// addAll adds errors, each of a joined one by itself. Nil errors are left out.
+func (f *Findings) addAll(l Level, errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			f.add(l, "%v", err)
+		}
+	}
+}
+
+// Errors returns the texts of those that are fatal or errors.
+func (f Findings) Errors() (errs []error) {
+	for _, one := range f {
+		if one.Level != Warning {
+			errs = append(errs, errors.New(one.Text))
+		}
+	}
+	return errs
+}
+
+// Warnings returns the texts of the others.
+func (f Findings) Warnings() (texts []string) {
+	for _, one := range f {
+		if one.Level == Warning {
+			texts = append(texts, one.Text)
+		}
+	}
+	return texts
+}
+
+// Options say what is inspected.
+type Options struct {
+	Config *config.Config
+	// Version names the build of evictd to plugins.
+	Version string
+	// StartPlugins has the plugins started, confined as by the daemon, asked for the signals of
+	// all thresholds and ended.
+	StartPlugins bool
+}
+
+// A probe tries one thing that the daemon needs.
+type probe struct {
+	name string
+	// daemon: the daemon tries it again and again. It notices the rest by itself, in each pass
+	// and in its own looks at plugins, cgroups and pods.
+	daemon   bool
+	deadline time.Duration
+	try      func(ctx context.Context, n *node, f *Findings)
+}
+
+var probes = []probe{
+	{"run directory", false, deadline, tryRunDir},
+	{"state directory", true, deadline, tryStateDir},
+	{"listen address", false, deadline, tryListen},
+	{"plugin directory", true, deadline, tryPluginDir},
+	{"container runtime", true, 2 * deadline, tryRuntime},
+	{"layout of the filesystems", true, deadline, tryLayout},
+	{"capacity", true, deadline, tryCapacity},
+	{"kubelet's directories", true, deadline, tryPodDirs},
+	{"cgroups", false, deadline, tryCgroups},
+	{"plugins", false, deadline, tryPluginFiles},
+	{"plugins' figures", false, time.Minute, tryPlugins},
+	{"API server", true, apiTimeout + deadline, tryAPI},
+	{"pod manifests", false, deadline, tryManifests},
+	{"pods of a kubelet", true, deadline, tryKubeletPods},
+	{"summary", false, deadline, trySummary},
+	{"CPU", true, deadline, tryCPU},
+}
+
+// Run makes all probes at the same time.
+func Run(ctx context.Context, o Options) Findings {
+	return run(ctx, o, func(probe) bool { return true })
+}
+
+func run(ctx context.Context, o Options, wanted func(probe) bool) (all Findings) {
+	n := newNode(ctx, o)
+	defer n.close()
+	found := make([]Findings, len(probes))
+	var running sync.WaitGroup
+	for i, p := range probes {
+		if wanted(p) {
+			running.Go(func() { found[i] = p.run(ctx, n) })
+		}
+	}
+	running.Wait()
+	for _, f := range found {
+		all = append(all, f...)
+	}
+	return all
+}
+
+// run leaves a probe behind that is late, as on a filesystem that hangs.
+func (p probe) run(ctx context.Context, n *node) Findings {
+	limited, cancel := context.WithTimeout(ctx, p.deadline)
+	defer cancel()
+	// Most calls end with the context and say more than ErrHangs does.
+	late, stop := context.WithTimeout(ctx, p.deadline+time.Second)
+	defer stop()
+	found, err := hang.Do(late.Done(), func() (f Findings, err error) {
+		p.try(limited, n, &f)
+		return f, nil
+	}, nil)
+	switch {
+	case ctx.Err() != nil:
+		return Findings{{Error, fmt.Sprintf("%s: %v", p.name, ctx.Err())}}
+	case err != nil:
+		return Findings{{Error, fmt.Sprintf("%s: no answer within %v: %v; want filesystems that answer", p.name, p.deadline, err)}}
+	}
+	return found
+}
+
+// away reports that a server does not answer at all, which the probe of the server reports.
+func away(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+}
+
+// hasThreshold reports whether a signal has a threshold.
+func (n *node) hasThreshold(of func(eviction.Signal) bool) bool {
+	for _, t := range n.thresholds {
+		if of(t.Signal) {
+			return true
+		}
+	}
+	return false
+}
+
+// onFilesystem matches the signals of filesystems.
+func onFilesystem(names ...eviction.Filesystem) func(eviction.Signal) bool {
+	return func(s eviction.Signal) bool {
+		b, _ := eviction.Builtin(s)
+		return slices.Contains(names, b.Filesystem)
+	}
+}

@@ -1,0 +1,73 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/test/fakes/fakecri"
+)
+
+// Of a pod on the host's network that did not reach the API server check said "dial tcp
+// 10.96.0.1:443: i/o timeout" alone.
+func TestCheckSaysWhereTheAPIServerOfAPodIsConfigured(t *testing.T) {
+	away := fmt.Errorf("list: %w", &url.Error{Op: "Get", URL: "https://10.96.0.1:443", Err: errors.New("i/o timeout")})
+	for name, c := range map[string]struct {
+		kubeconfig string
+		err        error
+		want       bool
+	}{
+		"a pod":             {"", away, true},
+		"on the host":       {"/etc/evictd/kubeconfig", away, false},
+		"it answers and no": {"", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")), false},
+	} {
+		got := wantReachable(c.kubeconfig, c.err)
+		if !errors.Is(got, c.err) || strings.Contains(got.Error(), "apiServer.host and apiServer.port of the chart") != c.want {
+			t.Errorf("%s: %v, want the chart's values %t", name, got, c.want)
+		}
+	}
+}
+
+// The runtime named a directory of images that did not exist: imagefs was unknown, and neither
+// /healthz nor evictd check said so.
+func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
+	s, dir := fakecri.Start(t), t.TempDir()
+	c := &config.Config{RuntimeEndpoint: s.Endpoint(), ImageEndpoint: s.Endpoint(), KubeletRootDir: dir, RootDir: "/", Source: config.SourceNative}
+	look := func() string {
+		var f Findings
+		n := newNode(t.Context(), Options{Config: c})
+		defer n.close()
+		tryLayout(t.Context(), n, &f)
+		return strings.Join(f.Warnings(), " ")
+	}
+	for name, step := range map[string]struct {
+		info *runtimeapi.ImageFsInfoResponse
+		dir  string
+		want string
+	}{
+		"not implemented": {nil, "", "code = Unimplemented"},
+		"none":            {&runtimeapi.ImageFsInfoResponse{}, "", "the container runtime names no directory of images"},
+		"not there":       {nil, dir + "/gone", "stat " + dir + "/gone: no such file or directory: without that directory imagefs and containerfs are not observed"},
+		"there":           {nil, dir, ""},
+	} {
+		s.SetImageFs(step.info)
+		if step.dir != "" {
+			s.SetImageDir(step.dir)
+		}
+		got := look()
+		if !strings.Contains(got, step.want) || (got == "") != (step.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, step.want)
+		}
+	}
+	s.Die()
+	if got := look(); got != "" {
+		t.Errorf("%q of a runtime that does not answer, which is said elsewhere", got)
+	}
+}

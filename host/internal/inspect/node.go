@@ -1,0 +1,86 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/cgroups"
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/parts"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// A node is this node as probes share it: what several of them ask for is asked once.
+type node struct {
+	Options
+
+	c          *config.Config
+	fs         nodefs.FS
+	thresholds []policy.Threshold
+	// running and images are nil where the endpoint can never work, which is reported by the
+	// configuration.
+	running, images *grpc.ClientConn
+
+	// layout asks for the layout of the filesystems.
+	layout func() (eviction.Layout, error)
+	// driver finds the cgroup driver of this node.
+	driver func() cgroups.Found
+	// pods lists the pods of the runtime.
+	pods func() ([]*criclient.Pod, error)
+}
+
+func newNode(ctx context.Context, o Options) *node {
+	n := &node{Options: o, c: o.Config, fs: nodefs.FS{Root: o.Config.RootDir}}
+	n.thresholds, _ = n.c.Thresholds() // a configuration with wrong ones is not inspected
+	n.running, _ = criclient.Dial(n.c.RuntimeEndpoint)
+	n.images, _ = criclient.Dial(n.c.ImageEndpoint)
+	n.layout = sync.OnceValues(func() (eviction.Layout, error) {
+		return criclient.Layout(ctx, runtimeapi.NewImageServiceClient(n.images), n.fs, n.c.KubeletRootDir)
+	})
+	n.driver = sync.OnceValue(func() cgroups.Found { return parts.Cgroups(n.c, n.running).Find(ctx) })
+	n.pods = sync.OnceValues(func() ([]*criclient.Pod, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		return criclient.List(ctx, n.runtime())
+	})
+	return n
+}
+
+func (n *node) close() {
+	for _, conn := range []*grpc.ClientConn{n.running, n.images} {
+		if conn != nil {
+			_ = conn.Close() // nothing is lost
+		}
+	}
+}
+
+func (n *node) runtime() runtimeapi.RuntimeServiceClient {
+	return runtimeapi.NewRuntimeServiceClient(n.running)
+}
+
+// isDir reports why path is not a directory.
+func isDir(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("does not exist")
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return errors.New("is not a directory")
+	}
+	return nil
+}
+
+// kubeletDir is the kubelet's root directory as this process sees it.
+func (n *node) kubeletDir() string { return filepath.Join(n.c.RootDir, n.c.KubeletRootDir) }

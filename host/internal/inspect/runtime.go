@@ -1,0 +1,252 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/cgroups"
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/parts"
+	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
+	podrunning "github.com/evictd/evictd/host/internal/podsource/running"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// callTimeout bounds a call of the container runtime on its local socket.
+const callTimeout = 2 * time.Second
+
+// A call of the container runtime that the daemon or a plugin makes.
+type call struct {
+	name string
+	// without says which part of evictd's work cannot be done if the call fails.
+	without string
+	make    func(ctx context.Context, n *node) error
+}
+
+var calls = []call{
+	{"ListPodSandbox", "no pod can be evicted", func(ctx context.Context, n *node) error {
+		_, err := n.runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+		return err
+	}},
+	{"ListContainers", "no pod can be evicted", func(ctx context.Context, n *node) error {
+		_, err := n.runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+		return err
+	}},
+	{"ListContainerStats", "the use of pods' writable layers is unknown", func(ctx context.Context, n *node) error {
+		if !n.hasThreshold(onFilesystem(eviction.NodeFs, eviction.ImageFs, eviction.ContainerFs)) {
+			return nil
+		}
+		_, err := n.runtime().ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
+		return err
+	}},
+	{"ListImages", "unused images cannot be removed when a disk is full", func(ctx context.Context, n *node) error {
+		if !n.hasThreshold(onFilesystem(eviction.NodeFs, eviction.ImageFs, eviction.ContainerFs)) {
+			return nil
+		}
+		_, err := runtimeapi.NewImageServiceClient(n.images).ListImages(ctx, &runtimeapi.ListImagesRequest{})
+		return err
+	}},
+}
+
+// tryRuntime connects, asks for the version and makes the calls that only read.
+func tryRuntime(ctx context.Context, n *node, f *Findings) {
+	endpoint := fmt.Sprintf("runtimeEndpoint: %q", n.c.RuntimeEndpoint)
+	if n.c.ImageEndpoint != n.c.RuntimeEndpoint {
+		if err := checkSocket(ctx, n.c.ImageEndpoint); err != nil {
+			f.add(Error, "imageEndpoint: %q: %v", n.c.ImageEndpoint, err)
+		}
+	}
+	if err := checkSocket(ctx, n.c.RuntimeEndpoint); err != nil {
+		f.add(Error, "%s: %v", endpoint, err)
+		return
+	}
+	if _, err := criclient.Probe(ctx, n.runtime()); err != nil {
+		f.add(Error, "%s: %s: no pod can be evicted; %s", endpoint, said(err), wantSocket)
+		return
+	}
+	for _, c := range calls {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		err := c.make(ctx, n)
+		cancel()
+		if err != nil && (c.name != "ListImages" || !away(err)) {
+			f.add(Error, "%s: %s: %s: %s; want a container runtime that answers this call", endpoint, c.name, said(err), c.without)
+		}
+	}
+}
+
+// said returns the message and the code of an error of gRPC.
+func said(err error) string {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s (%s)", s.Message(), s.Code())
+}
+
+const wantSocket = "want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock"
+
+func checkSocket(ctx context.Context, endpoint string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	path := strings.TrimPrefix(endpoint, "unix://")
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("does not exist, is the runtime running? %s", wantSocket)
+	case err == nil && info.Mode()&fs.ModeSocket == 0:
+		return fmt.Errorf("is not a socket, %s", wantSocket)
+	case err != nil:
+		return fmt.Errorf("%w, %s", err, wantSocket)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return fmt.Errorf("does not answer (%w), %s", err, wantSocket)
+	}
+	return conn.Close()
+}
+
+// tryLayout asks where images are, as the disk plugin does, and finds what the configuration
+// assigns of one filesystem to two plugins: an error in the layout of now, as at a reload, and a
+// warning for each possible layout where it is not known.
+func tryLayout(_ context.Context, n *node, f *Findings) {
+	for _, possible := range n.c.PossibleLayouts() {
+		if err := policy.Split(n.c.Assigned, possible); err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				f.add(Warning, "%s", line)
+			}
+		}
+	}
+	if n.c.Source == config.SourceSummary || n.c.Assigned(eviction.NodeFsAvailable, eviction.CanObserve) != "" {
+		return
+	}
+	now, err := n.layout()
+	switch {
+	case err != nil && away(err), isDir(n.kubeletDir()) != nil: // another probe reports that
+	case err != nil:
+		level := Warning
+		if n.hasThreshold(onFilesystem(eviction.ImageFs, eviction.ContainerFs)) {
+			level = Error
+		}
+		f.add(level, "imageEndpoint: %q: %v: without that directory imagefs and containerfs are not observed; want a runtime whose ImageFsInfo names a directory of this node, or no thresholds of imagefs and containerfs", n.c.ImageEndpoint, err)
+	case len(*f) > 0:
+		*f = nil
+		f.addAll(Error, policy.Split(n.c.Assigned, now))
+	}
+}
+
+// tryPodDirs looks for the directories in which the disk plugin measures pods.
+func tryPodDirs(_ context.Context, n *node, f *Findings) {
+	if !n.hasThreshold(onFilesystem(eviction.NodeFs)) || n.c.Source == config.SourceSummary {
+		return
+	}
+	if err := isDir(n.kubeletDir()); err != nil {
+		f.add(Error, "kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", n.c.KubeletRootDir, err)
+		return
+	}
+	pods, err := n.pods()
+	if err != nil || n.c.Mode != config.ModeKubernetes { // without a kubelet pods need no directory
+		return
+	}
+	running, missing := 0, 0
+	for _, p := range pods {
+		if p.Running() {
+			running++
+			if _, err := os.Stat(filepath.Join(parts.PodsDir(n.c), p.UID)); errors.Is(err, fs.ErrNotExist) {
+				missing++
+			}
+		}
+	}
+	if missing > 0 && missing == running {
+		f.add(Error, "kubeletRootDir: %q: none of the %d running pods has its directory below pods/ there: what they use of disks is unknown; want the kubelet's --root-dir", n.c.KubeletRootDir, running)
+	}
+	if err := isDir(filepath.Join(n.c.RootDir, n.c.PodLogsDir)); err != nil && running > 0 {
+		f.add(Error, "podLogsDir: %q: %v: the size of pods' logs is unknown; want the kubelet's podLogsDir", n.c.PodLogsDir, err)
+	}
+}
+
+// tryCgroups looks at the cgroups of the running pods as the daemon does each minute.
+func tryCgroups(ctx context.Context, n *node, f *Findings) {
+	watch := parts.WatchCgroups(n.c, n.running, cgroups.Options{
+		Tell: func(context.Context, string) error { return nil }, Tally: func(int) {}, Log: slog.New(slog.DiscardHandler),
+		Running: func(context.Context) (running []cgroups.Pod, err error) {
+			pods, err := n.pods()
+			if err != nil { // another probe reports that
+				return nil, nil //nolint:nilerr // see above
+			}
+			for _, p := range podrunning.Of(pods) {
+				if p.Running() {
+					running = append(running, cgroups.Pod{UID: p.UID, Name: p.Namespace + "/" + p.Name, Containers: p.Left()})
+				}
+			}
+			return running, nil
+		},
+	})
+	watch.Look(ctx)
+	if err := watch.Healthy(); err != nil {
+		f.add(Error, "%v", err)
+	} else if problem := watch.Status().Problem; problem != "" {
+		f.add(Warning, "cgroupRoot: %q: %s", n.c.CgroupRoot, problem)
+	}
+}
+
+// tryKubeletPods looks for pods that a kubelet has from its API server, and of which no manifest
+// is on the node.
+func tryKubeletPods(ctx context.Context, n *node, f *Findings) {
+	if n.c.Mode != config.ModeCRI || n.running == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	active, err := podcri.New(n.runtime(), parts.Manifests(n.c, nil)).Active(ctx)
+	if err != nil { // another probe reports that
+		return
+	}
+	missing, evictable := 0, 0
+	for _, p := range active.Pods {
+		switch {
+		case p.HasManifest && policy.Evictable(p.API):
+			evictable++
+		case !p.HasManifest && p.API.Annotations[podrunning.AnnotationSource] == podrunning.SourceAPI:
+			missing++
+		}
+	}
+	if missing == 0 {
+		return
+	}
+	level := Error
+	if evictable > 0 {
+		level = Warning
+	}
+	f.add(level, "mode: %q: a kubelet runs on this node, and %d of its pods have no manifest in podManifestDir, so they are never evicted; want %q", n.c.Mode, missing, config.ModeKubernetes)
+}
+
+// tryManifests reads the manifests of pods.
+func tryManifests(_ context.Context, n *node, f *Findings) {
+	if n.c.Mode != config.ModeCRI {
+		return
+	}
+	if err := isDir(n.c.PodManifestDir); err != nil {
+		level := Error
+		if n.c.StaticPodPath != "" { // which has manifests, too
+			level = Warning
+		}
+		f.add(level, "podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", n.c.PodManifestDir, err)
+		return
+	}
+	for _, p := range parts.Manifests(n.c, nil).Problems() {
+		f.add(Warning, "pod manifest %v", p)
+	}
+}

@@ -1,0 +1,204 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/parts"
+	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/summary"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/wake"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Capacity reports thresholds above the capacity of this node, as far as the host reads it: every
+// pod would be evicted. A kubelet does not start with such a hard threshold
+// (pkg/kubelet/cm/node_container_manager_linux.go:validateNodeAllocatable).
+func Capacity(ctx context.Context, c *config.Config) error {
+	var f Findings
+	n := &node{Options: Options{Config: c}, c: c}
+	n.thresholds, _ = c.Thresholds() // a configuration with wrong ones is refused before
+	tryCapacity(ctx, n, &f)
+	return errors.Join(f.Errors()...)
+}
+
+func tryCapacity(ctx context.Context, n *node, f *Findings) {
+	if n.c.Source != config.SourceNative {
+		return
+	}
+	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
+	for _, o := range reader.Observe(ctx, []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}) {
+		for _, t := range n.thresholds {
+			if t.Signal == o.Signal && o.State == eviction.Observed {
+				f.aboveCapacity(t, o.Capacity)
+			}
+		}
+	}
+}
+
+func (f *Findings) aboveCapacity(t policy.Threshold, capacity int64) {
+	field := map[bool]string{true: "evictionHard", false: "evictionSoft"}[t.Hard()]
+	value := t.Value.Of(capacity)
+	if value.CmpInt64(capacity) > 0 {
+		f.add(Fatal, "%s[%q]: %q: is above the capacity of this node, %s: every pod would be evicted; want less", field, t.Signal, t.Value, amount(t.Signal, capacity))
+	}
+}
+
+// tryPluginDir finds a plugin directory without a plugin in it.
+func tryPluginDir(_ context.Context, n *node, f *Findings) {
+	if err := CheckPluginDir(n.c.PluginDir); err != nil {
+		level := Error
+		if isDir(n.c.PluginDir) != nil {
+			level = Fatal
+		}
+		f.add(level, "pluginDir: %q: %v", n.c.PluginDir, err)
+	}
+}
+
+// CheckPluginDir reports why no plugin can be found in dir.
+func CheckPluginDir(dir string) error {
+	const want = "want a directory of plugin executables"
+	if err := isDir(dir); err != nil {
+		return fmt.Errorf("%w, %s", err, want)
+	}
+	plugins, err := plugindir.Names(dir)
+	if err != nil { // the directory is refused, which supervisor.Check reports
+		return nil //nolint:nilerr // see above
+	}
+	for _, name := range plugins {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return nil
+		}
+	}
+	return errors.New("has no executable in it, want at least one plugin, else no signal is observed")
+}
+
+// tryPluginFiles looks at the plugins' files and settings, and starts none.
+func tryPluginFiles(_ context.Context, n *node, f *Findings) {
+	if isDir(n.c.PluginDir) != nil { // another probe reports that
+		return
+	}
+	refused, warnings := supervisor.Check(supervisor.Options{Dir: n.c.PluginDir, Settings: parts.PluginSettings(n.c), Assign: n.c.Assign})
+	f.addAll(Error, refused...)
+	for _, w := range warnings {
+		f.add(Warning, "%s", w)
+	}
+}
+
+// tryPlugins starts the plugins, confined as by the daemon, and has them observe the signals of
+// all thresholds as in a pass. With a summary as source they are not asked, as nobody serves it.
+func tryPlugins(ctx context.Context, n *node, f *Findings) {
+	if !n.StartPlugins || isDir(n.c.PluginDir) != nil {
+		return
+	}
+	errs := supervisor.Try(ctx, supervisor.Options{
+		Dir: n.c.PluginDir, Host: eviction.Host{Version: n.Version}, Node: parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver), ""),
+		Settings: parts.PluginSettings(n.c), Assign: n.c.Assign, Log: slog.New(slog.DiscardHandler),
+	}, func(s *supervisor.Supervisor) {
+		if n.c.Source == config.SourceNative {
+			n.tryObserve(ctx, s, f)
+		}
+	})
+	f.addAll(Error, errs...)
+}
+
+// tryObserve makes the first half of a pass.
+func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Findings) {
+	o := observe.New(observe.Options{Metrics: metrics.New("", ""), Log: slog.New(slog.DiscardHandler), Now: time.Now, CheckSampleTimes: true})
+	o.Configure(observe.Config{Thresholds: n.thresholds, Assigned: n.c.Assigned})
+	pin := s.Pin()
+	defer pin.Release()
+	o.Thresholds.Define(pin)
+	if _, err := o.Look(ctx, observe.Request{Pin: pin, At: eviction.PassView{Pass: 1}, Scope: wake.Scope{Full: true}}); err != nil {
+		f.add(Error, "plugins: observe: %v", err)
+		return
+	}
+	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
+	state := map[string]supervisor.State{}
+	for _, p := range s.Status() {
+		state[p.Name] = p.State
+	}
+	var failing, off []eviction.Signal
+	reasons := map[eviction.Signal]string{}
+	for _, status := range o.Statuses() {
+		last, signal := o.Last(status.Signal), status.Signal
+		b, builtin := eviction.Builtin(signal)
+		for _, t := range n.thresholds {
+			if t.Signal == signal && last.State == eviction.Observed && !reader.Reads(signal) { // else the probe of capacity has it
+				f.aboveCapacity(t, last.Capacity)
+			}
+		}
+		of, there := state[b.Plugin]
+		switch {
+		case last.State != eviction.Unknown, n.reported(b.Filesystem), there && of != supervisor.Running && of != supervisor.Disabled:
+			// All is well, or another probe or supervisor.Try has reported why not.
+		case last.Err == observe.NoObserver && builtin && reader.Reads(signal):
+			// The host observes it by itself.
+		case last.Err == observe.NoObserver && !slices.Contains(n.c.RequiredSignals, string(signal)):
+			off = append(off, signal)
+		default:
+			failing = append(failing, signal)
+			reasons[signal] = cmp.Or(last.Err, "its plugin does not say why")
+		}
+	}
+	if len(off) > 0 {
+		f.add(Warning, "thresholds of %s have no effect: no plugin in pluginDir observes them", names(off))
+	}
+	for len(failing) > 0 {
+		why := reasons[failing[0]]
+		var same []eviction.Signal
+		failing = slices.DeleteFunc(failing, func(s eviction.Signal) bool {
+			if reasons[s] == why {
+				same = append(same, s)
+			}
+			return reasons[s] == why
+		})
+		f.add(Error, "thresholds of %s have no effect: %s; want what it says to be there, or no such thresholds", names(same), why)
+	}
+}
+
+func names(signals []eviction.Signal) string {
+	texts := make([]string, len(signals))
+	for i, s := range signals {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// reported: another probe reports why signals of a filesystem are not observed.
+func (n *node) reported(of eviction.Filesystem) bool {
+	if of == "" {
+		return false
+	}
+	_, err := n.layout()
+	return err != nil || isDir(n.kubeletDir()) != nil
+}
+
+// trySummary gets the kubelet's summary once.
+func trySummary(ctx context.Context, n *node, f *Findings) {
+	if n.c.Source != config.SourceSummary {
+		return
+	}
+	source, err := summary.Open(n.c.Summary)
+	if err == nil {
+		_, err = source.Fetch(ctx)
+		err = errors.Join(err, source.Close(ctx))
+	}
+	if err != nil {
+		f.add(Error, "summary.address: %q: %v: no signal is observed; want the address of a kubelet's /stats/summary that evictd may read", n.c.Summary.Address, err)
+	}
+}

@@ -1,0 +1,116 @@
+// Package parts makes of a configuration what the daemon and the checks of a node both use, so
+// that a check tries what the daemon does.
+package parts
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/evictd/evictd/host/internal/cgroups"
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/kubeapi"
+	"github.com/evictd/evictd/host/internal/pods"
+	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
+	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/sandbox"
+)
+
+// NodeFacts returns the facts of the node that plugins get with their configuration.
+func NodeFacts(c *config.Config, cgroupDriver, summarySocket string) eviction.NodeFacts {
+	return eviction.NodeFacts{
+		NodeName:        c.NodeName,
+		RootDir:         c.RootDir,
+		CgroupRoot:      c.CgroupRoot,
+		CgroupDriver:    cgroupDriver,
+		KubeletRootDir:  c.KubeletRootDir,
+		PodLogsDir:      c.PodLogsDir,
+		RuntimeEndpoint: c.RuntimeEndpoint,
+		ImageEndpoint:   c.ImageEndpoint,
+		SummarySocket:   summarySocket,
+		DryRun:          c.DryRun,
+	}
+}
+
+// PluginSettings returns the settings of plugins by name, under "" those of plugins without any.
+func PluginSettings(c *config.Config) map[string]supervisor.Settings {
+	all := make(map[string]supervisor.Settings, len(c.Plugins)+1)
+	if c.RequirePins {
+		all[""] = supervisor.Settings{RequirePin: true}
+	}
+	for name, p := range c.Plugins {
+		all[name] = supervisor.Settings{
+			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, Shadow: p.Shadow, SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
+		}
+	}
+	return all
+}
+
+// confine puts what is configured into a policy.
+func confine(c config.Plugin) func(*sandbox.Policy) {
+	return func(p *sandbox.Policy) {
+		p.User, p.Group = ptr.Deref(c.User, ""), ptr.Deref(c.Group, "")
+		if c.Capabilities != nil {
+			p.Capabilities, _ = sandbox.ParseCapabilities(c.Capabilities) // names that are none were reported
+			p.Asked = true
+		}
+		if c.MemoryLimit != nil {
+			p.MemoryBytes = c.MemoryLimit.Value()
+		}
+		if c.CPULimit != nil {
+			p.MilliCPU = c.CPULimit.MilliValue()
+		}
+	}
+}
+
+// Rules say what pods request.
+func Rules(c *config.Config) pods.Rules {
+	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources)}
+}
+
+// Manifests reads the pods of a node without an API server.
+func Manifests(c *config.Config, wanted *pods.Wanted) *podcri.Manifests {
+	rules := Rules(c)
+	rules.Wanted = wanted
+	m := podcri.NewManifests(c.PodManifestDir, rules)
+	if c.StaticPodPath != "" { // a path of the node, as the kubelet has it
+		m.WithStatic(filepath.Join(c.RootDir, c.StaticPodPath), c.NodeName)
+	}
+	return m
+}
+
+// API returns a client of the API server for this node.
+func API(c *config.Config, version string, log *slog.Logger) (*kubeapi.Client, error) {
+	return kubeapi.New(kubeapi.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "evictd/" + version, Log: log})
+}
+
+// PodsDir returns the kubelet's directory of the pods' directories, which are named by uid.
+func PodsDir(c *config.Config) string { return filepath.Join(c.RootDir, c.KubeletRootDir, "pods") }
+
+// Cgroups returns the location of the node's cgroups. runtime may be nil: then it is not asked
+// for its cgroup driver.
+func Cgroups(c *config.Config, runtime *grpc.ClientConn) cgroups.Node {
+	node := cgroups.Node{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot}
+	if runtime != nil {
+		client := runtimeapi.NewRuntimeServiceClient(runtime)
+		node.Ask = func(ctx context.Context) (string, error) { return criclient.CgroupDriver(ctx, client) }
+	}
+	return node
+}
+
+// WatchCgroups looks at the node's cgroups, so that plugins are told of its cgroup driver.
+// runtime may be nil.
+func WatchCgroups(c *config.Config, runtime *grpc.ClientConn, o cgroups.Options) *cgroups.Watch {
+	o.Node, o.Configured = Cgroups(c, runtime), c.CgroupDriver
+	if c.Source == config.SourceSummary { // which has the figures of pods
+		o.Running = nil
+	}
+	return cgroups.NewWatch(o)
+}
