@@ -196,7 +196,7 @@ func tryCgroups(ctx context.Context, n *node, f *Findings) {
 	})
 	watch.Look(ctx)
 	if err := watch.Healthy(); err != nil {
-		f.add(Error, "%v", err)
+		f.add(Error, "cgroupRoot: %q: %v", n.c.CgroupRoot, err)
 	} else if problem := watch.Status().Problem; problem != "" {
 		f.add(Warning, "cgroupRoot: %q: %s", n.c.CgroupRoot, problem)
 	}

@@ -112,7 +112,7 @@ func checkSocketRoot(dir string) (string, error) {
 // CheckSocketPath reports that plugins' sockets below dir would have too long a path.
 func CheckSocketPath(dir string) error {
 	if len(dir) > maxSocketRoot {
-		return fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107", dir, len(dir), maxSocketRoot)
+		return fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107; want a shorter runDir", dir, len(dir), maxSocketRoot)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func TestASoftThreshold(t *testing.T) {
 func TestAPluginIsRemovedAndPutBack(t *testing.T) {
 	n := start(t, map[string]any{
 		"requiredSignals":         []string{spare},
-		"evictionSoft":            map[string]string{"memory.available": "9Gi", wear: "100"},
+		"evictionSoft":            map[string]string{"memory.available": "7680Mi", wear: "100"},
 		"evictionSoftGracePeriod": map[string]string{"memory.available": "1h", wear: "1h"},
 		"evictionHard":            map[string]string{spare: "1"},
 	}, "memory", "drive")

@@ -45,6 +45,7 @@ func start(t *testing.T, config map[string]any, names ...string) *node {
 	}
 	n := &node{t: t, plugins: daemon.PluginDir(t, names...), files: t.TempDir(), runtime: fakecri.Start(t)}
 	memory := daemon.NewNode(t, 8<<30)
+	memory.SetAvailable(7 << 30)
 	manifests := t.TempDir()
 	for name, used := range map[string]int{"little": 10, "much": 900} {
 		n.write("used-uid-"+name, fmt.Sprint(used))
