@@ -27,10 +27,7 @@ func newDoctor() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := inspect.Diagnose(cmd.Context(), &cfg)
-		if err != nil {
-			return err
-		}
+		d := inspect.Diagnose(cmd.Context(), &cfg)
 		found := inspect.Run(cmd.Context(), inspect.Options{Config: &cfg, Version: version})
 		errs, warnings := found.Errors(), slices.Concat(cfg.Warnings(), found.Warnings())
 		out := cmd.OutOrStdout()

@@ -47,7 +47,7 @@ func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
 	}
 	capacity := map[string]int64{"memory.available": total << 10, "nodefs.available": int64(fs.Blocks) * fs.Bsize}
 	by := map[string]string{
-		"memory.available": "plugin memory", "allocatableMemory.available": "plugin memory", "imagefs.available": "nobody", "nodefs.available": "evictd itself", "acme.com/spare": "the plugin that brings it",
+		"memory.available": "plugin memory", "allocatableMemory.available": "plugin memory", "imagefs.available": "none", "nodefs.available": "none", "acme.com/spare": "the plugin that brings it",
 	}
 	for _, s := range d.Signals {
 		if s.By != by[string(s.Signal)] {

@@ -11,14 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/resource"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/features"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/parts"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -64,19 +62,31 @@ func amount(s eviction.Signal, n int64) string {
 }
 
 // Diagnose looks at this node with c and changes nothing. Run says what is wrong.
-func Diagnose(ctx context.Context, c *config.Config) (Diagnosis, error) {
-	thresholds, err := c.Thresholds()
-	if err != nil {
-		return Diagnosis{}, err
+func Diagnose(ctx context.Context, c *config.Config) Diagnosis {
+	n := newNode(ctx, Options{Config: c})
+	defer n.close()
+	var u unix.Utsname
+	errKernel := unix.Uname(&u)
+	memory, errCgroups := n.fs.MemoryHierarchy()
+	share, errShare := nodefs.OwnCPUShare(n.fs)
+	version, errRuntime := criclient.Probe(ctx, n.runtime())
+	layout, errLayout := n.layout()
+	plugins, errPlugins := plugindir.Names(c.PluginDir)
+	plugins = slices.DeleteFunc(plugins, func(name string) bool { return c.Plugins[name].Disabled })
+	driver := n.driver()
+	return Diagnosis{
+		Node: []NodeFact{
+			fact("kernel", unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]), errKernel),
+			fact("cgroups", fmt.Sprintf("version %d", memory.Version), memory.Path("/"), errCgroups),
+			fact("CPU shares", strconv.FormatInt(share.Shares, 10), share.File, errShare),
+			fact("runtime", version, c.RuntimeEndpoint, errRuntime),
+			fact("cgroup driver", driver.Driver, driver.By, driver.Err),
+			fact("layout", layout.String(), "directories of "+c.ImageEndpoint+" and kubeletRootDir "+c.KubeletRootDir, errLayout),
+			fact("plugins", strings.Join(plugins, ", "), c.PluginDir, errPlugins),
+		},
+		Features: features.Find(n.fs),
+		Signals:  n.signalSources(ctx, plugins, layout),
 	}
-	d := Diagnosis{Features: features.Find(nodefs.FS{Root: c.RootDir})}
-	d.Node = append(d.Node, kernel(), cgroupVersion(c), cpuShare(c))
-	d.Node = append(d.Node, askRuntime(ctx, c)...)
-	names, err := plugindir.Names(c.PluginDir)
-	names = slices.DeleteFunc(names, func(name string) bool { return c.Plugins[name].Disabled })
-	d.Node = append(d.Node, fact("plugins", strings.Join(names, ", "), c.PluginDir, err))
-	d.Signals = signalSources(ctx, c, thresholds, names)
-	return d, nil
 }
 
 // fact returns a fact with a value, or with the reason why there is none.
@@ -90,87 +100,43 @@ func fact(name, value, detail string, err error) NodeFact {
 	return NodeFact{name, value, detail}
 }
 
-func kernel() NodeFact {
-	var u unix.Utsname
-	err := unix.Uname(&u)
-	return fact("kernel", unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]), err)
-}
-
-func cgroupVersion(c *config.Config) NodeFact {
-	h, err := nodefs.FS{Root: c.RootDir}.MemoryHierarchy()
-	return fact("cgroups", fmt.Sprintf("version %d", h.Version), h.Path("/"), err)
-}
-
-func cpuShare(c *config.Config) NodeFact {
-	share, err := nodefs.OwnCPUShare(nodefs.FS{Root: c.RootDir})
-	return fact("CPU shares", strconv.FormatInt(share.Shares, 10), share.File, err)
-}
-
-// askRuntime has what the container runtime says, and what is seen where it does not.
-func askRuntime(ctx context.Context, c *config.Config) []NodeFact {
-	runtime, err := criclient.Dial(c.RuntimeEndpoint)
-	if err != nil {
-		return []NodeFact{fact("runtime", "", "", err)}
-	}
-	defer func() { _ = runtime.Close() }() // nothing is lost
-	version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(runtime))
-	driver := parts.Cgroups(c, runtime).Find(ctx)
-	return []NodeFact{
-		fact("runtime", version, c.RuntimeEndpoint, err),
-		fact("cgroup driver", driver.Driver, driver.By, driver.Err),
-		layoutFact(ctx, c),
-	}
-}
-
-func layoutFact(ctx context.Context, c *config.Config) NodeFact {
-	images, err := criclient.Dial(c.ImageEndpoint)
-	if err != nil {
-		return fact("layout", "", "", err)
-	}
-	defer func() { _ = images.Close() }() // nothing is lost
-	layout, err := criclient.Layout(ctx, runtimeapi.NewImageServiceClient(images), nodefs.FS{Root: c.RootDir}, c.KubeletRootDir)
-	if err != nil {
-		return fact("layout", "", "", err)
-	}
-	return fact("layout", layout.String(), "directories of "+c.ImageEndpoint+" and kubeletRootDir "+c.KubeletRootDir, nil)
-}
-
-func signalSources(ctx context.Context, c *config.Config, thresholds []policy.Threshold, plugins []string) []SignalSource {
-	var signals []eviction.Signal
-	for _, t := range thresholds {
-		if !slices.Contains(signals, t.Signal) {
-			signals = append(signals, t.Signal)
+// signalSources has a row for each signal with a threshold. The figures are those of the host.
+func (n *node) signalSources(ctx context.Context, plugins []string, layout eviction.Layout) (all []SignalSource) {
+	reader := fallback.New(parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver), ""))
+	read := slices.DeleteFunc(eviction.BuiltinSignals(), func(s eviction.Signal) bool { return !reader.Reads(s) })
+	figures := map[eviction.Signal]eviction.Observation{}
+	for _, o := range reader.Observe(ctx, read) {
+		for _, same := range append(layout.SameFilesystem(o.Signal), o.Signal) {
+			figures[same] = o
 		}
 	}
-	reader := fallback.New(parts.NodeFacts(c, parts.Cgroups(c, nil).Find(ctx).InUse(c.CgroupDriver), ""))
-	figures := map[eviction.Signal]eviction.Observation{}
-	for _, o := range reader.Observe(ctx, slices.DeleteFunc(slices.Clone(signals), func(s eviction.Signal) bool { return !reader.Reads(s) })) {
-		figures[o.Signal] = o
-	}
-	all := make([]SignalSource, 0, len(signals))
-	for _, s := range signals {
-		row := SignalSource{Signal: s, How: "in each pass, one in " + c.MonitoringInterval.Duration.String()}
+	seen := map[eviction.Signal]bool{}
+	for _, t := range n.thresholds {
+		s := t.Signal
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		row := SignalSource{Signal: s, How: "in each pass, one in " + n.c.MonitoringInterval.Duration.String()}
 		b, builtin := eviction.Builtin(s)
-		assigned := c.Assigned(s, eviction.CanObserve)
+		assigned, figure := n.c.Assigned(s, eviction.CanObserve), figures[s]
 		switch {
 		case assigned != "":
 			row.By = "plugin " + assigned
 		case builtin && slices.Contains(plugins, b.Plugin):
 			row.By = "plugin " + b.Plugin
-		case builtin && reader.Reads(s):
-			row.By = "evictd itself"
-		case builtin:
-			row.By = "nobody"
+		case builtin: // it is off
+			row.By, row.How = "none", "plugin "+b.Plugin+" is not in pluginDir"
 		default:
 			row.By = "the plugin that brings it"
 		}
-		if b.Condition == eviction.MemoryPressure && c.KernelMemcgNotification && row.By == "plugin "+b.Plugin {
-			row.How = howMemory(c)
+		if b.Condition == eviction.MemoryPressure && n.c.KernelMemcgNotification && row.By == "plugin "+b.Plugin {
+			row.How = n.howMemory()
 		}
-		if o := figures[s]; o.State == eviction.Observed {
-			row.Available, row.Capacity = &o.Available, &o.Capacity
+		if figure.State == eviction.Observed {
+			row.Available, row.Capacity = &figure.Available, &figure.Capacity
 		}
-		if c.Source == config.SourceSummary {
+		if n.c.Source == config.SourceSummary {
 			row.How += ", from the kubelet's summary"
 		}
 		all = append(all, row)
@@ -178,9 +144,9 @@ func signalSources(ctx context.Context, c *config.Config, thresholds []policy.Th
 	return all
 }
 
-func howMemory(c *config.Config) string {
+func (n *node) howMemory() string {
 	looks := "looked at all the time, the closer the more often"
-	if h, err := (nodefs.FS{Root: c.RootDir}).MemoryHierarchy(); err == nil && h.Version == nodefs.V1 {
+	if h, err := n.fs.MemoryHierarchy(); err == nil && h.Version == nodefs.V1 {
 		return "memory events, and " + looks
 	}
 	return looks

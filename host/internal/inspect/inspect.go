@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 )
 
@@ -162,22 +160,4 @@ func (p probe) run(ctx context.Context, n *node) Findings {
 func away(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
-}
-
-// hasThreshold reports whether a signal has a threshold.
-func (n *node) hasThreshold(of func(eviction.Signal) bool) bool {
-	for _, t := range n.thresholds {
-		if of(t.Signal) {
-			return true
-		}
-	}
-	return false
-}
-
-// onFilesystem matches the signals of filesystems.
-func onFilesystem(names ...eviction.Filesystem) func(eviction.Signal) bool {
-	return func(s eviction.Signal) bool {
-		b, _ := eviction.Builtin(s)
-		return slices.Contains(names, b.Filesystem)
-	}
 }

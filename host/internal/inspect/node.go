@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -16,6 +17,7 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -66,6 +68,30 @@ func (n *node) close() {
 
 func (n *node) runtime() runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(n.running)
+}
+
+// hasThreshold reports whether a signal has a threshold.
+func (n *node) hasThreshold(of func(eviction.Signal) bool) bool {
+	return slices.ContainsFunc(n.thresholds, func(t policy.Threshold) bool { return of(t.Signal) })
+}
+
+// onFilesystem matches the signals of filesystems.
+func onFilesystem(names ...eviction.Filesystem) func(eviction.Signal) bool {
+	return func(s eviction.Signal) bool {
+		b, _ := eviction.Builtin(s)
+		return slices.Contains(names, b.Filesystem)
+	}
+}
+
+// diskLevel is the level of a finding because of which signals of filesystems are not observed.
+// Without the disk plugin they are switched off.
+func (n *node) diskLevel(of ...eviction.Filesystem) Level {
+	const disk = "disk"
+	plugins, _ := plugindir.Names(n.c.PluginDir) // an error is another probe's
+	if n.hasThreshold(onFilesystem(of...)) && slices.Contains(plugins, disk) && !n.c.Plugins[disk].Disabled {
+		return Error
+	}
+	return Warning
 }
 
 // isDir reports why path is not a directory.

@@ -136,11 +136,7 @@ func tryLayout(_ context.Context, n *node, f *Findings) {
 	switch {
 	case err != nil && away(err), isDir(n.kubeletDir()) != nil: // another probe reports that
 	case err != nil:
-		level := Warning
-		if n.hasThreshold(onFilesystem(eviction.ImageFs, eviction.ContainerFs)) {
-			level = Error
-		}
-		f.add(level, "imageEndpoint: %q: %v: without that directory imagefs and containerfs are not observed; want a runtime whose ImageFsInfo names a directory of this node, or no thresholds of imagefs and containerfs", n.c.ImageEndpoint, err)
+		f.add(n.diskLevel(eviction.ImageFs, eviction.ContainerFs), "imageEndpoint: %q: %v: without that directory imagefs and containerfs are not observed; want a runtime whose ImageFsInfo names a directory of this node, or no thresholds of imagefs and containerfs", n.c.ImageEndpoint, err)
 	case len(*f) > 0:
 		*f = nil
 		f.addAll(Error, policy.Split(n.c.Assigned, now))
@@ -153,7 +149,7 @@ func tryPodDirs(_ context.Context, n *node, f *Findings) {
 		return
 	}
 	if err := isDir(n.kubeletDir()); err != nil {
-		f.add(Error, "kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", n.c.KubeletRootDir, err)
+		f.add(n.diskLevel(eviction.NodeFs), "kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", n.c.KubeletRootDir, err)
 		return
 	}
 	pods, err := n.pods()

@@ -136,7 +136,7 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 	reasons := map[eviction.Signal]string{}
 	for _, status := range o.Statuses() {
 		last, signal := o.Last(status.Signal), status.Signal
-		b, builtin := eviction.Builtin(signal)
+		b, _ := eviction.Builtin(signal)
 		for _, t := range n.thresholds {
 			if t.Signal == signal && last.State == eviction.Observed && !reader.Reads(signal) { // else the probe of capacity has it
 				f.aboveCapacity(t, last.Capacity)
@@ -146,8 +146,6 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 		switch {
 		case last.State != eviction.Unknown, n.reported(b.Filesystem), there && of != supervisor.Running && of != supervisor.Disabled:
 			// All is well, or another probe or supervisor.Try has reported why not.
-		case last.Err == observe.NoObserver && builtin && reader.Reads(signal):
-			// The host observes it by itself.
 		case last.Err == observe.NoObserver && !slices.Contains(n.c.RequiredSignals, string(signal)):
 			off = append(off, signal)
 		default:
@@ -156,7 +154,7 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 		}
 	}
 	if len(off) > 0 {
-		f.add(Warning, "thresholds of %s have no effect: no plugin in pluginDir observes them", names(off))
+		f.add(Warning, "thresholds of %s have no effect: no plugin in pluginDir observes them; want one that does, or no such thresholds", names(off))
 	}
 	for len(failing) > 0 {
 		why := reasons[failing[0]]

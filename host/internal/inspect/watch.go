@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// watchEvery is the time between two looks of a Watch at a node without errors.
-	watchEvery = time.Hour
-	// watchAgain is the time to the next look at one with errors. It doubles up to
-	// watchAgainMost as long as the findings stay the same.
+	// watchEvery is the time between two looks of a Watch. After one that found errors it is as
+	// long as the newest of them has lasted, watchAgain at least and watchAgainMost at most.
+	watchEvery     = time.Hour
 	watchAgain     = 10 * time.Second
 	watchAgainMost = 5 * time.Minute
 )
@@ -43,17 +42,10 @@ func NewWatch(options func() Options, log *slog.Logger) *Watch {
 
 // Run looks now, after each Again, and again and again until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	again := watchAgain
 	for {
-		former := w.Found()
-		found := w.look(ctx)
 		wait := watchEvery
-		if slices.ContainsFunc(found, func(l Lasting) bool { return l.Level != Warning }) {
-			again = min(2*again, watchAgainMost)
-			if !slices.Equal(found, former) {
-				again = watchAgain
-			}
-			wait = again
+		if newest := w.look(ctx); !newest.IsZero() {
+			wait = min(max(time.Since(newest), watchAgain), watchAgainMost)
 		}
 		select {
 		case <-ctx.Done():
@@ -75,30 +67,33 @@ func (w *Watch) Again() {
 	}
 }
 
-// look logs what the look before it had not found.
-func (w *Watch) look(ctx context.Context) []Lasting {
+// look logs what the look before it had not found, and returns since when there is the newest
+// error.
+func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	now, former := time.Now(), w.Found()
 	var found []Lasting
 	for _, f := range run(ctx, w.options(), func(p probe) bool { return p.daemon }) {
-		i := slices.IndexFunc(former, func(l Lasting) bool { return l.Finding == f })
-		switch {
-		case i >= 0:
-			found = append(found, former[i])
-			continue
-		case ctx.Err() != nil:
-			return nil
-		case f.Level == Warning:
+		if ctx.Err() != nil {
+			return newest
+		}
+		lasting := Lasting{f, now}
+		if i := slices.IndexFunc(former, func(l Lasting) bool { return l.Finding == f }); i >= 0 {
+			lasting = former[i]
+		} else if f.Level == Warning {
 			w.log.Warn("node or configuration is not as it should be", "finding", f.Text)
-		default:
+		} else {
 			w.log.Error("node or configuration is not as evictd needs it", "finding", f.Text)
 		}
-		found = append(found, Lasting{f, now})
+		if f.Level != Warning && lasting.Since.After(newest) {
+			newest = lasting.Since
+		}
+		found = append(found, lasting)
 	}
 	if len(found) == 0 && len(former) > 0 {
 		w.log.Info("node and configuration are as evictd needs them")
 	}
 	w.found.Store(&found)
-	return found
+	return newest
 }
 
 // Found returns what the last look has found.

@@ -176,8 +176,10 @@ var brokenNodes = map[string]brokenNode{
 		added := w.runtime.Add(fakecri.Pod{UID: "uid-api", Namespace: "default", Name: "api", Annotations: map[string]string{"kubernetes.io/config.source": "api"}, Containers: []fakecri.Container{{Name: "main"}}})
 		w.node.AddContainers("besteffort", "uid-api", added.ContainerIDs)
 	}, `mode: "cri": a kubelet runs on this node, and 1 of its pods have no manifest in podManifestDir, so they are never evicted; want "kubernetes"`, true},
-	"a hard threshold above the node's memory": {func(w *world) { w.config["evictionHard"] = map[string]string{"memory.available": "9Gi"} },
-		`evictionHard["memory.available"]: "9Gi": is above the capacity of this node, 8Gi: every pod would be evicted; want less`, false},
+	"a hard threshold above the node's memory": {
+		func(w *world) { w.config["evictionHard"] = map[string]string{"memory.available": "9Gi"} },
+		`evictionHard["memory.available"]: "9Gi": is above the capacity of this node, 8Gi: every pod would be evicted; want less`, false,
+	},
 	"a soft threshold above the node's memory": {func(w *world) {
 		w.config["evictionSoft"], w.config["evictionSoftGracePeriod"] = map[string]string{"memory.available": "9Gi"}, map[string]string{"memory.available": "1m"}
 	}, `evictionSoft["memory.available"]: "9Gi": is above the capacity of this node, 8Gi`, false},
@@ -207,14 +209,16 @@ func TestBrokenNodesAreNamedByCheckAndRun(t *testing.T) {
 			w := newWorld(t)
 			c.breakIt(w)
 			d := w.start()
+			if !c.starts { // its end gives up what it has taken
+				if code := d.Wait(30 * time.Second); code != 1 || !strings.Contains(d.LogText(), c.want) {
+					t.Errorf("run: exit code %d, want 1 and %q of\n%s", code, c.want, d.LogText())
+				}
+			}
 			code, said := check(t, d.ConfigFile)
 			if code != 1 || !strings.Contains(said, c.want) {
 				t.Errorf("check: exit code %d, want 1 and %q of\n%s", code, c.want, said)
 			}
 			if !c.starts {
-				if code := d.Wait(30 * time.Second); code != 1 || !strings.Contains(d.LogText(), c.want) {
-					t.Errorf("run: exit code %d, want 1 and %q of\n%s", code, c.want, d.LogText())
-				}
 				return
 			}
 			eventually(t, 30*time.Second, func() error {
@@ -228,7 +232,7 @@ func TestBrokenNodesAreNamedByCheckAndRun(t *testing.T) {
 					err = json.Unmarshal(status, &s)
 				}
 				if said := fmt.Sprint(s); err != nil || !strings.Contains(said, c.want) && !strings.Contains(d.LogText(), c.want) {
-					return fmt.Errorf("run: %v, want %q of %s", err, c.want, said)
+					return fmt.Errorf("run: %w, want %q of %s", err, c.want, said)
 				}
 				return nil
 			})
