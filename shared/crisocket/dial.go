@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -55,7 +56,28 @@ func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 		grpc.WithInitialWindowSize(windowBytes),
 		grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReplyBytes)),
+		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := call(ctx, method, req, reply, conn, opts...)
+			if s, ok := status.FromError(err); ok && err != nil {
+				return callError{s}
+			}
+			return err
+		}),
 	)
+}
+
+// A callError is an error of a call without gRPC's decoration.
+type callError struct{ status *status.Status }
+
+// GRPCStatus is for package status.
+func (e callError) GRPCStatus() *status.Status { return e.status }
+
+// Error returns why there is no connection, or the runtime's message with its code.
+func (e callError) Error() string {
+	if _, why, ok := strings.Cut(e.status.Message(), "Error while dialing: "); ok {
+		return strings.TrimSuffix(why, `"`)
+	}
+	return fmt.Sprintf("%s (%s)", e.status.Message(), e.status.Code())
 }
 
 func socketPath(endpoint string) (string, error) {

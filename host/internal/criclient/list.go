@@ -61,6 +61,9 @@ func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func
 	if tooLarge(errContainers) {
 		containers, morePartial, errContainers = each(uids(), byPod(sandboxes, nil), listContainers)
 	}
+	if cause := errors.Unwrap(errSandboxes); cause != nil && fmt.Sprint(cause) == fmt.Sprint(errors.Unwrap(errContainers)) {
+		errContainers = nil // a runtime that is away is reported once
+	}
 	if err := errors.Join(errSandboxes, errContainers); err != nil {
 		return Listing{}, err
 	}

@@ -52,7 +52,7 @@ func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
 		dir  string
 		want string
 	}{
-		"not implemented": {nil, "", "code = Unimplemented"},
+		"not implemented": {nil, "", "(Unimplemented)"},
 		"none":            {&runtimeapi.ImageFsInfoResponse{}, "", "the container runtime names no directory of images"},
 		"not there":       {nil, dir + "/gone", "stat " + dir + "/gone: no such file or directory: without that directory imagefs and containerfs are not observed"},
 		"there":           {nil, dir, ""},

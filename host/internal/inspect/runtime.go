@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/cgroups"
@@ -74,7 +73,7 @@ func tryRuntime(ctx context.Context, n *node, f *Findings) {
 		return
 	}
 	if _, err := criclient.Probe(ctx, n.runtime()); err != nil {
-		f.add(Error, "%s: %s: no pod can be evicted; %s", endpoint, said(err), wantSocket)
+		f.add(Error, "%s: %v: no pod can be evicted; %s", endpoint, err, wantSocket)
 		return
 	}
 	for _, c := range calls {
@@ -82,18 +81,9 @@ func tryRuntime(ctx context.Context, n *node, f *Findings) {
 		err := c.make(ctx, n)
 		cancel()
 		if err != nil && (c.name != "ListImages" || !away(err)) {
-			f.add(Error, "%s: %s: %s: %s; want a container runtime that answers this call", endpoint, c.name, said(err), c.without)
+			f.add(Error, "%s: %s: %v: %s; want a container runtime that answers this call", endpoint, c.name, err, c.without)
 		}
 	}
-}
-
-// said returns the message and the code of an error of gRPC.
-func said(err error) string {
-	s, ok := status.FromError(err)
-	if !ok {
-		return err.Error()
-	}
-	return fmt.Sprintf("%s (%s)", s.Message(), s.Code())
 }
 
 const wantSocket = "want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock"
