@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
@@ -76,6 +77,9 @@ func (e callError) GRPCStatus() *status.Status { return e.status }
 func (e callError) Error() string {
 	if _, why, ok := strings.Cut(e.status.Message(), "Error while dialing: "); ok {
 		return strings.TrimSuffix(why, `"`)
+	}
+	if e.status.Code() == codes.DeadlineExceeded { // the message depends on who ends the call
+		return "no answer in time"
 	}
 	return fmt.Sprintf("%s (%s)", e.status.Message(), e.status.Code())
 }

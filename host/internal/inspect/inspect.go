@@ -35,6 +35,8 @@ const (
 
 // A Finding is one thing that is wrong: the field or file, its value, what would be right.
 type Finding struct {
+	// Probe names the probe that found it.
+	Probe string `json:"probe"`
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
 }
@@ -43,7 +45,7 @@ type Finding struct {
 type Findings []Finding
 
 func (f *Findings) add(l Level, format string, args ...any) {
-	*f = append(*f, Finding{l, fmt.Sprintf(format, args...)})
+	*f = append(*f, Finding{Level: l, Text: fmt.Sprintf(format, args...)})
 }
 
 // addAll adds errors, each of a joined one by itself. Nil errors are left out.
@@ -130,8 +132,11 @@ func run(ctx context.Context, o Options, wanted func(probe) bool) (all Findings)
 		}
 	}
 	running.Wait()
-	for _, f := range found {
-		all = append(all, f...)
+	for i, p := range probes {
+		for _, f := range found[i] {
+			f.Probe = p.name
+			all = append(all, f)
+		}
 	}
 	return all
 }
@@ -149,9 +154,9 @@ func (p probe) run(ctx context.Context, n *node) Findings {
 	}, nil)
 	switch {
 	case ctx.Err() != nil:
-		return Findings{{Error, fmt.Sprintf("%s: %v", p.name, ctx.Err())}}
+		return Findings{{Level: Error, Text: fmt.Sprintf("%s: %v", p.name, ctx.Err())}}
 	case err != nil:
-		return Findings{{Error, fmt.Sprintf("%s: no answer within %v: %v; want filesystems that answer", p.name, p.deadline, err)}}
+		return Findings{{Level: Error, Text: fmt.Sprintf("%s: no answer within %v: %v; want filesystems that answer", p.name, p.deadline, err)}}
 	}
 	return found
 }

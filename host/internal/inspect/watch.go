@@ -22,7 +22,8 @@ const (
 type Lasting struct {
 	Finding
 
-	// Since is the time of the first of the looks that have all found it.
+	// Since is the time of the first of the looks in which the probe has always found something of
+	// this level.
 	Since time.Time `json:"since"`
 }
 
@@ -77,11 +78,17 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 			return newest
 		}
 		lasting := Lasting{f, now}
-		if i := slices.IndexFunc(former, func(l Lasting) bool { return l.Finding == f }); i >= 0 {
-			lasting = former[i]
-		} else if f.Level == Warning {
+		for _, l := range former { // the text may change from look to look
+			if l.Probe == f.Probe && l.Level == f.Level {
+				lasting.Since = l.Since
+				break
+			}
+		}
+		switch known := slices.ContainsFunc(former, func(l Lasting) bool { return l.Finding == f }); {
+		case known:
+		case f.Level == Warning:
 			w.log.Warn("node or configuration is not as it should be", "finding", f.Text)
-		} else {
+		default:
 			w.log.Error("node or configuration is not as evictd needs it", "finding", f.Text)
 		}
 		if f.Level != Warning && lasting.Since.After(newest) {

@@ -1,0 +1,61 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/test/fakes/fakecri"
+)
+
+// A daemon is healthy until an error has lasted, and says in its log what has changed.
+func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
+	dir, runtime := t.TempDir(), fakecri.Start(t)
+	runtime.SetImageDir(dir)
+	if err := os.WriteFile(filepath.Join(dir, "memory"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.RuntimeEndpoint, c.ImageEndpoint, c.PluginDir, c.KubeletRootDir, c.StateDir = runtime.Endpoint(), runtime.Endpoint(), dir, dir, dir
+	var log bytes.Buffer
+	w := NewWatch(func() Options { return Options{Config: &c} }, slog.New(slog.NewTextHandler(&log, nil)))
+	if newest := w.look(t.Context()); !newest.IsZero() || len(w.Found()) > 0 || log.Len() > 0 {
+		t.Fatalf("%v on a healthy node, log %s", w.Found(), &log)
+	}
+	runtime.Inject(fakecri.ListContainers, fakecri.Fault{Hang: true})
+	w.look(t.Context())
+	since := w.look(t.Context())
+	if since.IsZero() || w.Healthy(0) == nil || w.Healthy(time.Hour) != nil || strings.Count(log.String(), "ListContainers") != 1 {
+		t.Errorf("since %v, %v at once, %v after an hour; log %s", since, w.Healthy(0), w.Healthy(time.Hour), &log)
+	}
+	runtime.Heal()
+	if newest := w.look(t.Context()); !newest.IsZero() || w.Healthy(0) != nil || !strings.Contains(log.String(), "as evictd needs them") {
+		t.Errorf("healed: %v, log %s", w.Found(), &log)
+	}
+	var none *Watch
+	none.Again()
+	if none.Found() != nil || none.Healthy(0) != nil {
+		t.Error("a program that embeds evictd is told of its node")
+	}
+}
+
+// A directory on a dead NFS server kept evictd check for ever.
+func TestAProbeThatHangsIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		p := probe{name: "state directory", deadline: deadline, try: func(context.Context, *node, *Findings) { <-free }}
+		began := time.Now()
+		found := p.run(t.Context(), nil)
+		if took := time.Since(began); took != deadline+time.Second || len(found) != 1 || !strings.HasPrefix(found[0].Text, "state directory: no answer within 5s: ") {
+			t.Errorf("%v after %v", found, took)
+		}
+		close(free)
+	})
+}
