@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -99,8 +100,11 @@ func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, s
 	t.Helper()
 	plugins, err := filepath.Abs("../../../bin/plugins")
 	must(t, err)
+	runDir, err := os.MkdirTemp("", "run") // sockets need a short path
+	must(t, err)
+	defer os.RemoveAll(runDir)
 	file, err := evictd.Configure(t.TempDir(), map[string]any{
-		"nodeName": c.Node, "mode": "kubernetes", "kubeconfig": kubeconfig, "runtimeEndpoint": "unix://" + c.Socket, "pluginDir": plugins,
+		"nodeName": c.Node, "mode": "kubernetes", "kubeconfig": kubeconfig, "runtimeEndpoint": "unix://" + c.Socket, "pluginDir": plugins, "runDir": runDir,
 		"kubeletRootDir": c.KubeletRootDir, "cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"memory.available": "100Mi"},
 	})
 	must(t, err)
