@@ -40,14 +40,14 @@ func falls(stateDir string) map[eviction.Signal]int64 {
 	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
 }
 
-// CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet names.
-// It returns nil if it names none. What this node has of memory, disk and tasks is read as
+// CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet and
+// c.BesideKubeletDir name. It returns nil if they name none. What this node has of memory, disk and tasks is read as
 // far as it can be.
 func CheckBeside(ctx context.Context, c *Config, thresholds []policy.Threshold) (*Beside, error) {
-	if c.BesideKubelet == "" {
+	if c.BesideKubelet == "" && c.BesideKubeletDir == "" {
 		return nil, nil
 	}
-	kubelet, err := config.LoadKubelet(c.BesideKubelet)
+	kubelet, err := config.LoadKubelet(c.BesideKubelet, c.BesideKubeletDir)
 	if err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
 	}

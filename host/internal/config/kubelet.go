@@ -22,23 +22,19 @@ type Kubelet struct {
 	CgroupsPerQOS bool
 }
 
-// LoadKubelet reads the file of a kubelet, or what its /configz answers. The error joins
-// all that is wrong, one line each.
-func LoadKubelet(file string) (Kubelet, error) {
-	data, err := input.ReadFileSoon(file, maxFileBytes)
+// LoadKubelet reads the file of a kubelet, or what its /configz answers, and the drop-ins
+// in dir, either of which may be "". The error joins all that is wrong, one line each.
+func LoadKubelet(file, dir string) (Kubelet, error) {
+	c := blank()
+	doc, ls, errs, err := kubeletFiles{file: file, dir: dir, configz: true}.lay(&c)
 	if err != nil {
-		return Kubelet{}, fmt.Errorf("%s: %w", file, err)
+		return Kubelet{}, err
 	}
-	data = unwrap(data)
-	c, l := blank(), &layer{file: file, keys: map[string]string{}}
-	errs := decodeKubelet(&c, l, data)
 	mergeHard(&c)
 	thresholds, err := c.Thresholds()
-	errs = append(errs, split(err)...)
-	reserved, more := reservedMemory(data)
-	errs = append(errs, more...)
-	for i := range errs {
-		errs[i] = l.named(errs[i])
+	reserved, more := reservedMemory(doc)
+	for _, err := range append(split(err), more...) {
+		errs = append(errs, ls.blame(err))
 	}
 	return Kubelet{Thresholds: thresholds, ReservedMemory: reserved, CgroupsPerQOS: c.CgroupsPerQOS}, report(errs)
 }
@@ -65,9 +61,8 @@ func unwrap(data []byte) []byte {
 }
 
 // reservedMemory is what two keys say that are none of evictd's.
-func reservedMemory(data []byte) (resource.Quantity, []error) {
+func reservedMemory(doc object) (resource.Quantity, []error) {
 	sum := *resource.NewQuantity(0, resource.BinarySI)
-	doc, _ := fieldsIn(data, "", "") // what is wrong was reported
 	var errs []error
 	for _, key := range []string{"kubeReserved", "systemReserved"} {
 		var amounts map[string]string
