@@ -51,7 +51,7 @@ func CheckBeside(ctx context.Context, c *Config, thresholds []policy.Threshold) 
 	if err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
 	}
-	node := beside.Node{Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.ReservedMemory, OwnConditions: c.NodeConditions != config.NodeConditionsNone, OwnTaints: c.NodeConditions == config.NodeConditionsTaints}
+	node := beside.Node{Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: c.BesideKubeletDir != "", OwnConditions: c.NodeConditions != config.NodeConditionsNone, OwnTaints: c.NodeConditions == config.NodeConditionsTaints}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
 	for _, o := range fallback.New(nodeFacts(c, "", "")).Observe(ctx, signals) {
 		if o.State == eviction.Observed {
