@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
@@ -340,11 +340,8 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 // first eviction only.
 func (m *Manager) logReady(ctx context.Context) {
 	c, address := m.config(), ""
-	thresholds, _ := c.Thresholds() // were checked
-	if b, err := inspect.CheckBeside(ctx, c, thresholds); err != nil {
-		m.log.Warn("kubelet's configuration not compared", "error", err)
-	} else if b != nil {
-		beside.Warn(b.Findings, m.log, m.recorder.NodeEvent, c.DryRun)
+	if b, _ := inspect.CheckBeside(ctx, c); len(b.Mend()) > 0 && !c.DryRun { // m.inspection logs it, and an error
+		m.recorder.NodeEvent("Warning", "KubeletSettings", strings.Join(b.Mend(), "; ")+"; evictd check prints settings of the kubelet that go with evictd's")
 	}
 	if m.endpoint != nil {
 		address = m.endpoint.Addr().String()

@@ -40,7 +40,7 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		beside, err := inspect.CheckBeside(cmd.Context(), &cfg, thresholds)
+		beside, err := inspect.CheckBeside(cmd.Context(), &cfg)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func newCheck() *cobra.Command {
 		found := inspect.Run(ctx, inspect.Options{Config: &cfg, Version: version, StartPlugins: *start})
 		stop()
 		errs := found.Errors()
-		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings(), warnBeside(beside))
+		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings())
 		if *asJSON {
 			if err := writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings); err != nil {
 				return err

@@ -32,20 +32,6 @@ func besideTable(b *inspect.Beside) []byte {
 	return append(out, b.YAML...)
 }
 
-// warnBeside tells of what should be mended, for those who read no tables.
-func warnBeside(b *inspect.Beside) []string {
-	if b == nil {
-		return nil
-	}
-	var warnings []string
-	for _, f := range b.Findings {
-		if f.Mend {
-			warnings = append(warnings, "besideKubelet: "+f.Signal+": "+f.About+": "+f.Text)
-		}
-	}
-	return warnings
-}
-
 // checkThreshold is a line of thresholdTable.
 type checkThreshold struct {
 	Signal         string `json:"signal"`

@@ -39,7 +39,7 @@ func thresholds(t *testing.T, text string) []policy.Threshold {
 // node has 16Gi, 100Gi on a disk and 32768 tasks.
 var node = beside.Node{
 	Capacity: map[eviction.Signal]int64{eviction.MemoryAvailable: 16 << 30, eviction.NodeFsAvailable: 100 << 30, eviction.PIDAvailable: 32768},
-	Reserved: resource.MustParse("1Gi"),
+	Reserved: beside.Reserved{Memory: resource.MustParse("1Gi")},
 }
 
 func TestWhatFollows(t *testing.T) {
@@ -47,6 +47,7 @@ func TestWhatFollows(t *testing.T) {
 		evictd, kubelet, about string
 		unknown                bool
 		fall                   int64    // of memory in a second, in MiB
+		storage                string   // reserved of the disk
 		conditions, taints     bool     // evictd writes some of its own
 		want                   []string // with "mend " before what has to be mended
 	}{
@@ -160,6 +161,13 @@ func TestWhatFollows(t *testing.T) {
 			evictd: "memory.available<2Gi", kubelet: "memory.available<2Gi/8760h", about: beside.Allocatable,
 			want: []string{"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold; with the settings that would be right 14336Mi"},
 		},
+		"what pods may request of a disk of which some is reserved": {
+			evictd: "nodefs.available<10Gi", kubelet: "nodefs.available<10Gi", about: beside.Allocatable, storage: "20Gi",
+			want: []string{
+				"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold",
+				"nodefs.available: ephemeral-storage: 71680Mi, of 102400Mi less 20Gi reserved and less 10Gi, the kubelet's hard threshold; with the settings that would be right 76800Mi",
+			},
+		},
 		"a restart under pressure": {
 			evictd: "memory.available<2Gi", kubelet: "memory.available<1Gi memory.available<2Gi/8760h nodefs.available<5% nodefs.inodesFree<5% pid.available<5%", about: beside.Restart,
 			want: []string{
@@ -173,6 +181,9 @@ func TestWhatFollows(t *testing.T) {
 			n := node
 			if c.unknown {
 				n = beside.Node{}
+			}
+			if c.storage != "" {
+				n.Reserved.Storage = resource.MustParse(c.storage)
 			}
 			n.OwnConditions, n.OwnTaints = c.conditions, c.taints
 			n.Falls = map[eviction.Signal]int64{eviction.MemoryAvailable: c.fall << 20}
@@ -258,5 +269,57 @@ func TestWithTheRightSettingsNothingIsToMend(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The kubelet refused the settings: "the total amount "2Gi" of type "memory" is not equal to the value
+// "1586Mi" determined by Node Allocatable feature".
+func TestWithStaticMemoryTheReservesStayEqual(t *testing.T) {
+	system := map[string]string{"memory": "512Mi", "cpu": "100m"}
+	for name, c := range map[string]struct {
+		evictd, kubelet string
+		unknown         bool
+		hard, system    string
+	}{
+		"systemReserved takes what the threshold gives up": {evictd: "memory.available<1Gi", kubelet: "memory.available<1Gi", hard: "512Mi", system: "1Gi"},
+		"a percentage is an amount then":                   {evictd: "memory.available<5%", kubelet: "memory.available<1Gi", hard: "429496736", system: "1181116000"},
+		"a percentage of an unknown amount stays away":     {evictd: "memory.available<5%", kubelet: "memory.available<10%", unknown: true, hard: "10%"},
+		"a threshold that stays":                           {evictd: "memory.available<2Gi", kubelet: "memory.available<1Gi", hard: "1Gi"},
+		"more than systemReserved has":                     {evictd: "memory.available<6Gi", kubelet: "", hard: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node
+			n.Reserved.Static, n.Reserved.System = new(resource.MustParse("1536Mi")), system
+			if c.unknown {
+				n.Capacity = nil
+			}
+			s := beside.Right(thresholds(t, c.evictd), thresholds(t, c.kubelet), n)
+			if s.EvictionHard["memory.available"] != c.hard || s.SystemReserved["memory"] != c.system || c.system != "" && s.SystemReserved["cpu"] != "100m" {
+				t.Errorf("hard %q, systemReserved %v, want %q and %q", s.EvictionHard["memory.available"], s.SystemReserved, c.hard, c.system)
+			}
+		})
+	}
+	if system["memory"] != "512Mi" {
+		t.Error("the kubelet's systemReserved was written to")
+	}
+}
+
+// A soft threshold of a disk stayed in force, as no drop-in removes what it does not name.
+func TestInADropInWhatIsToGoIsNull(t *testing.T) {
+	n := node
+	n.DropIns = true
+	text, err := beside.Right(thresholds(t, "nodefs.available<10%"), thresholds(t, "nodefs.available<5% nodefs.available<20%/1m pid.available<5%/1m"), n).YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `evictionSoft:
+  nodefs.available: null
+  pid.available: 5%
+evictionSoftGracePeriod:
+  nodefs.available: null
+  pid.available: 1m0s
+`
+	if !strings.Contains(string(text), want) {
+		t.Errorf("settings are\n%swant\n%s", text, want)
 	}
 }

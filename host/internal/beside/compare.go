@@ -182,14 +182,18 @@ func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
 // allocatable says what the kubelet's hard thresholds take from what pods may request
 // (pkg/kubelet/cm/helpers.go:hardEvictionReservation).
 func (c *comparison) allocatable() {
-	c.memory()
-	if hard := c.theirs[eviction.NodeFsAvailable].hard; hard != nil {
+	c.rests(eviction.MemoryAvailable, "memory", c.node.Reserved.Memory)
+	hard := c.theirs[eviction.NodeFsAvailable].hard
+	switch r := c.node.Reserved.Storage; {
+	case !r.IsZero():
+		c.rests(eviction.NodeFsAvailable, "ephemeral-storage", r)
+	case hard != nil:
 		c.add(string(eviction.NodeFsAvailable), Allocatable, false, "ephemeral-storage: capacity less %s, the kubelet's hard threshold", hard.Value)
 	}
 }
 
-func (c *comparison) memory() {
-	const s = eviction.MemoryAvailable
+// rests says how much of a resource is left for pods to request.
+func (c *comparison) rests(s eviction.Signal, name string, reserved resource.Quantity) {
 	scale, hard := c.node.scale(s), c.theirs[s].hard
 	var now *policy.Value
 	text := "nothing, as the kubelet has no hard threshold"
@@ -197,22 +201,22 @@ func (c *comparison) memory() {
 		now, text = &hard.Value, hard.Value.String()+", the kubelet's hard threshold"
 	}
 	if !scale.known {
-		c.add(string(s), Allocatable, false, "memory: capacity less what is reserved, and less %s", text)
+		c.add(string(s), Allocatable, false, "%s: capacity less what is reserved, and less %s", name, text)
 		return
 	}
-	if right := safetyNet(c.ours[s], c.theirs[s], scale); c.rest(right) != c.rest(now) {
-		text += "; with the settings that would be right " + c.rest(right)
+	sameSum := s == eviction.MemoryAvailable && c.node.Reserved.Static != nil
+	if right := safetyNet(c.ours[s], c.theirs[s], scale); !sameSum && scale.rest(right, reserved) != scale.rest(now, reserved) {
+		text += "; with the settings that would be right " + scale.rest(right, reserved)
 	}
-	c.add(string(s), Allocatable, false, "memory: %s, of %s less %s reserved and less %s", c.rest(now), mebi(scale.capacity), &c.node.Reserved, text)
+	c.add(string(s), Allocatable, false, "%s: %s, of %s less %s reserved and less %s", name, scale.rest(now, reserved), mebi(scale.capacity), &reserved, text)
 }
 
-// rest is the memory that pods may request with a hard threshold of the kubelet's.
-func (c *comparison) rest(hard *policy.Value) string {
-	capacity := c.node.Capacity[eviction.MemoryAvailable]
-	rest := resource.NewQuantity(capacity, resource.BinarySI)
-	rest.Sub(c.node.Reserved)
+// rest is the amount that pods may request with a hard threshold of the kubelet's.
+func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
+	rest := resource.NewQuantity(s.capacity, resource.BinarySI)
+	rest.Sub(reserved)
 	if hard != nil {
-		rest.Sub(hard.Of(capacity))
+		rest.Sub(hard.Of(s.capacity))
 	}
 	return mebi(rest.Value())
 }

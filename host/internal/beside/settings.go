@@ -1,7 +1,9 @@
 package beside
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,15 +14,33 @@ import (
 )
 
 // Settings are the keys of a KubeletConfiguration that have to do with evictions, as they
-// would be right beside evictd.
+// would be right beside evictd, or with Node.DropIns a last drop-in that makes them so.
 type Settings struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// CgroupsPerQOS is set if the kubelet must be told.
-	CgroupsPerQOS           bool              `json:"cgroupsPerQOS,omitempty"`
-	EvictionHard            map[string]string `json:"evictionHard"`
-	EvictionSoft            map[string]string `json:"evictionSoft"`
-	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod"`
+	CgroupsPerQOS           bool    `json:"cgroupsPerQOS,omitempty"`
+	EvictionHard            Entries `json:"evictionHard"`
+	EvictionSoft            Entries `json:"evictionSoft"`
+	EvictionSoftGracePeriod Entries `json:"evictionSoftGracePeriod"`
+	// SystemReserved is set if it must be another one.
+	SystemReserved map[string]string `json:"systemReserved,omitempty"`
+}
+
+// Entries are those of a mapping. The empty text is written as null, by which a drop-in takes away
+// what another file gives.
+type Entries map[string]string
+
+// MarshalJSON implements json.Marshaler.
+func (e Entries) MarshalJSON() ([]byte, error) {
+	all := make(map[string]*string, len(e))
+	for key, value := range e {
+		all[key] = nil
+		if value != "" {
+			all[key] = &value
+		}
+	}
+	return json.Marshal(all)
 }
 
 // Right returns the kubelet's settings that go with evictd's thresholds:
@@ -31,11 +51,13 @@ type Settings struct {
 //     period that never runs out, has it report the condition; for disks it has none, as a
 //     restart under DiskPressure kills running pods;
 //   - where evictd has no threshold all stays.
+//
+// The kubelet starts with them if it did before.
 func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 	c := comparison{ours: levelsOf(evictd), theirs: levelsOf(kubelet), node: n}
 	out := Settings{
 		APIVersion: "kubelet.config.k8s.io/v1beta1", Kind: "KubeletConfiguration",
-		EvictionHard: map[string]string{}, EvictionSoft: map[string]string{}, EvictionSoftGracePeriod: map[string]string{},
+		EvictionHard: Entries{}, EvictionSoft: Entries{}, EvictionSoftGracePeriod: Entries{},
 	}
 	for _, s := range c.signals() {
 		b, builtin := eviction.Builtin(s)
@@ -45,7 +67,11 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 		}
 		ours, theirs, scale := c.ours[s], c.theirs[s], n.scale(s)
 		keep := scale.highest(ours)
-		if net := safetyNet(ours, theirs, scale); net != nil {
+		net := safetyNet(ours, theirs, scale)
+		if s == eviction.MemoryAvailable {
+			net, out.SystemReserved = c.sameSum(net)
+		}
+		if net != nil {
 			out.EvictionHard[string(s)] = net.String()
 		}
 		switch {
@@ -53,6 +79,8 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 			out.keep(s, theirs.soft.Value, theirs.soft.GracePeriod)
 		case keep != nil && b.Filesystem == "":
 			out.keep(s, keep.Value, KeeperGrace)
+		case keep != nil && n.DropIns: // given or not, so that the drop-in stays the same when it is there
+			out.EvictionSoft[string(s)], out.EvictionSoftGracePeriod[string(s)] = "", ""
 		}
 	}
 	return out
@@ -83,6 +111,38 @@ func safetyNet(ours, theirs levels, s scale) *policy.Value {
 		return nil
 	}
 	return half(low.Value)
+}
+
+// sameSum returns the kubelet's hard threshold of memory as it can be, and systemReserved if that
+// must be another one. With the memory manager's policy Static the kubelet starts only if
+// reservedMemory is kubeReserved, systemReserved and the hard threshold together: systemReserved
+// takes what the threshold gives up. reservedMemory stays, because the kubelet would not start with
+// another one either before its memory_manager_state is removed.
+func (c *comparison) sameSum(net *policy.Value) (hard *policy.Value, system map[string]string) {
+	theirs, r := c.theirs[eviction.MemoryAvailable].hard, c.node.Reserved
+	switch stays := theirs != nil && net == &theirs.Value; {
+	case r.Static == nil || stays && !c.node.DropIns:
+		return net, nil
+	case stays:
+		return net, r.System
+	}
+	if theirs != nil {
+		hard = &theirs.Value
+	}
+	scale := c.node.scale(eviction.MemoryAvailable)
+	if net == nil || net.IsPercentage && !scale.known {
+		return hard, nil
+	}
+	amount := net.Of(scale.capacity)
+	left := r.Static.DeepCopy()
+	left.Sub(amount)
+	if left.Sign() < 0 {
+		return hard, nil
+	}
+	system = map[string]string{}
+	maps.Copy(system, r.System)
+	system["memory"] = left.String()
+	return &policy.Value{Quantity: amount}, system
 }
 
 func half(v policy.Value) *policy.Value {

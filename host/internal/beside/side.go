@@ -22,12 +22,24 @@ type Node struct {
 	// Capacity is that of each signal, as far as it is known: what a percentage is of.
 	Capacity map[eviction.Signal]int64
 	// Falls are the most that was taken of signals in a second here, as far as it is known.
-	Falls map[eviction.Signal]int64
-	// Reserved is the memory that the kubelet keeps from pods for itself and the system.
-	Reserved resource.Quantity
+	Falls    map[eviction.Signal]int64
+	Reserved Reserved
+	// DropIns: the kubelet has a directory of drop-ins, which merge mappings key by key.
+	DropIns bool
 	// OwnConditions: evictd writes conditions of disks and of custom signals to the node's
 	// object itself, and OwnTaints: taints of these names too.
 	OwnConditions, OwnTaints bool
+}
+
+// Reserved is what the kubelet keeps from pods for itself and the system.
+type Reserved struct {
+	// Memory and Storage are kubeReserved and systemReserved together.
+	Memory, Storage resource.Quantity
+	// System is systemReserved as it is written.
+	System map[string]string
+	// Static is the memory that systemReserved and the hard threshold have to come to, with the
+	// memory manager's policy Static; else nil.
+	Static *resource.Quantity
 }
 
 // levels are the thresholds of one side for one signal.

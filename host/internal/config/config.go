@@ -46,7 +46,8 @@ type Config struct {
 	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
 	CgroupsPerQOS      bool            `json:"cgroupsPerQOS" kubelet:"cgroupsPerQOS" default:"true" reload:"no"`
 	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`
-	BesideKubelet      string          `json:"besideKubelet" is:"path?" flag:"configuration of the kubelet on this node, for check to compare with; evictd takes nothing from it"`
+	BesideKubelet      string          `json:"besideKubelet" is:"source" flag:"configuration of the kubelet on this node, for check to compare with; evictd takes nothing from it"`
+	BesideKubeletDir   string          `json:"besideKubeletDir" is:"source" flag:"directory of drop-ins of that kubelet, as its --config-dir"`
 	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`
 	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
 	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`

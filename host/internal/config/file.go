@@ -132,19 +132,38 @@ const (
 
 // decodeKubelet lays what the kubelet's file has of interest over c: the keys of
 // which a field's tag has the name. The rest of the file is for the kubelet alone.
-func decodeKubelet(c *Config, l *layer, data []byte) []error {
+// It returns all fields of the file, nil if nothing can be made of it. In a drop-in null
+// takes away what other files give.
+func decodeKubelet(c *Config, l *layer, data []byte, dropIn bool) (object, []error) {
+	doc, errs := fieldsIn(data, "a "+kubeletKind, "a "+kubeletKind)
+	if doc == nil {
+		return nil, errs
+	}
+	ours := kubeletFields()
+	errs = slices.DeleteFunc(errs, func(err error) bool { return ours[topField(err)].name == "" })
+	errs = append(errs, checkKind(doc)...)
+	given := doc
+	if dropIn {
+		given = object{}
+		mergePatch(given, doc)
+	}
+	return doc, append(errs, layKubelet(c, l, given)...)
+}
+
+// kubeletFields are the fields that a kubelet's file has, by its keys.
+func kubeletFields() map[string]field {
 	ours := map[string]field{}
 	for _, f := range tables[reflect.TypeFor[Config]()] {
 		if f.kubelet != "" {
 			ours[f.kubelet] = f
 		}
 	}
-	doc, errs := fieldsIn(data, "a "+kubeletKind, "a "+kubeletKind)
-	errs = slices.DeleteFunc(errs, func(err error) bool { return doc != nil && ours[topField(err)].name == "" })
-	if doc == nil {
-		return errs
-	}
-	errs = append(errs, checkKind(doc)...)
+	return ours
+}
+
+// layKubelet lays the fields of a kubelet's file over c.
+func layKubelet(c *Config, l *layer, doc object) []error {
+	ours := kubeletFields()
 	fields := make(object, len(ours))
 	for key, f := range ours {
 		if value := doc[key]; len(value) > 0 && string(value) != "null" {
@@ -153,7 +172,7 @@ func decodeKubelet(c *Config, l *layer, data []byte) []error {
 			}
 		}
 	}
-	return append(errs, lay(c, l, fields)...)
+	return lay(c, l, fields)
 }
 
 // kubeletValue returns the value of a field as evictd has it: with what the kubelet

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -20,8 +22,8 @@ const OwnFile = "/etc/evictd/evictd.yaml"
 // Flags are the command line's part of the configuration. Those of the kubelet
 // have the kubelet's names and syntax.
 type Flags struct {
-	// file is --config, kubeletFile --kubelet-config.
-	file, kubeletFile string
+	// file is --config, kubeletFile --kubelet-config, kubeletDir --kubelet-config-dir.
+	file, kubeletFile, kubeletDir source
 	// values and only have what flags were given, by the fields' names; given says which
 	// did.
 	values map[string]reflect.Value
@@ -34,8 +36,10 @@ type Flags struct {
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{values: map[string]reflect.Value{}, given: layer{keys: map[string]string{}}}
 	setDefaults(&f.only)
-	fs.StringVar(&f.file, "config", "", "configuration file (YAML); flags beat it (default "+OwnFile+" if it exists)")
-	fs.StringVar(&f.kubeletFile, "kubelet-config", "", "the kubelet's configuration file; --config beats it")
+	f.file, f.kubeletFile, f.kubeletDir = source{flags: f, name: "config"}, source{flags: f, name: "kubelet-config"}, source{flags: f, name: "kubelet-config-dir"}
+	fs.Var(&f.file, f.file.name, "configuration file (YAML); flags beat it (default "+OwnFile+" if it exists)")
+	fs.Var(&f.kubeletFile, f.kubeletFile.name, "the kubelet's configuration file; --config beats it")
+	fs.Var(&f.kubeletDir, f.kubeletDir.name, "the kubelet's directory of drop-ins, as its --config-dir; they are laid over --kubelet-config")
 	for _, row := range tables[reflect.TypeFor[Config]()] {
 		f.define(fs, row, reflect.New(row.typ).Elem())
 	}
@@ -79,6 +83,34 @@ func (f *Flags) apply(c *Config) {
 	}
 }
 
+// source implements pflag.Value for the name of a file or directory to read. Given twice it
+// is an error, as the last would silently win.
+type source struct {
+	flags *Flags
+	name  string
+	given bool
+	text  string
+}
+
+// Type implements pflag.Value.
+func (*source) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (v *source) Set(s string) error {
+	if v.given {
+		v.flags.errs = append(v.flags.errs, twice(v.name, v.text, s))
+	}
+	v.given, v.text = true, s
+	return nil
+}
+
+// String implements pflag.Value.
+func (v *source) String() string { return v.text }
+
+func twice(flag, first, second string) error {
+	return fmt.Errorf("--%s: given twice, %q and %q: want one", flag, input.Shown(first), input.Shown(second))
+}
+
 // flagValue implements pflag.Value. A bad value is noted rather than returned:
 // pflag would stop at the first.
 type flagValue struct {
@@ -108,6 +140,8 @@ func (v *flagValue) Set(s string) error {
 	given := &v.flags.given
 	if given.keys[v.field.name] == "" {
 		v.at.SetZero()
+	} else if v.field.kind.once {
+		v.flags.errs = append(v.flags.errs, twice(v.field.flag(), v.text, s))
 	}
 	v.text = s
 	want, ok := v.field.parse(v.at, s)

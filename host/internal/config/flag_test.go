@@ -112,6 +112,7 @@ var samples = map[string][2]string{
 	"name":         {"node-7", "node-7"},
 	"path":         {"/p", "/p/"},
 	"path?":        {"/p", "/p"},
+	"source":       {"/p", "/p"},
 	"socket":       {"unix:///c.sock", "unix:///c.sock"},
 	"address":      {`"[::1]:1"`, "[::1]:1"},
 	"interval":     {"1m", "60s"},

@@ -30,6 +30,8 @@ type kind struct {
 	one func(list []string, i int) bool
 	// zeroIsDefault has 0 stand for the default.
 	zeroIsDefault bool
+	// once has a flag that is given twice be an error.
+	once bool
 }
 
 const (
@@ -56,6 +58,7 @@ var kinds = map[string]kind{
 	"name":    {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},
 	"path":    {wants: []string{`an absolute path such as %q`}, ok: is(func(s string) bool { return filepath.IsAbs(s) && !strings.ContainsFunc(s, control) })},
 	"path?":   {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace)},
+	"source":  {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace), once: true},
 	"socket":  {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},
 	"address": {wants: []string{`an IP address and a port such as "127.0.0.1:10269"`}, ok: is(validListen)},
 

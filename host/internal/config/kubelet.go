@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/quantity"
@@ -16,31 +17,26 @@ import (
 // it becomes evictd's own: see Flags for the file that does.
 type Kubelet struct {
 	Thresholds []policy.Threshold
-	// ReservedMemory is what kubeReserved and systemReserved keep from pods.
-	ReservedMemory resource.Quantity
+	Reserved   beside.Reserved
 	// CgroupsPerQOS: pods have cgroups.
 	CgroupsPerQOS bool
 }
 
-// LoadKubelet reads the file of a kubelet, or what its /configz answers. The error joins
-// all that is wrong, one line each.
-func LoadKubelet(file string) (Kubelet, error) {
-	data, err := input.ReadFileSoon(file, maxFileBytes)
+// LoadKubelet reads the file of a kubelet, or what its /configz answers, and the drop-ins
+// in dir, either of which may be "". The error joins all that is wrong, one line each.
+func LoadKubelet(file, dir string) (Kubelet, error) {
+	c := blank()
+	doc, ls, errs, err := kubeletFiles{file: file, dir: dir, configz: true}.lay(&c)
 	if err != nil {
-		return Kubelet{}, fmt.Errorf("%s: %w", file, err)
+		return Kubelet{}, err
 	}
-	data = unwrap(data)
-	c, l := blank(), &layer{file: file, keys: map[string]string{}}
-	errs := decodeKubelet(&c, l, data)
 	mergeHard(&c)
 	thresholds, err := c.Thresholds()
-	errs = append(errs, split(err)...)
-	reserved, more := reservedMemory(data)
-	errs = append(errs, more...)
-	for i := range errs {
-		errs[i] = l.named(errs[i])
+	reserved, more := reserves(doc)
+	for _, err := range append(split(err), more...) {
+		errs = append(errs, ls.blame(err))
 	}
-	return Kubelet{Thresholds: thresholds, ReservedMemory: reserved, CgroupsPerQOS: c.CgroupsPerQOS}, report(errs)
+	return Kubelet{Thresholds: thresholds, Reserved: reserved, CgroupsPerQOS: c.CgroupsPerQOS}, report(errs)
 }
 
 // unwrap takes the answer of /configz out of what it comes in. Before v1.30 or so it does
@@ -64,22 +60,41 @@ func unwrap(data []byte) []byte {
 	return inner
 }
 
-// reservedMemory is what two keys say that are none of evictd's.
-func reservedMemory(data []byte) (resource.Quantity, []error) {
-	sum := *resource.NewQuantity(0, resource.BinarySI)
-	doc, _ := fieldsIn(data, "", "") // what is wrong was reported
-	var errs []error
+// reserves are what some keys say that are none of evictd's.
+func reserves(doc object) (r beside.Reserved, errs []error) {
+	r.Memory, r.Storage = *resource.NewQuantity(0, resource.BinarySI), *resource.NewQuantity(0, resource.BinarySI)
+	add := func(to *resource.Quantity, key, name string, amounts map[string]string) {
+		if amounts[name] == "" {
+			return
+		}
+		q, err := quantity.Parse(amounts[name])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s[%q]: %q: %w; want a quantity such as \"500Mi\"", key, name, input.Shown(amounts[name]), err))
+			return
+		}
+		to.Add(q)
+	}
+	var kube resource.Quantity
 	for _, key := range []string{"kubeReserved", "systemReserved"} {
 		var amounts map[string]string
-		if value := doc[key]; value == nil || json.Unmarshal(value, &amounts) != nil || amounts["memory"] == "" {
+		if doc[key] == nil || json.Unmarshal(doc[key], &amounts) != nil {
 			continue
 		}
-		q, err := quantity.Parse(amounts["memory"])
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s[%q]: %q: %w; want a quantity such as \"500Mi\"", key, "memory", input.Shown(amounts["memory"]), err))
-			continue
+		add(&r.Memory, key, "memory", amounts)
+		add(&r.Storage, key, "ephemeral-storage", amounts)
+		if key == "systemReserved" {
+			r.System = amounts
+		} else {
+			kube = r.Memory.DeepCopy()
 		}
-		sum.Add(q)
 	}
-	return sum, errs
+	var perNode []struct{ Limits map[string]string }
+	if string(doc["memoryManagerPolicy"]) == `"Static"` && doc["reservedMemory"] != nil && json.Unmarshal(doc["reservedMemory"], &perNode) == nil {
+		r.Static = resource.NewQuantity(0, resource.BinarySI)
+		for _, node := range perNode {
+			add(r.Static, "reservedMemory", "memory", node.Limits)
+		}
+		r.Static.Sub(kube)
+	}
+	return r, errs
 }

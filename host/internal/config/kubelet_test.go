@@ -29,7 +29,7 @@ func writeKubelet(t testing.TB, content string) string {
 
 // loadBoth reads evictd's own file and the kubelet's; either name may be empty.
 func loadBoth(file, kubeletFile string) (Config, error) {
-	return (&Flags{file: file, kubeletFile: kubeletFile}).Load()
+	return (&Flags{file: source{text: file}, kubeletFile: source{text: kubeletFile}}).Load()
 }
 
 // As kubeadm writes it: much that is not evictd's, zeros that mean defaults.
@@ -343,7 +343,7 @@ func FuzzKubelet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, l := blank(), &layer{file: "kubelet", keys: map[string]string{}}
 		var errs []error
-		cost.Within(t, len(data), func() { errs = decodeKubelet(&c, l, data) })
+		cost.Within(t, len(data), func() { _, errs = decodeKubelet(&c, l, data, false) })
 		mergeHard(&c)
 		if err := complete(&c, func() (string, error) { return "node-1", nil }); err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,10 +21,10 @@ const maxFileBytes = 1 << 20
 
 // Load reads evictd's own file, without flags. An empty name gives the defaults.
 // The error joins all that is wrong, one line each.
-func Load(file string) (Config, error) { return (&Flags{file: file}).Load() }
+func Load(file string) (Config, error) { return (&Flags{file: source{text: file}}).Load() }
 
-// Load reads the files that --kubelet-config and --config name, if they do, and
-// lays the flags over them. What a flag gave is reported by the name of the flag, the
+// Load reads the files that --kubelet-config, --kubelet-config-dir and --config name, if they
+// do, and lays the flags over them. What a flag gave is reported by the name of the flag, the
 // rest by that of the file.
 func (f *Flags) Load() (Config, error) { return f.load(nil) }
 
@@ -42,36 +43,15 @@ func (f *Flags) load(also func(*Config) []error) (Config, error) {
 			}
 		}
 	})
-	var ls layers
-	unread := false
-	for _, source := range []struct {
-		flag, file string
-		decode     func(*Config, *layer, []byte) []error
-	}{
-		{"--kubelet-config", f.kubeletFile, decodeKubelet},
-		{"--config", f.file, decode},
-	} {
-		if source.file == "" {
-			continue
-		}
-		data, err := input.ReadFileSoon(source.file, maxFileBytes)
-		if err != nil {
-			errs, unread = append(errs, fmt.Errorf("%s: %s: %w", source.flag, source.file, err)), true
-			continue
-		}
-		l := &layer{file: source.file, keys: map[string]string{}}
-		for _, err := range source.decode(&c, l, data) {
-			errs = append(errs, l.named(err))
-		}
-		ls = append(ls, l)
-	}
+	ls, found, unread := f.readFiles(&c)
+	errs = append(errs, found...)
 	if unread {
 		return Config{}, report(errs)
 	}
 	mergeHard(&c)
 	f.apply(&c)
 	ls = append(ls, &f.given)
-	found := append(split(complete(&c, os.Hostname)), problems(&c)...)
+	found = append(split(complete(&c, os.Hostname)), problems(&c)...)
 	if also != nil {
 		found = append(found, also(&c)...)
 	}
@@ -86,6 +66,27 @@ func (f *Flags) load(also func(*Config) []error) (Config, error) {
 	return c, nil
 }
 
+// readFiles lays the files over c. It returns a layer for each, what is wrong with single
+// ones, and whether one could not be read.
+func (f *Flags) readFiles(c *Config) (ls layers, errs []error, unread bool) {
+	_, ls, errs, err := kubeletFiles{file: f.kubeletFile.text, dir: f.kubeletDir.text, flag: "--kubelet-config"}.lay(c)
+	if err != nil {
+		errs, unread = append(errs, err), true
+	}
+	if f.file.text == "" {
+		return ls, errs, unread
+	}
+	data, err := input.ReadFileSoon(f.file.text, maxFileBytes)
+	if err != nil {
+		return ls, append(errs, fmt.Errorf("--config: %s: %w", f.file.text, err)), true
+	}
+	l := &layer{file: f.file.text, keys: map[string]string{}}
+	for _, err := range decode(c, l, data) {
+		errs = append(errs, l.named(err))
+	}
+	return append(ls, l), errs, unread
+}
+
 // A layer is one of what a configuration is made of: a file, or the flags.
 type layer struct {
 	// file is its name, "" for the flags.
@@ -94,6 +95,23 @@ type layer struct {
 	keys map[string]string
 	// refused are the paths of what was reported and left out.
 	refused []string
+	// merged has the fields of a file whose mappings are laid over those of others key by key.
+	merged object
+}
+
+// has reports whether the layer gives what err is about in field.
+func (l *layer) has(field string, err error) bool {
+	if l.keys[field] == "" && l.merged[field] == nil {
+		return false
+	}
+	var entries object
+	_, rest, isEntry := strings.Cut(err.Error(), `["`)
+	entry, _, _ := strings.Cut(rest, `"]: `)
+	if !isEntry || json.Unmarshal(l.merged[field], &entries) != nil || entries == nil {
+		return true
+	}
+	_, ok := entries[entry]
+	return ok
 }
 
 // named is err with what the layer calls the field that it is about.
@@ -131,7 +149,7 @@ func (ls layers) blame(err error) error {
 	}
 	for _, field := range fields {
 		for _, l := range slices.Backward(ls) {
-			if l.keys[field] != "" {
+			if l.has(field, err) {
 				return l.named(err)
 			}
 		}

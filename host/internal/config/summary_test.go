@@ -112,7 +112,7 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 			if diff := cmp.Diff(c.want, lines(errors.Join(daemonProblems(&cfg)...), "")); diff != "" {
 				t.Errorf("daemonProblems (-want +got):\n%s", diff)
 			}
-			_, err = (&Flags{file: file}).LoadDaemon()
+			_, err = (&Flags{file: source{text: file}}).LoadDaemon()
 			if diff := cmp.Diff(c.want, lines(err, file)); diff != "" {
 				t.Errorf("as a daemon loads it (-want +got):\n%s", diff)
 			}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -64,6 +65,31 @@ func ReadFileSoon(path string, maxBytes int64) ([]byte, error) {
 	late := make(chan struct{})
 	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
 	return hang.Do(late, func() ([]byte, error) { return ReadFile(path, maxBytes) }, nil)
+}
+
+// FilesSoon lists what is below the directory dir, but directories, and ends in ext, in the order
+// in which filepath.WalkDir goes. It refuses a directory with more than most entries in all, and
+// waits ten seconds at most. The error does not name dir.
+func FilesSoon(dir, ext string, most int) ([]string, error) {
+	late := make(chan struct{})
+	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
+	return hang.Do(late, func() ([]string, error) {
+		var files []string
+		seen := -1 // the directory itself
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if seen++; seen > most {
+				return fmt.Errorf("has more than %d files", most)
+			}
+			if err != nil && path != dir {
+				return fmt.Errorf("%s: %w", path, short(err))
+			}
+			if err == nil && !entry.IsDir() && filepath.Ext(path) == ext {
+				files = append(files, path)
+			}
+			return err
+		})
+		return files, short(err)
+	}, nil)
 }
 
 func tooLarge(maxBytes int64) error {

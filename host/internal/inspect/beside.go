@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/parts"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -41,18 +41,19 @@ func falls(stateDir string) map[eviction.Signal]int64 {
 	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
 }
 
-// CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet names.
-// It returns nil if it names none. What this node has of memory, disk and tasks is read as
-// far as it can be.
-func CheckBeside(ctx context.Context, c *config.Config, thresholds []policy.Threshold) (*Beside, error) {
-	if c.BesideKubelet == "" {
+// CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet and
+// c.BesideKubeletDir name. It returns nil if they name none. What this node has of memory, disk and
+// tasks is read as far as it can be.
+func CheckBeside(ctx context.Context, c *config.Config) (*Beside, error) {
+	if c.BesideKubelet == "" && c.BesideKubeletDir == "" {
 		return nil, nil
 	}
-	kubelet, err := config.LoadKubelet(c.BesideKubelet)
-	if err != nil {
+	kubelet, err := config.LoadKubelet(c.BesideKubelet, c.BesideKubeletDir)
+	thresholds, wrong := c.Thresholds()
+	if err := errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
 	}
-	node := beside.Node{Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.ReservedMemory, OwnConditions: c.NodeConditions != config.NodeConditionsNone, OwnTaints: c.NodeConditions == config.NodeConditionsTaints}
+	node := beside.Node{Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: c.BesideKubeletDir != "", OwnConditions: c.NodeConditions != config.NodeConditionsNone, OwnTaints: c.NodeConditions == config.NodeConditionsTaints}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
 	for _, o := range fallback.New(parts.NodeFacts(c, "", "")).Observe(ctx, signals) {
 		if o.State == eviction.Observed {
@@ -71,4 +72,29 @@ func CheckBeside(ctx context.Context, c *config.Config, thresholds []policy.Thre
 		return nil, err
 	}
 	return &Beside{Findings: findings, Settings: settings, YAML: text}, nil
+}
+
+// tryBeside compares both configurations.
+func tryBeside(ctx context.Context, n *node, f *Findings) {
+	b, err := CheckBeside(ctx, n.c)
+	if err != nil {
+		f.addAll(Warning, err)
+		return
+	}
+	for _, text := range b.Mend() {
+		f.add(Warning, "besideKubelet: %s", text)
+	}
+}
+
+// Mend returns which settings of the kubelet should be others, and why.
+func (b *Beside) Mend() (texts []string) {
+	if b == nil {
+		return nil
+	}
+	for _, f := range b.Findings {
+		if f.Mend {
+			texts = append(texts, f.Signal+": "+f.About+": "+f.Text)
+		}
+	}
+	return texts
 }

@@ -113,6 +113,7 @@ var probes = []probe{
 	{"pod manifests", false, deadline, tryManifests},
 	{"pods of a kubelet", true, deadline, tryKubeletPods},
 	{"summary", false, deadline, trySummary},
+	{"kubelet's configuration", true, 2 * deadline, tryBeside},
 	{"CPU", true, deadline, tryCPU},
 }
 

@@ -1,0 +1,154 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/evictd/evictd/host/internal/input"
+)
+
+// maxDropIns bounds what there may be below a directory of drop-ins.
+const maxDropIns = 256
+
+// kubeletFiles are the --config and --config-dir of a kubelet. Either may be "".
+type kubeletFiles struct {
+	file, dir string
+	// flag names file in errors, and with -dir dir.
+	flag string
+	// configz: file may be what /configz answers.
+	configz bool
+}
+
+// lay lays what a kubelet takes from its files over c (cmd/kubelet/app/server.go:
+// mergeKubeletConfigurations). It returns that as one document, a layer for each file, and what
+// is wrong with single files. err is of what cannot be read.
+func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err error) {
+	files, err := k.list()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	doc = object{}
+	for _, file := range files {
+		data, err := input.ReadFileSoon(file, maxFileBytes)
+		if err != nil {
+			return nil, nil, nil, k.unread(file, err)
+		}
+		if k.configz && file == k.file {
+			data = unwrap(data)
+		}
+		alone, l := blank(), &layer{file: file, keys: map[string]string{}}
+		in, found := decodeKubelet(&alone, l, data, file != k.file)
+		for _, err := range found {
+			errs = append(errs, l.named(err))
+		}
+		ls = append(ls, l)
+		switch {
+		case k.dir == "":
+			doc = in
+		case file == k.file:
+			l.merged, doc = in, underDropIns(in, &alone)
+		default:
+			l.merged = in
+			mergePatch(doc, in)
+		}
+	}
+	whole := &layer{file: k.file, keys: map[string]string{}}
+	if k.dir != "" {
+		// The kubelet does that before it merges, and has paths of drop-ins start where it runs.
+		delete(doc, "mergeDefaultEvictionSettings")
+		whole.file = ""
+	}
+	_ = layKubelet(c, whole, doc) // what is wrong is in errs
+	if k.dir != "" && c.EvictionHard == nil {
+		c.EvictionHard = map[string]string{}
+	}
+	return doc, ls, errs, nil
+}
+
+// list are the files in the order in which they are merged.
+func (k kubeletFiles) list() ([]string, error) {
+	var files []string
+	if k.file != "" {
+		files = append(files, k.file)
+	}
+	if k.dir == "" {
+		return files, nil
+	}
+	dropIns, err := input.FilesSoon(k.dir, ".conf", maxDropIns)
+	if err != nil {
+		return nil, k.unread(k.dir, err)
+	}
+	return append(files, dropIns...), nil
+}
+
+func (k kubeletFiles) unread(file string, err error) error {
+	switch {
+	case k.flag == "":
+		return fmt.Errorf("%s: %w", file, err)
+	case file == k.file:
+		return fmt.Errorf("%s: %s: %w", k.flag, file, err)
+	default:
+		return fmt.Errorf("%s-dir: %s: %w", k.flag, file, err)
+	}
+}
+
+// underDropIns are the fields of the kubelet's --config as drop-ins are laid over them: with the
+// default hard thresholds, and without what is no other than its default when it is written
+// again. c has what was read from them.
+func underDropIns(doc object, c *Config) object {
+	under := maps.Clone(doc)
+	if under == nil {
+		under = object{}
+	}
+	mergeHard(c)
+	for key, value := range map[string]any{"evictionHard": c.EvictionHard, "staticPodPath": c.StaticPodPath} {
+		if text, err := json.Marshal(value); err == nil {
+			under[key] = text
+		}
+	}
+	if len(c.EnforceNodeAllocatable) == 0 {
+		delete(under, "enforceNodeAllocatable")
+	}
+	return under
+}
+
+// mergePatch lays patch over doc by RFC 7396: mappings key by key, null removes one, all else
+// is replaced.
+func mergePatch(doc, patch object) {
+	for key, value := range patch {
+		if string(value) == "null" {
+			delete(doc, key)
+		} else if merged, err := json.Marshal(merged(decoded(doc[key]), decoded(value))); err == nil {
+			doc[key] = merged
+		}
+	}
+}
+
+// decoded leaves numbers as they are written.
+func decoded(value json.RawMessage) (v any) {
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	_ = d.Decode(&v) // what is nothing is nil
+	return v
+}
+
+func merged(was, over any) any {
+	patch, ok := over.(map[string]any)
+	if !ok {
+		return over
+	}
+	doc, ok := was.(map[string]any)
+	if !ok {
+		doc = map[string]any{}
+	}
+	for key, value := range patch {
+		if value == nil {
+			delete(doc, key)
+		} else {
+			doc[key] = merged(doc[key], value)
+		}
+	}
+	return doc
+}
