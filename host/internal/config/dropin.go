@@ -1,10 +1,12 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/evictd/evictd/host/internal/input"
 )
@@ -117,38 +119,12 @@ func underDropIns(doc object, c *Config) object {
 // mergePatch lays patch over doc by RFC 7396: mappings key by key, null removes one, all else
 // is replaced.
 func mergePatch(doc, patch object) {
-	for key, value := range patch {
-		if string(value) == "null" {
-			delete(doc, key)
-		} else if merged, err := json.Marshal(merged(decoded(doc[key]), decoded(value))); err == nil {
-			doc[key] = merged
-		}
+	was, errWas := json.Marshal(doc)
+	over, errOver := json.Marshal(patch)
+	merged, err := jsonpatch.MergePatch(was, over)
+	if errors.Join(errWas, errOver, err) != nil { // both were decoded before
+		return
 	}
-}
-
-// decoded leaves numbers as they are written.
-func decoded(value json.RawMessage) (v any) {
-	d := json.NewDecoder(bytes.NewReader(value))
-	d.UseNumber()
-	_ = d.Decode(&v) // what is nothing is nil
-	return v
-}
-
-func merged(was, over any) any {
-	patch, ok := over.(map[string]any)
-	if !ok {
-		return over
-	}
-	doc, ok := was.(map[string]any)
-	if !ok {
-		doc = map[string]any{}
-	}
-	for key, value := range patch {
-		if value == nil {
-			delete(doc, key)
-		} else {
-			doc[key] = merged(doc[key], value)
-		}
-	}
-	return doc
+	clear(doc)
+	_ = json.Unmarshal(merged, &doc) // as above
 }
