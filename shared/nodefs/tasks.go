@@ -57,7 +57,8 @@ func (c *TasksCgroup) Close() { c.current.Close() }
 
 // Processes returns the ids of the processes that are in a cgroup, or below it, now: as the
 // pid namespace of this process knows them, so that those it does not see are left out. It
-// may list one twice. The error wraps ErrGone when there is no such cgroup.
+// may list one twice. The error wraps ErrGone when there is no such cgroup. With an error that says
+// that there are too many cgroups below come those of the first.
 //
 // The file is opened anew each time. A descriptor of version 1 that is kept shows for a
 // second what it showed before (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
@@ -70,8 +71,11 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	for i := 0; i < len(below); i++ {
 		entries, _ := os.ReadDir(h.Path(below[i])) // one that is gone has none
 		for _, e := range entries {
-			if !e.IsDir() || len(below) > maxCgroupsBelow {
+			if !e.IsDir() {
 				continue
+			}
+			if len(below) > maxCgroupsBelow {
+				return pids, fmt.Errorf("more than %d cgroups below %s, the processes of others are not listed", maxCgroupsBelow, h.Path(cgroup))
 			}
 			child := path.Join(below[i], e.Name())
 			below = append(below, child)
