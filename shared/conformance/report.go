@@ -73,6 +73,13 @@ type SignalDescription struct {
 	Steps []string `json:"steps,omitempty"`
 }
 
+// Reclaimed is what the plugin says that it has freed on this machine in so many calls.
+type Reclaimed struct {
+	Calls  int   `json:"calls"`
+	Bytes  int64 `json:"bytes"`
+	Inodes int64 `json:"inodes"`
+}
+
 // A Report is the outcome of all checks.
 type Report struct {
 	// Plugin is nil when the plugin could not be asked what it is.
@@ -80,6 +87,8 @@ type Report struct {
 	// Only are the groups of checks that were asked for; none is all.
 	Only   []string      `json:"only,omitempty"`
 	Checks []Check       `json:"checks"`
+	// Reclaimed is nil if no reclaim step was run.
+	Reclaimed *Reclaimed `json:"reclaimed,omitempty"`
 	Took   time.Duration `json:"tookNanos"`
 }
 
