@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,7 +107,7 @@ func ineffective(s *loop.Snapshot) (errs []error) {
 // Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.metrics.Handler())
+	mux.Handle("GET /metrics", repeated(m.metrics.Handler()))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := m.healthy(m.loop.Snapshot()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -114,27 +115,38 @@ func (m *Manager) Handler() http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { m.send(w, m.Status()) })
+	mux.Handle("GET /status", repeated(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, err := document(m.Status())
+		m.send(w, text, err)
+	})))
 	mux.HandleFunc("GET /ranking", func(w http.ResponseWriter, r *http.Request) {
-		switch ranking, err := m.rankings.of(r.Context(), m.loop, eviction.Signal(r.URL.Query().Get("signal"))); {
-		case errors.Is(err, loop.ErrNoThreshold):
+		text, err := m.rankings.of(r.Context(), m, eviction.Signal(r.URL.Query().Get("signal")))
+		if errors.Is(err, loop.ErrNoThreshold) {
 			http.Error(w, err.Error(), http.StatusNotFound)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default:
-			ranking.Node, ranking.Evictd = m.config().NodeName, m.version
-			m.send(w, ranking)
+			return
 		}
+		m.send(w, text, err)
 	})
 	return mux
 }
 
-func (m *Manager) send(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	e := json.NewEncoder(w)
+// document is v as JSON.
+func document(v any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
+	err := e.Encode(v)
+	return text.Bytes(), err
+}
+
+func (m *Manager) send(w http.ResponseWriter, text []byte, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(text); err != nil {
 		m.log.Debug("answer not sent", "error", err)
 	}
 }
