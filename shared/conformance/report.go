@@ -85,11 +85,11 @@ type Report struct {
 	// Plugin is nil when the plugin could not be asked what it is.
 	Plugin *Description `json:"plugin"`
 	// Only are the groups of checks that were asked for; none is all.
-	Only   []string      `json:"only,omitempty"`
-	Checks []Check       `json:"checks"`
+	Only   []string `json:"only,omitempty"`
+	Checks []Check  `json:"checks"`
 	// Reclaimed is nil if no reclaim step was run.
-	Reclaimed *Reclaimed `json:"reclaimed,omitempty"`
-	Took   time.Duration `json:"tookNanos"`
+	Reclaimed *Reclaimed    `json:"reclaimed,omitempty"`
+	Took      time.Duration `json:"tookNanos"`
 }
 
 // Count returns how many checks ended so.

@@ -16,6 +16,8 @@ const (
 	// maxCgroupsBelow is how many cgroups below one are looked into: a container may make
 	// as many as it likes.
 	maxCgroupsBelow = 1000
+	// maxEntries has these and far more files than the controllers of a cgroup have.
+	maxEntries = 2 * maxCgroupsBelow
 )
 
 // TasksCgroup reads how many tasks one cgroup and all below it have, through a
@@ -69,8 +71,7 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	}
 	below := []string{cgroup}
 	for i := 0; i < len(below); i++ {
-		entries, _ := os.ReadDir(h.Path(below[i])) // one that is gone has none
-		for _, e := range entries {
+		for _, e := range h.entries(below[i]) {
 			if !e.IsDir() {
 				continue
 			}
@@ -87,6 +88,18 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// entries returns what is in the directory of a cgroup: of more than maxEntries so many that there are
+// too many cgroups among them. One that is gone has none.
+func (h Hierarchy) entries(cgroup string) []os.DirEntry {
+	dir, err := os.Open(h.Path(cgroup))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close() //nolint:errcheck // nothing was written
+	entries, _ := dir.ReadDir(maxEntries)
+	return entries
 }
 
 func (h Hierarchy) processesOf(cgroup string) ([]int, error) {
