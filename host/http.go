@@ -14,6 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -107,7 +108,7 @@ func ineffective(s *loop.Snapshot) (errs []error) {
 // Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", repeated(m.metrics.Handler()))
+	mux.Handle("GET /metrics", httpserver.Repeated(m.metrics.Handler()))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := m.healthy(m.loop.Snapshot()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -115,9 +116,9 @@ func (m *Manager) Handler() http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /status", repeated(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /status", httpserver.Repeated(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text, err := document(m.Status())
-		m.send(w, text, err)
+		send(w, text, err)
 	})))
 	mux.HandleFunc("GET /ranking", func(w http.ResponseWriter, r *http.Request) {
 		text, err := m.rankings.of(r.Context(), m, eviction.Signal(r.URL.Query().Get("signal")))
@@ -125,7 +126,7 @@ func (m *Manager) Handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
 		}
-		m.send(w, text, err)
+		send(w, text, err)
 	})
 	return mux
 }
@@ -140,15 +141,13 @@ func document(v any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-func (m *Manager) send(w http.ResponseWriter, text []byte, err error) {
+func send(w http.ResponseWriter, text []byte, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if _, err := w.Write(text); err != nil {
-		m.log.Debug("answer not sent", "error", err)
-	}
+	_, _ = w.Write(text) // else the client is gone
 }
 
 // serve answers until ctx ends, if anybody can ask.

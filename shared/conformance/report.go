@@ -73,7 +73,7 @@ type SignalDescription struct {
 	Steps []string `json:"steps,omitempty"`
 }
 
-// Reclaimed is what the plugin says that it has freed on this machine in so many calls.
+// Reclaimed has the amounts of so many calls of Reclaim, by the answers of the plugin.
 type Reclaimed struct {
 	Calls  int   `json:"calls"`
 	Bytes  int64 `json:"bytes"`

@@ -92,19 +92,19 @@ type run struct {
 	reclaimed Reclaimed
 }
 
-func (r *run) reclaim(freed eviction.Reclaimed) {
+func (r *run) reclaim(by eviction.Reclaimed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reclaimed.Calls++
-	r.reclaimed.Bytes += freed.Bytes
-	r.reclaimed.Inodes += freed.Inodes
+	r.reclaimed.Bytes += by.Bytes
+	r.reclaimed.Inodes += by.Inodes
 }
 
-func (r *run) freed() *Reclaimed {
+func (r *run) sum() *Reclaimed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if freed := r.reclaimed; freed.Calls > 0 {
-		return &freed
+	if sum := r.reclaimed; sum.Calls > 0 {
+		return &sum
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 		r.node = o.thisNode(dir)
 	}
 	checks(ctx, r)
-	return Report{Plugin: r.plugin, Only: o.Only, Checks: r.checks, Reclaimed: r.freed(), Took: time.Since(begin)}, nil
+	return Report{Plugin: r.plugin, Only: o.Only, Checks: r.checks, Reclaimed: r.sum(), Took: time.Since(begin)}, nil
 }
 
 // privateDir makes a directory for sockets that nobody else may enter.

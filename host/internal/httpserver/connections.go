@@ -16,7 +16,7 @@ import (
 // closedLogInterval keeps who opens too many connections from filling the log.
 const closedLogInterval = time.Minute
 
-// placeInterval is how often a place is looked for.
+// A place is looked for each placeInterval.
 const placeInterval = 10 * time.Millisecond
 
 // A connection keeps its place for settleTime if peers have no limit of their own: a request that was
@@ -164,7 +164,7 @@ func (l Limits) displaced(open map[net.Conn]*connection, peer string) net.Conn {
 	return goes
 }
 
-// stays is how long o keeps its place at least.
+// stays returns the least time that o keeps its place.
 func (o *connection) stays() time.Duration {
 	if o.busy {
 		return answerTime

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// countedTimes is how many times as many entries as there may be are counted for an error.
+// For an error up to countedTimes as many entries are counted as there may be.
 const countedTimes = 8
 
 // ReadDir returns what is in the directory at path, in any order, if that are at most most entries. The

@@ -24,7 +24,7 @@ const (
 	lookTimeout = 2 * time.Second
 	// maxProblems is how many problems are told.
 	maxProblems = 100
-	// maxManifests is how many files a directory of manifests may have: each is held in memory, and
+	// A directory of manifests has maxManifests files at most: each is held in memory, and
 	// looked at with each listing. A node runs some hundred pods.
 	maxManifests = 4096
 )

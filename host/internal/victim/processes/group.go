@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// mostHeld is how many processes of one container are held, a descriptor for each. The
+	// Of one container mostHeld processes are held at most, a descriptor for each. The
 	// memory of those beyond them comes back when they get to run.
 	mostHeld = 4096
 	// mostRounds is how often those are looked for that were begun meanwhile.
@@ -28,7 +28,7 @@ type group struct {
 	list func() ([]int, error)
 	// kill kills all that are in it, if the kernel does that (cgroup version 2).
 	kill func() error
-	// most is how many are held.
+	// At most so many are held.
 	most int
 }
 

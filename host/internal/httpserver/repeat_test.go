@@ -1,4 +1,4 @@
-package host
+package httpserver
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 func TestPagesThatAreAskedForWithoutAPauseAreMadeAFewTimesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
-		page := repeated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page := Repeated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			made++
 			w.Header().Set("Content-Type", "text/plain")
 			w.WriteHeader(http.StatusServiceUnavailable)
