@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/podsource/listing"
@@ -110,7 +112,7 @@ func ineffective(s *loop.Snapshot) (errs []error) {
 // Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.metrics.Handler())
+	mux.Handle("GET /metrics", httpserver.Repeated(m.metrics.Handler()))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := m.healthy(m.loop.Snapshot()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -118,29 +120,38 @@ func (m *Manager) Handler() http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { m.send(w, m.Status()) })
+	mux.Handle("GET /status", httpserver.Repeated(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, err := document(m.Status())
+		send(w, text, err)
+	})))
 	mux.HandleFunc("GET /ranking", func(w http.ResponseWriter, r *http.Request) {
-		switch ranking, err := m.rankings.of(r.Context(), m.loop, eviction.Signal(r.URL.Query().Get("signal"))); {
-		case errors.Is(err, loop.ErrNoThreshold):
+		text, err := m.rankings.of(r.Context(), m, eviction.Signal(r.URL.Query().Get("signal")))
+		if errors.Is(err, loop.ErrNoThreshold) {
 			http.Error(w, err.Error(), http.StatusNotFound)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default:
-			ranking.Node, ranking.Evictd = m.config().NodeName, m.version
-			m.send(w, ranking)
+			return
 		}
+		send(w, text, err)
 	})
 	return mux
 }
 
-func (m *Manager) send(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	e := json.NewEncoder(w)
+// document is v as JSON.
+func document(v any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		m.log.Debug("answer not sent", "error", err)
+	err := e.Encode(v)
+	return text.Bytes(), err
+}
+
+func send(w http.ResponseWriter, text []byte, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // else the client is gone
 }
 
 // serve answers until ctx ends, if anybody can ask.

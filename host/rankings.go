@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
@@ -13,48 +14,60 @@ import (
 const (
 	// rankingStands is how long a ranking is told again at least.
 	rankingStands = 2 * time.Second
-	// rankingPause is how many times as long as it took to make it a ranking is told again:
+	// rankingPause is how many times as long as it took to make it a ranking is told again, for each signal:
 	// whoever can connect may ask, and pods are measured for it, whose files may be many.
 	rankingPause = 20
 )
 
-// rankings are those that were asked for last. One is made at a time, and to its end even if
+// rankings are those that were asked for last, as JSON. One is made at a time, and to its end even if
 // whoever asked is gone.
 type rankings struct {
-	turn chan struct{} // of who makes one, and has last
+	turn chan struct{} // of who makes one, and has the rest
 	last map[eviction.Signal]ranking
+	// unknown is when the loop was asked last for a signal that has no threshold.
+	unknown time.Time
 }
 
 type ranking struct {
-	decision *decision.Decision
-	err      error
-	until    time.Time
+	text  []byte
+	err   error
+	until time.Time
 }
 
 func newRankings() *rankings {
 	return &rankings{turn: make(chan struct{}, 1), last: map[eviction.Signal]ranking{}}
 }
 
-// of is who would go for a signal now, by l.
-func (r *rankings) of(ctx context.Context, l *loop.Loop, s eviction.Signal) (decision.Decision, error) {
+// of returns the ranking of the pods for a signal now.
+func (r *rankings) of(ctx context.Context, m *Manager, s eviction.Signal) ([]byte, error) {
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return decision.Decision{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 	defer func() { <-r.turn }()
 	last, ok := r.last[s]
-	if !ok || time.Now().After(last.until) {
-		began := time.Now()
-		d, err := loop.Ranking(context.WithoutCancel(ctx), l, s)
-		if errors.Is(err, loop.ErrNoThreshold) {
-			return decision.Decision{}, err
-		}
-		last = ranking{d, err, time.Now().Add(max(rankingStands, rankingPause*time.Since(began)))}
-		r.last[s] = last
+	if ok && time.Now().Before(last.until) {
+		return last.text, last.err
 	}
-	if last.err != nil {
-		return decision.Decision{}, last.err
+	// After a reload the loop may know more signals than its last snapshot has.
+	seen := m.loop.Snapshot().Thresholds
+	if !slices.ContainsFunc(seen, func(t decision.Threshold) bool { return t.Signal == s }) && time.Since(r.unknown) < rankingStands {
+		return nil, loop.NoThreshold(s, seen)
 	}
-	return *last.decision, nil
+	began := time.Now()
+	d, err := loop.Ranking(context.WithoutCancel(ctx), m.loop, s)
+	if errors.Is(err, loop.ErrNoThreshold) {
+		r.unknown = time.Now()
+		delete(r.last, s)
+		return nil, err
+	}
+	last = ranking{err: err}
+	if err == nil {
+		d.Node, d.Evictd = m.config().NodeName, m.version
+		last.text, last.err = document(d)
+	}
+	last.until = time.Now().Add(max(rankingStands, rankingPause*time.Duration(len(r.last)+1)*time.Since(began)))
+	r.last[s] = last
+	return last.text, last.err
 }

@@ -138,7 +138,10 @@ func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step s
 		}
 		return err
 	})
-	return freed, errors.Join(err, bad)
+	if err = errors.Join(err, bad); err == nil {
+		t.run.reclaim(freed)
+	}
+	return freed, err
 }
 
 // behavior is what calls say that should not depend on time.

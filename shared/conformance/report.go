@@ -73,14 +73,23 @@ type SignalDescription struct {
 	Steps []string `json:"steps,omitempty"`
 }
 
+// Reclaimed has the amounts of so many calls of Reclaim, by the answers of the plugin.
+type Reclaimed struct {
+	Calls  int   `json:"calls"`
+	Bytes  int64 `json:"bytes"`
+	Inodes int64 `json:"inodes"`
+}
+
 // A Report is the outcome of all checks.
 type Report struct {
 	// Plugin is nil when the plugin could not be asked what it is.
 	Plugin *Description `json:"plugin"`
 	// Only are the groups of checks that were asked for; none is all.
-	Only   []string      `json:"only,omitempty"`
-	Checks []Check       `json:"checks"`
-	Took   time.Duration `json:"tookNanos"`
+	Only   []string `json:"only,omitempty"`
+	Checks []Check  `json:"checks"`
+	// Reclaimed is nil if no reclaim step was run.
+	Reclaimed *Reclaimed    `json:"reclaimed,omitempty"`
+	Took      time.Duration `json:"tookNanos"`
 }
 
 // Count returns how many checks ended so.

@@ -88,6 +88,25 @@ type run struct {
 	// growth and printed are what the processes of the groups have left.
 	growth  []growth
 	printed []string
+	// reclaimed is of all calls of Reclaim that were answered.
+	reclaimed Reclaimed
+}
+
+func (r *run) reclaim(by eviction.Reclaimed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reclaimed.Calls++
+	r.reclaimed.Bytes += by.Bytes
+	r.reclaimed.Inodes += by.Inodes
+}
+
+func (r *run) sum() *Reclaimed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sum := r.reclaimed; sum.Calls > 0 {
+		return &sum
+	}
+	return nil
 }
 
 func prepared(ctx context.Context, o Options, checks func(context.Context, *run)) (Report, error) {
@@ -111,7 +130,7 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 		r.node = o.thisNode(dir)
 	}
 	checks(ctx, r)
-	return Report{Plugin: r.plugin, Only: o.Only, Checks: r.checks, Took: time.Since(begin)}, nil
+	return Report{Plugin: r.plugin, Only: o.Only, Checks: r.checks, Reclaimed: r.sum(), Took: time.Since(begin)}, nil
 }
 
 // privateDir makes a directory for sockets that nobody else may enter.

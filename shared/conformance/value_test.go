@@ -28,6 +28,9 @@ func TestSoundPluginPasses(t *testing.T) {
 	if len(r.Checks) < 60 || r.Plugin == nil || r.Plugin.Name != "sound" || len(r.Plugin.Signals) != 2 {
 		t.Errorf("%d checks of %+v", len(r.Checks), r.Plugin)
 	}
+	if f := r.Reclaimed; f == nil || f.Calls == 0 || f.Bytes < int64(f.Calls) || f.Inodes != 0 { // a byte more with each call
+		t.Errorf("reclaimed %+v", f)
+	}
 }
 
 // A valueFault is something wrong with a plugin. The first of fails must fail with

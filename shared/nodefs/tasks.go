@@ -16,6 +16,8 @@ const (
 	// maxCgroupsBelow is how many cgroups below one are looked into: a container may make
 	// as many as it likes.
 	maxCgroupsBelow = 1000
+	// maxEntries has these and far more files than the controllers of a cgroup have.
+	maxEntries = 2 * maxCgroupsBelow
 )
 
 // TasksCgroup reads how many tasks one cgroup and all below it have, through a
@@ -57,7 +59,8 @@ func (c *TasksCgroup) Close() { c.current.Close() }
 
 // Processes returns the ids of the processes that are in a cgroup, or below it, now: as the
 // pid namespace of this process knows them, so that those it does not see are left out. It
-// may list one twice. The error wraps ErrGone when there is no such cgroup.
+// may list one twice. The error wraps ErrGone when there is no such cgroup. With an error that says
+// that there are too many cgroups below come those of the first.
 //
 // The file is opened anew each time. A descriptor of version 1 that is kept shows for a
 // second what it showed before (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
@@ -68,10 +71,12 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	}
 	below := []string{cgroup}
 	for i := 0; i < len(below); i++ {
-		entries, _ := os.ReadDir(h.Path(below[i])) // one that is gone has none
-		for _, e := range entries {
-			if !e.IsDir() || len(below) > maxCgroupsBelow {
+		for _, e := range h.entries(below[i]) {
+			if !e.IsDir() {
 				continue
+			}
+			if len(below) > maxCgroupsBelow {
+				return pids, fmt.Errorf("more than %d cgroups below %s, the processes of others are not listed", maxCgroupsBelow, h.Path(cgroup))
 			}
 			child := path.Join(below[i], e.Name())
 			below = append(below, child)
@@ -83,6 +88,18 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// entries returns what is in the directory of a cgroup: of more than maxEntries so many that there are
+// too many cgroups among them. One that is gone has none.
+func (h Hierarchy) entries(cgroup string) []os.DirEntry {
+	dir, err := os.Open(h.Path(cgroup))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close() //nolint:errcheck // nothing was written
+	entries, _ := dir.ReadDir(maxEntries)
+	return entries
 }
 
 func (h Hierarchy) processesOf(cgroup string) ([]int, error) {

@@ -7,8 +7,11 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 )
 
 // main writes the manual pages of all commands and the completions of shells into a
@@ -17,11 +20,35 @@ func main() {
 	dir, root := os.Args[1], newRoot()
 	root.DisableAutoGenTag = true
 	if err := errors.Join(
-		doc.GenManTree(root, &doc.GenManHeader{Section: "8", Source: "evictd", Manual: "evictd"}, dir),
 		root.GenBashCompletionFileV2(filepath.Join(dir, "evictd.bash"), true),
 		root.GenZshCompletionFile(filepath.Join(dir, "_evictd")),
 		root.GenFishCompletionFile(filepath.Join(dir, "evictd.fish"), true),
+		manPages(root, dir),
 	); err != nil {
 		log.Fatal(err)
+	}
+}
+
+// manPages writes the pages of root, whose texts it changes.
+func manPages(root *cobra.Command, dir string) error {
+	escape(root)
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "8", Source: "evictd", Manual: "evictd"}, dir)
+}
+
+// escape keeps thresholds such as memory.available<1Gi: texts are Markdown to the writer of pages, and
+// "<" begins a tag.
+func escape(cmd *cobra.Command) {
+	escaped := func(text *string) { *text = strings.ReplaceAll(*text, "<", `\<`) }
+	escaped(&cmd.Short)
+	escaped(&cmd.Long)
+	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if !strings.Contains(f.Usage, `\<`) { // of several commands
+				escaped(&f.Usage)
+			}
+		})
+	}
+	for _, c := range cmd.Commands() {
+		escape(c)
 	}
 }

@@ -95,6 +95,18 @@ func TestReplayOfARefusedConfiguration(t *testing.T) {
 	}
 }
 
+// The manager runs in a directory of its own, and a relative path was looked for there.
+func TestAPluginDirectoryIsRelativeToTheCaller(t *testing.T) {
+	n := newNode(t)
+	t.Chdir(filepath.Dir(n.plugins))
+	if err := os.WriteFile("record.yaml", []byte("steps: [{summary: {}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := evictd(t, "replay", "--plugin-dir", filepath.Base(n.plugins), "record.yaml"); got.Code == exitUsage || strings.Contains(got.Errors, "no such file") {
+		t.Errorf("exit code %d, %s%s", got.Code, got.Out, got.Errors)
+	}
+}
+
 // A plugin that wants a configuration and has none was absent from a replay without a
 // word.
 func TestPluginsThatDoNotStartAreTold(t *testing.T) {

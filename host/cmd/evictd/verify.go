@@ -146,6 +146,9 @@ func verifyTable(r *conformance.Report) []byte {
 	if len(r.Only) > 0 {
 		fmt.Fprintf(&b, "\nonly the checks of %s were asked for\n", strings.Join(r.Only, ", "))
 	}
+	if f := r.Reclaimed; f != nil {
+		fmt.Fprintf(&b, "\n%d bytes and %d inodes reclaimed on this machine in %d calls, as the plugin says\n", f.Bytes, f.Inodes, f.Calls)
+	}
 	fmt.Fprintf(&b, "\n%d checks in %s: %d ok, %d failed, %d skipped, %d with a note\n", len(r.Checks), r.Took.Round(10*time.Millisecond),
 		r.Count(conformance.Passed), r.Count(conformance.Failed), r.Count(conformance.Skipped), r.Count(conformance.Note))
 	return b.Bytes()

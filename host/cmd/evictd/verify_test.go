@@ -54,6 +54,19 @@ func TestVerifyOfSomeChecksSaysSo(t *testing.T) {
 	}
 }
 
+// What --reclaim had freed on the machine was in no report.
+func TestVerifyTellsHowMuchWasReclaimed(t *testing.T) {
+	r := conformance.Report{Reclaimed: &conformance.Reclaimed{Calls: 3, Bytes: 4096, Inodes: 2}}
+	const want = "\n4096 bytes and 2 inodes reclaimed on this machine in 3 calls, as the plugin says\n"
+	if got := string(verifyTable(&r)); !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+	r.Reclaimed = nil
+	if got := string(verifyTable(&r)); strings.Contains(got, "reclaimed") {
+		t.Errorf("no step was run, but:\n%s", got)
+	}
+}
+
 func TestVerifyAsJSON(t *testing.T) {
 	got := evictd(t, "plugins", "verify", "--json", "--auto-mtls=false", script(t))
 	var report conformance.Report

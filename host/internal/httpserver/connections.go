@@ -16,10 +16,14 @@ import (
 // closedLogInterval keeps who opens too many connections from filling the log.
 const closedLogInterval = time.Minute
 
+// A place is looked for each placeInterval.
+const placeInterval = 10 * time.Millisecond
+
 // A connection keeps its place for settleTime if peers have no limit of their own: a request that was
 // just sent is read first, and whoever connects meanwhile waits in the kernel's queue. All programs of
-// the machine are one peer.
-const settleTime = 50 * time.Millisecond
+// the machine are one peer. While its request is under way it keeps it for as long as all requests
+// that may be before it take.
+const settleTime, answerTime = 50 * time.Millisecond, time.Second*mostConnections/requestsPerSecond + 3*turnTime
 
 // Limits are what those who connect may cost.
 type Limits struct {
@@ -78,7 +82,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 		peer, err := c.limits.Peer(conn)
 		if err == nil {
 			for !c.add(conn, peer, time.Now()) {
-				<-time.After(time.Millisecond)
+				<-time.After(placeInterval)
 			}
 			return conn, nil
 		}
@@ -91,7 +95,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	c.mu.Lock()
 	goes := c.limits.displaced(c.open, peer)
-	if goes != nil && c.limits.PerPeer == 0 && now.Sub(c.open[goes].since) < settleTime {
+	if goes != nil && c.limits.PerPeer == 0 && now.Sub(c.open[goes].since) < c.open[goes].stays() {
 		c.mu.Unlock()
 		return false
 	}
@@ -158,6 +162,14 @@ func (l Limits) displaced(open map[net.Conn]*connection, peer string) net.Conn {
 		}
 	}
 	return goes
+}
+
+// stays returns the least time that o keeps its place.
+func (o *connection) stays() time.Duration {
+	if o.busy {
+		return answerTime
+	}
+	return settleTime
 }
 
 // before reports whether o goes first.

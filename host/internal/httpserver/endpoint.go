@@ -21,6 +21,14 @@ import (
 // takes a tenth of a millisecond, and the CPU is needed for decisions.
 const handshakesPerSecond = 50
 
+// requestsPerSecond are of all peers together, others wait: whoever can connect may ask as fast as it
+// can. Those that wait go on together, every turnTime: to wake for each by itself costs more than to
+// answer it.
+const (
+	requestsPerSecond = 150
+	turnTime          = 100 * time.Millisecond
+)
+
 // Options say where an Endpoint listens and who it is.
 type Options struct {
 	// Address is IP:port.
@@ -111,6 +119,7 @@ func (e *Endpoint) Serve(ctx context.Context, own, remote http.Handler) error {
 			remote.ServeHTTP(w, r)
 		})
 	}
+	handler = paced(handler, rate.NewLimiter(requestsPerSecond, mostConnections))
 	var running sync.WaitGroup
 	errs := make([]error, len(e.listeners))
 	for i, l := range e.listeners {
@@ -127,6 +136,23 @@ func (e *Endpoint) Serve(ctx context.Context, own, remote http.Handler) error {
 	}
 	running.Wait()
 	return errors.Join(errs...)
+}
+
+// paced has requests wait so that no more are answered than limit lets.
+func paced(h http.Handler, limit *rate.Limiter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turn := limit.Reserve()
+		if wait := turn.Delay(); wait > 0 {
+			now := time.Now()
+			select {
+			case <-time.After(now.Add(wait).Truncate(turnTime).Add(turnTime).Sub(now)):
+			case <-r.Context().Done(): // the client is gone
+				turn.Cancel()
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // secured is a listener of TLS, but for connections within the loopback device if plainLocal.

@@ -7,10 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // One process on the node connected as fast as it could, and a tenth of what others there asked was
@@ -83,4 +87,18 @@ func once(address string) error {
 		return errors.New("answer")
 	}
 	return nil
+}
+
+// Requests as fast as a process can send them cost most of a core.
+func TestRequestsAreAnsweredAtABoundedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := 0
+		h := paced(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered++ }), rate.NewLimiter(requestsPerSecond, mostConnections))
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+		}
+		if most := mostConnections + 10*requestsPerSecond; answered > most || answered < mostConnections+10 {
+			t.Errorf("%d requests were answered in ten seconds, want %d at most", answered, most)
+		}
+	})
 }

@@ -16,6 +16,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// NoThreshold is an ErrNoThreshold that says which signals have one.
+func NoThreshold(s eviction.Signal, inForce []decision.Threshold) error {
+	signals := map[string]bool{}
+	for i := range inForce {
+		signals[string(inForce[i].Signal)] = true
+	}
+	return fmt.Errorf("%w: %q, want one of %s", ErrNoThreshold, s, strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
+}
+
 // Ranking is what would be decided now if a threshold of the signal were acted on: pods are
 // measured and put in order beside the passes, none of which waits for that. The node is
 // as the last pass has seen it. It may be called from anywhere.
@@ -47,11 +56,7 @@ func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (d *decision.Decis
 	}
 	defer pin.Release()
 	if !configured {
-		signals := map[string]bool{}
-		for _, t := range d.Thresholds {
-			signals[string(t.Signal)] = true
-		}
-		return nil, fmt.Errorf("%w: %q, want one of %s", ErrNoThreshold, s, strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
+		return nil, NoThreshold(s, d.Thresholds)
 	}
 	choice := l.chooser.Choose(ctx, pin, r)
 	if choice.Err != nil {

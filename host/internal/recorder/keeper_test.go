@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -233,6 +234,30 @@ func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
 	run(t, &m, p, p, p)
 	if len(m.records) != 1 || m.records[0].Kind != decision.KindNobody || m.records[0].Reason != p.Decision.Reason {
 		t.Errorf("records %+v", m.records)
+	}
+}
+
+// Two reasons that took turns were a record each second, and pushed the records of evictions out.
+func TestReasonsThatAlternateAreOneEpisode(t *testing.T) {
+	var m memory
+	var passes []Pass
+	for i := range 20 {
+		p := evicted(time.Now())
+		p.Evicted, p.Victims, p.Decision.Reason = nil, nil, fmt.Sprintf("%d without a manifest", i%2+1)
+		p.Waiting = []policy.Wait{{Signal: hard.Signal, For: policy.WaitForEnd, Victims: []string{fmt.Sprint("shop/", i%2)}}}
+		passes = append(passes, p)
+	}
+	run(t, &m, passes...)
+	counts := map[string]int{}
+	for _, r := range m.records {
+		counts[r.Kind]++
+	}
+	if counts[decision.KindNobody] != 1 || counts[decision.KindWaiting] != 2 { // each wait is one of its own
+		t.Errorf("records %v, want one without a pod and one of each wait", counts)
+	}
+	if e, of, now := (episodes{}), (episode{signal: hard.Signal, kind: decision.KindNobody}), time.Now(); !e.isNew(of, now) ||
+		e.isNew(of, now.Add(recordedFor-time.Second)) || !e.isNew(of, now.Add(recordedFor)) {
+		t.Error("want an episode recorded again after ten minutes, and not before")
 	}
 }
 

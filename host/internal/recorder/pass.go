@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,30 +39,28 @@ type Pass struct {
 	OpinionsOf string
 }
 
-// An episode is that something is not done for a signal and why. It is recorded when it
-// begins: a signal that comes and goes must not push out the records of evictions.
+// An episode is that something is not done for a signal. It is recorded when it begins: a signal that
+// comes and goes must not push out the records of evictions, nor reasons that alternate.
 type episode struct {
 	signal eviction.Signal
 	kind   string
+	// of is the threshold or the wait, empty if any reason is of the same episode.
+	of string
 }
 
-// episodes have the reason and the time of the last record of each.
-type episodes map[episode]recorded
+// episodes have the time of the last record of each.
+type episodes map[episode]time.Time
 
-type recorded struct {
-	reason string
-	at     time.Time
-}
-
-// The same reason is not recorded again within recordedFor.
+// The same episode is not recorded again within recordedFor.
 const recordedFor = 10 * time.Minute
 
-// isNew reports whether a reason is to be recorded now.
-func (e episodes) isNew(of episode, reason string, now time.Time) bool {
-	if last, ok := e[of]; ok && last.reason == reason && now.Sub(last.at) < recordedFor {
+// isNew reports whether an episode is to be recorded now.
+func (e episodes) isNew(of episode, now time.Time) bool {
+	maps.DeleteFunc(e, func(_ episode, last time.Time) bool { return now.Sub(last) >= recordedFor })
+	if _, recorded := e[of]; recorded {
 		return false
 	}
-	e[of] = recorded{reason, now}
+	e[of] = now
 	return true
 }
 
@@ -76,7 +75,7 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 		if p.ReclaimSufficed {
 			kind, reason = decision.KindReclaim, "reclaim was enough"
 		}
-		if now := time.Now(); reason != "" && k.episodes.isNew(episode{acted.Signal, kind}, reason, now) {
+		if now := time.Now(); reason != "" && k.episodes.isNew(episode{acted.Signal, kind, ""}, now) {
 			all = append(all, k.record(d, kind, reason, now))
 		}
 	}
@@ -85,12 +84,12 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 		if p.Later || t.Hard() || t.Since == nil || !t.Since.Equal(d.Now) {
 			continue
 		}
-		if text := t.String(); k.episodes.isNew(episode{t.Signal, decision.KindGrace}, text, d.Time) {
+		if text := t.String(); k.episodes.isNew(episode{t.Signal, decision.KindGrace, text}, d.Time) {
 			all = append(all, k.record(about(d, i), decision.KindGrace, text+": its grace period has begun", d.Time))
 		}
 	}
 	for _, w := range p.Waiting {
-		if reason := decision.Waits(w); k.episodes.isNew(episode{w.Signal, decision.KindWaiting}, reason, d.Time) {
+		if reason := decision.Waits(w); k.episodes.isNew(episode{w.Signal, decision.KindWaiting, reason}, d.Time) {
 			all = append(all, k.record(about(d, lastMet(d, w.Signal)), decision.KindWaiting, reason, d.Time))
 		}
 	}

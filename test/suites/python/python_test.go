@@ -43,6 +43,32 @@ func plugin(t *testing.T) string {
 	return file
 }
 
+// A copy looked for the descriptor where only the checkout has it.
+func TestACopyOfTheExampleBuilds(t *testing.T) {
+	if _, err := os.Stat(interpreter); err != nil {
+		t.Skip("NOT TESTED: needs ", interpreter)
+	}
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(dir, os.DirFS(example)); err != nil {
+		t.Fatal(err)
+	}
+	descriptor, err := os.ReadFile("../../../shared/proto/descriptor.binpb")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "descriptor.binpb"), descriptor, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), filepath.Join(dir, "build.sh"), "mine")
+	build.Dir = t.TempDir()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(build.Dir, "mine")); err != nil {
+		t.Error(err)
+	}
+}
+
 // Its protobuf reads the bytes 00 01 as an empty message, with a warning, where
 // others refuse them. Both keep the contract.
 func TestAPluginInPlainPythonKeepsTheContract(t *testing.T) {

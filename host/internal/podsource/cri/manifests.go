@@ -24,6 +24,9 @@ const (
 	lookTimeout = 2 * time.Second
 	// maxProblems is how many problems are told.
 	maxProblems = 100
+	// A directory of manifests has maxManifests files at most: each is held in memory, and
+	// looked at with each listing. A node runs some hundred pods.
+	maxManifests = 4096
 )
 
 // endings are those of manifests' names.
@@ -196,11 +199,8 @@ func (p place) entries(known map[string]*manifestFile) (unchanged map[string]boo
 			return map[string]bool{"": known[""].isIn(p.path)}, nil
 		}
 	}
-	found, err := os.ReadDir(p.path)
+	found, err := input.ReadDir(p.path, maxManifests)
 	if err != nil {
-		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pathErr.Err // The path is in the problem already.
-		}
 		return nil, err
 	}
 	unchanged = make(map[string]bool, len(found))

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,6 +108,25 @@ func TestADirectoryThatIsNotThere(t *testing.T) {
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	if got, problems = m.list(); len(got) != 1 || len(problems) != 0 {
 		t.Errorf("once it is there: manifests %v, problems %v", uids(got), problems)
+	}
+}
+
+// A directory with a million files was read whole, at each listing.
+func TestADirectoryWithTooManyFilesIsAProblemAndWhatWasReadStaysInUse(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "good.yaml", podYAML("good", "good"))
+	m := NewManifests(dir, defaultRules)
+	for i := range maxManifests - 1 {
+		put(t, dir, fmt.Sprintf("other-%d.txt", i), "")
+	}
+	if got, problems := m.list(); len(got) != 1 || len(problems) != 0 {
+		t.Fatalf("%d manifests, problems %v", len(got), problems)
+	}
+	put(t, dir, "more.yaml", podYAML("more", "more"))
+	got, problems := m.list()
+	const want = "has at least 4097 files, want at most 4096; the 1 manifests that were read before are still used"
+	if len(got) != 1 || len(problems) != 1 || problems[0].File != dir || !strings.Contains(problems[0].Err.Error(), want) {
+		t.Errorf("%d manifests, problems %v, want %s", len(got), problems, want)
 	}
 }
 

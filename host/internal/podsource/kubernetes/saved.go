@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"reflect"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/host/internal/quantity"
 )
 
 // Pods are saved at most each saveEvery, and when evictd ends.
@@ -27,6 +30,9 @@ func (k *known) load(store Store) error {
 		return err
 	}
 	var list v1.PodList
+	if err := quantity.CheckJSON(data, reflect.TypeFor[v1.PodList]()); err != nil {
+		return err
+	}
 	if err := json.Unmarshal(data, &list); err != nil {
 		return err
 	}

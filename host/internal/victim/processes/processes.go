@@ -68,10 +68,10 @@ func (k *Killer) Kill(ctx context.Context, c Container) (Killed, error) {
 	if err != nil {
 		return Killed{}, fmt.Errorf("cgroup of container %s: %w", c.ID, err)
 	}
-	g := group{list: func() ([]int, error) { return h.Processes(cgroup) }, kill: func() error { return h.Kill(cgroup) }}
-	held, err := g.end(ctx)
+	g := group{list: func() ([]int, error) { return h.Processes(cgroup) }, kill: func() error { return h.Kill(cgroup) }, most: mostHeld}
+	held, more, err := g.end(ctx)
 	defer held.close()
-	done := Killed{Processes: len(held)}
+	done := Killed{Processes: len(held) + more}
 	var missing error
 	done.Released, missing = held.release(ctx)
 	if missing != nil {

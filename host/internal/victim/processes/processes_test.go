@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -181,9 +182,9 @@ func kill(t *testing.T, lists ...func() []int) processes {
 			}
 			return now(), nil
 		},
-		kill: func() error { return errors.ErrUnsupported },
+		kill: func() error { return errors.ErrUnsupported }, most: mostHeld,
 	}
-	held, err := g.end(t.Context())
+	held, _, err := g.end(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
@@ -213,6 +214,39 @@ func TestProcessesThatAreBegunMeanwhileAreKilledToo(t *testing.T) {
 	}
 	dead(t, one)
 	dead(t, child)
+}
+
+// Of a container with more than 4096 processes the rest lived on, and no error said so.
+func TestMoreProcessesThanAreHeldAreKilled(t *testing.T) {
+	all := make([]*exec.Cmd, 7)
+	for i := range all {
+		all[i] = sleeper(t)
+	}
+	g := group{list: func() ([]int, error) { return pids(all...), nil }, kill: func() error { return errors.ErrUnsupported }, most: 3}
+	held, more, err := g.end(t.Context())
+	if len(held) != 3 || more != 4 || err != nil {
+		t.Errorf("%d held and %d more killed, %v, want 3 and 4", len(held), more, err)
+	}
+	held.close()
+	for _, c := range all {
+		dead(t, c)
+	}
+}
+
+func TestProcessesThatAreBegunFasterThanKilledAreAnError(t *testing.T) {
+	g := group{list: func() ([]int, error) { return pids(sleeper(t)), nil }, kill: func() error { return errors.ErrUnsupported }, most: mostHeld}
+	list, last := g.list, []int(nil)
+	again := false
+	g.list = func() ([]int, error) { // each is listed twice, when it is found and when it is held
+		if again = !again; again {
+			last, _ = list()
+		}
+		return slices.Clone(last), nil
+	}
+	held, _, err := g.end(t.Context())
+	if held.close(); err == nil || !strings.Contains(err.Error(), "may be left") {
+		t.Errorf("%v, want an error that says that others may be left", err)
+	}
 }
 
 func TestADescriptorIsClosedForEachProcess(t *testing.T) {

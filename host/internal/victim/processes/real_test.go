@@ -238,8 +238,8 @@ func TestInOwnPIDNamespace(t *testing.T) {
 		}
 	}
 	held := func(list func() ([]int, error)) {
-		g := group{list: list, kill: func() error { return errors.ErrUnsupported }}
-		if held, err := g.end(t.Context()); err != nil || len(held) != 0 {
+		g := group{list: list, kill: func() error { return errors.ErrUnsupported }, most: mostHeld}
+		if held, _, err := g.end(t.Context()); err != nil || len(held) != 0 {
 			t.Errorf("%d killed, %v, want none: the container's process has ended by itself", len(held), err)
 		}
 	}
