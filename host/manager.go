@@ -340,8 +340,8 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 // first eviction only.
 func (m *Manager) logReady(ctx context.Context) {
 	c, address := m.config(), ""
-	if b, _ := inspect.CheckBeside(ctx, c); len(b.Mend()) > 0 && !c.DryRun { // m.inspection logs it, and an error
-		m.recorder.NodeEvent("Warning", "KubeletSettings", strings.Join(b.Mend(), "; ")+"; evictd check prints settings of the kubelet that go with evictd's")
+	if b, _ := inspect.CheckBeside(ctx, c); len(b.Fixes()) > 0 && !c.DryRun { // m.inspection logs it, and an error
+		m.recorder.NodeEvent("Warning", "KubeletSettings", strings.Join(b.Fixes(), "; ")+"; evictd check prints settings of the kubelet that go with evictd's")
 	}
 	if m.endpoint != nil {
 		address = m.endpoint.Addr().String()

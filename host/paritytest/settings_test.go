@@ -229,7 +229,7 @@ func TestAKubeletStartsWithThePrintedSettings(t *testing.T) {
 					t.Errorf("with %+v: printed again they are %+v", settings, again)
 				}
 				for _, f := range beside.Compare(ours, kubelet.Thresholds, node) {
-					if f.Mend {
+					if f.Fix {
 						t.Errorf("with %+v: %s: %s", settings, f.Signal, f.Text)
 					}
 				}

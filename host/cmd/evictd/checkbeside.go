@@ -21,8 +21,8 @@ func besideTable(b *inspect.Beside) []byte {
 		if signal == last {
 			signal = tell.Same
 		}
-		if f.Mend {
-			state = "mend"
+		if f.Fix {
+			state = "fix"
 		}
 		rows = append(rows, []string{signal, f.About, state, f.Text})
 		last = f.Signal

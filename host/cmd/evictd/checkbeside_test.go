@@ -58,7 +58,7 @@ func TestCheckSaysHowItGetsAlongWithTheKubelet(t *testing.T) {
 			if diff := cmp.Diff(string(want), got.Out); diff != "" {
 				t.Errorf("%s (-want +got), run with -rewrite if it should be so:\n%s", file, diff)
 			}
-			if want := "evictd: warning: besideKubelet: pid.available: condition: nobody reports PIDPressure: the scheduler goes on sending pods\n"; !strings.Contains(got.Errors, want) {
+			if want := "evictd: warning: besideKubelet: pid.available: condition: PIDPressure is not reported: the scheduler keeps placing pods here\n"; !strings.Contains(got.Errors, want) {
 				t.Errorf("warnings are %s, want %s", got.Errors, want)
 			}
 		}

@@ -88,11 +88,11 @@ func TestWhatFollows(t *testing.T) {
 		},
 		"a percentage of nobody knows what": {
 			evictd: "memory.available<1Gi", kubelet: "memory.available<10%", about: beside.First, unknown: true,
-			want: []string{"memory.available: cannot be told: evictd acts below 1Gi, the kubelet below 10%, and how much there is is not known"},
+			want: []string{"memory.available: unknown: evictd acts below 1Gi, the kubelet below 10%, and the capacity is not known"},
 		},
 		"no safety net": {
 			evictd: "memory.available<1Gi", kubelet: "", about: beside.First,
-			want: []string{"mend memory.available: evictd alone acts, below 1Gi: without a hard threshold of the kubelet's nobody does while evictd is down"},
+			want: []string{"mend memory.available: evictd alone acts, below 1Gi: without a hard threshold of the kubelet no pod is evicted while evictd is down"},
 		},
 		"the kubelet's alone": {
 			evictd: "", kubelet: "pid.available<5% memory.available<2Gi/90s memory.available<1Gi", about: beside.First,
@@ -118,29 +118,29 @@ func TestWhatFollows(t *testing.T) {
 		},
 		"memory is reported too late": {
 			evictd: "memory.available<1Gi", kubelet: "memory.available<500Mi", about: beside.Condition,
-			want: []string{"mend memory.available: MemoryPressure is reported below 500Mi only: between that and evictd's 1Gi the scheduler goes on sending pods"},
+			want: []string{"mend memory.available: MemoryPressure is reported below 500Mi only: between that and evictd's 1Gi the scheduler keeps placing pods here"},
 		},
 		"nobody reports tasks": {
 			evictd: "pid.available<10%", kubelet: "memory.available<500Mi", about: beside.Condition,
-			want: []string{"mend pid.available: nobody reports PIDPressure: the scheduler goes on sending pods"},
+			want: []string{"mend pid.available: PIDPressure is not reported: the scheduler keeps placing pods here"},
 		},
 		"disks are not to be reported early": {
 			evictd: "nodefs.available<10% imagefs.available<15% nodefs.inodesFree<5%", kubelet: "nodefs.available<5% imagefs.available<15%/8760h", about: beside.Condition,
 			want: []string{
-				"nodefs.available: DiskPressure is reported below 5%, where the kubelet acts; of evictd's 10% the scheduler does not hear",
-				"nodefs.inodesFree: nobody reports DiskPressure: the scheduler goes on sending pods",
+				"nodefs.available: DiskPressure is reported below 5%, where the kubelet acts; the scheduler does not learn of evictd's 10%",
+				"nodefs.inodesFree: DiskPressure is not reported: the scheduler keeps placing pods here",
 				"mend imagefs.available: the kubelet reports DiskPressure below 15%: a restart of it meanwhile kills running pods",
 			},
 		},
 		"nobody reports a vendor's signal": {
 			evictd: "acme.example/spare<10%", kubelet: "", about: beside.Condition,
-			want: []string{"acme.example/spare: nobody reports it to the API server: the scheduler goes on sending pods"},
+			want: []string{"acme.example/spare: it is not reported to the API server: the scheduler keeps placing pods here"},
 		},
 		"evictd reports what is not the kubelet's to report": {
 			evictd: "memory.available<1Gi nodefs.available<10% imagefs.available<15% acme.example/spare<20%", kubelet: "memory.available<500Mi nodefs.available<5% imagefs.available<15%/8760h",
 			about: beside.Condition, conditions: true, taints: true,
 			want: []string{
-				"mend memory.available: MemoryPressure is reported below 500Mi only: between that and evictd's 1Gi the scheduler goes on sending pods",
+				"mend memory.available: MemoryPressure is reported below 500Mi only: between that and evictd's 1Gi the scheduler keeps placing pods here",
 				"nodefs.available: evictd reports it below 10%, as a condition of its own below evictd.io/",
 				"mend imagefs.available: the kubelet reports DiskPressure below 15%: a restart of it meanwhile kills running pods",
 				"acme.example/spare: evictd reports it below 20%, as a condition of its own below evictd.io/",
@@ -159,13 +159,13 @@ func TestWhatFollows(t *testing.T) {
 		},
 		"what pods may request without a net": {
 			evictd: "memory.available<2Gi", kubelet: "memory.available<2Gi/8760h", about: beside.Allocatable,
-			want: []string{"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold; with the settings that would be right 14336Mi"},
+			want: []string{"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold; with the printed settings 14336Mi"},
 		},
 		"what pods may request of a disk of which some is reserved": {
 			evictd: "nodefs.available<10Gi", kubelet: "nodefs.available<10Gi", about: beside.Allocatable, storage: "20Gi",
 			want: []string{
 				"memory.available: memory: 15360Mi, of 16384Mi less 1Gi reserved and less nothing, as the kubelet has no hard threshold",
-				"nodefs.available: ephemeral-storage: 71680Mi, of 102400Mi less 20Gi reserved and less 10Gi, the kubelet's hard threshold; with the settings that would be right 76800Mi",
+				"nodefs.available: ephemeral-storage: 71680Mi, of 102400Mi less 20Gi reserved and less 10Gi, the kubelet's hard threshold; with the printed settings 76800Mi",
 			},
 		},
 		"a restart under pressure": {
@@ -193,7 +193,7 @@ func TestWhatFollows(t *testing.T) {
 					continue
 				}
 				line := f.Signal + ": " + f.Text
-				if f.Mend {
+				if f.Fix {
 					line = "mend " + line
 				}
 				got = append(got, line)
@@ -250,7 +250,7 @@ func TestTheKubeletsSettingsThatWouldBeRight(t *testing.T) {
 }
 
 // Who does as it says is told of nothing more to mend.
-func TestWithTheRightSettingsNothingIsToMend(t *testing.T) {
+func TestWithThePrintedSettingsNothingIsToFix(t *testing.T) {
 	for _, evictd := range []string{
 		defaults, "memory.available<1Gi memory.available<2Gi/90s pid.available<5%", "memory.available<5%/1m", "nodefs.available<20Gi imagefs.available<15%/1m",
 	} {
@@ -264,7 +264,7 @@ func TestWithTheRightSettingsNothingIsToMend(t *testing.T) {
 				set = append(set, signal+"<"+value+"/"+s.EvictionSoftGracePeriod[signal])
 			}
 			for _, f := range beside.Compare(thresholds(t, evictd), thresholds(t, strings.Join(set, " ")), node) {
-				if f.Mend {
+				if f.Fix {
 					t.Errorf("evictd %s, kubelet %s, then %s: %s: %s", evictd, kubelet, set, f.Signal, f.Text)
 				}
 			}

@@ -27,8 +27,8 @@ type Finding struct {
 	Signal string `json:"signal"`
 	// About is one of First, Condition, Allocatable, Restart and Cgroups.
 	About string `json:"about"`
-	// Mend: the kubelet's settings should be others; Settings has them.
-	Mend bool   `json:"mend,omitempty"`
+	// Fix: the kubelet's settings should be others; Settings has them.
+	Fix  bool   `json:"fix,omitempty"`
 	Text string `json:"text"`
 }
 
@@ -84,7 +84,7 @@ func (c *comparison) first(s eviction.Signal) {
 		c.add(string(s), First, false, "evictd alone acts, below %s: the kubelet knows no such signal", highest.Value)
 		return
 	case theirs.hard == nil:
-		c.add(string(s), First, true, "evictd alone acts, below %s: without a hard threshold of the kubelet's nobody does while evictd is down", highest.Value)
+		c.add(string(s), First, true, "evictd alone acts, below %s: without a hard threshold of the kubelet no pod is evicted while evictd is down", highest.Value)
 	default:
 		c.hardFirst(s, highest)
 	}
@@ -101,7 +101,7 @@ func (c *comparison) hardFirst(s eviction.Signal, highest *policy.Threshold) {
 	aboveLow, lowKnown := scale.compare(net.Value, low.Value)
 	switch {
 	case !known || !lowKnown:
-		c.add(string(s), First, false, "cannot be told: evictd acts below %s, the kubelet below %s, and how much there is is not known", highest.Value, net.Value)
+		c.add(string(s), First, false, "unknown: evictd acts below %s, the kubelet below %s, and the capacity is not known", highest.Value, net.Value)
 	case above == 0:
 		c.add(string(s), First, true, "both act below %s: one shortage may cost two pods", net.Value)
 	case above > 0:
@@ -145,7 +145,7 @@ func (c *comparison) condition(s eviction.Signal) {
 		c.add(string(s), Condition, false, text, wants.Value)
 		return
 	case !builtin:
-		c.add(string(s), Condition, false, "nobody reports it to the API server: the scheduler goes on sending pods")
+		c.add(string(s), Condition, false, "it is not reported to the API server: the scheduler keeps placing pods here")
 		return
 	case b.Filesystem != "":
 		c.diskCondition(s, wants)
@@ -153,14 +153,14 @@ func (c *comparison) condition(s eviction.Signal) {
 	}
 	reported := scale.highest(theirs)
 	if reported == nil {
-		c.add(string(s), Condition, true, "nobody reports %s: the scheduler goes on sending pods", b.Condition)
+		c.add(string(s), Condition, true, "%s is not reported: the scheduler keeps placing pods here", b.Condition)
 		return
 	}
 	switch cmp, known := scale.compare(reported.Value, wants.Value); {
 	case !known:
-		c.add(string(s), Condition, false, "cannot be told: evictd acts below %s, %s is reported below %s, and how much there is is not known", wants.Value, b.Condition, reported.Value)
+		c.add(string(s), Condition, false, "unknown: evictd acts below %s, %s is reported below %s, and the capacity is not known", wants.Value, b.Condition, reported.Value)
 	case cmp < 0:
-		c.add(string(s), Condition, true, "%s is reported below %s only: between that and evictd's %s the scheduler goes on sending pods", b.Condition, reported.Value, wants.Value)
+		c.add(string(s), Condition, true, "%s is reported below %s only: between that and evictd's %s the scheduler keeps placing pods here", b.Condition, reported.Value, wants.Value)
 	default:
 		c.add(string(s), Condition, false, "the kubelet reports %s below %s", b.Condition, reported.Value)
 	}
@@ -173,9 +173,9 @@ func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
 	case theirs.soft != nil:
 		c.add(string(s), Condition, true, "the kubelet reports DiskPressure below %s: a restart of it meanwhile kills running pods", theirs.soft.Value)
 	case theirs.hard == nil:
-		c.add(string(s), Condition, false, "nobody reports DiskPressure: the scheduler goes on sending pods")
+		c.add(string(s), Condition, false, "DiskPressure is not reported: the scheduler keeps placing pods here")
 	default:
-		c.add(string(s), Condition, false, "DiskPressure is reported below %s, where the kubelet acts; of evictd's %s the scheduler does not hear", theirs.hard.Value, wants.Value)
+		c.add(string(s), Condition, false, "DiskPressure is reported below %s, where the kubelet acts; the scheduler does not learn of evictd's %s", theirs.hard.Value, wants.Value)
 	}
 }
 
@@ -206,7 +206,7 @@ func (c *comparison) rests(s eviction.Signal, name string, reserved resource.Qua
 	}
 	sameSum := s == eviction.MemoryAvailable && c.node.Reserved.Static != nil
 	if right := safetyNet(c.ours[s], c.theirs[s], scale); !sameSum && scale.rest(right, reserved) != scale.rest(now, reserved) {
-		text += "; with the settings that would be right " + scale.rest(right, reserved)
+		text += "; with the printed settings " + scale.rest(right, reserved)
 	}
 	c.add(string(s), Allocatable, false, "%s: %s, of %s less %s reserved and less %s", name, scale.rest(now, reserved), mebi(scale.capacity), &reserved, text)
 }

@@ -65,7 +65,7 @@ func CheckBeside(ctx context.Context, c *config.Config) (*Beside, error) {
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
 	if !kubelet.CgroupsPerQOS && c.Source == config.SourceNative {
 		settings.CgroupsPerQOS = true
-		findings = append(findings, beside.Finding{Signal: string(eviction.MemoryAvailable), About: beside.Cgroups, Mend: true, Text: "cgroupsPerQOS is false: " + config.WithoutPodCgroups})
+		findings = append(findings, beside.Finding{Signal: string(eviction.MemoryAvailable), About: beside.Cgroups, Fix: true, Text: "cgroupsPerQOS is false: " + config.WithoutPodCgroups})
 	}
 	text, err := settings.YAML()
 	if err != nil {
@@ -81,18 +81,18 @@ func tryBeside(ctx context.Context, n *node, f *Findings) {
 		f.addAll(Warning, err)
 		return
 	}
-	for _, text := range b.Mend() {
+	for _, text := range b.Fixes() {
 		f.add(Warning, "besideKubelet: %s", text)
 	}
 }
 
-// Mend returns which settings of the kubelet should be others, and why.
-func (b *Beside) Mend() (texts []string) {
+// Fixes returns which settings of the kubelet should be others, and why.
+func (b *Beside) Fixes() (texts []string) {
 	if b == nil {
 		return nil
 	}
 	for _, f := range b.Findings {
-		if f.Mend {
+		if f.Fix {
 			texts = append(texts, f.Signal+": "+f.About+": "+f.Text)
 		}
 	}

@@ -63,7 +63,7 @@ func (n need) String() string {
 var always = []need{
 	{"list", "pods", "", "no pod is known, and none evicted", false},
 	{"watch", "pods", "", "no pod is known, and none evicted", false},
-	{"patch", "pods", "status", "no eviction is told, and the kubelet starts anew what evictd stops", false},
+	{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false},
 	{"delete", "pods", "", "a pod whose eviction is refused is started again by its kubelet", true},
 	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true},
 	{"patch", "events", "", "an event that is repeated is not counted", true},

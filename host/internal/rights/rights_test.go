@@ -97,7 +97,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		"evictions cannot be told": {
 			api: &api{withheld: "patch pods/status", answers: map[string]error{"web": denied(`User "x" cannot patch resource "pods/status"`)}}, pods: web, tried: "web",
 			errs: []string{
-				"patch pods/status is not allowed: no eviction is told, and the kubelet starts anew what evictd stops; want the role of deploy/rbac",
+				"patch pods/status is not allowed: evictions are not reported, and the kubelet restarts the containers that evictd stops; want the role of deploy/rbac",
 				`evict pod shop/web, as a dry run: pods "web" is forbidden: User "x" cannot patch resource "pods/status"`,
 			},
 		},
