@@ -1,11 +1,14 @@
 package criclient
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -114,5 +117,32 @@ func TestAListIsPartialOnlyIfItIsTooLarge(t *testing.T) {
 	s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Err: status.Error(codes.Unavailable, "away"), Times: 1})
 	if l, err := ask(); err == nil || len(l.Pods) > 0 {
 		t.Errorf("pods %q of a runtime that is away", named(l))
+	}
+}
+
+// explain --now printed the same sentence twice, each inside two errors of gRPC.
+func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "c.sock")
+	conn, err := Dial("unix://" + socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = List(t.Context(), runtimeapi.NewRuntimeServiceClient(conn))
+	want := "list pod sandboxes: container runtime socket unix://" + socket + " does not exist: is the runtime running and the endpoint right?"
+	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") || status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, want %s", err, want)
+	}
+	s := fakecri.Start(t)
+	back, err := Dial(s.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	s.Inject(fakecri.ListContainers, fakecri.Fault{Hang: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := List(ctx, runtimeapi.NewRuntimeServiceClient(back)); err == nil || err.Error() != "list containers: no answer in time" {
+		t.Errorf("%v, want no answer in time", err)
 	}
 }
