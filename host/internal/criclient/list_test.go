@@ -142,7 +142,7 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Hang: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := List(ctx, runtimeapi.NewRuntimeServiceClient(back)); err == nil || err.Error() != "list containers: no answer in time" {
+	if _, err := List(ctx, runtimeapi.NewRuntimeServiceClient(back)); err == nil || !strings.HasSuffix(err.Error(), ": no answer in time") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, want no answer in time", err)
 	}
 }
