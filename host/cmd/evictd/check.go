@@ -25,7 +25,8 @@ func newCheck() *cobra.Command {
 			"bring, or all that is wrong; then try on this node what run needs of it: directories, listen address,\n" +
 			"container runtime, capacity, cgroups and directories of pods, API server or manifests, plugins. The\n" +
 			"plugins are started, confined as by run, asked for the signals once, and ended; --start-plugins=false\n" +
-			"starts nothing. Exit code 2 is a wrong configuration, 1 a node that is not ready for it.",
+			"starts nothing. Exit code 2 is a wrong configuration, 1 a node that is not ready for it. docs/operations.md\n" +
+			"has a table of what is tried, and where to read on.",
 		Args: cobra.NoArgs,
 	}
 	flags := config.AddFlags(cmd.Flags())

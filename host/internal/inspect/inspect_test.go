@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -69,5 +70,19 @@ func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
 	s.Die()
 	if got := look(); got != "" {
 		t.Errorf("%q of a runtime that does not answer, which is said elsewhere", got)
+	}
+}
+
+func TestEachProbeIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "### What `evictd check` tries\n")
+	table, _, _ = strings.Cut(table, "\n#")
+	for _, p := range probes {
+		if !strings.Contains(table, "`"+p.name+"`") {
+			t.Errorf("docs/operations.md has no row of %s", p.name)
+		}
 	}
 }

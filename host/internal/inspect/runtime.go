@@ -27,38 +27,30 @@ import (
 // callTimeout bounds a call of the container runtime on its local socket.
 const callTimeout = 2 * time.Second
 
-// A call of the container runtime that the daemon or a plugin makes.
-type call struct {
+// calls are those of the daemon and of the disk plugin that only read.
+var calls = []struct {
 	name string
 	// without says which part of evictd's work cannot be done if the call fails.
 	without string
-	make    func(ctx context.Context, n *node) error
+	// disks: it is made for thresholds of filesystems.
+	disks bool
+	call  func(ctx context.Context, n *node) error
+}{
+	{"ListPodSandbox", "no pod can be evicted", false, func(ctx context.Context, n *node) error {
+		return failure(n.runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{}))
+	}},
+	{"ListContainers", "no pod can be evicted", false, func(ctx context.Context, n *node) error {
+		return failure(n.runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{}))
+	}},
+	{"ListContainerStats", "the use of pods' writable layers is unknown", true, func(ctx context.Context, n *node) error {
+		return failure(n.runtime().ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{}))
+	}},
+	{"ListImages", "unused images cannot be removed when a disk is full", true, func(ctx context.Context, n *node) error {
+		return failure(runtimeapi.NewImageServiceClient(n.images).ListImages(ctx, &runtimeapi.ListImagesRequest{}))
+	}},
 }
 
-var calls = []call{
-	{"ListPodSandbox", "no pod can be evicted", func(ctx context.Context, n *node) error {
-		_, err := n.runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-		return err
-	}},
-	{"ListContainers", "no pod can be evicted", func(ctx context.Context, n *node) error {
-		_, err := n.runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{})
-		return err
-	}},
-	{"ListContainerStats", "the use of pods' writable layers is unknown", func(ctx context.Context, n *node) error {
-		if !n.hasThreshold(onFilesystem(eviction.NodeFs, eviction.ImageFs, eviction.ContainerFs)) {
-			return nil
-		}
-		_, err := n.runtime().ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
-		return err
-	}},
-	{"ListImages", "unused images cannot be removed when a disk is full", func(ctx context.Context, n *node) error {
-		if !n.hasThreshold(onFilesystem(eviction.NodeFs, eviction.ImageFs, eviction.ContainerFs)) {
-			return nil
-		}
-		_, err := runtimeapi.NewImageServiceClient(n.images).ListImages(ctx, &runtimeapi.ListImagesRequest{})
-		return err
-	}},
-}
+func failure[T any](_ T, err error) error { return err }
 
 // tryRuntime connects, asks for the version and makes the calls that only read.
 func tryRuntime(ctx context.Context, n *node, f *Findings) {
@@ -76,9 +68,13 @@ func tryRuntime(ctx context.Context, n *node, f *Findings) {
 		f.add(Error, "%s: %v: no pod can be evicted; %s", endpoint, err, wantSocket)
 		return
 	}
+	disks := n.hasThreshold(onFilesystem(eviction.NodeFs, eviction.ImageFs, eviction.ContainerFs))
 	for _, c := range calls {
+		if c.disks && !disks {
+			continue
+		}
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		err := c.make(ctx, n)
+		err := c.call(ctx, n)
 		cancel()
 		if err != nil && (c.name != "ListImages" || !away(err)) {
 			f.add(Error, "%s: %s: %v: %s; want a container runtime that answers this call", endpoint, c.name, err, c.without)

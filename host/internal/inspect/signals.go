@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,8 +133,8 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 	for _, p := range s.Status() {
 		state[p.Name] = p.State
 	}
-	var failing, off []eviction.Signal
-	reasons := map[eviction.Signal]string{}
+	var off []string
+	failing := map[string][]string{} // by reason
 	for _, status := range o.Statuses() {
 		last, signal := o.Last(status.Signal), status.Signal
 		b, _ := eviction.Builtin(signal)
@@ -147,34 +148,18 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 		case last.State != eviction.Unknown, n.reported(b.Filesystem), there && of != supervisor.Running && of != supervisor.Disabled:
 			// All is well, or another probe or supervisor.Try has reported why not.
 		case last.Err == observe.NoObserver && !slices.Contains(n.c.RequiredSignals, string(signal)):
-			off = append(off, signal)
+			off = append(off, string(signal))
 		default:
-			failing = append(failing, signal)
-			reasons[signal] = cmp.Or(last.Err, "its plugin does not say why")
+			why := cmp.Or(last.Err, "its plugin does not say why")
+			failing[why] = append(failing[why], string(signal))
 		}
 	}
 	if len(off) > 0 {
-		f.add(Warning, "thresholds of %s have no effect: no plugin in pluginDir observes them; want one that does, or no such thresholds", names(off))
+		f.add(Warning, "thresholds of %s have no effect: no plugin in pluginDir observes them; want one that does, or no such thresholds", strings.Join(off, ", "))
 	}
-	for len(failing) > 0 {
-		why := reasons[failing[0]]
-		var same []eviction.Signal
-		failing = slices.DeleteFunc(failing, func(s eviction.Signal) bool {
-			if reasons[s] == why {
-				same = append(same, s)
-			}
-			return reasons[s] == why
-		})
-		f.add(Error, "thresholds of %s have no effect: %s; want what it says to be there, or no such thresholds", names(same), why)
+	for _, why := range slices.Sorted(maps.Keys(failing)) {
+		f.add(Error, "thresholds of %s have no effect: %s; want a node on which their plugin can observe them, or no such thresholds", strings.Join(failing[why], ", "), why)
 	}
-}
-
-func names(signals []eviction.Signal) string {
-	texts := make([]string, len(signals))
-	for i, s := range signals {
-		texts[i] = string(s)
-	}
-	return strings.Join(texts, ", ")
 }
 
 // reported: another probe reports why signals of a filesystem are not observed.
