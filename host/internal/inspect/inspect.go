@@ -92,29 +92,32 @@ type probe struct {
 	name string
 	// daemon: the daemon tries it again and again. It notices the rest by itself, in each pass
 	// and in its own looks at plugins, cgroups and pods.
-	daemon   bool
+	daemon bool
+	// once: not again after it has found nothing, as it writes to the API server, if only as a dry
+	// run.
+	once     bool
 	deadline time.Duration
 	try      func(ctx context.Context, n *node, f *Findings)
 }
 
 var probes = []probe{
-	{"run directory", false, deadline, tryRunDir},
-	{"state directory", true, deadline, tryStateDir},
-	{"listen address", false, deadline, tryListen},
-	{"plugin directory", true, deadline, tryPluginDir},
-	{"container runtime", true, 2 * deadline, tryRuntime},
-	{"layout of the filesystems", true, deadline, tryLayout},
-	{"capacity", true, deadline, tryCapacity},
-	{"kubelet's directories", true, deadline, tryPodDirs},
-	{"cgroups", false, deadline, tryCgroups},
-	{"plugins", false, deadline, tryPluginFiles},
-	{"plugins' figures", false, time.Minute, tryPlugins},
-	{"API server", true, apiTimeout + deadline, tryAPI},
-	{"pod manifests", false, deadline, tryManifests},
-	{"pods of a kubelet", true, deadline, tryKubeletPods},
-	{"summary", false, deadline, trySummary},
-	{"kubelet's configuration", true, 2 * deadline, tryBeside},
-	{"CPU", true, deadline, tryCPU},
+	{"run directory", false, false, deadline, tryRunDir},
+	{"state directory", true, false, deadline, tryStateDir},
+	{"listen address", false, false, deadline, tryListen},
+	{"plugin directory", true, false, deadline, tryPluginDir},
+	{"container runtime", true, false, 2 * deadline, tryRuntime},
+	{"layout of the filesystems", true, false, deadline, tryLayout},
+	{"capacity", true, false, deadline, tryCapacity},
+	{"kubelet's directories", true, false, deadline, tryPodDirs},
+	{"cgroups", false, false, deadline, tryCgroups},
+	{"plugins", false, false, deadline, tryPluginFiles},
+	{"plugins' figures", false, false, time.Minute, tryPlugins},
+	{"API server", true, true, apiTimeout + deadline, tryAPI},
+	{"pod manifests", false, false, deadline, tryManifests},
+	{"pods of a kubelet", true, false, deadline, tryKubeletPods},
+	{"summary", false, false, deadline, trySummary},
+	{"kubelet's configuration", true, false, 2 * deadline, tryBeside},
+	{"CPU", true, false, deadline, tryCPU},
 }
 
 // Run makes all probes at the same time.

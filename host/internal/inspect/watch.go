@@ -34,6 +34,8 @@ type Watch struct {
 	log     *slog.Logger
 	again   chan struct{}
 	found   atomic.Pointer[[]Lasting]
+	// looked: Run has looked since the start or the last Again.
+	looked bool
 }
 
 // NewWatch returns a watch that has found nothing yet. options are called before each look.
@@ -52,6 +54,7 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.again:
+			w.looked = false
 		case <-time.After(wait):
 		}
 	}
@@ -73,7 +76,10 @@ func (w *Watch) Again() {
 func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	now, former := time.Now(), w.Found()
 	var found []Lasting
-	for _, f := range run(ctx, w.options(), func(p probe) bool { return p.daemon }) {
+	again := func(p probe) bool {
+		return !p.once || !w.looked || slices.ContainsFunc(former, func(l Lasting) bool { return l.Probe == p.name })
+	}
+	for _, f := range run(ctx, w.options(), func(p probe) bool { return p.daemon && again(p) }) {
 		if ctx.Err() != nil {
 			return newest
 		}
@@ -100,6 +106,7 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 		w.log.Info("node and configuration are as evictd needs them")
 	}
 	w.found.Store(&found)
+	w.looked = true
 	return newest
 }
 

@@ -39,6 +39,24 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 	if newest := w.look(t.Context()); !newest.IsZero() || w.Healthy(0) != nil || !strings.Contains(log.String(), "as evictd needs them") {
 		t.Errorf("healed: %v, log %s", w.Found(), &log)
 	}
+	former := probes
+	t.Cleanup(func() { probes = former })
+	tried, fails := 0, true
+	probes = []probe{{name: "API server", daemon: true, once: true, deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) {
+		if tried++; fails {
+			f.add(Error, "away")
+		}
+	}}}
+	w = NewWatch(func() Options { return Options{Config: &c} }, slog.New(slog.DiscardHandler))
+	w.look(t.Context())
+	w.look(t.Context())
+	fails = false
+	for range 3 {
+		w.look(t.Context())
+	}
+	if tried != 3 {
+		t.Errorf("the API server was tried %d times, want it until it answers", tried)
+	}
 	var none *Watch
 	none.Again()
 	if none.Found() != nil || none.Healthy(0) != nil {
