@@ -364,6 +364,7 @@ func TestRankOfASignalWithoutAThresholdNamesThoseThatHaveOne(t *testing.T) {
 
 func TestRunWithoutPluginDirectory(t *testing.T) {
 	n := newNode(t)
+	n.runtime.Die() // run replaces the logger of gRPC
 	got := evictd(t, "run", "--plugin-dir", filepath.Join(n.dir, "absent"), "--run-dir", filepath.Join(n.dir, "run"),
 		"--runtime-endpoint", "unix://"+n.socket, "--listen-address", "127.0.0.1:0")
 	if got.Code != exitFailure || !strings.Contains(got.Errors, "does not exist, want a directory with the plugins' executables (pluginDir)") {
