@@ -78,8 +78,8 @@ func (o *Options) within(ctx context.Context, limit time.Duration, call func(con
 // patient is d on a machine that is known to be busy.
 func (o *Options) patient(d time.Duration) time.Duration { return d * max(1, o.patience) }
 
-// slow is what a busy machine may be the reason of. The check is made once more: a
-// plugin that is slow is so each time.
+// A slow error may come from a busy machine. The check is repeated once: a plugin that is slow
+// fails it each time.
 type slow struct{ error }
 
 // answered passes over a refusal, which is an answer.

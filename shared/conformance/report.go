@@ -34,9 +34,9 @@ type Check struct {
 	Result   Result `json:"result"`
 	// Inapplicable: it was skipped since the plugin does not offer what it checks.
 	Inapplicable bool `json:"inapplicable,omitempty"`
-	// Seen is what happened instead, or why the check was skipped.
+	// Seen says what happened instead, or why the check was skipped.
 	Seen string `json:"seen,omitempty"`
-	// Took is how long it took.
+	// Took is the duration of the check.
 	Took time.Duration `json:"tookNanos"`
 }
 
@@ -48,7 +48,8 @@ func (c *Check) end(result Result, seen string) {
 	}
 }
 
-// String is what an author needs to find the fault.
+// String formats the result, of a failed check with all that its author has to know to find the
+// fault.
 func (c *Check) String() string {
 	if c.Result == Passed {
 		return fmt.Sprintf("%s: %s", c.Name, c.Result)

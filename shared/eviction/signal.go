@@ -62,7 +62,7 @@ const (
 	PIDPressure    Condition = "PIDPressure"
 )
 
-// Definition is what the host must know of a signal to decide on it.
+// Definition describes a signal to the host, which decides by it.
 type Definition struct {
 	Unit   Unit
 	Format Format
@@ -71,9 +71,9 @@ type Definition struct {
 	Resource string
 	// Condition is the node condition that the signal's thresholds raise.
 	Condition Condition
-	// ReliefTime is how long after a pod's end what it has freed may take to show in
-	// the signal's figures: no further pod goes for the signal before it is over or
-	// all has come back. Zero is DefaultReliefTime, MaxReliefTime the most.
+	// ReliefTime bounds the delay from a pod's end until the signal's figures show what it has
+	// released: no further pod goes for the signal before it is over or all has come back. Zero
+	// is DefaultReliefTime, MaxReliefTime the most.
 	ReliefTime time.Duration
 }
 

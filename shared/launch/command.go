@@ -23,7 +23,7 @@ var (
 
 // A Command is what to start and how.
 type Command struct {
-	// Path is what is executed; Args with what, the name of the program first.
+	// Path of the executable; Args with the name of the program first.
 	Path string
 	Args []string
 	// Dir is the private directory that the plugin's socket is to be in.

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endTime is how long the processes of a cgroup may take to die. One in
-// uninterruptible sleep keeps the cgroup, nothing else.
+// endTime bounds the wait for the processes of a cgroup to die. One in uninterruptible sleep
+// keeps the cgroup, nothing else.
 const endTime = 2 * time.Second
 
 // A cgroup is that of one start, in each hierarchy. A nil cgroup has no parts.

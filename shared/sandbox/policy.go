@@ -63,7 +63,7 @@ func (i Impossible) Error() string { return i.Err.Error() }
 // Unwrap returns the reason.
 func (i Impossible) Unwrap() error { return i.Err }
 
-// Status is what a process is confined to: the capabilities are those that it has.
+// Status describes the confinement of a process: the capabilities are those that it has.
 type Status struct {
 	Policy
 	// Unlimited is why it runs without some of its limits.

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// Path is that of the one resource.
+	// Path of the one resource.
 	Path = "/summary"
 	// MaxBytes is the largest summary. A kubelet with 5000 pods has 10 MB.
 	MaxBytes = 64 << 20
-	// MaxTextBytes is how much of a foreign text Line keeps.
+	// MaxTextBytes bounds the part of a foreign text that Line keeps.
 	MaxTextBytes = 512
 )
 
