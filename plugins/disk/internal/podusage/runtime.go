@@ -21,15 +21,15 @@ const (
 	labelContainerName = "io.kubernetes.container.name"
 )
 
-// fewPods is how many pods the runtime is asked for one by one. It takes long over
-// the figures of every container of a node.
+// fewPods bounds the pods that the runtime is asked for one by one. It takes long over the
+// figures of every container of a node.
 const fewPods = 4
 
 // mostRefusals ends the asking for one container after the other, which takes half a
 // second each where the runtime hangs.
 const mostRefusals = 8
 
-// known is what the runtime says. It is not changed once it is complete.
+// known holds the runtime's answers. It is not changed once it is complete.
 type known struct {
 	// err: it has not said which containers run. layersErr: nor what some of them have
 	// written; deaf: of none.
