@@ -50,7 +50,7 @@ type ContainerGC interface {
 	DeleteAllUnusedContainers(ctx context.Context) error
 }
 
-// config is what c says with the kubelet's own settings.
+// config returns c with the kubelet's own settings.
 func (k *Kubelet) config(c host.Config) host.Config {
 	if k.NodeRef != nil {
 		c.NodeName = k.NodeRef.Name

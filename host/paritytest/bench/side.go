@@ -38,7 +38,7 @@ type side struct {
 // A turn is what a side tells of some passes.
 type turn struct {
 	Took []time.Duration
-	// Measuring is how long evictd has waited for Measure so far, in the median.
+	// Measuring is the median time that evictd has waited for Measure so far.
 	Measuring time.Duration
 }
 

@@ -35,8 +35,8 @@ type maker struct {
 	// pods are those that are active, born counts all there ever were.
 	pods []*v1.Pod
 	born int
-	// limits is how many of a hundred containers and volumes have limits for local
-	// storage. Where pods go for them nobody goes for pressure.
+	// limits is the percentage of containers and volumes with limits for local storage. Where
+	// pods go for them none goes for pressure.
 	limits int
 	// huge makes figures that no int64 holds.
 	huge bool

@@ -20,7 +20,7 @@ type Rejection struct {
 	Reasons []lifecycle.PredicateFailureReason
 	// Active are the pods of the node.
 	Active []*v1.Pod
-	// KillErrors are what kills return, by uid.
+	// KillErrors are returned by kills, by uid.
 	KillErrors map[string]string
 	// FeatureGates are those that are not at their default.
 	FeatureGates map[string]bool
