@@ -34,7 +34,7 @@ const (
 	budgetCrossingP99 = 10000
 )
 
-// reactions are what followed crossings, each counted from the crossing.
+// reactions holds the times from crossings to what followed them.
 type reactions struct {
 	kernel, listed, chosen, stopped []time.Duration
 	missed                          int
@@ -70,7 +70,7 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 		return nil, err
 	}
 	x := &crosser{site: s, hog: h, kernel: n, daemon: d}
-	// The first one reads all manifests and opens all files; it is told apart.
+	// The first one reads all manifests and opens all files; it is reported by itself.
 	var first, all reactions
 	if err := x.cross(ctx, &first); err != nil {
 		return nil, err
