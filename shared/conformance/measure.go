@@ -76,7 +76,7 @@ var measureGroup = group{name: "measure", rpc: "Measure", needs: eviction.CanMea
 	},
 }}
 
-// A transcript is what a Measure answered, message by message.
+// A transcript holds the answer to a Measure, message by message.
 type transcript struct {
 	messages [][]eviction.Measurement
 	err      error

@@ -15,7 +15,7 @@ const reclaimTime = 8 * time.Second
 // nobodysStep is a step that no plugin has.
 const nobodysStep = "no-such-step"
 
-// withoutReclaim is why nothing is known of Reclaim.
+// withoutReclaim says why Reclaim was not checked.
 const withoutReclaim = "NOT CHECKED: reclaim frees things on this machine, allow it with --reclaim"
 
 var reclaimGroup = group{name: "reclaim", rpc: "Reclaim", needs: eviction.CanReclaim, unless: reclaimNotAllowed, checks: []check{

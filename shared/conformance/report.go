@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Result is how a check ended.
+// A Result is the outcome of a check.
 type Result string
 
 // The results. A Note is something that an author should know and that breaks
@@ -57,7 +57,7 @@ func (c *Check) String() string {
 	return fmt.Sprintf("%s: %s\n  call:     %s\n  input:    %s\n  expected: %s\n  seen:     %s", c.Name, c.Result, c.RPC, c.Input, c.Expected, c.Seen)
 }
 
-// A Description is what a plugin says of itself.
+// A Description holds the plugin's answer to Describe.
 type Description struct {
 	Name         string              `json:"name"`
 	Version      string              `json:"version"`
@@ -66,7 +66,7 @@ type Description struct {
 	Signals      []SignalDescription `json:"signals"`
 }
 
-// A SignalDescription is what is offered for a signal.
+// A SignalDescription lists the capabilities and reclaim steps of a signal.
 type SignalDescription struct {
 	Signal eviction.Signal `json:"signal"`
 	Offers []string        `json:"offers"`

@@ -29,7 +29,7 @@ type MeasureRanker interface {
 // rank, so that Rank is to be called.
 type Ranking struct {
 	Order []Ranked
-	// Err is why the order cannot be had, of Rank neither.
+	// Err says why the order cannot be had, of Rank neither.
 	Err error
 }
 

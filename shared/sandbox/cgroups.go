@@ -27,7 +27,7 @@ const (
 // its own cgroup, in each hierarchy that has one of the limiters.
 type cgroups struct {
 	hierarchies []hierarchy
-	// none is why there is no place for cgroups.
+	// none says why there is no place for cgroups.
 	none error
 }
 

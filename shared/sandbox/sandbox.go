@@ -67,7 +67,7 @@ type Sandbox struct {
 	policy     Policy
 	credential *syscall.Credential
 	cgroup     *cgroup // nil if it has none
-	// unlimited is why the cgroup is not what it should be.
+	// unlimited says why the cgroup lacks some of its limits, nil if it has all.
 	unlimited error
 	dir       string // of the socket
 }

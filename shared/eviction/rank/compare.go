@@ -24,9 +24,8 @@ func Chain(compares ...Compare) Compare {
 	}
 }
 
-// A rating is what an order compares of a candidate: the lower one goes first. It has
-// 128 bits, since in 64 the difference from a large negative request would turn the
-// order around.
+// A rating is compared by an order: the candidate with the lower one goes first. It has 128
+// bits, since in 64 the difference from a large negative request would turn the order around.
 type rating struct {
 	hi int64
 	lo uint64
