@@ -59,7 +59,7 @@ type verdict struct {
 	// level is the usage, in bytes, at which the next threshold is crossed if the
 	// page cache stays as it is; 0 when there is no threshold left to cross.
 	level int64
-	// again is when to look again at the latest.
+	// again bounds the time until the next look.
 	again time.Duration
 }
 

@@ -14,7 +14,7 @@ import (
 // it.
 const goVersion = "1.26.0"
 
-// A checkout is what a module needs to know of the SDK's directory to build with it.
+// A checkout describes the SDK's directory to a module that builds with it.
 type checkout struct {
 	// Dir is absolute.
 	Dir string

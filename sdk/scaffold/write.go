@@ -26,7 +26,7 @@ var templates embed.FS
 
 const suffix = ".tmpl"
 
-// A Module is what was written.
+// A Module lists the files that were written.
 type Module struct {
 	// Dir is the directory, Files are the files in it, sorted.
 	Dir   string

@@ -50,9 +50,9 @@ type answer struct {
 type answered struct {
 	summary *Summary
 	layout  summaryapi.Layout
-	// err is why there is no summary, with the layout known all the same.
+	// err says why there is no summary, with the layout known all the same.
 	err error
-	// failed is why there is no answer. It is not kept.
+	// failed says why there is no answer. It is not kept.
 	failed error
 }
 

@@ -46,7 +46,7 @@ type container struct {
 	id, name  string
 	createdAt int64
 	layer     summary.Use
-	// at is when the layer was looked at, zero if it was not.
+	// at is the time at which the layer was looked at, zero if it was not.
 	at time.Time
 	// refused: the runtime has failed to say what the layer takes.
 	refused bool

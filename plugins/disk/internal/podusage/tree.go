@@ -30,7 +30,7 @@ const (
 
 var walkOptions = walk.Options{MaxEntries: chunkEntries, MaxOpen: 8, MaxLinks: 1 << 17}
 
-// A figure is what a directory takes, and since when that is known.
+// A figure is the usage of a directory, and the time at which it was measured.
 type figure struct {
 	walk.Usage
 	at time.Time
@@ -74,7 +74,7 @@ type tree struct {
 	complete, partial figure
 	// at is the view of the pass that the last walk was completed for.
 	at eviction.PassView
-	// asked is when somebody last wanted to know, begun when the walk began that is
+	// asked is the time of the last request for a figure, begun the start of the walk that is
 	// not finished, zero for none.
 	asked time.Time
 	begun time.Time
@@ -92,7 +92,7 @@ type look struct {
 	partial bool
 }
 
-// An answer is what came of a step in a tree.
+// An answer is the result of a step in a tree.
 type answer struct {
 	look look
 	// ok: there is one, since the directory is counted, is not there, cannot be read,
