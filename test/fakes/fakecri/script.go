@@ -36,8 +36,7 @@ const (
 	ImageFsInfo Method = "ImageFsInfo"
 )
 
-// A Fault is what goes wrong with calls. Its parts happen in the order of the
-// fields.
+// A Fault disturbs calls. Its parts happen in the order of the fields.
 type Fault struct {
 	// Delay is added before anything else happens, Until waited for if it is not nil.
 	Delay time.Duration

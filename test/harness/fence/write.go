@@ -25,7 +25,7 @@ const Namespace = "default"
 // Username of evictd's account.
 const Username = "system:serviceaccount:evictd:evictd"
 
-// A Token is what a token of evictd's account is bound to.
+// A Token says to which object a token of evictd's account is bound.
 type Token int
 
 // The tokens.

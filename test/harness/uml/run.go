@@ -24,7 +24,7 @@ const (
 	deadline = 10 * time.Minute
 )
 
-// A Machine is what the guest has besides its kernel and the tests.
+// A Machine describes the guest, besides its kernel and the tests.
 type Machine struct {
 	// MemoryMiB is 256 if it is not said.
 	MemoryMiB int

@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
-// A scope is whose memory is crossed.
+// A scope names the memory whose threshold is crossed: that of all pods or of the node.
 type scope struct {
 	signal string
 	// distanceMiB is the distance of the threshold below the available memory without a hog,
@@ -41,8 +41,8 @@ const (
 	unmetBytes = "1"
 )
 
-// A field is what all rounds share: one stack, one evictd, one sampler and a
-// pod that nobody has a reason to touch.
+// A field is shared by all rounds: one stack, one evictd, one sampler and a pod that there is
+// no reason to touch.
 type field struct {
 	scope
 	stack     *stack.Stack

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A resourceKind is what a filesystem runs out of: bytes or inodes.
+// A resourceKind is a resource of a filesystem: bytes or inodes.
 type resourceKind struct {
 	name string
 	// signal is the second half of a signal's name.

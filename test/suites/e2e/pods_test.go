@@ -20,7 +20,7 @@ import (
 // idle is a container that does nothing until SIGTERM.
 const idle = `trap 'exit 0' TERM; while :; do sleep 3600 & wait; done`
 
-// A sketch is what matters of a pod.
+// A sketch describes a pod as far as the tests go by it.
 type sketch struct {
 	name     string
 	priority int32

@@ -28,7 +28,7 @@ type life struct {
 	Lost []string
 }
 
-// A chronicle is what the API server tells of the pods of the default namespace, also of
+// A chronicle records the API server's reports of the pods of the default namespace, also of
 // those that are gone.
 type chronicle struct {
 	mu      sync.Mutex

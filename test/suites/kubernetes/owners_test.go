@@ -197,8 +197,8 @@ type owners struct {
 	pods *chronicle
 }
 
-// A left is what is left of a pod, and when others saw what, in milliseconds from its
-// SIGTERM; its process goes on for lingerMillis.
+// A left records what is left of a pod, and the times at which others saw it failed and
+// replaced, in milliseconds from its SIGTERM; its process goes on for lingerMillis.
 type left struct {
 	record.Fields
 	failed, replaced float64

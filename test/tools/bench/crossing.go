@@ -21,7 +21,7 @@ const (
 	// calm is longer than evictd remembers the last wake: each crossing finds it
 	// as a quiet node does.
 	calm = 1200 * time.Millisecond
-	// missedAfter is when an eviction does not come any more: the interval is long
+	// missedAfter is the time after which an eviction counts as missed: the interval is long
 	// enough that only a notification can bring it.
 	missedAfter = 5 * time.Second
 	// longerThanTheBench is an interval that never brings a pass.
@@ -91,7 +91,7 @@ type crosser struct {
 	daemon *daemon
 }
 
-// callTime is when a call came to the runtime.
+// callTime returns the time of a call at the runtime.
 func callTime(c fakecri.Call) time.Duration { return monotonic() - time.Since(c.Time) }
 
 // cross makes one crossing and puts everything back.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A User is whom the API server takes somebody for.
+// A User is an identity of a client at the API server.
 type User struct {
 	Name   string
 	Groups []string
@@ -40,10 +40,10 @@ type Access struct {
 	admin     *http.Client // as Admin
 }
 
-// NodeUser is whom the kubelet of the node is.
+// NodeUser returns the identity of the node's kubelet.
 func (a *Access) NodeUser() User { return NodeUser(a.Node) }
 
-// NodeUser is whom the kubelet of a node is.
+// NodeUser returns the identity of the kubelet of a node.
 func NodeUser(node string) User {
 	return User{Name: "system:node:" + node, Groups: []string{"system:nodes"}}
 }
