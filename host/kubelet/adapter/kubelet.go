@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/host"
 )
 
-// A Kubelet is what a kubelet gives to its eviction manager: the arguments of
+// A Kubelet holds the arguments that a kubelet gives to its eviction manager: those of
 // eviction.NewManager, with the fields of eviction.Config.
 type Kubelet struct {
 	Summary     stats.SummaryProvider

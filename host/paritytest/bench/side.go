@@ -35,7 +35,7 @@ type side struct {
 	told *json.Decoder
 }
 
-// A turn is what a side tells of some passes.
+// A turn is a side's report of some passes.
 type turn struct {
 	Took []time.Duration
 	// Measuring is the median time that evictd has waited for Measure so far.

@@ -32,7 +32,7 @@ type node struct {
 	// reclaimed beyond.
 	levels    map[string][]int64
 	available map[string]int64
-	// stamps are when sources were read last.
+	// stamps are the times at which sources were read last.
 	stamps map[string]time.Time
 	// huge makes figures that no int64 holds.
 	huge bool
@@ -205,7 +205,7 @@ func (n *node) stats(now time.Time) statsapi.NodeStats {
 	return out
 }
 
-// stamp is when source was read.
+// stamp returns the time at which source was read.
 func (n *node) stamp(source string, now time.Time) metav1.Time {
 	last, was := n.stamps[source]
 	at := now.Add(-time.Second).Truncate(time.Second)

@@ -22,7 +22,7 @@ const (
 	QuirkNegativeGrace   = "negative-max-pod-grace"
 )
 
-// start is when scenarios begin, in whole seconds as figures are stamped.
+// start of scenarios, in whole seconds as figures are stamped.
 var start = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // maker makes one scenario.

@@ -118,6 +118,6 @@ func (m *maker) inodes() int64 {
 
 // raw is n as it is, a negative one as more than 2^63.
 func raw(n int64) *uint64 {
-	u := uint64(n) //nolint:gosec // that is what it is for
+	u := uint64(n) //nolint:gosec // the overflow is wanted
 	return &u
 }

@@ -26,7 +26,7 @@ type Rejection struct {
 	FeatureGates map[string]bool
 }
 
-// A Response is what was done about a Rejection.
+// A Response records the handling of a Rejection.
 type Response struct {
 	// Outcome has the events and the kills.
 	Outcome replay.Outcome
