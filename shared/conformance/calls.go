@@ -144,7 +144,7 @@ func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step s
 	return freed, err
 }
 
-// behavior calls the plugin and returns what of its answers must not depend on time.
+// behavior calls the plugin and returns the part of its answers that must not depend on time.
 func (t *target) behavior(ctx context.Context) (string, error) {
 	var b strings.Builder
 	if signals := t.offering(eviction.CanObserve); len(signals) > 0 {

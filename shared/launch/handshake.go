@@ -42,7 +42,7 @@ type Faults [parts]error
 
 func (f Faults) Error() string { return errors.Join(f[:]...).Error() }
 
-// lookInterval is the time between two looks at the plugin while the caller of Ready waits.
+// lookInterval is the time between two calls of look while Ready waits.
 const lookInterval = 20 * time.Millisecond
 
 // Ready waits for the handshake and returns it; the error may be Faults. While it waits

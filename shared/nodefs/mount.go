@@ -11,7 +11,7 @@ import (
 type Mount struct {
 	// Device number of the filesystem, as in stat's st_dev.
 	Device uint64
-	// Root is the directory of the filesystem that is mounted at Point.
+	// Root is the path within the filesystem that is mounted at Point.
 	Root, Point string
 	// Kind and Options are the filesystem's; Options may have escapes.
 	Kind, Options string

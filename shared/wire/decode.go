@@ -186,8 +186,8 @@ type lists struct {
 	usage      []eviction.SignalUsage
 }
 
-// few bounds the entries of a row's short lists up to which all rows are expected to be like
-// it.
+// few bounds the entries of the first row's lists: with more, other rows are not expected to be
+// like it.
 const few = 8
 
 // expect makes room for so many more rows like the first one, unless that one is

@@ -12,9 +12,9 @@ import (
 // Settings are the kubelet's settings of garbage collection, with its names. The
 // zero value of each field is its default.
 type Settings struct {
-	// ImageMinimumGCAge is the time since an image was first detected before it may be removed,
-	// so that one that was just pulled for a pod is not removed under it. A Go duration, 2m by
-	// default (KubeletConfiguration.imageMinimumGCAge).
+	// ImageMinimumGCAge is the minimum time from the first detection of an image to its
+	// removal, so that one that was just pulled for a pod is not removed under it. A Go
+	// duration, 2m by default (KubeletConfiguration.imageMinimumGCAge).
 	ImageMinimumGCAge *Duration `json:"imageMinimumGCAge,omitempty"`
 	// ImageGCToTarget ends image GC when the thresholds are satisfied with their min reclaim.
 	// Without it all unused images go, as with a kubelet.
