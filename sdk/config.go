@@ -40,8 +40,8 @@ func decode(raw []byte, into any) (whole bool, err error) {
 	return whole, errors.Join(strict...)
 }
 
-// wrongFields is what is wrong with each of the outermost fields by itself: the decoder
-// ends at the first value that it cannot take. whole is what it said.
+// wrongFields returns the errors of each of the outermost fields by itself: the decoder ends at
+// the first value that it cannot take. whole is its error.
 func wrongFields(raw []byte, into any, whole error) []error {
 	var fields map[string]stdjson.RawMessage
 	if stdjson.Unmarshal(raw, &fields) != nil {
@@ -68,14 +68,14 @@ func wrongFields(raw []byte, into any, whole error) []error {
 // new T, strictly, and hands it to apply. The zero value of each field of T is
 // its default. An error of apply leaves the former configuration in force, so
 // apply must check first and change the plugin last. What apply would find wrong is
-// not told beside unknown fields: see ConfigureChecked.
+// not reported beside unknown fields: see ConfigureChecked.
 func Configure[T any](apply func(ctx context.Context, node eviction.NodeFacts, config T) error) eviction.Configurer {
 	return ConfigureChecked(func(*T, eviction.NodeFacts) error { return nil }, apply)
 }
 
 // ConfigureChecked is Configure with a check, which says all that is wrong with the
-// values of a configuration and may complete it for apply. It is told together with
-// unknown fields, so that nobody has to come back for the rest; apply comes only if
+// values of a configuration and may complete it for apply. Its error is reported with
+// unknown fields, so that one attempt shows all of them; apply comes only if
 // nothing is wrong. So check must change nothing but config.
 func ConfigureChecked[T any](
 	check func(config *T, node eviction.NodeFacts) error,

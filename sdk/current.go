@@ -8,7 +8,7 @@ import (
 // ErrNotConfigured is the answer of a plugin that was called before it was configured.
 var ErrNotConfigured = errors.New("not configured yet: Configure comes first")
 
-// Current is what a plugin works with as one configuration describes it. A call holds
+// Current holds the value that a plugin works with under the configuration in force. A call holds
 // it when it begins and stays with it, whatever Configure does in the meantime. The zero
 // Current has nothing yet; it must not be copied after its first use.
 type Current[T any] struct {

@@ -25,10 +25,10 @@
 //
 // # Capabilities
 //
-// [eviction.Configurer] is told of the node and of the plugin's configuration.
+// [eviction.Configurer] receives the node's facts and the plugin's configuration.
 // [eviction.Observer] reads the node's figures in every pass. [eviction.Measurer]
 // reads those of pods when a threshold is met, [eviction.Ranker] then says who goes
-// first, and [eviction.Reclaimer] frees something before anybody has to.
+// first, and [eviction.Reclaimer] reclaims something before a pod has to go.
 // [eviction.Watcher] waits for the kernel, so that a pass begins at once. The host
 // takes each for itself: a plugin that only ranks gets the figures that others have
 // measured.
@@ -39,7 +39,7 @@
 // # Units
 //
 // All amounts are int64 in the base unit of their signal: bytes, inodes or
-// processes, never KiB and never percent. An own signal says its unit in its
+// processes, never KiB and never percent. A custom signal has its unit in its
 // [eviction.Definition]. Available falls towards zero as pressure grows, and may be
 // below zero. A threshold has an amount or a fraction of the capacity;
 // [eviction.Threshold.Of] makes an amount of either. Times are wall time. Fields

@@ -34,7 +34,7 @@ func (l leases) Observe(ctx context.Context, req eviction.ObserveRequest) (evict
 	return reply, nil
 }
 
-// An own signal: a definition, and an observer. With evictionHard
+// A custom signal: a definition, and an observer. With evictionHard
 // {acme.example/licenses.free: 10%} it evicts, by the host's order if the plugin has
 // none.
 func Example_ownSignal() {

@@ -26,7 +26,7 @@ func (t trimmer) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 		freed.Bytes += bytes
 		freed.Message = fmt.Sprintf("trimmed %d of %d volumes", i+1, len(t.volumes))
 		if err != nil {
-			return freed, fmt.Errorf("trim %s: %w", v, err) // what was freed counts
+			return freed, fmt.Errorf("trim %s: %w", v, err) // what was reclaimed counts
 		}
 		progress(freed) // at least every 30 s, else the host gives up
 	}
@@ -34,7 +34,7 @@ func (t trimmer) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 }
 
 // Steps of a signal run in the order in which it lists them, and before the built-in
-// ones. If one has freed enough, no pod has to go.
+// ones. If one has reclaimed enough, no pod has to go.
 func Example_reclaimer() {
 	plugin := sdk.Plugin{
 		Name: "trim",

@@ -79,7 +79,7 @@ func ExampleRankWithReason() {
 
 func ExampleConfigure() {
 	type config struct {
-		// MaxAgeSeconds is how old a pod may grow, 0 for any age.
+		// MaxAgeSeconds bounds the age of a pod, 0 for any age.
 		MaxAgeSeconds int64 `json:"maxAgeSeconds"`
 	}
 	var maxAge int64
@@ -132,7 +132,7 @@ func ExampleLogger() {
 	log.Warn("array is slow to answer", "array", "a1", "tookSeconds", 0.7)
 }
 
-// RankAsKubelet is what the built-in plugins rank by.
+// The built-in plugins rank by RankAsKubelet.
 func ExampleRankAsKubelet() {
 	ranking, _ := sdk.RankAsKubelet().Rank(context.Background(), eviction.RankRequest{
 		Signal: eviction.MemoryAvailable,

@@ -2,8 +2,7 @@ package sdk
 
 import "github.com/evictd/evictd/shared/eviction"
 
-// A Plugin is what Serve runs: a value whose nil fields are capabilities that
-// it lacks.
+// A Plugin is served by Serve: a value whose nil fields are capabilities that it lacks.
 type Plugin = eviction.Plugin
 
 // Signals lists built-in signals for Plugin.Signals, each with all that the

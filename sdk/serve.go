@@ -18,8 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// drainTime is what calls in flight get after SIGTERM. The host follows up with
-// SIGKILL after 2 s.
+// drainTime bounds the calls in flight after SIGTERM. After 2 s the host sends SIGKILL.
 const drainTime = time.Second
 
 // gcPercent lets the heap of a few MiB grow by some passes' rows before it is

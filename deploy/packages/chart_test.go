@@ -95,7 +95,8 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 	}
 }
 
-// A key of config that is no field, or a signal that nobody has, was told by the pods alone, which did not start.
+// A key of config that is no field, or a signal that no plugin has, was reported by the pods
+// alone, which did not start.
 func TestTheSchemaKnowsFieldsAndSignals(t *testing.T) {
 	var schema struct {
 		Definitions struct {

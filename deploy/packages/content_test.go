@@ -43,7 +43,7 @@ func newest(t *testing.T, pattern string) string {
 	})
 }
 
-// An entry is what a package puts somewhere.
+// An entry describes a file that a package installs.
 type entry struct {
 	mode        os.FileMode
 	owner       string

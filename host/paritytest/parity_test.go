@@ -42,7 +42,7 @@ func TestParity(t *testing.T) {
 		c.scenarios, *firstSeed, c.passes, c.evicted, c.differences, c.quirks, c.rules)
 }
 
-// comparison is what came of many scenarios.
+// comparison collects the results of many scenarios.
 type comparison struct {
 	t  *testing.T
 	mu sync.Mutex

@@ -30,7 +30,7 @@ func rulesOf(s *replay.Scenario, r *replay.Replay, want *replay.Decisions) []str
 	return h.rules
 }
 
-// history is a scenario that is told step by step.
+// history replays a scenario step by step.
 type history struct {
 	scenario *replay.Scenario
 	pods     map[string]*v1.Pod

@@ -65,7 +65,7 @@ func (h *history) ranking() {
 	}
 }
 
-// amount is what a threshold wants of a capacity.
+// amount returns the amount of a threshold for a capacity.
 func amount(t *decision.Threshold, capacity int64) int64 {
 	p, err := t.Policy()
 	if err != nil {

@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	// detectEvery is how often the images are looked at, as in the kubelet: what is
-	// freed first is what was not used for the longest time.
+	// detectEvery is the time between two looks at the images, as in the kubelet: the image
+	// that was not used for the longest time is removed first.
 	detectEvery = 5 * time.Minute
-	// detectFor is how long a look may take, detectAgain the pause after one that
-	// failed.
+	// detectFor bounds a look, detectAgain is the pause after one that failed.
 	detectFor   = 30 * time.Second
 	detectAgain = 10 * time.Second
-	// collectFor is how long removing images may take, as when the host asks for it.
+	// collectFor bounds the removal of images, as when the host asks for it.
 	collectFor = 10 * time.Minute
 )
 

@@ -16,7 +16,7 @@ type observer struct {
 	signals []eviction.Signal
 }
 
-// Observe implements eviction.Observer. The layout is told even if there are no
+// Observe implements eviction.Observer. The layout is reported even if there are no
 // figures, since a pass begins with it.
 func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	h, err := p.current.Hold()
@@ -36,7 +36,7 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	if len(p.observers) == 0 {
 		return reply, err
 	}
-	if err != nil { // of its own signals: the others' figures are there
+	if err != nil { // of this plugin's signals: the others' figures are there
 		reply.Observations = unknown(own.Signals, err)
 	}
 	reply.Observations = p.together(req.Signals, slices.Concat(others...), reply)

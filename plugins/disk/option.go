@@ -52,8 +52,8 @@ func WithObserver(o eviction.Observer, signals ...eviction.Signal) Option {
 	}
 }
 
-// specOf returns what p offers for a signal. One that it does not have is added: an
-// own signal of the vendor, whose definition goes into Plugin.Signals.
+// specOf returns what p offers for a signal. One that it does not have is added: a
+// custom signal of the vendor, whose definition goes into Plugin.Signals.
 func specOf(p *plugin, signal eviction.Signal) *eviction.SignalSpec {
 	i := slices.IndexFunc(p.signals, func(s eviction.SignalSpec) bool { return s.Signal == signal })
 	if i < 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// told is what the plugin logs.
+// told collects the log of the plugin.
 type told struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -106,7 +106,7 @@ func TestADryRunKeepsUnusedImages(t *testing.T) {
 	}
 }
 
-// Where nothing is to be freed it is not promised.
+// Where nothing can be reclaimed it is not promised.
 func TestPeriodicImageGCNeedsNativeSources(t *testing.T) {
 	err := disk.New().Configurer.Configure(t.Context(), eviction.ConfigureRequest{
 		Node: eviction.NodeFacts{SummarySocket: "/nonexistent"}, Config: []byte(`{"periodicImageGC":true}`),

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// minSlack is how far the level may be off before it is set anew.
+	// minSlack is the distance by which the level may be off before it is set again, in bytes.
 	minSlack = 256 << 10
 	// slackPart is the part of the distance to the level that it may be off:
 	// while it is far away, looking again in time is cheaper than setting it.

@@ -17,7 +17,7 @@ import (
 )
 
 // hogEnv makes this test binary a hog: a process that uses memory in a cgroup as
-// it is told on standard input.
+// it is commanded on standard input.
 const hogEnv = "EVICTD_TEST_MEMORY_HOG"
 
 func TestMain(m *testing.M) {

@@ -18,8 +18,8 @@ const (
 
 // config is the plugin's own configuration.
 type config struct {
-	// PollInterval is how long the watcher waits at most between two looks where
-	// the kernel does not call, as a Go duration. 100ms by default.
+	// PollInterval bounds the time between two looks of the watcher where the kernel does not
+	// call, as a Go duration. 100ms by default.
 	PollInterval string `json:"pollInterval"`
 }
 

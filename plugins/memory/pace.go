@@ -27,11 +27,11 @@ const (
 	patientInterval = 25 * time.Millisecond
 	tightLooks      = 100
 	closeLooks      = 1000
-	// A signal that stays under a threshold is told again after firstRepeat and
+	// A signal that stays under a threshold is reported again after firstRepeat and
 	// then less and less often, up to maxRepeat.
 	firstRepeat = 200 * time.Millisecond
 	maxRepeat   = 500 * time.Millisecond
-	// No signal is told more than wakeBurst times at once and one each
+	// No signal is reported more than wakeBurst times at once and one each
 	// wakeInterval in the long run: below 10 in any second.
 	wakeBurst    = 4
 	wakeInterval = 200 * time.Millisecond
@@ -53,13 +53,13 @@ type pace struct {
 	looksNear   int       // in a row within closeInterval of a threshold
 }
 
-// verdict is what one look at the memory comes to.
+// verdict is the result of one look at the memory.
 type verdict struct {
 	wake bool
 	// level is the usage, in bytes, at which the next threshold is crossed if the
 	// page cache stays as it is; 0 when there is no threshold left to cross.
 	level int64
-	// again is when to look again at the latest.
+	// again bounds the time until the next look.
 	again time.Duration
 }
 

@@ -105,7 +105,7 @@ func TestFlappingNeverFloodsAndIsNotForgotten(t *testing.T) {
 	if len(wakes) < 40 {
 		t.Errorf("%d wakes in 10 s of flapping, want about 5 a second", len(wakes))
 	}
-	// The last crossing comes while no wake is allowed and recedes: it is told
+	// The last crossing comes while no wake is allowed and recedes: it is reported
 	// all the same as soon as one is.
 	s.look(0, available(90*mib))
 	told := false

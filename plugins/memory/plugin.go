@@ -26,8 +26,8 @@ func New() sdk.Plugin {
 	}
 }
 
-// plugin is what the capabilities share. Each call takes the node as configured
-// when it begins and stays with it.
+// plugin is shared by the capabilities. Each call takes the node as configured when it begins
+// and stays with it.
 type plugin struct {
 	current sdk.Current[*node]
 }

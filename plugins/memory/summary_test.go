@@ -42,7 +42,7 @@ func TestFromASummary(t *testing.T) {
 	}
 }
 
-// With a summary as the source the kernel's call was not heard: three seconds went by
+// With a summary as the source the kernel's call was not received: three seconds went by
 // until the next interval, in which memory ran out.
 func TestWithASummaryTheMachineIsWatched(t *testing.T) {
 	n := newFakeNode(t)

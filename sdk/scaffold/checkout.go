@@ -10,11 +10,11 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// goVersion is what the SDK asks for at least. A module that says less does not
-// build with it.
+// goVersion is the minimum that the SDK asks for. A module with a lower one does not build with
+// it.
 const goVersion = "1.26.0"
 
-// A checkout is what a module needs to know of the SDK's directory to build with it.
+// A checkout describes the SDK's directory to a module that builds with it.
 type checkout struct {
 	// Dir is absolute.
 	Dir string

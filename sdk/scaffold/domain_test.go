@@ -14,7 +14,7 @@ func TestDomain(t *testing.T) {
 		"github.com/acme/x":       placeholder, // many people's
 		"x":                       placeholder, // none
 		"x/y.z":                   placeholder,
-		"sigs.k8s.io/x":           placeholder, // not for own signals
+		"sigs.k8s.io/x":           placeholder, // not for custom signals
 		"a~b.example/x":           placeholder,
 		"example.com/filehandles": placeholder,
 	} {

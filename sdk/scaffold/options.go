@@ -13,7 +13,7 @@ import (
 // SDK is the module that a plugin is written with.
 const SDK = "github.com/evictd/evictd"
 
-// A Kind is what a plugin starts as.
+// A Kind names the template that a plugin starts from.
 type Kind string
 
 // The kinds.

@@ -26,7 +26,7 @@ var templates embed.FS
 
 const suffix = ".tmpl"
 
-// A Module is what was written.
+// A Module lists the files that were written.
 type Module struct {
 	// Dir is the directory, Files are the files in it, sorted.
 	Dir   string
@@ -69,7 +69,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// values are what the templates are expanded with.
+// values expand the templates.
 type values struct {
 	Options
 	// SDK is the module to require, in SDKVersion, and to be found at Checkout if
@@ -79,7 +79,7 @@ type values struct {
 	Go              string
 }
 
-// Domain is what the names that others see begin with.
+// Domain returns the domain of the names that others see.
 func (v values) Domain() string { return domain(v.Module) }
 
 // Placeholder is the domain of those who have named none.

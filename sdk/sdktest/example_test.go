@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// newPlugin is what main gives to sdk.Serve, in a function of its own so that the
-// test can have it too.
+// newPlugin returns the plugin that main gives to sdk.Serve, in a function of its own so that
+// the test can have it too.
 func newPlugin() sdk.Plugin {
 	return sdk.Plugin{
 		Name:    "as-kubelet",

@@ -32,7 +32,7 @@ func Config(config any) Option {
 	}
 }
 
-// Node says what the plugin is told of the node, such as a RootDir with files
+// Node sets the facts of the node that the plugin gets, such as a RootDir with files
 // made for the test. By default it is this machine.
 func Node(facts eviction.NodeFacts) Option {
 	return func(_ *testing.T, o *conformance.Options) { o.Node = &facts }

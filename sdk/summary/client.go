@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	// maxErrorBytes is how much is read of an answer that is not a summary.
+	// maxErrorBytes bounds what is read of an answer that is not a summary.
 	maxErrorBytes = 4 << 10
-	// maxHeaderBytes is how much an answer's header may have.
+	// maxHeaderBytes bounds an answer's header.
 	maxHeaderBytes = 64 << 10
-	// keptBufferBytes is how large a buffer may be that is kept for the next
-	// answer.
+	// keptBufferBytes bounds a buffer that is kept for the next answer.
 	keptBufferBytes = 8 << 20
 )
 

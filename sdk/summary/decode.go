@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// MaxBytes is how large a summary may be. That of 500 pods has 1 MB.
+	// MaxBytes bounds a summary. That of 500 pods has 1 MB.
 	MaxBytes = summaryapi.MaxBytes
-	// maxEntries is how many pods, containers and volumes a summary may have in
-	// all. An empty one takes three bytes to write and a hundred to keep.
+	// maxEntries bounds the pods, containers and volumes of a summary in all. An empty one
+	// takes three bytes to write and a hundred to keep.
 	maxEntries = 1 << 18
 )
 

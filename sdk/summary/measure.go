@@ -79,7 +79,7 @@ func (p *Pod) workingSet() eviction.Figure {
 	return eviction.Figure{}
 }
 
-// Parts are what of a pod counts for a signal: what lives on its filesystem.
+// Parts of a pod that count for a signal: those on its filesystem.
 type Parts struct {
 	// Rootfs are writable layers.
 	Rootfs bool

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep values may be nested. Those of the kubelet end at 7.
+// maxDepth bounds the nesting of values. Those of the kubelet end at 7.
 const maxDepth = 64
 
 // scanner walks over JSON and builds only what it is asked for. After the first

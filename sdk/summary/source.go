@@ -15,8 +15,8 @@ import (
 // ErrNoSummary is the host's answer that there is no summary for a pass and view.
 var ErrNoSummary = errors.New("no summary")
 
-// keptPasses is how many passes' summaries are kept: limits may still be measured
-// for one pass while the next one has begun to observe.
+// keptPasses bounds the passes whose summaries are kept: limits may still be measured for one
+// pass while the next one has begun to observe.
 const keptPasses = 2
 
 // A Source reads summaries from the host's socket. It asks once for each pass and
@@ -40,7 +40,7 @@ var (
 	_ eviction.Measurer = (*Source)(nil)
 )
 
-// answer is what came of it. It is complete when done is closed.
+// answer is the result of a request for the summary. It is complete when done is closed.
 type answer struct {
 	done chan struct{}
 	answered
@@ -50,9 +50,9 @@ type answer struct {
 type answered struct {
 	summary *Summary
 	layout  summaryapi.Layout
-	// err is why there is no summary, with the layout known all the same.
+	// err says why there is no summary, with the layout known all the same.
 	err error
-	// failed is why there is no answer. It is not kept.
+	// failed says why there is no answer. It is not kept.
 	failed error
 }
 

@@ -259,7 +259,7 @@ func TestSourceObservesAndMeasures(t *testing.T) {
 	}
 }
 
-// A layout is what a plugin uses, and what it reports.
+// A layout holds the layout that a plugin uses, and its report.
 type layout struct {
 	InForce eviction.Layout
 	Report  *eviction.LayoutReport

@@ -56,7 +56,7 @@ type Filesystem struct {
 	Inodes         eviction.Figure
 }
 
-// Rlimit is how many tasks (threads) the node may have and has.
+// Rlimit holds the limit on tasks (threads) of the node and their number.
 type Rlimit struct {
 	Time    time.Time
 	MaxPID  eviction.Figure
@@ -93,7 +93,7 @@ type Volume struct {
 	Use
 }
 
-// Use is what something takes of a filesystem.
+// Use is the usage of a filesystem.
 type Use struct {
 	UsedBytes  eviction.Figure
 	InodesUsed eviction.Figure

@@ -104,7 +104,7 @@ func TestWhatIsNoPluginIsAnError(t *testing.T) {
 	}
 }
 
-// A script is a plugin like any other, and its end is told in full.
+// A script is a plugin like any other, and its end is reported in full.
 func TestScriptThatIsNoPlugin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\necho not today >&2\nexit 4\n"), 0o700); err != nil {

@@ -118,7 +118,7 @@ func (t *target) reclaim(ctx context.Context, signal eviction.Signal, step strin
 	return err
 }
 
-// reclaimStep is reclaim, with what was freed.
+// reclaimStep runs a step like reclaim and returns what it reclaimed.
 func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step string) (freed eviction.Reclaimed, err error) {
 	var bad error
 	check := func(r eviction.Reclaimed) {
@@ -144,7 +144,7 @@ func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step s
 	return freed, err
 }
 
-// behavior is what calls say that should not depend on time.
+// behavior calls the plugin and returns the part of its answers that must not depend on time.
 func (t *target) behavior(ctx context.Context) (string, error) {
 	var b strings.Builder
 	if signals := t.offering(eviction.CanObserve); len(signals) > 0 {
@@ -186,7 +186,7 @@ var rpcs = []rpc{
 	{"Reclaim", 2, measureTime, func(p *eviction.Plugin) bool { return p.Reclaimer != nil }},
 }
 
-// destructive: an answer to it may have freed something.
+// destructive: an answer to it may have reclaimed something.
 func (t *target) destructive(c rpc) bool { return c.name == "Reclaim" && !t.run.options.Reclaim }
 
 // call makes the call with raw bytes, and reads a stream to its end.

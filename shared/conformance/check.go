@@ -27,7 +27,7 @@ type check struct {
 	// and what the plugin must offer for the check to apply.
 	rpc   string
 	needs eviction.Capability
-	// input is what the plugin is given, expect what the contract asks for.
+	// input describes the request to the plugin, expect the answer that the contract asks for.
 	input, expect string
 	// gate: without it, what comes after in the group says nothing.
 	gate bool
@@ -35,7 +35,7 @@ type check struct {
 	warms bool
 	// configurable: the plugin must take a configuration.
 	configurable bool
-	// limit is what the check may take, checkTime when zero.
+	// limit bounds the time of the check; checkTime when zero.
 	limit time.Duration
 	// run returns what was seen instead of what was expected, nil if that was it.
 	run func(ctx context.Context, t *target) error
@@ -78,8 +78,8 @@ func (o *Options) within(ctx context.Context, limit time.Duration, call func(con
 // patient is d on a machine that is known to be busy.
 func (o *Options) patient(d time.Duration) time.Duration { return d * max(1, o.patience) }
 
-// slow is what a busy machine may be the reason of. The check is made once more: a
-// plugin that is slow is so each time.
+// A slow error may come from a busy machine. The check is repeated once: a plugin that is slow
+// fails it each time.
 type slow struct{ error }
 
 // answered passes over a refusal, which is an answer.

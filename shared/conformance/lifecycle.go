@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// graceTime is what the host gives a plugin after SIGTERM.
+	// graceTime is the time between SIGTERM and SIGKILL by the host.
 	graceTime = eviction.StopDeadline
-	// orphanTime is what a plugin has after the death of its host.
+	// orphanTime bounds the end of a plugin after the death of its host.
 	orphanTime = time.Second
 )
 
@@ -177,7 +177,7 @@ func onAnother(run func(ctx context.Context, t, other *target) error) func(conte
 			return err
 		}
 		// It has to end well without a configuration, too, and what a Configure does that
-		// ends it is told elsewhere.
+		// ends it is reported elsewhere.
 		if err := other.configure(ctx); other.crash(err) != "" {
 			other.end()
 			if other, err = t.run.openProcess(ctx, !t.run.options.NoTLS); err != nil {

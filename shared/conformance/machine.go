@@ -21,12 +21,12 @@ const (
 	// its figures to move.
 	ballastBytes   = 64 << 20
 	ballastThreads = 16
-	// wakeTime is how late a wake may be: later than the host would look by itself
-	// under pressure, it is of no use.
+	// wakeTime bounds the delay of a wake: later than the host would look by itself under
+	// pressure, it is of no use.
 	wakeTime = 3 * time.Second
 	// wakeAttempts to cross a threshold are made on a machine whose others undo it.
 	wakeAttempts = 8
-	// roomBytes is what the machine must have left for memory to be taken from it.
+	// roomBytes must be available for memory to be taken from the machine.
 	roomBytes = 2 << 30
 )
 
@@ -59,7 +59,7 @@ func capacities(node eviction.NodeFacts) map[eviction.Signal]int64 {
 	return all
 }
 
-// elsewhere: the plugin is told of another tree than this machine.
+// elsewhere: the plugin is configured with another tree than this machine.
 func elsewhere(t *target) error {
 	if t.run.node.RootDir != "/" || t.run.node.SummarySocket != "" {
 		return notApplicable("it is told of a node that is not this machine")
@@ -233,7 +233,8 @@ func crossedOnce(ctx context.Context, t *target) error {
 	return slow{fmt.Errorf("no wake within %s: memory.available went from %d to %d, the threshold is %d", wakeTime, before, after, at)}
 }
 
-// memoryAvailable is what the plugin says, or this machine if it does not observe.
+// memoryAvailable returns memory.available in bytes as the plugin observes it, or as this
+// machine has it if the plugin does not observe.
 func memoryAvailable(ctx context.Context, t *target) (int64, error) {
 	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
 	if err != nil {

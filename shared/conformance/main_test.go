@@ -147,7 +147,7 @@ func shakeHands(line string) {
 	<-time.After(time.Minute)
 }
 
-// leaked is what is never given back.
+// leaked holds files and memory that are never given back.
 var leaked struct {
 	mu     sync.Mutex
 	files  []*os.File

@@ -11,10 +11,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// chunk is how many pods a message may have.
+// chunk bounds the pods of a message.
 const chunk = 100
 
-// made is what most checks of Measure are about.
+// made is the input of most checks of Measure.
 const made = "500 pods that this machine does not have, for all signals that are offered for it"
 
 var measureGroup = group{name: "measure", rpc: "Measure", needs: eviction.CanMeasure, opens: (*run).openObserved, checks: []check{
@@ -76,7 +76,7 @@ var measureGroup = group{name: "measure", rpc: "Measure", needs: eviction.CanMea
 	},
 }}
 
-// A transcript is what a Measure answered, message by message.
+// A transcript holds the answer to a Measure, message by message.
 type transcript struct {
 	messages [][]eviction.Measurement
 	err      error

@@ -11,18 +11,17 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// DefaultTimeout is what a whole run may take: that of a right plugin takes less than
-// half a minute, on a machine with nothing else to do.
+// DefaultTimeout bounds a whole run: that of a right plugin takes less than half a minute on an
+// idle machine.
 const DefaultTimeout = 2 * time.Minute
 
 // Options say how to check. The zero Options check all that does no harm.
 type Options struct {
 	// Config is the plugin's configuration as JSON; empty for none.
 	Config []byte
-	// Node is what the plugin is told of the node. Nil is this machine.
+	// Node describes the node to the plugin. Nil is this machine.
 	Node *eviction.NodeFacts
-	// RuntimeEndpoint is that of this machine, if it is not where it usually is. It
-	// counts when Node is nil.
+	// RuntimeEndpoint of this machine, if it is not a usual one. It counts when Node is nil.
 	RuntimeEndpoint string
 	// Reclaim also runs the plugin's reclaim steps, which free what they free on
 	// this machine.
@@ -31,8 +30,8 @@ type Options struct {
 	NoTLS bool
 	// Timeout limits the whole run, DefaultTimeout when zero.
 	Timeout time.Duration
-	// Sandbox is what the processes are confined to; nil is with all our rights. What
-	// they are not limited in nevertheless, or have left, is told.
+	// Sandbox confines the processes; nil leaves them all our rights. Limits that could not be
+	// set, and files left behind, are reported to Tell.
 	Sandbox *sandbox.Policy
 	Tell    sandbox.Tell
 	// Skip are names of checks not to run.

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// quotedLines is how much of the log a report may quote.
+	// quotedLines bounds the lines of the log that a report quotes.
 	quotedLines = 8
-	// endingTime is how long a process whose connection broke may take to end.
+	// endingTime bounds the end of a process whose connection broke.
 	endingTime = 400 * time.Millisecond
 )
 
@@ -84,7 +84,7 @@ func (p *process) ended() bool { return p.WaitFor(0) }
 
 // kill ends the process and all of its group, and waits for that.
 func (p *process) kill() {
-	_ = p.Stop(0) // what cannot be killed is told as a survivor
+	_ = p.Stop(0) // what cannot be killed is reported as a survivor
 }
 
 // checkSocket wants what the plugin said it listens on to be there.

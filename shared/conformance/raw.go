@@ -61,7 +61,7 @@ func stream(ctx context.Context, cc grpc.ClientConnInterface, method string, in 
 	if err != nil {
 		return err
 	}
-	// A send that fails is told by the receive.
+	// The receive returns the error of a send that fails.
 	_ = s.SendMsg(&in)
 	_ = s.CloseSend()
 	for {

@@ -8,14 +8,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// reclaimTime is what a step gets here. The host gives it 30 s without progress
-// and 10 min in all.
+// reclaimTime is the deadline of a step here. The host allows 30 s without progress and 10 min
+// in all.
 const reclaimTime = 8 * time.Second
 
 // nobodysStep is a step that no plugin has.
 const nobodysStep = "no-such-step"
 
-// withoutReclaim is why nothing is known of Reclaim.
+// withoutReclaim says why Reclaim was not checked.
 const withoutReclaim = "NOT CHECKED: reclaim frees things on this machine, allow it with --reclaim"
 
 var reclaimGroup = group{name: "reclaim", rpc: "Reclaim", needs: eviction.CanReclaim, unless: reclaimNotAllowed, checks: []check{
@@ -87,7 +87,7 @@ func reclaimedAgain(ctx context.Context, t *target) error {
 }
 
 // reclaimedTheSame goes by figures that are equal: in the meantime the machine may have
-// made something else to be freed.
+// made something else to reclaim.
 func reclaimedTheSame(ctx context.Context, t *target) error {
 	const times = 4
 	return eachStep(t, func(signal eviction.Signal, step string) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Result is how a check ended.
+// A Result is the outcome of a check.
 type Result string
 
 // The results. A Note is something that an author should know and that breaks
@@ -34,9 +34,9 @@ type Check struct {
 	Result   Result `json:"result"`
 	// Inapplicable: it was skipped since the plugin does not offer what it checks.
 	Inapplicable bool `json:"inapplicable,omitempty"`
-	// Seen is what happened instead, or why the check was skipped.
+	// Seen says what happened instead, or why the check was skipped.
 	Seen string `json:"seen,omitempty"`
-	// Took is how long it took.
+	// Took is the duration of the check.
 	Took time.Duration `json:"tookNanos"`
 }
 
@@ -48,7 +48,8 @@ func (c *Check) end(result Result, seen string) {
 	}
 }
 
-// String is what an author needs to find the fault.
+// String formats the result, of a failed check with all that its author has to know to find the
+// fault.
 func (c *Check) String() string {
 	if c.Result == Passed {
 		return fmt.Sprintf("%s: %s", c.Name, c.Result)
@@ -56,7 +57,7 @@ func (c *Check) String() string {
 	return fmt.Sprintf("%s: %s\n  call:     %s\n  input:    %s\n  expected: %s\n  seen:     %s", c.Name, c.Result, c.RPC, c.Input, c.Expected, c.Seen)
 }
 
-// A Description is what a plugin says of itself.
+// A Description holds the plugin's answer to Describe.
 type Description struct {
 	Name         string              `json:"name"`
 	Version      string              `json:"version"`
@@ -65,7 +66,7 @@ type Description struct {
 	Signals      []SignalDescription `json:"signals"`
 }
 
-// A SignalDescription is what is offered for a signal.
+// A SignalDescription lists the capabilities and reclaim steps of a signal.
 type SignalDescription struct {
 	Signal eviction.Signal `json:"signal"`
 	Offers []string        `json:"offers"`

@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// epoch is when the made-up pods started.
+// epoch is the start time of the made-up pods.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // pods makes up n pods, which this machine does not have. They differ in all that

@@ -21,7 +21,7 @@ import (
 // maxDir leaves room for a name in the 107 bytes that a socket's path may have.
 const maxDir = 60
 
-// errOutOfTime is what checks that were not reached have seen.
+// errOutOfTime fails the checks that were not reached in time.
 var errOutOfTime = errors.New("the time of the whole run was over before it")
 
 // Binary checks an executable file. The error is about what keeps the checks from
@@ -73,9 +73,9 @@ type run struct {
 	options Options
 	node    eviction.NodeFacts
 	dir     string
-	// path is that of the executable, "" for a value.
+	// path of the executable, "" for a value.
 	path string
-	// root is that of the sandboxes, nil for processes with all our rights.
+	// root of the sandboxes, nil for processes with all our rights.
 	root    *sandbox.Root
 	connect func(context.Context) (*target, error)
 	known   *target

@@ -18,7 +18,7 @@ type group struct {
 	// rpc and needs are those of its checks that have none of their own.
 	rpc   string
 	needs eviction.Capability
-	// unless is why none of the checks applies to a target, nil for none.
+	// unless says why none of the checks applies to a target, nil for none.
 	unless func(*target) error
 	// opens makes the target, (*run).openConfigured when nil.
 	opens  func(*run, context.Context) (*target, error)
@@ -37,7 +37,7 @@ type runner struct {
 	results []Check
 	growth  []growth
 	printed []string
-	// blocked is why the rest says nothing.
+	// blocked says why the remaining checks cannot say anything, "" if they can.
 	blocked string
 }
 

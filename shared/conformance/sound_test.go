@@ -168,7 +168,7 @@ func inOrder(candidates []eviction.Candidate) []eviction.Ranked {
 	return ranking
 }
 
-// tidied counts the reclaims: there is something else to be freed each time.
+// tidied counts the reclaims: there is something else to reclaim each time.
 var tidied atomic.Int64
 
 func soundReclaim(_ context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {

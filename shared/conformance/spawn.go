@@ -47,7 +47,8 @@ func (r *run) spawn(byHand, tls bool) (*process, error) {
 	return p, nil
 }
 
-// command is how the executable is started once more.
+// command returns how to start the executable once more, in a directory or a sandbox of its
+// own.
 func (r *run) command() (launch.Command, error) {
 	n := r.spawned.Add(1)
 	if r.root == nil {
@@ -168,7 +169,7 @@ func certificateExpected(tls bool) string {
 	return "no certificate, as the host sent none"
 }
 
-// lastGasp is how long what was killed with its group may take to be gone.
+// lastGasp bounds the wait for the end of processes that were killed with their group.
 const lastGasp = 500 * time.Millisecond
 
 // survivors wants nobody left of the processes that have ended, and ends who is.

@@ -17,10 +17,10 @@ const (
 	// does: heaps grow at first, leaks always.
 	leastRounds = 3
 	mostRounds  = 8
-	// roundCalls is how many calls a round has: together 300 for a plugin that does not
+	// roundCalls is the number of calls of a round: together 300 for a plugin that does not
 	// grow.
 	roundCalls = 100
-	// roundMemory is by how much the memory has to grow in each round to be a leak.
+	// roundMemory is the growth of memory in each round, in bytes, that counts as a leak.
 	roundMemory = 4 << 20
 )
 
@@ -55,7 +55,7 @@ const steadyTime = 20 * time.Second
 type holding struct {
 	what string
 	of   func(usage) int64
-	// least is how much more of it in one round is growth.
+	// least growth in one round that counts.
 	least int64
 }
 
@@ -144,7 +144,7 @@ func rankedSteadily(ctx context.Context, t *target) error {
 	return changed
 }
 
-// growth is what the check before has seen.
+// steadyGrowth returns the growth that the check before has found.
 func steadyGrowth(_ context.Context, t *target) error {
 	if t.steady == nil {
 		return errAnew
@@ -182,7 +182,7 @@ func measuredSteadily(ctx context.Context, t *target) error {
 	return grown
 }
 
-// growthExpected is what the checks of growth expect.
+// growthExpected says what the checks of growth expect.
 func growthExpected() string {
 	var parts []string
 	for _, h := range holdings {
@@ -194,13 +194,13 @@ func growthExpected() string {
 const (
 	// manyCandidates are ten times as many as a large node has.
 	manyCandidates = 5000
-	// fewCandidates is what their time is compared with.
+	// fewCandidates is the size of the ranking that theirs is compared with.
 	fewCandidates = 500
 	// worstRatio is more than n log n takes for ten times as many, and less than n*n.
 	worstRatio = 40
 	// bearable is no trouble, whatever it is compared with.
 	bearable = 200 * time.Millisecond
-	// scaleTime is what one ranking of many may take here.
+	// scaleTime bounds one ranking of many here.
 	scaleTime = 4 * time.Second
 )
 
@@ -271,8 +271,8 @@ func rankedSomebody(ctx context.Context, t *target) error {
 	return nil
 }
 
-// rankedNamesakes sends pods of the same name in many namespaces, which are told
-// apart by nothing else than the uid.
+// rankedNamesakes sends pods of the same name in many namespaces, which differ
+// in nothing else than the uid.
 func rankedNamesakes(ctx context.Context, t *target) error {
 	candidates := t.candidates(40)
 	apart, err := t.rankOne(ctx, candidates)

@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// readyTime is what a plugin has from its start to its handshake.
+// readyTime bounds the time from a plugin's start to its handshake.
 const readyTime = eviction.HandshakeDeadline
 
 // A target is a plugin that can be called: a process with a connection, or a
@@ -24,18 +24,18 @@ type target struct {
 	run    *run
 	cc     *grpc.ClientConn
 	client *wire.Client
-	// plugin is what it described itself to be, with calls in its fields.
+	// plugin as it described itself, with calls in its fields.
 	plugin eviction.Plugin
 
 	since time.Time // before it was there
 	proc  *process  // nil for a value
-	// handshake is that of the process.
+	// handshake of the process.
 	handshake launch.Handshake
 	end       func()
 	// measured is the answer of a Measure that several checks look at.
 	measured *transcript
 	watched  *watched
-	// steady is what the calls of a check before have left, nil before it.
+	// steady is the result of the calls of a check before, nil before it.
 	steady *error
 	before usage // of the process, once it was warm
 }
@@ -68,7 +68,7 @@ func (t *target) describe(ctx context.Context) error {
 	})
 }
 
-// hostVersion is what plugins read in Describe.
+// hostVersion is the version of the host in Describe.
 const hostVersion = "conformance"
 
 // configure gives the plugin its node and configuration, if it takes one.

@@ -16,21 +16,21 @@ const (
 	// spareMemory is by how much the memory in use may grow: heaps of collected
 	// languages grow with the largest messages.
 	spareMemory = 128 << 20
-	// settleTime is how long a process may take to close what it was done with, and to
-	// stop working on it.
+	// settleTime bounds the time in which a process closes what it was done with and stops
+	// working on it.
 	settleTime = 2 * time.Second
-	// idleWindow is how long it is looked at whether a process works on, and idleTime
-	// how much of that it may.
+	// idleWindow is the time over which a process is watched for work, and idleTime how much of
+	// it may be work.
 	idleWindow = 100 * time.Millisecond
 	idleTime   = idleWindow / 2
 )
 
-// usage is what a process holds.
+// usage holds the resources of a process.
 type usage struct {
 	descriptors, threads, children int
 	rssBytes                       int64
-	// ran is how long its threads have run, ready how long they have waited for a
-	// processor: a machine that is busy otherwise does not make a process idle.
+	// ran is the time its threads have run, ready the time they have waited for a processor: a
+	// machine that is busy otherwise does not make a process idle.
 	ran, ready time.Duration
 	// runnable: a thread runs or waits for a processor. How long it has waited is counted
 	// only when it gets one.
@@ -110,7 +110,7 @@ func number(fields [][]byte, i int) int64 {
 	return n
 }
 
-// growth is how much more a process holds after all the checks of a group.
+// growth is the increase of a process's resources over all the checks of a group.
 type growth struct {
 	group string
 	usage

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// watchTime is how long an idle Watch is looked at.
+	// watchTime is the time for which an idle Watch is observed.
 	watchTime = 1500 * time.Millisecond
 	// maxWakes a second is what the host takes of a plugin.
 	maxWakes = 20
-	// endTime is what a call that was replaced may take to end.
+	// endTime bounds the end of a call that was replaced.
 	endTime = time.Second
 )
 
@@ -69,11 +69,11 @@ func watchRequest(signals []eviction.Signal, at eviction.Threshold) eviction.Wat
 	return req
 }
 
-// watched is what a Watch said in its time.
+// watched holds the wakes of a Watch and how it ended.
 type watched struct {
 	mu    sync.Mutex
 	wakes []eviction.Wake
-	// err is how it ended by itself, nil if it was open until it was cancelled.
+	// err with which it ended by itself, nil if it was open until it was cancelled.
 	err error
 }
 

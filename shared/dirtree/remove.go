@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is how many names are read at once.
+// batch is the number of names that are read at once.
 const batch = 1024
 
-// errStopped is what is returned when there was no time for the rest.
+// errStopped is returned when there was no time for the rest.
 var errStopped = errors.New("there is more of it")
 
 // mark sets apart what was moved up from what it was moved up from.

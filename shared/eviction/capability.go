@@ -18,7 +18,7 @@ const (
 	CanReclaim
 )
 
-// capabilityNames are how the configuration, /status and logs call them, in their order.
+// capabilityNames are the names in the configuration, /status and logs, in their order.
 var capabilityNames = [...]string{"observe", "measure", "watch", "rank", "reclaim"}
 
 // AllCapabilities has every capability.

@@ -17,7 +17,7 @@ type ConfigureRequest struct {
 	Config []byte
 }
 
-// NodeFacts is what the host knows of its node and every plugin may need.
+// NodeFacts describes the host's node to plugins.
 type NodeFacts struct {
 	NodeName string
 	// RootDir is where the node's root filesystem is seen, "/" outside of

@@ -12,8 +12,8 @@ const (
 	ObserveDeadline   = time.Second
 	MeasureDeadline   = 5 * time.Second
 	RankDeadline      = time.Second
-	// ReclaimIdleDeadline is how long a reclaim step may make no progress,
-	// ReclaimDeadline how long it may take in all.
+	// ReclaimIdleDeadline bounds the time of a reclaim step without progress, ReclaimDeadline
+	// that of the whole step.
 	ReclaimIdleDeadline = 30 * time.Second
 	ReclaimDeadline     = 10 * time.Minute
 	// StopDeadline is from SIGTERM to SIGKILL.

@@ -25,11 +25,11 @@ type MeasureRanker interface {
 	MeasureAndRank(ctx context.Context, req MeasureRequest, rank RankRequest, emit func(Measurement)) (Ranking, error)
 }
 
-// Ranking is how MeasureAndRank ranked. The zero Ranking is that it did not, so
-// that Rank is to be called.
+// Ranking is the order that MeasureAndRank returned. The zero Ranking means that it did not
+// rank, so that Rank is to be called.
 type Ranking struct {
 	Order []Ranked
-	// Err is why the order cannot be had, of Rank neither.
+	// Err says why the order cannot be had, of Rank neither.
 	Err error
 }
 
@@ -76,7 +76,7 @@ type Figure struct {
 // Some returns the figure v.
 func Some(v int64) Figure { return Figure{Value: v, OK: true} }
 
-// Measurement is what is known of one pod's use.
+// Measurement holds the usage of one pod.
 type Measurement struct {
 	UID   string
 	State MeasurementState

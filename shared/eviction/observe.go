@@ -66,10 +66,10 @@ type Observation struct {
 	// negative (pid.available can be).
 	Available int64
 	Capacity  int64
-	// Freeing is what is being freed right now and will be available without a pod
-	// going: blocks of deleted files that a filesystem has not given back yet. As long
-	// as it would suffice the host takes no further pod, for a minute after the last
-	// one's end at most. It counts for disks and custom signals only; 0 for nothing.
+	// Freeing is the amount that is being released right now and will be available without a
+	// pod going: blocks of deleted files that a filesystem has not given back yet. As long as
+	// it would suffice the host takes no further pod, for a minute after the last one's end at
+	// most. It counts for disks and custom signals only; 0 for nothing.
 	Freeing int64
 	// Time is the wall time of the sample. Zero when the source has none. A figure
 	// whose time cannot be is unknown: CheckSampleAge.

@@ -32,7 +32,7 @@ type Plugin struct {
 	Reclaimer  Reclaimer
 }
 
-// SignalSpec is what a plugin offers for one signal.
+// SignalSpec describes what a plugin offers for one signal.
 type SignalSpec struct {
 	Signal Signal
 	// Capabilities narrows what is offered for this signal. Zero means all that

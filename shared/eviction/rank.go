@@ -15,7 +15,7 @@ type RankRequest struct {
 	Signal    Signal
 	Unit      Unit
 	Threshold Threshold
-	// Available and Capacity are as observed; Shortfall is what must be freed to
+	// Available and Capacity are as observed; Shortfall is the amount to reclaim to
 	// satisfy the threshold and its minimum reclaim, at least 1.
 	Available int64
 	Capacity  int64

@@ -2,10 +2,10 @@ package eviction
 
 import "context"
 
-// Reclaimer frees a resource of the node without evicting a pod.
+// Reclaimer reclaims a resource of the node without evicting a pod.
 type Reclaimer interface {
 	// Reclaim runs one step. It is idempotent. It calls progress whenever it has
-	// freed something or is known to be alive: without it the host gives up
+	// reclaimed something or is known to be alive: without it the host gives up
 	// after 30 s. The result counts also when an error is returned with it.
 	Reclaim(ctx context.Context, req ReclaimRequest, progress func(Reclaimed)) (Reclaimed, error)
 }
@@ -35,7 +35,7 @@ type ReclaimRequest struct {
 	Shortfall int64
 }
 
-// PodPhase is how far a pod's life has come, as container GC needs it.
+// PodPhase is the phase of a pod's life, as container GC distinguishes it.
 type PodPhase struct {
 	UID   string
 	State PodState
@@ -52,7 +52,7 @@ const (
 	PodDeleted
 )
 
-// Reclaimed is what a step has freed so far.
+// Reclaimed holds what a step has reclaimed so far.
 type Reclaimed struct {
 	Bytes  int64
 	Inodes int64

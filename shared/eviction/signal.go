@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A Signal names one figure of the node that falls towards zero under
-// pressure. Built-in signals carry the kubelet's names; the names of own
-// signals are domain-qualified ("acme.example/nvme.spare").
+// A Signal names one figure of the node that falls towards zero under pressure. Built-in
+// signals carry the kubelet's names; the names of custom signals are domain-qualified
+// ("acme.example/nvme.spare").
 type Signal string
 
 // The kubelet's signals (pkg/kubelet/eviction/api/types.go).
@@ -33,7 +33,7 @@ const (
 	PIDAvailable Signal = "pid.available"
 )
 
-// A Unit is what the int64 figures of a signal count.
+// A Unit is the unit of the int64 figures of a signal.
 type Unit string
 
 // The units of the built-in signals. A custom signal may have another.
@@ -43,7 +43,7 @@ const (
 	UnitProcesses Unit = "processes"
 )
 
-// A Format is how the host prints a quantity of a signal.
+// A Format selects how the host prints a quantity of a signal.
 type Format string
 
 // Formats, named as in k8s.io/apimachinery/pkg/api/resource.
@@ -62,7 +62,7 @@ const (
 	PIDPressure    Condition = "PIDPressure"
 )
 
-// Definition is what the host must know of a signal to decide on it.
+// Definition describes a signal to the host, which decides by it.
 type Definition struct {
 	Unit   Unit
 	Format Format
@@ -71,9 +71,9 @@ type Definition struct {
 	Resource string
 	// Condition is the node condition that the signal's thresholds raise.
 	Condition Condition
-	// ReliefTime is how long after a pod's end what it has freed may take to show in
-	// the signal's figures: no further pod goes for the signal before it is over or
-	// all has come back. Zero is DefaultReliefTime, MaxReliefTime the most.
+	// ReliefTime bounds the delay from a pod's end until the signal's figures show what it has
+	// released: no further pod goes for the signal before it is over or all has come back. Zero
+	// is DefaultReliefTime, MaxReliefTime the most.
 	ReliefTime time.Duration
 }
 

@@ -59,7 +59,7 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 	return o
 }
 
-// MostComponents is how many an observation of a filesystem has at most.
+// MostComponents bounds the components of an observation of a filesystem.
 const MostComponents = 4
 
 // Filesystem is o with what was read of its filesystem, whose name comes first if it is

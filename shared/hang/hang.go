@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrHangs is that of a call that was left behind, or not begun because a former one is
-// still on its way.
+// ErrHangs is the error of a call that was left behind, or not begun because a former one is
+// still in progress.
 var ErrHangs = errors.New("the filesystem does not answer")
 
 // Do returns what call returns. When late is closed before, call is left behind, and

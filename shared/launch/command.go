@@ -21,9 +21,9 @@ var (
 	ErrBusy = errors.New("is open for writing")
 )
 
-// A Command is what to start and how.
+// A Command describes an executable and how to start it.
 type Command struct {
-	// Path is what is executed; Args with what, the name of the program first.
+	// Path of the executable; Args with the name of the program first.
 	Path string
 	Args []string
 	// Dir is the private directory that the plugin's socket is to be in.
@@ -42,9 +42,9 @@ type Command struct {
 	Stdout, Stderr func(line []byte, cut bool)
 }
 
-// A Confinement is what is done to one process beyond starting it. All of it is
-// called on a thread of the process's own, which ends with it: what it changes of the
-// thread, nobody else has, and Pdeathsig comes with the caller's death alone.
+// A Confinement restricts one process. All of it is called on a thread of the process's own,
+// which ends with it: changes of the thread affect no other process, and Pdeathsig comes with
+// the caller's death alone.
 type Confinement interface {
 	// Start starts cmd, which has the attributes and the first inherited file of a
 	// process without confinement. It may add to them.

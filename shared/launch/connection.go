@@ -68,7 +68,7 @@ func followPrinted(ctx context.Context, cc *grpc.ClientConn, to *splitter) {
 	if err != nil {
 		return
 	}
-	// A send that fails is told by the receive.
+	// The receive returns the error of a send that fails.
 	_ = s.SendMsg(&emptypb.Empty{})
 	_ = s.CloseSend()
 	for {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// mostControlFrames is how many frames that carry nothing a plugin may send
-	// within a second: pings, settings, windows. gRPC's own need a hundred.
+	// mostControlFrames bounds the frames without content that a plugin may send within a
+	// second: pings, settings, windows. gRPC's own take a hundred.
 	mostControlFrames = 5000
-	// mostFrames is how many of all kinds. The largest answers have some thousands.
+	// mostFrames bounds those of all kinds. The largest answers have some thousands.
 	mostFrames = 50_000
 
 	frameHeader  = 9

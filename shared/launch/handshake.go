@@ -21,7 +21,7 @@ import (
 type Handshake struct {
 	// Socket is the path that it listens on.
 	Socket string
-	// Certificate is what it shows there, nil without TLS.
+	// Certificate that it shows there, nil without TLS.
 	Certificate *x509.Certificate
 }
 
@@ -42,8 +42,7 @@ type Faults [parts]error
 
 func (f Faults) Error() string { return errors.Join(f[:]...).Error() }
 
-// lookInterval is how often the caller of Ready looks at what the plugin does
-// meanwhile.
+// lookInterval is the time between two calls of look while Ready waits.
 const lookInterval = 20 * time.Millisecond
 
 // Ready waits for the handshake and returns it; the error may be Faults. While it waits

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// An Identity is what the host shows to one start of a plugin: a certificate as other
-// hosts of go-plugin make them, on the same curve and with the same fields.
+// An Identity authenticates the host to one start of a plugin: a certificate as other hosts of
+// go-plugin make them, on the same curve and with the same fields.
 type Identity struct {
-	// PEM is the certificate as the plugin is told of it beforehand.
+	// PEM encodes the certificate, as the plugin gets it beforehand.
 	PEM  string
 	pair tls.Certificate
 }

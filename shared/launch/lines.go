@@ -12,11 +12,11 @@ const (
 	// maxLineBytes is the longest line that an hclog plugin may write (facts of
 	// go-plugin's own reader).
 	maxLineBytes = 64 << 10
-	// ReadRate is how many bytes of one output of a plugin are read in a second. More
-	// costs the host time, and the plugin has to wait until it is read. A plugin that
-	// tells everything it does does not come near.
+	// ReadRate bounds the bytes per second that are read of one output of a plugin. More costs
+	// the host time, and the plugin has to wait until it is read. A plugin that logs everything
+	// it does does not come near.
 	ReadRate = 4 << 20
-	// readBurst is how much of it at once.
+	// readBurst bounds the bytes at once.
 	readBurst = 1 << 20
 )
 
@@ -27,8 +27,8 @@ func follow(r io.Reader, over <-chan struct{}, tell func(line []byte, cut bool))
 	lines.flush()
 }
 
-// paced returns a writer whose lines are told, no faster than they must be until over
-// is closed. It is for one goroutine.
+// paced returns a writer that passes its lines to tell, at ReadRate until over is closed. It is
+// for one goroutine.
 func paced(over <-chan struct{}, tell func(line []byte, cut bool)) *splitter {
 	pace := rate.NewLimiter(ReadRate, readBurst)
 	return &splitter{max: maxLineBytes, emit: tell, wait: func(bytes int) {

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// KeptLines is how many lines a Log keeps.
+	// KeptLines bounds the lines that a Log keeps.
 	KeptLines = 100
-	// reportLines is how much of the beginning of a crash is kept: Go says why, and
+	// reportLines bounds the lines that are kept of the beginning of a crash: Go says why, and
 	// where, in the first few lines of what may be thousands.
 	reportLines = 6
 )
@@ -21,7 +21,7 @@ type Log struct {
 	mu      sync.Mutex
 	kept    [KeptLines]string
 	written int
-	// report is how the last crash began, and reported the number of its first line.
+	// report holds the beginning of the last crash, reported the number of its first line.
 	report   []string
 	reported int
 }
@@ -81,7 +81,7 @@ func (l *Log) Since(mark, n int) []string {
 	}
 }
 
-// exception is how Node.js and Python name what nobody has caught.
+// exception matches the names of uncaught exceptions in the output of Node.js and Python.
 var exception = regexp.MustCompile(`^(Uncaught )?[\w.]*(Error|Exception)(:|$| )`)
 
 // beginsCrash reports whether a line is the first that says why a program crashed.

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// drainTime is how long output is read after a process has ended: somebody
-	// who left its process group may hold the other end open.
+	// drainTime bounds the reading of output after a process has ended: a process that left its
+	// group may hold the other end open.
 	drainTime = 200 * time.Millisecond
-	// Farewell is how long a process that has closed its side may take to end, for
-	// its exit status to be told: more than it needs on a busy node.
+	// Farewell bounds the end of a process that has closed its side, so that its exit status
+	// can be reported: more than it takes on a busy node.
 	Farewell = 2 * time.Second
-	// killTime is how long SIGKILL may take before the process is given up: one
-	// in uninterruptible sleep must not hold up the host's end.
+	// killTime bounds the wait after SIGKILL before the process is given up: one in
+	// uninterruptible sleep must not hold up the host's end.
 	killTime = 5 * time.Second
 )
 
@@ -42,7 +42,7 @@ type Process struct {
 	state *os.ProcessState // nil until it is reaped
 	// starved: the kernel killed it or a child for their memory.
 	starved bool
-	// flood is what it sent too much of, and was killed for.
+	// flood says what it sent too much of, and was killed for.
 	flood error
 }
 

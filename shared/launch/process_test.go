@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// patient is how long tests wait for what takes milliseconds on a quiet machine.
+// patient bounds the waits of tests for what takes milliseconds on a quiet machine.
 const patient = 20 * time.Second
 
 // counting is a confinement that confines nothing.

@@ -6,7 +6,7 @@ import (
 	"path"
 )
 
-// MemoryUse is what a cgroup and all below it use of memory.
+// MemoryUse is the memory usage of a cgroup and all below it.
 type MemoryUse struct {
 	UsageBytes int64
 	// InactiveFileBytes is page cache that the kernel drops first.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A CPUShare is what a cgroup gets of a busy CPU, beside its siblings.
+// A CPUShare is the weight of a cgroup among its siblings on a busy CPU.
 type CPUShare struct {
 	// File is where it is set, Shares what it is as in cpu.shares of version 1, where a
 	// cgroup has 1024 unless somebody says otherwise, and a container what it requests of

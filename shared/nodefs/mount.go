@@ -9,11 +9,11 @@ import (
 
 // A Mount is a line of a mountinfo file (proc(5)).
 type Mount struct {
-	// Device is that of the filesystem, as in stat's st_dev.
+	// Device number of the filesystem, as in stat's st_dev.
 	Device uint64
-	// Root is what of the filesystem is seen at Point.
+	// Root is the path within the filesystem that is mounted at Point.
 	Root, Point string
-	// Kind is that of the filesystem, and Options are its own, which may have escapes.
+	// Kind and Options are the filesystem's; Options may have escapes.
 	Kind, Options string
 }
 

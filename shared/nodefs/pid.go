@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// PIDSample is how many tasks the node may have and has, by the kubelet's
-// formula (stats/pidlimit/pidlimit_linux.go).
+// PIDSample holds the limit on tasks of the node and their number, by the kubelet's formula
+// (stats/pidlimit/pidlimit_linux.go).
 type PIDSample struct {
 	// PIDMax and ThreadsMax are kernel.pid_max and kernel.threads-max, 0 where the
 	// node has no such setting.

@@ -91,9 +91,9 @@ func (p *PodCgroups[T]) Read(uid, qosClass string, b *Buffer) (T, error) {
 	return figure, err
 }
 
-// ProbesPerPass is how many pods' descriptors an observation checks, so that
-// those of pods that are never measured again are closed in time. The number is
-// fixed: an observation costs the same whatever the number of pods.
+// ProbesPerPass is the number of pods whose descriptors an observation checks, so that those of
+// pods that are never measured again are closed in time. It is fixed: an observation costs the
+// same whatever the number of pods.
 const ProbesPerPass = 16
 
 // Probe looks at up to n pods, other ones each time since maps are walked in a

@@ -12,8 +12,8 @@ import (
 // so the kubelet.
 type FilesystemSample struct {
 	CapacityBytes int64
-	// FreeBytes is what is not in use, AvailableBytes what is left of it for
-	// everybody: without the blocks that are kept for root.
+	// FreeBytes is the size of the blocks that are not in use, AvailableBytes that without the
+	// blocks that are kept for root.
 	FreeBytes      int64
 	AvailableBytes int64
 	// Inodes is 0 where inodes are not counted, as on btrfs.

@@ -13,8 +13,8 @@ import (
 const (
 	// maxProcsBytes caps one cgroup.procs: more than all the pids that a node has by default.
 	maxProcsBytes = 4 << 20
-	// maxCgroupsBelow is how many cgroups below one are looked into: a container may make
-	// as many as it likes.
+	// maxCgroupsBelow bounds the cgroups below one that are read: a container may make as many
+	// as it likes.
 	maxCgroupsBelow = 1000
 	// maxEntries has these and far more files than the controllers of a cgroup have.
 	maxEntries = 2 * maxCgroupsBelow
@@ -131,7 +131,7 @@ func (h Hierarchy) Kill(cgroup string) error {
 	if err != nil {
 		return fileError("open", name, err)
 	}
-	defer file.Close() //nolint:errcheck // the kernel has told by then
+	defer file.Close() //nolint:errcheck // the kernel has reported errors by then
 	if _, err := file.WriteString("1"); err != nil {
 		return fileError("write", name, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/moby/sys/capability"
 )
 
-// capabilityPrefix is how the names of capabilities begin; it may be left out.
+// capabilityPrefix begins the names of capabilities; it may be left out.
 const capabilityPrefix = "CAP_"
 
 // Capabilities are a set of those of Linux, one bit each by the kernel's number.
@@ -33,7 +33,7 @@ func ParseCapabilities(names []string) (set Capabilities, unknown []string) {
 // Has reports whether c is in s.
 func (s Capabilities) Has(c capability.Cap) bool { return s&(1<<c) != 0 }
 
-// Each is what is in s.
+// Each iterates over the capabilities in s.
 func (s Capabilities) Each() iter.Seq[capability.Cap] {
 	return func(yield func(capability.Cap) bool) {
 		for c := range capability.Cap(64) {

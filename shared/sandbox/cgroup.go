@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endTime is how long the processes of a cgroup may take to die. One in
-// uninterruptible sleep keeps the cgroup, nothing else.
+// endTime bounds the wait for the processes of a cgroup to die. One in uninterruptible sleep
+// keeps the cgroup, nothing else.
 const endTime = 2 * time.Second
 
-// A cgroup is that of one start, in each hierarchy. A nil cgroup has no parts.
+// A cgroup confines one start of a plugin, in each hierarchy. A nil cgroup has no parts.
 type cgroup struct {
 	parts []part
 	// handle is an open directory in version 2, back what the starting thread

@@ -17,7 +17,7 @@ import (
 var limiters = []string{"memory", "cpu", "pids"}
 
 const (
-	// groupPrefix is how the directories begin that hold the cgroups of plugins.
+	// groupPrefix begins the names of the directories that hold the cgroups of plugins.
 	groupPrefix = "evictd-plugins-"
 	// hostLeaf is the name of a cgroup that holds the host alone.
 	hostLeaf = "host"
@@ -27,7 +27,7 @@ const (
 // its own cgroup, in each hierarchy that has one of the limiters.
 type cgroups struct {
 	hierarchies []hierarchy
-	// none is why there is no place for cgroups.
+	// none says why there is no place for cgroups.
 	none error
 }
 

@@ -26,7 +26,7 @@ type hierarchy struct {
 
 func (h hierarchy) v2() bool { return len(h.controllers) == 0 }
 
-// first is how /proc/PID/cgroup knows the hierarchy.
+// first returns the controller that names the hierarchy in /proc/PID/cgroup, "" in version 2.
 func (h hierarchy) first() string {
 	if h.v2() {
 		return ""
@@ -34,7 +34,7 @@ func (h hierarchy) first() string {
 	return h.controllers[0]
 }
 
-// has reports whether the hierarchy may have a controller; in version 2 that is told
+// has reports whether the hierarchy may have a controller; in version 2 that is known
 // when it is enabled.
 func (h hierarchy) has(controller string) bool {
 	return h.v2() || slices.Contains(h.controllers, controller)
@@ -111,7 +111,7 @@ func (h hierarchy) mkdir(leaf string) (cgroupDir, error) {
 	return cgroupDir(dir), nil
 }
 
-// enable has controllers in force below base, which version 2 wants to be told, and
+// enable enables controllers below base, which version 2 requires, and
 // refuses while there are processes beside base. Some controllers
 // it would not refuse, but make of them a kind of cgroup that no process can enter;
 // so they are not tried.
@@ -177,7 +177,7 @@ func (h hierarchy) limit(dir cgroupDir, p Policy) error {
 		}
 		err := dir.write(l.file, l.value)
 		if errors.Is(err, fs.ErrNotExist) && (l.optional || h.v2()) {
-			continue // In version 2 that the controller is missing was told by enable.
+			continue // In version 2 enable has reported that the controller is missing.
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("limit plugins: %w", err))

@@ -11,9 +11,8 @@ const (
 	usualFiles = 4096
 )
 
-// A Policy is what a process is confined to, all of it: if that changes it needs
-// another one. The zero value is that of a process without limits that has no
-// capability.
+// A Policy describes the whole confinement of a process: if that changes it needs another one.
+// The zero value is that of a process without limits that has no capability.
 type Policy struct {
 	// User and Group are who it runs as, names or numbers; "" for the caller's own.
 	User  string `json:"user,omitempty"`
@@ -63,9 +62,9 @@ func (i Impossible) Error() string { return i.Err.Error() }
 // Unwrap returns the reason.
 func (i Impossible) Unwrap() error { return i.Err }
 
-// Status is what a process is confined to: the capabilities are those that it has.
+// Status describes the confinement of a process: the capabilities are those that it has.
 type Status struct {
 	Policy
-	// Unlimited is why it runs without some of its limits.
+	// Unlimited says why it runs without some of its limits.
 	Unlimited string `json:"unlimited,omitempty"`
 }

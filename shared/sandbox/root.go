@@ -24,16 +24,16 @@ const (
 // ErrHostDir is about the directory of a Root: no plugin can do anything about it.
 var ErrHostDir = errors.New("the host cannot use its own directory")
 
-// Tell is who is told of sandboxes, from any goroutine. The name is the plugin's, "" for
-// those of a killed host.
+// Tell holds callbacks for the troubles of sandboxes, called from any goroutine. The name is
+// the plugin's, "" for those of a killed host.
 type Tell struct {
-	// Unlimited is why a plugin runs with fewer limits than meant, each reason once.
+	// Unlimited reports why a plugin runs with fewer limits than meant, each reason once.
 	Unlimited func(name string, err error)
-	// Left is what could not be removed of a plugin.
+	// Left reports what could not be removed of a plugin.
 	Left func(name string, err error)
 }
 
-// A Root is what the sandboxes of one host share.
+// A Root is shared by the sandboxes of one host.
 type Root struct {
 	// dir is the host's own directory.
 	dir     string

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// mostSocketFiles is what a plugin may have in the directory of its socket: the
-	// socket, and whatever it was made from.
+	// mostSocketFiles bounds the files in the directory of a plugin's socket: the socket, and
+	// whatever it was made from.
 	mostSocketFiles = 16
-	// removeTimeout is how long the end of a plugin waits for what it has left in its
-	// directory. What is left then is removed by the next host.
+	// removeTimeout bounds the wait at a plugin's end for the removal of what it has left in
+	// its directory. The rest is removed by the next host.
 	removeTimeout = 2 * time.Second
 	// programFD is the descriptor of the program in its process. A script's
 	// interpreter opens the script through it, so it stays open.
@@ -34,8 +34,8 @@ var programPath = fmt.Sprintf("/proc/self/fd/%d", programFD)
 // is executed, whatever happens to its name.
 type Program struct {
 	File *os.File
-	// Args are what is executed instead, with its name first, such as a script's
-	// interpreter; nil for the file itself.
+	// Args to execute instead, with the name first, such as a script's interpreter; nil for the
+	// file itself.
 	Args []string
 	// CleanUp removes what was made for the program; it may be nil.
 	CleanUp func()
@@ -67,14 +67,14 @@ type Sandbox struct {
 	policy     Policy
 	credential *syscall.Credential
 	cgroup     *cgroup // nil if it has none
-	// unlimited is why the cgroup is not what it should be.
+	// unlimited says why the cgroup lacks some of its limits, nil if it has all.
 	unlimited error
 	dir       string // of the socket
 }
 
 var _ launch.Confinement = (*Sandbox)(nil)
 
-// Command is how the plugin of the file at path is started here.
+// Command returns how to start the plugin of the file at path here.
 func (s *Sandbox) Command(path string) launch.Command {
 	c := launch.Command{Path: s.link, Args: []string{path}, Dir: s.dir, Confinement: s}
 	if s.program.Args != nil {

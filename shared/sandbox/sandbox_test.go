@@ -23,7 +23,7 @@ func newRoot(t *testing.T, dir string) *Root {
 	})
 }
 
-// Whoever waits for the handshake of a process that has just ended was told that the
+// Whoever waits for the handshake of a process that has just ended got the error that the
 // directory of its socket was missing, and not how the process had ended.
 func TestTheSocketDirectoryOutlivesTheProcess(t *testing.T) {
 	root := t.TempDir()

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// Path is that of the one resource.
+	// Path of the one resource.
 	Path = "/summary"
 	// MaxBytes is the largest summary. A kubelet with 5000 pods has 10 MB.
 	MaxBytes = 64 << 20
-	// MaxTextBytes is how much of a foreign text Line keeps.
+	// MaxTextBytes bounds the part of a foreign text that Line keeps.
 	MaxTextBytes = 512
 )
 
@@ -73,7 +73,7 @@ func ParseQuery(query string) (eviction.PassView, error) {
 	return eviction.PassView{}, fmt.Errorf("view is %.32q, want before or after-reclaim", values.Get("view"))
 }
 
-// A Layout is what the host knows of the node's filesystems.
+// A Layout describes the node's filesystems as the host knows them.
 type Layout struct {
 	// InForce is the layout that plugins use; 0 while it is not known.
 	InForce eviction.Layout

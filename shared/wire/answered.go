@@ -13,7 +13,7 @@ type answered struct {
 	mu    sync.Mutex
 	rows  []eviction.Candidate
 	index index
-	// open is how many rows wait for an answer.
+	// open counts the rows that wait for an answer.
 	open   int
 	closed bool
 	usage  []eviction.SignalUsage

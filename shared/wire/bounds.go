@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A bound is how often a field may occur in a message, and how large each
-// occurrence may be. An empty entry has two bytes in a message and hundreds in
-// memory: without bounds one message is many times its size.
+// A bound limits the occurrences of a field in a message, and the size of each. An empty entry
+// has two bytes in a message and hundreds in memory: without bounds one message is many times
+// its size.
 type bound struct {
 	field int
 	what  string

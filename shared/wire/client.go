@@ -175,7 +175,7 @@ func (r *remote) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 }
 
 // Reclaim calls progress for every message, the result included. With an error
-// it returns what was freed up to then.
+// it returns what was reclaimed up to then.
 func (r *remote) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	var last eviction.Reclaimed
 	stream, err := r.rpc.Reclaim(ctx, encodeReclaimRequest(req), options...)

@@ -19,8 +19,7 @@ var errMalformed = errors.New("malformed message")
 // who keeps one for long should clone it.
 type reader struct {
 	rest string
-	// outer are what is left of the messages around the current one, of which there are
-	// depth.
+	// outer holds the rest of each message around the current one, of which there are depth.
 	outer [maxDepth]string
 	depth int
 
@@ -32,7 +31,7 @@ type reader struct {
 	err error
 }
 
-// maxDepth is that of a volume in the pod of a candidate.
+// maxDepth is the depth of a volume in the pod of a candidate.
 const maxDepth = 3
 
 // enter begins to read the current field as a nested message. Its end, where next is
@@ -187,8 +186,8 @@ type lists struct {
 	usage      []eviction.SignalUsage
 }
 
-// few is how many entries a row's short lists have at most for all rows to be
-// expected to be like it.
+// few bounds the entries of the first row's lists: with more, other rows are not expected to be
+// like it.
 const few = 8
 
 // expect makes room for so many more rows like the first one, unless that one is

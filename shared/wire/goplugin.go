@@ -21,7 +21,7 @@ const (
 
 	// maxHeaderBytes limits the headers of an answer.
 	maxHeaderBytes = 64 << 10
-	// window is how many bytes may be on their way to a plugin.
+	// window bounds the bytes in flight to a plugin.
 	window = 1 << 20
 )
 
@@ -66,8 +66,8 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// buffer is how much is written and read at once: the figures of 500 pods in few
-// system calls. It is held while there is a connection.
+// buffer is the size of a read or write, in bytes: the figures of 500 pods in few system calls.
+// It is held while there is a connection.
 const buffer = 128 << 10
 
 // glue is one plugin as go-plugin wants it.

@@ -113,7 +113,7 @@ func readThreshold(r *reader, t *eviction.Threshold) {
 // rankResponse is a RankResponse that writes and reads itself.
 type rankResponse struct {
 	ranking []eviction.Ranked
-	// atMost is how many entries a reader accepts: that of the candidates.
+	// atMost bounds the entries that a reader accepts: the number of candidates.
 	atMost int
 }
 

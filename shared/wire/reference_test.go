@@ -92,7 +92,7 @@ func referenceRankRequest(r eviction.RankRequest) *pluginv1.RankRequest {
 			w.Pod, w.Measurement = new(pluginv1.Pod), new(pluginv1.Measurement)
 			referencePod(w.Pod, &c.Pod)
 			referenceMeasurement(w.Measurement, &c.Measurement)
-			w.Measurement.Uid = "" // it is that of the pod
+			w.Measurement.Uid = "" // the uid of the pod counts
 		}),
 	}
 }

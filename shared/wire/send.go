@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// chunk is how many measurements travel in one message.
+// chunk bounds the measurements of one message.
 const chunk = 100
 
 // sender lets plugin code send from any goroutine, and at any time: what comes

@@ -100,7 +100,7 @@ func (s *server) rankMeasured(ctx context.Context, req eviction.RankRequest, all
 	return nil
 }
 
-// rankTime is what Rank gets by default.
+// rankTime is the default deadline of Rank.
 const rankTime = time.Second
 
 // tryRank returns no order if there is an error or a panic: a process that ends

@@ -48,7 +48,7 @@ func configured(m *testing.M) int {
 	return m.Run()
 }
 
-// A node is what a kubelet's eviction manager has around it.
+// A node fakes the environment of a kubelet's eviction manager.
 type node struct {
 	*clocktesting.FakeClock
 	available uint64

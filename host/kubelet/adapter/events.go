@@ -5,7 +5,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// events are told to the kubelet's recorder.
+// events sends events to the kubelet's recorder.
 type events struct {
 	to   record.EventRecorder
 	node *v1.ObjectReference

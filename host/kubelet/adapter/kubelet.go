@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/host"
 )
 
-// A Kubelet is what a kubelet gives to its eviction manager: the arguments of
+// A Kubelet holds the arguments that a kubelet gives to its eviction manager: those of
 // eviction.NewManager, with the fields of eviction.Config.
 type Kubelet struct {
 	Summary     stats.SummaryProvider
@@ -50,7 +50,7 @@ type ContainerGC interface {
 	DeleteAllUnusedContainers(ctx context.Context) error
 }
 
-// config is what c says with the kubelet's own settings.
+// config returns c with the kubelet's own settings.
 func (k *Kubelet) config(c host.Config) host.Config {
 	if k.NodeRef != nil {
 		c.NodeName = k.NodeRef.Name

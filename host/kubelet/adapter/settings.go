@@ -46,9 +46,8 @@ func Off() bool {
 // auto reports whether the kubelet's own manager is to run where evictd cannot.
 func auto() bool { return os.Getenv(EnvMode) == "auto" }
 
-// Failed is what becomes of a kubelet whose evictd cannot go on. It returns if the
-// kubelet's own manager is to take over, and else ends the kubelet: without an eviction
-// manager it must not run.
+// Failed handles an evictd that cannot go on. It returns if the kubelet's own manager is to
+// take over, and else ends the kubelet: without an eviction manager it must not run.
 func Failed(err error) {
 	if auto() {
 		gaveUp.Store(true)

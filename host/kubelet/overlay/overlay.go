@@ -21,7 +21,7 @@ type File struct {
 	Renamed []string
 }
 
-// Kubelet is what a kubelet needs.
+// Kubelet lists the files to add to a kubelet's sources.
 var Kubelet = []File{
 	{"eviction.go.txt", "pkg/kubelet/eviction", "eviction_manager.go", []string{"NewManager"}},
 	{"preemption.go.txt", "pkg/kubelet/preemption", "preemption.go", []string{"CriticalPodAdmissionHandler.HandleAdmissionFailure"}},

@@ -87,7 +87,7 @@ func run(t *testing.T, dir, of, which string, env ...string) (passed map[string]
 	c := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", which)
 	c.Dir = filepath.Join(dir, "kubernetes/pkg/kubelet", of)
 	c.Env = append(os.Environ(), env...)
-	log, _ = c.CombinedOutput() // what has failed is told by name
+	log, _ = c.CombinedOutput() // what has failed is reported by name
 	passed = map[string]bool{}
 	for lines := bufio.NewScanner(bytes.NewReader(log)); lines.Scan(); {
 		for mark, ok := range map[string]bool{"--- PASS: ": true, "--- FAIL: ": false} {
@@ -157,7 +157,7 @@ func TestTheKubeletsTests(t *testing.T) {
 	}
 }
 
-// part is what log has of a test, or its end.
+// part returns the part of log that belongs to a test, or the end of log.
 func part(log []byte, test string) string {
 	_, after, found := strings.Cut(string(log), "=== RUN   "+test+"\n")
 	if !found {

@@ -35,10 +35,10 @@ type side struct {
 	told *json.Decoder
 }
 
-// A turn is what a side tells of some passes.
+// A turn is a side's report of some passes.
 type turn struct {
 	Took []time.Duration
-	// Measuring is how long evictd has waited for Measure so far, in the median.
+	// Measuring is the median time that evictd has waited for Measure so far.
 	Measuring time.Duration
 }
 

@@ -24,7 +24,7 @@ type Timer struct {
 	manager *host.Manager
 	dir     string
 	cancel  context.CancelFunc
-	// measuring is how long each pass waited for Measure.
+	// measuring holds the time that each pass waited for Measure.
 	measuring []time.Duration
 }
 

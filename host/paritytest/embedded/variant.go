@@ -17,7 +17,7 @@ import (
 // others, or plugins that fail.
 type Variant func(*Setup)
 
-// Setup is what a manager is made of.
+// Setup holds the parts of a manager.
 type Setup struct {
 	Plugins map[string]eviction.Plugin
 	// Hard are thresholds beside the scenario's.

@@ -15,7 +15,7 @@ import (
 
 const gi = 1 << 30
 
-// capacities are how much of everything a node has.
+// capacities of a node, in the unit of each signal.
 var capacities = map[string]int64{
 	memory: 16 * gi, allocatable: 14 * gi,
 	nodeFs: 100 * gi, nodeFsInodes: 6553600,
@@ -24,7 +24,7 @@ var capacities = map[string]int64{
 	pids: 32768,
 }
 
-// node is how much of everything is left.
+// node holds the available amounts of a generated node.
 type node struct {
 	dice
 	layout string
@@ -32,7 +32,7 @@ type node struct {
 	// reclaimed beyond.
 	levels    map[string][]int64
 	available map[string]int64
-	// stamps are when sources were read last.
+	// stamps are the times at which sources were read last.
 	stamps map[string]time.Time
 	// huge makes figures that no int64 holds.
 	huge bool
@@ -67,7 +67,7 @@ func newNode(d dice, c *replay.Config, layout string) *node {
 	return n
 }
 
-// amount is what a threshold's text stands for; 0 if it is nothing.
+// amount returns the amount of a threshold's text; 0 if it is none.
 func amount(text string, capacity int64) int64 {
 	if text == "" || text == "0%" || text == "100%" {
 		return 0
@@ -154,7 +154,7 @@ func (n *node) move(restless int) {
 	}
 }
 
-// freed returns n after a reclaim that helped more or less.
+// freed returns n after a reclaim that released more or less.
 func (n *node) freed() *node {
 	after := *n
 	after.available = map[string]int64{}
@@ -205,7 +205,7 @@ func (n *node) stats(now time.Time) statsapi.NodeStats {
 	return out
 }
 
-// stamp is when source was read.
+// stamp returns the time at which source was read.
 func (n *node) stamp(source string, now time.Time) metav1.Time {
 	last, was := n.stamps[source]
 	at := now.Add(-time.Second).Truncate(time.Second)

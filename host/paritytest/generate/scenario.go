@@ -22,7 +22,7 @@ const (
 	QuirkNegativeGrace   = "negative-max-pod-grace"
 )
 
-// start is when scenarios begin, in whole seconds as figures are stamped.
+// start of scenarios, in whole seconds as figures are stamped.
 var start = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // maker makes one scenario.
@@ -35,8 +35,8 @@ type maker struct {
 	// pods are those that are active, born counts all there ever were.
 	pods []*v1.Pod
 	born int
-	// limits is how many of a hundred containers and volumes have limits for local
-	// storage. Where pods go for them nobody goes for pressure.
+	// limits is the percentage of containers and volumes with limits for local storage. Where
+	// pods go for them none goes for pressure.
 	limits int
 	// huge makes figures that no int64 holds.
 	huge bool

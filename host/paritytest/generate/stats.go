@@ -10,8 +10,8 @@ import (
 
 const mi = 1 << 20
 
-// podStats are what active pods use. Some pods are not in it, some figures are
-// missing, and there are figures of what is not there.
+// podStats returns usage of the active pods. Some pods are not in it, some figures are missing,
+// and there are figures of pods and containers that do not exist.
 func (m *maker) podStats() []statsapi.PodStats {
 	var out []statsapi.PodStats
 	for _, p := range m.pods {
@@ -76,7 +76,7 @@ func (m *maker) volume(name string) statsapi.VolumeStats {
 	return v
 }
 
-// used is what a pod or container has in memory.
+// used returns memory stats of a pod or container.
 func (m *maker) used() *statsapi.MemoryStats {
 	switch m.IntN(30) {
 	case 0:
@@ -118,6 +118,6 @@ func (m *maker) inodes() int64 {
 
 // raw is n as it is, a negative one as more than 2^63.
 func raw(n int64) *uint64 {
-	u := uint64(n) //nolint:gosec // that is what it is for
+	u := uint64(n) //nolint:gosec // the overflow is wanted
 	return &u
 }

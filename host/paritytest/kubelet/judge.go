@@ -8,9 +8,9 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// patience is how often a pass is made again before an outcome counts as one that
-// the kubelet cannot come to. One threshold of a dozen and one pod of a hundred
-// that rank equal can be what chance has to pick.
+// patience bounds the repetitions of a pass before an outcome counts as one that the kubelet
+// cannot come to. One threshold of a dozen and one pod of a hundred that rank equal can be what
+// chance has to pick.
 const patience = 2000
 
 // Judge returns where what evictd did in s differs from all that the kubelet may

@@ -60,8 +60,7 @@ func (m manager) synchronize(ctx context.Context, d eviction.DiskInfoProvider, p
 	return synchronize(m.impl.UnsafePointer(), ctx, d, pods)
 }
 
-// waitForPodsCleanup is what the kubelet's loop does with pods that a pass
-// returned.
+// waitForPodsCleanup does as the kubelet's loop with pods that a pass returned.
 func (m manager) waitForPodsCleanup(cleanedUp eviction.PodCleanedUpFunc, pods []*v1.Pod) {
 	waitForPodsCleanup(m.impl.UnsafePointer(), logr.Discard(), cleanedUp, pods)
 }

@@ -37,8 +37,8 @@ func decode(s *replay.Scenario) ([]figures, error) {
 	return out, nil
 }
 
-// node is what a manager finds around it in a step: figures, filesystems and
-// things to reclaim.
+// node holds the environment of a manager in a step: figures, filesystems and things to
+// reclaim.
 type node struct {
 	layout  string
 	step    *replay.Step

@@ -20,13 +20,13 @@ type Rejection struct {
 	Reasons []lifecycle.PredicateFailureReason
 	// Active are the pods of the node.
 	Active []*v1.Pod
-	// KillErrors are what kills return, by uid.
+	// KillErrors are returned by kills, by uid.
 	KillErrors map[string]string
 	// FeatureGates are those that are not at their default.
 	FeatureGates map[string]bool
 }
 
-// A Response is what was done about a Rejection.
+// A Response records the handling of a Rejection.
 type Response struct {
 	// Outcome has the events and the kills.
 	Outcome replay.Outcome

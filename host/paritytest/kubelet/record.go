@@ -19,7 +19,7 @@ const OwnGrace = -1 << 31
 // A Record notes what a manager does. It is its recorder and its kill function.
 type Record struct {
 	Outcome replay.Outcome
-	// KillErrors are what kills return, by uid; "*" is every pod.
+	// KillErrors are returned by kills, by uid; "*" is every pod.
 	KillErrors map[string]string
 }
 

@@ -53,7 +53,7 @@ func parse(c *replay.Config) ([]evictionapi.Threshold, error) {
 		c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim)
 }
 
-// pass is what a manager did in a step.
+// pass records the actions of a manager in a step.
 type pass struct {
 	outcome           replay.Outcome
 	err               string
@@ -67,7 +67,7 @@ func (p *pass) ordered() bool {
 	return slices.ContainsFunc(p.outcome.Signals, func(s string) bool { return strings.HasSuffix(s, ".limit") })
 }
 
-// decision is what p says of the step, with its outcome as the only one.
+// decision returns p as the decision of the step, with its outcome as the only one.
 func (p *pass) decision(now time.Time) replay.StepDecision {
 	d := replay.StepDecision{
 		Now: metav1.NewTime(now), Error: p.err, Outcomes: []replay.Outcome{p.outcome}, SummaryCalls: []int{p.calls},

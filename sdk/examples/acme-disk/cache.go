@@ -15,13 +15,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// batch is how many files are chosen in one look at the cache, so that a cache of
-// millions takes no memory to speak of.
+// batch bounds the files that are chosen in one look at the cache, so that a cache of millions
+// takes no memory to speak of.
 const batch = 4096
 
 // dropCache removes the oldest files of the cache until enough is available. It is
 // a reclaim step: it can be called again at any time, also while it runs, says that
-// it is alive, and what it has freed counts even if it ends with an error.
+// it is alive, and what it has reclaimed counts even if it ends with an error.
 func (s *scratch) dropCache(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	set := s.current.Load()
 	if set == nil {
@@ -114,7 +114,7 @@ func (d *drop) run(ctx context.Context) error {
 type file struct {
 	path    string
 	changed time.Time
-	// frees is what its end gives back: nothing while it has another name.
+	// frees is the amount that its removal gives back: nothing while it has another name.
 	frees eviction.Reclaimed
 }
 
@@ -175,8 +175,8 @@ func (d *drop) note(err error) {
 	}
 }
 
-// alive tells the host once a second how far the step is, which gives up on one
-// that it has not heard of for 30 s.
+// alive reports once a second to the host how far the step is, which gives up on one
+// without a report for 30 s.
 func (d *drop) alive() {
 	if now := time.Now(); now.Sub(d.told) >= time.Second {
 		d.told = now

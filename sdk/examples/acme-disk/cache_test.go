@@ -120,7 +120,7 @@ func TestNothingOutsideTheCacheGoes(t *testing.T) {
 	}
 }
 
-// What cannot be removed is told, and the rest goes.
+// What cannot be removed is reported, and the rest goes.
 func TestAFileThatStaysIsAnError(t *testing.T) {
 	m := newMachine(t)
 	p := m.plugin(99)

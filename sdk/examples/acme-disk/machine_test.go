@@ -140,7 +140,7 @@ func (m *machine) exists(path string) bool {
 	return err == nil
 }
 
-// left is how many of n files of the cache are left, which must be the last ones.
+// left returns the number of n files of the cache that are left, which must be the last ones.
 func (m *machine) left(n int) (left int) {
 	m.t.Helper()
 	for i := 1; i <= n; i++ {
@@ -162,7 +162,7 @@ func (m *machine) availablePercent() int {
 	return int(100 * s.Bavail / s.Blocks)
 }
 
-// facts are what evictd would tell the plugin.
+// facts returns the node as evictd would describe it to the plugin.
 func (m *machine) facts() eviction.NodeFacts {
 	return eviction.NodeFacts{
 		RootDir: "/", CgroupRoot: "/evictd-test-none", CgroupDriver: "cgroupfs",

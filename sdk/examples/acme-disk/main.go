@@ -13,7 +13,7 @@
 //	evictionHard: {nodefs.available: 10%, imagefs.available: 15%}
 //	plugins:
 //	  acme-disk:
-//	    # A custom plugin has no capabilities unless told so. These are what evictd's
+//	    # A custom plugin has no capabilities unless configured. These are what evictd's
 //	    # disk plugin has: pods' directories and the cache may be anybody's.
 //	    capabilities: [IPC_LOCK, DAC_READ_SEARCH, DAC_OVERRIDE, SYS_PTRACE, SYS_ADMIN]
 //	    config:

@@ -30,9 +30,9 @@ type settings struct {
 	// CacheDir is the directory whose files may go, below MountPoint; "cache" by
 	// default.
 	CacheDir string `json:"cacheDir"`
-	// FreePercent is how much of the disk must be available for the rest of the
-	// cache to stay, 20 by default. A step is not told the threshold; with less
-	// than that, the cache alone never ends the pressure.
+	// FreePercent of the disk must be available for the rest of the cache to stay, 20 by
+	// default. A step does not get the threshold; with less than that, the cache alone never
+	// ends the pressure.
 	FreePercent int64 `json:"freePercent"`
 
 	fs nodefs.FS
@@ -98,7 +98,7 @@ func (s *settings) room() (nodefs.FilesystemSample, error) {
 	return s.fs.Statfs(s.MountPoint)
 }
 
-// figures are what a signal is about.
+// figures returns the available amount and the capacity of a signal.
 func figures(room nodefs.FilesystemSample, signal eviction.Signal) (available, capacity int64) {
 	if signal == eviction.NodeFsInodesFree {
 		return room.InodesFree, room.Inodes
@@ -106,7 +106,8 @@ func figures(room nodefs.FilesystemSample, signal eviction.Signal) (available, c
 	return room.AvailableBytes, room.CapacityBytes
 }
 
-// availablePercent is how much is left for a signal, and whether that is enough.
+// availablePercent returns the percentage that is available for a signal, and whether that is
+// enough.
 func (s *settings) availablePercent(signal eviction.Signal) (percent int64, enough bool, err error) {
 	room, err := s.room()
 	if err != nil {

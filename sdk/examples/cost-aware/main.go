@@ -53,7 +53,7 @@ type ranker struct {
 }
 
 type config struct {
-	// UnpricedHourlyUSD is what a pod without a readable price counts as.
+	// UnpricedHourlyUSD is the price of a pod without a readable one.
 	UnpricedHourlyUSD string `json:"unpricedHourlyUSD"`
 }
 

@@ -17,7 +17,7 @@ const (
 	longest = 20
 )
 
-// A price is what a pod is worth in an hour. Whole micro-dollars compare exactly.
+// A price is the value of a pod per hour. Whole micro-dollars compare exactly.
 type price struct {
 	micros int64
 	// assumed says why the price is not the pod's own, "" if it is.

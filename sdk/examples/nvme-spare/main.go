@@ -36,9 +36,9 @@ import (
 
 const signal eviction.Signal = "acme.example/nvme.spare"
 
-// definition is what the host has to know of a signal that it has never heard of:
-// thresholds are printed in this format, messages name the resource ("The node was
-// low on resource: acme.example/nvme-spare"), and the condition shows the pressure.
+// definition describes a custom signal to the host: thresholds are printed in this format,
+// messages name the resource ("The node was low on resource: acme.example/nvme-spare"), and the
+// condition shows the pressure.
 var definition = eviction.Definition{
 	Unit:      "percent",
 	Format:    eviction.FormatDecimalSI,
@@ -63,15 +63,15 @@ func plugin() sdk.Plugin {
 	}
 }
 
-// spare is what the capabilities share. Calls run at the same time; each takes
-// the settings once and stays with them.
+// spare is shared by the capabilities. Calls run at the same time; each takes the settings once
+// and stays with them.
 type spare struct {
 	current atomic.Pointer[settings]
 }
 
 var errNotConfigured = errors.New("not configured yet: Configure comes first")
 
-// settings are what a configuration comes down to.
+// settings hold a valid configuration and what was made of it.
 type settings struct {
 	fs       nodefs.FS
 	naming   *nodefs.Naming
@@ -83,9 +83,9 @@ type settings struct {
 type config struct {
 	// SmartLog is the file with the drive's SMART log, /run/acme/nvme0.json by default.
 	SmartLog string `json:"smartLog"`
-	// MaxAge is how old the file may be, as a Go duration. With an older one the
-	// signal is unknown: the agent is gone, and nothing is to be done on its word.
-	// 2m by default; more does not help, since the host acts on no older figure.
+	// MaxAge bounds the age of the file, as a Go duration. With an older one the signal is
+	// unknown: the agent is gone, and nothing is to be done on its word. 2m by default; more
+	// does not help, since the host acts on no older figure.
 	MaxAge string `json:"maxAge"`
 	// Device is the drive's MAJOR:MINOR as lsblk prints it. What pods write to
 	// others does not wear it; without Device all drives count.

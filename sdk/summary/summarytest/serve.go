@@ -17,11 +17,11 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// An Answer is what the host answers for one pass and view.
+// An Answer is sent by the host for one pass and view.
 type Answer struct {
 	// Summary is the kubelet's JSON.
 	Summary string
-	// Err is why there is no summary, "" if there is one.
+	// Err says why there is no summary, "" if there is one.
 	Err string
 	// Layout, ImageFsErr and ContainerFsErr are sent as headers unless empty.
 	Layout         string

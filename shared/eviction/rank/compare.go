@@ -24,9 +24,8 @@ func Chain(compares ...Compare) Compare {
 	}
 }
 
-// A rating is what an order compares of a candidate: the lower one goes first. It has
-// 128 bits, since in 64 the difference from a large negative request would turn the
-// order around.
+// A rating is compared by an order: the candidate with the lower one goes first. It has 128
+// bits, since in 64 the difference from a large negative request would turn the order around.
 type rating struct {
 	hi int64
 	lo uint64
@@ -122,14 +121,14 @@ func usageOf(s eviction.Signal) amount {
 	}
 }
 
-// Used is what a measured candidate uses of s, as the kubelet's order has it.
+// Used returns the usage of s of a measured candidate that the kubelet's order compares.
 func Used(c *eviction.Candidate, s eviction.Signal) int64 { return usageOf(s)(c) }
 
-// Request is what the kubelet's order has the use of s exceed or not: 0 where there is
-// no such request, as for inodes.
+// Request returns the request that the kubelet's order compares the usage of s with: 0 where
+// there is none, as for inodes.
 func Request(c *eviction.Candidate, s eviction.Signal) int64 { return requestOf(s)(c) }
 
-// Subtracted is what the kubelet's order takes off the use of s: the request, and for
+// Subtracted returns what the kubelet's order takes off the usage of s: the request, and for
 // inodes that for ephemeral storage, which is in bytes.
 func Subtracted(c *eviction.Candidate, s eviction.Signal) int64 { return subtractedFor(s)(c) }
 

@@ -26,7 +26,7 @@ func orderFor(s eviction.Signal) []criterion {
 	}
 }
 
-// mostCriteria is how many an order has at most.
+// mostCriteria bounds the criteria of an order.
 const mostCriteria = 3
 
 // For returns the kubelet's order for one of its signals, and for any other
@@ -95,7 +95,7 @@ func order(n int, compare func(i, j int) int) []int {
 	return positions
 }
 
-// reasoned is how many of a ranking get a reason: nobody reads further.
+// reasoned bounds the pods of a ranking that get a reason: no reader looks at more.
 const reasoned = 64
 
 // ranking gives the first candidates in order their reasons, which share one piece

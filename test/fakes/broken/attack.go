@@ -18,8 +18,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// attacks are what the plugin "attacks" tries on the host and the node, doing no
-// harm where it can. Each returns nil if it could.
+// attacks are tried by the plugin "attacks" on the host and the node, without harm where it
+// can. Each returns nil if it succeeded.
 var attacks = []struct {
 	name string
 	try  func() error

@@ -77,7 +77,7 @@ func serveNamed(name string) {
 	})
 }
 
-// children are what the program is when it has started itself.
+// children run in the program when it has started itself.
 var children = map[string]func(){"child": forever, "middle": beMiddle, "orphan": beOrphan}
 
 // forever is not select{}: with one goroutine that is a deadlock, which the
@@ -113,8 +113,8 @@ func deaf() {
 	shakeHands("grpc|")
 }
 
-// signalOf is what a plugin of that name serves: the built-in memory signal for
-// names that start with "memory" or "rival", an own one otherwise.
+// signalOf returns the signal of a plugin of that name: the built-in memory signal for names
+// that start with "memory" or "rival", a custom one otherwise.
 func signalOf(name string) eviction.SignalSpec {
 	if strings.HasPrefix(name, "memory") || strings.HasPrefix(name, "rival") {
 		return eviction.SignalSpec{Signal: eviction.MemoryAvailable}

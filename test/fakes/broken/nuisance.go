@@ -93,7 +93,7 @@ func forkTwice() {
 	}
 }
 
-// beMiddle is what forkTwice starts.
+// beMiddle runs in the process that forkTwice starts.
 func beMiddle() {
 	child := exec.Command("/proc/self/exe", "orphan")
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
@@ -103,7 +103,7 @@ func beMiddle() {
 	}
 }
 
-// beOrphan is what beMiddle starts.
+// beOrphan runs in the process that beMiddle starts.
 func beOrphan() {
 	l, err := net.Listen("unix", os.Getenv(plugin.EnvUnixSocketDir)+"/held")
 	if err != nil {

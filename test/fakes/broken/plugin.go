@@ -20,8 +20,8 @@ import (
 // oversize is twice what the host reads.
 const oversize = 16 << 20
 
-// lateBy is how long a late answer takes: more than its deadline, and over when
-// the next call runs.
+// lateBy is the delay of a late answer: more than its deadline, and over when the next call
+// runs.
 var lateBy = map[fault.Call]time.Duration{
 	fault.Describe: 2500 * time.Millisecond, fault.Configure: 2500 * time.Millisecond, fault.Observe: 1300 * time.Millisecond,
 	fault.Measure: 5500 * time.Millisecond, fault.Watch: 3 * time.Second, fault.Rank: 1300 * time.Millisecond, fault.Reclaim: 31 * time.Second,
@@ -29,8 +29,8 @@ var lateBy = map[fault.Call]time.Duration{
 
 var errBroken = errors.New("broken on purpose")
 
-// slowBy is how long a slow answer takes: a little less than its deadline. One of
-// Reclaim makes no progress meanwhile.
+// slowBy is the delay of a slow answer: a little less than its deadline. One of Reclaim makes
+// no progress meanwhile.
 var slowBy = map[fault.Call]time.Duration{
 	fault.Describe: 1800 * time.Millisecond, fault.Configure: 1800 * time.Millisecond, fault.Observe: 900 * time.Millisecond,
 	fault.Measure: 4500 * time.Millisecond, fault.Watch: 900 * time.Millisecond, fault.Rank: 900 * time.Millisecond, fault.Reclaim: 27 * time.Second,

@@ -132,7 +132,7 @@ func (r *right) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ra
 	return ranked, nil
 }
 
-// Reclaim implements eviction.Reclaimer: there is less to be freed each time.
+// Reclaim implements eviction.Reclaimer: there is less to reclaim each time.
 func (r *right) Reclaim(_ context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	if req.Step != "faults.example/trim" {
 		return eviction.Reclaimed{}, fmt.Errorf("step %q, want faults.example/trim", req.Step)

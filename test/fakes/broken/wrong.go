@@ -82,7 +82,7 @@ func (oneConnection) HandleConn(_ context.Context, s stats.ConnStats) {
 	}
 }
 
-// beforeServing is what goes wrong at the start, or in serveAlone.
+// beforeServing holds the faults that happen at the start, or in serveAlone.
 var beforeServing = map[string]func(){
 	"serves one connection and ends": func() {},
 	"ignores SIGTERM":                func() {},
@@ -110,7 +110,7 @@ var beforeServing = map[string]func(){
 	},
 }
 
-// kept is what is never given back.
+// kept holds memory that is never given back.
 var kept keeper
 
 type keeper struct {

@@ -40,7 +40,7 @@ func TestAContainerEndsAfterTermOrKill(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if termed != (c.timeout > 0) || !ended { // told before it could be seen, or the race detector says so
+				if termed != (c.timeout > 0) || !ended { // called before it could be seen, or the race detector says so
 					t.Errorf("told of SIGTERM: %t, of the end: %t", termed, ended)
 				}
 				if took := time.Since(started); took != c.want {

@@ -38,7 +38,7 @@ func (s *Server) SetSandboxImage(name string) {
 	s.sandboxImage = name
 }
 
-// SetImageFs is what ImageFsInfo answers; before, it is not implemented.
+// SetImageFs sets the answer of ImageFsInfo; before, it is not implemented.
 func (s *Server) SetImageFs(info *runtimeapi.ImageFsInfoResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

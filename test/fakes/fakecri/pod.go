@@ -37,7 +37,7 @@ type Container struct {
 	// Exited, Created and Lost (unknown to the runtime) are states other than
 	// running.
 	Exited, Created, Lost bool
-	// DiesAfter is how long the container takes to end after SIGTERM.
+	// DiesAfter is the time from SIGTERM to the end of the container.
 	DiesAfter time.Duration
 	// Exec runs commands in the container and returns their exit codes. Without it
 	// they end well, and at once.
@@ -60,7 +60,7 @@ type Container struct {
 	LayerBytes, LayerInodes uint64
 }
 
-// Added is how the runtime calls a pod.
+// Added holds the runtime's IDs of a pod.
 type Added struct {
 	SandboxID    string
 	ContainerIDs []string

@@ -36,8 +36,7 @@ const (
 	ImageFsInfo Method = "ImageFsInfo"
 )
 
-// A Fault is what goes wrong with calls. Its parts happen in the order of the
-// fields.
+// A Fault disturbs calls. Its parts happen in the order of the fields.
 type Fault struct {
 	// Delay is added before anything else happens, Until waited for if it is not nil.
 	Delay time.Duration
@@ -52,7 +51,7 @@ type Fault struct {
 	Die bool
 	// Err is returned and the call has no effect.
 	Err error
-	// Times is how many calls the fault hits; 0 means all from now on.
+	// Times is the number of calls that the fault hits; 0 means all from now on.
 	Times int
 	// ID limits the fault to calls about one sandbox, container or image.
 	ID string
@@ -84,7 +83,7 @@ type Call struct {
 	Method Method
 	// ID is the sandbox, container or image that it was about.
 	ID string
-	// Timeout is that of StopContainer or ExecSync, in seconds.
+	// Timeout of StopContainer or ExecSync, in seconds.
 	Timeout int64
 	// Command is ExecSync's.
 	Command string

@@ -11,12 +11,11 @@ import (
 )
 
 const (
-	// freeBytes is what any input may have allocated, perByte what each byte of it
-	// adds. Both are of all that is ever allocated, not of what is held at once.
+	// freeBytes bounds the allocations of any input, perByte what each byte of it adds. Both
+	// are of all that is ever allocated, not of what is held at once.
 	freeBytes = 128 << 20
 	perByte   = 1 << 10
-	// most is how much processor time an input may take, and patience how long the
-	// wait for one that never ends is.
+	// most bounds the processor time of an input, patience the wait for one that never ends.
 	most     = 2 * time.Second
 	patience = time.Minute
 )

@@ -84,7 +84,7 @@ func (d *Daemon) Restart() *Daemon {
 	return &again
 }
 
-// endDeadline is for a daemon that was told to end before.
+// endDeadline bounds the end of a daemon that was asked to end before.
 const endDeadline = 10 * time.Second
 
 // Wait waits for the daemon's end and returns its exit status, -1 for a signal.

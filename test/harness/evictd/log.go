@@ -13,7 +13,7 @@ import (
 
 // A Record is one line of evictd's log.
 type Record struct {
-	// At is when the line was read, CLOCK_MONOTONIC in nanoseconds.
+	// At is the time at which the line was read, CLOCK_MONOTONIC in nanoseconds.
 	At    int64
 	Level string
 	Msg   string
@@ -38,7 +38,7 @@ func (r Record) String(key string) string {
 // tailLines are enough to see what led to an end, and few enough for an error.
 const tailLines = 40
 
-// A log is what was read so far.
+// A log holds the lines that were read so far.
 type log struct {
 	onRecord func(Record)
 

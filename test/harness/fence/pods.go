@@ -40,7 +40,8 @@ func told(message string) func(_, status, disruption object) {
 	return func(_, status, disruption object) { status["message"], disruption["message"] = message, message }
 }
 
-// limited is told of a limit of its own, for which the kubelet writes no condition.
+// limited sets the message of a pod that exceeds a limit of its own, for which the kubelet
+// writes no condition.
 func limited(message string) func(_, status, _ object) {
 	return func(_, status, _ object) {
 		status["message"] = message

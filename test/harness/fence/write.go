@@ -22,10 +22,10 @@ const (
 // Namespace is where all pods of the table are.
 const Namespace = "default"
 
-// Username is that of evictd's account.
+// Username of evictd's account.
 const Username = "system:serviceaccount:evictd:evictd"
 
-// A Token is what a token of evictd's account is bound to.
+// A Token says to which object a token of evictd's account is bound.
 type Token int
 
 // The tokens.
@@ -54,9 +54,9 @@ type Write struct {
 	Verb string
 	// Resource is "pods", "events" or "nodes"; Subresource may be "".
 	Resource, Subresource string
-	// Was is what is there before, nil for nothing. All but nodes get a name of their own.
+	// Was is the object before the write, nil for none. All but nodes get a name of their own.
 	Was Object
-	// Patch is how Body is meant.
+	// Patch is the type of the patch in Body.
 	Patch types.PatchType
 	// Body has UID for the uid of Was and NAME for its name.
 	Body string
@@ -75,8 +75,8 @@ type API interface {
 	Write(t *testing.T, name string, w Write) error
 }
 
-// Broad is what the account has to be granted beside its own role, so that it is the
-// policies that refuse.
+// Broad returns the rules that the account has to be granted beside its own role, so that the
+// policies refuse and not RBAC.
 func Broad() []rbac.PolicyRule {
 	return []rbac.PolicyRule{{
 		APIGroups: []string{""}, Verbs: []string{"create", "patch", "delete"},

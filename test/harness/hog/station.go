@@ -13,7 +13,7 @@ import (
 )
 
 // A Station is the directory through which a hog in a container is started
-// and heard: mount it with hostPath, and give --go DIR/go and --stamp DIR/stamps.
+// and observed: mount it with hostPath, and give --go DIR/go and --stamp DIR/stamps.
 type Station struct{ Dir string }
 
 // NewStation makes the directory and the pipe in it.

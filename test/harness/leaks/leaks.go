@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// patience is how long None waits for what is about to end.
+// patience bounds the wait of None for goroutines and files that are about to end.
 const patience = 10 * time.Second
 
-// A Count is what the process has.
+// A Count holds the numbers of goroutines and open files of the process.
 type Count struct{ Goroutines, Files int }
 
 // Now counts.

@@ -23,7 +23,7 @@ type Image struct {
 	Files map[string]string
 	// Links maps symbolic links in the image to their targets.
 	Links map[string]string
-	// Command is what a container without a command of its own runs.
+	// Command runs in a container without a command of its own.
 	Command []string
 	// FillerBytes, in FillerFiles files, take room below /filler. They differ from
 	// image to image, so that no two share them.

@@ -18,13 +18,13 @@ import (
 
 const (
 	kernel = "linux.uml"
-	// passed is what the guest prints last when all its tests have passed.
+	// passed is the last line that the guest prints when all its tests have passed.
 	passed = "guest: all passed"
-	// deadline is how long a guest may take, on a machine with other work.
+	// deadline bounds the run of a guest, on a machine with other work.
 	deadline = 10 * time.Minute
 )
 
-// A Machine is what the guest has besides its kernel and the tests.
+// A Machine describes the guest, besides its kernel and the tests.
 type Machine struct {
 	// MemoryMiB is 256 if it is not said.
 	MemoryMiB int

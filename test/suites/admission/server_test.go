@@ -29,7 +29,7 @@ import (
 	"github.com/evictd/evictd/test/harness/fence"
 )
 
-// server is what of an API server decides on a write once authorization has let it pass.
+// server makes the decision of an API server on a write once authorization has let it pass.
 type server struct {
 	policies []policy
 	objects  map[string]fence.Object
@@ -260,8 +260,8 @@ func (s *server) attributes(t *testing.T, name string, w fence.Write) admission.
 		schema.GroupVersionResource{Version: "v1", Resource: w.Resource}, w.Subresource, operation, options, false, who)
 }
 
-// patched is what the API server makes of an object: of a status also what cannot be
-// written by way of it.
+// patched returns the object that the API server makes of a write: of a status also what cannot
+// be written by way of it.
 func patched(t *testing.T, was runtime.Object, w fence.Write) runtime.Object {
 	t.Helper()
 	before, err := json.Marshal(was)

@@ -22,7 +22,7 @@ const (
 	// missedAfter: evictd polls every 10 s, so a reaction this late may be the poll's.
 	missedAfter   = time.Second
 	roundDeadline = 40 * time.Second
-	// startsOver is how often others on the machine may spoil a run.
+	// startsOver bounds the runs that others on the machine may spoil.
 	startsOver = 5
 )
 

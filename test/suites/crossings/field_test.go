@@ -14,11 +14,11 @@ import (
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
-// A scope is whose memory is crossed.
+// A scope names the memory whose threshold is crossed: that of all pods or of the node.
 type scope struct {
 	signal string
-	// distanceMiB is how far the threshold lies below what is available without a
-	// hog, and beyondMiB what a hog takes below the threshold.
+	// distanceMiB is the distance of the threshold below the available memory without a hog,
+	// and beyondMiB the memory that a hog takes below the threshold.
 	distanceMiB, beyondMiB int
 	// shared says that others on this machine take from the same memory.
 	shared bool
@@ -35,14 +35,14 @@ const (
 	bystanderMiB = 64
 	// spareMiB keeps the limit of all pods away from what they take.
 	spareMiB = 256
-	// measured is how long what is available is looked at for the threshold.
+	// measured is the time for which the available memory is sampled for the threshold.
 	measured = 2 * time.Second
 	// unmetBytes is the threshold that evictd starts with.
 	unmetBytes = "1"
 )
 
-// A field is what all rounds share: one stack, one evictd, one sampler and a
-// pod that nobody has a reason to touch.
+// A field is shared by all rounds: one stack, one evictd, one sampler and a pod that there is
+// no reason to touch.
 type field struct {
 	scope
 	stack     *stack.Stack

@@ -82,7 +82,7 @@ func comeAndGo(t *testing.T, dir string) (stay func()) {
 	return stay
 }
 
-// A stall is what a reader of a log waits for after each line.
+// A stall holds up a reader of a log after each line.
 type stall struct{ mu sync.Mutex }
 
 func (s *stall) read(evictd.Record) {

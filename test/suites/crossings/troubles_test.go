@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// fewFiles is how many descriptors evictd has: less than it is troubled with.
+	// fewFiles is the number of descriptors that evictd has: less than it is troubled with.
 	fewFiles = 512
 	// troubleRounds are played without the troubles, and as many with them.
 	troubleRounds = 3
@@ -31,7 +31,7 @@ const (
 // Everything at once that nobody needs rights for, or a plugin with a user can do:
 // 1000 idle connections, a reader of the log and scrapers that have stalled, a
 // directory of manifests that comes and goes, and a directory of a socket that is
-// nested deeper than there are descriptors. The pod that has to go is told so within
+// nested deeper than there are descriptors. The pod that has to go gets SIGTERM within
 // a second of when it is without.
 func TestFiveTroublesAtOnceDoNotKeepTheHog(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_E2E") != "1" {

@@ -54,7 +54,7 @@ func TestProtocolDeadlines(t *testing.T) {
 }
 
 // A pin is a figure in the code and where the document says it: who changes the
-// one is told of the other.
+// one is shown the other.
 var pins = []struct{ file, code, text string }{
 	{"shared/eviction/deadline.go", "HandshakeDeadline = 10 * time.Second", "together have 10 s from the start"},
 	{"shared/eviction/deadline.go", "DescribeDeadline  = 2 * time.Second", "configuration | 2 s |"},

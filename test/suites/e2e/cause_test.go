@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
-// causeMiB is what takes the node below a threshold that is so much less away.
+// causeMiB of memory take the node below a threshold that is distanceMiB away.
 const causeMiB, distanceMiB = 1200, 700
 
 // The first line that explain says has whose growth it was that brought the pressure: the pod's

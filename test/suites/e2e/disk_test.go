@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A resourceKind is what a filesystem runs out of: bytes or inodes.
+// A resourceKind is a resource of a filesystem: bytes or inodes.
 type resourceKind struct {
 	name string
 	// signal is the second half of a signal's name.
 	signal string
-	// free is how much a filesystem has left.
+	// free returns the free amount of a filesystem.
 	free func(unix.Statfs_t) int64
-	// take is a script that takes so much below a directory.
+	// take returns a script that takes amount below a directory.
 	take func(dir string, amount int64) string
-	// unit is what a scenario counts in: its amounts are multiples of it.
+	// unit of a scenario: its amounts are multiples of it.
 	unit int64
 }
 
@@ -37,7 +37,7 @@ var inodesOf = resourceKind{
 	take: func(dir string, amount int64) string { return filesIn(fmt.Sprintf("%s/d%d", dir, amount), amount) },
 }
 
-// freeOn is what a filesystem has left once everything has been written.
+// freeOn returns the free amount of a filesystem once everything has been written.
 func freeOn(t *testing.T, path string, of resourceKind) int64 {
 	t.Helper()
 	dir, err := os.Open(path)

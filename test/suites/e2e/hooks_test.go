@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// hookFailed is what evictd says of a hook that was cut short.
+// hookFailed is evictd's message about a hook that was cut short.
 const hookFailed = "preStop hook failed, the container is stopped all the same"
 
 // A pod ends as a kubelet would end it: its hook has run to its end within a soft
@@ -105,7 +105,7 @@ func note(what string) string { return fmt.Sprintf(`echo "%s" >>/notes/all; `, w
 
 func (n *site) notes(pod string) string { return filepath.Join(n.Dir, "notes", pod) }
 
-// testimony is what the containers of a pod have written down, in order.
+// testimony returns the notes of the containers of a pod, in order.
 func (n *site) testimony(t *testing.T, pod string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(n.notes(pod), "all"))

@@ -13,8 +13,8 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// Leavings are what reclaim is there for, and what looks like it and is not, all
-// on one filesystem.
+// Leavings are objects for reclaim to remove, and others that look like them and are to stay,
+// all on one filesystem.
 type leavings struct {
 	// unused images and dead containers are to go.
 	unused []string

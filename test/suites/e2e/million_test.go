@@ -170,7 +170,7 @@ func accessTime(t *testing.T, path string) unix.Timespec {
 	return s.Atim
 }
 
-// grow appends to a file until it is told to stop.
+// grow appends to a file until stop is called.
 func grow(t *testing.T, path string) (stop func()) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -209,7 +209,7 @@ func (n *site) checkPasses(t *testing.T) {
 	}
 }
 
-// residentMemory is that of one of evictd's plugins.
+// residentMemory returns the resident memory of one of evictd's plugins, in bytes.
 func (n *site) residentMemory(t *testing.T, plugin string) int64 {
 	t.Helper()
 	children, err := evictd.Children(n.agent.PID())
@@ -227,7 +227,7 @@ func (n *site) residentMemory(t *testing.T, plugin string) int64 {
 	return 0
 }
 
-// du is what du counts on one filesystem: bytes with -B1, inodes with --inodes.
+// du returns the count of du on one filesystem: bytes with -B1, inodes with --inodes.
 func du(t *testing.T, unit, dir string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "du", "-s", "-x", unit, dir)

@@ -47,7 +47,7 @@ func TestForkHappyPod(t *testing.T) {
 	t.Logf("    pid.available is %d again", tasksAvailable(t))
 }
 
-// tasksAvailable is what the kubelet's formula says (stats/pidlimit).
+// tasksAvailable returns the result of the kubelet's formula (stats/pidlimit).
 func tasksAvailable(t *testing.T) int {
 	t.Helper()
 	number := func(file string) int {

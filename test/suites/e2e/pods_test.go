@@ -17,10 +17,10 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// idle is a container that does nothing until it is told to leave.
+// idle is a container that does nothing until SIGTERM.
 const idle = `trap 'exit 0' TERM; while :; do sleep 3600 & wait; done`
 
-// A sketch is what matters of a pod.
+// A sketch describes a pod as far as the tests go by it.
 type sketch struct {
 	name     string
 	priority int32
@@ -102,7 +102,7 @@ func (n *site) manifest(s sketch) *v1.Pod {
 	return pod
 }
 
-// Scripts that take room. Each does so where it is told and ends.
+// Scripts that take room. Each does so in the place given and ends.
 
 // bytesIn writes a file of so many bytes.
 func bytesIn(file string, bytes int64) string {

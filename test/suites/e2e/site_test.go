@@ -19,7 +19,7 @@ const (
 	// patience is for what evictd is to do; it looks every interval.
 	patience = 45 * time.Second
 	interval = "500ms"
-	// transition is how long conditions stay, long enough to be seen.
+	// transition is the period of conditions, long enough to be seen.
 	transition = "2s"
 )
 

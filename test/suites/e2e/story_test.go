@@ -16,7 +16,7 @@ import (
 type journal struct {
 	mu      sync.Mutex
 	records []evictd.Record
-	// told is how far the story is, from where the chapter begins.
+	// told counts the records that were printed, from is where the chapter begins.
 	told, from int
 }
 

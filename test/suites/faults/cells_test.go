@@ -28,10 +28,10 @@ type cell struct {
 	who string
 	fault.Fault
 	outcome string
-	// victims are who may go. There are two where it depends on whether the disk plugin,
-	// which comes and goes, has measured: the host does not measure disks by itself.
+	// victims may go. There are two where it depends on whether the disk plugin, which comes
+	// and goes, has measured: the host does not measure disks by itself.
 	victims []string
-	// budget is how long the decision may take: the deadlines that apply, added up.
+	// budget bounds the decision: the deadlines that apply, added up.
 	budget time.Duration
 	sum    string // what they are
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
-// atOnce is how many worlds there are at a time: nearly all of them wait.
+// atOnce bounds the worlds at a time: nearly all of them wait.
 const atOnce = 20
 
 // TestMatrix runs every cell. Those that wait longest begin first.

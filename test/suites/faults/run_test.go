@@ -115,7 +115,7 @@ func (c cell) awaitStrike(t *testing.T) {
 	})
 }
 
-// passes is how many passes the daemon has made that concluded something.
+// passes returns the number of passes of the daemon that concluded something.
 func passes(t *testing.T, d *daemon.Daemon) (n uint64) {
 	t.Helper()
 	_, status := d.Get("/status")

@@ -19,8 +19,8 @@ const (
 )
 
 // The pods of a world. By the kubelet's order over their figures greedy goes first,
-// for it uses more than it requests. Where nobody has figures, which is of disks and of
-// a plugin's own signals, it is lowly, whose priority is the lowest; so it is of tasks,
+// for it uses more than it requests. Where no source has figures, which is of disks and of
+// custom signals, it is lowly, whose priority is the lowest; so it is of tasks,
 // where priority counts first. The others use the most and must not go.
 const (
 	greedy   = "greedy"   // priority 1000, requests little

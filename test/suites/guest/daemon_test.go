@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// soon is how long something may take on this kernel, on a machine with other work.
+// soon bounds a wait on this kernel, on a machine with other work.
 const soon = 90 * time.Second
 
 type (

@@ -76,8 +76,8 @@ func makeCheckout(t *testing.T, tests, driver string) string {
 	return image
 }
 
-// installation is what docs/operations.md has the reader type, after make build and
-// but for the look at the plugins, which are up a moment later.
+// installation returns the commands that docs/operations.md has the reader type, after make
+// build and but for the look at the plugins, which are up a moment later.
 func installation(t *testing.T) string {
 	t.Helper()
 	document, err := os.ReadFile("../../../docs/operations.md")

@@ -241,7 +241,7 @@ func (n *node) wentAlone(t *testing.T, name string, signals ...string) {
 	}
 }
 
-// pidsAvailable is what the kernel has left to give.
+// pidsAvailable returns the number of tasks that the kernel has left.
 func pidsAvailable(t *testing.T) int {
 	t.Helper()
 	var most, threads, used int

@@ -16,7 +16,7 @@ import (
 )
 
 // The kubelet's hard threshold is 200 MiB below that of evictd, and a hog that goes on when it
-// is told to end crosses both. It goes, once, and nobody else, four times as often as
+// gets SIGTERM crosses both. It goes, once, and nobody else, four times as often as
 // EVICTD_RUNS: half of them with a kubelet that the kernel notifies, which then acts
 // beside evictd every time. Nobody replaces the hog: a kubelet that crosses its threshold takes
 // a pod first that it has not measured yet, such as a replacement.

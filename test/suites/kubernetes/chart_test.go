@@ -74,7 +74,7 @@ func (h *chart) helm(t *testing.T, command string, args ...string) string {
 	return out.String()
 }
 
-// A view is what an evictd says of its node.
+// A view is part of the status of an evictd.
 type view struct {
 	NotReady string
 	Layout   string

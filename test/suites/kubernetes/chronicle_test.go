@@ -16,19 +16,19 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
-// A life is what the API server has told of one pod.
+// A life records what the API server has reported of one pod.
 type life struct {
-	// Pod is how it was last, before it was gone if it is.
+	// Pod is its last state, before it was gone if it is.
 	Pod  *v1.Pod
 	Gone bool
-	// SeenAt is when it was first heard of, FailedAt that it has failed: CLOCK_MONOTONIC in
+	// SeenAt is the time of its first report, FailedAt of its failure: CLOCK_MONOTONIC in
 	// nanoseconds, 0 if it has not.
 	SeenAt, FailedAt int64
 	// Lost are marks of an eviction that it had and has no more.
 	Lost []string
 }
 
-// A chronicle is what the API server tells of the pods of the default namespace, also of
+// A chronicle records the API server's reports of the pods of the default namespace, also of
 // those that are gone.
 type chronicle struct {
 	mu      sync.Mutex

@@ -85,7 +85,7 @@ spec:
 	must(t, p.Stop())
 }
 
-// witness is a container that writes down that it is told to end, and takes a second.
+// witness is a container that writes down its SIGTERM, and takes a second to end.
 func witness(name string) string {
 	return fmt.Sprintf(`trap 'echo %[1]s is told >>/notes/all; sleep 1; echo %[1]s ends >>/notes/all; exit 0' TERM; while :; do sleep 3600 & wait; done`, name)
 }

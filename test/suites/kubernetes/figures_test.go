@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
-// number is how often something is done, by the environment.
+// number returns the number of repetitions that the environment sets.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text, set := os.LookupEnv(name)

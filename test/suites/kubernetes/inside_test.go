@@ -81,7 +81,7 @@ func asTheKubelet(t *testing.T, c *cluster.Cluster, keys map[string]any, allowed
 }
 
 // By a kubelet with evictd inside each hog that crosses its threshold is evicted, and nobody
-// else, soon after the kernel has told of the crossing (EVICTD_EVICTIONS). What the API and
+// else, soon after the kernel has reported the crossing (EVICTD_EVICTIONS). What the API and
 // the kubelet's metrics show of one is what the unmodified kubelet leaves, which is measured, too.
 func TestInsideAKubeletHogsAreEvicted(t *testing.T) {
 	requireInside(t)

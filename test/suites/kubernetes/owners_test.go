@@ -57,8 +57,8 @@ const (
 	slowToEnd = "on a busy machine a process may need more than its second, and is killed"
 )
 
-// endsLater is what else may differ in a pod that is deleted as soon as it has failed, so that
-// nobody hears of its end: with evictd a pod has failed before its containers have ended.
+// endsLater allows the differences of a pod that is deleted as soon as it has failed, so that
+// its end is never reported: with evictd a pod has failed before its containers have ended.
 var endsLater = func() (out []record.Allowed) {
 	const why = "the pod is deleted as soon as it has failed"
 	for _, path := range []string{
@@ -71,8 +71,8 @@ var endsLater = func() (out []record.Allowed) {
 	return append(out, record.Allowed{Path: "pod.status.reason", Left: "Evicted", Right: "(none)", Sometimes: true, Why: why})
 }()
 
-// losesContainers is what else differs in a pod of which the kubelet has lost its own
-// container, so that nobody knows how that ended. With evictd it does not.
+// losesContainers allows the differences of a pod of which the kubelet has lost its own
+// container, so that its exit status is unknown. With evictd it does not.
 var losesContainers = func() (out []record.Allowed) {
 	for _, path := range []string{"*", "*.*", "*.*.*", "*.*.*.*"} {
 		out = append(out, record.Allowed{Path: "pod.status.containerStatuses[main]." + path, Sometimes: true, Why: "the kubelet has lost the container"})
@@ -197,14 +197,14 @@ type owners struct {
 	pods *chronicle
 }
 
-// A left is what is left of a pod, and when others saw what, in milliseconds from its
-// SIGTERM; its process goes on for lingerMillis.
+// A left records what is left of a pod, and the times at which others saw it failed and
+// replaced, in milliseconds from its SIGTERM; its process goes on for lingerMillis.
 type left struct {
 	record.Fields
 	failed, replaced float64
 }
 
-// lingerMillis is how long a hog goes on when it is told to end: less than any grace.
+// lingerMillis is the time that a hog goes on after SIGTERM: less than any grace.
 const lingerMillis = 200
 
 // evictAll has a pod of each kind of owner cross the threshold of whoever evicts. All are
@@ -257,7 +257,7 @@ func (s *owners) evictAll(t *testing.T, by string) map[string]left {
 	return out
 }
 
-// leftOf is what is left of a victim when its owner has come to rest.
+// leftOf returns what is left of a victim when its owner has come to rest.
 func (s *owners) leftOf(t *testing.T, o owner, victim *v1.Pod, station hog.Station) left {
 	t.Helper()
 	app := victim.Labels["app"]

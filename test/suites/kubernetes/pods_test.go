@@ -43,7 +43,7 @@ func sleeper() string {
 }
 
 // newHog makes a station below the cluster's directory, and the spec of a pod that waits there to be
-// released before it takes its memory, and ends with 143 when it is told to. A
+// released before it takes its memory, and ends with 143 on SIGTERM. A
 // replacement waits there in its turn. Flags are more arguments of the hog.
 func newHog(t *testing.T, c *cluster.Cluster, name string, mib int, flags ...string) (spec string, station hog.Station) {
 	t.Helper()

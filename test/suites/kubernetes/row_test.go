@@ -21,12 +21,12 @@ import (
 // that need not wait for the kubelet's next look.
 const tolerant = "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists}]"
 
-// looks is how often a kubelet looks at its thresholds.
+// looks is the time between two looks of a kubelet at its thresholds.
 const looks = 10 * time.Second
 
-// settles is how long a pod runs before its memory grows: a kubelet that is still busy with the start
-// of a container starts it anew when it ends, whatever the API says meanwhile, and evictd waits
-// for up to two seconds for the relief of a former eviction.
+// settles is the time for which a pod runs before its memory grows: a kubelet that is still
+// busy with the start of a container starts it again when it ends, whatever the API says
+// meanwhile, and evictd waits for up to two seconds for the relief of a former eviction.
 const settles = 3 * time.Second
 
 // Evictions of a Deployment's hog, one after the other (EVICTD_EVICTIONS), are all complete:
@@ -137,7 +137,7 @@ func (r *row) add(t *testing.T, c *cluster.Cluster, manifest func(name, podSpec 
 }
 
 // evict lets the hog that waits cross the threshold, waits until it has ended, and returns how
-// many milliseconds after the crossing it was told to; ok is false if the crossing was over
+// many milliseconds after the crossing it got SIGTERM; ok is false if the crossing was over
 // before the sampler had a look.
 func (r *row) evict(t *testing.T) (took float64, ok bool) {
 	t.Helper()

@@ -26,8 +26,8 @@ import (
 
 const deploy = "../../../deploy/"
 
-// read is what a file of deploy has, decoded strictly: an unknown field is as fatal as it
-// is with kubectl.
+// read decodes the objects in a file of deploy strictly: an unknown field is as fatal as it is
+// with kubectl.
 func read(t *testing.T, file string) []metav1.Object {
 	t.Helper()
 	text, err := os.ReadFile(deploy + file)

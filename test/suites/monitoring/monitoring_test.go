@@ -221,7 +221,7 @@ scrape_configs: [%s]
 	return server{}
 }
 
-// get is what the API has at a path.
+// get returns the API's answer at a path.
 func (s server) get(t *testing.T, path, query string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.address+"/api/v1/"+path+"?"+query, nil)

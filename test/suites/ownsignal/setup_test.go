@@ -21,7 +21,7 @@ const (
 	spare = "acme.example/nvme.spare"
 	wear  = "acme.example/nvme.wear"
 	nvme  = "acme.example/NVMePressure"
-	// within is how long tests wait for what takes milliseconds.
+	// within bounds the waits of tests for what takes milliseconds.
 	within = 15 * time.Second
 	// transition is the period of conditions in these tests.
 	transition = 2 * time.Second

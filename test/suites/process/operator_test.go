@@ -363,7 +363,7 @@ func TestWhoWouldGoNowIsTold(t *testing.T) {
 
 // Three custom rankers of which one would have another pod go, one hangs and one lies are
 // no rivals as shadows: the pod goes that goes without them, at once, and what they say is
-// told afterwards.
+// reported afterwards.
 func TestShadowsAreToldAndChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	w.plugins("memory", "rival", "rival-hangs-in-rank", "rival-ranks-foreign")

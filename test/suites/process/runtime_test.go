@@ -94,7 +94,7 @@ func TestWhileTheVictimDiesNobodyElseGoes(t *testing.T) {
 	}
 }
 
-// On a node without pods, of which only the runtime knew the cgroup driver, the host told its
+// On a node without pods, of which only the runtime knew the cgroup driver, the host configured its
 // plugins before it ran them, and waited for that for ever.
 func TestOnANodeWithoutPodsTheRuntimeNamesTheCgroupDriver(t *testing.T) {
 	w := emptyWorld(t)

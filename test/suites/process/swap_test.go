@@ -54,7 +54,7 @@ func observation(s host.Status, signal string) (state, why string) {
 	return "not there", ""
 }
 
-// metSince is when a threshold of the signal came to be met.
+// metSince returns the time since which a threshold of the signal is met.
 func metSince(s host.Status, signal string) (since time.Time, unobserved bool) {
 	for _, t := range s.Thresholds {
 		if string(t.Signal) == signal {

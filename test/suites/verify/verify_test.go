@@ -17,8 +17,8 @@ import (
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
-// atOnce is how many plugins are verified at a time, more than there are processors:
-// most of a run is waiting.
+// atOnce bounds the plugins that are verified at a time, more than there are processors: most
+// of a run is waiting.
 const atOnce = "5"
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func requireRoot(t *testing.T) {
 	}
 }
 
-// outcome is how a verify ended.
+// outcome holds the exit code and the output of a verify.
 type outcome struct {
 	code      int
 	out, errs string

@@ -15,13 +15,13 @@ import (
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
-// leastCaught is how many of the wrong plugins verify has to catch.
+// leastCaught is the minimum of the wrong plugins that verify has to catch.
 const leastCaught = 25
 
-// wrongPlugins are what is wrong with a plugin that is right in all else, each with
-// the check that has to fail and the groups of checks to run: all of them for each
-// plugin take minutes. Without a check it is known not to be seen. Alone is one whose
-// check has to see what it takes of the machine's memory, which the others take too.
+// wrongPlugins have one fault each and are right in all else, with the check that has to fail
+// and the groups of checks to run: all of them for each plugin take minutes. Without a check it
+// is known not to be seen. Alone is one whose check has to see what it takes of the machine's
+// memory, which the others take too.
 var wrongPlugins = map[string]struct {
 	only, check string
 	flags       []string

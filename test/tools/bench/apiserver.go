@@ -22,10 +22,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// resourceVersion is that of all pods: none changes.
+// resourceVersion of all pods: none changes.
 const resourceVersion = "1000"
 
-// bookmarkEvery is how often a real API server tells an idle watch that it has seen all.
+// bookmarkEvery is the time between two bookmarks of a real API server in an idle watch.
 const bookmarkEvery = time.Minute
 
 // An apiServer stands in for one whose pods do not change: it lists and watches them as

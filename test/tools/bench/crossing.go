@@ -21,7 +21,7 @@ const (
 	// calm is longer than evictd remembers the last wake: each crossing finds it
 	// as a quiet node does.
 	calm = 1200 * time.Millisecond
-	// missedAfter is when an eviction does not come any more: the interval is long
+	// missedAfter is the time after which an eviction counts as missed: the interval is long
 	// enough that only a notification can bring it.
 	missedAfter = 5 * time.Second
 	// longerThanTheBench is an interval that never brings a pass.
@@ -34,7 +34,7 @@ const (
 	budgetCrossingP99 = 10000
 )
 
-// reactions are what followed crossings, each counted from the crossing.
+// reactions holds the times from crossings to what followed them.
 type reactions struct {
 	kernel, listed, chosen, stopped []time.Duration
 	missed                          int
@@ -70,7 +70,7 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 		return nil, err
 	}
 	x := &crosser{site: s, hog: h, kernel: n, daemon: d}
-	// The first one reads all manifests and opens all files; it is told apart.
+	// The first one reads all manifests and opens all files; it is reported by itself.
 	var first, all reactions
 	if err := x.cross(ctx, &first); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ type crosser struct {
 	daemon *daemon
 }
 
-// callTime is when a call came to the runtime.
+// callTime returns the time of a call at the runtime.
 func callTime(c fakecri.Call) time.Duration { return monotonic() - time.Since(c.Time) }
 
 // cross makes one crossing and puts everything back.

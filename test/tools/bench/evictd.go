@@ -12,7 +12,7 @@ import (
 // A daemon is a running evictd that is watched record by record.
 type daemon struct {
 	*evictd.Process
-	// seen is when the last record was read that is of no interest any more.
+	// seen is the time of the last record that is of no interest any more.
 	seen int64
 }
 

@@ -22,10 +22,10 @@ import (
 const (
 	// hogEnv tells the hog its pod's cgroup, that of all pods and the level.
 	hogEnv = "EVICTD_BENCH_HOG"
-	// hogStep is how much is filled between two looks, some 10 µs.
+	// hogStep is the number of bytes that are filled between two looks, some 10 µs.
 	hogStep = 64 << 10
-	// hogBeyond is how far it goes beyond the crossing: the kernel looks at its
-	// levels once in 128 pages.
+	// hogBeyond is the number of bytes that it goes beyond the crossing: the kernel looks at
+	// its levels once in 128 pages.
 	hogBeyond = 2 << 20
 )
 

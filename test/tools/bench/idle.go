@@ -17,7 +17,7 @@ const (
 	budgetStartMillis = 300
 )
 
-// idleSettle is what evictd gets after its start before it counts as idle.
+// idleSettle is the time after its start before evictd counts as idle.
 const idleSettle = 3 * time.Second
 
 // starts measures how long evictd takes from its start to the end of its first
@@ -89,7 +89,7 @@ func idle(ctx context.Context, b *bench) (_ *part, err error) {
 	return p, nil
 }
 
-// rows are what the processes used, by name, and all of them.
+// rows returns the usage of the processes, by name, and of all of them.
 func (w *watchedTime) rows(mode string, pods int) (rows []row) {
 	total := map[string]float64{}
 	for _, name := range slices.Sorted(maps.Keys(w.after)) {

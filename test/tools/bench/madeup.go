@@ -24,7 +24,7 @@ const (
 // requestBytes spreads pods over being within and above their request.
 func requestBytes(i int) int64 { return int64(i%7) << 20 }
 
-// began is when the first pod was made.
+// began is the time at which the first pod was made.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // runtimePod is a pod as the runtime knows it.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bench is what all parts share.
+// bench is shared by all parts.
 type bench struct {
 	// name begins with leftoverPrefix; dir is a directory of that name, memory
 	// another one, on a filesystem in memory.

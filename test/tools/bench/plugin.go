@@ -63,7 +63,7 @@ func (p *process) start(ctx context.Context, path, dir string) (err error) {
 
 var hostInfo = eviction.Host{Version: "bench"}
 
-// stop ends the process, which must end by itself when it is told to.
+// stop ends the process, which must end by itself when it is asked to.
 func (p *process) stop() error {
 	var err error
 	if p.proc != nil {

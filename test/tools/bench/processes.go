@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A usage is what a process has used so far, and holds now.
+// A usage holds the CPU time, context switches and memory of a process.
 type usage struct {
 	cpu time.Duration
 	// switches are context switches, voluntary and not, by thread.

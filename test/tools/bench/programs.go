@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-// programs are what is measured, as it is shipped.
+// programs holds the paths of the programs to measure, as they are shipped.
 type programs struct {
 	evictd string
 	// pluginDir has all plugins that come with evictd.
@@ -61,7 +61,7 @@ var starter struct {
 }
 
 // start starts cmd in a process group of its own, so that Ctrl-C reaches only
-// us and things end in order, and such that it is told when we die.
+// us and things end in order, and such that it gets SIGTERM when we die.
 func start(cmd *exec.Cmd) error {
 	starter.once.Do(func() {
 		starter.jobs = make(chan func())
@@ -78,5 +78,5 @@ func start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// endPatience is what a process gets to end after it was told to.
+// endPatience bounds the end of a process that was asked to end.
 const endPatience = 10 * time.Second

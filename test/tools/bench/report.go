@@ -32,7 +32,7 @@ type row struct {
 	Name string `json:"name"`
 	// Pods is on how many pods it was measured.
 	Pods int `json:"pods"`
-	// Peer is what the figures are compared with.
+	// Peer names the one that the figures are compared with.
 	Peer   string             `json:"peer,omitempty"`
 	Values map[string]float64 `json:"values"`
 }

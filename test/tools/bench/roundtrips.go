@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// memorySignals are what a pass asks the memory plugin for by default.
+// memorySignals are the signals that a pass asks the memory plugin for by default.
 var memorySignals = []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable}
 
 var roundTripColumns = []column{
@@ -159,7 +159,7 @@ func rankAll(ctx context.Context, r eviction.Ranker, req eviction.RankRequest) e
 	return nil
 }
 
-// sortAll is what ranking costs without a plugin.
+// sortAll ranks without a plugin, for its cost.
 func sortAll(req eviction.RankRequest) error {
 	if order := rank.Sort(req.Candidates, rank.For(req.Signal)); len(order) != len(req.Candidates) {
 		return fmt.Errorf("%d of %d pods were sorted", len(order), len(req.Candidates))

@@ -98,7 +98,7 @@ func (s *site) close() error {
 	return errors.Join(errs...)
 }
 
-// A watchedTime is what processes used between two looks at them.
+// A watchedTime holds the usage of processes between two looks at them.
 type watchedTime struct {
 	before, after map[string]usage
 	passes        int64

@@ -19,8 +19,8 @@ const (
 // An operation is measured; it returns when it is done.
 type operation func(ctx context.Context) error
 
-// A comparison is what an operation and its peer took, round by round in turn, so
-// that what else the machine does meets both.
+// A comparison holds the times of an operation and its peer, measured round by round in turn,
+// so that what else the machine does meets both.
 type comparison struct {
 	subject, peer []time.Duration
 	// allocs and bytes are per operation, of this process.

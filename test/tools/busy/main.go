@@ -75,7 +75,7 @@ func breathe(ctx context.Context, size int, hold time.Duration) {
 			b[i] = 1
 		}
 		wait(ctx, turn)
-		_ = unix.Munmap(b) // it is what Mmap returned
+		_ = unix.Munmap(b) // b comes from Mmap unchanged
 		wait(ctx, turn)
 	}
 }

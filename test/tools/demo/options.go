@@ -18,11 +18,11 @@ const (
 	// The hog takes hogMiB against a threshold that is distanceMiB under what is
 	// available before it starts.
 	hogMiB, distanceMiB = 1536, 1024
-	// hogRateMiB is what it takes in a second. Where a custom ranker may choose another
-	// pod the hog must not take more than that pod has before it is told to let go, or a
+	// hogRateMiB is the memory that it takes per second. Where a custom ranker may choose
+	// another pod the hog must not take more than that pod has before it gets SIGTERM, or a
 	// second pod would have to go: for the usual pods that is two seconds and a half.
 	hogRateMiB, rankedHogRateMiB = 500, 100
-	// termDelayMS is how long a pod lives on after its SIGTERM.
+	// termDelayMS is the time from a pod's SIGTERM to its end.
 	termDelayMS = 700
 )
 

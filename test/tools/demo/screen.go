@@ -40,7 +40,7 @@ func (s *screen) signalLine(sample crossing.Sample, thresholdBytes int64) {
 	s.lineAt(sample.At, "signal", "memory.available %6d MiB |%-40s| %5d MiB to the threshold", sample.AvailableBytes/mib, bar, left/mib)
 }
 
-// told are evictd's messages that belong to the story, with the fields to show.
+// told lists evictd's messages that belong to the story, with the fields to show.
 var told = map[string][]string{
 	"plugin started":    {"plugin", "pid"},
 	"plugin exited":     {"plugin", "pid", "error"},

@@ -18,11 +18,11 @@ import (
 const (
 	crossDeadline = 30 * time.Second
 	goneDeadline  = 20 * time.Second
-	// measured is how long what is available is looked at for the threshold, and
+	// measured is the time for which the available memory is sampled for the threshold, and
 	// unmetBytes the threshold before that.
 	measured   = 2 * time.Second
 	unmetBytes = "1"
-	// quiet is how long nobody else may be touched after the victim is gone.
+	// quiet is the time after the victim's end in which no other pod may be touched.
 	quiet = 2 * time.Second
 )
 

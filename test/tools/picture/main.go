@@ -17,7 +17,7 @@ const (
 	columns      = 112
 	columnPixels = 8
 	linePixels   = 18
-	// sameSignals is how many lines of a figure that only goes on are one.
+	// sameSignals is the number of lines of a figure that only goes on that are shown as one.
 	sameSignals = 5
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/crisocket"
 )
 
-// maxReplyBytes is how large a list may be: the kubelet's limit.
+// maxReplyBytes bounds a list: the kubelet's limit.
 const maxReplyBytes = 16 << 20
 
 // Client calls the container runtime. It is safe for concurrent use. The first

@@ -13,8 +13,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// longestWait is how long Observe waits for filesystems and the runtime where
-// its caller sets no deadline.
+// longestWait bounds the wait of Observe for filesystems and the runtime where its caller sets
+// no deadline.
 const longestWait = 500 * time.Millisecond
 
 var errClosed = errors.New("closed")

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// askInterval is how often the runtime is asked where its directories are: a
-	// full pass asks, those between go on with what is known. A runtime that was
-	// configured anew and restarted is so found out in time.
+	// askInterval is the time between two requests for the runtime's directories: a full pass
+	// asks, those between go on with the last answer. So a runtime with another configuration
+	// is found out in time after its restart.
 	askInterval = 10 * time.Second
 	// retryInterval is for a runtime that did not answer.
 	retryInterval = time.Second
 	// askTimeout ends a call that hangs, which no pass waits for.
 	askTimeout = 10 * time.Second
-	// refreshWait is how long a pass waits for an answer that will most likely
-	// be what it knows already. A runtime takes a millisecond.
+	// refreshWait bounds the wait of a pass for an answer that will most likely be the one that
+	// it knows already. A runtime takes a millisecond.
 	refreshWait = 50 * time.Millisecond
 )
 

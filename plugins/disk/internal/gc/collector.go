@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// Options are what a Collector works on.
+// Options configure a Collector.
 type Options struct {
 	Client *cri.Client
 	// Root is where the node's files are seen. All names of files here and in the
@@ -76,7 +76,7 @@ func (c *Collector) Apply(s Settings) {
 
 // Containers runs container GC for the pods that the host knows; with all sources
 // ready a pod that is not among them does not exist. progress is called with
-// what was freed so far after each removal, each answer of the runtime, and each ten
+// the amount reclaimed so far after each removal, each answer of the runtime, and each ten
 // seconds while nothing else happens. The result counts also with an error, which
 // joins all that went wrong.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {

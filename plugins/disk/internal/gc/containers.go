@@ -30,8 +30,8 @@ type containerGC struct {
 	pods       *podStates
 
 	containers, sandboxes, logDirs, links int
-	// layers is what the removed writable layers held by the runtime's figures,
-	// logs what was in log files; of unknown layers the runtime had no figures.
+	// layers is the size of the removed writable layers by the runtime's figures, logs that of
+	// log files; unknown counts the layers of which the runtime had no figures.
 	layers, logs eviction.Reclaimed
 	unknown      int
 }
@@ -77,7 +77,7 @@ func (g *containerGC) result(ctx context.Context) (eviction.Reclaimed, error) {
 	return g.told(), g.problems(ctx)
 }
 
-// listing is what the runtime has.
+// listing holds the containers and sandboxes of the runtime.
 type listing struct {
 	containers []*runtimeapi.Container
 	sandboxes  []*runtimeapi.PodSandbox

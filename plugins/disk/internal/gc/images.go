@@ -14,14 +14,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// images is what is remembered of them.
+// images holds the records of images and of their use as volumes.
 type images struct {
 	records map[string]imageRecord
 	// volumes are the images that each container mounts, which never change.
 	volumes map[string][]string
 }
 
-// imageRecord is what is remembered of an image.
+// imageRecord holds the times of an image, by which image GC orders images.
 type imageRecord struct {
 	firstDetected time.Time
 	lastUsed      time.Time // zero if never
@@ -35,7 +35,7 @@ type imageGC struct {
 	now      time.Time
 }
 
-// census is what a look at the images found.
+// census holds the images of the node and which of them are used.
 type census struct {
 	images []*runtimeapi.Image
 	index  imageIndex

@@ -72,8 +72,8 @@ func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 	return g.told(), g.problems(ctx)
 }
 
-// lastWanted is when the image was used or, if it never was, found. The kubelet takes
-// one that was never used for older than any age.
+// lastWanted returns the time at which the image was used last or, if it never was, first
+// detected. The kubelet takes one that was never used for older than any age.
 func (r imageRecord) lastWanted() time.Time {
 	if r.lastUsed.Before(r.firstDetected) {
 		return r.firstDetected

@@ -23,7 +23,7 @@ import (
 type store struct {
 	*node
 	settings gc.Settings
-	// others is what is not images, realSize what an image of a thousand bytes takes.
+	// others is the usage of all but images, realSize the size of an image of a thousand bytes.
 	others, realSize, capacity int64
 }
 

@@ -8,18 +8,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// podListLag is how long the host may take to learn of a new pod. The kubelet knows
-// its pods first; the host's list is of a moment before, and a step may take
-// minutes. What is younger than that is never taken for the rest of a pod that is
-// gone.
+// podListLag bounds the delay until the host learns of a new pod. The kubelet knows its pods
+// first; the host's list is of a moment before, and a step may take minutes. What is younger
+// than that is never taken for the rest of a pod that is gone.
 const podListLag = time.Minute
 
-// podStates tells of which pods everything may go. The host's word counts, but
-// never against the runtime's: a pod that is not in the list, or is said to have
-// ended, and has something running, or something new, is one of which the host has
-// not heard, or not that it runs again. Of an evicted pod it has heard. Of a pod
-// that is said to have ended what has run and is dead may go however new it is, or
-// a short job would cost another pod its life.
+// podStates decides of which pods everything may go. The host's list counts, but never against
+// the runtime: a pod that is not in the list, or is said to have ended, and has something
+// running, or something new, is one of which the host does not know yet that it exists or runs
+// again. Of an evicted pod the host knows. Of a pod that is said to have ended what has run and
+// is dead may go however new it is, or a short job would cost another pod its life.
 type podStates struct {
 	known    map[string]eviction.PodState
 	complete bool

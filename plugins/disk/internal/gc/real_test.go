@@ -197,7 +197,7 @@ func (f *field) free(t *testing.T) int64 {
 	return int64(st.Bfree) * st.Bsize
 }
 
-// freed returns what is free beyond before. A busy disk may give space back later
+// freed returns the bytes that are free beyond before. A busy disk may give space back later
 // than container GC waits for it.
 func (f *field) freed(t *testing.T, before, want int64) int64 {
 	t.Helper()

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// roomWait is how long to wait for the runtime to give removed layers back.
-	// containerd deletes them some time after it has said that they are gone:
-	// between a quarter of a second and, where a busy disk takes its time, many.
+	// roomWait bounds the wait for the runtime to give removed layers back. containerd deletes
+	// them some time after it has said that they are gone: between a quarter of a second and,
+	// where a busy disk takes its time, many.
 	roomWait = 15 * time.Second
 	roomLook = 50 * time.Millisecond
 	// roomPercent is the part that must be back, in percent: figures of layers are a
@@ -103,7 +103,7 @@ func (s *step) awaitRoom(ctx context.Context, want eviction.Reclaimed, longest t
 	}
 }
 
-// enough is that part of n.
+// enough returns roomPercent of n.
 func enough(n int64) int64 { return n/100*roomPercent + n%100*roomPercent/100 }
 
 func (s *step) freeOn(name string) (device uint64, free eviction.Reclaimed, err error) {

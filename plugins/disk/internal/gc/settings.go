@@ -12,22 +12,21 @@ import (
 // Settings are the kubelet's settings of garbage collection, with its names. The
 // zero value of each field is its default.
 type Settings struct {
-	// ImageMinimumGCAge is how long ago an image must have been seen for the first
-	// time, so that one that was just pulled for a pod is not removed under it. A
-	// Go duration, 2m by default (KubeletConfiguration.imageMinimumGCAge).
+	// ImageMinimumGCAge is the minimum time from the first detection of an image to its
+	// removal, so that one that was just pulled for a pod is not removed under it. A Go
+	// duration, 2m by default (KubeletConfiguration.imageMinimumGCAge).
 	ImageMinimumGCAge *Duration `json:"imageMinimumGCAge,omitempty"`
 	// ImageGCToTarget ends image GC when the thresholds are satisfied with their min reclaim.
 	// Without it all unused images go, as with a kubelet.
 	ImageGCToTarget bool `json:"imageGCToTarget,omitempty"`
-	// MinAge is how old a dead container must be, counted from its creation. A Go
-	// duration, 0s by default (--minimum-container-ttl-duration).
+	// MinAge is the minimum age of a dead container, counted from its creation. A Go duration,
+	// 0s by default (--minimum-container-ttl-duration).
 	MinAge *Duration `json:"minAge,omitempty"`
-	// MaxPerPodContainer is how many dead instances are kept of each container of
-	// a pod that is still there; negative means all. 1 by default: the kubelet
-	// tells from the last one how the container ended, and has its log
-	// (--maximum-dead-containers-per-container).
+	// MaxPerPodContainer bounds the dead instances that are kept of each container of a pod
+	// that is still there; negative means all. 1 by default: the kubelet tells from the last
+	// one how the container ended, and has its log (--maximum-dead-containers-per-container).
 	MaxPerPodContainer *int `json:"maxPerPodContainer,omitempty"`
-	// MaxContainers is how many dead containers are kept on the node; negative, the
+	// MaxContainers bounds the dead containers that are kept on the node; negative, the
 	// default, means no limit (--maximum-dead-containers).
 	MaxContainers *int `json:"maxContainers,omitempty"`
 	// ContainerLogsDir has a symlink for each container's log, by container id.
@@ -42,8 +41,8 @@ type Settings struct {
 	ImageGCHighThresholdPercent *int32 `json:"imageGCHighThresholdPercent,omitempty"`
 	// ImageGCLowThresholdPercent is the use down to which they are, 80 by default.
 	ImageGCLowThresholdPercent *int32 `json:"imageGCLowThresholdPercent,omitempty"`
-	// ImageMaximumGCAge is how long an image may be unused before it is removed whatever
-	// room there is. A Go duration; 0s, the default, means for ever.
+	// ImageMaximumGCAge is the time after which an unused image is removed whatever room there
+	// is. A Go duration; 0s, the default, means never.
 	ImageMaximumGCAge *Duration `json:"imageMaximumGCAge,omitempty"`
 
 	// DryRun keeps all images from being removed periodically. It is the host's to say.

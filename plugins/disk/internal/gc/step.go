@@ -28,14 +28,14 @@ const (
 	heartbeat = 10 * time.Second
 	// mostTimeouts in a row mean that the runtime hangs, and not one container.
 	mostTimeouts = 2
-	// mostErrors are told one by one.
+	// mostErrors are reported one by one.
 	mostErrors = 50
 )
 
 // errHangs ends a step early.
 var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d times in a row", mostTimeouts)
 
-// A step is one run of container GC or image GC: what it freed and what it could
+// A step is one run of container GC or image GC: what it reclaimed and what it could
 // not.
 type step struct {
 	client   *cri.Client
@@ -139,7 +139,7 @@ func (s *step) problems(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// told is what was freed, with a message of all notes.
+// told returns the amounts that were reclaimed, with a message of all notes.
 func (s *step) told() eviction.Reclaimed {
 	s.freed.Message = strings.Join(s.notes, ", ")
 	return s.freed

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// batch is how many names are read at once.
+	// batch is the number of names that are read at once.
 	batch = 256
-	// deepest is how deep a tree is removed; logs are two levels deep.
+	// deepest bounds the depth of a tree to remove; logs are two levels deep.
 	deepest = 64
 	// blockBytes is the unit of st_blocks, whatever the filesystem's is.
 	blockBytes = 512
 )
 
-// A remover removes files below a directory and counts what that freed. Whatever
+// A remover removes files below a directory and counts what that released. Whatever
 // is in the directory, and whoever renames there meanwhile, it stays inside: no
 // symbolic link is followed and no other filesystem or bind mount entered. What
 // cannot be removed does not keep the rest.

@@ -157,8 +157,8 @@ func isBelow(file, podCgroup string) bool {
 	return false
 }
 
-// mostStarters is how many processes are asked who started them: the first of a
-// container is among its lowest numbers, unless numbers have come round.
+// mostStarters bounds the processes whose parent is looked up: the first of a container is
+// among its lowest numbers, unless numbers have come round.
 const mostStarters = 16
 
 // startedBy returns the process outside of the pod that started one of pids: the

@@ -46,8 +46,8 @@ spec:
   volumes: [{name: data, emptyDir: {}}]
 `
 
-// A real pod writes into its writable layer, its volume and its log. What is
-// measured is what du and the runtime say, and sooner than the runtime says it.
+// A real pod writes into its writable layer, its volume and its log. The measured usage is that
+// of du and the runtime, and sooner than the runtime reports it.
 func TestARealPod(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_E2E") != "1" {
 		t.Skip("needs root and real containers: run make e2e")

@@ -9,12 +9,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// mostDescriptors is how many open files of one pod are looked at.
+// mostDescriptors bounds the open files of one pod that are looked at.
 const mostDescriptors = 20_000
 
 // addDeleted adds what the pod holds of deleted files: in a writable layer to that
 // container, elsewhere to the pod as a whole, since a file without a name belongs
-// to no volume that could be told. It adds what it can read: a process that ends
+// to no volume that could be named. It adds what it can read: a process that ends
 // meanwhile holds nothing.
 func (p *pod) addDeleted(ctx context.Context) {
 	c := p.call
@@ -37,7 +37,7 @@ func (p *pod) addDeleted(ctx context.Context) {
 			continue
 		}
 		if g.root == 0 || g.root == node {
-			continue // gone, or not told apart from volumes
+			continue // gone, or not distinguishable from volumes
 		}
 		used, _ := walk.Deleted(ctx, proc, p.still(g.pids), g.root, mostDescriptors)
 		p.stats.Containers[i].Rootfs = plus(p.stats.Containers[i].Rootfs, used)

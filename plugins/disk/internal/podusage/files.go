@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
 
-// batch is how many names of a directory are read at a time.
+// batch is the number of names of a directory that are read at a time.
 const batch = 256
 
 // blockSize is the unit of st_blocks, whatever the filesystem's own is.

@@ -112,7 +112,7 @@ func (n *node) fill(dir string, count int) {
 	}
 }
 
-// du is what du says of names together.
+// du returns the usage that du counts for names together.
 func (n *node) du(names ...string) walk.Usage {
 	n.t.Helper()
 	var total walk.Usage

@@ -42,7 +42,7 @@ func (d *disk) open(dir string, o walk.Options) (walker, error) {
 	return &slow{disk: d, name: name}, nil
 }
 
-// waiting is how many walks are not closed.
+// waiting returns the number of walks that are not closed.
 func (d *disk) waiting() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -241,7 +241,7 @@ func TestAPodRanksByWhatItMayHoldUntilItsDirectoriesAreCounted(t *testing.T) {
 		wantUsage(t, got["large"], 500-3-11)
 		wantUsage(t, got["small"], 3)
 		wantOrder(t, got, "large plenty small", small, plenty, large)
-		// What is told to people, and held against limits, is what was found.
+		// Reports and limits use what was found.
 		wantUsage(t, n.within(20*time.Millisecond, large)["large"], 14)
 		n.used = 20 << 20 // less than all together: figures are not of the same moment
 		wantUsage(t, within(20 * time.Millisecond)["large"], 15)

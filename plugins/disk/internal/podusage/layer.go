@@ -37,9 +37,9 @@ func (p *pod) findLayers() {
 	}
 }
 
-// layer is what a container's writable layer takes: what the runtime says or what
-// was counted, whichever is more. The runtime may be late, and the oldest process
-// in a container's cgroup may be one of a container inside.
+// layer returns the usage of a container's writable layer: by the runtime or as it was counted,
+// whichever is more. The runtime may be late, and the oldest process in a container's cgroup
+// may be one of a container inside.
 func (p *pod) layer(c container) summary.Use {
 	i := slices.IndexFunc(p.cgroups, func(g cgroup) bool { return g.layer != nil && g.isOf(c) })
 	if i < 0 || !p.cgroups[i].layer.look.ok {

@@ -91,7 +91,7 @@ func TestADirectoryThatOnlyThePodNamesIsNotWalked(t *testing.T) {
 	}
 }
 
-// The runtime may have a mount namespace of its own. It is told by having started
+// The runtime may have a mount namespace of its own. It is recognized by having started
 // the container from outside of the pod; a parent inside is not believed.
 func TestTheRuntimeMayKeepItsMountsToItself(t *testing.T) {
 	n := newNode(t)

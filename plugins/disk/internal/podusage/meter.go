@@ -31,7 +31,7 @@ type Runtime interface {
 	ListContainerStats(ctx context.Context, in *runtimeapi.ListContainerStatsRequest, opts ...grpc.CallOption) (*runtimeapi.ListContainerStatsResponse, error)
 }
 
-// Options are what a Meter works on.
+// Options configure a Meter.
 type Options struct {
 	Node    eviction.NodeFacts
 	Runtime Runtime
@@ -44,10 +44,10 @@ type Options struct {
 // Walk bounds what walking through directories costs. The zero value of each
 // field is its default.
 type Walk struct {
-	// EntriesPerMeasure is how many entries of directories one Measure looks at in
-	// all, 2,000,000 by default. What is left is looked at by the next one.
+	// EntriesPerMeasure bounds the directory entries that one Measure looks at in all,
+	// 2,000,000 by default. The rest is looked at by the next one.
 	EntriesPerMeasure int64 `json:"entriesPerMeasure,omitempty"`
-	// Parallel is how many directories are walked at a time, one of each pod, 4 by default.
+	// Parallel bounds the directories that are walked at a time, one of each pod, 4 by default.
 	Parallel int `json:"parallel,omitempty"`
 }
 
@@ -176,7 +176,7 @@ type call struct {
 	needs, looks summary.Parts
 	projects     *quota.Projects
 	mounts       *nodeMounts
-	// known is what the runtime says, once it was asked.
+	// known holds the runtime's answers, once it was asked.
 	known known
 
 	mu sync.Mutex

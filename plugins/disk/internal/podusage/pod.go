@@ -29,10 +29,10 @@ type pod struct {
 	stats  summary.Pod
 	oldest time.Time
 	errs   []error
-	// others is what the kubelet charges to the pod beside containers and volumes.
+	// others is the usage that the kubelet charges to the pod beside containers and volumes.
 	others walk.Usage
-	// deleted is what the pod's processes hold open of the kubelet's filesystem, of a volume
-	// or a log, although it is deleted.
+	// deleted is the usage of deleted files of the kubelet's filesystem, of a volume or a log,
+	// that the pod's processes hold open.
 	deleted walk.Usage
 	// hidden are the parts of which not all is known.
 	hidden summary.Parts
@@ -251,10 +251,10 @@ func (p *pod) fill(m *eviction.Measurement) {
 	}
 }
 
-// ephemeral is what the kubelet holds against the pod's limit on ephemeral storage
-// (stats/helper.go: calcEphemeralStorage): writable layers and logs of containers,
-// volumes that live as long as the pod and on the node's disk, files beside the
-// containers' logs, and the file of hosts. Deleted files are ours.
+// ephemeral returns the usage that the kubelet holds against the pod's limit on ephemeral
+// storage (stats/helper.go: calcEphemeralStorage): writable layers and logs of containers,
+// volumes that live as long as the pod and on the node's disk, files beside the containers'
+// logs, and the file of hosts. Deleted files are ours.
 func (p *pod) ephemeral() eviction.Figure {
 	total := summary.Add(p.others.Bytes, p.deleted.Bytes)
 	for i := range p.stats.Containers {

@@ -21,15 +21,15 @@ const (
 	labelContainerName = "io.kubernetes.container.name"
 )
 
-// fewPods is how many pods the runtime is asked for one by one. It takes long over
-// the figures of every container of a node.
+// fewPods bounds the pods that the runtime is asked for one by one. It takes long over the
+// figures of every container of a node.
 const fewPods = 4
 
 // mostRefusals ends the asking for one container after the other, which takes half a
 // second each where the runtime hangs.
 const mostRefusals = 8
 
-// known is what the runtime says. It is not changed once it is complete.
+// known holds the runtime's answers. It is not changed once it is complete.
 type known struct {
 	// err: it has not said which containers run. layersErr: nor what some of them have
 	// written; deaf: of none.
@@ -46,7 +46,7 @@ type container struct {
 	id, name  string
 	createdAt int64
 	layer     summary.Use
-	// at is when the layer was looked at, zero if it was not.
+	// at is the time at which the layer was looked at, zero if it was not.
 	at time.Time
 	// refused: the runtime has failed to say what the layer takes.
 	refused bool

@@ -19,7 +19,7 @@ type scheduler struct {
 	// pods that are done.
 	todo, walked chan *pod
 	left         atomic.Int64 // pods with tasks
-	// entries is what may still be looked at.
+	// entries counts down the directory entries that may still be looked at.
 	entries atomic.Int64
 }
 

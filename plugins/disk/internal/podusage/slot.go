@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/shared/hang"
 )
 
-// hangsAfter is how long a filesystem is waited for that does not answer. It is a
-// few times what a healthy one is given to do at a time.
+// hangsAfter bounds the wait for a filesystem that does not answer. It is a few times what a
+// healthy one is given to do at a time.
 const hangsAfter = time.Second
 
 var (

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// chunkEntries is how far one directory is walked before another one is:
+	// chunkEntries bounds the entries of one directory that are walked before another one is:
 	// some 30 ms where nothing has to be read from the disk.
 	chunkEntries = 20_000
-	// chunkTime is how long, where much has to be read.
+	// chunkTime bounds the time of that, where much has to be read.
 	chunkTime = hangsAfter / 4
-	// forgetAfter is how long a directory is remembered that nobody asks for, with
+	// forgetAfter is the time after which a directory that no call asks for is dropped, with
 	// the walk in it.
 	forgetAfter = 2 * time.Minute
-	// mostWaiting is how many unfinished walks are kept, each with its descriptors
-	// and its memory of hard links.
+	// mostWaiting bounds the unfinished walks that are kept, each with its descriptors and its
+	// memory of hard links.
 	mostWaiting = 32
-	// sameViewLasts is how long a figure is good for its pass and view. A pass asks
+	// sameViewLasts is the time for which a figure is good for its pass and view. A pass asks
 	// twice: for the ranking and for the victim.
 	sameViewLasts = 2 * time.Second
 )
 
 var walkOptions = walk.Options{MaxEntries: chunkEntries, MaxOpen: 8, MaxLinks: 1 << 17}
 
-// A figure is what a directory takes, and since when that is known.
+// A figure is the usage of a directory, and the time at which it was measured.
 type figure struct {
 	walk.Usage
 	at time.Time
@@ -69,12 +69,12 @@ type tree struct {
 	walk walker
 
 	mu sync.Mutex
-	// complete is what the last completed walk has found, partial what one has that
-	// was begun since and is not finished. Without a time there is none.
+	// complete is the figure of the last completed walk, partial that of one that was begun
+	// since and is not finished. Without a time there is none.
 	complete, partial figure
-	// at is what the last walk was completed for.
+	// at is the view of the pass that the last walk was completed for.
 	at eviction.PassView
-	// asked is when somebody last wanted to know, begun when the walk began that is
+	// asked is the time of the last request for a figure, begun the start of the walk that is
 	// not finished, zero for none.
 	asked time.Time
 	begun time.Time
@@ -92,13 +92,13 @@ type look struct {
 	partial bool
 }
 
-// An answer is what came of a step in a tree.
+// An answer is the result of a step in a tree.
 type answer struct {
 	look look
 	// ok: there is one, since the directory is counted, is not there, cannot be read,
 	// hangs, or the time is over.
 	ok bool
-	// spent is how many entries were looked at, about.
+	// spent is the approximate number of entries that were looked at.
 	spent int64
 }
 

@@ -171,7 +171,7 @@ func walked(t *testing.T, dir string) walk.Usage {
 
 const projectInherit = 0x200 // FS_XFLAG_PROJINHERIT
 
-// setProject is what "xfs_quota -c 'project -s'" does to one directory.
+// setProject does as "xfs_quota -c 'project -s'" to one directory.
 func setProject(t *testing.T, dir string, id, flags uint32) {
 	t.Helper()
 	f, err := os.Open(dir)

@@ -83,7 +83,7 @@ func TestDeletedIsBounded(t *testing.T) {
 	}
 }
 
-// What is not a process's directory of descriptors is told, and the rest done.
+// What is not a process's directory of descriptors is reported, and the rest done.
 func TestDeletedTellsWhatItCannotRead(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "gone"))
 	must(t, err)

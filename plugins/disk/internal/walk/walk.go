@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a tree, or a set of files, takes of its filesystem.
+// Usage is the space and the inodes that a tree, or a set of files, takes of its filesystem.
 type Usage struct {
 	// Bytes are allocated bytes: blocks, not lengths.
 	Bytes  int64
@@ -17,15 +17,15 @@ type Usage struct {
 
 // Options bound a walk.
 type Options struct {
-	// MaxEntries is how many directory entries one Continue looks at; 0: no limit. Further
-	// links to an inode that is remembered are passed over and count for nothing.
+	// MaxEntries bounds the directory entries of one Continue; 0: no limit. Further links to an
+	// inode that is remembered are passed over and count for nothing.
 	MaxEntries int
-	// MaxOpen is how many directories are held open at once, at least 4. In deeper trees
+	// MaxOpen bounds the directories that are held open at once, at least 4. In deeper trees
 	// the directories halfway are closed and found again through ".."; if a directory below
-	// them is moved elsewhere meanwhile, they are not, and the walk goes on higher up
-	// without what was left in them.
+	// them is moved elsewhere meanwhile, they are not, and the walk goes on higher up without
+	// what was left in them.
 	MaxOpen int
-	// MaxLinks is how many inodes with several links are remembered, at some 20 bytes each.
+	// MaxLinks bounds the inodes with several links that are remembered, at some 20 bytes each.
 	// Of a file beyond it each link counts as its share (one of three links a third): exact
 	// when all its links are in the tree, a lower bound otherwise.
 	MaxLinks int
@@ -100,7 +100,7 @@ func (w *Walk) Continue(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// Usage is what has been counted so far: a lower bound until Continue is done.
+// Usage returns the count so far: a lower bound until Continue is done.
 func (w *Walk) Usage() Usage { return w.tally.usage() }
 
 // Device is the device of the tree, as in stat's st_dev.

@@ -110,7 +110,7 @@ func TestOpenWantsADirectory(t *testing.T) {
 	}
 }
 
-// Without the right to read a directory the rest is counted and the gap told.
+// Without the right to read a directory the rest is counted and the gap reported.
 func TestUnreadableDirectories(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.Chmod(filepath.Dir(root), 0o755))

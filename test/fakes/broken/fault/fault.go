@@ -39,8 +39,8 @@ const (
 	Late      Kind = "late"
 	// Slow answers just before the deadline.
 	Slow Kind = "slow"
-	// Wrong is what is wrong with a plugin on the whole, which no single answer shows. The
-	// variant says what; "nothing" is that nothing is.
+	// Wrong is a fault of the whole plugin, which no single answer shows. The variant names it;
+	// "nothing" is none.
 	Wrong Kind = "wrong"
 )
 

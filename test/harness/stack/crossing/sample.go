@@ -17,7 +17,7 @@ import (
 const (
 	childEnv = "EVICTD_CROSSING_SAMPLER" // the group to look at
 	period   = time.Millisecond
-	// reportEvery is how often the value is told while nothing is crossed.
+	// reportEvery is the time between two reports of the value while nothing is crossed.
 	reportEvery = 100 * time.Millisecond
 )
 

@@ -40,7 +40,7 @@ type Options struct {
 	Kubelet map[string]any
 	// APIServer, ControllerManager, Scheduler and KubeletFlags are more arguments of them.
 	APIServer, ControllerManager, Scheduler, KubeletFlags []string
-	// Progress, if set, is told what has been started.
+	// Progress, if set, is called for what has been started.
 	Progress func(what string, after time.Duration)
 }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A User is whom the API server takes somebody for.
+// A User is an identity of a client at the API server.
 type User struct {
 	Name   string
 	Groups []string
@@ -24,7 +24,7 @@ type User struct {
 // Admin may do everything.
 var Admin = User{Name: "admin", Groups: []string{"system:masters"}}
 
-// Access is how the API server is reached, and as whom.
+// Access holds the means to reach the API server, as several users.
 type Access struct {
 	// Node is the name of the node.
 	Node string
@@ -40,15 +40,15 @@ type Access struct {
 	admin     *http.Client // as Admin
 }
 
-// NodeUser is whom the kubelet of the node is.
+// NodeUser returns the identity of the node's kubelet.
 func (a *Access) NodeUser() User { return NodeUser(a.Node) }
 
-// NodeUser is whom the kubelet of a node is.
+// NodeUser returns the identity of the kubelet of a node.
 func NodeUser(node string) User {
 	return User{Name: "system:node:" + node, Groups: []string{"system:nodes"}}
 }
 
-// Config is how a client reaches the API server as the user, with no limit on its requests.
+// Config returns the configuration of a client for the user, with no limit on its requests.
 func (a *Access) Config(user User) (*rest.Config, error) {
 	cert, key, err := a.authority.issue(user, a.Node)
 	if err != nil {

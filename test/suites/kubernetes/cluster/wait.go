@@ -106,7 +106,7 @@ func (c *Cluster) Summary(ctx context.Context) (map[types.UID]uint64, error) {
 	return measured, nil
 }
 
-// KubeletPods returns the pods that the kubelet has heard of from the API server, and its
+// KubeletPods returns the pods that the kubelet has received from the API server, and its
 // static ones.
 func (c *Cluster) KubeletPods(ctx context.Context) ([]v1.Pod, error) {
 	var pods v1.PodList

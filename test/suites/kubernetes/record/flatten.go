@@ -73,7 +73,7 @@ var varying = []stand{
 	{regexp.MustCompile(`\bOWNER-[a-z0-9]{5}\b`), "SIBLING"},
 }
 
-// A stand is what stands for a name that differs by nature.
+// A stand replaces a name that differs by nature.
 type stand struct {
 	name *regexp.Regexp
 	with string

@@ -27,7 +27,7 @@ import (
 const (
 	spare eviction.Signal = "acme.example/nvme.spare"
 	wear  eviction.Signal = "acme.example/nvme.wear"
-	// look is how often the figures are looked at for a wake.
+	// look is the time between two looks at the figures for a wake.
 	look = 5 * time.Millisecond
 )
 
@@ -40,7 +40,7 @@ func main() {
 	sdk.Serve(plugin(condition))
 }
 
-// appended is what the end of a binary says.
+// appended reads the condition at the end of a binary.
 func appended(binary string) (eviction.Condition, error) {
 	f, err := os.Open(binary)
 	if err != nil {
@@ -81,7 +81,7 @@ func plugin(condition eviction.Condition) sdk.Plugin {
 type drive struct {
 	mu  sync.Mutex
 	dir string
-	// trimmed is what steps have freed.
+	// trimmed is the amount that steps have reclaimed.
 	trimmed int64
 }
 
