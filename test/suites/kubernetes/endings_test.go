@@ -99,8 +99,8 @@ func TestOwnConditionsAndTaints(t *testing.T) {
 	asAccount := account(t, c)
 	_, err := c.Kubectl(soon(t), "", "apply", "-f", "../../../deploy/rbac/node-conditions.yaml")
 	must(t, err)
-	// Nothing is left of a disk that is smaller than its threshold, and no pod can be evicted.
-	short := map[string]any{"nodeConditions": "taints", "evictionHard": map[string]any{"nodefs.available": "100Ti"}}
+	// No disk is as empty as that, and there is no pod to evict.
+	short := map[string]any{"nodeConditions": "taints", "evictionHard": map[string]any{"nodefs.available": "99.9%"}}
 	roomy := map[string]any{"nodeConditions": "taints", "evictionHard": map[string]any{"nodefs.available": "1Ki"}}
 	has := func(n *v1.Node) (conditioned, tainted bool) {
 		return cluster.NodeCondition(n, "evictd.io/DiskPressure") == v1.ConditionTrue,
