@@ -47,8 +47,8 @@ type FailureReason interface {
 type InsufficientResource interface {
 	FailureReason
 	GetResourceName() v1.ResourceName
-	// GetInsufficientAmount is how much is missing: cpu in thousandths, everything
-	// else whole.
+	// GetInsufficientAmount returns the missing amount: cpu in millicores, everything else in
+	// whole units.
 	GetInsufficientAmount() int64
 }
 
@@ -90,8 +90,8 @@ func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, re
 	return reasons, nil
 }
 
-// shortages are what pod lacks of resources, if room would help it, or the reasons that
-// are left because it would not.
+// shortages splits reasons: lacks are the resources that preemption can give a critical pod,
+// left are the reasons that it cannot remove.
 func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []admission.Requirement, left []FailureReason) {
 	if !policy.IsCritical(pod) {
 		return nil, reasons

@@ -24,7 +24,7 @@ import (
 
 var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started, a daemon's is run")
 
-// embedding are what a Manager has around it inside another program.
+// embedding adapts the program around a Manager: its pods, its kills and its preemption.
 type embedding struct {
 	Embedding
 

@@ -18,11 +18,11 @@ import (
 	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 
-// modeOptions is what a mode is made of.
+// modeOptions configures a mode.
 type modeOptions struct {
 	config  *Config
 	version string
-	// ending is what pods are ended with through the container runtime.
+	// ending holds the options for ending pods through the container runtime.
 	ending  victimcri.Options
 	journal loop.Journal
 	known   podkubernetes.Store

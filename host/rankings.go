@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// rankingStands is how long a ranking is told again at least.
+	// rankingStands is the least time for which a ranking is served again.
 	rankingStands = 2 * time.Second
-	// rankingPause is how many times as long as it took to make it a ranking is told again, for each signal:
-	// whoever can connect may ask, and pods are measured for it, whose files may be many.
+	// rankingPause is the time for which a ranking is served again, in multiples of the time it
+	// took to make, for each signal: whoever can connect may ask, and pods are measured for it,
+	// whose files may be many.
 	rankingPause = 20
 )
 
