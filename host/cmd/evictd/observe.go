@@ -84,7 +84,7 @@ func repeat(ctx context.Context, out io.Writer, interval time.Duration, times in
 	}
 }
 
-// statusLine is what the daemon says, in one line.
+// statusLine fetches /status of the daemon and returns it as one line of JSON.
 func statusLine(ctx context.Context, address string) ([]byte, error) {
 	var status json.RawMessage
 	if err := ask(ctx, address, "/status", statusTimeout, &status); err != nil {
@@ -117,7 +117,7 @@ type sight struct {
 	} `json:"plugins"`
 }
 
-// seen is what the daemon sees now.
+// seen returns the current state of the daemon as text, with the ranking for s.
 func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error) {
 	var now sight
 	if err := ask(ctx, address, "/status", statusTimeout, &now); err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// scenarioEndings are what names of files end in that replay reads.
+// scenarioEndings lists the extensions of the files that replay reads.
 var scenarioEndings = []string{".json", ".yaml", ".yml"}
 
 func newReplay() *cobra.Command {

@@ -10,14 +10,14 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// startEvery is how often a service manager without a watchdog is told that the daemon
-// gets on with its start.
+// startEvery is the time between two notifications that the start makes progress, for a service
+// manager without a watchdog.
 const startEvery = 20 * time.Second
 
 // A serviceManager is told how the daemon does, in the words of sd_notify(3), by the
 // goroutine that decides and by no other: one that is stuck tells nothing.
 type serviceManager struct {
-	// every is how often at least it wants to be told, a third of its patience.
+	// every is the time between two notifications, a third of the watchdog's timeout.
 	every time.Duration
 	log   *slog.Logger
 	// fed: there is a watchdog.

@@ -123,8 +123,8 @@ func pluginConfig(file string) ([]byte, error) {
 	return config, nil
 }
 
-// verifyTable is what the plugin is, a line for each check with more about those
-// that were not simply fine, and a summary.
+// verifyTable prints the plugin, a line for each check with details of those that did not simply
+// pass, and a summary.
 func verifyTable(r *conformance.Report) []byte {
 	var b bytes.Buffer
 	if p := r.Plugin; p != nil {
