@@ -64,7 +64,7 @@ func fieldsOf(t reflect.Type) []field {
 // in is where the field is in a struct.
 func (f field) in(s reflect.Value) reflect.Value { return s.Field(f.index) }
 
-// want is what a right value looks like, for the end of an error.
+// want describes a valid value, for the end of an error.
 func (f field) want() string {
 	if want := f.kind.wants[0]; strings.Contains(want, "%q") {
 		return fmt.Sprintf(want, f.def)

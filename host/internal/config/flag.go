@@ -117,7 +117,7 @@ type flagValue struct {
 	flags *Flags
 	field field
 	at    reflect.Value
-	// text is what it was given last, or its default.
+	// text holds the value that was set last, or the default.
 	text string
 }
 

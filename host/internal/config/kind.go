@@ -43,8 +43,8 @@ const (
 	// maxSocketPath is sun_path of unix(7) without its final NUL.
 	maxSocketPath = 107
 	maxFileName   = 255
-	// MinMemoryLimit is what a plugin written in Go needs to start at all, and
-	// keeps a forgotten unit from being a limit of 256 bytes.
+	// MinMemoryLimit is the least with which a plugin written in Go starts at all, and keeps a
+	// forgotten unit from being a limit of 256 bytes.
 	MinMemoryLimit = 16 << 20
 	// minMilliCPU is the least that the kernel takes: 1 ms of 100.
 	minMilliCPU = 10
