@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Version is that of the document. Fields are added without a new one.
+// Version of the document's format. New fields do not change it.
 const Version = 1
 
 // The kinds of decisions.
@@ -41,8 +41,8 @@ const (
 	KindResumed = "resumed"
 	// KindPreemption is a pod that was killed to make room for a critical one.
 	KindPreemption = "preemption"
-	// KindRanking is who would go now for a signal, whether or not its threshold is met. Nobody
-	// goes, and it is not kept.
+	// KindRanking is a ranking for a signal as of now, whether or not its threshold is met. No
+	// pod is evicted, and it is not kept.
 	KindRanking = "ranking"
 )
 
@@ -88,7 +88,7 @@ type Decision struct {
 	Timeline Timeline `json:"timeline"`
 	// Signals are the last minutes before the decision.
 	Signals []Series `json:"signals,omitempty"`
-	// Growth is who took what is missing of the signal, nil if that is not known.
+	// Growth says which pods used more of the signal than before, nil if that is not known.
 	Growth *Growth `json:"growth,omitempty"`
 	// Outcome has the kill and what came back, as far as it is known. The store keeps it beside the record.
 	Outcome *Outcome `json:"outcome,omitempty"`
@@ -102,7 +102,7 @@ type Reclaim struct {
 	BytesFreed  int64  `json:"bytesFreed"`
 	InodesFreed int64  `json:"inodesFreed"`
 	Message     string `json:"message,omitempty"`
-	// TookSeconds is how long the step ran.
+	// TookSeconds is the duration of the step.
 	TookSeconds float64 `json:"tookSeconds"`
 	// NotRun is why the step was not run, empty if it was.
 	NotRun string `json:"notRun,omitempty"`
@@ -133,7 +133,8 @@ type Victim struct {
 	GraceSeconds int64  `json:"graceSeconds"`
 	// Message is the eviction's, as the pod's status has it.
 	Message string `json:"message"`
-	// Promised is what the node was to get back of the signal, missing if that is not known.
+	// Promised is the amount of the signal that the eviction was to give back, missing if not
+	// known.
 	Promised *int64 `json:"promised,omitempty"`
 }
 
@@ -143,7 +144,7 @@ type Timeline struct {
 	// BeganMS is when the pass began, ObservedMS when the node was observed.
 	BeganMS    float64 `json:"beganMS,omitempty"`
 	ObservedMS float64 `json:"observedMS,omitempty"`
-	// MeasuringMS is how long pods were measured for.
+	// MeasuringMS is the time that measuring pods took, in ms.
 	MeasuringMS float64 `json:"measuringMS,omitempty"`
 	// JournalledMS is when the kill was on disk.
 	JournalledMS float64 `json:"journalledMS,omitempty"`
@@ -154,7 +155,7 @@ type Series struct {
 	Signal eviction.Signal `json:"signal"`
 	// UntilMS is the time of the last sample.
 	UntilMS float64 `json:"untilMS"`
-	// Unit is what the samples are multiples of.
+	// Unit of the samples, which are multiples of it.
 	Unit int64 `json:"unit"`
 	// Available has the first sample and then how much each one is more than the one
 	// before.
@@ -214,14 +215,14 @@ type Outcome struct {
 	KilledMS float64 `json:"killedMS,omitempty"`
 	Err      string  `json:"error,omitempty"`
 	GoneMS   float64 `json:"goneMS,omitempty"`
-	// State is that of the victim in the end.
+	// State of the victim in the end.
 	State string `json:"state"`
 	// Released of the signal was seen to come back, as far as it is owed to the victim's end. ReliefMS is when nine tenths of what was promised had come back.
 	Released *int64  `json:"released,omitempty"`
 	ReliefMS float64 `json:"reliefMS,omitempty"`
 	// After has the samples of the signal for a few minutes after the decision.
 	After *Series `json:"after,omitempty"`
-	// Shadows are what shadows would have done, as they said afterwards.
+	// Shadows holds the choices of shadows, which arrived after the decision.
 	Shadows []Opinion `json:"shadows,omitempty"`
 }
 
@@ -268,7 +269,7 @@ type Head struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// Head is that of d.
+// Head returns the summary of d for a list of decisions.
 func (d *Decision) Head() Head {
 	h := Head{ID: d.ID, Kind: d.Kind, Time: d.Time, DryRun: d.DryRun, Reason: d.Reason}
 	if t := d.Acted(); t != nil {

@@ -18,7 +18,7 @@ import (
 
 var (
 	errNoEviction = errors.New("the record is of no choice between pods")
-	// ErrAnotherVictim is that of a record whose figures have another pod go first than went.
+	// ErrAnotherVictim reports a record whose figures choose another pod than the one evicted.
 	ErrAnotherVictim = errors.New("what is recorded has another pod go first")
 )
 

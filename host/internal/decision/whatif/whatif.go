@@ -34,7 +34,7 @@ type Change struct {
 	// Value is in bytes, in the signal's unit, or a priority; Step is one of it.
 	Value int64 `json:"value"`
 	Step  int64 `json:"step"`
-	// Instead is who would have gone, empty for nobody.
+	// Instead names the pod that would have been evicted, empty for none.
 	Instead string `json:"instead,omitempty"`
 }
 
