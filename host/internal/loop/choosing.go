@@ -18,7 +18,7 @@ import (
 // before any reclaim words an eviction.
 type need struct {
 	threshold policy.Threshold
-	// reclaimed is what was reclaimed for it so far, left what was observed after that.
+	// reclaimed holds the steps that ran for it so far, left the observations after them.
 	reclaimed []decision.Reclaim
 	left      map[eviction.Signal]eviction.Observation
 	view

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// limitPause is how long the next check of limits waits, in durations of the
-	// last one: they take a twentieth of the time at most, however many files there
-	// are to be looked at.
+	// limitPause is the pause before the next check of limits, in durations of the last one:
+	// checks take a twentieth of the time at most, however many files there are to be looked at.
 	limitPause = 19
-	// mostLimitPause is how long it waits at most, and if no pod has a limit: a quiet
-	// pass must not cost more for having pods. The kubelet's figures of volumes are
-	// as old (volumeStatsAggPeriod).
+	// mostLimitPause bounds that pause, and is the pause if no pod has a limit: a quiet pass
+	// must not cost more for having pods. The kubelet's figures of volumes are as old
+	// (volumeStatsAggPeriod).
 	mostLimitPause = time.Minute
 )
 
@@ -97,8 +96,8 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 	}
 }
 
-// use is what a pod takes from the kubelet's filesystem, if all that it stores is there and
-// the figure is one to rely on.
+// use returns the bytes that a pod takes of the kubelet's filesystem, if it stores everything
+// there and the figure is reliable.
 func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
 	if layout != eviction.LayoutShared || !c.reliable {
 		return eviction.Figure{}
@@ -106,7 +105,7 @@ func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
 	return c.measured[uid].EphemeralStorageUsedBytes
 }
 
-// pause is how long the next check waits.
+// pause returns the time until the next check.
 func (c *limitCheck) pause(interval time.Duration) time.Duration {
 	switch {
 	case c.err != nil:

@@ -23,11 +23,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ErrNoThreshold is that of a signal that nothing is done for.
+// ErrNoThreshold is returned for a signal without a threshold in force.
 var ErrNoThreshold = errors.New("no threshold is in force for the signal")
 
 var (
-	// errEnded is what a pass is asked for in vain when the loop has ended.
+	// errEnded is returned for a pass requested after the end of the loop.
 	errEnded     = errors.New("the eviction manager has ended")
 	errReentered = errors.New("called from a function that the eviction manager calls and waits for: call it from another goroutine and do not wait for it")
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// manifestsEvery is how often they are read at most: each file is looked at, which
-// costs more than a quiet pass.
+// manifestsEvery is the least time between two reads: each file is looked at, which costs more
+// than a quiet pass.
 const manifestsEvery = 10 * time.Second
 
 // manifests has them read between listings of pods, in the background: there may be

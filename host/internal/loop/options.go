@@ -55,7 +55,7 @@ func (v RankVeto) standsFor(t policy.Threshold) bool {
 	return v == VetoAlways || v != VetoNever && !t.Hard()
 }
 
-// Settings are what a reload may change between two passes.
+// Settings may change between two passes, by a reload.
 type Settings struct {
 	observe.Config
 
@@ -85,7 +85,7 @@ func (s *Settings) asKubelet() bool { return s.Pacing == PacingKubelet }
 // A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
 type ReclaimFunc = func(ctx context.Context) error
 
-// Options is what a Loop is made of. Fields that may be missing say so.
+// Options configures a Loop. Fields that may be missing say so.
 type Options struct {
 	observe.Options
 
@@ -122,7 +122,7 @@ type Options struct {
 	// is one in AliveEvery unless a pass takes longer. It must not wait.
 	Alive      func()
 	AliveEvery time.Duration
-	// MinDeadline is how long a part of a pass may take at least.
+	// MinDeadline is the least deadline of a part of a pass.
 	MinDeadline time.Duration
 	// Records, if not nil, keeps what was decided and why.
 	Records *recorder.Keeper

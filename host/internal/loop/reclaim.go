@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// embedder is who runs steps that the embedding program stands in for.
+	// embedder names the provider of steps that the embedding program runs.
 	embedder = "embedding program"
-	// hardReclaim is what custom steps get in all before a pod goes under a hard
+	// hardReclaim bounds all custom steps together before a pod is evicted under a hard
 	// threshold.
 	hardReclaim = 30 * time.Second
-	// mostReclaim is what a step of the embedding program gets, as plugins' do.
+	// mostReclaim bounds a step of the embedding program, as of plugins.
 	mostReclaim = 10 * time.Minute
 )
 
@@ -184,7 +184,7 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	}
 }
 
-// soFar is what r has done, for the status.
+// soFar returns the progress of r, for the status.
 func (r *reclaimRun) soFar(sufficed bool) ReclaimStatus {
 	return ReclaimStatus{Pass: r.Pass, Time: r.Time, Signal: r.threshold.Signal, Steps: r.did, Sufficed: sufficed}
 }

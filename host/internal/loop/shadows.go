@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ShadowStatus is what the rankings of a shadow have come to so far.
+// ShadowStatus counts the rankings of a shadow by how they compare with the decisions.
 type ShadowStatus struct {
 	Plugin   string          `json:"plugin"`
 	Signal   eviction.Signal `json:"signal"`

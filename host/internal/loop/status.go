@@ -31,8 +31,8 @@ type Snapshot struct {
 	Reclaims []ReclaimStatus `json:"reclaims,omitempty"`
 	// Waiting says why no further pod goes for thresholds that are met, by signal.
 	Waiting []policy.Wait `json:"waiting,omitempty"`
-	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
-	// empty while it is not known.
+	// Layout of the node's filesystems: shared, imagefs or containerfs, or empty while it is not
+	// known.
 	Layout string `json:"layout,omitempty"`
 	// AssignProblems are assignments of one filesystem to two plugins, which only the
 	// layout has shown.
