@@ -13,8 +13,8 @@ const (
 	// HostItself is the name under which the host observes without a plugin, and under
 	// which its own comparators rank.
 	HostItself = "evictd"
-	// unknownFor is how long a signal must have been unknown before the host reads
-	// it by itself.
+	// unknownFor is the time for which a signal must have been unknown before the host reads it
+	// by itself.
 	unknownFor = time.Second
 )
 

@@ -134,10 +134,11 @@ type inquiry struct {
 	// that is asked just now.
 	owners []*registry.Instance
 	owner  *registry.Instance
-	// second is who is asked beside the custom observer that is in charge: nil if only
-	// the host is left.
+	// second is the provider asked beside the custom observer in charge: nil if only the host is
+	// left.
 	second map[eviction.Signal]*registry.Instance
-	// by is who said what counts, said that a signal cannot be known, by its source.
+	// by names the source of the figure that counts; said marks signals that a source reported
+	// as unknowable.
 	by   map[eviction.Signal]string
 	said map[eviction.Signal]bool
 }

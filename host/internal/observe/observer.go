@@ -18,10 +18,10 @@ import (
 // NoObserver is the error of a signal that no plugin is there for.
 const NoObserver = "no running plugin observes it"
 
-// Config is what a reload may change.
+// Config holds the settings that a reload may change.
 type Config struct {
 	Thresholds []policy.Threshold
-	// Assigned is who is in charge by the configuration; nil if it does not say.
+	// Assigned names the plugins in charge by the configuration; nil if it does not say.
 	Assigned policy.Assigned
 	// LayoutOnce asks for the layout of the filesystems until it is known, and
 	// reads an error about the writable layers' as "not split". Otherwise it is
@@ -29,7 +29,7 @@ type Config struct {
 	LayoutOnce bool
 }
 
-// Options is what there is to observe with.
+// Options configures an Observer.
 type Options struct {
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
@@ -102,7 +102,7 @@ type Request struct {
 	State policy.State
 }
 
-// Seen is what a view of the node has shown.
+// Seen is the result of observing the node.
 type Seen struct {
 	// Asked are the signals of thresholds that were looked at. One that has no
 	// observation has no observer at all.
@@ -113,7 +113,7 @@ type Seen struct {
 	Claims map[eviction.Signal][]policy.Claim
 	// Thresholds are those that the pass is to assess.
 	Thresholds []policy.Threshold
-	// layout is that of the filesystems, nil if its owner does not say.
+	// layout of the filesystems, nil if its owner does not say.
 	layout *eviction.LayoutReport
 }
 
@@ -212,7 +212,7 @@ func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Obse
 	}
 }
 
-// Last is what was last observed of s.
+// Last returns the last observation of s, zero if there is none.
 func (o *Observer) Last(s eviction.Signal) eviction.Observation {
 	if of := o.signals[s]; of != nil {
 		return of.observation
@@ -220,7 +220,7 @@ func (o *Observer) Last(s eviction.Signal) eviction.Observation {
 	return eviction.Observation{}
 }
 
-// Latest is what was last observed of all signals.
+// Latest returns the last observations of all signals.
 func (o *Observer) Latest() map[eviction.Signal]eviction.Observation {
 	all := make(map[eviction.Signal]eviction.Observation, len(o.signals))
 	for s, of := range o.signals {

@@ -10,8 +10,8 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
-// unresponsiveDeadline is what a plugin gets to measure pods that has not answered
-// Observe. If its process hangs, as it seems, there is a pod to be chosen without it.
+// unresponsiveDeadline bounds the measurement of pods by a plugin that has not answered Observe.
+// If its process hangs, as it seems, there is a pod to be chosen without it.
 const unresponsiveDeadline = time.Second
 
 // Responsiveness is which plugins have not answered in time, by their last calls. It is

@@ -15,12 +15,12 @@ import (
 // Thresholds are those in force: the configured ones, with custom signals defined as
 // plugins say and those for writable layers derived once the layout is known.
 type Thresholds struct {
-	// Layout is that of the filesystems, 0 while it is not known. Once known it stays
-	// until another one is.
+	// Layout of the filesystems, 0 while it is not known. Once known it stays until another one
+	// is.
 	Layout eviction.Layout
-	// Split is what of the assignments the layout shows to be for one filesystem.
+	// Split lists the assignments that give one filesystem of the layout to two plugins.
 	Split []string
-	// Definitions are what custom signals are. They are replaced and never changed.
+	// Definitions of custom signals. They are replaced and never changed.
 	Definitions map[eviction.Signal]eviction.Definition
 
 	configured []policy.Threshold
