@@ -9,7 +9,7 @@ import (
 // A Claim is what one of several observers of a signal says.
 type Claim struct {
 	eviction.Observation
-	// By is who says it, Custom that it is not the built-in plugin or the host itself.
+	// By names the source; Custom: it is neither the built-in plugin nor the host itself.
 	By     string
 	Custom bool
 }
@@ -110,7 +110,7 @@ type sampler struct {
 	custom string
 }
 
-// counted is who the figure of s is of.
+// counted returns the source of the figure of s that counts.
 func (in Input) counted(s eviction.Signal) sampler {
 	if f := in.Claims[s]; len(f) > 0 {
 		return f[0].sampler()

@@ -16,7 +16,7 @@ func NodeEvent(t Threshold) (reason, message string) {
 	return EventReasonThresholdMet, "Attempting to reclaim " + t.Definition().Resource
 }
 
-// Text is how a condition's status reads on the node.
+// Text words a condition's status on the node.
 type Text struct {
 	Reason, Message string
 	// EventReason is the reason of the event, of type Normal, that tells of a

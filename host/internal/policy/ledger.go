@@ -9,12 +9,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// mostRelief is how long after the end of a victim its promise counts at most,
-// whatever samples and plugins say.
+// mostRelief bounds the time after the end of a victim for which its promise counts, whatever
+// samples and plugins say.
 const mostRelief = time.Minute
 
-// ReliefTime is how long what a victim of s leaves behind may take to show in the
-// figures, from its end on.
+// ReliefTime returns the time, from a victim's end on, in which the resources it leaves behind
+// may show in the figures of s, at most eviction.MaxReliefTime.
 func ReliefTime(d eviction.Definition) time.Duration {
 	return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
 }
@@ -61,7 +61,8 @@ type Ledger struct {
 type Settlement struct {
 	UID, Pod string
 	Signal   eviction.Signal
-	// Promised is what it was expected to free at last, Freed what of it was seen to come back.
+	// Promised is the amount it was last expected to free, Freed the part of it seen to come
+	// back.
 	Promised eviction.Figure
 	Freed    int64
 }
@@ -80,7 +81,7 @@ type Promise struct {
 	// Frees has the signals that the victim's end relieves and what it used of
 	// each, missing if that is not known.
 	Frees map[eviction.Signal]eviction.Figure
-	// Grace is how long the victim may take to end.
+	// Grace is the time that the victim gets to end.
 	Grace time.Duration
 	// OwnLimit: it goes for a limit of its own. Signals that it does not relieve do not wait
 	// for its end.
@@ -105,7 +106,7 @@ func (p *promise) ending() bool { return p.ended.isZero() }
 
 // An account is what became of a signal since its last victim was taken, or measured.
 type account struct {
-	// relief is how long what a victim frees may take to show.
+	// relief is the time in which the resources of a victim may show.
 	relief time.Duration
 	// seen is the latest sample that counted. base was available in it or in one before,
 	// known says if that was observed.
@@ -115,7 +116,7 @@ type account struct {
 	seen     Moment
 	known    bool
 	cameBack int64
-	// beyond is what was missing beyond all promises when the last one was made.
+	// beyond is the shortage that all promises left when the last one was made.
 	beyond int64
 }
 
@@ -255,8 +256,8 @@ func (l Ledger) of(s eviction.Signal) []*promise {
 	return open
 }
 
-// expected is what the open promises of s come to, and whether that is known of
-// all. Nothing is what cannot be relied on: the figure may be older than the use.
+// expected returns the sum of the open promises of s, and whether all of them are known. A
+// promise of nothing cannot be relied on: the figure may be older than the use.
 func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 	known = true
 	for i := range l.promises {
@@ -385,8 +386,8 @@ func (l *Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 // take of it meanwhile.
 func broughtBy(came, use int64) bool { return came >= use-came }
 
-// freeing is how much more a plugin knows to be on its way. The kernel has nothing to
-// say of the kind about memory and processes, so nobody else has.
+// freeing returns the further amount that a plugin knows to be on its way. The kernel reports
+// nothing of the kind about memory and processes, so no plugin can know it.
 func freeing(s eviction.Signal, o eviction.Observation) int64 {
 	if d, _ := eviction.Builtin(s); d.Condition == eviction.MemoryPressure || d.Condition == eviction.PIDPressure {
 		return 0

@@ -26,7 +26,7 @@ type LocalViolation struct {
 	// Label is one of LabelEmptyDirLimit, LabelPodStorageLimit and
 	// LabelContainerStorageLimit.
 	Label string
-	// Message is what the pod is told. It ends with a space.
+	// Message for the pod's status and event. It ends with a space.
 	Message string
 }
 

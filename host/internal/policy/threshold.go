@@ -14,13 +14,13 @@ import (
 type Threshold struct {
 	Signal eviction.Signal
 	Value  Value
-	// GracePeriod is how long the threshold must be met before a pod is evicted.
+	// GracePeriod is the time for which the threshold must be met before a pod is evicted.
 	GracePeriod time.Duration
-	// MinReclaim is what must be available beyond Value once the threshold has
-	// been met, nil for nothing.
+	// MinReclaim must be available beyond Value once the threshold has been met, nil for
+	// nothing.
 	MinReclaim *Value
-	// Custom is what a plugin says that its custom signal is, nil for the kubelet's
-	// signals and where no plugin has said so yet: see Defined.
+	// Custom is a plugin's definition of its custom signal, nil for the kubelet's signals and
+	// where no plugin has defined it yet: see Defined.
 	Custom *eviction.Definition
 }
 

@@ -21,7 +21,7 @@ type Verdict struct {
 	// Measure has the victims, by uid, whose use must be known as of now before Go may
 	// be said: more is missing than was promised, and they may have grown.
 	Measure []string
-	// Wait is what is waited for if not Go.
+	// Wait gives the reason for the wait, if not Go.
 	Wait Wait
 }
 
@@ -33,8 +33,8 @@ type Wait struct {
 	Reason string `json:"reason,omitempty"`
 	// Victims are the pods whose end or relief is waited for.
 	Victims []string `json:"victims"`
-	// Expected is what they are to free, 0 if that is not known, and CameBack what
-	// of it has come back, in the signal's base unit.
+	// Expected is the amount they are to free, 0 if that is not known, and CameBack the part of
+	// it that has come back, in the signal's base unit.
 	Expected int64 `json:"expected,omitempty"`
 	CameBack int64 `json:"cameBack,omitempty"`
 	// Until is when the wait is over at the latest as far as is known.
@@ -88,8 +88,8 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 	return Verdict{Wait: w}
 }
 
-// missing is how much of the shortage of t not even what is expected of the open
-// promises would end, and whether that can be said.
+// missing returns the part of t's shortage that would remain after all open promises, and
+// whether that is known.
 func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
 	a := l.accounts[t.Signal]
 	expected, known := l.expected(t.Signal)
@@ -161,7 +161,7 @@ func (l Ledger) LookAt(now Moment) (at time.Time) {
 	return at
 }
 
-// nextLook is how long after a look the next one is, so long after a victim's end.
+// nextLook returns the time until the next look, given the time since a victim's end.
 func nextLook(since time.Duration) time.Duration {
 	const soonest, latest = 20 * time.Millisecond, time.Second
 	return min(max(since/4, soonest), latest)
