@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// criticalPriority is that of pods that may not go.
+// criticalPriority is the priority given to pods that may not be evicted.
 const criticalPriority = 2_000_000_000
 
 // FromRecord is the scenario of a recorded decision: its thresholds, the pods that could go
@@ -274,7 +274,7 @@ func summaryOf(r *decision.Decision, signal eviction.Signal, observed map[evicti
 	return text
 }
 
-// podStats is what a pod uses of a signal, in the place where the kubelet's order finds it in
+// podStats returns a pod's use of a signal, in the place where the kubelet's order finds it in
 // any layout.
 func podStats(c *decision.Candidate, signal eviction.Signal) object {
 	namespace, name, _ := strings.Cut(c.Pod, "/")

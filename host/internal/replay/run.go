@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// oracle is who decides here.
+// oracle names this manager in Decisions.
 const oracle = "evictd"
 
 // operator is the only one that thresholds have.
@@ -25,7 +25,7 @@ const operator = "LessThan"
 // A Replay is what came of a scenario.
 type Replay struct {
 	Decisions *Decisions
-	// Passes are what the manager says of each step's pass.
+	// Passes holds the manager's result of each step's pass.
 	Passes []loop.PassResult
 }
 

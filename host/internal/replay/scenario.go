@@ -53,7 +53,7 @@ type Scenario struct {
 	// pods lists them.
 	Pods  []*v1.Pod `json:"pods"`
 	Steps []Step    `json:"steps"`
-	// Record is what the scenario was made of, if it was made of a record: see FromRecord.
+	// Record from which the scenario was made, nil if it was not: see FromRecord.
 	Record *decision.Decision `json:"-"`
 }
 
@@ -74,7 +74,7 @@ type Config struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// Plugin is what a scenario says of one plugin.
+// Plugin is the configuration of one plugin in a scenario.
 type Plugin struct {
 	// Config is the plugin's own configuration.
 	Config json.RawMessage `json:"config,omitempty"`
@@ -102,7 +102,7 @@ type Step struct {
 	DiskInfoError        string   `json:"diskInfoError,omitempty"`
 	ContainerFsInfoError string   `json:"containerFsInfoError,omitempty"`
 	Reclaim              *Reclaim `json:"reclaim,omitempty"`
-	// KillErrors are what kills return, by uid; "*" is every pod.
+	// KillErrors are the errors of kills, by uid; "*" is every pod.
 	KillErrors map[string]string `json:"killErrors,omitempty"`
 	// CleanupSeconds is the time after which the pods that this pass evicted are
 	// cleaned up. Without it nobody waits for that.
@@ -111,12 +111,12 @@ type Step struct {
 	Admit []*v1.Pod `json:"admit,omitempty"`
 }
 
-// Reclaim is what comes of node-level reclaim, if the pass runs it.
+// Reclaim is the result of node-level reclaim, if the pass runs it.
 type Reclaim struct {
 	ContainerGCError string `json:"containerGCError,omitempty"`
 	ImageGCError     string `json:"imageGCError,omitempty"`
-	// SummaryAfter is what the second call of the pass returns. If there is none,
-	// it is what the first returned.
+	// SummaryAfter is the result of the second call of the pass; if there is none, that of the
+	// first counts.
 	SummaryAfter json.RawMessage `json:"summaryAfter,omitempty"`
 	// SummaryAfterError makes the second call fail.
 	SummaryAfterError string `json:"summaryAfterError,omitempty"`

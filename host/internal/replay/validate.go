@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// problems are what is wrong with a scenario, each with the path of the field.
+// problems collects the errors of a scenario, each with the path of the field.
 type problems []error
 
 func (p *problems) add(path, format string, args ...any) {

@@ -50,7 +50,7 @@ type World struct {
 	step    *Step
 	summary []byte // of the last step that had one
 	calls   int    // for a summary, in this step
-	// did is what the manager did in this step.
+	// did records the manager's actions in this step.
 	did Outcome
 }
 
