@@ -13,8 +13,8 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// Options is what a Supervisor is made of. Log is required and, for plugins that
-// are processes, Dir and SocketRoot.
+// Options configures a Supervisor. Log is required and, for plugins that are processes, Dir and
+// SocketRoot.
 type Options struct {
 	// Dir is the plugin directory.
 	Dir string
@@ -38,7 +38,7 @@ type Options struct {
 	Metrics Metrics
 }
 
-// Settings are what the host's configuration says about one plugin.
+// Settings is the host's configuration of one plugin.
 type Settings struct {
 	// Config is passed to the plugin as it is, JSON; empty when there is none.
 	Config []byte

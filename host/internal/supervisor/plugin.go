@@ -80,7 +80,7 @@ func strained(why error) bool {
 // A plugin is one plugin of the directory, whether it runs or not. It belongs to
 // the controller.
 type plugin struct {
-	// Status is what is shown of it, as far as that does not derive from the rest.
+	// Status holds the fields for the status that do not derive from the rest.
 	Status
 
 	log *output.Log
@@ -108,19 +108,19 @@ type plugin struct {
 	// contender: it was found together with others at the host's start and has not come
 	// to serve since.
 	contender bool
-	// said is what the plugin said of itself when it was last asked, registered what
-	// it was admitted with, until it gives that up.
+	// said is the plugin's last description of itself, registered the one it was admitted with,
+	// until it gives that up.
 	said, registered *eviction.Plugin
-	// observes is what it observed when it last served, nil if it never did.
+	// observes lists the signals that it observed when it last served, nil if it never did.
 	observes  []eviction.Signal
 	reason    error // for not running
 	lastError error
 	// starts counts those of processes, late the ones in a row that took too long.
 	starts, late int
 	crashes      *crashes
-	// swapPause is how long another attempt at a replacement waits.
+	// swapPause is the pause before another attempt at a replacement.
 	swapPause time.Duration
-	// slowness is that of its answers, whichever process gave them.
+	// slowness of its answers, whichever process gave them.
 	slowness client.Slowness
 }
 
@@ -174,7 +174,7 @@ func (p *plugin) wake() {
 	p.resume()
 }
 
-// registration is what the registry knows of it.
+// registration returns its entry for the registry.
 func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
 		Name: p.Name, State: string(p.State), Shadow: by.Shadow, Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,

@@ -56,7 +56,7 @@ type start struct {
 	host       eviction.Host
 	configure  eviction.ConfigureRequest
 	generation uint64
-	// replaces is what serves, nil if nothing does.
+	// replaces is the process that serves now, nil if none does.
 	replaces *client.Client
 }
 

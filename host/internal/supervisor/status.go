@@ -12,10 +12,10 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// Status is what is known of one plugin, whether it runs or not.
+// Status of one plugin, whether it runs or not.
 type Status struct {
 	Name string `json:"name"`
-	// Path is that of its file; empty for a plugin of the host's own process.
+	// Path of its file; empty for a plugin of the host's own process.
 	Path  string    `json:"path,omitempty"`
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
@@ -31,13 +31,13 @@ type Status struct {
 	Swaps       int          `json:"swaps,omitempty"`
 	Replacement *Replacement `json:"replacement,omitempty"`
 
-	// Standby is that the plugin is asked after all others, for a while.
+	// Standby is set while the plugin is asked after all others.
 	Standby *Standby `json:"standby,omitempty"`
 
 	// These are of a running plugin.
 	PID        int    `json:"pid,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
-	// Confinement is what its process is confined to.
+	// Confinement of its process.
 	Confinement *Confinement `json:"confinement,omitempty"`
 
 	// These are what the plugin last said of itself, also if it does not run.

@@ -17,10 +17,10 @@ import (
 var errNoProgress = fmt.Errorf("no progress: %w", context.DeadlineExceeded)
 
 const (
-	// mostWakes is how many wakes a second a plugin may send. The host looks
-	// twenty times a second at most, whatever it hears.
+	// mostWakes bounds the wakes per second of a plugin. The host looks twenty times a second at
+	// most, however many it receives.
 	mostWakes = 500
-	// mostProgress is how often a second a reclaim step may tell its progress.
+	// mostProgress bounds the progress messages per second of a reclaim step.
 	mostProgress = 10_000
 )
 
@@ -35,17 +35,17 @@ func errFlood(of string, most int) error {
 type Report struct {
 	// Failed is the latest thing that went wrong.
 	Failed error
-	// Unresponsive is that too many calls in a row had no answer.
+	// Unresponsive is set when too many calls in a row had no answer.
 	Unresponsive error
-	// Delayed is what the host has waited for an answer beyond what is usual.
+	// Delayed is the time that the host has waited for an answer beyond the usual.
 	Delayed time.Duration
 }
 
-// Config is what a Client is made of.
+// Config configures a Client.
 type Config struct {
 	Name     string
 	Timeouts Timeouts
-	// Doublings is how often the limits of the calls at its start are doubled.
+	// Doublings is the number of times that the limits of the calls at its start are doubled.
 	Doublings int
 	// Builtin plugins may relay the kubelet's figures.
 	Builtin bool
@@ -67,7 +67,7 @@ type Client struct {
 	remote eviction.Plugin
 	// relays: the plugin's figures are those of the kubelet's summary.
 	relays atomic.Bool
-	// told is what the plugin was configured with last.
+	// told holds the last configuration sent to the plugin.
 	told atomic.Pointer[eviction.ConfigureRequest]
 
 	mu     sync.Mutex

@@ -14,11 +14,11 @@ const (
 	SlowWindow = time.Minute
 	mostDelay  = SlowWindow / 20
 	slowCalls  = 2
-	// StandbyFor is how long a plugin is then asked after all others.
+	// StandbyFor is the time for which a plugin is then asked after all others.
 	StandbyFor = 10 * time.Minute
 )
 
-// delayCost is what of the time that an answer took counts.
+// delayCost returns the part of an answer's time that counts as delay.
 func delayCost(took, limit time.Duration) time.Duration {
 	return max(0, min(took, limit)-limit/promptShare)
 }

@@ -81,8 +81,8 @@ func NewAsked() *Asked {
 	return a
 }
 
-// probeTries is how often a new process is asked: with the summary as the source, a
-// pass may end while it answers.
+// probeTries bounds the tries to probe a new process: with the summary as the source, a pass may
+// end while it answers.
 const probeTries = 3
 
 // Probe lets a new process observe once what it would observe. What it does not

@@ -15,9 +15,9 @@ type Instance struct {
 	Generation uint64
 	// PID is 0 for a plugin of the host's own process.
 	PID int
-	// Plugin is what the plugin said of itself, its capabilities being calls that
-	// have deadlines of their own and whose replies are checked. They may be used
-	// as long as the instance is pinned, and fail afterwards at the latest.
+	// Plugin is the plugin's description of itself. Its capabilities are calls that have
+	// deadlines of their own and whose replies are checked. They may be used as long as the
+	// instance is pinned, and fail afterwards at the latest.
 	Plugin *eviction.Plugin
 
 	unused chan struct{}

@@ -16,11 +16,11 @@ type Assignment map[eviction.Signal]map[string]string
 // A Plugin is what is known of one plugin at one moment.
 type Plugin struct {
 	Name string
-	// State is what it is doing, for people.
+	// State of the plugin, for people.
 	State string
-	// Said is what it said of itself when it was last asked, nil if it never was.
+	// Said is the plugin's last description of itself, nil if it never gave one.
 	Said *eviction.Plugin
-	// Instance is what of it serves, nil if nothing does.
+	// Instance that serves, nil if none does.
 	Instance *Instance
 	// Slow plugins are asked after all others for what the host waits for.
 	Slow bool
@@ -32,7 +32,7 @@ type Plugin struct {
 	// Missing is why it does not serve although it should, nil if it does or need not.
 	// One that has come up serves from the next pass on.
 	Missing error
-	// Observes is what is missed without it.
+	// Observes lists the signals that are missed without it.
 	Observes []eviction.Signal
 	// FirstStart: it has neither served nor failed by itself.
 	FirstStart bool
@@ -280,7 +280,7 @@ type offer struct {
 
 func (o offer) String() string { return o.capability.String() + " " + string(o.signal) }
 
-// layoutOffer is what the layout of the filesystems comes with if it is assigned.
+// layoutOffer is the offer with which the layout of the filesystems is assigned.
 var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
 
 // offers lists what p offers, in the order of its signals.

@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Served is what a plugin offers for a signal, by this very name, and what of it it is
+// Served lists the offers of a plugin for a signal, by this very name, and those of them it is
 // in charge of, by whatever name.
 type Served struct {
 	Signal   eviction.Signal `json:"signal"`
@@ -41,8 +41,8 @@ type Role struct {
 	// Layouts are those with which the plugin is in charge, nil if that does not
 	// depend on the layout.
 	Layouts []string `json:"layouts,omitzero"`
-	// Steps are what runs for the signal, in this order: those of the plugin in charge
-	// of reclaim, in whose role they stand, and of the others, shadowed ones too.
+	// Steps that run for the signal, in this order: those of the plugin in charge of reclaim, in
+	// whose role they stand, and of the others, shadowed ones too.
 	Steps []RoleStep `json:"steps,omitempty"`
 }
 
@@ -52,8 +52,8 @@ type RoleStep struct {
 	By   string `json:"by"`
 }
 
-// Layouts is how the filesystems are laid out now, 0 if that is not known, and how they
-// may be.
+// Layouts holds the present layout of the filesystems, 0 if that is not known, and the possible
+// ones.
 type Layouts struct {
 	Now      eviction.Layout
 	Possible []eviction.Layout
@@ -108,7 +108,7 @@ func (in Layouts) reached(p *eviction.Plugin) []offer {
 	return all
 }
 
-// role is what p is to o.
+// role returns the role of p for the offer o.
 func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 	who := r.Serving(in.Now, o.signal, o.capability)
 	role := Role{Capability: o.capability.String(), Layouts: r.layoutsOf(p.Instance, o, in)}
