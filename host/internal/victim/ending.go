@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// cleanupWait is how long a killed pod keeps the next victim safe while it is
-	// not finished, its volumes included (podCleanupTimeout of the kubelet).
+	// cleanupWait is the time for which a killed pod that is not finished, its volumes included,
+	// keeps the next victim safe (podCleanupTimeout of the kubelet).
 	cleanupWait      = 30 * time.Second
 	firstCleanupLook = 20 * time.Millisecond
 	maxCleanupLook   = time.Second
-	// kubeletLook is how often the kubelet looks (podCleanupPollFreq).
+	// kubeletLook is the kubelet's polling interval (podCleanupPollFreq).
 	kubeletLook = time.Second
 	// LookTimeout bounds one look at what is left of a pod.
 	LookTimeout = 5 * time.Second
@@ -23,7 +23,7 @@ const (
 type Report struct {
 	of    *Victim // whom the Set knows
 	stage stage
-	// err is what the kill returned, took how long it is since it began.
+	// err is the result of the kill, took the time since it began.
 	err  error
 	took time.Duration
 	// ok: the pod has finished, or its volumes are gone, rather than given up on.
@@ -107,7 +107,7 @@ func (e ending) kill(ctx context.Context) error {
 	}
 }
 
-// grace is how long the victim has, next to nothing if it was shortened.
+// grace returns the victim's grace period, 0 if it was shortened.
 func (e ending) grace() time.Duration {
 	select {
 	case <-e.victim.shorten:

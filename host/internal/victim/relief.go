@@ -15,12 +15,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Relief is what is expected of victims of node pressure, and why no other pod goes
-// before it has come.
+// Relief keeps what victims of node pressure are expected to give back, and why no other pod is
+// evicted before that has come.
 type Relief struct {
 	ledger  policy.Ledger
 	waiting map[eviction.Signal]policy.Wait
-	// paced is when it was last told of a signal and a reason that the kubelet's pace holds.
+	// paced holds when a signal and a reason that the kubelet's pace holds were last reported.
 	paced   map[string]time.Time
 	moment  func() policy.Moment
 	settle  func(policy.Settlement)
@@ -128,7 +128,7 @@ func (r *Relief) tellPace(w policy.Wait) {
 	}
 }
 
-// Waiting is what thresholds wait for, by signal.
+// Waiting returns the waits of thresholds, sorted by signal.
 func (r *Relief) Waiting() []policy.Wait {
 	return slices.SortedFunc(maps.Values(r.waiting), func(a, b policy.Wait) int { return cmp.Compare(a.Signal, b.Signal) })
 }

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxHistory is how many victims the status shows.
+	// maxHistory bounds the victims in the status.
 	maxHistory = 50
 	// endedFor is longer than any check of limits takes, which must not find a pod
 	// over its limit that was a victim meanwhile.
 	endedFor = time.Hour
-	// EndOfKills is what kills under way get when the host is told to end. The
-	// journal has the rest finished by the next host.
+	// EndOfKills is the time that kills under way get at the end of the host. The journal has
+	// the rest finished by the next host.
 	EndOfKills = 5 * time.Second
 )
 
@@ -49,7 +49,7 @@ type Journal interface {
 	RemoveKill(uid string) error
 }
 
-// Options is what a Set is made of.
+// Options configures a Set.
 type Options struct {
 	Killer   Killer
 	Recorder Recorder
@@ -72,7 +72,7 @@ type Options struct {
 // afterwards. One goroutine uses it; only History may be called from anywhere.
 type Set struct {
 	Options
-	// Relief is what is expected of the victims.
+	// Relief expected of the victims.
 	Relief Relief
 
 	victims []*Victim // in the order of the decisions

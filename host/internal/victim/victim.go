@@ -54,8 +54,7 @@ type Victim struct {
 	Pod    pods.Pod `json:"-"`
 	Name   string   `json:"pod"`
 	UID    string   `json:"uid"`
-	// Signal is what the eviction counts as in kubelet_evictions: a signal or a
-	// local-storage limit.
+	// Signal as which kubelet_evictions counts the eviction: a signal or a local-storage limit.
 	Signal eviction.Signal `json:"signal"`
 	// GraceSeconds is the grace period to end the pod with. GraceOverrideSeconds is
 	// what the eviction asked for, which the pod's own can only shorten.
@@ -72,10 +71,11 @@ type Victim struct {
 	DryRun     bool   `json:"dryRun,omitempty"`
 	// Resumed: decided by a former evictd and finished by this one.
 	Resumed bool `json:"resumed,omitempty"`
-	// Err is what the kill returned. The eviction counts all the same.
+	// Err is the error of the kill. The eviction counts all the same.
 	Err string `json:"error,omitempty"`
 
-	// Promised is what the node is expected to get back of Signal, missing if that is not known.
+	// Promised is the amount of Signal that the node is expected to get back, missing if not
+	// known.
 	Promised eviction.Figure `json:"-"`
 	// Released of Signal was seen to come back, missing as long as more is expected.
 	// ReliefAt is when that was nine tenths of what was promised, zero if it was not.
@@ -140,7 +140,7 @@ func (v Victim) shortest() Victim {
 	return v
 }
 
-// Journaled is what a next host must know of v.
+// Journaled returns the record of v for a next host.
 func (v *Victim) Journaled() rundir.Kill {
 	k := rundir.Kill{
 		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,

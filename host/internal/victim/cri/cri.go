@@ -33,18 +33,18 @@ const (
 	// second, and the node is short of something until it is back.
 	firstRetry = 20 * time.Millisecond
 	maxRetry   = 500 * time.Millisecond
-	// leastSeconds is what is left to a container to end by itself after its hook or
+	// leastSeconds is the least time that a container gets to end by itself after its hook or
 	// its wait for others, also when that took all of the grace.
 	leastSeconds = 1
-	// releasePatience is how long the end of a container that has been stopped waits for
+	// releasePatience is the time that the end of a container that has been stopped waits for
 	// memory that is taken back beside.
 	releasePatience = time.Second
-	// staleAfter is how long after its grace nobody goes on any more with a kill that took
-	// too long.
+	// staleAfter is the time after its grace period at which a kill that took too long is given
+	// up.
 	staleAfter = time.Minute
 )
 
-// Options is what a Killer is made of.
+// Options configures a Killer.
 type Options struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	// PodsDir has a directory for each pod, by uid.
@@ -327,8 +327,8 @@ func (k *Killer) exited(ctx context.Context, id string) bool {
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
 }
 
-// Left is what the runtime has of the pod. It could pick by label, but then a sandbox
-// made without labels would look gone.
+// Left lists the pod's sandboxes and containers in the runtime. It could pick by label, but then
+// a sandbox made without labels would look gone.
 func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
 	listed, err := criclient.List(ctx, k.Runtime, uid)
 	if err != nil {

@@ -19,7 +19,7 @@ type step struct {
 	after []int
 }
 
-// preStop is what the container wants to be done before it is stopped, nil for nothing.
+// preStop returns the container's preStop hook, nil if it has none.
 func (s step) preStop() *v1.LifecycleHandler {
 	if s.of == nil || s.of.Lifecycle == nil {
 		return nil

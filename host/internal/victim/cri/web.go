@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// maxReplyBytes is how much of a reply is waited for. Nobody looks at it.
+	// maxReplyBytes bounds the part of a reply that is read; the reply itself is not used.
 	maxReplyBytes = 10 << 10
 	maxRedirects  = 10
-	// userAgent is how the kubelet presents itself for hooks.
+	// userAgent is the kubelet's User-Agent for hooks.
 	userAgent = "kube-lifecycle/1.36"
 )
 

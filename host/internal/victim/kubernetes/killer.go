@@ -26,25 +26,26 @@ import (
 )
 
 const (
-	// patience is how long the kubelet gets before something is done in its place: until it
-	// has begun to end a pod, and until it has removed what is left of one.
+	// patience is the time that the kubelet gets before evictd acts in its place: until it has
+	// begun to end a pod, and until it has removed what is left of one.
 	patience = time.Second
 	// hookPatience bounds the wait for the kubelet to say that it has begun to end a pod with
 	// a hook, which must not run twice: one that is busy writes what it did within 10 s.
 	hookPatience = 10 * time.Second
-	// longPatience is how long the API server gets to answer before a pod is ended without it.
+	// longPatience is the time that the API server gets to answer before a pod is ended without
+	// it.
 	longPatience = 5 * time.Second
-	// slowly is how much longer than an answer of the API server it may take until the
-	// kubelet has heard of the eviction and has said so.
+	// slowly is the time for the kubelet to receive the eviction and to report it, in multiples
+	// of the time of the API server's answer.
 	slowly = 3
 	// A pod's end is looked for often at first.
 	firstLook, maxLook = 20 * time.Millisecond, 500 * time.Millisecond
-	// lastGraceSeconds is what the kubelet leaves a container between SIGTERM and SIGKILL
-	// also when hooks, or containers that end before it, have used up the grace period.
+	// lastGraceSeconds is the time that the kubelet leaves a container between SIGTERM and
+	// SIGKILL also when hooks, or containers that end before it, have used up the grace period.
 	lastGraceSeconds = 2
 )
 
-// API is what a killer needs of the API server.
+// API is the part of the API server that a killer uses.
 type API interface {
 	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
 	// pod as it is then, or would be. Errors of the API server are its own
@@ -56,9 +57,9 @@ type API interface {
 	CreateEvent(ctx context.Context, event *v1.Event) error
 }
 
-// Options is what a Killer is made of. All fields of its own are required.
+// Options configures a Killer. All fields of its own are required.
 type Options struct {
-	// Options is what it stops containers with.
+	// Options for stopping containers.
 	victimcri.Options
 	API      API
 	NodeName string

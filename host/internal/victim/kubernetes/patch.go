@@ -156,8 +156,8 @@ func contradicted(p *v1.Pod) bool {
 	return isEvicted(p) && !hasEnded(p) && !isMirror(p) && !isDeleted(p)
 }
 
-// message is that of an eviction for the node's pressure, from the condition that no kubelet
-// writes over and no copy of the pod has; empty if there is none.
+// message returns the message of an eviction for the node's pressure, from the condition that no
+// kubelet writes over and no copy of the pod has; empty if there is none.
 func message(p *v1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet {

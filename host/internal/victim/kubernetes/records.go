@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// staleAfter is how long after its grace period a kill of a former evictd is too old for
-	// the API server to be told of it while the pod runs: that would be another kill.
+	// staleAfter is the time after its grace period at which a kill of a former evictd is too
+	// old to be reported to the API server while the pod runs: that would be another kill.
 	staleAfter = time.Minute
-	// maxRecords is how many evictions of pods that have ended are kept for an API server
+	// maxRecords bounds the evictions of pods that have ended that are kept for an API server
 	// that is away.
 	maxRecords = 500
-	// deafFor is how long after an eviction a kubelet may not have heard of it: it asks
-	// an API server that was away again after 60 s at the latest (client-go's reflector:
-	// 30 s, and as much at random).
+	// deafFor is the time after an eviction for which a kubelet may not have received it: it
+	// asks an API server that was away again after 60 s at the latest (client-go's reflector: 30
+	// s, and as much at random).
 	deafFor = 70 * time.Second
 )
 

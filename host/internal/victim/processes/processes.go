@@ -17,7 +17,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// Options is what a Killer is made of. All fields but Root are required.
+// Options configures a Killer. All fields but Root are required.
 type Options struct {
 	FS nodefs.FS
 	// Root is the parent of kubepods in each hierarchy.
