@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxFormer is how many manifests without a file are kept until the next listing
-	// of the pods says which of these run.
+	// maxFormer bounds the manifests without a file that are kept until the next listing of the
+	// pods says which of these run.
 	maxFormer = 1000
-	// maxNamed is how many pods without a file are named.
+	// maxNamed bounds the pods without a file that are named.
 	maxNamed = 5
 )
 

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// lookTimeout is how long a listing waits for a filesystem that hangs.
+	// lookTimeout is the time that a listing waits for a filesystem that hangs.
 	lookTimeout = 2 * time.Second
-	// maxProblems is how many problems are told.
+	// maxProblems bounds the problems reported.
 	maxProblems = 100
 	// A directory of manifests has maxManifests files at most: each is held in memory, and
 	// looked at with each listing. A node runs some hundred pods.
@@ -228,18 +228,18 @@ const (
 	// maxManifestBytes is the most that is read of one manifest. The largest
 	// object that a cluster can store has 1.5 MiB, real pods a few KiB.
 	maxManifestBytes = 1 << 20
-	// settleTime is how old a change must be for the file's times to tell it from
-	// a later one: filesystem timestamps tick every 4 to 10 ms.
+	// settleTime is the least age of a change for the file's times to tell it from a later one:
+	// filesystem timestamps tick every 4 to 10 ms.
 	settleTime = 100 * time.Millisecond
 )
 
-// manifestFile is what was read of a file, kept until the file changes.
+// manifestFile caches the content of a file until the file changes.
 type manifestFile struct {
 	identity fileIdentity
 	// settled: the file was read, and had changed long enough before, so that a
 	// later change shows in its identity.
 	settled bool
-	// manifest is what counts, also of a former content if the present one cannot.
+	// manifest in force, of a former content if the present one is invalid.
 	manifest *manifest
 	problems []pods.Problem
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/podsource/running"
 )
 
-// sourceFile is what the kubelet writes as the source of a pod from staticPodPath.
+// sourceFile is the value of the kubelet's source annotation on a pod from staticPodPath.
 const sourceFile = "file"
 
 // A fullName is what a static pod is known by: its uid is the kubelet's hash of the

@@ -58,7 +58,7 @@ func newKnown(rules pods.Rules) *known {
 	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: ErrNeverListed}, changed: make(chan struct{}, 1)}
 }
 
-// news are how the API server is heard.
+// news is the state of the watch on the API server.
 type news struct {
 	// listed: it has told of all pods, but for what has changed since trouble. loaded: the pods
 	// are those that a former evictd knew, as long as it has not.

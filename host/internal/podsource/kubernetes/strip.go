@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// stripped is what of a pod a decision can depend on, or a kill. A node has hundreds of
-// pods, each of tens of kilobytes, most of which nobody asks for.
+// stripped copies the fields of a pod on which a decision or a kill can depend. A node has
+// hundreds of pods, each of tens of kilobytes, most of which are never used.
 func stripped(pod *v1.Pod, wanted *pods.Wanted) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -150,7 +150,7 @@ func Static(p *criclient.Pod) bool {
 	return said && source != SourceAPI
 }
 
-// SourceAPI is that of a pod from the API server.
+// SourceAPI is the source of a pod from the API server.
 const SourceAPI = "api"
 
 // withSource returns pod with what the newest sandbox says of where the pod comes from. Who makes
