@@ -17,11 +17,11 @@ const KeeperGrace = 8760 * time.Hour
 // run out. The kubelet counts it from the crossing, and anew after each restart.
 const leastKeeperGrace = 30 * 24 * time.Hour
 
-// Node is what both sides are on.
+// Node holds the facts of the node that evictd and the kubelet share.
 type Node struct {
-	// Capacity is that of each signal, as far as it is known: what a percentage is of.
+	// Capacity of each signal in its unit, the base of percentages; unknown signals are missing.
 	Capacity map[eviction.Signal]int64
-	// Falls are the most that was taken of signals in a second here, as far as it is known.
+	// Falls are the steepest drops per second seen of signals here; unknown signals are missing.
 	Falls    map[eviction.Signal]int64
 	Reserved Reserved
 	// DropIns: the kubelet has a directory of drop-ins, which merge mappings key by key.
@@ -31,7 +31,7 @@ type Node struct {
 	OwnConditions, OwnTaints bool
 }
 
-// Reserved is what the kubelet keeps from pods for itself and the system.
+// Reserved holds the resources that the kubelet keeps from pods for itself and the system.
 type Reserved struct {
 	// Memory and Storage are kubeReserved and systemReserved together.
 	Memory, Storage resource.Quantity

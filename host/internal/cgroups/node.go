@@ -30,7 +30,7 @@ type Node struct {
 type Found struct {
 	// Driver is "cgroupfs", "systemd" or "" as long as there is nothing to see.
 	Driver string
-	// By is who says so: the container runtime, or the directory that shows it.
+	// By names the source: the container runtime, or the directory that shows the driver.
 	By string
 	// Sure is false where it may be what another driver has left behind.
 	Sure bool

@@ -15,11 +15,11 @@ const (
 	// lookAgain at one on which it is not.
 	lookEvery = time.Minute
 	lookAgain = 10 * time.Second
-	// mostNamed is how many pods are named.
+	// mostNamed bounds the pods that are named.
 	mostNamed = 20
 )
 
-// Status is what is known of the cgroups of pods.
+// Status describes the cgroups of pods as far as they are known.
 type Status struct {
 	// Driver is the one in use, empty as long as no pod has shown it. Configured is
 	// what the configuration says, SeenBy who told of the driver.
@@ -31,14 +31,14 @@ type Status struct {
 	Running   int      `json:"running"`
 	Misplaced int      `json:"misplaced"`
 	Pods      []string `json:"pods,omitempty"`
-	// Problem is what is wrong, or why nothing can be told.
+	// Problem says what is wrong, or why the cgroups cannot be checked.
 	Problem string `json:"problem,omitempty"`
 
 	// unhealthy: the problem keeps evictd from finding the right pod.
 	unhealthy bool
 }
 
-// Options is what a Watch is made of.
+// Options configures a Watch.
 type Options struct {
 	Node       Node
 	Configured string

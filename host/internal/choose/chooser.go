@@ -23,20 +23,20 @@ const (
 	// detailDeadline bounds the look at the victim's containers, which only the
 	// message needs.
 	detailDeadline = 250 * time.Millisecond
-	// FirstStarts is how long after its own start the host waits for those that measure
-	// pods before it chooses one by priority alone.
+	// FirstStarts is the time after its own start for which the host waits for plugins that
+	// measure pods, before it chooses a pod by priority alone.
 	FirstStarts = 30 * time.Second
-	// rankingShown is how many pods of a ranking people are shown.
+	// rankingShown bounds the pods of a ranking in the log.
 	rankingShown = 10
 )
 
-// Options is what a Chooser is made of.
+// Options configures a Chooser.
 type Options struct {
 	observe.Options
 
 	Pods           pods.Source
 	Responsiveness *observe.Responsiveness
-	// MinDeadline is how long a call may take at least.
+	// MinDeadline is the least deadline of a call.
 	MinDeadline time.Duration
 }
 
@@ -68,8 +68,8 @@ func (c *Chooser) Forget(s eviction.Signal) {
 	delete(c.usage.bySignal, s)
 }
 
-// Reliable is what a pod was measured to use of s, as far as one can rely on it: a
-// vendor's figure may be a score that is good for an order only.
+// Reliable returns the measured use of s by a pod, if one can rely on it: a vendor's figure may
+// be a score that is good for an order only.
 func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
 	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
 	if m.State != eviction.Measured || i < 0 || !reliable(pin, layout, s) {
@@ -122,12 +122,12 @@ type Choice struct {
 	Candidates []pods.Pod
 	Order      []eviction.Ranked
 	Ranker     string
-	// RankerVersion is what the ranker says of itself. RankerCustom: its order is not the
+	// RankerVersion is the version that the ranker reports. RankerCustom: its order is not the
 	// kubelet's.
 	RankerVersion string
 	RankerCustom  bool
 	Measured      map[string]eviction.Measurement
-	// Took is how long it took to measure.
+	// Took is the duration of the measurement.
 	Took time.Duration
 	// TooSoon: nothing is known of any pod, and who is to measure them is about to
 	// come up.
@@ -238,7 +238,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	out.Order = fallback()
 }
 
-// ranking is what a ranker is asked, without the candidates.
+// ranking returns the request to a ranker, without the candidates.
 func (r *Request) ranking() eviction.RankRequest {
 	t, o := r.Threshold, r.Observation
 	return eviction.RankRequest{

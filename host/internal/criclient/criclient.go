@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// maxMessageBytes is how large a list may be: the kubelet's limit (16 MiB)
-	// and as much again, for a node on which exited containers have piled up.
+	// maxMessageBytes bounds a list: the kubelet's limit (16 MiB) and as much again, for a node
+	// on which exited containers have piled up.
 	maxMessageBytes = 32 << 20
 	// probeTimeout bounds the question at the start.
 	probeTimeout = 2 * time.Second

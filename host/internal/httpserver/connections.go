@@ -25,17 +25,16 @@ const placeInterval = 10 * time.Millisecond
 // that may be before it take.
 const settleTime, answerTime = 50 * time.Millisecond, time.Second*mostConnections/requestsPerSecond + 3*turnTime
 
-// Limits are what those who connect may cost.
+// Limits bound the resources that clients may take.
 type Limits struct {
-	// Total is how many connections there may be of all peers, PerPeer of one of them;
-	// 0 is no limit for one.
+	// Total bounds the connections of all peers, PerPeer those of one; 0 is no limit for one.
 	Total, PerPeer int
 	// Peer names who is at the other end. One that it refuses is closed at once.
 	Peer func(net.Conn) (string, error)
-	// Request is how long a client may take for all of its request, Answer until it has
-	// read the answer.
+	// Request bounds the time in which a client sends its whole request, Answer the time until
+	// it has read the answer.
 	Request, Answer time.Duration
-	// HeaderBytes is how much a request's header may have.
+	// HeaderBytes bounds a request's header.
 	HeaderBytes int
 }
 
@@ -195,7 +194,7 @@ func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Count is how many connections are open.
+// Count returns the number of open connections.
 func (c *Connections) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxText is how much an error says of what others have written, maxShown how much it
-// repeats of one wrong value, in bytes.
+// maxText bounds the text of others in an error, maxShown each wrong value repeated in it, in
+// bytes.
 const (
 	maxText  = 1000
 	maxShown = 80

@@ -34,7 +34,7 @@ var pseudo = []uint32{
 
 const configfs, fusectl = 0x62656570, 0x65735543
 
-// readTimeout is how long ReadFileSoon waits.
+// readTimeout is the time that ReadFileSoon waits.
 const readTimeout = 10 * time.Second
 
 // ReadFile returns what is in the regular file at path, which may be a symbolic

@@ -72,7 +72,7 @@ type Metrics struct {
 	droppedLogLines, lostEvents func() uint64
 }
 
-// Kubelet is what the kubelet counts of evictions and preemptions.
+// Kubelet receives the counts of evictions and preemptions that the kubelet exports.
 type Kubelet interface {
 	Evicted(s eviction.Signal)
 	StatsAge(s eviction.Signal, age time.Duration)

@@ -19,8 +19,7 @@ import (
 type Pod struct {
 	// API is the manifest. Without one it holds only the pod's identity.
 	API *v1.Pod
-	// Row is what policy and plugins see, without labels and annotations: see
-	// Filter.
+	// Row holds the fields for policy and plugins, without labels and annotations: see Filter.
 	Row eviction.Pod
 	// SandboxIDs are the ready sandboxes, ContainerIDs the containers that have
 	// not exited, both as the runtime names them.

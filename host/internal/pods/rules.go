@@ -77,11 +77,11 @@ func classOf(all ...*v1.ResourceRequirements) eviction.QoSClass {
 	}
 }
 
-// Request is what the pod requests of a resource by the kubelet's rule for
-// eviction (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its
-// containers and sidecars, at least what an init container needs. With any
-// resource at pod level only the pod level counts, so that such a pod requests
-// no ephemeral storage. Overhead is added to what is not zero.
+// Request returns the pod's request of a resource by the kubelet's rule for eviction
+// (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its containers and sidecars, at
+// least the request of each init container. With any resource at pod level only the pod level
+// counts, so that such a pod requests no ephemeral storage. Overhead is added to what is not
+// zero.
 //
 // The spec alone counts, never the status: of a pod that is being resized the
 // pod source passes the spec with what is allocated.
@@ -90,9 +90,8 @@ func (r Rules) Request(pod *v1.Pod, name v1.ResourceName) int64 {
 	return q.Value()
 }
 
-// Requests are what the pod requests of everything, by the rule of Request and
-// in the units in which the kubelet admits pods: cpu in thousandths, everything
-// else whole (GetResourceRequest).
+// Requests returns the pod's requests of everything, by the rule of Request and in the units in
+// which the kubelet admits pods: cpu in millicores, everything else whole (GetResourceRequest).
 func (r Rules) Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
 	requests := r.withoutOverhead(pod)
 	all := make(map[v1.ResourceName]int64, len(requests))

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 )
 
-// API is what is asked.
+// API is the part of the API server that Check asks.
 type API interface {
 	// SelfSubjectAccessReview says whether the account may do verb to a resource, such as
 	// pods or tokenreviews.authentication.k8s.io, in namespace, "" for all, and why not; of
@@ -27,7 +27,7 @@ type API interface {
 	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
 }
 
-// Options is what Check needs. API, Node and Patch are required.
+// Options configures Check. API, Node and Patch are required.
 type Options struct {
 	API API
 	// Node is the nodeName of the configuration.
@@ -85,7 +85,7 @@ func (o Options) needs() []need {
 	return needs
 }
 
-// triedPods is how many pods a dry run is tried with: one may end meanwhile.
+// triedPods bounds the pods with which a dry run is tried: one may end meanwhile.
 const triedPods = 3
 
 // Check returns as errors what evictd cannot evict without, and as warnings what else will

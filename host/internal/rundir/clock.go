@@ -43,8 +43,7 @@ func (m moment) at(t time.Time) stamp {
 	return stamp{Wall: t.Round(0), BootNanos: m.bootNanos - int64(m.wall.Sub(t))}
 }
 
-// since is how long before m the stamp was made, never negative and never longer
-// than the boot.
+// since returns the time from the stamp to m, never negative and never longer than the boot.
 func (m moment) since(s stamp) time.Duration {
 	return time.Duration(m.bootNanos - min(max(s.BootNanos, 0), m.bootNanos))
 }

@@ -87,8 +87,8 @@ func (d *Dir) Check() error {
 	return nil
 }
 
-// emptyTimeout is how long the start waits for what plugins of a former host have
-// left: it may be millions of files.
+// emptyTimeout bounds the removal, at the start, of files that plugins of a former host have
+// left: they may be millions.
 const emptyTimeout = time.Second
 
 // throughMode lets others through to what they know the name of and may use: a

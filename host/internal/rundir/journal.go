@@ -25,8 +25,8 @@ const (
 	maxPodsBytes = 64 << 20
 	// maxFileBytes is the most that is read of a journal file, and written to one.
 	maxFileBytes = 256 << 10
-	// maxKills is how many kills a restarted host resumes. One is the rule, some
-	// tens are conceivable; more is not ours.
+	// maxKills bounds the kills that a restarted host resumes. One is the rule, some tens are
+	// conceivable; more is not ours.
 	maxKills = 1000
 	// maxConditions is more than any set of plugins raises.
 	maxConditions = 1000

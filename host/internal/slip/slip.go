@@ -4,8 +4,8 @@ package slip
 
 import "strings"
 
-// most is how many bytes a slip of the hand inserts, removes or replaces: two of
-// them are two letters in the wrong order.
+// most bounds the bytes that a typing error inserts, removes or replaces: two of them are two
+// letters in the wrong order.
 const most = 2
 
 // Nearest returns the one of names that differs least from name, without regard to

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxHeaderBytes is how much an answer's header may have.
+	// maxHeaderBytes bounds an answer's header.
 	maxHeaderBytes = 64 << 10
 	// idleTimeout keeps the connection from one pass to the next.
 	idleTimeout = 90 * time.Second
@@ -34,7 +34,7 @@ type kubelet struct {
 	url     string
 	// socket is the path of the socket, "" for TLS.
 	socket string
-	// size is how large the last summary was.
+	// size of the last summary, in bytes.
 	size atomic.Int64
 
 	mu     sync.Mutex

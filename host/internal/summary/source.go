@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// DefaultTimeout is how long a fetch may take in all.
+// DefaultTimeout bounds a fetch in all.
 const DefaultTimeout = 10 * time.Second
 
 // A Source has the kubelet's summary of now. Its methods may be called

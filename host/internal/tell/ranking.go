@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// rankedShown is how many pods of a ranking are shown.
+// rankedShown bounds the pods of a ranking that are shown.
 const rankedShown = 10
 
 // A ranked is a candidate in its place.

@@ -162,7 +162,7 @@ func (p *plot) label(x, y float64, anchor, colour, text string) {
 	p.printf(`<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, colour, escaped(text))
 }
 
-// mostTicks is how many times are below the plot at most, but for the longest.
+// mostTicks bounds the times below the plot, except for the longest.
 const mostTicks = 20
 
 // axes have a few round amounts, and the time before and after the decision.

@@ -18,7 +18,7 @@ import (
 
 const (
 	labelWidth = 13
-	// protectedShown is how many pods that could not go are shown.
+	// protectedShown bounds the protected pods that are shown.
 	protectedShown = 5
 )
 
@@ -228,7 +228,7 @@ func (w *text) whyIt() {
 	}
 }
 
-// signal is that of the threshold that was acted on.
+// signal returns the signal of the threshold that was acted on, empty if there is none.
 func (w *text) signal() eviction.Signal {
 	if t := w.r.Acted(); t != nil {
 		return t.Signal

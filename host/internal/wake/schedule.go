@@ -106,7 +106,7 @@ type Result struct {
 	Scope Scope
 	// Met: thresholds are met. Incomplete: figures were missing, or it could not act.
 	Met, Incomplete bool
-	// GraceLeft is how long the first grace period goes on, 0 if none does.
+	// GraceLeft is the time until the first grace period ends, 0 if none runs.
 	GraceLeft time.Duration
 	// LookAt has other reasons to look at everything, zero for none.
 	LookAt []time.Time
