@@ -26,7 +26,7 @@ type workshop struct {
 
 	mu    sync.Mutex
 	files map[string]plugindir.File
-	// broken is what starts fail with, by plugin; held is what they wait for.
+	// broken holds the errors of starts, by plugin; held the channels they wait for.
 	broken map[string]error
 	held   map[string]chan struct{}
 	// ends is closed when processes may end, nil for at once.

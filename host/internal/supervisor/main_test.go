@@ -21,8 +21,7 @@ import (
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
-// patient is how long tests wait for something that takes milliseconds on a
-// quiet machine.
+// patient bounds a test's wait for something that takes milliseconds on a quiet machine.
 const patient = time.Minute
 
 // patientCalls are for plugins that are not expected to hang: a busy machine takes more
