@@ -170,7 +170,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	return done
 }
 
-// load is what a run directory would have.
+// load returns the kills as a run directory would.
 func load(l *life) (kills []rundir.Kill) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
@@ -182,7 +182,7 @@ func load(l *life) (kills []rundir.Kill) {
 	return kills
 }
 
-// active is what a source of pods has.
+// active returns the snapshot of a source of pods.
 func active(l *life) (s pods.Snapshot) {
 	if l.cri.Running(uid) {
 		s.Pods = append(s.Pods, l.victim(1).Pod)

@@ -41,9 +41,9 @@ type world struct {
 	log syncBuffer
 
 	mu sync.Mutex
-	// pod is what the API server has, nil if it has none.
+	// pod in the API server, nil if it has none.
 	pod *v1.Pod
-	// fails is what the API server answers; latency is how long it takes.
+	// fails is the error of the API server's answers; latency their delay.
 	fails   error
 	latency time.Duration
 	// policy: the admission policy is in force.
@@ -63,7 +63,7 @@ type world struct {
 	failsEvents error
 	// dryRun: evictd only pretends.
 	dryRun bool
-	// kubelet is what the kubelet does.
+	// kubelet sets the behaviour of the kubelet.
 	kubelet kubelet
 	spec    podSpec
 	began   time.Time
@@ -467,7 +467,7 @@ func (w *world) noted() (k rundir.Kill, there bool) {
 	return k, there
 }
 
-// pods is what the API server has told of last: nothing new while it is away.
+// pods returns the pods as the API server last sent them: nothing new while it is away.
 func (w *world) pods() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -541,7 +541,7 @@ func finished(w *world, k *Killer, v victim.Victim) bool {
 	return done && err == nil
 }
 
-// status is what the API server has of the pod.
+// status returns the pod's status in the API server.
 func (w *world) status() v1.PodStatus { return w.pods()[0].Status }
 
 func evicted(w *world) bool {
