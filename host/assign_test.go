@@ -93,7 +93,7 @@ func TestTheStatusShowsWhoServesWithTheLayoutOfTheNode(t *testing.T) {
 	}
 }
 
-// rankersOf is what the status says of who ranks by a signal.
+// rankersOf returns the rankers by a signal, with their roles and layouts, from the status.
 func rankersOf(m *host.Manager, by eviction.Signal) (ranks string) {
 	for _, p := range m.Status().Plugins {
 		for _, s := range p.Signals {

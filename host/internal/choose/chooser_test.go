@@ -101,7 +101,7 @@ func (n *node) start(p *plugin, c eviction.Capability) {
 	}})
 }
 
-// choice is who ranks and the order, with what each pod uses.
+// choice returns the choice, and as text the ranker and the order with the use of each pod.
 func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	t.Helper()
 	thresholds, err := policy.ParseThresholds(policy.ThresholdConfig{Hard: map[string]string{"memory.available": "1Gi"}})

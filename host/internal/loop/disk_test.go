@@ -28,17 +28,16 @@ type disk struct {
 	available int64
 	layout    *eviction.LayoutReport
 	volumes   map[string]int64 // used bytes of the volume "data", by uid
-	// frees is what a step frees, takes how long it needs.
+	// frees is the amount that each step gives back, takes its duration.
 	frees map[string]int64
 	takes time.Duration
 	fails error
-	// afterGC is what is available once something was reclaimed, where not
-	// available is.
+	// afterGC replaces available, for its signals, once something was reclaimed.
 	afterGC   map[eviction.Signal]int64
 	reclaimed bool
 	// late, if not zero, has what pods used come back so long after their end.
 	late time.Duration
-	// measures is how long a measurement takes.
+	// measures is the duration of a measurement.
 	measures time.Duration
 }
 

@@ -19,11 +19,11 @@ type arrayVendor struct {
 	n      *node
 	d      *disk
 	serves eviction.Signal
-	// frees is what emptying its cache gives.
+	// frees is the amount that emptying its cache gives.
 	frees int64
 	// ranks: the pod that it wants to go.
 	ranks string
-	// says is what it observes, 0 what the disk does.
+	// says is the amount that it observes, 0 for that of the disk.
 	says int64
 }
 

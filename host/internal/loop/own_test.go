@@ -31,7 +31,7 @@ type vendor struct {
 	mu        sync.Mutex
 	available map[eviction.Signal]int64
 	frees     int64
-	// measures is how long a measurement takes.
+	// measures is the duration of a measurement.
 	measures time.Duration
 	wake     func(eviction.Wake)
 	watched  []eviction.WatchThreshold

@@ -17,7 +17,7 @@ func (n *node) kills() []string {
 	return slices.DeleteFunc(n.story(), func(s string) bool { return !strings.Contains(s, " kill ") })
 }
 
-// freed is what pods that are gone for at least so long have used.
+// freed sums up the uses of the pods that have been gone for at least lag.
 func (n *node) freed(uses map[string]int64, lag time.Duration) (sum int64) {
 	for uid, at := range n.gone {
 		if time.Since(at) >= lag {

@@ -68,7 +68,7 @@ func (a *apiServer) requests() []string {
 	return slices.Clone(a.asked)
 }
 
-// shows is what the node has, in words.
+// shows returns the node's conditions and taints as sorted words.
 func (a *apiServer) shows() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

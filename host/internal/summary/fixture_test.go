@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what has to happen.
+// patience bounds a test's wait for something that has to happen.
 const patience = 10 * time.Second
 
 func eventually(ok func() bool) bool {
