@@ -55,7 +55,7 @@ func (l listedPod) String() string {
 }
 
 // A join finds the manifest of each pod: by the uid, and by namespace and name where
-// the runtime has told them.
+// the runtime has reported them.
 type join struct {
 	dir   string
 	files map[string]*manifestFile

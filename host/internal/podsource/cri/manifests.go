@@ -77,7 +77,7 @@ func (m *Manifests) Problems() []pods.Problem {
 	return m.told(problems)
 }
 
-// told is as many of the problems as somebody reads.
+// told returns the problems to report, at most maxProblems and a count of the rest.
 func (m *Manifests) told(problems []pods.Problem) []pods.Problem {
 	if len(problems) <= maxProblems {
 		return problems
