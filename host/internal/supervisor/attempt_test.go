@@ -33,7 +33,7 @@ type workshop struct {
 	ends chan struct{}
 	// crash ends the latest process of a plugin.
 	crash map[string]func()
-	// told are the configurations that plugins were told, one after the other.
+	// told holds the configurations that plugins received, one after the other.
 	told map[string][]string
 }
 
@@ -299,8 +299,8 @@ func TestTheEndOfAFormerProcessDoesNotStopItsSuccessor(t *testing.T) {
 	}
 }
 
-// Settings that change while a process starts with the former ones are told to it before
-// it serves, and others are not told to it.
+// Settings that change while a process starts with the former ones are sent to it before
+// it serves, and others are not sent to it.
 func TestTheLatestSettingsAreToldBeforeAProcessServes(t *testing.T) {
 	for name, c := range map[string]struct{ of, want string }{"its own": {"a", "1 2 1 2"}, "of another": {"b", "1 1"}} {
 		t.Run(name, func(t *testing.T) {

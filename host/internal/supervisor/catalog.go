@@ -28,7 +28,7 @@ type catalog struct {
 	// undead are processes that could not be killed.
 	undead []error
 
-	// changed: who serves what has changed, and is to be told.
+	// changed: who serves what has changed, and is to be reported.
 	changed bool
 	// again: another step may follow from the last one.
 	again, stopping bool

@@ -21,7 +21,7 @@ type Options struct {
 	// SocketRoot is a directory of the supervisor's own. Below it each start of a
 	// plugin gets a directory with mode 0700, removed after the plugin's exit.
 	SocketRoot string
-	// Host and Node are told to each plugin.
+	// Host and Node are sent to each plugin.
 	Host eviction.Host
 	Node eviction.NodeFacts
 	// Settings are the plugins' own settings, by name. Those of the name "" say how

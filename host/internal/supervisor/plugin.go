@@ -137,7 +137,7 @@ type attempt struct {
 	granted, holds bool
 	// ready: its file is complete and its process not launched yet.
 	ready bool
-	// proc is there when it can serve; busy as long as it is told something, or ended.
+	// proc is there when it can serve; busy as long as it is being configured or ended.
 	proc *process
 	busy bool
 	// stale: something else is to be started.

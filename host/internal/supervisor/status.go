@@ -40,7 +40,7 @@ type Status struct {
 	// Confinement of its process.
 	Confinement *Confinement `json:"confinement,omitempty"`
 
-	// These are what the plugin last said of itself, also if it does not run.
+	// These are from the plugin's last description of itself, also if it does not run.
 	Version string            `json:"version,omitempty"`
 	Signals []registry.Served `json:"signals,omitempty"`
 

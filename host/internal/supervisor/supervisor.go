@@ -60,7 +60,7 @@ func New(o Options) (*Supervisor, error) {
 	return s, errors.Join(plugindir.Check(o.Dir), err)
 }
 
-// tell logs what is told of sandboxes.
+// tell logs the reports about sandboxes.
 func tell(log *slog.Logger) sandbox.Tell {
 	return sandbox.Tell{
 		Unlimited: func(name string, err error) {
@@ -117,7 +117,7 @@ func CheckSocketPath(dir string) error {
 	return nil
 }
 
-// SetNode has plugins told of this node in place of Options.Node. It is for the time before
+// SetNode has this node sent to plugins in place of Options.Node. It is for the time before
 // Run; later it is Reconfigure's.
 func (s *Supervisor) SetNode(node eviction.NodeFacts) { s.control.Node = node }
 

@@ -72,7 +72,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	misses misses
-	// failure is the last one, for each to be told of once.
+	// failure is the last one, for each to be reported once.
 	failure string
 }
 

@@ -86,8 +86,9 @@ func (c *Current) Pin() *Pin {
 	return &Pin{Registry: c.registry, current: c, kept: c.registry.instances}
 }
 
-// A Pin keeps the instances of one moment alive: none of them is ended for its
-// timeouts or replaced until Release, or until it is told that others are enough. It cannot keep one from crashing.
+// A Pin keeps the instances of one moment alive: none of them is ended for its timeouts or
+// replaced until Release, or until Keep says that others are enough. It cannot keep one from
+// crashing.
 type Pin struct {
 	*Registry
 
@@ -135,7 +136,7 @@ func (p *Pin) FirstStart(sig eviction.Signal) bool {
 	return p.current.Registry().awaited(p.Registry, sig, func(p Plugin) bool { return p.Instance != nil || p.FirstStart }) != nil
 }
 
-// use counts a user of instances in or out. Those that nobody uses any more are told.
+// use counts a user of instances in or out, and signals the instances no longer in use.
 func use(instances []*Instance, n int) {
 	for _, i := range instances {
 		if i.users += n; i.users == 0 && i.unused != nil {
