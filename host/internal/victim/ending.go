@@ -137,7 +137,7 @@ func (e ending) await(ctx context.Context, until time.Time, is func(context.Cont
 	}
 }
 
-// tell reports whether somebody was there to be told, and it makes sense to go on.
+// tell reports whether the report was received, and it makes sense to go on.
 func (e ending) tell(ctx context.Context, r Report) bool {
 	r.of = e.of
 	if ctx.Err() != nil {

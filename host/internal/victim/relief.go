@@ -134,7 +134,7 @@ func (r *Relief) Waiting() []policy.Wait {
 }
 
 // LookAt is when to look again for the relief that is waited for, zero for the end of a
-// victim, which is told.
+// victim, which is reported.
 func (r *Relief) LookAt() (times []time.Time) {
 	for _, w := range r.waiting {
 		times = append(times, w.LookAt)

@@ -68,7 +68,7 @@ func TestAVictimIsKnownAsLongAsItMatters(t *testing.T) {
 	})
 }
 
-// After a restart a pod that was over a limit of its own was told to be a victim of the
+// After a restart a pod that was over a limit of its own was reported as a victim of the
 // node, at the time of the restart.
 func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
 	grace := int64(20)

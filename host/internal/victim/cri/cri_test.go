@@ -451,9 +451,9 @@ func sleeper(t *testing.T) *exec.Cmd {
 	return c
 }
 
-// A runtime that is told to stop a container and does nothing keeps the node waiting for its
+// A runtime that is asked to stop a container and does nothing keeps the node waiting for its
 // memory: at the end of the grace period the container's processes die all the same, and
-// the runtime is told of sandbox and containers as ever.
+// the runtime is asked to stop sandbox and containers as ever.
 func TestProcessesDieWhenTheGraceIsOverWhateverTheRuntimeDoes(t *testing.T) {
 	s := fakecri.New()
 	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}, {Name: "b"}}})

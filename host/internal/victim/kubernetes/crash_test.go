@@ -277,7 +277,7 @@ func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Dur
 	return died
 }
 
-// A restart told the API server, and with it all that watch the pod, once more.
+// A restart wrote the eviction to the API server, and with it to all that watch the pod, once more.
 func TestTheNextEvictdDoesNotTellAgainWhatIsKnown(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
 		first := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: 5, after: true, dead: make(chan struct{})} // save, patch, event, save, save

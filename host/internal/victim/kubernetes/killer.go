@@ -65,7 +65,7 @@ type Options struct {
 	NodeName string
 	// Journal keeps what a next evictd must know.
 	Journal victim.Journal
-	// DryRun reports whether nobody is to be told, and nothing to be ended, for now.
+	// DryRun reports whether nothing is to be written, and nothing to be ended, for now.
 	DryRun func() bool
 	// Refused takes a pod whose eviction the API server refuses for good, and why.
 	Refused func(pod pods.Pod, why error)
@@ -75,13 +75,13 @@ type Options struct {
 	// Short says of a resource whether it is known if the node is short of it now, and
 	// whether it is. It must not wait.
 	Short func(resource string) (known, is bool)
-	// Pods are the pods of this node as the API server has last told of them. It is called
+	// Pods returns the pods of this node as the API server last sent them. It is called
 	// every few seconds and must not ask anybody.
 	Pods func() []*v1.Pod
 }
 
 // A Killer kills pods through the API server and the container runtime. It is safe for
-// concurrent use. While Run runs the API server is told of the kills.
+// concurrent use. While Run runs the kills are written to the API server.
 //
 // It is the victim.Journal of its kills as well, between the victim.Set and the run
 // directory: a kill stays there until the API server has it.
@@ -116,7 +116,7 @@ func New(o Options) *Killer {
 // after victim.Timeout, and Finished does the rest.
 //
 // Mirror pods and pods that have ended by themselves are left alone. Of a pod that is being deleted the
-// API server is told nothing: the kubelet is ending it.
+// API server gets no record: the kubelet is ending it.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	if p := v.Pod.API; p != nil && (isMirror(p) || hasEnded(p) && !isEvicted(p)) {

@@ -40,7 +40,7 @@ type patch struct {
 	} `json:"status"`
 }
 
-// A form is how the API server is told of an eviction.
+// A form is a way to write an eviction to the API server.
 type form int
 
 // Each form writes less than the one before it, for a pod whose annotations are full and for
@@ -151,7 +151,7 @@ func isStarting(p *v1.Pod) bool {
 }
 
 // contradicted reports whether a pod that was evicted has another status again: the API
-// server was away, and the kubelet wrote what it knew before it heard of the eviction.
+// server was away, and the kubelet wrote what it knew before it received the eviction.
 func contradicted(p *v1.Pod) bool {
 	return isEvicted(p) && !hasEnded(p) && !isMirror(p) && !isDeleted(p)
 }

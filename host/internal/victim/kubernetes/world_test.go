@@ -57,7 +57,7 @@ type world struct {
 	refusals int
 	// refuses, if set, is the answer to a patch in a form, or to deletion; nil lets it pass.
 	refuses func(form string) error
-	// stale, if set, is what the API server has told of the pod.
+	// stale, if set, is the pod as the API server last sent it.
 	stale *v1.Pod
 	// failsEvents, if set, is the answer to events.
 	failsEvents error
