@@ -21,7 +21,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A dropIn is a manager in place of another program's, and all that it is given and told.
+// A dropIn is a manager in place of another program's, and all that it is given and receives.
 type dropIn struct {
 	host.Embedding
 	told

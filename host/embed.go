@@ -97,7 +97,7 @@ type Embedding struct {
 	// those that Config has, also after a Reload. Config's of custom signals hold all
 	// the same.
 	Thresholds []Threshold
-	// Metrics, if not nil, is told what the kubelet's own metrics count.
+	// Metrics, if not nil, receives what the kubelet's own metrics count.
 	Metrics Metrics
 }
 
@@ -108,7 +108,7 @@ type Metrics interface {
 	// by the name of the limit of local storage that the pod was over. A kill that
 	// fails counts too.
 	Evicted(signal eviction.Signal)
-	// StatsAge is told how old the figure of a signal was when it was acted on
+	// StatsAge receives the age of a signal's figure when it was acted on
 	// (kubelet_eviction_stats_age_seconds).
 	StatsAge(signal eviction.Signal, age time.Duration)
 	// Preempted counts a pod that was killed for a critical one, by the first resource

@@ -22,7 +22,7 @@ import (
 )
 
 // A smallNode is what the kubelet of the example has around it: figures, one
-// filesystem, pods that die when they are told to.
+// filesystem, pods that die when asked to.
 type smallNode struct {
 	mu        sync.Mutex
 	available map[eviction.Signal]int64
@@ -32,7 +32,7 @@ type smallNode struct {
 	// onEvent and onKill, if not nil, are called from within a pass.
 	onEvent, onKill func()
 	stop            func()
-	// stopped: the manager is told to end before it begins.
+	// stopped: the manager is stopped before it begins.
 	stopped bool
 	config  host.Config
 }

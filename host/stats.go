@@ -50,7 +50,7 @@ func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Lay
 }
 
 // askLayout asks the embedding program, as the kubelet's manager asks the kubelet.
-// What it fails with is kept in cause, since plugins are told its text alone.
+// What it fails with is kept in cause, since plugins receive its text alone.
 func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointer[error]) summaryapi.Layout {
 	ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
 	defer cancel()

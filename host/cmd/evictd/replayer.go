@@ -121,7 +121,7 @@ func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string
 	err := r.each(ctx, files, func(done replayed) error {
 		if done.err != nil {
 			errs = append(errs, done.err)
-			return nil //nolint:nilerr // told at the end
+			return nil //nolint:nilerr // reported at the end
 		}
 		text, err := show(done)
 		if err != nil {

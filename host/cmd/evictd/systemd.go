@@ -14,8 +14,8 @@ import (
 // manager without a watchdog.
 const startEvery = 20 * time.Second
 
-// A serviceManager is told how the daemon does, in the words of sd_notify(3), by the
-// goroutine that decides and by no other: one that is stuck tells nothing.
+// A serviceManager receives the state of the daemon, in the words of sd_notify(3), from the
+// goroutine that decides and from no other: one that is stuck sends nothing.
 type serviceManager struct {
 	// every is the time between two notifications, a third of the watchdog's timeout.
 	every time.Duration
@@ -66,7 +66,7 @@ func (m *serviceManager) alive(concluded bool) {
 
 func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATUS=ending") }
 
-// tell sends a message. One that does not arrive is told of once: the next will not either.
+// tell sends a message. One that does not arrive is logged once: the next will not either.
 func (m *serviceManager) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		m.fail.Do(func() { m.log.Error("service manager is not told how evictd does", "error", err) })

@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// modelPreempt is Preempt as its rules are told, without regard to cost: all
+// modelPreempt is Preempt as its rules are documented, without regard to cost: all
 // candidates are put in order anew for each victim.
 func modelPreempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) (victims []string, ok bool) {
 	of := func(class eviction.QoSClass) (out []Preemptible) {

@@ -18,7 +18,7 @@ import (
 type Settings struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// CgroupsPerQOS is set if the kubelet must be told.
+	// CgroupsPerQOS is set if the kubelet's configuration must have it.
 	CgroupsPerQOS           bool    `json:"cgroupsPerQOS,omitempty"`
 	EvictionHard            Entries `json:"evictionHard"`
 	EvictionSoft            Entries `json:"evictionSoft"`

@@ -4,7 +4,7 @@
 // A wrong name makes no noise by itself: every pod is without figures then, and the
 // one that goes is a wrong one. So the container runtime and the cgroups themselves
 // are asked, and the configuration is held against what they say. It reads and
-// tells; who is told what is the business of package host.
+// reports; package host decides to whom.
 package cgroups
 
 import (
@@ -91,7 +91,7 @@ type Pod struct {
 
 // Misplaced returns those pods that have no cgroup where a driver, "" for the one
 // that is seen, puts them, without containers, and those of which only containers have
-// none below it, with these. The error is why that cannot be told.
+// none below it, with these. The error is why that cannot be known.
 func (n Node) Misplaced(driver string, pods []Pod) ([]Pod, error) {
 	naming, err := n.FS.Naming(n.Root, driver)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 // Status describes the cgroups of pods as far as they are known.
 type Status struct {
 	// Driver is the one in use, empty as long as no pod has shown it. Configured is
-	// what the configuration says, SeenBy who told of the driver.
+	// what the configuration says, SeenBy the source of the driver.
 	Driver     string `json:"driver"`
 	Configured string `json:"configured,omitempty"`
 	SeenBy     string `json:"seenBy,omitempty"`
@@ -45,9 +45,9 @@ type Options struct {
 	// Running lists the pods that run now. It may be nil, if nobody reads their
 	// cgroups.
 	Running func(context.Context) ([]Pod, error)
-	// Tell is told of another driver in use. If it fails it is told again.
+	// Tell receives another driver in use. If it fails it is called again.
 	Tell func(ctx context.Context, driver string) error
-	// Tally is told how many pods are misplaced.
+	// Tally receives the number of misplaced pods.
 	Tally func(int)
 	Log   *slog.Logger
 }
@@ -87,7 +87,7 @@ func (w *Watch) Healthy() error {
 }
 
 // Begin asks the runtime, and does not look for pods. It is for the time before
-// anybody reads their cgroups, so that nobody is told: they begin with Driver.
+// anybody reads their cgroups, so that Tell is not called: they begin with Driver.
 func (w *Watch) Begin(ctx context.Context) {
 	s := w.judge(w.Node.Find(ctx), 0, nil, nil)
 	w.last.Store(s)

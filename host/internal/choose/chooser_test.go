@@ -20,7 +20,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// A plugin measures what it is told to, and ranks as the kubelet or as it is told to.
+// A plugin measures what a test sets, and ranks as the kubelet or as a test sets.
 type plugin struct {
 	name    string
 	uses    map[string]int64

@@ -34,7 +34,7 @@ type measured struct {
 	// done is when the last of all asked had an answer.
 	asked int
 	done  time.Time
-	// heard: a plugin has said what it knows.
+	// heard: a plugin has answered.
 	heard bool
 }
 

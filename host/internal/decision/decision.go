@@ -1,6 +1,6 @@
 // Package decision has the document that each decision of evictd leaves behind, and each
 // decision not to evict: what was known, who could go in which order and why, what
-// followed. It holds all that the decision was made from, so that it can be told, made
+// followed. It holds all that the decision was made from, so that it can be explained, made
 // again and made otherwise without the node.
 //
 // It is the document alone: package store keeps it on disk, package keep has it made of
@@ -255,7 +255,7 @@ type Opinion struct {
 	TookMS float64 `json:"tookMS"`
 }
 
-// A Head is what is told of a record in a list, and what it is found by.
+// A Head summarizes a record in a list, and has the fields by which it is found.
 type Head struct {
 	ID     string    `json:"id"`
 	Kind   string    `json:"kind"`

@@ -97,7 +97,7 @@ func (r *Recorder) event(about v1.ObjectReference, annotations map[string]string
 	r.recorder.AnnotatedEventf(&about, annotations, eventType, reason, "%s", message)
 }
 
-// Flush returns when all that was told before is sent or lost, or when ctx ends. It is
+// Flush returns when all events recorded before are sent or lost, or when ctx ends. It is
 // called once.
 func (r *Recorder) Flush(ctx context.Context) {
 	// They are sent one after the other.

@@ -53,7 +53,7 @@ type Connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]*connection
 
-	closed atomic.Int64 // since they were told
+	closed atomic.Int64 // since the last report
 	tell   rate.Sometimes
 }
 

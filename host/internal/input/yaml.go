@@ -186,7 +186,7 @@ func (w *walk) checkFinite(n *yamlv3.Node) {
 	}
 }
 
-// fail ends the walk. What was found first is told.
+// fail ends the walk. The first error is reported.
 func (w *walk) fail(err error) {
 	if w.err == nil {
 		w.err = err

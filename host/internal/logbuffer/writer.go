@@ -25,7 +25,7 @@ const (
 
 // A Writer takes lines and has one goroutine write them. What cannot be written,
 // for whatever reason, is kept and tried again; what does not fit is dropped,
-// counted, and told when the log flows again. It may be used concurrently. Close
+// counted, and reported when the log flows again. It may be used concurrently. Close
 // it after the last line.
 type Writer struct {
 	to      io.Writer
@@ -37,7 +37,7 @@ type Writer struct {
 
 	mu   sync.Mutex
 	kept []byte
-	lost int // of dropped, not told yet
+	lost int // of dropped, not reported yet
 }
 
 // New returns a Writer to a file or pipe.

@@ -298,7 +298,7 @@ func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
 		if got := n.loop.Snapshot().Reclaims; got != nil {
 			t.Errorf("reclaims %+v before there was one", got)
 		}
-		// told are the reclaims without what is another one in each run.
+		// told returns the reclaims without what is another one in each run.
 		told := func() string {
 			reclaims := slices.Clone(n.loop.Snapshot().Reclaims)
 			for i := range reclaims {
@@ -320,7 +320,7 @@ func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
 		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":7,"inodesFreed":3,"message":"dropped the oldest","tookSeconds":0},`+gc, told()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		// The next one takes its place, what went wrong in it is told.
+		// The next one takes its place, its errors are reported.
 		says, fails = eviction.Reclaimed{}, errBroken
 		d.set(5 * gi)
 		n.after(time.Minute)

@@ -95,7 +95,7 @@ func New(o Options) *Loop {
 // Run makes passes until ctx ends, when they are due or asked for. Kills under way
 // then get a few seconds more.
 func (l *Loop) Run(ctx context.Context) {
-	if ctx.Err() != nil { // told to end before it began: nobody is to wait for a pass
+	if ctx.Err() != nil { // ended before it began: no caller is to wait for a pass
 		close(l.ended)
 		return
 	}

@@ -13,7 +13,7 @@ import (
 const manifestsEvery = 10 * time.Second
 
 // manifests has them read between listings of pods, in the background: there may be
-// many, on a slow disk. So broken ones are told before a pod has to go, and a pod is known
+// many, on a slow disk. So broken ones are reported before a pod has to go, and a pod is known
 // by then even if its manifest cannot be read any more.
 type manifests struct {
 	// read reads what changed since the last time and says what is wrong; nil if nobody

@@ -25,7 +25,7 @@ func bothOf(t *testing.T, own policy.ThresholdConfig) Settings {
 
 var hardSpare = policy.ThresholdConfig{Hard: map[string]string{string(spareSignal): "100"}}
 
-// A pod that memory had taken while an own signal's ranking ran went twice.
+// A pod that memory had taken while a custom signal's ranking ran went twice.
 func TestAPodThatWentMeanwhileIsNotEvictedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)

@@ -115,7 +115,7 @@ type Options struct {
 	TellConditions bool
 	// Holder, if not nil, names what has the most of a resource outside of all pods.
 	Holder func(eviction.Signal) string
-	// Conditions, if not nil, is told in each pass which conditions the node is under, before it acts. It
+	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It
 	// must not wait.
 	Conditions func([]eviction.Condition)
 	// Alive, if not nil, is called by the loop's own goroutine at each of its turns, of which there

@@ -29,7 +29,7 @@ import (
 // Metrics is the set of metrics of one host. Its methods may be called
 // concurrently. Make one with New.
 type Metrics struct {
-	// Also, if not nil, is told what the kubelet counts, before anything is counted and
+	// Also, if not nil, receives what the kubelet counts, before anything is counted and
 	// with names as they are.
 	Also Kubelet
 

@@ -44,7 +44,8 @@ type API interface {
 	PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error)
 }
 
-// A Keeper holds what it was told last. Set may be called from anywhere, and never waits.
+// A Keeper keeps the node at the conditions that were set last. Set may be called from anywhere,
+// and never waits.
 type Keeper struct {
 	api API
 	// taints: a taint goes with each condition.

@@ -301,7 +301,7 @@ func TestADryRunHoldsNothingAndAReloadEndsIt(t *testing.T) {
 	})
 }
 
-// An eviction was told before the condition that it belongs to: a controller's next pod came
+// An eviction was reported before the condition that it belongs to: a controller's next pod came
 // to the node. It waits for the node's condition and taint, a second at most.
 func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
 	for name, c := range map[string]struct {

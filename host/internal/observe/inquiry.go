@@ -201,7 +201,7 @@ func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	return asks
 }
 
-// heard takes what one plugin has answered.
+// heard records the answer of one plugin.
 func (q *inquiry) heard(a answer) {
 	q.answered[a.by] = a.err
 	if a.by == q.owner {

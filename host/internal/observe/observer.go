@@ -37,7 +37,7 @@ type Options struct {
 	// time cannot be: the times of samples are of that clock.
 	Now              func() time.Time
 	CheckSampleTimes bool
-	// Begin, if not nil, is told of each view of the node before plugins are asked
+	// Begin, if not nil, receives each view of the node before plugins are asked
 	// for it, and whether they will be asked for the layout.
 	Begin func(ctx context.Context, at eviction.PassView, layout bool)
 	// Fallback, if not nil, reads signals of hard thresholds that no plugin has

@@ -23,7 +23,7 @@ type Responsiveness struct {
 }
 
 // observed takes note of how those that were just asked have answered Observe. Of others
-// nothing new is heard.
+// nothing new is known.
 func (r *Responsiveness) observed(heard map[*registry.Instance]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,7 @@ func gib(s eviction.Signal, n int64, grace time.Duration) Threshold {
 	return Threshold{Signal: s, Value: Value{Quantity: *resource.NewQuantity(n<<30, resource.BinarySI)}, GracePeriod: grace}
 }
 
-// ownDefinitions are two own signals that raise the same condition and one that
+// ownDefinitions defines two custom signals that raise the same condition and one that
 // has one of its own.
 func ownDefinitions() map[eviction.Signal]eviction.Definition {
 	all := map[eviction.Signal]eviction.Definition{spare: spareDefinition()}

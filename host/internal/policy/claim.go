@@ -129,7 +129,7 @@ func (in Input) others() []Claim {
 
 const (
 	// lastingFor and lastingLooks are how long two observers must have contradicted each
-	// other for it to be told, or agreed for it to be over: figures of different moments
+	// other for it to be reported, or agreed for it to be over: figures of different moments
 	// differ now and then.
 	lastingFor   = time.Minute
 	lastingLooks = 3

@@ -297,7 +297,7 @@ func TestWhatHasComeBackDuringALongChoiceCountsOnce(t *testing.T) {
 	}
 }
 
-// What a victim was to free and what of it came back is told once, when nothing more is
+// What a victim was to free and what of it came back is reported once, when nothing more is
 // expected of it: it all came, its time is over, or it came in parts between which another
 // victim grew.
 func TestWhatCameBackIsSettledOnce(t *testing.T) {

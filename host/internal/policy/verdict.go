@@ -72,7 +72,7 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 	switch {
 	case last.ending():
 		w.For, w.Until = WaitForEnd, last.decided.Time.Add(last.Grace)
-		w.LookAt = time.Time{} // the end is told
+		w.LookAt = time.Time{} // the end is reported
 		grown := t.Hard() && measurable && at.after(last.decided) && missing > 2*a.beyond
 		if grown && l.brakes[t.Signal].reason() == "" {
 			stale := grownSince(open, at)

@@ -36,7 +36,7 @@ type Options struct {
 	Conditions, Taints bool
 	// Reviews: evictd asks who reads its metrics from elsewhere, and whether they may.
 	Reviews bool
-	// Pods are those of this node as the API server has told of them, in the order in which
+	// Pods of this node as the API server has sent them, in the order in which
 	// they are tried.
 	Pods []*v1.Pod
 	// Patch is the body of an eviction of a pod.

@@ -82,7 +82,7 @@ func (d *Dir) save(path string, durable bool, make func(now moment) entry) error
 
 // A State is what a former host on the same boot left.
 type State struct {
-	// Kills were decided and not seen to end, or not told to the API server, oldest first.
+	// Kills were decided and not seen to end, or not reported to the API server, oldest first.
 	Kills []Kill
 	// Conditions are when conditions were last seen, on the clock of this
 	// process: differences to time.Now are true also after a jump of the wall

@@ -32,8 +32,8 @@ type Kill struct {
 	Message      string   `json:"message"`
 	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
 	ContainerIDs []string `json:"containerIDs,omitempty"`
-	// EvictedAt is when it was decided that the pod goes, by the wall clock: what is told
-	// of the eviction has this time, whoever tells it. Generation and
+	// EvictedAt is when it was decided that the pod goes, by the wall clock: all reports
+	// of the eviction have this time, whoever makes them. Generation and
 	// ResourceVersion are the pod's.
 	EvictedAt       time.Time `json:"evictedAt,omitzero"`
 	Generation      int64     `json:"generation,omitempty"`

@@ -123,7 +123,7 @@ func (k *kubelet) current() (*http.Client, error) {
 	return k.client, nil
 }
 
-// newClient returns a client that goes nowhere but where it is told: no proxy,
+// newClient returns a client that goes nowhere but to its configured address: no proxy,
 // and no redirect, which could carry the token away.
 func (k *kubelet) newClient(config *tls.Config) *http.Client {
 	t := &http.Transport{

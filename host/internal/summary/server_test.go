@@ -315,7 +315,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		}()
 	}
 	receive(t, fetching, "fetch")
-	// All five must be inside, or Close may refuse some before they are heard.
+	// All five must be inside, or Close may refuse some before they are served.
 	if !eventually(func() bool { return s.http.Count() == cap(replies) }) {
 		t.Fatal("not all have connected")
 	}

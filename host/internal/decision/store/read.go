@@ -71,7 +71,7 @@ func eachIn(name string, matters func(text []byte) bool, use func(*Entry) error)
 }
 
 // Each calls use for each record in a directory, the oldest first. An error of use ends it;
-// segments that are damaged are passed over from there on, and told at the end. A record
+// segments that are damaged are passed over from there on, and reported at the end. A record
 // that is just being written is not seen.
 func Each(dir string, use func(*Entry) error) error {
 	return each(dir, all, func(e *Entry) error {
