@@ -109,7 +109,8 @@ type layoutGroup struct {
 	from   string
 }
 
-// layoutGroups are those that the node may have: all, unless the configuration tells.
+// layoutGroups returns the layouts that the node may have: all, unless the configuration names
+// one.
 func layoutGroups(cfg *config.Config) []layoutGroup {
 	onNodefs := layoutGroup{layout: eviction.LayoutShared, from: "nodefs"}
 	onImagefs := layoutGroup{layout: eviction.LayoutImageFs, from: "imagefs"}

@@ -95,7 +95,7 @@ func statusLine(ctx context.Context, address string) ([]byte, error) {
 	return append(line.Bytes(), '\n'), err
 }
 
-// A sight is what of the daemon's status is shown.
+// A sight decodes the fields of the daemon's status that are shown.
 type sight struct {
 	Version    string                 `json:"version"`
 	NodeName   string                 `json:"nodeName"`

@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/conformance"
 )
 
-// A verification is how a plugin is to be checked.
+// A verification holds the options for checking a plugin.
 type verification struct {
 	conformance.Options
 	sandboxFlags
