@@ -32,9 +32,8 @@ type source struct {
 	signal    eviction.Signal
 }
 
-// pressure is when a source was last under pressure. A source that has it holds
-// its condition up, until a pass that knows the source finds that the
-// transition period is over.
+// pressure holds when a source was last under pressure. A source that has it holds its condition
+// up, until a pass that knows the source finds that the transition period is over.
 type pressure struct {
 	last time.Time
 	// inherited: left behind by a former host and not looked at yet. It may have

@@ -6,7 +6,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Claim is what one of several observers of a signal says.
+// A Claim is the figure of one of several observers of a signal.
 type Claim struct {
 	eviction.Observation
 	// By names the source; Custom: it is neither the built-in plugin nor the host itself.
@@ -14,8 +14,8 @@ type Claim struct {
 	Custom bool
 }
 
-// sampler is whose samples are compared with each other: what the built-in plugin and
-// the host read is one source.
+// sampler returns the source whose samples are compared with each other: the built-in plugin and
+// the host are one source.
 func (f Claim) sampler() sampler {
 	if f.Custom {
 		return sampler{f.Signal, f.By}
@@ -135,8 +135,8 @@ const (
 	lastingLooks = 3
 )
 
-// A Contradiction is how two observers of a signal stand to each other. The zero value
-// is that they agree.
+// A Contradiction tracks whether two observers of a signal agree. The zero value is that they
+// do.
 type Contradiction struct {
 	// Lasting: they contradict each other, and have for a while.
 	Lasting bool `json:"-"`

@@ -72,7 +72,7 @@ func (s Settlement) Kept() bool {
 	return s.Promised.OK && s.Promised.Value > 0 && broughtBy(s.Freed, s.Promised.Value)
 }
 
-// A Promise is what a victim is expected to free.
+// A Promise is the relief expected of a victim.
 type Promise struct {
 	// UID and Pod name the victim.
 	UID, Pod string
@@ -104,7 +104,7 @@ func (p *promise) open(s eviction.Signal) bool {
 
 func (p *promise) ending() bool { return p.ended.isZero() }
 
-// An account is what became of a signal since its last victim was taken, or measured.
+// An account tracks a signal since its last victim was taken, or measured.
 type account struct {
 	// relief is the time in which the resources of a victim may show.
 	relief time.Duration
@@ -410,7 +410,7 @@ func Newest(views ...map[eviction.Signal]eviction.Observation) map[eviction.Sign
 	return newest
 }
 
-// sampled is when o was sampled: at now if it does not say.
+// sampled returns when o was sampled: at now if it does not say.
 func sampled(o eviction.Observation, now Moment) Moment {
 	if at := momentOf(o); !at.isZero() {
 		return at

@@ -30,7 +30,7 @@ type LocalViolation struct {
 	Message string
 }
 
-// LocalStorage is whose shortage the victim of a limit of its own relieves.
+// LocalStorage is the threshold whose shortage the victim of a limit of its own relieves.
 var LocalStorage = Threshold{Signal: eviction.NodeFsAvailable}
 
 // HasLocalLimits reports whether pod could ever be evicted for its use of local

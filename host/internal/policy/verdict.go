@@ -25,7 +25,7 @@ type Verdict struct {
 	Wait Wait
 }
 
-// A Wait is why no other pod goes yet for a signal's thresholds.
+// A Wait says why no other pod is evicted yet for a signal's thresholds.
 type Wait struct {
 	Signal eviction.Signal `json:"signal"`
 	For    string          `json:"for"`
@@ -97,7 +97,7 @@ func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
 	return max(0, Shortfall(t, o)-outstanding), known && a.known
 }
 
-// grownSince are those still ending whose use was read before at.
+// grownSince returns the victims still ending whose use was read before at.
 func grownSince(open []*promise, at Moment) []string {
 	var stale []string
 	for _, p := range open {
