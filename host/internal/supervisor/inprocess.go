@@ -152,7 +152,8 @@ func (i insider) close(time.Duration) error {
 // ended. With more of them it is left alone.
 const mostLate = 3
 
-// openCalls are those that a plugin of this process has not returned from. A panic is the call's error.
+// openCalls holds the calls that a plugin of this process has not returned from. A panic is the
+// call's error.
 type openCalls struct {
 	log *slog.Logger
 

@@ -56,12 +56,12 @@ type Settings struct {
 	Confine func(*sandbox.Policy)
 }
 
-// everybody is where settings are that hold for plugins without settings of their
-// own. No plugin can have that name.
+// everybody is the key of the settings for plugins without settings of their own. No plugin can
+// have that name.
 const everybody = ""
 
-// A startPolicy is what a process is started with, all of it: if that changes the plugin
-// needs another one.
+// A startPolicy holds all the settings that a process is started with: if one changes the plugin
+// needs another process.
 type startPolicy struct {
 	sandbox.Policy
 

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// A State is what a plugin is doing.
+// A State names the phase of a plugin's life.
 type State string
 
 // The states of a plugin.
@@ -42,7 +42,7 @@ const (
 	Stopped  State = "stopped"
 )
 
-// errOutdated is why a process is taken out of service that has done nothing wrong.
+// errOutdated is the reason for ending a process that has not failed.
 var errOutdated = errors.New("its settings need a new process")
 
 // harmless reports whether why is no fault of the plugin.

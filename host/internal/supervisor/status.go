@@ -48,14 +48,14 @@ type Status struct {
 	Log []string `json:"log,omitempty"`
 }
 
-// A Confinement is what a process is confined to.
+// A Confinement lists the limits of a process.
 type Confinement struct {
 	// Pinned: its file had the hash that it must have.
 	Pinned bool `json:"pinned"`
 	sandbox.Status
 }
 
-// A Standby is why a plugin is asked after all others that offer the same.
+// A Standby says why a plugin is asked after all others that offer the same.
 type Standby struct {
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
@@ -72,7 +72,7 @@ type Replacement struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// A snapshot is what the controller knew at one moment. It never changes.
+// A snapshot holds the state of the controller at one moment. It never changes.
 type snapshot struct {
 	registry *registry.Registry
 	plugins  []Status

@@ -31,7 +31,7 @@ func errFlood(of string, most int) error {
 	return fmt.Errorf("%w: more than %d %s within a second", eviction.ErrInvalidReply, most, of)
 }
 
-// A Report is what a call says about its plugin.
+// A Report is sent after a call, with its effect on the plugin's standing.
 type Report struct {
 	// Failed is the latest thing that went wrong.
 	Failed error

@@ -23,9 +23,9 @@ func delayCost(took, limit time.Duration) time.Duration {
 	return max(0, min(took, limit)-limit/promptShare)
 }
 
-// A Slowness is what the answers of one plugin have cost lately: the host waits for
-// them before it evicts. One that stays just below its deadlines costs as much as one that
-// hangs, and is never missed.
+// A Slowness sums up the recent delays of one plugin's answers: the host waits for them before
+// it evicts. One that stays just below its deadlines costs as much as one that hangs, and is
+// never missed.
 type Slowness struct {
 	delays []delay // of SlowWindow
 	// Until is the end of standby, zero for none; Cost is what led to it.

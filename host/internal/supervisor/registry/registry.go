@@ -13,7 +13,7 @@ import (
 // node's filesystem layout comes with observe of nodefs.available.
 type Assignment map[eviction.Signal]map[string]string
 
-// A Plugin is what is known of one plugin at one moment.
+// A Plugin describes one plugin at one moment.
 type Plugin struct {
 	Name string
 	// State of the plugin, for people.
@@ -38,7 +38,7 @@ type Plugin struct {
 	FirstStart bool
 }
 
-// A Registry is who serves what. It never changes.
+// A Registry assigns plugins to signals and capabilities. It never changes.
 type Registry struct {
 	plugins    []Plugin
 	assignment Assignment
@@ -136,7 +136,7 @@ func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
 	return r.assigned[offer{sig, c}] != ""
 }
 
-// A Provider is who does something for a signal.
+// A Provider is a plugin that serves a capability of a signal.
 type Provider struct {
 	*Instance
 	// As is the signal to ask it for: another name of the same filesystem if that is

@@ -30,7 +30,7 @@ const (
 	RoleNone = "none"
 )
 
-// A Role is what a plugin is to one capability of a signal, and why.
+// A Role is the part of a plugin in one capability of a signal, and the reason.
 type Role struct {
 	Capability string `json:"capability"`
 	Role       string `json:"role"`
@@ -146,8 +146,8 @@ func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 	return role
 }
 
-// layoutsOf are those with which i is in charge of o, nil if it does not depend on the
-// layout who is.
+// layoutsOf returns the layouts with which i is in charge of o, nil if that does not depend on
+// the layout.
 func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	first := func(l eviction.Layout) *Instance {
 		if who := r.Serving(l, o.signal, o.capability); len(who) > 0 {
@@ -193,7 +193,7 @@ func (r *Registry) why(o offer, who []Provider, layout eviction.Layout) string {
 	return why + others
 }
 
-// unassignedWhy is why an assignment of o to a plugin does not put it first of who.
+// unassignedWhy returns why an assignment of o to a plugin does not put it first of who.
 func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 	n := slices.IndexFunc(who, func(p Provider) bool { return p.Name == name })
 	switch why := r.ineffective(name, o); {
