@@ -19,7 +19,7 @@ const (
 	LookTimeout = 5 * time.Second
 )
 
-// A Report is what is known of a victim's end as it comes.
+// A Report describes the progress of a victim's end.
 type Report struct {
 	of    *Victim // whom the Set knows
 	stage stage

@@ -133,7 +133,7 @@ func (r *Relief) Waiting() []policy.Wait {
 	return slices.SortedFunc(maps.Values(r.waiting), func(a, b policy.Wait) int { return cmp.Compare(a.Signal, b.Signal) })
 }
 
-// LookAt is when to look again for the relief that is waited for, zero for the end of a
+// LookAt returns when to look again for the relief that is waited for, zero for the end of a
 // victim, which is reported.
 func (r *Relief) LookAt() (times []time.Time) {
 	for _, w := range r.waiting {

@@ -124,7 +124,7 @@ func resumed(j rundir.Kill, pod pods.Pod) *Victim {
 	}
 }
 
-// EndedAt is when nothing of v ran any more, or it was given up on; zero before that.
+// EndedAt returns when nothing of v ran any more, or it was given up on; zero before that.
 func (v *Victim) EndedAt() time.Time { return v.endedAt }
 
 func (v *Victim) ending() bool { return v.endedAt.IsZero() }

@@ -49,7 +49,7 @@ func stepsOf(ids []string, pod pods.Pod) []step {
 	return steps
 }
 
-// A place is where the manifest has a container. The zero place is nowhere.
+// A place locates a container in the manifest. The zero place is nowhere.
 type place struct {
 	of *v1.Container
 	// sidecar is the place among the init containers, from 1 on, 0 for a main container.

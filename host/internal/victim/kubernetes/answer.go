@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An answer is what the API server says to an eviction.
+// An answer classifies the API server's reply to an eviction.
 type answer int
 
 const (

@@ -24,8 +24,8 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// A life is that of one evictd: it dies with its n-th step, before it is made or after, and
-// then does nothing any more.
+// A life runs one evictd: it dies with its n-th step, before it is made or after, and then does
+// nothing any more.
 type life struct {
 	*world
 	runtimeapi.RuntimeServiceClient

@@ -89,8 +89,8 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 // stamp is the annotation's value.
 func stamp(k rundir.Kill) string { return k.EvictedAt.UTC().Format(time.RFC3339Nano) }
 
-// evictedAt is when evictd has evicted p, or a pod that p is a copy of, in the form of stamp;
-// empty if it has not.
+// evictedAt returns when evictd has evicted p, or a pod that p is a copy of, in the form of
+// stamp; empty if it has not.
 func evictedAt(p *v1.Pod) string {
 	at, err := time.Parse(labelTime, p.Labels[victim.AnnotationEvicted])
 	if err != nil {

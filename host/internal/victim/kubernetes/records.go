@@ -268,7 +268,7 @@ func (s *records) stopping(uid string) {
 	}
 }
 
-// refusal is why the API server did not take r, as far as it has said no.
+// refusal returns why the API server did not take r, nil if it has not refused.
 func (s *records) refusal(r *record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

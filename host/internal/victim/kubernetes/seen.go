@@ -38,8 +38,9 @@ func (e termination) seenTo(ctx context.Context, r *record) bool {
 	}
 }
 
-// untilBegun is when the kubelet should have said that it ends p, of whose eviction it knows.
-// A kubelet that pulls an image, or runs a hook after a container's start, does not before.
+// untilBegun returns when the kubelet should have said that it ends p, of whose eviction it
+// knows. A kubelet that pulls an image, or runs a hook after a container's start, does not
+// before.
 func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 	if soon := time.Now().Add(least); until.Before(soon) {
 		until = soon
