@@ -28,7 +28,7 @@ const (
 	defaultNodeName         = "node"
 )
 
-// defaultStart is when scenarios begin that do not say when.
+// defaultStart is the start of scenarios that do not say when they begin.
 var defaultStart = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 // Decode reads a trace or a bare scenario from JSON. The error has a line for

@@ -22,7 +22,7 @@ const oracle = "evictd"
 // operator is the only one that thresholds have.
 const operator = "LessThan"
 
-// A Replay is what came of a scenario.
+// A Replay is the result of a scenario.
 type Replay struct {
 	Decisions *Decisions
 	// Passes holds the manager's result of each step's pass.
@@ -131,7 +131,7 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	return d, pass
 }
 
-// conditions are those reported, sorted. A pass that failed tells none, but they
+// conditions returns the reported conditions, sorted. A pass that failed reports none, but they
 // hold on.
 func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	var out []string

@@ -31,8 +31,8 @@ const (
 	LayoutContainerFs = "containerfs"
 )
 
-// A Scenario is what a manager gets to see. It is an open loop: an evicted pod
-// stays among the active ones until a step removes it.
+// A Scenario is the input of a manager. It is an open loop: an evicted pod stays among the
+// active ones until a step removes it.
 type Scenario struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Name          string `json:"name"`

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Result is how a replay stands to what was recorded.
+// A Result compares a replay with the record.
 type Result int
 
 // The results.

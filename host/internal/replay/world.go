@@ -32,9 +32,8 @@ const everyPod = "*"
 
 var errNoSummary = errors.New("the scenario has no summary yet")
 
-// A World is what a manager finds around it in a scenario: it answers as the
-// present step says, and remembers what the manager did. Its methods are what package
-// host's embedding API asks for.
+// A World surrounds a manager in a scenario: it answers as the present step says, and remembers
+// the manager's actions. Its methods are those that package host's embedding API asks for.
 type World struct {
 	// Config is the configuration that the scenario gives a manager.
 	Config config.Config
