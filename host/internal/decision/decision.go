@@ -94,7 +94,7 @@ type Decision struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// A Reclaim is what came of one step of node-level reclaim.
+// A Reclaim is the result of one step of node-level reclaim.
 type Reclaim struct {
 	Step string `json:"step"`
 	// By is the plugin, or the embedding program, that ran the step.
@@ -109,7 +109,7 @@ type Reclaim struct {
 	Err    string `json:"error,omitempty"`
 }
 
-// A Ranker is who made the order.
+// A Ranker names the plugin that made the order.
 type Ranker struct {
 	// Name is the plugin's, or "evictd" for the host itself.
 	Name    string `json:"name"`
@@ -138,8 +138,7 @@ type Victim struct {
 	Promised *int64 `json:"promised,omitempty"`
 }
 
-// A Timeline is when things happened on the way to the decision. What is not known is
-// missing.
+// A Timeline holds the times on the way to the decision, in ms. Unknown ones are missing.
 type Timeline struct {
 	// BeganMS is when the pass began, ObservedMS when the node was observed.
 	BeganMS    float64 `json:"beganMS,omitempty"`
@@ -150,7 +149,7 @@ type Timeline struct {
 	JournalledMS float64 `json:"journalledMS,omitempty"`
 }
 
-// A Series is how a signal went, one sample a second.
+// A Series holds the course of a signal, one sample a second.
 type Series struct {
 	Signal eviction.Signal `json:"signal"`
 	// UntilMS is the time of the last sample.
@@ -177,7 +176,8 @@ func (d *Decision) Fall(s eviction.Signal) (most int64) {
 	return most
 }
 
-// A Growth is how much less of a signal is available than at an earlier time, and to whom it went.
+// A Growth says how much less of a signal is available than at an earlier time, and which pods
+// use more.
 type Growth struct {
 	// SinceMS is the earlier time.
 	SinceMS float64 `json:"sinceMS"`
@@ -207,7 +207,7 @@ func (s *Series) Values() []int64 {
 	return values
 }
 
-// An Outcome is what followed an eviction.
+// An Outcome records the kill of an eviction and the relief that followed.
 type Outcome struct {
 	ID string `json:"id"`
 	// KilledMS is when the kill returned, and with what. GoneMS is when nothing of the pod ran
@@ -243,7 +243,7 @@ func (o *Outcome) With(former *Outcome) *Outcome {
 	return &both
 }
 
-// An Opinion is what a shadow would have done in the place of the ranker.
+// An Opinion is the choice that a shadow would have made in the place of the ranker.
 type Opinion struct {
 	Plugin  string `json:"plugin"`
 	Version string `json:"version,omitempty"`

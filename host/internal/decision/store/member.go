@@ -57,7 +57,7 @@ func encode(head decision.Head, document any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// A member is where one stands in a segment.
+// A member locates one document in a segment.
 type member struct {
 	at, length int64
 	head       decision.Head

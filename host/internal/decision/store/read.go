@@ -82,7 +82,7 @@ func Each(dir string, use func(*Entry) error) error {
 	})
 }
 
-// Heads are those of all records, the oldest first, with what followed.
+// Heads returns the heads of all records, the oldest first, with their outcomes.
 func Heads(dir string) ([]decision.Head, error) {
 	var heads []decision.Head
 	places := map[string]int{}

@@ -44,7 +44,7 @@ type Options struct {
 	MaxAge   time.Duration
 }
 
-// Below is where the records are in evictd's directory of states.
+// Below returns the directory of the records in evictd's directory of states.
 func Below(stateDir string) string { return filepath.Join(stateDir, "records") }
 
 // A Store is written to. One goroutine uses it.

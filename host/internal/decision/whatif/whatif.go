@@ -97,8 +97,8 @@ func Spares(r *decision.Decision, w Change, value int64) (bool, error) {
 	return false, fmt.Errorf("change: %q, which has no effect on the decision", w.What)
 }
 
-// changes are those that may have an effect for as long as the pressure lasts. A lower threshold, or a
-// longer grace period, would have spared the pod in this pass alone.
+// changes returns the changes that may have an effect for as long as the pressure lasts. A lower
+// threshold, or a longer grace period, would have spared the pod in this pass alone.
 func (s *situation) changes(victim int) []variable {
 	t, pod := s.thresholds[s.acted], s.candidates[victim].Pod
 	o, signal := s.observed[t.Signal], t.Signal
