@@ -96,8 +96,8 @@ func (o *Observer) fallsBack(s eviction.Signal) bool {
 	})
 }
 
-// LookAt is when signals are to be read by the host that no plugin observes, after a pass
-// that ended at now. As nobody watches such a signal either, the host looks often.
+// LookAt returns when the host is to read the signals that no plugin observes, after a pass that
+// ended at now. As no plugin watches such a signal either, the host looks often.
 func (o *Observer) LookAt(now time.Time) (times []time.Time) {
 	for _, of := range o.signals {
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// leftOut is why a signal is unknown that a plugin said nothing of.
+// leftOut is the reason of a signal that is missing in a plugin's reply.
 const leftOut = "left out of the plugin's reply"
 
 // observe asks who is in charge of each signal, all plugins in parallel, and
@@ -47,7 +47,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	return q.Seen
 }
 
-// An answer is what one plugin observed.
+// An answer holds the observations of one plugin.
 type answer struct {
 	by           *registry.Instance
 	observations []eviction.Observation

@@ -57,7 +57,7 @@ type Observer struct {
 	signals        map[eviction.Signal]*signal
 }
 
-// A signal is what is known of one.
+// A signal holds the state of one.
 type signal struct {
 	observation eviction.Observation // the last one, without its signal if there was none
 	by          string               // who has made it

@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Thresholds are those in force: the configured ones, with custom signals defined as
-// plugins say and those for writable layers derived once the layout is known.
+// Thresholds holds the thresholds in force: the configured ones, with custom signals defined by
+// plugins and those for writable layers derived once the layout is known.
 type Thresholds struct {
 	// Layout of the filesystems, 0 while it is not known. Once known it stays until another one
 	// is.
@@ -184,7 +184,7 @@ func (t *Thresholds) Served(pin *registry.Pin, thresholds []policy.Threshold) []
 	})
 }
 
-// missingObserver is why nobody observes s although somebody should, by whatever name.
+// missingObserver returns why no plugin observes s although one should, by whatever name.
 func (t *Thresholds) missingObserver(pin *registry.Pin, s eviction.Signal) error {
 	why := pin.MissingObserver(s)
 	if from, derived := t.Layout.ContainerFsFrom(s); why == nil && derived {

@@ -34,7 +34,7 @@ func (n node) disk(o eviction.Observation) eviction.Observation {
 	return figures.Filesystem(o, "", room, err)
 }
 
-// pids are those of this process's pid namespace, which must be the node's. Where the
+// pids observes the pids of this process's pid namespace, which must be the node's. Where the
 // node is a container itself only the pid plugin is configured so; here it is unknown.
 func (n node) pids(o eviction.Observation) eviction.Observation {
 	var s nodefs.PIDSample
