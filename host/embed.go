@@ -136,5 +136,5 @@ type ThresholdValue struct {
 	Percentage float32
 }
 
-// A Pass is what one pass saw, concluded and did.
+// A Pass reports the observations, conclusions and actions of one pass.
 type Pass = loop.PassResult

@@ -237,8 +237,8 @@ func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 	return s, nil
 }
 
-// containers are those that pod's status has ids of, without their scheme: those of
-// pods that run.
+// containers returns the running containers in the status of pod, with their ids without the
+// scheme.
 func containers(pod *v1.Pod) []eviction.Container {
 	var all []eviction.Container
 	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {

@@ -21,8 +21,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A smallNode is what the kubelet of the example has around it: figures, one
-// filesystem, pods that die when asked to.
+// A smallNode stands in for the kubelet around the example: figures, one filesystem, pods that
+// die when asked to.
 type smallNode struct {
 	mu        sync.Mutex
 	available map[eviction.Signal]int64

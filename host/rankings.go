@@ -20,8 +20,8 @@ const (
 	rankingPause = 20
 )
 
-// rankings are those that were asked for last, as JSON. One is made at a time, and to its end even if
-// whoever asked is gone.
+// rankings caches the last rankings as JSON. One is made at a time, and to its end even if the
+// client is gone.
 type rankings struct {
 	turn chan struct{} // of who makes one, and has the rest
 	last map[eviction.Signal]ranking

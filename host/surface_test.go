@@ -42,7 +42,7 @@ func TestSurface(t *testing.T) {
 	}
 }
 
-// A surface is what a package exports, a line each.
+// A surface lists the exports of a package, a line each.
 type surface struct {
 	set   *token.FileSet
 	lines []string

@@ -53,8 +53,8 @@ type comparison struct {
 	findings     []Finding
 }
 
-// signals are those of which either side has a threshold: the kubelet's in their order,
-// then vendors' by name.
+// signals returns the signals of which either side has a threshold: the kubelet's in their
+// order, then vendors' by name.
 func (c *comparison) signals() []eviction.Signal {
 	has := maps.Clone(c.ours)
 	maps.Copy(has, c.theirs)

@@ -27,8 +27,8 @@ type Settings struct {
 	SystemReserved map[string]string `json:"systemReserved,omitempty"`
 }
 
-// Entries are those of a mapping. The empty text is written as null, by which a drop-in takes away
-// what another file gives.
+// Entries of a mapping. The empty text is written as null, by which a drop-in takes away an
+// entry of another file.
 type Entries map[string]string
 
 // MarshalJSON implements json.Marshaler.

@@ -47,7 +47,7 @@ type levels struct {
 	hard, soft *policy.Threshold
 }
 
-// levelsOf are those of thresholds by signal. The copies for the memory of all pods
+// levelsOf returns the levels of thresholds by signal. The copies for the memory of all pods
 // follow those of the node, on both sides.
 func levelsOf(thresholds []policy.Threshold) map[eviction.Signal]levels {
 	all := map[eviction.Signal]levels{}

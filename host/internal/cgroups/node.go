@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A Node is where the cgroups of a node are.
+// A Node locates the cgroups of a node.
 type Node struct {
 	FS nodefs.FS
 	// Root is the parent of kubepods in each hierarchy.

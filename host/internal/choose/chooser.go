@@ -152,7 +152,7 @@ func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out
 	return out
 }
 
-// spared is why a pod may not be evicted at all, empty if it may.
+// spared returns the reason why a pod may not be evicted at all, empty if it may.
 func spared(p *pods.Pod, ending func(uid string) bool) string {
 	switch {
 	case !p.HasManifest:
@@ -247,7 +247,7 @@ func (r *Request) ranking() eviction.RankRequest {
 	}
 }
 
-// An Opinion is what a shadow would have done in the place of the ranker in charge.
+// An Opinion is the choice that a shadow would have made in the place of the ranker in charge.
 type Opinion struct {
 	Plugin, Version string
 	// First is the pod that would have gone, "" for none. Place is that of the pod that

@@ -115,7 +115,7 @@ func (m *measured) take(answer eviction.Measurement) {
 	}
 }
 
-// missing are those of asked that have no answer.
+// missing returns the pods of asked that have no answer.
 func (m *measured) missing(asked []pods.Pod) []pods.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()

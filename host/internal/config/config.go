@@ -194,7 +194,7 @@ func (c *Config) Assigned(s eviction.Signal, capability eviction.Capability) str
 	return c.Assign[s][capability.String()]
 }
 
-// PossibleLayouts are those that the node's filesystems may have.
+// PossibleLayouts returns the layouts that the node's filesystems may have.
 func (c *Config) PossibleLayouts() []eviction.Layout {
 	if c.Source == SourceSummary {
 		if l := eviction.LayoutNamed(c.Summary.Layout); l != 0 {

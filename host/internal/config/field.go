@@ -61,7 +61,7 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// in is where the field is in a struct.
+// in returns the field in a struct.
 func (f field) in(s reflect.Value) reflect.Value { return s.Field(f.index) }
 
 // want describes a valid value, for the end of an error.

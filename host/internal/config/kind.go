@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// A kind is what fields may be that are alike.
+// A kind describes the values of fields that are alike.
 type kind struct {
 	// wants say what a right value looks like: that of the field, of an entry of it,
 	// of an entry of that. %q stands for the field's default.
@@ -52,7 +52,7 @@ const (
 	wantSignal = `one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`
 )
 
-// kinds are those that the tags name.
+// kinds maps the names in the tags to kinds.
 var kinds = map[string]kind{
 	"any":     {wants: []string{"anything"}},
 	"name":    {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},

@@ -78,7 +78,8 @@ func CgroupDriver(ctx context.Context, client runtimeapi.RuntimeServiceClient) (
 	}
 }
 
-// A Pod is what the runtime has of one pod, in the order in which it is listed.
+// A Pod holds the runtime's sandboxes and containers of one pod, in the order in which they are
+// listed.
 type Pod struct {
 	UID        string
 	Sandboxes  []*runtimeapi.PodSandbox

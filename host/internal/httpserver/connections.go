@@ -57,7 +57,7 @@ type Connections struct {
 	tell   rate.Sometimes
 }
 
-// A connection is what is known of one that is open.
+// A connection holds the state of one that is open.
 type connection struct {
 	peer string
 	// busy while a request is under way: without the connection it is lost.

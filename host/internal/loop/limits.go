@@ -23,7 +23,7 @@ const (
 	mostLimitPause = time.Minute
 )
 
-// limits is when pods are checked against their own limits on local storage.
+// limits schedules the checks of pods against their own limits on local storage.
 type limits struct {
 	// checking: a check is under way in the background. The next one is not before next.
 	checking bool

@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Snapshot is what the loop knew after its last pass. It is never changed
-// after it is published.
+// A Snapshot holds the state of the loop after its last pass. It is never changed after it is
+// published.
 type Snapshot struct {
 	// Passes counts the passes. Time is the end of the last one that concluded
 	// something, zero if none has.

@@ -288,8 +288,8 @@ func kindOf(err error) string {
 // maxScrapes bounds what a crowd of scrapers can cost the host.
 const maxScrapes = 4
 
-// places are those of metrics by the first word of their names: what people know from
-// the kubelet is at the top, where whoever looks by eye finds it.
+// places orders metrics by the first word of their names: those that people know from the
+// kubelet are at the top, where a reader finds them.
 var places = map[string]int{"kubelet": -2, "evictd": -1}
 
 func handler(from prometheus.Gatherer) http.Handler {

@@ -61,7 +61,7 @@ func (a *apiServer) PatchNode(_ context.Context, subresource string, body []byte
 	return next.DeepCopy(), nil
 }
 
-// requests are those so far.
+// requests returns the requests so far.
 func (a *apiServer) requests() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -62,7 +62,7 @@ type Ended struct {
 	State eviction.PodState
 }
 
-// A Problem is what is wrong with a manifest. Others are not affected.
+// A Problem is an error in a manifest. Others are not affected.
 type Problem struct {
 	// File is the manifest's path, or the directory's.
 	File string

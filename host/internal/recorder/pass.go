@@ -17,8 +17,8 @@ var (
 	errNotWritten = errors.New("records are made faster than they are written")
 )
 
-// A Pass is what the loop knows when a pass has ended, or what one has begun. Nothing of
-// it is changed afterwards.
+// A Pass holds the loop's state at the end of a pass, or of an action that one has begun.
+// Nothing of it is changed afterwards.
 type Pass struct {
 	// Decision is nil if nothing was seen. Its time is that of its observations, by this machine's
 	// clock. The threshold that was acted on has its mark; the pods are those for it, the reason
@@ -39,8 +39,9 @@ type Pass struct {
 	OpinionsOf string
 }
 
-// An episode is that something is not done for a signal. It is recorded when it begins: a signal that
-// comes and goes must not push out the records of evictions, nor reasons that alternate.
+// An episode lasts while an action is held back for a signal. It is recorded when it begins: a
+// signal that comes and goes must not push out the records of evictions, nor reasons that
+// alternate.
 type episode struct {
 	signal eviction.Signal
 	kind   string

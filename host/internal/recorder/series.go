@@ -28,7 +28,7 @@ type ring struct {
 	capacity int64
 }
 
-// recent are those that are kept.
+// recent returns the values that are kept.
 func (r *ring) recent() []int64 { return r.values[max(0, len(r.values)-samples):] }
 
 // add enters what was observed at a time. The last of a second counts.

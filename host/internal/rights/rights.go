@@ -59,7 +59,7 @@ func (n need) String() string {
 	return n.verb + " " + n.resource
 }
 
-// always are those of deploy/rbac/role.yaml.
+// always lists the permissions in deploy/rbac/role.yaml.
 var always = []need{
 	{"list", "pods", "", "no pod is known, and none evicted", false},
 	{"watch", "pods", "", "no pod is known, and none evicted", false},
@@ -69,7 +69,7 @@ var always = []need{
 	{"patch", "events", "", "an event that is repeated is not counted", true},
 }
 
-// needs are those of evictd as it is configured.
+// needs returns the permissions that evictd requires as it is configured.
 func (o Options) needs() []need {
 	needs := slices.Clone(always)
 	if o.Conditions {

@@ -65,8 +65,8 @@ func (d *Dir) Plugins() string { return PluginsOf(d.path) }
 // PluginsOf is Plugins of a run directory that may not be open.
 func PluginsOf(path string) string { return filepath.Join(path, pluginsName) }
 
-// Leftovers is why something of former plugins could not be removed at once. It
-// keeps nobody from starting.
+// Leftovers returns why files of former plugins could not be removed at once. It keeps no host
+// from starting.
 func (d *Dir) Leftovers() error { return d.leftovers }
 
 // Close gives the directory up. The lock file stays, since removing it would let

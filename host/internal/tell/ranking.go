@@ -85,7 +85,8 @@ func first(d *decision.Decision) string {
 	}
 }
 
-// A key is what rankers look at, one after the other: the first pod goes first by it if order is negative.
+// A key is one of the criteria that rankers compare in turn: the first pod goes first by it if
+// order is negative.
 type key struct {
 	name  string
 	order int

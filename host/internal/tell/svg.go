@@ -247,7 +247,7 @@ func (p *plot) events() {
 	}
 }
 
-// An event is what happened at a second from the decision on.
+// An event marks a second from the decision on.
 type event struct {
 	what   string
 	second float64

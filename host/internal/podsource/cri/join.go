@@ -29,12 +29,11 @@ type manifest struct {
 
 func (m *manifest) identity() identity { return identity{m.row.UID, m.api.Namespace, m.api.Name} }
 
-// An identity is what a pod and its manifest have in common. A manifest may say no
-// namespace.
+// An identity matches a pod with its manifest. A manifest may say no namespace.
 type identity struct{ uid, namespace, name string }
 
-// A listedPod is what the runtime says of a pod, by which its manifest is known from
-// another one with the same uid.
+// A listedPod holds the facts about a pod in the runtime that tell its manifest from another one
+// with the same uid.
 type listedPod struct {
 	identity
 	active bool

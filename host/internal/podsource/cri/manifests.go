@@ -29,7 +29,7 @@ const (
 	maxManifests = 4096
 )
 
-// endings are those of manifests' names.
+// endings lists the extensions of manifests.
 var endings = []string{".yaml", ".yml", ".json"}
 
 // Manifests is a directory of v1.Pod manifests, each in a file that ends with
@@ -47,7 +47,7 @@ type Manifests struct {
 	joined join
 }
 
-// A place is where manifests are.
+// A place locates manifests.
 type place struct {
 	// path is a directory, or of static pods also a single file.
 	path string
@@ -124,7 +124,7 @@ func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manif
 	return manifests, problems, m.joined.static.absent == 0
 }
 
-// uids are those that manifests say, as far as they were read.
+// uids returns the uids in manifests, as far as they were read.
 func (m *Manifests) uids() []string {
 	manifests, _, _ := m.of(nil)
 	return slices.Collect(maps.Keys(manifests))

@@ -17,8 +17,8 @@ import (
 // sourceFile is the value of the kubelet's source annotation on a pod from staticPodPath.
 const sourceFile = "file"
 
-// A fullName is what a static pod is known by: its uid is the kubelet's hash of the
-// manifest, as a rule, which nobody else can work out.
+// A fullName identifies a static pod: its uid is the kubelet's hash of the manifest, as a rule,
+// which no other program can work out.
 type fullName struct{ namespace, name string }
 
 func (m *manifest) fullName() fullName { return fullName{m.api.Namespace, m.api.Name} }

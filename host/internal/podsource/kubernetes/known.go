@@ -102,7 +102,7 @@ func (n *news) problems() []pods.Problem {
 	}
 }
 
-// A view is what is known at one time.
+// A view holds the pods known at one time.
 type view struct {
 	byUID    map[string]*entry
 	mirrors  map[string]*entry // of static pods, by the uid under which the kubelet runs them
@@ -160,7 +160,7 @@ func (k *known) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// uids are those under which the kubelet runs the pods.
+// uids returns the uids under which the kubelet runs the pods.
 func (k *known) uids() []string {
 	v := k.view()
 	return slices.AppendSeq(v.order, maps.Keys(v.mirrors))

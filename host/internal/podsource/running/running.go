@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Pod is what the runtime knows of one pod, but for containers that have exited.
+// A Pod holds the runtime's view of one pod, except for containers that have exited.
 type Pod struct {
 	*criclient.Pod
 	Namespace, Name string
