@@ -15,11 +15,11 @@ import (
 type PassResult struct {
 	decision.Decision
 
-	// Conditions are those reported after the pass, by name.
+	// Conditions reported after the pass, by name.
 	Conditions []eviction.Condition
 	// ReclaimSufficed: every threshold was satisfied after reclaim, no pod had to go.
 	ReclaimSufficed bool
-	// Evicted are those that the pass decided on, as they were when it ended.
+	// Evicted holds the victims that the pass decided on, as they were when it ended.
 	Evicted []victim.Victim
 }
 

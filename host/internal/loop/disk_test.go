@@ -537,7 +537,7 @@ func TestMemoryIsActedOnWhileTheDiskIsMeasured(t *testing.T) {
 	})
 }
 
-// What was decided on is decided anew when it is known who is to go.
+// A decision is made again when it is known which pod is to go.
 func TestNobodyGoesForADiskThatHasRoomAgain(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()

@@ -41,7 +41,7 @@ func (m *manifests) begin(ctx context.Context, interval time.Duration, running *
 	})
 }
 
-// ended reports whether what came is news.
+// ended reports whether the result of the read counts: not if a listing has overtaken it.
 func (m *manifests) ended() bool {
 	m.reading = false
 	return !m.overtaken

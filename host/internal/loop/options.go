@@ -36,7 +36,7 @@ const (
 	PacingOneVictim Pacing = "evictd"
 	// PacingKubelet makes one pass at a time and waits for the kill that it decided
 	// on, and then up to half a minute until the pod is cleaned up. Wakes meanwhile
-	// join the next pass. What the last victim has freed is not waited for.
+	// join the next pass. The relief of the last victim is not waited for.
 	PacingKubelet Pacing = "kubelet"
 )
 
@@ -66,7 +66,7 @@ type Settings struct {
 	// MemoryNotifications lets plugins watch the memory signals
 	// (kernelMemcgNotification of the kubelet).
 	MemoryNotifications bool
-	// DryRun decides and logs, and kills nobody.
+	// DryRun decides and logs, and kills no pod.
 	DryRun   bool
 	Pacing   Pacing
 	RankVeto RankVeto

@@ -124,7 +124,7 @@ func (s *status) reclaimed(r ReclaimStatus) {
 	})
 }
 
-// listed shows pods that cannot be evicted for want of a usable manifest.
+// listed shows pods that cannot be evicted without a usable manifest.
 func (s *status) listed(pods pods.Snapshot) {
 	s.change(func(next *Snapshot) {
 		next.Unmanaged, next.active, next.evictable = nil, len(pods.Pods), 0
