@@ -89,7 +89,7 @@ func (o *Observer) readByHost(ctx context.Context, signals []eviction.Signal) []
 	return o.Fallback.Observe(ctx, signals)
 }
 
-// fallsBack reports whether s is to be read by the host for want of a plugin.
+// fallsBack reports whether s is to be read by the host, as no plugin does.
 func (o *Observer) fallsBack(s eviction.Signal) bool {
 	return o.Fallback != nil && o.Fallback.Reads(s) && slices.ContainsFunc(o.Thresholds.inForce, func(t policy.Threshold) bool {
 		return t.Signal == s && t.Hard()

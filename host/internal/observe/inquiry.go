@@ -166,7 +166,7 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 	return q
 }
 
-// next is whom to ask for what now, nobody if there is nobody left.
+// next returns the signals to ask of each plugin now, none if no plugin is left.
 func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	n := q.attempts
 	q.attempts++
@@ -224,7 +224,7 @@ func (q *inquiry) heard(a answer) {
 	}
 }
 
-// explain says of signals that nobody observes who should.
+// explain adds the reason for signals without an observer that should have one.
 func (q *inquiry) explain() {
 	for _, s := range q.asked {
 		if _, ok := q.Observations[s]; ok {

@@ -111,7 +111,7 @@ type Seen struct {
 	// Claims has all that was said of signals that several were asked about, the one that
 	// counts first.
 	Claims map[eviction.Signal][]policy.Claim
-	// Thresholds are those that the pass is to assess.
+	// Thresholds that the pass is to assess.
 	Thresholds []policy.Threshold
 	// layout of the filesystems, nil if its owner does not say.
 	layout *eviction.LayoutReport
@@ -167,7 +167,7 @@ func inScope(scope wake.Scope, thresholds []policy.Threshold) []eviction.Signal 
 	return signals
 }
 
-// withoutLayout makes the disks' signals unknown, for want of the layout, and goes
+// withoutLayout makes the disks' signals unknown while the layout is, and goes
 // on with the others: the kubelet's manager does nothing at all then, and memory
 // would run out meanwhile.
 func (o *Observer) withoutLayout(observed map[eviction.Signal]eviction.Observation, why error) {
@@ -180,7 +180,7 @@ func (o *Observer) withoutLayout(observed map[eviction.Signal]eviction.Observati
 }
 
 // note logs and counts what a signal reads, and that it has lost its observer or has
-// one again: nobody observes it, or whoever should could not.
+// one again: no plugin observes it, or its observer failed.
 func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Observation) {
 	of, why := o.of(s), ""
 	observation, ok := all[s]

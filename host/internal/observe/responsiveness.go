@@ -18,7 +18,7 @@ const unresponsiveDeadline = time.Second
 // safe for concurrent use.
 type Responsiveness struct {
 	mu sync.Mutex
-	// missed are those that have not answered Observe, and whether Measure neither.
+	// missed holds the plugins that have not answered Observe, and whether Measure neither.
 	missed map[*registry.Instance]bool
 }
 

@@ -195,7 +195,7 @@ func (t *Thresholds) missingObserver(pin *registry.Pin, s eviction.Signal) error
 
 // withContainerFs adds the signals of writable layers that thresholds may be
 // derived for in this pass. The kubelet observes them from its first pass on, so
-// that figures which the next one repeats are not news to the new thresholds.
+// that figures which the next one repeats are not new to the new thresholds.
 func withContainerFs(signals []eviction.Signal) []eviction.Signal {
 	all := slices.Clone(signals)
 	for _, derived := range eviction.SignalsOn(eviction.ContainerFs) {
