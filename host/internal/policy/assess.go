@@ -83,7 +83,7 @@ type Input struct {
 	Now time.Time
 	// Thresholds are all that are in force, also those that this pass did not
 	// look at: one that is left out is forgotten with its timers. Thresholds of
-	// signals that nobody serves any more belong left out.
+	// signals that no plugin serves any more belong left out.
 	Thresholds []Threshold
 	// Observations has what was observed. A signal that is not in it is unknown.
 	Observations map[eviction.Signal]eviction.Observation
@@ -106,7 +106,7 @@ type Assessment struct {
 	// Actionable are those of Met that this pass has newer figures of than the
 	// last one. Only they may have a pod evicted.
 	Actionable []Threshold
-	// Conditions are those to report, by name.
+	// Conditions to report, by name.
 	Conditions []eviction.Condition
 	// Raised and Cleared are what is new in Conditions.
 	Raised, Cleared []eviction.Condition

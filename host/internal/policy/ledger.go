@@ -42,7 +42,7 @@ func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[evic
 }
 
 // A Ledger has what victims of node pressure are expected to free and what has
-// come back since, so that no second pod goes for what the first has freed. The
+// come back since, so that no second pod is evicted for the relief of the first. The
 // zero Ledger is empty. A Ledger never changes: its methods return another one.
 type Ledger struct {
 	promises []promise // in the order of the decisions
@@ -150,7 +150,7 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 }
 
 // Measured corrects what a victim that is still ending uses. It may have grown since
-// it was chosen, and it has freed nothing by shrinking.
+// it was chosen, and it has given back nothing by shrinking.
 func (l Ledger) Measured(uid string, uses map[eviction.Signal]eviction.Figure, at Moment) Ledger {
 	return l.change(uid, func(p *promise) {
 		p.measured = at
@@ -396,7 +396,7 @@ func freeing(s eviction.Signal, o eviction.Observation) int64 {
 }
 
 // Newest has of each signal what was sampled last, of samples of the same time that of the
-// later view: what another has freed in between is not the next victim's.
+// later view: the relief of another in between is not the next victim's.
 func Newest(views ...map[eviction.Signal]eviction.Observation) map[eviction.Signal]eviction.Observation {
 	newest := map[eviction.Signal]eviction.Observation{}
 	for _, view := range views {

@@ -112,7 +112,7 @@ func metBy(t Threshold, o eviction.Observation) []Observed {
 	return []Observed{{Threshold: t}}
 }
 
-// relieved is when the last of the needed victims has freed what it used.
+// relieved returns when the last of the needed victims has given back its use.
 func (w *reliefWorld) relieved() time.Duration {
 	n := w.needed()
 	if n == 0 || n > len(w.ended) {

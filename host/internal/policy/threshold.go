@@ -27,7 +27,7 @@ type Threshold struct {
 // Key identifies a threshold across passes and configuration reloads: signal,
 // value and grace period. As in the kubelet (hasThreshold) min reclaim is not
 // part of it. What the signal is belongs to it: a plugin that defines its signal
-// anew has timers start anew.
+// differently has timers start again.
 type Key struct {
 	Signal      eviction.Signal
 	Value       string
