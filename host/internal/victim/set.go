@@ -235,7 +235,7 @@ func (s *Set) settle(of policy.Settlement) {
 	}
 }
 
-// cleanedUp ends what there is to know of a victim: what it has freed is on its way,
+// cleanedUp ends the watch on a victim: its relief is on its way,
 // or nothing more is to be expected of it. What is known of its pod is another victim's
 // if it has become one again meanwhile, or if v was only pretended.
 func (s *Set) cleanedUp(v *Victim, all bool) {
@@ -343,7 +343,7 @@ func (s *Set) EndedSince(uid string, then time.Time) bool {
 	return s.any(func(v *Victim) bool { return v.UID == uid && !v.ending() && !v.endedAt.Before(then) })
 }
 
-// EndPretence has victims of a dry run hold up nobody any more.
+// EndPretence has victims of a dry run hold up no pod any more.
 func (s *Set) EndPretence() {
 	for _, v := range s.Ending() {
 		if v.DryRun {

@@ -93,7 +93,7 @@ func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
 	}
 }
 
-// A pod was given up on and chosen anew. When the first look at its volumes ended, nothing
+// A pod was given up on and chosen again. When the first look at its volumes ended, nothing
 // more was expected of it, and its kill was in the journal no more.
 func TestTheEndOfAFormerKillIsNotThatOfTheNext(t *testing.T) {
 	j := &journal{}

@@ -542,7 +542,7 @@ func TestACopyOfAnEvictedPodIsNotEvicted(t *testing.T) {
 	}
 }
 
-// A pod that a former evictd had stopped long ago, and that its kubelet had started anew, was
+// A pod that a former evictd had stopped long ago, and that its kubelet had restarted, was
 // ended when an evictd came up again, with the node well.
 func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -317,7 +317,7 @@ func (r *record) inVain(log *slog.Logger, why error) {
 	}
 }
 
-// told ends the reports of r to the API server.
+// told logs the outcome of r and notes that step.
 func (s *records) told(r *record) {
 	attrs := []any{"pod", r.name(), "uid", r.kill.UID, "tookSeconds", r.took.Seconds()}
 	switch {
