@@ -50,7 +50,7 @@ func (c *catalog) sorted() []*plugin {
 	return all
 }
 
-// warnUnknown tells of settings that nobody has, most likely a misspelled name.
+// warnUnknown logs settings that no plugin has, most likely a misspelled name.
 func (c *catalog) warnUnknown() {
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		if c.plugins[name] == nil && name != everybody {
@@ -73,7 +73,7 @@ func (c *catalog) replaced(p *plugin) {
 	p.wake()
 }
 
-// freed has those tried again that might serve now that others serve less.
+// freed has plugins tried again that might serve now that others serve less.
 func (c *catalog) freed() {
 	c.again = true
 	for _, p := range c.plugins {

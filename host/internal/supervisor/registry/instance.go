@@ -119,7 +119,7 @@ func (p *Pin) Release() {
 	p.Registry, p.kept = &Registry{}, nil
 }
 
-// MissingObserver returns why nobody observes sig although somebody should: a plugin
+// MissingObserver returns why no plugin observes sig although one should: a plugin
 // whose file is there, and that observed sig when it last ran, does not run. It
 // is nil if there is no such plugin: nobody has come, or whoever did was removed or
 // disabled, which is how signals are switched off. One that has come up since the

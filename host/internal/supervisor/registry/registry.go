@@ -44,11 +44,11 @@ type Registry struct {
 	assignment Assignment
 	instances  []*Instance
 	providers  map[offer][]*Instance
-	// assigned are those that the configuration has in charge, of providers.
+	// assigned names the plugins in charge by the configuration, of providers.
 	assigned map[offer]string
-	// slow are those that are asked after all others, shadow those that are in charge of nothing.
+	// slow holds the plugins asked after all others, shadow those in charge of nothing.
 	slow, shadow map[*Instance]bool
-	// layouts are those that report the layout of the filesystems.
+	// layouts holds the plugins that report the layout of the filesystems.
 	layouts []*Instance
 }
 

@@ -38,7 +38,7 @@ type Role struct {
 	// filesystem.
 	As  eviction.Signal `json:"as,omitempty"`
 	Why string          `json:"why"`
-	// Layouts are those with which the plugin is in charge, nil if that does not
+	// Layouts with which the plugin is in charge, nil if that does not
 	// depend on the layout.
 	Layouts []string `json:"layouts,omitzero"`
 	// Steps that run for the signal, in this order: those of the plugin in charge of reclaim, in
