@@ -103,7 +103,7 @@ func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []admission.Requirem
 			left = append(left, r)
 		}
 	}
-	// A critical pod is not rejected for want of resources.
+	// A critical pod is not rejected for lack of resources.
 	return lacks, left
 }
 

@@ -172,7 +172,7 @@ func TestMinReclaimAsAValue(t *testing.T) {
 	}
 }
 
-// A slip in a setting that a program makes, and not a file, was taken for the default.
+// A typing error in a setting that a program makes, and not a file, was taken for the default.
 func TestASettingThatIsNoneIsRefused(t *testing.T) {
 	d := newDropIn(t)
 	d.Config.Pacing = "Kubelet"

@@ -417,7 +417,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// tellPlugins configures the plugins anew, after what is known of the node has
+// tellPlugins reconfigures the plugins, after the known facts of the node have
 // changed.
 func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
 	if err := m.beginReload(ctx); err != nil {

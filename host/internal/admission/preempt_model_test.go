@@ -14,7 +14,7 @@ import (
 )
 
 // modelPreempt is Preempt as its rules are documented, without regard to cost: all
-// candidates are put in order anew for each victim.
+// candidates are sorted again for each victim.
 func modelPreempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) (victims []string, ok bool) {
 	of := func(class eviction.QoSClass) (out []Preemptible) {
 		for _, p := range active {

@@ -225,7 +225,7 @@ func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
 func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
 
 // restart says what the kubelet does when it starts while a condition holds: running pods
-// go through admission anew (pkg/kubelet/eviction/eviction_manager.go:Admit).
+// go through admission again (pkg/kubelet/eviction/eviction_manager.go:Admit).
 func (c *comparison) restart() {
 	below := map[eviction.Condition][]string{}
 	var order []eviction.Condition

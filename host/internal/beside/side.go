@@ -14,7 +14,7 @@ import (
 const KeeperGrace = 8760 * time.Hour
 
 // leastKeeperGrace is from where on a grace period is taken for one that nobody means to
-// run out. The kubelet counts it from the crossing, and anew after each restart.
+// run out. The kubelet counts it from the crossing, and again after each restart.
 const leastKeeperGrace = 30 * 24 * time.Hour
 
 // Node holds the facts of the node that evictd and the kubelet share.

@@ -18,7 +18,7 @@ import (
 //	json     its name in the file
 //	is       its kind, see kinds; for true or false and texts with oneof there is none
 //	oneof    the texts that it may be, "" too if that is the default
-//	default  its value if nobody gives one, as on the command line
+//	default  its value if none is given, as on the command line
 //	flag     what the help says of its flag; without there is none. Its name is the
 //	         field's in kebab case
 //	pairs    what stands between key and value on the command line, "=" if not given

@@ -35,7 +35,7 @@ type kind struct {
 }
 
 const (
-	// minInterval keeps a slip of the unit from making the host busy for ever.
+	// minInterval keeps a wrong unit from making the host busy for ever.
 	minInterval = 10 * time.Millisecond
 	// maxSummaryTimeout is the deadline of an observation: a fetch that may last as
 	// long would make it late without saying why.

@@ -152,7 +152,7 @@ func (m *Metrics) Observed(s eviction.Signal, available, capacity int64) {
 	m.capacity.WithLabelValues(name).Set(float64(capacity))
 }
 
-// Unobserved records whether a threshold of s has nobody who observes it.
+// Unobserved records whether a threshold of s has no observer.
 func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	m.unobserved.set(string(s), yes)
 	for _, counted := range []*prometheus.CounterVec{m.evictions, m.promised, m.freed} { // at 0 from the first pass on
@@ -160,7 +160,7 @@ func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	}
 }
 
-// ReadByHost records whether the host reads s by itself, for want of a plugin.
+// ReadByHost records whether the host reads s by itself, as no plugin does.
 func (m *Metrics) ReadByHost(s eviction.Signal, yes bool) {
 	m.byHost.set(string(s), yes)
 }

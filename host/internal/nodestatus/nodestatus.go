@@ -127,7 +127,7 @@ func closed(c <-chan struct{}) bool {
 }
 
 // Run writes what was set, at the start whatever the node has, until ctx ends. What is
-// there then stays. What others take away, or a node that is registered anew has not, is
+// there then stays. What others take away, or a node that is registered again has not, is
 // written again.
 func (k *Keeper) Run(ctx context.Context) {
 	pace := backoff.NewExponentialBackOff()

@@ -222,7 +222,7 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 	})
 }
 
-// The node is deleted and registered anew, or somebody takes a taint away by hand.
+// The node is deleted and registered again, or somebody takes a taint away by hand.
 func TestWhatOthersTakeAwayIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()

@@ -34,7 +34,7 @@ type Pass struct {
 	Waiting []policy.Wait
 	// Preempted is a pod that was killed for a critical one, with what followed, beside all passes.
 	Preempted *decision.Decision
-	// Opinions are those of shadows on the decision whose record is named.
+	// Opinions of shadows on the decision whose record is named.
 	Opinions   []decision.Opinion
 	OpinionsOf string
 }

@@ -30,7 +30,7 @@ type StepDecision struct {
 	Observed   []ObservedThreshold `json:"observed,omitempty"`
 	Met        []Threshold         `json:"met,omitempty"`
 	Actionable []Threshold         `json:"actionable,omitempty"`
-	// NodeConditions are those reported, sorted.
+	// NodeConditions that are reported, sorted.
 	NodeConditions []string `json:"nodeConditions,omitempty"`
 	MemoryPressure bool     `json:"memoryPressure"`
 	DiskPressure   bool     `json:"diskPressure"`
@@ -94,7 +94,7 @@ type Eviction struct {
 	Phase              string `json:"phase"`
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
-	// Conditions are those that changed, without their transition time.
+	// Conditions that changed, without their transition time.
 	Conditions []v1.PodCondition `json:"conditions,omitempty"`
 	KillError  string            `json:"killError,omitempty"`
 }

@@ -70,7 +70,7 @@ type Config struct {
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation"`
 	// Plugins are settings of plugins, by name.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
-	// FeatureGates are those of the kubelet's that are not at their default.
+	// FeatureGates of the kubelet that are not at their default.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
@@ -105,7 +105,7 @@ type Step struct {
 	// KillErrors are the errors of kills, by uid; "*" is every pod.
 	KillErrors map[string]string `json:"killErrors,omitempty"`
 	// CleanupSeconds is the time after which the pods that this pass evicted are
-	// cleaned up. Without it nobody waits for that.
+	// cleaned up. Without it no pass waits for that.
 	CleanupSeconds *float64 `json:"cleanupSeconds,omitempty"`
 	// Admit are pods that ask to be admitted after the pass.
 	Admit []*v1.Pod `json:"admit,omitempty"`

@@ -39,7 +39,7 @@ func Timeline(t *Trace, r *Replay) []byte {
 
 type timeline struct {
 	scenario *Scenario
-	// signals are those that have a threshold.
+	// signals with a threshold.
 	signals []eviction.Signal
 	b       bytes.Buffer
 	label   string // of the line before

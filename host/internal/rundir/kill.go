@@ -38,7 +38,7 @@ type Kill struct {
 	EvictedAt       time.Time `json:"evictedAt,omitzero"`
 	Generation      int64     `json:"generation,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	// Annotations are those of the event.
+	// Annotations of the event.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Record is the id of the decision's record, empty if none is kept.
 	Record string `json:"record,omitempty"`

@@ -1,4 +1,4 @@
-// Package slip guesses what was meant by a name that nobody has. It is for error
+// Package slip guesses what was meant by an unknown name. It is for error
 // messages only.
 package slip
 
