@@ -40,7 +40,7 @@ func (c *Config) saysSame(ours, recorded string) bool {
 	return false
 }
 
-// words are the fields and values of the thresholds.
+// words returns the fields and values of the thresholds.
 func (c *Config) words() map[string]bool {
 	own := map[string]bool{}
 	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {

@@ -60,7 +60,7 @@ func Run(ctx context.Context, s *Scenario, log *slog.Logger, start Start) (*Repl
 	return r, nil
 }
 
-// Configuration is the configuration that the scenario gives a manager. The
+// Configuration returns the configuration that the scenario gives a manager. The
 // error has all that is wrong with it.
 func Configuration(s *Scenario) (config.Config, error) {
 	c := config.Default()
@@ -97,7 +97,7 @@ func With(s *Scenario, c *config.Config) {
 	}
 }
 
-// run is the part of a step that the manager has.
+// run runs the manager's part of a step.
 func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResult) {
 	pass, err := m.Synchronize(ctx)
 	d := StepDecision{Now: metav1.NewTime(w.Now())}

@@ -122,10 +122,10 @@ type Reclaim struct {
 	SummaryAfterError string `json:"summaryAfterError,omitempty"`
 }
 
-// Advance is the time that passes before the step.
+// Advance returns the time that passes before the step.
 func (s *Step) Advance() time.Duration { return seconds(s.AdvanceSeconds) }
 
-// Cleanup is the time that the clean-up of evicted pods takes, false if nobody
+// Cleanup returns the time that the clean-up of evicted pods takes, false if nobody
 // waits for it.
 func (s *Step) Cleanup() (time.Duration, bool) {
 	if s.CleanupSeconds == nil {

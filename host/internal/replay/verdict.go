@@ -52,7 +52,7 @@ func Check(t *Trace, r *Replay, err error) Verdict {
 	}
 }
 
-// tell is d with the note of its step.
+// tell returns d with the note of its step.
 func (s *Scenario) tell(d *Difference) string {
 	if d.Step >= 0 && d.Step < len(s.Steps) && s.Steps[d.Step].Note != "" {
 		return fmt.Sprintf("%s (%s)", d, s.Steps[d.Step].Note)

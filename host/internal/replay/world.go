@@ -79,14 +79,14 @@ func (w *World) begin(step *Step) {
 	}
 }
 
-// Now is the time of passes.
+// Now returns the time of passes.
 func (w *World) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// After is for the wait for clean-up. Who waits is served at once: only the time of the wait
+// After serves the wait for clean-up. It fires at once: only the time of the wait
 // goes on, that of the passes is the scenario's.
 func (w *World) After(d time.Duration) <-chan time.Time {
 	w.mu.Lock()
@@ -152,7 +152,7 @@ func (w *World) HasDedicatedContainerFs(context.Context) (bool, error) {
 	return w.layout == LayoutContainerFs, nil
 }
 
-// Reclaim are the steps of node-level reclaim, by name.
+// Reclaim returns the steps of node-level reclaim, by name.
 func (w *World) Reclaim() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		stepContainerGC: func(context.Context) error {
@@ -205,7 +205,7 @@ func (w *World) KillPod(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func
 	return nil
 }
 
-// changed are the conditions of now that former does not have, without the time
+// changed returns the conditions of now that former does not have, without the time
 // at which they changed.
 func changed(former, now []v1.PodCondition) []v1.PodCondition {
 	var out []v1.PodCondition
