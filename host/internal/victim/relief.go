@@ -42,7 +42,7 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 	r.settled()
 }
 
-// ownerOf is the uid of the pod's controller, which makes another one when it is gone.
+// ownerOf returns the uid of the pod's controller, which makes another one when it is gone.
 func ownerOf(p pods.Pod) string {
 	if p.API == nil {
 		return ""

@@ -39,7 +39,7 @@ const (
 // maxReasonBytes bounds what an event says of a refusal.
 const maxReasonBytes = 800
 
-// RefusedMessage is the message of an event of ReasonRefused.
+// RefusedMessage returns the message of an event of ReasonRefused.
 func RefusedMessage(why error) string {
 	text := why.Error()
 	return "The API server refuses the eviction of this pod, which its kubelet starts again: " + strings.ToValidUTF8(text[:min(len(text), maxReasonBytes)], "")
@@ -134,7 +134,7 @@ func (v *Victim) matters(now time.Time) bool {
 	return v.ending() || v.cleaning || v.leftover || now.Sub(v.endedAt) <= endedFor
 }
 
-// shortest is v with the shortest grace period.
+// shortest returns v with the shortest grace period.
 func (v Victim) shortest() Victim {
 	v.GraceSeconds, v.GraceOverrideSeconds = policy.HardGraceSeconds, policy.HardGraceSeconds
 	return v
@@ -153,7 +153,7 @@ func (v *Victim) Journaled() rundir.Kill {
 	return k
 }
 
-// eventAnnotations are the kubelet's, and if there is a record its name and why the pod goes.
+// eventAnnotations returns the kubelet's, and if there is a record its name and why the pod goes.
 func (v *Victim) eventAnnotations() map[string]string {
 	if v.Record == "" {
 		return v.Annotations

@@ -207,7 +207,7 @@ func (e termination) stop(ctx context.Context, v victim.Victim, graceSeconds int
 	return e.runtime.Kill(ctx, v)
 }
 
-// lateGrace is the grace in seconds of containers that may not have had their SIGTERM when
+// lateGrace returns the grace in seconds of containers that may not have had their SIGTERM when
 // the pod's grace is over.
 func (e termination) lateGrace() int64 {
 	if p := e.victim.Pod.API; p != nil && (hasHook(p) || len(sidecars(p)) > 0) {
@@ -236,7 +236,7 @@ func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	}
 }
 
-// mainContainers are the containers that the pod is there for: all but its sidecars.
+// mainContainers returns the containers that the pod is there for: all but its sidecars.
 func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	aside, known := []string(nil), e.victim.Pod.ContainerIDs
 	if p := e.victim.Pod.API; p != nil {
@@ -258,7 +258,7 @@ func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// sidecars are the names of the containers that end after the main ones.
+// sidecars returns the names of the containers that end after the main ones.
 func sidecars(p *v1.Pod) (names []string) {
 	for _, c := range p.Spec.InitContainers {
 		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {

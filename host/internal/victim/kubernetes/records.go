@@ -243,7 +243,7 @@ func (s *records) begin(v victim.Victim) *record {
 	return r
 }
 
-// done is the end of a kill. One that was broken off is left to the next evictd.
+// done ends a kill. One that was broken off is left to the next evictd.
 func (s *records) done(ctx context.Context, r *record) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, victim.ErrTimeout) {
 		return
@@ -437,7 +437,7 @@ func (s *records) settle(uid string, ended, runs bool) {
 	}
 }
 
-// of is the kill of r as it is now.
+// of returns the kill of r as it is now.
 func (s *records) of(r *record) rundir.Kill {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func (e termination) answeredBy(ctx context.Context, r *record) bool {
 	}
 }
 
-// within is so long from now, or the end of the grace.
+// within returns the time d from now, or the end of the grace if that is earlier.
 func (e termination) within(d time.Duration) time.Time {
 	if at := time.Now().Add(d); at.Before(e.graceEnds) {
 		return at
