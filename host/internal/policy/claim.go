@@ -59,8 +59,8 @@ func (s State) worse(thresholds []Threshold, f, g Claim) bool {
 	return f.Available < g.Available
 }
 
-// severity is greater for a figure that is under thresholds of more weight: hard before
-// soft, and then with what is to be reclaimed on top.
+// severity returns a greater number for a figure that is under thresholds of more weight: hard
+// before soft, and then with what is to be reclaimed on top.
 func severity(thresholds []Threshold, o eviction.Observation) int {
 	severe := 0
 	for _, t := range thresholds {
@@ -118,7 +118,7 @@ func (in Input) counted(s eviction.Signal) sampler {
 	return sampler{signal: s}
 }
 
-// others are the figures that do not count.
+// others returns the figures that do not count.
 func (in Input) others() []Claim {
 	var all []Claim
 	for _, f := range in.Claims {

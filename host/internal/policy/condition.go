@@ -42,7 +42,7 @@ func ConditionText(c eviction.Condition, status bool) Text {
 	}
 }
 
-// word is a custom condition's name without its domain, as one word: reasons of
+// word returns a custom condition's name without its domain, as one word: reasons of
 // events are.
 func word(c eviction.Condition) string {
 	name := string(c[strings.Index(string(c), "/")+1:])

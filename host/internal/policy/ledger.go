@@ -212,7 +212,7 @@ func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
 	delete(p.Frees, s)
 }
 
-// copied is l with nothing in it that another Ledger has, and nothing settled yet.
+// copied returns a copy of l that shares nothing with another Ledger, and nothing settled yet.
 func (l Ledger) copied() Ledger {
 	l.settled = nil
 	l.promises, l.accounts = slices.Clone(l.promises), maps.Clone(l.accounts)
@@ -238,7 +238,7 @@ func (l Ledger) tidied() Ledger {
 	return l
 }
 
-// of are the open promises of s, those of ended victims first, in the order of
+// of returns the open promises of s, those of ended victims first, in the order of
 // their ends.
 func (l Ledger) of(s eviction.Signal) []*promise {
 	var open []*promise

@@ -44,7 +44,7 @@ func (t Threshold) Key() Key {
 // zero is a hard one in every respect (isHardEvictionThreshold).
 func (t Threshold) Hard() bool { return t.GracePeriod == 0 }
 
-// String is for people: "memory.available<1Gi", with the grace period if it has
+// String formats t for people: "memory.available<1Gi", with the grace period if it has
 // one.
 func (t Threshold) String() string {
 	s := string(t.Signal) + "<" + t.Value.String()
@@ -93,7 +93,7 @@ func (t Threshold) Amount(capacity int64) resource.Quantity {
 	return q
 }
 
-// required is Amount with min reclaim on top.
+// required returns Amount plus min reclaim.
 func (t Threshold) required(capacity int64) resource.Quantity {
 	q := t.Amount(capacity)
 	if t.MinReclaim != nil {

@@ -108,7 +108,7 @@ func grownSince(open []*promise, at Moment) []string {
 	return stale
 }
 
-// others is the wait for victims of other signals that are still ending, ok if there
+// others returns the wait for victims of other signals that are still ending, ok if there
 // is one. One that does not end in its time does not count: another resource runs
 // out meanwhile.
 func (l Ledger) others(t Threshold, now Moment) (w Wait, ok bool) {
