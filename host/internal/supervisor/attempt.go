@@ -194,7 +194,7 @@ func (c *controller) discard(p *plugin, a *attempt, why error) {
 	})
 }
 
-// attemptFailed is the end of an attempt of which nothing is left.
+// attemptFailed ends an attempt of which nothing is left.
 func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	c.noteUndead(p, err)
 	a.cancel()

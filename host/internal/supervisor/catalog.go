@@ -41,7 +41,7 @@ func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	}
 }
 
-// sorted are the plugins by name.
+// sorted returns the plugins by name.
 func (c *catalog) sorted() []*plugin {
 	all := make([]*plugin, 0, len(c.plugins))
 	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {
@@ -105,7 +105,7 @@ func (c *catalog) registry() *registry.Registry {
 	return registry.New(all, c.Assign)
 }
 
-// unwanted is the state that a plugin is to end in, "" if it is to run.
+// unwanted returns the state that a plugin is to end in, "" if it is to run.
 func (c *catalog) unwanted(p *plugin) State {
 	switch {
 	case c.stopping:
@@ -132,7 +132,7 @@ func (c *catalog) unregister(p *plugin) {
 	}
 }
 
-// forget is the end of a plugin whose file is gone.
+// forget removes a plugin whose file is gone.
 func (c *catalog) forget(p *plugin) {
 	delete(c.plugins, p.Name)
 	c.Metrics.PluginGone(p.Name)

@@ -254,7 +254,7 @@ func (c *controller) leave(p *plugin, to State) {
 	c.advance(p)
 }
 
-// left is the end of a plugin that leaves. It may be wanted again by now.
+// left ends a plugin that leaves. It may be wanted again by now.
 func (c *controller) left(p *plugin) {
 	p.resume()
 	p.leaving, p.idle, p.first, p.ending = false, true, false, nil

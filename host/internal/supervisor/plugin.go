@@ -54,7 +54,7 @@ func isAny(why error, all ...error) bool {
 	return slices.ContainsFunc(all, func(one error) bool { return errors.Is(why, one) })
 }
 
-// stateOf is the state of a plugin that could not be started.
+// stateOf returns the state of a plugin that could not be started.
 func stateOf(why error) State {
 	if errors.Is(why, plugindir.ErrIncomplete) {
 		return Waiting

@@ -83,7 +83,7 @@ type snapshot struct {
 // long as the layout of the filesystems is not known.
 func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 
-// StatusIn is Status where the filesystems are laid out as now says, 0 if that is not
+// StatusIn returns Status where the filesystems are laid out as now says, 0 if that is not
 // known, and may come to be as in one of possible.
 func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
 	shown, in := s.shown.Load(), registry.Layouts{Now: now, Possible: possible}

@@ -208,7 +208,7 @@ func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), c
 	return c.conclude("measure", errors.Join(err, wrong), took, c.Timeouts.Measure)
 }
 
-// MeasureAndRank is Measure and Rank in one call, each with its own checks. Once
+// MeasureAndRank does Measure and Rank in one call, each with its own checks. Once
 // all pods are answered the ranking has the time of Rank, as long as Measure's own
 // lasts. A ranking that did not come for another reason is left to Rank.
 func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {

@@ -74,7 +74,7 @@ func (c *Client) ask(ctx context.Context, what string, limit time.Duration, f fu
 // Asked is the pass and the view that plugins were last asked to observe for.
 type Asked = atomic.Pointer[eviction.PassView]
 
-// NewAsked is the view before reclaim of no pass: nothing was asked yet.
+// NewAsked returns the view before reclaim of no pass: nothing was asked yet.
 func NewAsked() *Asked {
 	a := new(Asked)
 	a.Store(&eviction.PassView{View: eviction.ViewBefore})

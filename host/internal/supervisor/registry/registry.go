@@ -88,8 +88,8 @@ func New(plugins []Plugin, a Assignment) *Registry {
 	return r
 }
 
-// order is in which those are asked who offer c for the same: slow ones last if the host
-// waits for it, then who is assigned, custom ones before built-in ones, and by name.
+// order compares plugins that offer c for the same, by the order of asking: slow ones last if
+// the host waits for it, then who is assigned, custom ones before built-in ones, and by name.
 func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Instance) int {
 	return func(a, b *Instance) int {
 		return cmp.Or(

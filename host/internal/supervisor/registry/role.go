@@ -169,7 +169,7 @@ func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	return mine
 }
 
-// why is the reason for the first of who to be in charge of o.
+// why returns the reason for the first of who to be in charge of o.
 func (r *Registry) why(o offer, who []Provider, layout eviction.Layout) string {
 	why, others := r.precedence(o, who), ""
 	for _, name := range slices.Backward(layout.ServedWith(o.signal, o.capability)) {
@@ -208,7 +208,7 @@ func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 	}
 }
 
-// precedence is the reason for the first of who to be in charge of o if none of them is
+// precedence returns the reason for the first of who to be in charge of o if none of them is
 // assigned.
 func (r *Registry) precedence(o offer, who []Provider) string {
 	slow := func(p Provider) bool { return r.slow[p.Instance] }
