@@ -155,7 +155,7 @@ const (
 // Loopback reports whether only processes of this machine reach ListenAddress.
 func (c *Config) Loopback() bool { return loopback(c.ListenAddress) }
 
-// Level is LogLevel as log/slog has it.
+// Level returns LogLevel as a slog.Level.
 func (c *Config) Level() slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(c.LogLevel)) // what is none was reported

@@ -72,7 +72,7 @@ func (f field) want() string {
 	return f.kind.wants[0]
 }
 
-// flag is the name of the field's flag.
+// flag returns the name of the field's flag.
 func (f field) flag() string { return kebab(f.name) }
 
 func kebab(name string) string {
@@ -161,12 +161,12 @@ func plain(s string) bool {
 	})
 }
 
-// wrong is the error of a place whose value, as it is to be shown, cannot be.
+// wrong returns the error of a place whose value, as it is to be shown, cannot be.
 func wrong(at, value, want string) error {
 	return fmt.Errorf("%s: %s: want %s", at, input.Shown(value), want)
 }
 
-// unknown is the error of a name that none of fields has.
+// unknown returns the error of a name that none of fields has.
 func unknown(path []string, fields []field) error {
 	known := make([]string, 0, len(fields))
 	for _, f := range fields {

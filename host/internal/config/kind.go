@@ -111,7 +111,7 @@ var kinds = map[string]kind{
 
 func is[T any](ok func(T) bool) func(any) bool { return func(value any) bool { return ok(value.(T)) } }
 
-// oneOf is the kind of a field that is one of a few texts.
+// oneOf returns the kind of a field that is one of a few texts.
 func oneOf(texts []string, orNothing bool) kind {
 	quoted := make([]string, 0, len(texts))
 	for _, t := range texts {
