@@ -236,7 +236,7 @@ func (w *text) signal() eviction.Signal {
 	return ""
 }
 
-// amount is n in the unit of a signal.
+// amount formats n in the unit of a signal.
 func (w *text) amount(s eviction.Signal, n int64) string { return AmountIn(w.r, s, n) }
 
 func (w *text) spared() {
@@ -321,7 +321,7 @@ func (w *text) shadows(opinions []decision.Opinion) {
 	}
 }
 
-// stamp is a time with its zone.
+// stamp returns a time with its zone.
 func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }
