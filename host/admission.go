@@ -77,7 +77,7 @@ type Preemption struct {
 	records *recorder.Keeper
 }
 
-// HandleAdmissionFailure is as Manager's.
+// HandleAdmissionFailure does as Manager's.
 func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
 	lacks, left := shortages(pod, reasons)
 	if len(left) > 0 || !policy.IsCritical(pod) {
@@ -153,7 +153,7 @@ func (p *Preemption) preempt(pod, preemptor *v1.Pod, first v1.ResourceName) {
 	p.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
-// preempted is the record of a pod that was killed for another one, which lacks a resource.
+// preempted returns the record of a pod that was killed for another one, which lacks a resource.
 func preempted(pod, preemptor *v1.Pod, lacks v1.ResourceName, tookSeconds float64, err error) *decision.Decision {
 	killed := time.Duration(tookSeconds * float64(time.Second))
 	at := time.Now().Add(-killed)

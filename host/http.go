@@ -134,7 +134,7 @@ func (m *Manager) Handler() http.Handler {
 	return mux
 }
 
-// document is v as JSON.
+// document returns v as JSON.
 func document(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

@@ -361,7 +361,7 @@ func (m *Manager) logReady(ctx context.Context) {
 	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "dryRun", c.DryRun)
 }
 
-// ReloadFrom is Reload with what load returns. A configuration that cannot be
+// ReloadFrom does Reload with the result of load. A configuration that cannot be
 // loaded is one that is refused, and counts as such.
 func (m *Manager) ReloadFrom(ctx context.Context, load func() (Config, error)) (Config, error) {
 	c, err := load()

@@ -74,7 +74,7 @@ func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointe
 	return l
 }
 
-// textOf is never empty, since no text would mean no error.
+// textOf returns a text that is never empty, since no text would mean no error.
 func textOf(err error) string {
 	if text := err.Error(); text != "" {
 		return text

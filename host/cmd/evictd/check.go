@@ -77,7 +77,7 @@ func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	return nil
 }
 
-// thresholdTable is one line per threshold below a heading.
+// thresholdTable returns a heading and one line per threshold.
 func thresholdTable(thresholds []policy.Threshold) []byte {
 	rows := [][]string{thresholdHeading("SIGNAL")}
 	for _, t := range thresholds {

@@ -157,7 +157,7 @@ func (s *sight) text(now time.Time, ranking *decision.Decision, noRanking error)
 	return slices.Concat(out...)
 }
 
-// thresholds are the rows of all of them.
+// thresholds returns a row for each of them.
 func (s *sight) thresholds(now time.Time) [][]string {
 	rows := [][]string{{"SIGNAL", "AVAILABLE", "OF", "THRESHOLD", "GRACE PERIOD", "MET FOR", "SEEN"}}
 	for _, t := range s.Thresholds {

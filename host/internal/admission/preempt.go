@@ -69,7 +69,7 @@ func Preempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v
 	return victims, nil
 }
 
-// preemptable is types.Preemptable for a preemptor that is critical.
+// preemptable does as types.Preemptable for a preemptor that is critical.
 func preemptable(preemptor, pod *v1.Pod) bool {
 	if policy.Evictable(pod) {
 		return true
@@ -138,7 +138,7 @@ func notLarger(a, b *Preemptible) bool {
 	return a.request(v1.ResourceCPU) <= b.request(v1.ResourceCPU)
 }
 
-// requirementsText is the kubelet's, with a comma after the last one too.
+// requirementsText returns the kubelet's text, with a comma after the last one too.
 func requirementsText(requirements []Requirement) string {
 	var text strings.Builder
 	for _, r := range requirements {

@@ -96,7 +96,7 @@ func (s *Settings) keep(signal eviction.Signal, v policy.Value, grace time.Durat
 	s.EvictionSoftGracePeriod[string(signal)] = text
 }
 
-// safetyNet is the kubelet's hard value as it would be right, nil for none.
+// safetyNet returns the kubelet's hard value as it would be right, nil for none.
 func safetyNet(ours, theirs levels, s scale) *policy.Value {
 	low := s.lowest(ours)
 	if theirs.hard != nil {
@@ -152,7 +152,7 @@ func half(v policy.Value) *policy.Value {
 	return &policy.Value{Quantity: *resource.NewQuantity(max(1, v.Quantity.Value()/2), v.Quantity.Format)}
 }
 
-// YAML is s as a file.
+// YAML returns s as a file.
 func (s Settings) YAML() ([]byte, error) {
 	text, err := yaml.Marshal(s)
 	if err != nil {

@@ -87,7 +87,7 @@ func (s scale) compare(a, b policy.Value) (int, bool) {
 	return x.Cmp(y), true
 }
 
-// highest is the one of l that is crossed first, nil if there is none. Where they cannot
+// highest returns the one of l that is crossed first, nil if there is none. Where they cannot
 // be compared it is the soft one, as it is meant to be.
 func (s scale) highest(l levels) *policy.Threshold {
 	switch {
@@ -102,7 +102,7 @@ func (s scale) highest(l levels) *policy.Threshold {
 	return l.soft
 }
 
-// lowest is the other one.
+// lowest returns the other one.
 func (s scale) lowest(l levels) *policy.Threshold {
 	if l.hard != nil && l.soft != nil && s.highest(l) == l.hard {
 		return l.soft

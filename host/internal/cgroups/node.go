@@ -67,7 +67,7 @@ func (f Found) Contradicts(configured string) error {
 	return fmt.Errorf("cgroupDriver: %q: the cgroup driver of this node is %q, as %s says; want that, or nothing to have it found out", configured, f.Driver, f.By)
 }
 
-// InUse is the driver to go by: the node's own, whatever is configured. It is empty
+// InUse returns the driver to go by: the node's own, whatever is configured. It is empty
 // where plugins are to see by themselves, since no pod has shown it yet.
 func (f Found) InUse(configured string) string {
 	switch {

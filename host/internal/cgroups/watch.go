@@ -72,7 +72,7 @@ func NewWatch(o Options) *Watch {
 	return w
 }
 
-// Driver is the one in use, "" if plugins are to see by themselves.
+// Driver returns the one in use, "" if plugins are to see by themselves.
 func (w *Watch) Driver() string { return w.last.Load().Driver }
 
 // Status returns what the last look found.

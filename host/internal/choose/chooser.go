@@ -172,7 +172,7 @@ type Spared struct {
 	Why string
 }
 
-// Spared are the pods that were no candidates.
+// Spared returns the pods that were no candidates.
 func (c *Choice) Spared() (out []Spared) {
 	is := make(map[string]bool, len(c.Candidates))
 	for i := range c.Candidates {
@@ -186,7 +186,7 @@ func (c *Choice) Spared() (out []Spared) {
 	return out
 }
 
-// candidates are the pods that may be evicted at all. Plugins see no others. The
+// candidates returns the pods that may be evicted at all. Plugins see no others. The
 // slice must not be changed: it is the snapshot's own if all pods may.
 func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 	isSpared := func(p pods.Pod) bool { return spared(&p, ending) != "" }
@@ -347,7 +347,7 @@ func (c *Choice) Drop(gone func(uid string) bool) {
 	c.Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(p pods.Pod) bool { return gone(p.Row.UID) })
 }
 
-// First is the pod that is to go, and what is known of it. There must be one.
+// First returns the pod that is to go, and what is known of it. There must be one.
 func (c *Choice) First() (pods.Pod, eviction.Measurement) {
 	uid := c.Order[0].UID
 	if c.detailed.UID == uid {
@@ -365,7 +365,7 @@ func (c *Choice) pod(uid string) pods.Pod {
 	return pods.Pod{}
 }
 
-// Shown is the head of the order for people.
+// Shown returns the head of the order for people.
 func (c *Choice) Shown() []string {
 	out := make([]string, 0, rankingShown)
 	for _, r := range c.Order[:min(len(c.Order), rankingShown)] {

@@ -122,7 +122,7 @@ func byPod(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 	return all
 }
 
-// Ready are the ids of the sandboxes that are up.
+// Ready returns the ids of the sandboxes that are up.
 func (p *Pod) Ready() []string {
 	var ids []string
 	for _, s := range p.Sandboxes {
@@ -133,7 +133,7 @@ func (p *Pod) Ready() []string {
 	return ids
 }
 
-// Left are the ids of the containers that have not exited.
+// Left returns the ids of the containers that have not exited.
 func (p *Pod) Left() []string {
 	var ids []string
 	for _, c := range p.Containers {

@@ -197,7 +197,7 @@ type Grown struct {
 	By  int64  `json:"by"`
 }
 
-// Values are the samples, one a second, the last one at UntilMS.
+// Values returns the samples, one a second, the last one at UntilMS.
 func (s *Series) Values() []int64 {
 	values, at := make([]int64, len(s.Available)), int64(0)
 	for i, d := range s.Available {

@@ -117,8 +117,8 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	return true
 }
 
-// socket is a connection without its TLS, whose end is written and could wait for a peer that does
-// not read.
+// socket returns a connection without its TLS, whose end is written and could wait for a peer
+// that does not read.
 func socket(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -179,7 +179,7 @@ func (o *connection) before(other *connection) bool {
 	return o.since.Before(other.since)
 }
 
-// changed is the server's ConnState.
+// changed implements the server's ConnState.
 func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +201,7 @@ func (c *Connections) Count() int {
 	return len(c.open)
 }
 
-// Address is Peer of who is at the other end of a connection.
+// Address returns Peer of the remote end of a connection.
 func Address(conn net.Conn) (string, error) { return Peer(conn.RemoteAddr().String()) }
 
 // Peer names a peer on the network by its IP:port: of version 6 by the network that one

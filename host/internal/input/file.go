@@ -59,8 +59,8 @@ func ReadFile(path string, maxBytes int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// ReadFileSoon is ReadFile for a file that is read once, by somebody who has no
-// former content to go on with. It waits ten seconds at most.
+// ReadFileSoon does as ReadFile for a file that is read once, by a caller without
+// former content to use instead. It waits ten seconds at most.
 func ReadFileSoon(path string, maxBytes int64) ([]byte, error) {
 	late := make(chan struct{})
 	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
@@ -141,7 +141,7 @@ func Kind(m fs.FileMode) string {
 	}
 }
 
-// short is err without the file's name, which whoever asked knows.
+// short returns err without the file's name, which the caller knows.
 func short(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err

@@ -43,7 +43,7 @@ func newChoosing(l *Loop, p *pass, n need) action {
 	return c
 }
 
-// request is for a pod that is to go for t.
+// request returns the request for a victim of t.
 func request(l *Loop, t policy.Threshold, o eviction.Observation, at eviction.PassView) choose.Request {
 	ending := l.victims.Ending()
 	return choose.Request{

@@ -66,7 +66,7 @@ type limitCheck struct {
 	reliable bool // not a vendor's figures
 }
 
-// condition is none: a victim of its limits keeps others from being taken only as far as
+// condition returns none: a victim of its limits keeps others from being taken only as far as
 // it gives back what they would.
 func (*limitCheck) condition() eviction.Condition { return "" }
 

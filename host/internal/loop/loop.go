@@ -208,7 +208,7 @@ func (l *Loop) pin() *registry.Pin {
 	return pin
 }
 
-// moment is now on the clocks of samples. An embedding program's clock has nothing
+// moment returns now on the clocks of samples. An embedding program's clock has nothing
 // to do with the machine's.
 func (l *Loop) moment() policy.Moment {
 	m := policy.Moment{Time: l.Now()}
@@ -255,7 +255,7 @@ func call(calls chan<- func(context.Context), givenUp, ended <-chan struct{}, f 
 	return errEnded
 }
 
-// Reentered is an error if it is called from the loop's own goroutine, where waiting
+// Reentered returns an error if it is called from the loop's own goroutine, where waiting
 // for the loop would never end: from a function of the embedding program that a pass
 // has called.
 func (l *Loop) Reentered() error {
@@ -265,7 +265,7 @@ func (l *Loop) Reentered() error {
 	return nil
 }
 
-// goroutine is the number of this goroutine, as stacks show it ("goroutine 7 [...").
+// goroutine returns the number of this goroutine, as stacks show it ("goroutine 7 [...").
 func goroutine() uint64 {
 	var buf [32]byte
 	fields := bytes.Fields(buf[:runtime.Stack(buf[:], false)])

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// NoThreshold is an ErrNoThreshold that says which signals have one.
+// NoThreshold returns an ErrNoThreshold that says which signals have one.
 func NoThreshold(s eviction.Signal, inForce []decision.Threshold) error {
 	signals := map[string]bool{}
 	for i := range inForce {

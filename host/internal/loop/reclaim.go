@@ -24,7 +24,7 @@ const (
 	mostReclaim = 10 * time.Minute
 )
 
-// stepsFor are the steps for s in layout, those listed for another name of its
+// stepsFor returns the steps for s in layout, those listed for another name of its
 // filesystem too: each step of a custom plugin alone, then those of the built-in one
 // together.
 func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) [][]registry.Step {
@@ -67,7 +67,7 @@ func newReclaimRun(l *Loop, p *pass, n need, groups [][]registry.Step) action {
 	return r.prepared(l, p)
 }
 
-// prepared is r with a request that tells the steps how much is missing and which pods there
+// prepared returns r with a request that tells the steps how much is missing and which pods there
 // are. Without a list of them what containers have left behind can still go by other rules.
 func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 	r.request = eviction.ReclaimRequest{Pass: r.pass, Signal: r.threshold.Signal}

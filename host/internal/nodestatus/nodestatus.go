@@ -252,7 +252,7 @@ func conditionChanges(node *v1.Node, wanted []eviction.Condition, now time.Time)
 	return changes
 }
 
-// taintsOf are the taints of others, as they are, and evictd's.
+// taintsOf returns the taints of others, as they are, and evictd's.
 func taintsOf(is []v1.Taint, wanted []eviction.Condition) []v1.Taint {
 	out := slices.DeleteFunc(slices.Clone(is), func(t v1.Taint) bool { return strings.HasPrefix(t.Key, Domain) && !named(wanted, t.Key) })
 	for _, c := range wanted {

@@ -54,7 +54,7 @@ func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []poli
 	}
 }
 
-// pair is the first custom figure and the one that it is held against.
+// pair returns the first custom figure and the one that it is held against.
 func pair(figures []policy.Claim) (custom, other policy.Claim, ok bool) {
 	n := slices.IndexFunc(figures, func(f policy.Claim) bool { return f.Custom })
 	m := slices.IndexFunc(figures, func(f policy.Claim) bool { return !f.Custom && f.State != eviction.Unknown })

@@ -244,7 +244,7 @@ func (q *inquiry) claim(f policy.Claim) {
 	q.Claims[f.Signal], q.Observations[f.Signal], q.by[f.Signal] = figures, figures[0].Observation, figures[0].By
 }
 
-// trust is greater for an observer that is believed more.
+// trust returns a greater number for an observer that is believed more.
 func trust(f policy.Claim) int {
 	switch {
 	case f.Custom:
@@ -256,7 +256,7 @@ func trust(f policy.Claim) int {
 	}
 }
 
-// unconfirmed are the signals that a custom plugin alone has observed, or says that
+// unconfirmed returns the signals that a custom plugin alone has observed, or says that
 // there is no such figure.
 func (q *inquiry) unconfirmed() []eviction.Signal {
 	return slices.DeleteFunc(slices.Clone(q.asked), func(s eviction.Signal) bool {

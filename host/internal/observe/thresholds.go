@@ -33,7 +33,7 @@ type Thresholds struct {
 	log     *slog.Logger
 }
 
-// InForce are the thresholds in force. They are not to be changed.
+// InForce returns the thresholds in force. They are not to be changed.
 func (t *Thresholds) InForce() []policy.Threshold { return t.inForce }
 
 // Has reports whether a threshold is still in force.

@@ -25,7 +25,7 @@ type Rules struct {
 	Wanted *Wanted
 }
 
-// QoSClass is the recorded class of the pod, else the computed one (ComputePodQOS
+// QoSClass returns the recorded class of the pod, else the computed one (ComputePodQOS
 // of the kubelet). Resources at pod level, when there are any, decide alone; else
 // a pod is BestEffort only if all its containers are, init containers included,
 // and Guaranteed only if each has limits of cpu and memory and together they
@@ -46,7 +46,7 @@ func (r Rules) QoSClass(pod *v1.Pod) eviction.QoSClass {
 	return classOf(all...)
 }
 
-// classOf is the class that sets of figures make together. Of them only cpu and
+// classOf returns the class that sets of figures make together. Of them only cpu and
 // memory count, and only what is above zero.
 func classOf(all ...*v1.ResourceRequirements) eviction.QoSClass {
 	nothing, guaranteed := true, len(all) > 0
@@ -173,7 +173,7 @@ func countsForRanking(v *v1.Volume) bool {
 		v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
 }
 
-// volumeKind is the JSON name of the source that is set, "" when none is known.
+// volumeKind returns the JSON name of the source that is set, "" when none is known.
 func volumeKind(s *v1.VolumeSource) string {
 	source := reflect.ValueOf(s).Elem()
 	for f := range source.Type().Fields() {

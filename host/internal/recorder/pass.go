@@ -65,7 +65,7 @@ func (e episodes) isNew(of episode, now time.Time) bool {
 	return true
 }
 
-// decisions are the records that p is worth.
+// decisions returns the records that p is worth.
 func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 	d := p.Decision
 	for i := range p.Evicted {
@@ -97,7 +97,7 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 	return all
 }
 
-// evicted is the record of a victim. A limit of its own has nothing to do with the order of
+// evicted returns the record of a victim. A limit of its own has nothing to do with the order of
 // the pods.
 func (k *Keeper) evicted(p *Pass, v *victim.Victim) *decision.Decision {
 	kind := decision.KindLimit

@@ -54,15 +54,15 @@ func open(path string, now func() (moment, error)) (*Dir, error) {
 	return d, nil
 }
 
-// Path is the directory's absolute path.
+// Path returns the directory's absolute path.
 func (d *Dir) Path() string { return d.path }
 
-// Plugins is the directory below which each start of a plugin gets its own
+// Plugins returns the directory below which each start of a plugin gets its own
 // directory for its socket. It is emptied when the run directory is opened, as far
 // as that takes no time: see Leftovers.
 func (d *Dir) Plugins() string { return PluginsOf(d.path) }
 
-// PluginsOf is Plugins of a run directory that may not be open.
+// PluginsOf does as Plugins for a run directory that may not be open.
 func PluginsOf(path string) string { return filepath.Join(path, pluginsName) }
 
 // Leftovers returns why files of former plugins could not be removed at once. It keeps no host

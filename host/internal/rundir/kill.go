@@ -122,7 +122,7 @@ func checkIDs(field string, ids []string) error {
 	return nil
 }
 
-// killName is the file of a uid: the uid itself, as long as that is a harmless
+// killName returns the file of a uid: the uid itself, as long as that is a harmless
 // file name, else a hash of it.
 func killName(uid string) string {
 	const most = 64

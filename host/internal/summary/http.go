@@ -157,7 +157,7 @@ func (k *kubelet) closeIdle() {
 	}
 }
 
-// refused is the error of an answer without a summary.
+// refused returns the error of an answer without a summary.
 func refused(resp *http.Response, token string) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2*summaryapi.MaxTextBytes)) // what there is of it
 	// The beginning of an answer that repeats the token may have a part of it.

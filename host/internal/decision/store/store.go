@@ -279,8 +279,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// segmentNames are the paths of the segments, the oldest first. What is too large for one is passed
-// over: it may be read for hours.
+// segmentNames returns the paths of the segments, the oldest first. What is too large for one is
+// passed over: it may be read for hours.
 func segmentNames(dir string) (names []string, passedOver, err error) {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

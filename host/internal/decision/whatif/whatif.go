@@ -47,7 +47,7 @@ type variable struct {
 	apply    func(s *situation, value int64)
 }
 
-// Changes are the changes that would have spared the victim of a record.
+// Changes returns the changes that would have spared the victim of a record.
 func Changes(r *decision.Decision) ([]Change, error) {
 	was, err := Again(r)
 	switch {

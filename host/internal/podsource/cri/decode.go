@@ -52,7 +52,7 @@ func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) 
 	return pod, input.ClipAll(warnings, maxWarnings), nil
 }
 
-// negative are the amounts below zero that the API server would refuse.
+// negative returns errors for the amounts below zero that the API server would refuse.
 func negative(pod *v1.Pod) []error {
 	var out []error
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
@@ -91,7 +91,7 @@ func wantPod(err error) error {
 // names by Go's types.
 var wrongType = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go (?:value of type \S+|struct field \w+\.(\S+) of type (\S+))$`)
 
-// inPlainWords is err as somebody reads it who does not know Go.
+// inPlainWords returns err for readers who do not know Go.
 func inPlainWords(err error) error {
 	m := wrongType.FindStringSubmatch(err.Error())
 	switch {

@@ -317,7 +317,7 @@ func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) 
 	return f
 }
 
-// failed is a file that could not be read, or not be understood. It is read again
+// failed returns the entry of a file that could not be read or decoded. It is read again
 // the next time.
 func failed(path string, former *manifestFile, err error) *manifestFile {
 	f := &manifestFile{}

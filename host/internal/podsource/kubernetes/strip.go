@@ -116,7 +116,7 @@ func allocated(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// over is requests with what was allocated in their place.
+// over returns requests, replaced by allocated resources where there are any.
 func over(requests, allocated v1.ResourceList) v1.ResourceList {
 	out := make(v1.ResourceList, len(requests)+len(allocated))
 	maps.Copy(out, requests)

@@ -83,7 +83,7 @@ func (p *Pod) Known(api *v1.Pod, row eviction.Pod) pods.Pod {
 	return p.complete(known)
 }
 
-// Unknown is a pod that only the runtime knows.
+// Unknown returns a pod that only the runtime knows.
 func (p *Pod) Unknown() pods.Pod {
 	return p.complete(pods.Pod{
 		API: withSource(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.UID), Namespace: p.Namespace, Name: p.Name}}, p.Sandboxes),
