@@ -34,7 +34,7 @@ func (oneDisk) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ran
 	return all, nil
 }
 
-// withOneDisk is a manager of a node with one filesystem for all, as yet without a pass,
+// withOneDisk returns a manager of a node with one filesystem for all, as yet without a pass,
 // and its configuration.
 func withOneDisk(t *testing.T, layout string) (*host.Manager, host.Config) {
 	t.Helper()

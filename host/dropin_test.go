@@ -83,7 +83,7 @@ func (d *dropIn) start(t *testing.T) *host.Manager {
 	return manager
 }
 
-// low is a plugin of the program's own by which a signal is low, and that measures pods by
+// low returns a plugin of the program's own by which a signal is low, and that measures pods by
 // the length of their names, in what their containers use.
 func low(name string, s eviction.Signal) eviction.Plugin {
 	f := &figures{s, 100}

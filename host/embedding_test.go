@@ -86,7 +86,7 @@ func (n *smallNode) note(what string) {
 	n.did = append(n.did, what)
 }
 
-// startKubelet is a kubelet of the example whose manager makes the passes that
+// startKubelet starts a kubelet of the example whose manager makes the passes that
 // the test asks for.
 func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Manager, admission) {
 	t.Helper()

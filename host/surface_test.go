@@ -138,7 +138,7 @@ func (s *surface) say(what, after string, names ...*ast.Ident) {
 	}
 }
 
-// text is the source of a node, in one line.
+// text returns the source of a node, in one line.
 func (s *surface) text(n ast.Node) string {
 	var b strings.Builder
 	_ = printer.Fprint(&b, s.set, n) // of what was parsed

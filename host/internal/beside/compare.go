@@ -166,7 +166,7 @@ func (c *comparison) condition(s eviction.Signal) {
 	}
 }
 
-// diskCondition is condition for a disk, where the kubelet is not to report early.
+// diskCondition does as condition for a disk, where the kubelet is not to report early.
 func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
 	theirs := c.theirs[s]
 	switch {

@@ -77,8 +77,8 @@ func (n Node) scale(s eviction.Signal) scale {
 	return scale{c, ok && c > 0}
 }
 
-// compare is like cmp.Compare, and false where one is a percentage, the other is not, and
-// nobody knows of what.
+// compare compares as cmp.Compare, and returns false where one is a percentage, the other not, and
+// its base is unknown.
 func (s scale) compare(a, b policy.Value) (int, bool) {
 	if order, known := a.Compare(b); known || !s.known {
 		return order, known

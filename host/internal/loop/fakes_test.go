@@ -350,7 +350,7 @@ func (n *node) wake() {
 	wake(eviction.Wake{Signal: eviction.MemoryAvailable, Cause: "test"})
 }
 
-// settings are evictd's defaults with a hard threshold of 1Gi.
+// settings returns evictd's defaults with a hard threshold of 1Gi.
 func settings(t *testing.T, c policy.ThresholdConfig) Settings {
 	t.Helper()
 	thresholds, err := policy.ParseThresholds(c)

@@ -93,12 +93,12 @@ func (v *arrayVendor) Reclaim(_ context.Context, r eviction.ReclaimRequest, _ fu
 	return eviction.Reclaimed{Bytes: freed}, nil
 }
 
-// kubeletDisks are the kubelet's defaults for disks.
+// kubeletDisks returns the kubelet's defaults for disks.
 func kubeletDisks() policy.ThresholdConfig {
 	return policy.ThresholdConfig{Hard: map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"}}
 }
 
-// forDisks is addDisk in a layout.
+// forDisks does as addDisk in a layout.
 func (n *node) forDisks(r *eviction.LayoutReport) *disk {
 	d := n.addDisk()
 	d.layout = r

@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// bothOf are settings with hard thresholds for memory and for the vendor's signal.
+// bothOf returns settings with hard thresholds for memory and for the vendor's signal.
 func bothOf(t *testing.T, own policy.ThresholdConfig) Settings {
 	s := settings(t, hard("1Gi"))
 	more, err := policy.ParseThresholds(own, spareSignal)

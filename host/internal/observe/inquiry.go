@@ -130,7 +130,7 @@ type inquiry struct {
 	attempts   int
 	meant      map[registry.Provider][]eviction.Signal
 	answered   map[*registry.Instance]error
-	// owners are those of the layout, none if it is not asked for, and owner is the one
+	// owners of the layout, none if it is not asked for, and owner is the one
 	// that is asked just now.
 	owners []*registry.Instance
 	owner  *registry.Instance

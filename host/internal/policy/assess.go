@@ -101,9 +101,9 @@ type Assessment struct {
 	// Observed are the thresholds that are met, whether or not their grace period
 	// is over, in the order of Input.Thresholds.
 	Observed []Observed
-	// Met are those of Observed whose grace period is over.
+	// Met holds the thresholds of Observed whose grace period is over.
 	Met []Threshold
-	// Actionable are those of Met that this pass has newer figures of than the
+	// Actionable holds the thresholds of Met that this pass has newer figures of than the
 	// last one. Only they may have a pod evicted.
 	Actionable []Threshold
 	// Conditions to report, by name.

@@ -73,7 +73,7 @@ type Outcome struct {
 	Events       []Event    `json:"events,omitempty"`
 	// Returned are the uids whose clean-up is waited for.
 	Returned []string `json:"returned,omitempty"`
-	// TiedPods are those that rank equal to the victim, which is one of them.
+	// TiedPods rank equal to the victim, which is one of them.
 	// TieTruncated: there was one outcome for each of them, but not all are
 	// recorded.
 	TiedPods     []string `json:"tiedPods,omitempty"`

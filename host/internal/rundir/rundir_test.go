@@ -208,7 +208,7 @@ func TestAKilledHolderLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// hold is the process that gets killed.
+// hold runs the process that gets killed.
 func hold(path string) {
 	d, err := Open(path)
 	if err != nil {

@@ -20,7 +20,7 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// distance is Levenshtein's: how many bytes to insert, remove or replace.
+// distance returns the Levenshtein distance: the number of bytes to insert, remove or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -41,7 +41,7 @@ func serve(t *testing.T, f func(context.Context) ([]byte, error)) *Server {
 	return s
 }
 
-// counting is a source whose answers differ.
+// counting returns a source whose answers differ.
 func counting() func(context.Context) ([]byte, error) {
 	var fetches atomic.Int32
 	return func(context.Context) ([]byte, error) {
@@ -49,7 +49,7 @@ func counting() func(context.Context) ([]byte, error) {
 	}
 }
 
-// plugin is a client of s as a plugin has one.
+// plugin returns a client of s as a plugin has one.
 func plugin(t *testing.T, s *Server) *http.Client {
 	t.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -43,7 +43,7 @@ func open(t *testing.T, names ...string) *workshop {
 	return openWith(t, func(*workshop) {}, names...)
 }
 
-// openWith is open after prepare.
+// openWith does as open after prepare.
 func openWith(t *testing.T, prepare func(*workshop), names ...string) *workshop {
 	t.Helper()
 	w := &workshop{

@@ -106,7 +106,7 @@ func startPolicyFor(all map[string]Settings, name string) startPolicy {
 // unpinned reports whether a pin is missing that there must be.
 func (p startPolicy) unpinned() bool { return p.mustPin && p.pin == "" }
 
-// checkPin is about the plugin of that name.
+// checkPin checks the pin of the plugin of that name.
 func (p startPolicy) checkPin(name string) error {
 	if p.unpinned() {
 		return fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)

@@ -168,7 +168,7 @@ func TestSwapCyclesLeakNothing(t *testing.T) {
 	}
 }
 
-// compare is a table of both.
+// compare returns a table of both.
 func compare(before, after leftovers) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -12,7 +12,7 @@ import (
 
 const gibibyte = 1 << 30
 
-// softEviction is the example of docs/explain.md.
+// softEviction returns the example of docs/explain.md.
 func softEviction() *decision.Decision {
 	data, err := os.ReadFile("../decision/testdata/soft.json")
 	if err != nil {

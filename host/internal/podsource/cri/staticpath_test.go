@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// staticYAML is a manifest as people write it for a kubelet, without a uid.
+// staticYAML returns a manifest as people write it for a kubelet, without a uid.
 func staticYAML(name string, more ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: \"" + name + "\", namespace: kube-system}\n" + strings.Join(more, "\n")
 }

@@ -24,7 +24,7 @@ const (
 	mostProgress = 10_000
 )
 
-// errFlood is about too many messages of one stream, which is not listened to any
+// errFlood reports too many messages of one stream, which is not listened to any
 // longer: reading costs the host as much as sending costs the plugin, and what has been
 // sent would be read for minutes after.
 func errFlood(of string, most int) error {

@@ -39,7 +39,7 @@ func Builtin(name string) bool { return len(eviction.SignalsOf(name)) > 0 }
 func (i *Instance) Builtin() bool { return Builtin(i.Name) }
 
 // Unused is closed when an instance that was published is so no more and no pin has
-// it: nobody calls it any longer.
+// it: no call of it follows.
 func (i *Instance) Unused() <-chan struct{} { return i.unused }
 
 // Ended reports whether Unused is closed.

@@ -231,7 +231,7 @@ func TestEvictdMayDieAfterEachOfItsSteps(t *testing.T) {
 	}
 }
 
-// dieAt is the story of an evictd that dies at its n-th step and of the next one, and reports
+// dieAt plays the story of an evictd that dies at its n-th step and of the next one, and reports
 // whether the first one had so many.
 func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Duration) (died bool) {
 	w.cri.Add(fakecri.Pod{UID: "uid-other", Namespace: "shop", Name: "other", Containers: []fakecri.Container{{Name: "main"}}})

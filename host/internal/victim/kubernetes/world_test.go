@@ -222,7 +222,7 @@ func (w *world) told() []string {
 	return slices.Clone(w.story)
 }
 
-// when is the time of the first line of the story that says so, negative if none does.
+// when returns the time of the first line of the story that says so, negative if none does.
 func when(w *world, what string) time.Duration {
 	for _, line := range w.told() {
 		at, said, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -364,7 +364,7 @@ func (w *world) CreateEvent(_ context.Context, event *v1.Event) error {
 	return nil
 }
 
-// terminate is the kubelet's end of a pod that it finds to have failed.
+// terminate plays the kubelet's end of a pod that it finds to have failed.
 func (w *world) terminate() {
 	stuck := func() bool {
 		w.mu.Lock()
@@ -480,7 +480,7 @@ func (w *world) pods() []*v1.Pod {
 	return []*v1.Pod{w.pod.DeepCopy()}
 }
 
-// killer is an evictd that runs until the story ends, or until end is called.
+// killer runs an evictd that runs until the story ends, or until end is called.
 func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	k = New(Options{
 		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
@@ -499,7 +499,7 @@ func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	return k, cancel
 }
 
-// victim is the pod as it is now, with so long a grace.
+// victim returns the pod as it is now, with so long a grace.
 func (w *world) victim(graceSeconds int64) victim.Victim {
 	pod := pods.Pod{API: w.pods()[0], Row: eviction.Pod{UID: uid, Namespace: "shop", Name: "cart"}, HasManifest: true}
 	list, err := w.cri.Client().ListContainers(w.ctx, ofThePod)
