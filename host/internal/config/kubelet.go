@@ -60,8 +60,8 @@ func unwrap(data []byte) []byte {
 	return inner
 }
 
-// reserves reads kubeReserved, systemReserved and the keys with them, which evictd itself does
-// not use.
+// reserves reads kubeReserved, systemReserved and, with the policy Static, reservedMemory. evictd
+// itself does not use them.
 func reserves(doc object) (r beside.Reserved, errs []error) {
 	r.Memory, r.Storage = *resource.NewQuantity(0, resource.BinarySI), *resource.NewQuantity(0, resource.BinarySI)
 	add := func(to *resource.Quantity, key, name string, amounts map[string]string) {
