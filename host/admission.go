@@ -47,8 +47,8 @@ type FailureReason interface {
 type InsufficientResource interface {
 	FailureReason
 	GetResourceName() v1.ResourceName
-	// GetInsufficientAmount is how much is missing: cpu in thousandths, everything
-	// else whole.
+	// GetInsufficientAmount returns the missing amount: cpu in millicores, everything else in
+	// whole units.
 	GetInsufficientAmount() int64
 }
 
@@ -77,7 +77,7 @@ type Preemption struct {
 	records *recorder.Keeper
 }
 
-// HandleAdmissionFailure is as Manager's.
+// HandleAdmissionFailure does as Manager's.
 func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
 	lacks, left := shortages(pod, reasons)
 	if len(left) > 0 || !policy.IsCritical(pod) {
@@ -90,8 +90,8 @@ func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, re
 	return reasons, nil
 }
 
-// shortages are what pod lacks of resources, if room would help it, or the reasons that
-// are left because it would not.
+// shortages splits reasons: lacks are the resources that preemption can give a critical pod,
+// left are the reasons that it cannot remove.
 func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []admission.Requirement, left []FailureReason) {
 	if !policy.IsCritical(pod) {
 		return nil, reasons
@@ -103,7 +103,7 @@ func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []admission.Requirem
 			left = append(left, r)
 		}
 	}
-	// A critical pod is not rejected for want of resources.
+	// A critical pod is not rejected for lack of resources.
 	return lacks, left
 }
 
@@ -153,7 +153,7 @@ func (p *Preemption) preempt(pod, preemptor *v1.Pod, first v1.ResourceName) {
 	p.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
-// preempted is the record of a pod that was killed for another one, which lacks a resource.
+// preempted returns the record of a pod that was killed for another one, which lacks a resource.
 func preempted(pod, preemptor *v1.Pod, lacks v1.ResourceName, tookSeconds float64, err error) *decision.Decision {
 	killed := time.Duration(tookSeconds * float64(time.Second))
 	at := time.Now().Add(-killed)

@@ -34,7 +34,7 @@ func (oneDisk) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ran
 	return all, nil
 }
 
-// withOneDisk is a manager of a node with one filesystem for all, as yet without a pass,
+// withOneDisk returns a manager of a node with one filesystem for all, as yet without a pass,
 // and its configuration.
 func withOneDisk(t *testing.T, layout string) (*host.Manager, host.Config) {
 	t.Helper()
@@ -93,7 +93,7 @@ func TestTheStatusShowsWhoServesWithTheLayoutOfTheNode(t *testing.T) {
 	}
 }
 
-// rankersOf is what the status says of who ranks by a signal.
+// rankersOf returns the rankers by a signal, with their roles and layouts, from the status.
 func rankersOf(m *host.Manager, by eviction.Signal) (ranks string) {
 	for _, p := range m.Status().Plugins {
 		for _, s := range p.Signals {

@@ -13,7 +13,7 @@ import (
 	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 
-// A cluster is what a daemon beside a kubelet does with the API server while it runs.
+// A cluster holds the connection of a daemon beside a kubelet to the API server while it runs.
 type cluster struct {
 	api    *kubeapi.Client
 	source *podkubernetes.Source

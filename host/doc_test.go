@@ -40,7 +40,7 @@ type jsonField struct {
 	of   reflect.Type
 }
 
-// jsonFields are the fields of a struct as JSON has them, those of embedded structs
+// jsonFields returns the fields of a struct as JSON has them, those of embedded structs
 // included.
 func jsonFields(s reflect.Type) []jsonField {
 	var all []jsonField
@@ -58,7 +58,7 @@ func jsonFields(s reflect.Type) []jsonField {
 	return all
 }
 
-// inside are the names of the fields of structs in f, however deep.
+// inside returns the names of the fields of structs in f, however deep.
 func (f jsonField) inside() []string {
 	of := f.of
 	for of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer {

@@ -21,7 +21,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A dropIn is a manager in place of another program's, and all that it is given and told.
+// A dropIn is a manager in place of another program's, and all that it is given and receives.
 type dropIn struct {
 	host.Embedding
 	told
@@ -83,7 +83,7 @@ func (d *dropIn) start(t *testing.T) *host.Manager {
 	return manager
 }
 
-// low is a plugin of the program's own by which a signal is low, and that measures pods by
+// low returns a plugin of the program's own by which a signal is low, and that measures pods by
 // the length of their names, in what their containers use.
 func low(name string, s eviction.Signal) eviction.Plugin {
 	f := &figures{s, 100}
@@ -172,7 +172,7 @@ func TestMinReclaimAsAValue(t *testing.T) {
 	}
 }
 
-// A slip in a setting that a program makes, and not a file, was taken for the default.
+// A typing error in a setting that a program makes, and not a file, was taken for the default.
 func TestASettingThatIsNoneIsRefused(t *testing.T) {
 	d := newDropIn(t)
 	d.Config.Pacing = "Kubelet"

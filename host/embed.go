@@ -57,8 +57,8 @@ type Clock interface {
 	After(time.Duration) <-chan time.Time
 }
 
-// Embedding is what a Manager is made of inside a program that has pods, a way to
-// kill them and perhaps figures of its own.
+// Embedding configures a Manager inside a program that has pods, a way to kill them and perhaps
+// figures of its own.
 type Embedding struct {
 	// Config is as for the daemon. Its parts that say how to find and kill pods
 	// have no effect.
@@ -82,9 +82,9 @@ type Embedding struct {
 	// SkipStepsBecause, if not empty, is why steps of plugins that Reclaim does not
 	// stand in for are not run: they would free what is on this machine.
 	SkipStepsBecause string
-	// Patience is how long every call of a plugin may take at least. A program
-	// whose time is not the machine's, as a replay, waits for a slow machine and
-	// does not conclude anything from it.
+	// Patience is the least time that every call of a plugin gets. A program whose time is not
+	// the machine's, as a replay, waits for a slow machine and does not conclude anything from
+	// it.
 	Patience time.Duration
 	// Explain has each Pass list its ranking, for people.
 	Explain bool
@@ -97,7 +97,7 @@ type Embedding struct {
 	// those that Config has, also after a Reload. Config's of custom signals hold all
 	// the same.
 	Thresholds []Threshold
-	// Metrics, if not nil, is told what the kubelet's own metrics count.
+	// Metrics, if not nil, receives what the kubelet's own metrics count.
 	Metrics Metrics
 }
 
@@ -108,7 +108,7 @@ type Metrics interface {
 	// by the name of the limit of local storage that the pod was over. A kill that
 	// fails counts too.
 	Evicted(signal eviction.Signal)
-	// StatsAge is told how old the figure of a signal was when it was acted on
+	// StatsAge receives the age of a signal's figure when it was acted on
 	// (kubelet_eviction_stats_age_seconds).
 	StatsAge(signal eviction.Signal, age time.Duration)
 	// Preempted counts a pod that was killed for a critical one, by the first resource
@@ -121,11 +121,10 @@ type Metrics interface {
 type Threshold struct {
 	Signal eviction.Signal
 	Value  ThresholdValue
-	// GracePeriod is how long the threshold must be met before a pod is evicted, 0 for
+	// GracePeriod is the time for which the threshold must be met before a pod is evicted, 0 for
 	// a hard one.
 	GracePeriod time.Duration
-	// MinReclaim is what must be available beyond Value once the threshold was met, nil
-	// for nothing.
+	// MinReclaim must be available beyond Value once the threshold was met, nil for nothing.
 	MinReclaim *ThresholdValue
 }
 
@@ -137,5 +136,5 @@ type ThresholdValue struct {
 	Percentage float32
 }
 
-// A Pass is what one pass saw, concluded and did.
+// A Pass reports the observations, conclusions and actions of one pass.
 type Pass = loop.PassResult

@@ -24,7 +24,7 @@ import (
 
 var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started, a daemon's is run")
 
-// embedding are what a Manager has around it inside another program.
+// embedding adapts the program around a Manager: its pods, its kills and its preemption.
 type embedding struct {
 	Embedding
 
@@ -237,8 +237,8 @@ func (e *embedding) Active(context.Context) (pods.Snapshot, error) {
 	return s, nil
 }
 
-// containers are those that pod's status has ids of, without their scheme: those of
-// pods that run.
+// containers returns the running containers in the status of pod, with their ids without the
+// scheme.
 func containers(pod *v1.Pod) []eviction.Container {
 	var all []eviction.Container
 	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {

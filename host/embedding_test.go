@@ -21,8 +21,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A smallNode is what the kubelet of the example has around it: figures, one
-// filesystem, pods that die when they are told to.
+// A smallNode stands in for the kubelet around the example: figures, one filesystem, pods that
+// die when asked to.
 type smallNode struct {
 	mu        sync.Mutex
 	available map[eviction.Signal]int64
@@ -32,7 +32,7 @@ type smallNode struct {
 	// onEvent and onKill, if not nil, are called from within a pass.
 	onEvent, onKill func()
 	stop            func()
-	// stopped: the manager is told to end before it begins.
+	// stopped: the manager is stopped before it begins.
 	stopped bool
 	config  host.Config
 }
@@ -86,7 +86,7 @@ func (n *smallNode) note(what string) {
 	n.did = append(n.did, what)
 }
 
-// startKubelet is a kubelet of the example whose manager makes the passes that
+// startKubelet starts a kubelet of the example whose manager makes the passes that
 // the test asks for.
 func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Manager, admission) {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// maxEvents is how many events the status shows.
+// maxEvents bounds the events in the status.
 const maxEvents = 100
 
 // Event is an event of the eviction manager, worded as the kubelet's.

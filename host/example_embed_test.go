@@ -50,7 +50,7 @@ type (
 	}
 	podWorkers interface {
 		// Kill has the pod's worker end it by the shortest grace period that it was
-		// ever told, call each statusFn on the pod's status, and then close done.
+		// ever given, call each statusFn on the pod's status, and then close done.
 		Kill(pod *v1.Pod, isEvicted bool, gracePeriodOverride *int64, statusFn func(*v1.PodStatus), done chan<- struct{})
 	}
 )

@@ -22,11 +22,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// staleAfter is how many intervals may go by without a pass before the host is not
-// healthy.
+// staleAfter is the number of intervals without a pass after which the host is not healthy.
 const staleAfter = 3
 
-// Status is what /status shows.
+// Status is the document that /status serves.
 type Status struct {
 	Version   string    `json:"version"`
 	NodeName  string    `json:"nodeName"`
@@ -35,7 +34,7 @@ type Status struct {
 	// NotReady says why /healthz fails; empty when it does not.
 	NotReady string `json:"notReady,omitempty"`
 	loop.Snapshot
-	// Inspection is what is wrong with the node or the configuration, as evictd check says it.
+	// Inspection lists problems of the node or the configuration, as evictd check words them.
 	Inspection []inspect.Lasting   `json:"inspection,omitempty"`
 	Cgroups    cgroups.Status      `json:"cgroups"`
 	Plugins    []supervisor.Status `json:"plugins"`
@@ -135,7 +134,7 @@ func (m *Manager) Handler() http.Handler {
 	return mux
 }
 
-// document is v as JSON.
+// document returns v as JSON.
 func document(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

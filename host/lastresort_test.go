@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// shortOfMemory is a node of 8 GiB with half a GiB left, and what its pods use, by
+// shortOfMemory makes a node of 8 GiB with half a GiB left, and what its pods use, by
 // uid.
 func shortOfMemory(t *testing.T, pods map[string]int64) (root string) {
 	t.Helper()

@@ -46,23 +46,23 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// passAllowance is what a pass may take on top of its interval before the host
-// counts as stuck.
+// passAllowance is the time that a pass gets on top of its interval before the host counts as
+// stuck.
 const passAllowance = 15 * time.Second
 
 // A daemon checks each runDirInterval that its run directory is still there.
 const runDirInterval = time.Second
 
-// lastEventsWait is how long the end waits for the API server to take events.
+// lastEventsWait is the time that the end waits for the API server to take events.
 const lastEventsWait = 2 * time.Second
 
-// Options is what a Manager is made of. Config, Version, Commit and Log are required.
+// Options configures a Manager. Config, Version, Commit and Log are required.
 type Options struct {
 	Config Config
 	// Version and Commit name the build.
 	Version, Commit string
 	Log             *slog.Logger
-	// DroppedLogLines is how many lines of the log were dropped so far.
+	// DroppedLogLines returns the number of lines of the log dropped so far.
 	DroppedLogLines func() uint64
 	// Alive is called by the goroutine that decides, at least once in AliveEvery as long as it
 	// is not stuck, with whether a pass has concluded something yet. It must not wait.
@@ -83,7 +83,7 @@ type Manager struct {
 	stats    *summary.Server
 	// disks may be nil: then the configuration says what there is.
 	disks DiskInfoProvider
-	// layoutErr is what disks did not know last, nil if it did.
+	// layoutErr is the last error of disks about the layout, nil if it knew it.
 	layoutErr  atomic.Pointer[error]
 	endpoint   *httpserver.Endpoint
 	runtime    *grpc.ClientConn
@@ -220,7 +220,7 @@ func (m *Manager) open() (loop.Options, error) {
 
 func (m *Manager) config() *Config { return m.current.Load() }
 
-// layout is what the embedding program says, or the configuration.
+// layout returns the layout from the embedding program, or from the configuration.
 func (m *Manager) layout(ctx context.Context) summaryapi.Layout {
 	if m.disks != nil {
 		return askLayout(ctx, m.disks, &m.layoutErr)
@@ -228,7 +228,7 @@ func (m *Manager) layout(ctx context.Context) summaryapi.Layout {
 	return summaryapi.Layout{InForce: eviction.LayoutNamed(m.config().Summary.Layout)}
 }
 
-// facts is what plugins are told of the node.
+// facts returns the facts of the node that plugins get.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
 	return parts.NodeFacts(c, m.cgroups.Driver(), m.stats.Socket())
 }
@@ -361,7 +361,7 @@ func (m *Manager) logReady(ctx context.Context) {
 	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "dryRun", c.DryRun)
 }
 
-// ReloadFrom is Reload with what load returns. A configuration that cannot be
+// ReloadFrom does Reload with the result of load. A configuration that cannot be
 // loaded is one that is refused, and counts as such.
 func (m *Manager) ReloadFrom(ctx context.Context, load func() (Config, error)) (Config, error) {
 	c, err := load()
@@ -417,7 +417,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// tellPlugins configures the plugins anew, after what is known of the node has
+// tellPlugins reconfigures the plugins, after the known facts of the node have
 // changed.
 func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
 	if err := m.beginReload(ctx); err != nil {

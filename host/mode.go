@@ -18,11 +18,11 @@ import (
 	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 
-// modeOptions is what a mode is made of.
+// modeOptions configures a mode.
 type modeOptions struct {
 	config  *Config
 	version string
-	// ending is what pods are ended with through the container runtime.
+	// ending holds the options for ending pods through the container runtime.
 	ending  victimcri.Options
 	journal loop.Journal
 	known   podkubernetes.Store
@@ -37,7 +37,7 @@ type modeOptions struct {
 	refused func(pod pods.Pod, why error)
 }
 
-// A mode is how a daemon finds the pods of the node and ends them.
+// A mode finds the pods of the node and ends them.
 type mode struct {
 	pods    *listing.Source
 	killer  victim.Killer
@@ -48,7 +48,7 @@ type mode struct {
 	cluster *cluster
 }
 
-// modes are those of Config.Mode. The error says what a mode cannot do without.
+// modes holds the constructor of each Config.Mode. The error says what a mode cannot do without.
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{

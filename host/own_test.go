@@ -47,7 +47,7 @@ func (d *drive) Measure(_ context.Context, r eviction.MeasureRequest, emit func(
 	return nil
 }
 
-// told is what an embedding program is told.
+// told records the calls that an embedding program receives.
 type told struct {
 	events  []string
 	notes   []map[string]string

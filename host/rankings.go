@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// rankingStands is how long a ranking is told again at least.
+	// rankingStands is the least time for which a ranking is served again.
 	rankingStands = 2 * time.Second
-	// rankingPause is how many times as long as it took to make it a ranking is told again, for each signal:
-	// whoever can connect may ask, and pods are measured for it, whose files may be many.
+	// rankingPause is the time for which a ranking is served again, in multiples of the time it
+	// took to make, for each signal: whoever can connect may ask, and pods are measured for it,
+	// whose files may be many.
 	rankingPause = 20
 )
 
-// rankings are those that were asked for last, as JSON. One is made at a time, and to its end even if
-// whoever asked is gone.
+// rankings caches the last rankings as JSON. One is made at a time, and to its end even if the
+// client is gone.
 type rankings struct {
 	turn chan struct{} // of who makes one, and has the rest
 	last map[eviction.Signal]ranking

@@ -53,7 +53,7 @@ func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 	return all
 }
 
-// usageTimeout is how long it may take to learn which pods there are.
+// usageTimeout bounds the listing of the pods.
 const usageTimeout = 10 * time.Second
 
 // podUsage measures pods of what the host can measure by itself: memory and tasks.

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A file that could not be read or parsed was told in the log alone: the alert on
+// A file that could not be read or parsed was reported in the log alone: the alert on
 // refused configurations stayed silent.
 func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
 	dir, err := os.MkdirTemp("", "evictd") // a socket's path must be short

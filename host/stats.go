@@ -50,7 +50,7 @@ func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Lay
 }
 
 // askLayout asks the embedding program, as the kubelet's manager asks the kubelet.
-// What it fails with is kept in cause, since plugins are told its text alone.
+// What it fails with is kept in cause, since plugins receive its text alone.
 func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointer[error]) summaryapi.Layout {
 	ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
 	defer cancel()
@@ -74,7 +74,7 @@ func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointe
 	return l
 }
 
-// textOf is never empty, since no text would mean no error.
+// textOf returns a text that is never empty, since no text would mean no error.
 func textOf(err error) string {
 	if text := err.Error(); text != "" {
 		return text

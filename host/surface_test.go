@@ -42,7 +42,7 @@ func TestSurface(t *testing.T) {
 	}
 }
 
-// A surface is what a package exports, a line each.
+// A surface lists the exports of a package, a line each.
 type surface struct {
 	set   *token.FileSet
 	lines []string
@@ -138,7 +138,7 @@ func (s *surface) say(what, after string, names ...*ast.Ident) {
 	}
 }
 
-// text is the source of a node, in one line.
+// text returns the source of a node, in one line.
 func (s *surface) text(n ast.Node) string {
 	var b strings.Builder
 	_ = printer.Fprint(&b, s.set, n) // of what was parsed

@@ -56,7 +56,7 @@ func TestWhoIsCalledByAPassCannotWaitForOne(t *testing.T) {
 	}
 }
 
-// A reload whose context ended while a pass was under way told the plugins the new
+// A reload whose context ended while a pass was under way gave the plugins the new
 // configuration and the loop none.
 func TestAReloadIsWholeAlsoWhenNobodyWaitsForItAnyMore(t *testing.T) {
 	n := newShortNode()
@@ -86,7 +86,7 @@ func TestAReloadIsWholeAlsoWhenNobodyWaitsForItAnyMore(t *testing.T) {
 }
 
 // A reload hung when the manager had ended, and a pass that was asked for when it had been
-// told to end before its plugins had started.
+// stopped before its plugins had started.
 func TestAReloadOfAnEndedManagerIsAnError(t *testing.T) {
 	for name, stopped := range map[string]bool{"after its start": false, "before": true} {
 		t.Run(name, func(t *testing.T) {

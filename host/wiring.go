@@ -30,7 +30,7 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 	}
 }
 
-// configID is the same for the same configuration, and tells nothing else of it.
+// configID returns an id that is equal for equal configurations, and reveals nothing else of them.
 func configID(c *Config) string {
 	text, err := json.Marshal(c)
 	if err != nil {

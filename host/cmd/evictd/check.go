@@ -77,7 +77,7 @@ func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	return nil
 }
 
-// thresholdTable is one line per threshold below a heading.
+// thresholdTable returns a heading and one line per threshold.
 func thresholdTable(thresholds []policy.Threshold) []byte {
 	rows := [][]string{thresholdHeading("SIGNAL")}
 	for _, t := range thresholds {
@@ -109,7 +109,8 @@ type layoutGroup struct {
 	from   string
 }
 
-// layoutGroups are those that the node may have: all, unless the configuration tells.
+// layoutGroups returns the layouts that the node may have: all, unless the configuration names
+// one.
 func layoutGroups(cfg *config.Config) []layoutGroup {
 	onNodefs := layoutGroup{layout: eviction.LayoutShared, from: "nodefs"}
 	onImagefs := layoutGroup{layout: eviction.LayoutImageFs, from: "imagefs"}

@@ -23,7 +23,7 @@ evictionHard: {memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree
 const configz = `{"kubeletconfig": {"kubeReserved": {"memory": "500Mi", "cpu": "100m"}, "failCgroupV1": false, "evictionHard":
 	{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}}}`
 
-// beside is check beside a kubelet, on a node of which nothing can be read.
+// beside runs check beside a kubelet, on a node of which nothing can be read.
 func beside(t *testing.T, kubelet string, more ...string) (got result, file string) {
 	t.Helper()
 	n := newNode(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// result is what a call of evictd leaves.
+// result of a call of evictd.
 type result struct {
 	Code        int
 	Out, Errors string

@@ -101,7 +101,7 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 	}
 }
 
-// run is the daemon: it makes a manager of cfg and runs it until ctx ends. Each
+// run runs the daemon: it makes a manager of cfg and runs it until ctx ends. Each
 // value of hups has the configuration read again and put in force, whole or not
 // at all.
 func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger, dropped func() uint64) error {

@@ -96,7 +96,8 @@ func read(t *testing.T, file string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// cgroupVersion is that of the hierarchy with the memory controller, as the mounts say.
+// cgroupVersion returns the version of the hierarchy with the memory controller, from the
+// mounts.
 func cgroupVersion(t *testing.T) string {
 	t.Helper()
 	for line := range strings.Lines(read(t, "/proc/self/mounts")) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Drop-ins were not read: check told of thresholds that the kubelet does not have.
+// Drop-ins were not read: check reported thresholds that the kubelet does not have.
 func TestCheckReadsTheDropInsOfTheKubelet(t *testing.T) {
 	dir := t.TempDir()
 	const dropIn = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 300Mi}\nevictionSoft: {nodefs.available: 20%}\nevictionSoftGracePeriod: {nodefs.available: 1m}\n"

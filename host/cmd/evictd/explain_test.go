@@ -51,7 +51,7 @@ func TestExplainFindsAPodThatIsNamedLikeAFile(t *testing.T) {
 	}
 }
 
-// What --json had printed was told without what followed.
+// Records as --json prints them were explained without their outcome.
 func TestWhatExplainPrintsAsJSONIsToldAsTheRecordIs(t *testing.T) {
 	const record = "../../internal/decision/testdata/soft.json"
 	want := evictd(t, "explain", record).Out

@@ -46,7 +46,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// fillBuild takes from the build information what the linker was not told.
+// fillBuild fills in, from the build information, the variables that the linker did not set.
 func fillBuild() {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = cmp.Or(version, info.Main.Version)

@@ -84,7 +84,7 @@ func repeat(ctx context.Context, out io.Writer, interval time.Duration, times in
 	}
 }
 
-// statusLine is what the daemon says, in one line.
+// statusLine fetches /status of the daemon and returns it as one line of JSON.
 func statusLine(ctx context.Context, address string) ([]byte, error) {
 	var status json.RawMessage
 	if err := ask(ctx, address, "/status", statusTimeout, &status); err != nil {
@@ -95,7 +95,7 @@ func statusLine(ctx context.Context, address string) ([]byte, error) {
 	return append(line.Bytes(), '\n'), err
 }
 
-// A sight is what of the daemon's status is shown.
+// A sight decodes the fields of the daemon's status that are shown.
 type sight struct {
 	Version    string                 `json:"version"`
 	NodeName   string                 `json:"nodeName"`
@@ -117,7 +117,7 @@ type sight struct {
 	} `json:"plugins"`
 }
 
-// seen is what the daemon sees now.
+// seen returns the current state of the daemon as text, with the ranking for s.
 func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error) {
 	var now sight
 	if err := ask(ctx, address, "/status", statusTimeout, &now); err != nil {
@@ -157,7 +157,7 @@ func (s *sight) text(now time.Time, ranking *decision.Decision, noRanking error)
 	return slices.Concat(out...)
 }
 
-// thresholds are the rows of all of them.
+// thresholds returns a row for each of them.
 func (s *sight) thresholds(now time.Time) [][]string {
 	rows := [][]string{{"SIGNAL", "AVAILABLE", "OF", "THRESHOLD", "GRACE PERIOD", "MET FOR", "SEEN"}}
 	for _, t := range s.Thresholds {

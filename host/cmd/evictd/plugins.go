@@ -46,9 +46,9 @@ func newPlugins() *cobra.Command {
 	return cmd
 }
 
-// daemonAddress is where the daemon listens. The one on the command line is enough: a
-// configuration that has been broken since the daemon's start is no reason not to
-// ask it.
+// daemonAddress returns the address on which the daemon listens. The one on the command line is
+// enough: a configuration that has been broken since the daemon's start is no reason not to ask
+// it.
 func daemonAddress(given *pflag.Flag, flags *config.Flags) (string, error) {
 	if given.Changed {
 		return given.Value.String(), nil

@@ -27,7 +27,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// scenarioEndings are what names of files end in that replay reads.
+// scenarioEndings lists the extensions of the files that replay reads.
 var scenarioEndings = []string{".json", ".yaml", ".yml"}
 
 func newReplay() *cobra.Command {
@@ -101,7 +101,7 @@ func newReplay() *cobra.Command {
 	return cmd
 }
 
-// pluginsBeside is the directory "plugins" beside this program, which a build
+// pluginsBeside returns the directory "plugins" beside this program, which a build
 // has, else the one of an installation.
 func pluginsBeside(executable func() (string, error)) string {
 	if self, err := executable(); err == nil {

@@ -215,7 +215,7 @@ func TestAReplayOfARecordWithoutFiguresHasNoVerdict(t *testing.T) {
 	}
 }
 
-// choice is a record of an eviction for memory.
+// choice returns a record of an eviction for memory.
 func choice(id, pod string) *decision.Decision {
 	return &decision.Decision{
 		Version: decision.Version, ID: id, Kind: decision.KindEviction, Time: time.Now(), Now: time.Now(), Node: "n",

@@ -31,8 +31,8 @@ type replayer struct {
 	say func(line string)
 }
 
-// A replayed is what came of a file: a trace if it could be read, a replay if the
-// manager ran.
+// A replayed holds the results of a file: a trace if it could be read, a replay if the manager
+// ran.
 type replayed struct {
 	file   string
 	trace  *replay.Trace
@@ -121,7 +121,7 @@ func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string
 	err := r.each(ctx, files, func(done replayed) error {
 		if done.err != nil {
 			errs = append(errs, done.err)
-			return nil //nolint:nilerr // told at the end
+			return nil //nolint:nilerr // reported at the end
 		}
 		text, err := show(done)
 		if err != nil {
@@ -132,7 +132,7 @@ func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string
 	return errors.Join(append(errs, err)...)
 }
 
-// withoutReclaim is why steps of plugins are not run.
+// withoutReclaim explains why steps of plugins are not run.
 const withoutReclaim = "reclaim frees things on this machine, allow it with --reclaim"
 
 // starter makes managers of package host, with plugin processes and a run

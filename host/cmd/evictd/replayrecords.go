@@ -41,7 +41,7 @@ func (n *recordNames) resolve(args []string) ([]string, error) {
 			switch ext := filepath.Ext(arg); {
 			case err == nil:
 				arg = n.add(r)
-			case ext == "" || strings.ContainsAny(ext, "0123456789"): // else it is a file, which is told
+			case ext == "" || strings.ContainsAny(ext, "0123456789"): // else it is a file, which is reported
 				return nil, err
 			}
 		}
@@ -68,7 +68,7 @@ func (n *recordNames) add(r *decision.Decision) string {
 func (n *recordNames) read(name string) (trace *replay.Trace, err error) {
 	r := n.records[name]
 	if r == nil {
-		r, _ = store.InFile(name) // else it is told what is wrong with it as a scenario
+		r, _ = store.InFile(name) // else its errors as a scenario are reported
 	}
 	if r == nil {
 		trace, err = replay.Read(name)

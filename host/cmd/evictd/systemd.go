@@ -10,14 +10,14 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// startEvery is how often a service manager without a watchdog is told that the daemon
-// gets on with its start.
+// startEvery is the time between two notifications that the start makes progress, for a service
+// manager without a watchdog.
 const startEvery = 20 * time.Second
 
-// A serviceManager is told how the daemon does, in the words of sd_notify(3), by the
-// goroutine that decides and by no other: one that is stuck tells nothing.
+// A serviceManager receives the state of the daemon, in the words of sd_notify(3), from the
+// goroutine that decides and from no other: one that is stuck sends nothing.
 type serviceManager struct {
-	// every is how often at least it wants to be told, a third of its patience.
+	// every is the time between two notifications, a third of the watchdog's timeout.
 	every time.Duration
 	log   *slog.Logger
 	// fed: there is a watchdog.
@@ -66,7 +66,7 @@ func (m *serviceManager) alive(concluded bool) {
 
 func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATUS=ending") }
 
-// tell sends a message. One that does not arrive is told of once: the next will not either.
+// tell sends a message. One that does not arrive is logged once: the next will not either.
 func (m *serviceManager) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		m.fail.Do(func() { m.log.Error("service manager is not told how evictd does", "error", err) })

@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/conformance"
 )
 
-// A verification is how a plugin is to be checked.
+// A verification holds the options for checking a plugin.
 type verification struct {
 	conformance.Options
 	sandboxFlags
@@ -123,8 +123,8 @@ func pluginConfig(file string) ([]byte, error) {
 	return config, nil
 }
 
-// verifyTable is what the plugin is, a line for each check with more about those
-// that were not simply fine, and a summary.
+// verifyTable prints the plugin, a line for each check with details of those that did not simply
+// pass, and a summary.
 func verifyTable(r *conformance.Report) []byte {
 	var b bytes.Buffer
 	if p := r.Plugin; p != nil {

@@ -54,7 +54,7 @@ func TestVerifyOfSomeChecksSaysSo(t *testing.T) {
 	}
 }
 
-// What --reclaim had freed on the machine was in no report.
+// The amount that --reclaim gave back on the machine was in no report.
 func TestVerifyTellsHowMuchWasReclaimed(t *testing.T) {
 	r := conformance.Report{Reclaimed: &conformance.Reclaimed{Calls: 3, Bytes: 4096, Inodes: 2}}
 	const want = "\n4096 bytes and 2 inodes reclaimed on this machine in 3 calls, as the plugin says\n"

@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Requirement is how much of a resource a pod lacks to be admitted: cpu in
-// thousandths, everything else whole.
+// A Requirement is the amount of a resource that a pod lacks to be admitted: cpu in millicores,
+// everything else in whole units.
 type Requirement struct {
 	Resource v1.ResourceName
 	Quantity int64
@@ -69,7 +69,7 @@ func Preempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v
 	return victims, nil
 }
 
-// preemptable is types.Preemptable for a preemptor that is critical.
+// preemptable does as types.Preemptable for a preemptor that is critical.
 func preemptable(preemptor, pod *v1.Pod) bool {
 	if policy.Evictable(pod) {
 		return true
@@ -118,8 +118,8 @@ func nearest(pods []Preemptible, lacks []Requirement) []Preemptible {
 	return taken
 }
 
-// distance is what is still lacking without p, as the square of its part of each
-// requirement: resources weigh the same, whatever they are counted in.
+// distance measures the requirements that p does not meet, as the sum of the squares of the
+// missing parts: resources weigh the same, whatever their units.
 func distance(p *Preemptible, lacks []Requirement) float64 {
 	var d float64
 	for _, r := range lacks {
@@ -138,7 +138,7 @@ func notLarger(a, b *Preemptible) bool {
 	return a.request(v1.ResourceCPU) <= b.request(v1.ResourceCPU)
 }
 
-// requirementsText is the kubelet's, with a comma after the last one too.
+// requirementsText returns the kubelet's text, with a comma after the last one too.
 func requirementsText(requirements []Requirement) string {
 	var text strings.Builder
 	for _, r := range requirements {

@@ -13,8 +13,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// modelPreempt is Preempt as its rules are told, without regard to cost: all
-// candidates are put in order anew for each victim.
+// modelPreempt models the documented rules of Preempt, without regard to cost: all
+// candidates are sorted again for each victim.
 func modelPreempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) (victims []string, ok bool) {
 	of := func(class eviction.QoSClass) (out []Preemptible) {
 		for _, p := range active {

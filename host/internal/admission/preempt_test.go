@@ -31,7 +31,7 @@ func withPriority(p int32, pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// row is a pod that requests memory and cpu.
+// row returns a pod that requests memory and cpu.
 func row(name string, class eviction.QoSClass, memory, cpu int64) Preemptible {
 	return Preemptible{
 		Pod:      &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}},

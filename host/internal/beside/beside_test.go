@@ -249,7 +249,7 @@ func TestTheKubeletsSettingsThatWouldBeRight(t *testing.T) {
 	}
 }
 
-// Who does as it says is told of nothing more to mend.
+// With the settings that it prints there is nothing more to fix.
 func TestWithThePrintedSettingsNothingIsToFix(t *testing.T) {
 	for _, evictd := range []string{
 		defaults, "memory.available<1Gi memory.available<2Gi/90s pid.available<5%", "memory.available<5%/1m", "nodefs.available<20Gi imagefs.available<15%/1m",

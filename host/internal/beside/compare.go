@@ -53,8 +53,8 @@ type comparison struct {
 	findings     []Finding
 }
 
-// signals are those of which either side has a threshold: the kubelet's in their order,
-// then vendors' by name.
+// signals returns the signals of which either side has a threshold: the kubelet's in their
+// order, then vendors' by name.
 func (c *comparison) signals() []eviction.Signal {
 	has := maps.Clone(c.ours)
 	maps.Copy(has, c.theirs)
@@ -166,7 +166,7 @@ func (c *comparison) condition(s eviction.Signal) {
 	}
 }
 
-// diskCondition is condition for a disk, where the kubelet is not to report early.
+// diskCondition does as condition for a disk, where the kubelet is not to report early.
 func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
 	theirs := c.theirs[s]
 	switch {
@@ -211,7 +211,7 @@ func (c *comparison) rests(s eviction.Signal, name string, reserved resource.Qua
 	c.add(string(s), Allocatable, false, "%s: %s, of %s less %s reserved and less %s", name, scale.rest(now, reserved), mebi(scale.capacity), &reserved, text)
 }
 
-// rest is the amount that pods may request with a hard threshold of the kubelet's.
+// rest returns the amount that pods may request with a hard threshold of the kubelet's.
 func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
 	rest := resource.NewQuantity(s.capacity, resource.BinarySI)
 	rest.Sub(reserved)
@@ -221,11 +221,11 @@ func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
 	return mebi(rest.Value())
 }
 
-// mebi is an amount of bytes for people.
+// mebi formats an amount of bytes in MiB for people.
 func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
 
 // restart says what the kubelet does when it starts while a condition holds: running pods
-// go through admission anew (pkg/kubelet/eviction/eviction_manager.go:Admit).
+// go through admission again (pkg/kubelet/eviction/eviction_manager.go:Admit).
 func (c *comparison) restart() {
 	below := map[eviction.Condition][]string{}
 	var order []eviction.Condition
@@ -252,7 +252,7 @@ func isBuiltin(s eviction.Signal) bool {
 	return ok
 }
 
-// list are the thresholds of l for people.
+// list returns the thresholds of l for people.
 func list(l levels) string {
 	var all []string
 	for _, t := range []*policy.Threshold{l.soft, l.hard} {

@@ -18,7 +18,7 @@ import (
 type Settings struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// CgroupsPerQOS is set if the kubelet must be told.
+	// CgroupsPerQOS is set if the kubelet's configuration must have it.
 	CgroupsPerQOS           bool    `json:"cgroupsPerQOS,omitempty"`
 	EvictionHard            Entries `json:"evictionHard"`
 	EvictionSoft            Entries `json:"evictionSoft"`
@@ -27,8 +27,8 @@ type Settings struct {
 	SystemReserved map[string]string `json:"systemReserved,omitempty"`
 }
 
-// Entries are those of a mapping. The empty text is written as null, by which a drop-in takes away
-// what another file gives.
+// Entries of a mapping. The empty text is written as null, by which a drop-in takes away an
+// entry of another file.
 type Entries map[string]string
 
 // MarshalJSON implements json.Marshaler.
@@ -96,7 +96,7 @@ func (s *Settings) keep(signal eviction.Signal, v policy.Value, grace time.Durat
 	s.EvictionSoftGracePeriod[string(signal)] = text
 }
 
-// safetyNet is the kubelet's hard value as it would be right, nil for none.
+// safetyNet returns the kubelet's hard value as it would be right, nil for none.
 func safetyNet(ours, theirs levels, s scale) *policy.Value {
 	low := s.lowest(ours)
 	if theirs.hard != nil {
@@ -152,7 +152,7 @@ func half(v policy.Value) *policy.Value {
 	return &policy.Value{Quantity: *resource.NewQuantity(max(1, v.Quantity.Value()/2), v.Quantity.Format)}
 }
 
-// YAML is s as a file.
+// YAML returns s as a file.
 func (s Settings) YAML() ([]byte, error) {
 	text, err := yaml.Marshal(s)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 const KeeperGrace = 8760 * time.Hour
 
 // leastKeeperGrace is from where on a grace period is taken for one that nobody means to
-// run out. The kubelet counts it from the crossing, and anew after each restart.
+// run out. The kubelet counts it from the crossing, and again after each restart.
 const leastKeeperGrace = 30 * 24 * time.Hour
 
-// Node is what both sides are on.
+// Node holds the facts of the node that evictd and the kubelet share.
 type Node struct {
-	// Capacity is that of each signal, as far as it is known: what a percentage is of.
+	// Capacity of each signal in its unit, the base of percentages; unknown signals are missing.
 	Capacity map[eviction.Signal]int64
-	// Falls are the most that was taken of signals in a second here, as far as it is known.
+	// Falls are the steepest drops per second seen of signals here; unknown signals are missing.
 	Falls    map[eviction.Signal]int64
 	Reserved Reserved
 	// DropIns: the kubelet has a directory of drop-ins, which merge mappings key by key.
@@ -31,7 +31,7 @@ type Node struct {
 	OwnConditions, OwnTaints bool
 }
 
-// Reserved is what the kubelet keeps from pods for itself and the system.
+// Reserved holds the resources that the kubelet keeps from pods for itself and the system.
 type Reserved struct {
 	// Memory and Storage are kubeReserved and systemReserved together.
 	Memory, Storage resource.Quantity
@@ -47,7 +47,7 @@ type levels struct {
 	hard, soft *policy.Threshold
 }
 
-// levelsOf are those of thresholds by signal. The copies for the memory of all pods
+// levelsOf returns the levels of thresholds by signal. The copies for the memory of all pods
 // follow those of the node, on both sides.
 func levelsOf(thresholds []policy.Threshold) map[eviction.Signal]levels {
 	all := map[eviction.Signal]levels{}
@@ -77,8 +77,8 @@ func (n Node) scale(s eviction.Signal) scale {
 	return scale{c, ok && c > 0}
 }
 
-// compare is like cmp.Compare, and false where one is a percentage, the other is not, and
-// nobody knows of what.
+// compare compares as cmp.Compare, and returns false where one is a percentage, the other not, and
+// its base is unknown.
 func (s scale) compare(a, b policy.Value) (int, bool) {
 	if order, known := a.Compare(b); known || !s.known {
 		return order, known
@@ -87,7 +87,7 @@ func (s scale) compare(a, b policy.Value) (int, bool) {
 	return x.Cmp(y), true
 }
 
-// highest is the one of l that is crossed first, nil if there is none. Where they cannot
+// highest returns the one of l that is crossed first, nil if there is none. Where they cannot
 // be compared it is the soft one, as it is meant to be.
 func (s scale) highest(l levels) *policy.Threshold {
 	switch {
@@ -102,7 +102,7 @@ func (s scale) highest(l levels) *policy.Threshold {
 	return l.soft
 }
 
-// lowest is the other one.
+// lowest returns the other one.
 func (s scale) lowest(l levels) *policy.Threshold {
 	if l.hard != nil && l.soft != nil && s.highest(l) == l.hard {
 		return l.soft

@@ -4,7 +4,7 @@
 // A wrong name makes no noise by itself: every pod is without figures then, and the
 // one that goes is a wrong one. So the container runtime and the cgroups themselves
 // are asked, and the configuration is held against what they say. It reads and
-// tells; who is told what is the business of package host.
+// reports; package host decides to whom.
 package cgroups
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A Node is where the cgroups of a node are.
+// A Node locates the cgroups of a node.
 type Node struct {
 	FS nodefs.FS
 	// Root is the parent of kubepods in each hierarchy.
@@ -30,7 +30,7 @@ type Node struct {
 type Found struct {
 	// Driver is "cgroupfs", "systemd" or "" as long as there is nothing to see.
 	Driver string
-	// By is who says so: the container runtime, or the directory that shows it.
+	// By names the source: the container runtime, or the directory that shows the driver.
 	By string
 	// Sure is false where it may be what another driver has left behind.
 	Sure bool
@@ -67,7 +67,7 @@ func (f Found) Contradicts(configured string) error {
 	return fmt.Errorf("cgroupDriver: %q: the cgroup driver of this node is %q, as %s says; want that, or nothing to have it found out", configured, f.Driver, f.By)
 }
 
-// InUse is the driver to go by: the node's own, whatever is configured. It is empty
+// InUse returns the driver to go by: the node's own, whatever is configured. It is empty
 // where plugins are to see by themselves, since no pod has shown it yet.
 func (f Found) InUse(configured string) string {
 	switch {
@@ -91,7 +91,7 @@ type Pod struct {
 
 // Misplaced returns those pods that have no cgroup where a driver, "" for the one
 // that is seen, puts them, without containers, and those of which only containers have
-// none below it, with these. The error is why that cannot be told.
+// none below it, with these. The error is why that cannot be known.
 func (n Node) Misplaced(driver string, pods []Pod) ([]Pod, error) {
 	naming, err := n.FS.Naming(n.Root, driver)
 	if err != nil {

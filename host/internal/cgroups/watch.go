@@ -15,14 +15,14 @@ const (
 	// lookAgain at one on which it is not.
 	lookEvery = time.Minute
 	lookAgain = 10 * time.Second
-	// mostNamed is how many pods are named.
+	// mostNamed bounds the pods that are named.
 	mostNamed = 20
 )
 
-// Status is what is known of the cgroups of pods.
+// Status describes the cgroups of pods as far as they are known.
 type Status struct {
 	// Driver is the one in use, empty as long as no pod has shown it. Configured is
-	// what the configuration says, SeenBy who told of the driver.
+	// what the configuration says, SeenBy the source of the driver.
 	Driver     string `json:"driver"`
 	Configured string `json:"configured,omitempty"`
 	SeenBy     string `json:"seenBy,omitempty"`
@@ -31,23 +31,23 @@ type Status struct {
 	Running   int      `json:"running"`
 	Misplaced int      `json:"misplaced"`
 	Pods      []string `json:"pods,omitempty"`
-	// Problem is what is wrong, or why nothing can be told.
+	// Problem says what is wrong, or why the cgroups cannot be checked.
 	Problem string `json:"problem,omitempty"`
 
 	// unhealthy: the problem keeps evictd from finding the right pod.
 	unhealthy bool
 }
 
-// Options is what a Watch is made of.
+// Options configures a Watch.
 type Options struct {
 	Node       Node
 	Configured string
 	// Running lists the pods that run now. It may be nil, if nobody reads their
 	// cgroups.
 	Running func(context.Context) ([]Pod, error)
-	// Tell is told of another driver in use. If it fails it is told again.
+	// Tell receives another driver in use. If it fails it is called again.
 	Tell func(ctx context.Context, driver string) error
-	// Tally is told how many pods are misplaced.
+	// Tally receives the number of misplaced pods.
 	Tally func(int)
 	Log   *slog.Logger
 }
@@ -72,7 +72,7 @@ func NewWatch(o Options) *Watch {
 	return w
 }
 
-// Driver is the one in use, "" if plugins are to see by themselves.
+// Driver returns the one in use, "" if plugins are to see by themselves.
 func (w *Watch) Driver() string { return w.last.Load().Driver }
 
 // Status returns what the last look found.
@@ -87,7 +87,7 @@ func (w *Watch) Healthy() error {
 }
 
 // Begin asks the runtime, and does not look for pods. It is for the time before
-// anybody reads their cgroups, so that nobody is told: they begin with Driver.
+// anybody reads their cgroups, so that Tell is not called: they begin with Driver.
 func (w *Watch) Begin(ctx context.Context) {
 	s := w.judge(w.Node.Find(ctx), 0, nil, nil)
 	w.last.Store(s)

@@ -52,7 +52,7 @@ func (m *machine) grow(cgroups ...string) {
 	}
 }
 
-// change is for while a Watch runs. It returns what was told so far.
+// change sets pods and refuse while a Watch runs. It returns what was reported so far.
 func (m *machine) change(pods []Pod, refuse error) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

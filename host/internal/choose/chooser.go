@@ -23,20 +23,20 @@ const (
 	// detailDeadline bounds the look at the victim's containers, which only the
 	// message needs.
 	detailDeadline = 250 * time.Millisecond
-	// FirstStarts is how long after its own start the host waits for those that measure
-	// pods before it chooses one by priority alone.
+	// FirstStarts is the time after its own start for which the host waits for plugins that
+	// measure pods, before it chooses a pod by priority alone.
 	FirstStarts = 30 * time.Second
-	// rankingShown is how many pods of a ranking people are shown.
+	// rankingShown bounds the pods of a ranking in the log.
 	rankingShown = 10
 )
 
-// Options is what a Chooser is made of.
+// Options configures a Chooser.
 type Options struct {
 	observe.Options
 
 	Pods           pods.Source
 	Responsiveness *observe.Responsiveness
-	// MinDeadline is how long a call may take at least.
+	// MinDeadline is the least deadline of a call.
 	MinDeadline time.Duration
 }
 
@@ -68,8 +68,8 @@ func (c *Chooser) Forget(s eviction.Signal) {
 	delete(c.usage.bySignal, s)
 }
 
-// Reliable is what a pod was measured to use of s, as far as one can rely on it: a
-// vendor's figure may be a score that is good for an order only.
+// Reliable returns the measured use of s by a pod, if one can rely on it: a vendor's figure may
+// be a score that is good for an order only.
 func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
 	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
 	if m.State != eviction.Measured || i < 0 || !reliable(pin, layout, s) {
@@ -122,12 +122,12 @@ type Choice struct {
 	Candidates []pods.Pod
 	Order      []eviction.Ranked
 	Ranker     string
-	// RankerVersion is what the ranker says of itself. RankerCustom: its order is not the
+	// RankerVersion is the version that the ranker reports. RankerCustom: its order is not the
 	// kubelet's.
 	RankerVersion string
 	RankerCustom  bool
 	Measured      map[string]eviction.Measurement
-	// Took is how long it took to measure.
+	// Took is the duration of the measurement.
 	Took time.Duration
 	// TooSoon: nothing is known of any pod, and who is to measure them is about to
 	// come up.
@@ -152,7 +152,7 @@ func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out
 	return out
 }
 
-// spared is why a pod may not be evicted at all, empty if it may.
+// spared returns the reason why a pod may not be evicted at all, empty if it may.
 func spared(p *pods.Pod, ending func(uid string) bool) string {
 	switch {
 	case !p.HasManifest:
@@ -172,7 +172,7 @@ type Spared struct {
 	Why string
 }
 
-// Spared are the pods that were no candidates.
+// Spared returns the pods that were no candidates.
 func (c *Choice) Spared() (out []Spared) {
 	is := make(map[string]bool, len(c.Candidates))
 	for i := range c.Candidates {
@@ -186,7 +186,7 @@ func (c *Choice) Spared() (out []Spared) {
 	return out
 }
 
-// candidates are the pods that may be evicted at all. Plugins see no others. The
+// candidates returns the pods that may be evicted at all. Plugins see no others. The
 // slice must not be changed: it is the snapshot's own if all pods may.
 func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 	isSpared := func(p pods.Pod) bool { return spared(&p, ending) != "" }
@@ -238,7 +238,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	out.Order = fallback()
 }
 
-// ranking is what a ranker is asked, without the candidates.
+// ranking returns the request to a ranker, without the candidates.
 func (r *Request) ranking() eviction.RankRequest {
 	t, o := r.Threshold, r.Observation
 	return eviction.RankRequest{
@@ -247,7 +247,7 @@ func (r *Request) ranking() eviction.RankRequest {
 	}
 }
 
-// An Opinion is what a shadow would have done in the place of the ranker in charge.
+// An Opinion is the choice that a shadow would have made in the place of the ranker in charge.
 type Opinion struct {
 	Plugin, Version string
 	// First is the pod that would have gone, "" for none. Place is that of the pod that
@@ -347,7 +347,7 @@ func (c *Choice) Drop(gone func(uid string) bool) {
 	c.Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(p pods.Pod) bool { return gone(p.Row.UID) })
 }
 
-// First is the pod that is to go, and what is known of it. There must be one.
+// First returns the pod that is to go, and what is known of it. There must be one.
 func (c *Choice) First() (pods.Pod, eviction.Measurement) {
 	uid := c.Order[0].UID
 	if c.detailed.UID == uid {
@@ -365,7 +365,7 @@ func (c *Choice) pod(uid string) pods.Pod {
 	return pods.Pod{}
 }
 
-// Shown is the head of the order for people.
+// Shown returns the head of the order for people.
 func (c *Choice) Shown() []string {
 	out := make([]string, 0, rankingShown)
 	for _, r := range c.Order[:min(len(c.Order), rankingShown)] {

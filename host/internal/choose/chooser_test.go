@@ -20,7 +20,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// A plugin measures what it is told to, and ranks as the kubelet or as it is told to.
+// A plugin measures what a test sets, and ranks as the kubelet or as a test sets.
 type plugin struct {
 	name    string
 	uses    map[string]int64
@@ -101,7 +101,7 @@ func (n *node) start(p *plugin, c eviction.Capability) {
 	}})
 }
 
-// choice is who ranks and the order, with what each pod uses.
+// choice returns the choice, and as text the ranker and the order with the use of each pod.
 func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	t.Helper()
 	thresholds, err := policy.ParseThresholds(policy.ThresholdConfig{Hard: map[string]string{"memory.available": "1Gi"}})

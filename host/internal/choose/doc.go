@@ -2,6 +2,6 @@
 // those measured that may go, and has them ranked, by plugins first and by the host where
 // they fail. An eviction never waits for a plugin to be well.
 //
-// It evicts nobody and knows nothing of former victims beyond what it is told: it may run
+// It evicts no pod and knows nothing of former victims beyond its input: it may run
 // in the background.
 package choose

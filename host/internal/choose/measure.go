@@ -34,7 +34,7 @@ type measured struct {
 	// done is when the last of all asked had an answer.
 	asked int
 	done  time.Time
-	// heard: a plugin has said what it knows.
+	// heard: a plugin has answered.
 	heard bool
 }
 
@@ -115,7 +115,7 @@ func (m *measured) take(answer eviction.Measurement) {
 	}
 }
 
-// missing are those of asked that have no answer.
+// missing returns the pods of asked that have no answer.
 func (m *measured) missing(asked []pods.Pod) []pods.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lines are the lines of err without the name of the file.
+// lines returns the lines of err without the name of the file.
 func lines(err error, file string) []string {
 	if err == nil {
 		return nil

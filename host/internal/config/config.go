@@ -95,8 +95,8 @@ type Config struct {
 // Summary says where the kubelet's stats summary is, and what it does not tell.
 type Summary = summary.Options
 
-// Plugin is what the configuration says of one plugin. A pointer that is nil is a
-// field that was not given: its text may be wrong, but never empty by mistake.
+// Plugin is the configuration of one plugin. A pointer that is nil is a field that was not
+// given: its text may be wrong, but never empty by mistake.
 type Plugin struct {
 	// Config goes to the plugin as it is, as JSON; nil when there is none.
 	Config json.RawMessage `json:"config,omitempty" is:"any"`
@@ -111,7 +111,7 @@ type Plugin struct {
 	// User and Group are who it runs as, by name or number.
 	User  *string `json:"user,omitempty" is:"user"`
 	Group *string `json:"group,omitempty" is:"group"`
-	// Capabilities are what it keeps of the host's; nil means what is usual for it.
+	// Capabilities that the plugin keeps of the host's; nil means the usual ones.
 	Capabilities []string `json:"capabilities,omitempty" is:"capabilities"`
 	// MemoryLimit and CPULimit are of the plugin with its children; 0 is no limit.
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty" is:"memory"`
@@ -155,7 +155,7 @@ const (
 // Loopback reports whether only processes of this machine reach ListenAddress.
 func (c *Config) Loopback() bool { return loopback(c.ListenAddress) }
 
-// Level is LogLevel as log/slog has it.
+// Level returns LogLevel as a slog.Level.
 func (c *Config) Level() slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(c.LogLevel)) // what is none was reported
@@ -194,7 +194,7 @@ func (c *Config) Assigned(s eviction.Signal, capability eviction.Capability) str
 	return c.Assign[s][capability.String()]
 }
 
-// PossibleLayouts are those that the node's filesystems may have.
+// PossibleLayouts returns the layouts that the node's filesystems may have.
 func (c *Config) PossibleLayouts() []eviction.Layout {
 	if c.Source == SourceSummary {
 		if l := eviction.LayoutNamed(c.Summary.Layout); l != 0 {

@@ -25,8 +25,8 @@ func Default() Config {
 	return c
 }
 
-// blank is what a field has that neither the file nor a flag names. Fields whose
-// default depends on others stay empty until complete.
+// blank returns the defaults of the fields. Fields whose default depends on others stay empty
+// until complete.
 func blank() Config {
 	var c Config
 	setDefaults(&c)

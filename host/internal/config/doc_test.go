@@ -84,7 +84,7 @@ func TestDocumentation(t *testing.T) {
 	})
 }
 
-// line is how the line of a field begins.
+// line returns the beginning of a field's line.
 func line(prefix string, f field) string {
 	flag, def, change := "none", "none", "reload"
 	if f.usage != "" {

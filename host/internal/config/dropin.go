@@ -69,7 +69,7 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 	return doc, ls, errs, nil
 }
 
-// list are the files in the order in which they are merged.
+// list returns the files in the order in which they are merged.
 func (k kubeletFiles) list() ([]string, error) {
 	var files []string
 	if k.file != "" {
@@ -96,8 +96,8 @@ func (k kubeletFiles) unread(file string, err error) error {
 	}
 }
 
-// underDropIns are the fields of the kubelet's --config as drop-ins are laid over them: with the
-// default hard thresholds, and without what is no other than its default when it is written
+// underDropIns returns the fields of the kubelet's --config as drop-ins are laid over them: with
+// the default hard thresholds, and without what is no other than its default when it is written
 // again. c has what was read from them.
 func underDropIns(doc object, c *Config) object {
 	under := maps.Clone(doc)

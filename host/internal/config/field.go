@@ -18,7 +18,7 @@ import (
 //	json     its name in the file
 //	is       its kind, see kinds; for true or false and texts with oneof there is none
 //	oneof    the texts that it may be, "" too if that is the default
-//	default  its value if nobody gives one, as on the command line
+//	default  its value if none is given, as on the command line
 //	flag     what the help says of its flag; without there is none. Its name is the
 //	         field's in kebab case
 //	pairs    what stands between key and value on the command line, "=" if not given
@@ -61,10 +61,10 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// in is where the field is in a struct.
+// in returns the field in a struct.
 func (f field) in(s reflect.Value) reflect.Value { return s.Field(f.index) }
 
-// want is what a right value looks like, for the end of an error.
+// want describes a valid value, for the end of an error.
 func (f field) want() string {
 	if want := f.kind.wants[0]; strings.Contains(want, "%q") {
 		return fmt.Sprintf(want, f.def)
@@ -72,7 +72,7 @@ func (f field) want() string {
 	return f.kind.wants[0]
 }
 
-// flag is the name of the field's flag.
+// flag returns the name of the field's flag.
 func (f field) flag() string { return kebab(f.name) }
 
 func kebab(name string) string {
@@ -161,12 +161,12 @@ func plain(s string) bool {
 	})
 }
 
-// wrong is the error of a place whose value, as it is to be shown, cannot be.
+// wrong returns the error of a place whose value, as it is to be shown, cannot be.
 func wrong(at, value, want string) error {
 	return fmt.Errorf("%s: %s: want %s", at, input.Shown(value), want)
 }
 
-// unknown is the error of a name that none of fields has.
+// unknown returns the error of a name that none of fields has.
 func unknown(path []string, fields []field) error {
 	known := make([]string, 0, len(fields))
 	for _, f := range fields {

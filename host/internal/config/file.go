@@ -150,7 +150,7 @@ func decodeKubelet(c *Config, l *layer, data []byte, dropIn bool) (object, []err
 	return doc, append(errs, layKubelet(c, l, given)...)
 }
 
-// kubeletFields are the fields that a kubelet's file has, by its keys.
+// kubeletFields returns the fields that a kubelet's file has, by its keys.
 func kubeletFields() map[string]field {
 	ours := map[string]field{}
 	for _, f := range tables[reflect.TypeFor[Config]()] {

@@ -63,7 +63,7 @@ func (f *Flags) define(fs *pflag.FlagSet, row field, at reflect.Value) {
 }
 
 // respell defines a flag that is another one by the name that it has in
-// kubelets, or had in former ones. What is wrong with it is told by the name that it has.
+// kubelets, or had in former ones. Errors name it by its present name.
 func respell(fs *pflag.FlagSet, name, former string) {
 	now := fs.Lookup(name)
 	defined := fs.VarPF(now.Value, former, "", "the kubelet's spelling of --"+name)
@@ -117,7 +117,7 @@ type flagValue struct {
 	flags *Flags
 	field field
 	at    reflect.Value
-	// text is what it was given last, or its default.
+	// text holds the value that was set last, or the default.
 	text string
 }
 

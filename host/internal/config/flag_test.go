@@ -128,8 +128,8 @@ var samples = map[string][2]string{
 	"gates":        {"{PodLevelResources: false, AllAlpha: true}", "PodLevelResources=false,AllAlpha=true"},
 }
 
-// Every field can be told by file or by flag, with the same outcome whatever is
-// told how.
+// Every field can be set by file or by flag, with the same outcome whichever is
+// set how.
 func TestFilesAndFlagsSayTheSame(t *testing.T) {
 	type told struct{ field, yaml, flag string }
 	var all []told
@@ -248,7 +248,7 @@ func fuzzMapping[V comparable](f *testing.F, of field) {
 	})
 }
 
-// What is wrong with a file is told beside what is wrong with the flag that would beat it.
+// An error in a file is reported beside the error in the flag that would override it.
 func TestARefusedFlagHidesNothing(t *testing.T) {
 	file := write(t, "evictionHard: {memory.available: abc}\n")
 	_, err := parse(t, "--config", file, "--eviction-hard", "memory.available")

@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// A kind is what fields may be that are alike.
+// A kind describes the values of fields that are alike.
 type kind struct {
 	// wants say what a right value looks like: that of the field, of an entry of it,
 	// of an entry of that. %q stands for the field's default.
@@ -35,7 +35,7 @@ type kind struct {
 }
 
 const (
-	// minInterval keeps a slip of the unit from making the host busy for ever.
+	// minInterval keeps a wrong unit from making the host busy for ever.
 	minInterval = 10 * time.Millisecond
 	// maxSummaryTimeout is the deadline of an observation: a fetch that may last as
 	// long would make it late without saying why.
@@ -43,8 +43,8 @@ const (
 	// maxSocketPath is sun_path of unix(7) without its final NUL.
 	maxSocketPath = 107
 	maxFileName   = 255
-	// MinMemoryLimit is what a plugin written in Go needs to start at all, and
-	// keeps a forgotten unit from being a limit of 256 bytes.
+	// MinMemoryLimit is the least with which a plugin written in Go starts at all, and keeps a
+	// forgotten unit from being a limit of 256 bytes.
 	MinMemoryLimit = 16 << 20
 	// minMilliCPU is the least that the kernel takes: 1 ms of 100.
 	minMilliCPU = 10
@@ -52,7 +52,7 @@ const (
 	wantSignal = `one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`
 )
 
-// kinds are those that the tags name.
+// kinds maps the names in the tags to kinds.
 var kinds = map[string]kind{
 	"any":     {wants: []string{"anything"}},
 	"name":    {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},
@@ -111,7 +111,7 @@ var kinds = map[string]kind{
 
 func is[T any](ok func(T) bool) func(any) bool { return func(value any) bool { return ok(value.(T)) } }
 
-// oneOf is the kind of a field that is one of a few texts.
+// oneOf returns the kind of a field that is one of a few texts.
 func oneOf(texts []string, orNothing bool) kind {
 	quoted := make([]string, 0, len(texts))
 	for _, t := range texts {

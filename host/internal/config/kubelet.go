@@ -13,8 +13,8 @@ import (
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
-// Kubelet is what of a kubelet's configuration others beside it have to know. Nothing of
-// it becomes evictd's own: see Flags for the file that does.
+// Kubelet holds the parts of a kubelet's configuration that others beside it must know. Nothing
+// of it becomes evictd's own: see Flags for the file that does.
 type Kubelet struct {
 	Thresholds []policy.Threshold
 	Reserved   beside.Reserved
@@ -60,7 +60,8 @@ func unwrap(data []byte) []byte {
 	return inner
 }
 
-// reserves are what some keys say that are none of evictd's.
+// reserves reads kubeReserved, systemReserved and, with the policy Static, reservedMemory. evictd
+// itself does not use them.
 func reserves(doc object) (r beside.Reserved, errs []error) {
 	r.Memory, r.Storage = *resource.NewQuantity(0, resource.BinarySI), *resource.NewQuantity(0, resource.BinarySI)
 	add := func(to *resource.Quantity, key, name string, amounts map[string]string) {

@@ -28,7 +28,7 @@ func Load(file string) (Config, error) { return (&Flags{file: source{text: file}
 // rest by that of the file.
 func (f *Flags) Load() (Config, error) { return f.load(nil) }
 
-// LoadDaemon is Load for a program that has no pods, summary or knowledge of
+// LoadDaemon does as Load for a program that has no pods, summary or knowledge of
 // filesystems of its own.
 func (f *Flags) LoadDaemon() (Config, error) { return f.load(daemonProblems) }
 
@@ -114,7 +114,7 @@ func (l *layer) has(field string, err error) bool {
 	return ok
 }
 
-// named is err with what the layer calls the field that it is about.
+// named returns err with the layer's name of its field.
 func (l *layer) named(err error) error {
 	field := topField(err)
 	rest := strings.TrimPrefix(err.Error(), field)
@@ -139,7 +139,7 @@ func (ls layers) refused(err error) bool {
 	})
 }
 
-// blame is err as it is named by who gave the field that it is about; a grace
+// blame returns err with the field's name in the layer that gave it; a grace
 // period that nobody gave is missed by who gave the threshold. What nobody gave is
 // looked for in the last file.
 func (ls layers) blame(err error) error {
@@ -183,7 +183,7 @@ func split(err error) []error {
 	return all
 }
 
-// topField is the field of the file that an error is about: what it begins with.
+// topField returns the field of the file that an error is about: what it begins with.
 func topField(err error) string {
 	text := err.Error()
 	end := strings.IndexFunc(text, func(r rune) bool { return !plain(string(r)) })

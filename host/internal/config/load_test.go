@@ -26,7 +26,7 @@ func write(t testing.TB, content string) string {
 	return file
 }
 
-// defaults is what no file and no flag give.
+// defaults returns the configuration without a file and flags.
 func defaults(t testing.TB) Config {
 	t.Helper()
 	c, err := Load("")

@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Thresholds of own signals are given wherever the kubelet's are.
+// Thresholds of custom signals are given wherever the kubelet's are.
 func TestOwnSignalsStandInFlagsAndFilesAlike(t *testing.T) {
 	const maps = `
 evictionHard: {acme.example/nvme.spare: 10%}

@@ -78,7 +78,7 @@ func TestBadSummaries(t *testing.T) {
 }
 
 // An embedding program brings its own summary and knows the layout; the daemon
-// has to be told.
+// needs them configured.
 func TestWhatOnlyADaemonNeeds(t *testing.T) {
 	const (
 		soft    = "source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {}\nevictionSoft: {nodefs.inodesFree: 5%}\nevictionSoftGracePeriod: {nodefs.inodesFree: 1m}\n"

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// maxMessageBytes is how large a list may be: the kubelet's limit (16 MiB)
-	// and as much again, for a node on which exited containers have piled up.
+	// maxMessageBytes bounds a list: the kubelet's limit (16 MiB) and as much again, for a node
+	// on which exited containers have piled up.
 	maxMessageBytes = 32 << 20
 	// probeTimeout bounds the question at the start.
 	probeTimeout = 2 * time.Second
@@ -78,7 +78,8 @@ func CgroupDriver(ctx context.Context, client runtimeapi.RuntimeServiceClient) (
 	}
 }
 
-// A Pod is what the runtime has of one pod, in the order in which it is listed.
+// A Pod holds the runtime's sandboxes and containers of one pod, in the order in which they are
+// listed.
 type Pod struct {
 	UID        string
 	Sandboxes  []*runtimeapi.PodSandbox
@@ -121,7 +122,7 @@ func byPod(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 	return all
 }
 
-// Ready are the ids of the sandboxes that are up.
+// Ready returns the ids of the sandboxes that are up.
 func (p *Pod) Ready() []string {
 	var ids []string
 	for _, s := range p.Sandboxes {
@@ -132,7 +133,7 @@ func (p *Pod) Ready() []string {
 	return ids
 }
 
-// Left are the ids of the containers that have not exited.
+// Left returns the ids of the containers that have not exited.
 func (p *Pod) Left() []string {
 	var ids []string
 	for _, c := range p.Containers {

@@ -21,7 +21,7 @@ type Listing struct {
 	Partial error
 }
 
-// List is Look for a caller that cares for all that is there, or for the pods of uids.
+// List does as Look for a caller that wants all pods, or the pods of uids.
 func List(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids ...string) ([]*Pod, error) {
 	l, err := Look(ctx, client, func() []string { return slices.Clone(uids) })
 	return l.Pods, err

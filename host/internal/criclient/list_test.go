@@ -21,7 +21,7 @@ import (
 // large are annotations of which twenty are more than containerd sends.
 var large = map[string]string{"a": strings.Repeat("x", 1<<20)}
 
-// named are the pods of a listing, with the number of sandboxes and containers of each.
+// named returns the pods of a listing, with the number of sandboxes and containers of each.
 func named(l Listing) (out []string) {
 	for _, p := range l.Pods {
 		out = append(out, fmt.Sprintf("%s %d %d", p.UID, len(p.Sandboxes), len(p.Containers)))

@@ -1,6 +1,6 @@
 // Package decision has the document that each decision of evictd leaves behind, and each
 // decision not to evict: what was known, who could go in which order and why, what
-// followed. It holds all that the decision was made from, so that it can be told, made
+// followed. It holds all that the decision was made from, so that it can be explained, made
 // again and made otherwise without the node.
 //
 // It is the document alone: package store keeps it on disk, package keep has it made of
@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Version is that of the document. Fields are added without a new one.
+// Version of the document's format. New fields do not change it.
 const Version = 1
 
 // The kinds of decisions.
@@ -41,8 +41,8 @@ const (
 	KindResumed = "resumed"
 	// KindPreemption is a pod that was killed to make room for a critical one.
 	KindPreemption = "preemption"
-	// KindRanking is who would go now for a signal, whether or not its threshold is met. Nobody
-	// goes, and it is not kept.
+	// KindRanking is a ranking for a signal as of now, whether or not its threshold is met. No
+	// pod is evicted, and it is not kept.
 	KindRanking = "ranking"
 )
 
@@ -88,13 +88,13 @@ type Decision struct {
 	Timeline Timeline `json:"timeline"`
 	// Signals are the last minutes before the decision.
 	Signals []Series `json:"signals,omitempty"`
-	// Growth is who took what is missing of the signal, nil if that is not known.
+	// Growth says which pods used more of the signal than before, nil if that is not known.
 	Growth *Growth `json:"growth,omitempty"`
 	// Outcome has the kill and what came back, as far as it is known. The store keeps it beside the record.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// A Reclaim is what came of one step of node-level reclaim.
+// A Reclaim is the result of one step of node-level reclaim.
 type Reclaim struct {
 	Step string `json:"step"`
 	// By is the plugin, or the embedding program, that ran the step.
@@ -102,14 +102,14 @@ type Reclaim struct {
 	BytesFreed  int64  `json:"bytesFreed"`
 	InodesFreed int64  `json:"inodesFreed"`
 	Message     string `json:"message,omitempty"`
-	// TookSeconds is how long the step ran.
+	// TookSeconds is the duration of the step.
 	TookSeconds float64 `json:"tookSeconds"`
 	// NotRun is why the step was not run, empty if it was.
 	NotRun string `json:"notRun,omitempty"`
 	Err    string `json:"error,omitempty"`
 }
 
-// A Ranker is who made the order.
+// A Ranker names the plugin that made the order.
 type Ranker struct {
 	// Name is the plugin's, or "evictd" for the host itself.
 	Name    string `json:"name"`
@@ -133,28 +133,28 @@ type Victim struct {
 	GraceSeconds int64  `json:"graceSeconds"`
 	// Message is the eviction's, as the pod's status has it.
 	Message string `json:"message"`
-	// Promised is what the node was to get back of the signal, missing if that is not known.
+	// Promised is the amount of the signal that the eviction was to give back, missing if not
+	// known.
 	Promised *int64 `json:"promised,omitempty"`
 }
 
-// A Timeline is when things happened on the way to the decision. What is not known is
-// missing.
+// A Timeline holds the times on the way to the decision, in ms. Unknown ones are missing.
 type Timeline struct {
 	// BeganMS is when the pass began, ObservedMS when the node was observed.
 	BeganMS    float64 `json:"beganMS,omitempty"`
 	ObservedMS float64 `json:"observedMS,omitempty"`
-	// MeasuringMS is how long pods were measured for.
+	// MeasuringMS is the time that measuring pods took, in ms.
 	MeasuringMS float64 `json:"measuringMS,omitempty"`
 	// JournalledMS is when the kill was on disk.
 	JournalledMS float64 `json:"journalledMS,omitempty"`
 }
 
-// A Series is how a signal went, one sample a second.
+// A Series holds the course of a signal, one sample a second.
 type Series struct {
 	Signal eviction.Signal `json:"signal"`
 	// UntilMS is the time of the last sample.
 	UntilMS float64 `json:"untilMS"`
-	// Unit is what the samples are multiples of.
+	// Unit of the samples, which are multiples of it.
 	Unit int64 `json:"unit"`
 	// Available has the first sample and then how much each one is more than the one
 	// before.
@@ -176,7 +176,8 @@ func (d *Decision) Fall(s eviction.Signal) (most int64) {
 	return most
 }
 
-// A Growth is how much less of a signal is available than at an earlier time, and to whom it went.
+// A Growth says how much less of a signal is available than at an earlier time, and which pods
+// use more.
 type Growth struct {
 	// SinceMS is the earlier time.
 	SinceMS float64 `json:"sinceMS"`
@@ -196,7 +197,7 @@ type Grown struct {
 	By  int64  `json:"by"`
 }
 
-// Values are the samples, one a second, the last one at UntilMS.
+// Values returns the samples, one a second, the last one at UntilMS.
 func (s *Series) Values() []int64 {
 	values, at := make([]int64, len(s.Available)), int64(0)
 	for i, d := range s.Available {
@@ -206,7 +207,7 @@ func (s *Series) Values() []int64 {
 	return values
 }
 
-// An Outcome is what followed an eviction.
+// An Outcome records the kill of an eviction and the relief that followed.
 type Outcome struct {
 	ID string `json:"id"`
 	// KilledMS is when the kill returned, and with what. GoneMS is when nothing of the pod ran
@@ -214,14 +215,14 @@ type Outcome struct {
 	KilledMS float64 `json:"killedMS,omitempty"`
 	Err      string  `json:"error,omitempty"`
 	GoneMS   float64 `json:"goneMS,omitempty"`
-	// State is that of the victim in the end.
+	// State of the victim in the end.
 	State string `json:"state"`
 	// Released of the signal was seen to come back, as far as it is owed to the victim's end. ReliefMS is when nine tenths of what was promised had come back.
 	Released *int64  `json:"released,omitempty"`
 	ReliefMS float64 `json:"reliefMS,omitempty"`
 	// After has the samples of the signal for a few minutes after the decision.
 	After *Series `json:"after,omitempty"`
-	// Shadows are what shadows would have done, as they said afterwards.
+	// Shadows holds the choices of shadows, which arrived after the decision.
 	Shadows []Opinion `json:"shadows,omitempty"`
 }
 
@@ -242,7 +243,7 @@ func (o *Outcome) With(former *Outcome) *Outcome {
 	return &both
 }
 
-// An Opinion is what a shadow would have done in the place of the ranker.
+// An Opinion is the choice that a shadow would have made in the place of the ranker.
 type Opinion struct {
 	Plugin  string `json:"plugin"`
 	Version string `json:"version,omitempty"`
@@ -254,7 +255,7 @@ type Opinion struct {
 	TookMS float64 `json:"tookMS"`
 }
 
-// A Head is what is told of a record in a list, and what it is found by.
+// A Head summarizes a record in a list, and has the fields by which it is found.
 type Head struct {
 	ID     string    `json:"id"`
 	Kind   string    `json:"kind"`
@@ -268,7 +269,7 @@ type Head struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// Head is that of d.
+// Head returns the summary of d for a list of decisions.
 func (d *Decision) Head() Head {
 	h := Head{ID: d.ID, Kind: d.Kind, Time: d.Time, DryRun: d.DryRun, Reason: d.Reason}
 	if t := d.Acted(); t != nil {

@@ -108,7 +108,7 @@ func (d *Decision) Acted() *Threshold {
 	return nil
 }
 
-// String is for people: "memory.available<1Gi", with the grace period if it has one.
+// String formats t for people: "memory.available<1Gi", with the grace period if it has one.
 func (t *Threshold) String() string {
 	s := string(t.Signal) + "<" + t.Value
 	if !t.Hard() {

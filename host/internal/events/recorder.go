@@ -22,7 +22,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// component is who the events are from.
+// component is the source of the events.
 const component = "evictd"
 
 // A Recorder sends events. Its methods may be called concurrently and never wait: what
@@ -38,7 +38,7 @@ type Recorder struct {
 	made, taken atomic.Uint64
 }
 
-// maxWaiting is what the broadcaster has room for.
+// maxWaiting is the length of the broadcaster's queue.
 const maxWaiting = 1000
 
 // New returns a recorder of a node that sends to sink until ctx ends.
@@ -97,7 +97,7 @@ func (r *Recorder) event(about v1.ObjectReference, annotations map[string]string
 	r.recorder.AnnotatedEventf(&about, annotations, eventType, reason, "%s", message)
 }
 
-// Flush returns when all that was told before is sent or lost, or when ctx ends. It is
+// Flush returns when all events recorded before are sent or lost, or when ctx ends. It is
 // called once.
 func (r *Recorder) Flush(ctx context.Context) {
 	// They are sent one after the other.
@@ -109,7 +109,7 @@ func (r *Recorder) Flush(ctx context.Context) {
 	}
 }
 
-// Lost is how many events never reached the API server.
+// Lost returns the number of events that never reached the API server.
 func (r *Recorder) Lost() uint64 { return r.lost.n.Load() }
 
 // flush is the reason of an event that is not sent.

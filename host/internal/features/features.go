@@ -22,7 +22,7 @@ type Feature struct {
 	There bool `json:"there"`
 	// Detail is a version, or why it is not there.
 	Detail string `json:"detail,omitempty"`
-	// Gives is what it is for here.
+	// Gives says which use evictd makes of it.
 	Gives string `json:"gives"`
 }
 

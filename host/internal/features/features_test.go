@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// since is the kernel with which each call came. One that is told to be there on an older
+// since is the kernel with which each call came. One that is reported to be there on an older
 // one was not tried, one that is missing on a newer one is forbidden here, and says so.
 var since = map[string][2]int{"pidfd": {5, 3}, "openat2": {5, 6}, "quotactl_fd": {5, 14}, "process_mrelease": {5, 15}, "Landlock": {5, 13}}
 

@@ -25,17 +25,16 @@ const placeInterval = 10 * time.Millisecond
 // that may be before it take.
 const settleTime, answerTime = 50 * time.Millisecond, time.Second*mostConnections/requestsPerSecond + 3*turnTime
 
-// Limits are what those who connect may cost.
+// Limits bound the resources that clients may take.
 type Limits struct {
-	// Total is how many connections there may be of all peers, PerPeer of one of them;
-	// 0 is no limit for one.
+	// Total bounds the connections of all peers, PerPeer those of one; 0 is no limit for one.
 	Total, PerPeer int
 	// Peer names who is at the other end. One that it refuses is closed at once.
 	Peer func(net.Conn) (string, error)
-	// Request is how long a client may take for all of its request, Answer until it has
-	// read the answer.
+	// Request bounds the time in which a client sends its whole request, Answer the time until
+	// it has read the answer.
 	Request, Answer time.Duration
-	// HeaderBytes is how much a request's header may have.
+	// HeaderBytes bounds a request's header.
 	HeaderBytes int
 }
 
@@ -54,11 +53,11 @@ type Connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]*connection
 
-	closed atomic.Int64 // since they were told
+	closed atomic.Int64 // since the last report
 	tell   rate.Sometimes
 }
 
-// A connection is what is known of one that is open.
+// A connection holds the state of one that is open.
 type connection struct {
 	peer string
 	// busy while a request is under way: without the connection it is lost.
@@ -118,8 +117,8 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	return true
 }
 
-// socket is a connection without its TLS, whose end is written and could wait for a peer that does
-// not read.
+// socket returns a connection without its TLS, whose end is written and could wait for a peer
+// that does not read.
 func socket(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -180,7 +179,7 @@ func (o *connection) before(other *connection) bool {
 	return o.since.Before(other.since)
 }
 
-// changed is the server's ConnState.
+// changed implements the server's ConnState.
 func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,14 +194,14 @@ func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Count is how many connections are open.
+// Count returns the number of open connections.
 func (c *Connections) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open)
 }
 
-// Address is Peer of who is at the other end of a connection.
+// Address returns Peer of the remote end of a connection.
 func Address(conn net.Conn) (string, error) { return Peer(conn.RemoteAddr().String()) }
 
 // Peer names a peer on the network by its IP:port: of version 6 by the network that one

@@ -87,7 +87,7 @@ func listen(ctx context.Context, o Options) (*Endpoint, error) {
 	return e, nil
 }
 
-// Addr is the address that was asked for, with its port.
+// Addr returns the address that was asked for, with its port.
 func (e *Endpoint) Addr() net.Addr { return e.listeners[0].Addr() }
 
 // Close ends an endpoint that is not served, and nothing if e is nil.

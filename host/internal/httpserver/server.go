@@ -20,18 +20,17 @@ import (
 )
 
 const (
-	// headerTimeout is how long a client may take for its request's header; keepTimeout
-	// is how long it may keep a connection without asking anything: scrapers come each
-	// minute.
+	// headerTimeout bounds the time in which a client sends its request's header; keepTimeout
+	// bounds an idle connection: scrapers come each minute.
 	headerTimeout = 5 * time.Second
 	keepTimeout   = 2 * time.Minute
 	// requestTimeout, answerTimeout and maxHeaderBytes are an Endpoint's Limits.
 	requestTimeout = 10 * time.Second
 	answerTimeout  = 15 * time.Second
 	maxHeaderBytes = 16 << 10
-	// makeTimeout is how long an answer may take to be made.
+	// makeTimeout bounds the time in which an answer is made.
 	makeTimeout = 10 * time.Second
-	// endTimeout is how long clients may take for their last answers.
+	// endTimeout is the time that clients get for their last answers.
 	endTimeout = time.Second
 
 	// mostConnections is for any number of scrapers and people. It is but a share of
@@ -116,7 +115,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	return err
 }
 
-// total is how many connections there may be, with the descriptors that there are.
+// total returns the limit of connections, derived from RLIMIT_NOFILE.
 func total() int {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what takes milliseconds.
+// patience bounds a test's wait for something that takes milliseconds.
 const patience = 20 * time.Second
 
 type lines struct {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// maxText is how much an error says of what others have written, maxShown how much it
-// repeats of one wrong value, in bytes.
+// maxText bounds the text of others in an error, maxShown each wrong value repeated in it, in
+// bytes.
 const (
 	maxText  = 1000
 	maxShown = 80
 )
 
-// Clip is err with a text of one line that is short and harmless to a terminal.
+// Clip returns err with a text of one line that is short and harmless to a terminal.
 // nil stays nil.
 func Clip(err error) error {
 	if err == nil {
@@ -27,11 +27,11 @@ func Clip(err error) error {
 	return err
 }
 
-// ClipText is text on one line, as much of it as somebody reads, without what
+// ClipText returns text on one line, maxText bytes at most, without anything that
 // does something to a terminal.
 func ClipText(text string) string { return Printable(cut(text, maxText)) }
 
-// Shown is as much of a wrong value as an error repeats.
+// Shown returns the part of a wrong value that an error repeats.
 func Shown(value string) string { return cut(value, maxShown) }
 
 func cut(text string, most int) string {

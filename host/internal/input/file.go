@@ -1,7 +1,7 @@
 // Package input reads files that others have written: manifests, scenarios, the
 // configuration. Such a file may be no file at all, may block whoever reads it,
 // have no end, or be small and expand to gigabytes. What is read is bounded, and
-// so is what is said of it.
+// so are the errors about it.
 //
 // It does not know what the files mean. Amounts are read by
 // host/internal/quantity.
@@ -34,7 +34,7 @@ var pseudo = []uint32{
 
 const configfs, fusectl = 0x62656570, 0x65735543
 
-// readTimeout is how long ReadFileSoon waits.
+// readTimeout is the time that ReadFileSoon waits.
 const readTimeout = 10 * time.Second
 
 // ReadFile returns what is in the regular file at path, which may be a symbolic
@@ -59,8 +59,8 @@ func ReadFile(path string, maxBytes int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// ReadFileSoon is ReadFile for a file that is read once, by somebody who has no
-// former content to go on with. It waits ten seconds at most.
+// ReadFileSoon does as ReadFile for a file that is read once, by a caller without
+// former content to use instead. It waits ten seconds at most.
 func ReadFileSoon(path string, maxBytes int64) ([]byte, error) {
 	late := make(chan struct{})
 	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
@@ -141,7 +141,7 @@ func Kind(m fs.FileMode) string {
 	}
 }
 
-// short is err without the file's name, which whoever asked knows.
+// short returns err without the file's name, which the caller knows.
 func short(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err

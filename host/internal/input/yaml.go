@@ -25,8 +25,8 @@ var (
 const (
 	// maxExpandedBytes bounds what aliases may add to a file.
 	maxExpandedBytes = 4 << 20
-	// nodeBytes is what a node counts beside its text: the decoder's values take many
-	// times what JSON does.
+	// nodeBytes is charged for each node beside its text: the decoder's values take many times
+	// as much memory as JSON.
 	nodeBytes = 64
 
 	tagString, tagFloat, tagMerge = "!!str", "!!float", "!!merge"
@@ -103,7 +103,7 @@ type walk struct {
 	twice []error
 	// sizes are those of nodes that aliases may stand for, once they were measured.
 	sizes map[*yamlv3.Node]int
-	// added is what aliases add.
+	// added is the size that aliases add.
 	added int
 	// err ends the walk: nothing can be made of the document.
 	err error
@@ -186,7 +186,7 @@ func (w *walk) checkFinite(n *yamlv3.Node) {
 	}
 }
 
-// fail ends the walk. What was found first is told.
+// fail ends the walk. The first error is reported.
 func (w *walk) fail(err error) {
 	if w.err == nil {
 		w.err = err

@@ -63,7 +63,7 @@ func TestKeysGivenTwiceAreTold(t *testing.T) {
 	}
 }
 
-// allocated is what the program has ever allocated, in bytes.
+// allocated returns the bytes that the program has ever allocated.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	runtime.GC() // counts what is in the caches of threads, too

@@ -43,7 +43,7 @@ const (
 	fieldManager = "evictd"
 )
 
-// Options are who asks for which node.
+// Options names the account and the node for which it asks.
 type Options struct {
 	// Kubeconfig is the path of a kubeconfig, "" for the ServiceAccount of the pod that
 	// this process runs in. Both are followed when they are replaced.
@@ -63,7 +63,7 @@ type Client struct {
 	unread string // why the kubeconfig of now is not used, empty if it is
 }
 
-// credentials are who asks, and what they were read from.
+// credentials holds the clients of one account, and the file they were read from.
 type credentials struct {
 	file         fs.FileInfo // of the kubeconfig, nil for a ServiceAccount
 	core, review rest.Interface

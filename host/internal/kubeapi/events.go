@@ -26,7 +26,7 @@ func (e *Events) Create(event *v1.Event) (*v1.Event, error) {
 	return created, err
 }
 
-// Patch counts an event that was told before.
+// Patch counts an event that was sent before.
 func (e *Events) Patch(event *v1.Event, data []byte) (*v1.Event, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func (e *Events) Patch(event *v1.Event, data []byte) (*v1.Event, error) {
 	return patched, err
 }
 
-// Update writes an event that was told before. The recorder patches instead.
+// Update writes an event that was sent before. The recorder patches instead.
 func (e *Events) Update(event *v1.Event) (*v1.Event, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()

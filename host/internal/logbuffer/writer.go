@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// maxKept is how much of the log is kept while it cannot be written: some
-	// thousand lines.
+	// maxKept bounds the log that is kept while it cannot be written, in bytes: some thousand
+	// lines.
 	maxKept = 1 << 20
-	// retryAfter is how long kept lines wait if no line comes after them: on a quiet
-	// node that may take hours.
+	// retryAfter is the time that kept lines wait if no line comes after them: on a quiet node
+	// that may take hours.
 	retryAfter = 5 * time.Second
-	// closeTimeout is how long the last lines may take to be written.
+	// closeTimeout bounds the writing of the last lines.
 	closeTimeout = time.Second
 )
 
 // A Writer takes lines and has one goroutine write them. What cannot be written,
 // for whatever reason, is kept and tried again; what does not fit is dropped,
-// counted, and told when the log flows again. It may be used concurrently. Close
+// counted, and reported when the log flows again. It may be used concurrently. Close
 // it after the last line.
 type Writer struct {
 	to      io.Writer
@@ -37,7 +37,7 @@ type Writer struct {
 
 	mu   sync.Mutex
 	kept []byte
-	lost int // of dropped, not told yet
+	lost int // of dropped, not reported yet
 }
 
 // New returns a Writer to a file or pipe.
@@ -64,7 +64,7 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Dropped is how many lines were dropped.
+// Dropped returns the number of lines dropped.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
 // Close writes what is left, for a moment: a reader that has stalled does not keep

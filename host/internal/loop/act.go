@@ -107,7 +107,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 	}
 }
 
-// answerTo is what t asks for: reclaim, if there is a step, else a pod.
+// answerTo returns the action for t: reclaim if there is a step, else the eviction of a pod.
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
 	need := need{threshold: t, view: p.view}
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)

@@ -18,7 +18,7 @@ import (
 // before any reclaim words an eviction.
 type need struct {
 	threshold policy.Threshold
-	// reclaimed is what was reclaimed for it so far, left what was observed after that.
+	// reclaimed holds the steps that ran for it so far, left the observations after them.
 	reclaimed []decision.Reclaim
 	left      map[eviction.Signal]eviction.Observation
 	view
@@ -43,7 +43,7 @@ func newChoosing(l *Loop, p *pass, n need) action {
 	return c
 }
 
-// request is for a pod that is to go for t.
+// request returns the request for a victim of t.
 func request(l *Loop, t policy.Threshold, o eviction.Observation, at eviction.PassView) choose.Request {
 	ending := l.victims.Ending()
 	return choose.Request{

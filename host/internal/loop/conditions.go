@@ -12,7 +12,7 @@ import (
 // may take them to have been last seen that much earlier.
 const saveEvery = 5 * time.Second
 
-// savedConditions is what the run directory holds.
+// savedConditions holds the node conditions as saved in the run directory.
 type savedConditions struct {
 	lastSeen map[eviction.Condition]time.Time
 	at       time.Time

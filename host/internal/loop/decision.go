@@ -9,22 +9,22 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A PassResult is what one pass saw, concluded and did, for an embedding program or a replay that
-// asked for it. Its decision is of the kind of the zero value: it may be about several pods, or none.
-// It is not changed after it was returned.
+// A PassResult reports the observations, conclusions and actions of one pass, for an embedding
+// program or a replay that asked for it. Its decision is of the kind of the zero value: it may
+// be about several pods, or none. It is not changed after it was returned.
 type PassResult struct {
 	decision.Decision
 
-	// Conditions are those reported after the pass, by name.
+	// Conditions reported after the pass, by name.
 	Conditions []eviction.Condition
 	// ReclaimSufficed: every threshold was satisfied after reclaim, no pod had to go.
 	ReclaimSufficed bool
-	// Evicted are those that the pass decided on, as they were when it ended.
+	// Evicted holds the victims that the pass decided on, as they were when it ended.
 	Evicted []victim.Victim
 }
 
-// A view is what a pass has seen and concluded, for what it begins: its decision so far, with
-// figures and thresholds as policy has them. It is not changed any more.
+// A view holds the observations and conclusions of a pass, for the actions it begins: its
+// decision so far, with figures and thresholds as policy has them. It is not changed any more.
 type view struct {
 	*decision.Decision
 

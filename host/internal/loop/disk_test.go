@@ -28,17 +28,16 @@ type disk struct {
 	available int64
 	layout    *eviction.LayoutReport
 	volumes   map[string]int64 // used bytes of the volume "data", by uid
-	// frees is what a step frees, takes how long it needs.
+	// frees is the amount that each step gives back, takes its duration.
 	frees map[string]int64
 	takes time.Duration
 	fails error
-	// afterGC is what is available once something was reclaimed, where not
-	// available is.
+	// afterGC replaces available, for its signals, once something was reclaimed.
 	afterGC   map[eviction.Signal]int64
 	reclaimed bool
 	// late, if not zero, has what pods used come back so long after their end.
 	late time.Duration
-	// measures is how long a measurement takes.
+	// measures is the duration of a measurement.
 	measures time.Duration
 }
 
@@ -299,7 +298,7 @@ func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
 		if got := n.loop.Snapshot().Reclaims; got != nil {
 			t.Errorf("reclaims %+v before there was one", got)
 		}
-		// told are the reclaims without what is another one in each run.
+		// told returns the reclaims without what is another one in each run.
 		told := func() string {
 			reclaims := slices.Clone(n.loop.Snapshot().Reclaims)
 			for i := range reclaims {
@@ -321,7 +320,7 @@ func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
 		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":7,"inodesFreed":3,"message":"dropped the oldest","tookSeconds":0},`+gc, told()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		// The next one takes its place, what went wrong in it is told.
+		// The next one takes its place, its errors are reported.
 		says, fails = eviction.Reclaimed{}, errBroken
 		d.set(5 * gi)
 		n.after(time.Minute)
@@ -538,7 +537,7 @@ func TestMemoryIsActedOnWhileTheDiskIsMeasured(t *testing.T) {
 	})
 }
 
-// What was decided on is decided anew when it is known who is to go.
+// A decision is made again when it is known which pod is to go.
 func TestNobodyGoesForADiskThatHasRoomAgain(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()

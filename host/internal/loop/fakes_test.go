@@ -56,7 +56,7 @@ type node struct {
 	problems  []pods.Problem
 	// gone is when pods ended, by uid.
 	gone map[string]time.Time
-	// dies is how long a pod lives after its kill, by uid; default at once.
+	// dies is the time from a kill to the end of the pod, by uid; default at once.
 	dies map[string]time.Duration
 	// stuck: not even the end of the grace period ends a pod before that.
 	stuck   bool
@@ -72,14 +72,15 @@ type node struct {
 	onRequest bool
 	skipSteps string // why steps of plugins are not run
 	changed   chan struct{}
-	// down is what is down, by signal; fallback what the host reads by itself.
+	// down holds the errors of signals that are down; fallback reads signals for the host by
+	// itself.
 	sampleTimes bool
 	down        map[eviction.Signal]error
 	starting    bool
 	assigned    eviction.Signal
 	fallback    observe.Fallback
 	stands      bool
-	// manifests are what is wrong with manifests at the start, nil if nobody asks.
+	// manifests returns the problems of manifests at the start; it may be nil.
 	manifests func() []pods.Problem
 	// alive is called at each turn, if not nil; conditions after each pass.
 	alive      func()
@@ -349,7 +350,7 @@ func (n *node) wake() {
 	wake(eviction.Wake{Signal: eviction.MemoryAvailable, Cause: "test"})
 }
 
-// settings are evictd's defaults with a hard threshold of 1Gi.
+// settings returns evictd's defaults with a hard threshold of 1Gi.
 func settings(t *testing.T, c policy.ThresholdConfig) Settings {
 	t.Helper()
 	thresholds, err := policy.ParseThresholds(c)

@@ -19,11 +19,11 @@ type arrayVendor struct {
 	n      *node
 	d      *disk
 	serves eviction.Signal
-	// frees is what emptying its cache gives.
+	// frees is the amount that emptying its cache gives.
 	frees int64
 	// ranks: the pod that it wants to go.
 	ranks string
-	// says is what it observes, 0 what the disk does.
+	// says is the amount that it observes, 0 for that of the disk.
 	says int64
 }
 
@@ -93,12 +93,12 @@ func (v *arrayVendor) Reclaim(_ context.Context, r eviction.ReclaimRequest, _ fu
 	return eviction.Reclaimed{Bytes: freed}, nil
 }
 
-// kubeletDisks are the kubelet's defaults for disks.
+// kubeletDisks returns the kubelet's defaults for disks.
 func kubeletDisks() policy.ThresholdConfig {
 	return policy.ThresholdConfig{Hard: map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"}}
 }
 
-// forDisks is addDisk in a layout.
+// forDisks does as addDisk in a layout.
 func (n *node) forDisks(r *eviction.LayoutReport) *disk {
 	d := n.addDisk()
 	d.layout = r

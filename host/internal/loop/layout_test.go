@@ -9,7 +9,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// What the configuration could not know: it is told when the layout is, with both names.
+// What the configuration could not know: it is reported when the layout is, with both names.
 func TestASplitFilesystemIsToldWhenTheLayoutIsKnown(t *testing.T) {
 	for name, told := range map[string]bool{"shared": true, "imagefs": false} {
 		t.Run(name, func(t *testing.T) {

@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// limitPause is how long the next check of limits waits, in durations of the
-	// last one: they take a twentieth of the time at most, however many files there
-	// are to be looked at.
+	// limitPause is the pause before the next check of limits, in durations of the last one:
+	// checks take a twentieth of the time at most, however many files there are to be looked at.
 	limitPause = 19
-	// mostLimitPause is how long it waits at most, and if no pod has a limit: a quiet
-	// pass must not cost more for having pods. The kubelet's figures of volumes are
-	// as old (volumeStatsAggPeriod).
+	// mostLimitPause bounds that pause, and is the pause if no pod has a limit: a quiet pass
+	// must not cost more for having pods. The kubelet's figures of volumes are as old
+	// (volumeStatsAggPeriod).
 	mostLimitPause = time.Minute
 )
 
-// limits is when pods are checked against their own limits on local storage.
+// limits schedules the checks of pods against their own limits on local storage.
 type limits struct {
 	// checking: a check is under way in the background. The next one is not before next.
 	checking bool
@@ -67,7 +66,7 @@ type limitCheck struct {
 	reliable bool // not a vendor's figures
 }
 
-// condition is none: a victim of its limits keeps others from being taken only as far as
+// condition returns none: a victim of its limits keeps others from being taken only as far as
 // it gives back what they would.
 func (*limitCheck) condition() eviction.Condition { return "" }
 
@@ -97,8 +96,8 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 	}
 }
 
-// use is what a pod takes from the kubelet's filesystem, if all that it stores is there and
-// the figure is one to rely on.
+// use returns the bytes that a pod takes of the kubelet's filesystem, if it stores everything
+// there and the figure is reliable.
 func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
 	if layout != eviction.LayoutShared || !c.reliable {
 		return eviction.Figure{}
@@ -106,7 +105,7 @@ func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
 	return c.measured[uid].EphemeralStorageUsedBytes
 }
 
-// pause is how long the next check waits.
+// pause returns the time until the next check.
 func (c *limitCheck) pause(interval time.Duration) time.Duration {
 	switch {
 	case c.err != nil:

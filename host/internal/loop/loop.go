@@ -23,11 +23,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ErrNoThreshold is that of a signal that nothing is done for.
+// ErrNoThreshold is returned for a signal without a threshold in force.
 var ErrNoThreshold = errors.New("no threshold is in force for the signal")
 
 var (
-	// errEnded is what a pass is asked for in vain when the loop has ended.
+	// errEnded is returned for a pass requested after the end of the loop.
 	errEnded     = errors.New("the eviction manager has ended")
 	errReentered = errors.New("called from a function that the eviction manager calls and waits for: call it from another goroutine and do not wait for it")
 )
@@ -95,7 +95,7 @@ func New(o Options) *Loop {
 // Run makes passes until ctx ends, when they are due or asked for. Kills under way
 // then get a few seconds more.
 func (l *Loop) Run(ctx context.Context) {
-	if ctx.Err() != nil { // told to end before it began: nobody is to wait for a pass
+	if ctx.Err() != nil { // ended before it began: no caller is to wait for a pass
 		close(l.ended)
 		return
 	}
@@ -208,7 +208,7 @@ func (l *Loop) pin() *registry.Pin {
 	return pin
 }
 
-// moment is now on the clocks of samples. An embedding program's clock has nothing
+// moment returns now on the clocks of samples. An embedding program's clock has nothing
 // to do with the machine's.
 func (l *Loop) moment() policy.Moment {
 	m := policy.Moment{Time: l.Now()}
@@ -255,7 +255,7 @@ func call(calls chan<- func(context.Context), givenUp, ended <-chan struct{}, f 
 	return errEnded
 }
 
-// Reentered is an error if it is called from the loop's own goroutine, where waiting
+// Reentered returns an error if it is called from the loop's own goroutine, where waiting
 // for the loop would never end: from a function of the embedding program that a pass
 // has called.
 func (l *Loop) Reentered() error {
@@ -265,7 +265,7 @@ func (l *Loop) Reentered() error {
 	return nil
 }
 
-// goroutine is the number of this goroutine, as stacks show it ("goroutine 7 [...").
+// goroutine returns the number of this goroutine, as stacks show it ("goroutine 7 [...").
 func goroutine() uint64 {
 	var buf [32]byte
 	fields := bytes.Fields(buf[:runtime.Stack(buf[:], false)])

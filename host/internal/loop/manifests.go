@@ -8,12 +8,12 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// manifestsEvery is how often they are read at most: each file is looked at, which
-// costs more than a quiet pass.
+// manifestsEvery is the least time between two reads: each file is looked at, which costs more
+// than a quiet pass.
 const manifestsEvery = 10 * time.Second
 
 // manifests has them read between listings of pods, in the background: there may be
-// many, on a slow disk. So broken ones are told before a pod has to go, and a pod is known
+// many, on a slow disk. So broken ones are reported before a pod has to go, and a pod is known
 // by then even if its manifest cannot be read any more.
 type manifests struct {
 	// read reads what changed since the last time and says what is wrong; nil if nobody
@@ -41,7 +41,7 @@ func (m *manifests) begin(ctx context.Context, interval time.Duration, running *
 	})
 }
 
-// ended reports whether what came is news.
+// ended reports whether the result of the read counts: not if a listing has overtaken it.
 func (m *manifests) ended() bool {
 	m.reading = false
 	return !m.overtaken

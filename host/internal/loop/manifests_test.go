@@ -81,8 +81,8 @@ func TestNobodyWaitsForManifests(t *testing.T) {
 	})
 }
 
-// A directory that comes and goes is told once each time, and a problem that stays
-// is not told again because of another.
+// A directory that comes and goes is reported once each time, and a problem that stays
+// is not reported again because of another.
 func TestProblemsOfManifestsAreLoggedWhenTheyAreNew(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.run(settings(t, hard("1Gi")), rundir.State{})

@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// bothOf are settings with hard thresholds for memory and for the vendor's signal.
+// bothOf returns settings with hard thresholds for memory and for the vendor's signal.
 func bothOf(t *testing.T, own policy.ThresholdConfig) Settings {
 	s := settings(t, hard("1Gi"))
 	more, err := policy.ParseThresholds(own, spareSignal)
@@ -25,7 +25,7 @@ func bothOf(t *testing.T, own policy.ThresholdConfig) Settings {
 
 var hardSpare = policy.ThresholdConfig{Hard: map[string]string{string(spareSignal): "100"}}
 
-// A pod that memory had taken while an own signal's ranking ran went twice.
+// A pod that memory had taken while a custom signal's ranking ran went twice.
 func TestAPodThatWentMeanwhileIsNotEvictedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)

@@ -36,7 +36,7 @@ const (
 	PacingOneVictim Pacing = "evictd"
 	// PacingKubelet makes one pass at a time and waits for the kill that it decided
 	// on, and then up to half a minute until the pod is cleaned up. Wakes meanwhile
-	// join the next pass. What the last victim has freed is not waited for.
+	// join the next pass. The relief of the last victim is not waited for.
 	PacingKubelet Pacing = "kubelet"
 )
 
@@ -55,7 +55,7 @@ func (v RankVeto) standsFor(t policy.Threshold) bool {
 	return v == VetoAlways || v != VetoNever && !t.Hard()
 }
 
-// Settings are what a reload may change between two passes.
+// Settings may change between two passes, by a reload.
 type Settings struct {
 	observe.Config
 
@@ -66,7 +66,7 @@ type Settings struct {
 	// MemoryNotifications lets plugins watch the memory signals
 	// (kernelMemcgNotification of the kubelet).
 	MemoryNotifications bool
-	// DryRun decides and logs, and kills nobody.
+	// DryRun decides and logs, and kills no pod.
 	DryRun   bool
 	Pacing   Pacing
 	RankVeto RankVeto
@@ -85,7 +85,7 @@ func (s *Settings) asKubelet() bool { return s.Pacing == PacingKubelet }
 // A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
 type ReclaimFunc = func(ctx context.Context) error
 
-// Options is what a Loop is made of. Fields that may be missing say so.
+// Options configures a Loop. Fields that may be missing say so.
 type Options struct {
 	observe.Options
 
@@ -115,14 +115,14 @@ type Options struct {
 	TellConditions bool
 	// Holder, if not nil, names what has the most of a resource outside of all pods.
 	Holder func(eviction.Signal) string
-	// Conditions, if not nil, is told in each pass which conditions the node is under, before it acts. It
+	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It
 	// must not wait.
 	Conditions func([]eviction.Condition)
 	// Alive, if not nil, is called by the loop's own goroutine at each of its turns, of which there
 	// is one in AliveEvery unless a pass takes longer. It must not wait.
 	Alive      func()
 	AliveEvery time.Duration
-	// MinDeadline is how long a part of a pass may take at least.
+	// MinDeadline is the least deadline of a part of a pass.
 	MinDeadline time.Duration
 	// Records, if not nil, keeps what was decided and why.
 	Records *recorder.Keeper

@@ -31,7 +31,7 @@ type vendor struct {
 	mu        sync.Mutex
 	available map[eviction.Signal]int64
 	frees     int64
-	// measures is how long a measurement takes.
+	// measures is the duration of a measurement.
 	measures time.Duration
 	wake     func(eviction.Wake)
 	watched  []eviction.WatchThreshold
@@ -248,7 +248,7 @@ func TestStepsOfPluginsRunOnlyWhereTheyMay(t *testing.T) {
 	}
 }
 
-// An own signal that is low for good, or whose plugin is down, costs no pod that a
+// A custom signal that is low for good, or whose plugin is down, costs no pod that a
 // step for the disk has saved.
 func TestReclaimForADiskDoesNotWaitForOwnSignals(t *testing.T) {
 	for name, down := range map[string]bool{"low for good": false, "down": true} {

@@ -188,7 +188,7 @@ func TestProtectedPodsAreNeverShownToARanker(t *testing.T) {
 	})
 }
 
-// Who would go now is told while nothing is short, again and again, and nobody goes for it.
+// The ranking of now is served while nothing is short, again and again, and evicts no pod.
 func TestARankingOfNowEvictsNobody(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.run(settings(t, hard("1Gi")), rundir.State{})

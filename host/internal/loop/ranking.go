@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// NoThreshold is an ErrNoThreshold that says which signals have one.
+// NoThreshold returns an ErrNoThreshold that says which signals have one.
 func NoThreshold(s eviction.Signal, inForce []decision.Threshold) error {
 	signals := map[string]bool{}
 	for i := range inForce {
@@ -25,9 +25,9 @@ func NoThreshold(s eviction.Signal, inForce []decision.Threshold) error {
 	return fmt.Errorf("%w: %q, want one of %s", ErrNoThreshold, s, strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
 }
 
-// Ranking is what would be decided now if a threshold of the signal were acted on: pods are
-// measured and put in order beside the passes, none of which waits for that. The node is
-// as the last pass has seen it. It may be called from anywhere.
+// Ranking returns the decision that would be made now if a threshold of the signal were acted
+// on: pods are measured and put in order beside the passes, none of which waits for that. The
+// node is as the last pass has seen it. It may be called from anywhere.
 func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (d *decision.Decision, err error) {
 	if err := l.Reentered(); err != nil {
 		return nil, err

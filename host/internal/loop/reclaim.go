@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// embedder is who runs steps that the embedding program stands in for.
+	// embedder names the provider of steps that the embedding program runs.
 	embedder = "embedding program"
-	// hardReclaim is what custom steps get in all before a pod goes under a hard
+	// hardReclaim bounds all custom steps together before a pod is evicted under a hard
 	// threshold.
 	hardReclaim = 30 * time.Second
-	// mostReclaim is what a step of the embedding program gets, as plugins' do.
+	// mostReclaim bounds a step of the embedding program, as of plugins.
 	mostReclaim = 10 * time.Minute
 )
 
-// stepsFor are the steps for s in layout, those listed for another name of its
+// stepsFor returns the steps for s in layout, those listed for another name of its
 // filesystem too: each step of a custom plugin alone, then those of the built-in one
 // together.
 func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) [][]registry.Step {
@@ -67,7 +67,7 @@ func newReclaimRun(l *Loop, p *pass, n need, groups [][]registry.Step) action {
 	return r.prepared(l, p)
 }
 
-// prepared is r with a request that tells the steps how much is missing and which pods there
+// prepared returns r with a request that tells the steps how much is missing and which pods there
 // are. Without a list of them what containers have left behind can still go by other rules.
 func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 	r.request = eviction.ReclaimRequest{Pass: r.pass, Signal: r.threshold.Signal}
@@ -184,7 +184,7 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	}
 }
 
-// soFar is what r has done, for the status.
+// soFar returns the progress of r, for the status.
 func (r *reclaimRun) soFar(sufficed bool) ReclaimStatus {
 	return ReclaimStatus{Pass: r.Pass, Time: r.Time, Signal: r.threshold.Signal, Steps: r.did, Sufficed: sufficed}
 }

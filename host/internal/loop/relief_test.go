@@ -17,7 +17,7 @@ func (n *node) kills() []string {
 	return slices.DeleteFunc(n.story(), func(s string) bool { return !strings.Contains(s, " kill ") })
 }
 
-// freed is what pods that are gone for at least so long have used.
+// freed sums up the uses of the pods that have been gone for at least lag.
 func (n *node) freed(uses map[string]int64, lag time.Duration) (sum int64) {
 	for uid, at := range n.gone {
 		if time.Since(at) >= lag {
@@ -181,8 +181,8 @@ func TestAVictimThatGrewBeforeItWasMeasuredHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// What image-gc had freed was taken for what the victim gives back, and a second pod went
-// before the filesystem had freed the victim's.
+// The relief of image-gc was taken for that of the victim, and a second pod went
+// before the filesystem had given back the victim's.
 func TestWhatReclaimFreesIsNotTheVictimsRelief(t *testing.T) {
 	for name, c := range map[string]struct{ available, reclaimed int64 }{
 		"nothing is reclaimed": {7 * gi, 0},
@@ -210,7 +210,7 @@ func TestWhatReclaimFreesIsNotTheVictimsRelief(t *testing.T) {
 	}
 }
 
-// A victim that could not be measured anew counted as one that had not grown.
+// A victim that could not be measured again counted as one that had not grown.
 func TestAVictimThatCannotBeMeasuredAgainCostsNobodyElse(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.addPod("other", 150*mi)

@@ -80,7 +80,7 @@ func (n *node) withoutManifestFor(pod int, d time.Duration) {
 	time.AfterFunc(d, func() { n.mu.Lock(); defer n.mu.Unlock(); n.pods[pod].HasManifest = true })
 }
 
-// While the kill of a former host was not judged, for want of a list of pods, another pod
+// While the kill of a former host was not judged, as there was no list of pods, another pod
 // could be chosen beside it.
 func TestNobodyGoesBeforeTheKillsOfAFormerHostAreJudged(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {

@@ -41,7 +41,7 @@ func saysAvailable(available, capacity int64) memoryObserver {
 	}
 }
 
-// liars are custom observers of a node that has 512Mi of 8Gi left.
+// liars returns custom observers of a node that has 512Mi of 8Gi left.
 func liars(n *node) map[string]memoryObserver {
 	began := time.Now()
 	return map[string]memoryObserver{

@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ShadowStatus is what the rankings of a shadow have come to so far.
+// ShadowStatus counts the rankings of a shadow by how they compare with the decisions.
 type ShadowStatus struct {
 	Plugin   string          `json:"plugin"`
 	Signal   eviction.Signal `json:"signal"`
@@ -42,7 +42,7 @@ func askShadows(ctx context.Context, l *Loop, c *choosing, v *victim.Victim) {
 	})
 }
 
-// heard tells of what shadows have said of a decision.
+// heard logs, counts and records the opinions of shadows on a decision.
 func heard(l *Loop, signal eviction.Signal, opinions []choose.Opinion, of string) {
 	rows := make([]decision.Opinion, 0, len(opinions))
 	l.status.change(func(next *Snapshot) {

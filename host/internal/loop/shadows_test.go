@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// hanging never ranks until it is told to end.
+// hanging never ranks until its context ends.
 type hanging struct{}
 
 func (hanging) Rank(ctx context.Context, _ eviction.RankRequest) ([]eviction.Ranked, error) {
@@ -21,7 +21,7 @@ func (hanging) Rank(ctx context.Context, _ eviction.RankRequest) ([]eviction.Ran
 }
 
 // With shadows that agree, differ, fail and hang the same pod goes at the same moment as
-// without, and it is told what they would have done.
+// without, and their choices are reported.
 func TestShadowsChangeNothing(t *testing.T) {
 	ranks := func(uids ...string) ranker {
 		return func(eviction.RankRequest) (order []eviction.Ranked, err error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Snapshot is what the loop knew after its last pass. It is never changed
-// after it is published.
+// A Snapshot holds the state of the loop after its last pass. It is never changed after it is
+// published.
 type Snapshot struct {
 	// Passes counts the passes. Time is the end of the last one that concluded
 	// something, zero if none has.
@@ -31,8 +31,8 @@ type Snapshot struct {
 	Reclaims []ReclaimStatus `json:"reclaims,omitempty"`
 	// Waiting says why no further pod goes for thresholds that are met, by signal.
 	Waiting []policy.Wait `json:"waiting,omitempty"`
-	// Layout is that of the node's filesystems: shared, imagefs or containerfs, or
-	// empty while it is not known.
+	// Layout of the node's filesystems: shared, imagefs or containerfs, or empty while it is not
+	// known.
 	Layout string `json:"layout,omitempty"`
 	// AssignProblems are assignments of one filesystem to two plugins, which only the
 	// layout has shown.
@@ -124,7 +124,7 @@ func (s *status) reclaimed(r ReclaimStatus) {
 	})
 }
 
-// listed shows pods that cannot be evicted for want of a usable manifest.
+// listed shows pods that cannot be evicted without a usable manifest.
 func (s *status) listed(pods pods.Snapshot) {
 	s.change(func(next *Snapshot) {
 		next.Unmanaged, next.active, next.evictable = nil, len(pods.Pods), 0

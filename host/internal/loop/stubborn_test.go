@@ -226,7 +226,7 @@ func TestTheLayoutOfAFallbackDoesNotReplaceItsOwners(t *testing.T) {
 	})
 }
 
-// What a wake of an own signal listed was never used.
+// What a wake of a custom signal listed was never used.
 func TestWakesOfOwnSignalsListNoPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)

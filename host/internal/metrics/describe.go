@@ -86,7 +86,7 @@ func (r registrar) counters(name, help string, labels ...string) *prometheus.Cou
 	return r.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// asked is a counter that somebody else counts, who may be known later.
+// asked registers a counter whose value by returns; by may be set later.
 func (r registrar) asked(name, help string, by *func() uint64) {
 	r.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64((*by)()) })
 }

@@ -17,7 +17,7 @@ const document = "../../../docs/operations.md"
 var (
 	// row is a line of the table of metrics: name, type, labels.
 	row = regexp.MustCompile("(?m)^\\| `((?:evictd|kubelet)_[a-z_]+)` \\| (?:counter|gauge|histogram) \\| ([^|]*) \\|")
-	// described is what a Desc prints of its name and labels.
+	// described matches a Desc's text, with its name and labels.
 	described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 )
 

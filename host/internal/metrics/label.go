@@ -29,7 +29,7 @@ const (
 // The values of the labels that are not names.
 var (
 	triggers = []string{"interval", "wake", "request"}
-	// shadowResults are what ShadowRanked counts.
+	// shadowResults lists the results that ShadowRanked counts.
 	shadowResults = []string{ShadowAgrees, ShadowDiffers, ShadowFails}
 	calls         = append([]string{"describe", "configure"}, eviction.AllCapabilities().Names()...)
 )

@@ -29,7 +29,7 @@ import (
 // Metrics is the set of metrics of one host. Its methods may be called
 // concurrently. Make one with New.
 type Metrics struct {
-	// Also, if not nil, is told what the kubelet counts, before anything is counted and
+	// Also, if not nil, receives what the kubelet counts, before anything is counted and
 	// with names as they are.
 	Also Kubelet
 
@@ -72,7 +72,7 @@ type Metrics struct {
 	droppedLogLines, lostEvents func() uint64
 }
 
-// Kubelet is what the kubelet counts of evictions and preemptions.
+// Kubelet receives the counts of evictions and preemptions that the kubelet exports.
 type Kubelet interface {
 	Evicted(s eviction.Signal)
 	StatsAge(s eviction.Signal, age time.Duration)
@@ -152,7 +152,7 @@ func (m *Metrics) Observed(s eviction.Signal, available, capacity int64) {
 	m.capacity.WithLabelValues(name).Set(float64(capacity))
 }
 
-// Unobserved records whether a threshold of s has nobody who observes it.
+// Unobserved records whether a threshold of s has no observer.
 func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	m.unobserved.set(string(s), yes)
 	for _, counted := range []*prometheus.CounterVec{m.evictions, m.promised, m.freed} { // at 0 from the first pass on
@@ -160,7 +160,7 @@ func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	}
 }
 
-// ReadByHost records whether the host reads s by itself, for want of a plugin.
+// ReadByHost records whether the host reads s by itself, as no plugin does.
 func (m *Metrics) ReadByHost(s eviction.Signal, yes bool) {
 	m.byHost.set(string(s), yes)
 }
@@ -288,8 +288,8 @@ func kindOf(err error) string {
 // maxScrapes bounds what a crowd of scrapers can cost the host.
 const maxScrapes = 4
 
-// places are those of metrics by the first word of their names: what people know from
-// the kubelet is at the top, where whoever looks by eye finds it.
+// places orders metrics by the first word of their names: those that people know from the
+// kubelet are at the top, where a reader finds them.
 var places = map[string]int{"kubelet": -2, "evictd": -1}
 
 func handler(from prometheus.Gatherer) http.Handler {

@@ -24,16 +24,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Domain is that of all conditions and taints that evictd holds, which makes them known as
-// its own.
+// Domain prefixes the types of all conditions and the keys of all taints that evictd owns.
 const Domain = "evictd.io/"
 
 const (
 	// An API server that is away is asked again soon, and then ever more seldom.
 	firstRetry, maxRetry = time.Second, 30 * time.Second
-	// heldUpFor is how long a refusal is waited on.
+	// heldUpFor is the pause after a refusal.
 	heldUpFor = time.Minute
-	// lookAgain is how often it is looked whether the node still has what it was given.
+	// lookAgain is the time between two checks that the node still has what was written.
 	lookAgain = 5 * time.Minute
 	// settleFor bounds the wait for a first try to write what was set.
 	settleFor = time.Second
@@ -45,7 +44,8 @@ type API interface {
 	PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error)
 }
 
-// A Keeper holds what it was told last. Set may be called from anywhere, and never waits.
+// A Keeper keeps the node at the conditions that were set last. Set may be called from anywhere,
+// and never waits.
 type Keeper struct {
 	api API
 	// taints: a taint goes with each condition.
@@ -127,7 +127,7 @@ func closed(c <-chan struct{}) bool {
 }
 
 // Run writes what was set, at the start whatever the node has, until ctx ends. What is
-// there then stays. What others take away, or a node that is registered anew has not, is
+// there then stays. What others take away, or a node that is registered again has not, is
 // written again.
 func (k *Keeper) Run(ctx context.Context) {
 	pace := backoff.NewExponentialBackOff()
@@ -207,7 +207,8 @@ func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool
 	return nil
 }
 
-// Name is that of the node's condition, and of its taint, for a condition of evictd's.
+// Name returns the type of the node's condition, and the key of its taint, for a condition of
+// evictd.
 func Name(c eviction.Condition) string {
 	name := string(c)
 	return Domain + name[strings.LastIndex(name, "/")+1:]
@@ -223,7 +224,7 @@ type removal struct {
 	Type  string `json:"type"`
 }
 
-// conditionChanges is what the patch has to name: conditions merge by type.
+// conditionChanges returns the conditions for the patch: conditions merge by type.
 func conditionChanges(node *v1.Node, wanted []eviction.Condition, now time.Time) (changes []any) {
 	stands := map[string]bool{}
 	for _, c := range node.Status.Conditions {
@@ -251,7 +252,7 @@ func conditionChanges(node *v1.Node, wanted []eviction.Condition, now time.Time)
 	return changes
 }
 
-// taintsOf are the taints of others, as they are, and evictd's.
+// taintsOf returns the taints of others, as they are, and evictd's.
 func taintsOf(is []v1.Taint, wanted []eviction.Condition) []v1.Taint {
 	out := slices.DeleteFunc(slices.Clone(is), func(t v1.Taint) bool { return strings.HasPrefix(t.Key, Domain) && !named(wanted, t.Key) })
 	for _, c := range wanted {

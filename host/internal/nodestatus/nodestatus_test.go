@@ -61,14 +61,14 @@ func (a *apiServer) PatchNode(_ context.Context, subresource string, body []byte
 	return next.DeepCopy(), nil
 }
 
-// requests are those so far.
+// requests returns the requests so far.
 func (a *apiServer) requests() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.asked)
 }
 
-// shows is what the node has, in words.
+// shows returns the node's conditions and taints as sorted words.
 func (a *apiServer) shows() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -222,7 +222,7 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 	})
 }
 
-// The node is deleted and registered anew, or somebody takes a taint away by hand.
+// The node is deleted and registered again, or somebody takes a taint away by hand.
 func TestWhatOthersTakeAwayIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
@@ -301,7 +301,7 @@ func TestADryRunHoldsNothingAndAReloadEndsIt(t *testing.T) {
 	})
 }
 
-// An eviction was told before the condition that it belongs to: a controller's next pod came
+// An eviction was reported before the condition that it belongs to: a controller's next pod came
 // to the node. It waits for the node's condition and taint, a second at most.
 func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -11,15 +11,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Contradiction is that two observers of a signal have said different things for a
-// while. Those are the figures of last time.
+// A Contradiction reports that two observers of a signal have differed for a while, with their
+// last figures.
 type Contradiction struct {
 	policy.Contradiction
 
 	Figures []ClaimStatus `json:"figures"`
 }
 
-// A ClaimStatus is what one of several observers says of a signal.
+// A ClaimStatus is the figure of one of several observers of a signal.
 type ClaimStatus struct {
 	ObservedBy string `json:"observedBy"`
 	State      string `json:"state"`
@@ -54,7 +54,7 @@ func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []poli
 	}
 }
 
-// pair is the first custom figure and the one that it is held against.
+// pair returns the first custom figure and the one that it is held against.
 func pair(figures []policy.Claim) (custom, other policy.Claim, ok bool) {
 	n := slices.IndexFunc(figures, func(f policy.Claim) bool { return f.Custom })
 	m := slices.IndexFunc(figures, func(f policy.Claim) bool { return !f.Custom && f.State != eviction.Unknown })

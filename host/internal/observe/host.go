@@ -13,8 +13,8 @@ const (
 	// HostItself is the name under which the host observes without a plugin, and under
 	// which its own comparators rank.
 	HostItself = "evictd"
-	// unknownFor is how long a signal must have been unknown before the host reads
-	// it by itself.
+	// unknownFor is the time for which a signal must have been unknown before the host reads it
+	// by itself.
 	unknownFor = time.Second
 )
 
@@ -89,15 +89,15 @@ func (o *Observer) readByHost(ctx context.Context, signals []eviction.Signal) []
 	return o.Fallback.Observe(ctx, signals)
 }
 
-// fallsBack reports whether s is to be read by the host for want of a plugin.
+// fallsBack reports whether s is to be read by the host, as no plugin does.
 func (o *Observer) fallsBack(s eviction.Signal) bool {
 	return o.Fallback != nil && o.Fallback.Reads(s) && slices.ContainsFunc(o.Thresholds.inForce, func(t policy.Threshold) bool {
 		return t.Signal == s && t.Hard()
 	})
 }
 
-// LookAt is when signals are to be read by the host that no plugin observes, after a pass
-// that ended at now. As nobody watches such a signal either, the host looks often.
+// LookAt returns when the host is to read the signals that no plugin observes, after a pass that
+// ended at now. As no plugin watches such a signal either, the host looks often.
 func (o *Observer) LookAt(now time.Time) (times []time.Time) {
 	for _, of := range o.signals {
 		switch {

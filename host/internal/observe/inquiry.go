@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// leftOut is why a signal is unknown that a plugin said nothing of.
+// leftOut is the reason of a signal that is missing in a plugin's reply.
 const leftOut = "left out of the plugin's reply"
 
 // observe asks who is in charge of each signal, all plugins in parallel, and
@@ -47,7 +47,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	return q.Seen
 }
 
-// An answer is what one plugin observed.
+// An answer holds the observations of one plugin.
 type answer struct {
 	by           *registry.Instance
 	observations []eviction.Observation
@@ -130,14 +130,15 @@ type inquiry struct {
 	attempts   int
 	meant      map[registry.Provider][]eviction.Signal
 	answered   map[*registry.Instance]error
-	// owners are those of the layout, none if it is not asked for, and owner is the one
+	// owners of the layout, none if it is not asked for, and owner is the one
 	// that is asked just now.
 	owners []*registry.Instance
 	owner  *registry.Instance
-	// second is who is asked beside the custom observer that is in charge: nil if only
-	// the host is left.
+	// second is the provider asked beside the custom observer in charge: nil if only the host is
+	// left.
 	second map[eviction.Signal]*registry.Instance
-	// by is who said what counts, said that a signal cannot be known, by its source.
+	// by names the source of the figure that counts; said marks signals that a source reported
+	// as unknowable.
 	by   map[eviction.Signal]string
 	said map[eviction.Signal]bool
 }
@@ -165,7 +166,7 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 	return q
 }
 
-// next is whom to ask for what now, nobody if there is nobody left.
+// next returns the signals to ask of each plugin now, none if no plugin is left.
 func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	n := q.attempts
 	q.attempts++
@@ -200,7 +201,7 @@ func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	return asks
 }
 
-// heard takes what one plugin has answered.
+// heard records the answer of one plugin.
 func (q *inquiry) heard(a answer) {
 	q.answered[a.by] = a.err
 	if a.by == q.owner {
@@ -223,7 +224,7 @@ func (q *inquiry) heard(a answer) {
 	}
 }
 
-// explain says of signals that nobody observes who should.
+// explain adds the reason for signals without an observer that should have one.
 func (q *inquiry) explain() {
 	for _, s := range q.asked {
 		if _, ok := q.Observations[s]; ok {
@@ -243,7 +244,7 @@ func (q *inquiry) claim(f policy.Claim) {
 	q.Claims[f.Signal], q.Observations[f.Signal], q.by[f.Signal] = figures, figures[0].Observation, figures[0].By
 }
 
-// trust is greater for an observer that is believed more.
+// trust returns a greater number for an observer that is believed more.
 func trust(f policy.Claim) int {
 	switch {
 	case f.Custom:
@@ -255,7 +256,7 @@ func trust(f policy.Claim) int {
 	}
 }
 
-// unconfirmed are the signals that a custom plugin alone has observed, or says that
+// unconfirmed returns the signals that a custom plugin alone has observed, or says that
 // there is no such figure.
 func (q *inquiry) unconfirmed() []eviction.Signal {
 	return slices.DeleteFunc(slices.Clone(q.asked), func(s eviction.Signal) bool {

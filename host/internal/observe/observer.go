@@ -18,10 +18,10 @@ import (
 // NoObserver is the error of a signal that no plugin is there for.
 const NoObserver = "no running plugin observes it"
 
-// Config is what a reload may change.
+// Config holds the settings that a reload may change.
 type Config struct {
 	Thresholds []policy.Threshold
-	// Assigned is who is in charge by the configuration; nil if it does not say.
+	// Assigned names the plugins in charge by the configuration; nil if it does not say.
 	Assigned policy.Assigned
 	// LayoutOnce asks for the layout of the filesystems until it is known, and
 	// reads an error about the writable layers' as "not split". Otherwise it is
@@ -29,7 +29,7 @@ type Config struct {
 	LayoutOnce bool
 }
 
-// Options is what there is to observe with.
+// Options configures an Observer.
 type Options struct {
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
@@ -37,7 +37,7 @@ type Options struct {
 	// time cannot be: the times of samples are of that clock.
 	Now              func() time.Time
 	CheckSampleTimes bool
-	// Begin, if not nil, is told of each view of the node before plugins are asked
+	// Begin, if not nil, receives each view of the node before plugins are asked
 	// for it, and whether they will be asked for the layout.
 	Begin func(ctx context.Context, at eviction.PassView, layout bool)
 	// Fallback, if not nil, reads signals of hard thresholds that no plugin has
@@ -57,7 +57,7 @@ type Observer struct {
 	signals        map[eviction.Signal]*signal
 }
 
-// A signal is what is known of one.
+// A signal holds the state of one.
 type signal struct {
 	observation eviction.Observation // the last one, without its signal if there was none
 	by          string               // who has made it
@@ -102,7 +102,7 @@ type Request struct {
 	State policy.State
 }
 
-// Seen is what a view of the node has shown.
+// Seen is the result of observing the node.
 type Seen struct {
 	// Asked are the signals of thresholds that were looked at. One that has no
 	// observation has no observer at all.
@@ -111,9 +111,9 @@ type Seen struct {
 	// Claims has all that was said of signals that several were asked about, the one that
 	// counts first.
 	Claims map[eviction.Signal][]policy.Claim
-	// Thresholds are those that the pass is to assess.
+	// Thresholds that the pass is to assess.
 	Thresholds []policy.Threshold
-	// layout is that of the filesystems, nil if its owner does not say.
+	// layout of the filesystems, nil if its owner does not say.
 	layout *eviction.LayoutReport
 }
 
@@ -167,7 +167,7 @@ func inScope(scope wake.Scope, thresholds []policy.Threshold) []eviction.Signal 
 	return signals
 }
 
-// withoutLayout makes the disks' signals unknown, for want of the layout, and goes
+// withoutLayout makes the disks' signals unknown while the layout is, and goes
 // on with the others: the kubelet's manager does nothing at all then, and memory
 // would run out meanwhile.
 func (o *Observer) withoutLayout(observed map[eviction.Signal]eviction.Observation, why error) {
@@ -180,7 +180,7 @@ func (o *Observer) withoutLayout(observed map[eviction.Signal]eviction.Observati
 }
 
 // note logs and counts what a signal reads, and that it has lost its observer or has
-// one again: nobody observes it, or whoever should could not.
+// one again: no plugin observes it, or its observer failed.
 func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Observation) {
 	of, why := o.of(s), ""
 	observation, ok := all[s]
@@ -212,7 +212,7 @@ func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Obse
 	}
 }
 
-// Last is what was last observed of s.
+// Last returns the last observation of s, zero if there is none.
 func (o *Observer) Last(s eviction.Signal) eviction.Observation {
 	if of := o.signals[s]; of != nil {
 		return of.observation
@@ -220,7 +220,7 @@ func (o *Observer) Last(s eviction.Signal) eviction.Observation {
 	return eviction.Observation{}
 }
 
-// Latest is what was last observed of all signals.
+// Latest returns the last observations of all signals.
 func (o *Observer) Latest() map[eviction.Signal]eviction.Observation {
 	all := make(map[eviction.Signal]eviction.Observation, len(o.signals))
 	for s, of := range o.signals {

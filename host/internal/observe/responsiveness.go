@@ -10,20 +10,20 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
-// unresponsiveDeadline is what a plugin gets to measure pods that has not answered
-// Observe. If its process hangs, as it seems, there is a pod to be chosen without it.
+// unresponsiveDeadline bounds the measurement of pods by a plugin that has not answered Observe.
+// If its process hangs, as it seems, there is a pod to be chosen without it.
 const unresponsiveDeadline = time.Second
 
 // Responsiveness is which plugins have not answered in time, by their last calls. It is
 // safe for concurrent use.
 type Responsiveness struct {
 	mu sync.Mutex
-	// missed are those that have not answered Observe, and whether Measure neither.
+	// missed holds the plugins that have not answered Observe, and whether Measure neither.
 	missed map[*registry.Instance]bool
 }
 
 // observed takes note of how those that were just asked have answered Observe. Of others
-// nothing new is heard.
+// nothing new is known.
 func (r *Responsiveness) observed(heard map[*registry.Instance]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

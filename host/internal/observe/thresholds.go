@@ -12,15 +12,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Thresholds are those in force: the configured ones, with custom signals defined as
-// plugins say and those for writable layers derived once the layout is known.
+// Thresholds holds the thresholds in force: the configured ones, with custom signals defined by
+// plugins and those for writable layers derived once the layout is known.
 type Thresholds struct {
-	// Layout is that of the filesystems, 0 while it is not known. Once known it stays
-	// until another one is.
+	// Layout of the filesystems, 0 while it is not known. Once known it stays until another one
+	// is.
 	Layout eviction.Layout
-	// Split is what of the assignments the layout shows to be for one filesystem.
+	// Split lists the assignments that give one filesystem of the layout to two plugins.
 	Split []string
-	// Definitions are what custom signals are. They are replaced and never changed.
+	// Definitions of custom signals. They are replaced and never changed.
 	Definitions map[eviction.Signal]eviction.Definition
 
 	configured []policy.Threshold
@@ -33,7 +33,7 @@ type Thresholds struct {
 	log     *slog.Logger
 }
 
-// InForce are the thresholds in force. They are not to be changed.
+// InForce returns the thresholds in force. They are not to be changed.
 func (t *Thresholds) InForce() []policy.Threshold { return t.inForce }
 
 // Has reports whether a threshold is still in force.
@@ -184,7 +184,7 @@ func (t *Thresholds) Served(pin *registry.Pin, thresholds []policy.Threshold) []
 	})
 }
 
-// missingObserver is why nobody observes s although somebody should, by whatever name.
+// missingObserver returns why no plugin observes s although one should, by whatever name.
 func (t *Thresholds) missingObserver(pin *registry.Pin, s eviction.Signal) error {
 	why := pin.MissingObserver(s)
 	if from, derived := t.Layout.ContainerFsFrom(s); why == nil && derived {
@@ -195,7 +195,7 @@ func (t *Thresholds) missingObserver(pin *registry.Pin, s eviction.Signal) error
 
 // withContainerFs adds the signals of writable layers that thresholds may be
 // derived for in this pass. The kubelet observes them from its first pass on, so
-// that figures which the next one repeats are not news to the new thresholds.
+// that figures which the next one repeats are not new to the new thresholds.
 func withContainerFs(signals []eviction.Signal) []eviction.Signal {
 	all := slices.Clone(signals)
 	for _, derived := range eviction.SignalsOn(eviction.ContainerFs) {

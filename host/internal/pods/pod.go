@@ -19,8 +19,7 @@ import (
 type Pod struct {
 	// API is the manifest. Without one it holds only the pod's identity.
 	API *v1.Pod
-	// Row is what policy and plugins see, without labels and annotations: see
-	// Filter.
+	// Row holds the fields for policy and plugins, without labels and annotations: see Filter.
 	Row eviction.Pod
 	// SandboxIDs are the ready sandboxes, ContainerIDs the containers that have
 	// not exited, both as the runtime names them.
@@ -58,12 +57,12 @@ type Snapshot struct {
 type Ended struct {
 	UID string
 	// State is PodDeleted when its manifest is gone, PodTerminated when it never
-	// runs again, and PodActive when somebody may start it, anew or for the first
+	// runs again, and PodActive when somebody may start it, again or for the first
 	// time since the runtime has forgotten it.
 	State eviction.PodState
 }
 
-// A Problem is what is wrong with a manifest. Others are not affected.
+// A Problem is an error in a manifest. Others are not affected.
 type Problem struct {
 	// File is the manifest's path, or the directory's.
 	File string

@@ -25,7 +25,7 @@ type Rules struct {
 	Wanted *Wanted
 }
 
-// QoSClass is the recorded class of the pod, else the computed one (ComputePodQOS
+// QoSClass returns the recorded class of the pod, else the computed one (ComputePodQOS
 // of the kubelet). Resources at pod level, when there are any, decide alone; else
 // a pod is BestEffort only if all its containers are, init containers included,
 // and Guaranteed only if each has limits of cpu and memory and together they
@@ -46,7 +46,7 @@ func (r Rules) QoSClass(pod *v1.Pod) eviction.QoSClass {
 	return classOf(all...)
 }
 
-// classOf is the class that sets of figures make together. Of them only cpu and
+// classOf returns the class that sets of figures make together. Of them only cpu and
 // memory count, and only what is above zero.
 func classOf(all ...*v1.ResourceRequirements) eviction.QoSClass {
 	nothing, guaranteed := true, len(all) > 0
@@ -77,11 +77,11 @@ func classOf(all ...*v1.ResourceRequirements) eviction.QoSClass {
 	}
 }
 
-// Request is what the pod requests of a resource by the kubelet's rule for
-// eviction (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its
-// containers and sidecars, at least what an init container needs. With any
-// resource at pod level only the pod level counts, so that such a pod requests
-// no ephemeral storage. Overhead is added to what is not zero.
+// Request returns the pod's request of a resource by the kubelet's rule for eviction
+// (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its containers and sidecars, at
+// least the request of each init container. With any resource at pod level only the pod level
+// counts, so that such a pod requests no ephemeral storage. Overhead is added to what is not
+// zero.
 //
 // The spec alone counts, never the status: of a pod that is being resized the
 // pod source passes the spec with what is allocated.
@@ -90,9 +90,8 @@ func (r Rules) Request(pod *v1.Pod, name v1.ResourceName) int64 {
 	return q.Value()
 }
 
-// Requests are what the pod requests of everything, by the rule of Request and
-// in the units in which the kubelet admits pods: cpu in thousandths, everything
-// else whole (GetResourceRequest).
+// Requests returns the pod's requests of everything, by the rule of Request and in the units in
+// which the kubelet admits pods: cpu in millicores, everything else whole (GetResourceRequest).
 func (r Rules) Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
 	requests := r.withoutOverhead(pod)
 	all := make(map[v1.ResourceName]int64, len(requests))
@@ -174,7 +173,7 @@ func countsForRanking(v *v1.Volume) bool {
 		v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
 }
 
-// volumeKind is the JSON name of the source that is set, "" when none is known.
+// volumeKind returns the JSON name of the source that is set, "" when none is known.
 func volumeKind(s *v1.VolumeSource) string {
 	source := reflect.ValueOf(s).Elem()
 	for f := range source.Type().Fields() {

@@ -8,9 +8,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// State is what passes hand on to the next one. The zero State is a start with
-// nothing known. A State never changes: Assess returns a new one, and a caller
-// may keep or come back to an old one.
+// State is handed from one pass to the next. The zero State is a start with nothing known. A
+// State never changes: Assess returns a new one, and a caller may keep or come back to an old
+// one.
 type State struct {
 	// firstObserved has the thresholds that were met, with or without their grace
 	// period over, and since when.
@@ -20,7 +20,7 @@ type State struct {
 	met map[Key]bool
 	// stamps tell the samples of the last pass from newer ones.
 	stamps map[sampler]Moment
-	// pressure is what holds conditions up.
+	// pressure holds the sources that keep conditions raised.
 	pressure map[source]pressure
 }
 
@@ -32,9 +32,8 @@ type source struct {
 	signal    eviction.Signal
 }
 
-// pressure is when a source was last under pressure. A source that has it holds
-// its condition up, until a pass that knows the source finds that the
-// transition period is over.
+// pressure holds when a source was last under pressure. A source that has it holds its condition
+// up, until a pass that knows the source finds that the transition period is over.
 type pressure struct {
 	last time.Time
 	// inherited: left behind by a former host and not looked at yet. It may have
@@ -79,35 +78,35 @@ func (s State) conditions() []eviction.Condition {
 	return slices.Sorted(maps.Keys(held))
 }
 
-// Input is what a pass has found.
+// Input holds the findings of a pass.
 type Input struct {
 	Now time.Time
 	// Thresholds are all that are in force, also those that this pass did not
 	// look at: one that is left out is forgotten with its timers. Thresholds of
-	// signals that nobody serves any more belong left out.
+	// signals that no plugin serves any more belong left out.
 	Thresholds []Threshold
 	// Observations has what was observed. A signal that is not in it is unknown.
 	Observations map[eviction.Signal]eviction.Observation
 	// Claims has what each one says of the signals that several were asked about, the
 	// one that counts first: see State.Count. That one is in Observations, too.
 	Claims map[eviction.Signal][]Claim
-	// TransitionPeriod is how long a condition outlives its cause. At zero no
-	// condition is ever reported, as in the kubelet, whose configuration makes
-	// five minutes of it.
+	// TransitionPeriod is the time for which a condition outlives its cause. At zero no
+	// condition is ever reported, as in the kubelet, whose configuration makes five minutes of
+	// it.
 	TransitionPeriod time.Duration
 }
 
-// Assessment is what follows from a pass.
+// Assessment is the result of a pass.
 type Assessment struct {
 	// Observed are the thresholds that are met, whether or not their grace period
 	// is over, in the order of Input.Thresholds.
 	Observed []Observed
-	// Met are those of Observed whose grace period is over.
+	// Met holds the thresholds of Observed whose grace period is over.
 	Met []Threshold
-	// Actionable are those of Met that this pass has newer figures of than the
+	// Actionable holds the thresholds of Met that this pass has newer figures of than the
 	// last one. Only they may have a pod evicted.
 	Actionable []Threshold
-	// Conditions are those to report, by name.
+	// Conditions to report, by name.
 	Conditions []eviction.Condition
 	// Raised and Cleared are what is new in Conditions.
 	Raised, Cleared []eviction.Condition

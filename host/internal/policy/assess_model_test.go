@@ -19,7 +19,7 @@ type model struct {
 	observations map[eviction.Signal]eviction.Observation
 }
 
-// modelled is what a pass of the model comes to.
+// modelled is the result of a pass of the model.
 type modelled struct {
 	observed, met, actionable map[Key]bool
 	conditions                map[eviction.Condition]bool

@@ -20,7 +20,7 @@ func gib(s eviction.Signal, n int64, grace time.Duration) Threshold {
 	return Threshold{Signal: s, Value: Value{Quantity: *resource.NewQuantity(n<<30, resource.BinarySI)}, GracePeriod: grace}
 }
 
-// ownDefinitions are two own signals that raise the same condition and one that
+// ownDefinitions defines two custom signals that raise the same condition and one that
 // has one of its own.
 func ownDefinitions() map[eviction.Signal]eviction.Definition {
 	all := map[eviction.Signal]eviction.Definition{spare: spareDefinition()}
@@ -34,7 +34,7 @@ func ownDefinitions() map[eviction.Signal]eviction.Definition {
 	return all
 }
 
-// allSignals are the kubelet's and those of ownDefinitions.
+// allSignals returns the kubelet's and those of ownDefinitions.
 func allSignals() []eviction.Signal {
 	return append(eviction.BuiltinSignals(), slices.Sorted(maps.Keys(ownDefinitions()))...)
 }
@@ -43,7 +43,7 @@ var allConditions = []eviction.Condition{
 	eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure, "acme.example/NVMePressure", "gpu.example/MemoryPressure",
 }
 
-// randomRun is a sequence of inputs in which everything happens now and then.
+// randomRun returns a sequence of inputs in which everything happens now and then.
 func randomRun(r *rand.Rand) []Input {
 	var thresholds []Threshold
 	for _, s := range allSignals() {

@@ -118,7 +118,7 @@ func (l *Ledger) release(s eviction.Signal, short bool, now Moment) {
 	l.brakes[s] = b
 }
 
-// paced is the wait for the pass in which a kubelet would take its next victim of t, ok if
+// paced returns the wait for the pass in which a kubelet would take its next victim of t, ok if
 // there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on.
 func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	b, last := l.brakes[t.Signal], l.last[t.Signal]

@@ -6,16 +6,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Claim is what one of several observers of a signal says.
+// A Claim is the figure of one of several observers of a signal.
 type Claim struct {
 	eviction.Observation
-	// By is who says it, Custom that it is not the built-in plugin or the host itself.
+	// By names the source; Custom: it is neither the built-in plugin nor the host itself.
 	By     string
 	Custom bool
 }
 
-// sampler is whose samples are compared with each other: what the built-in plugin and
-// the host read is one source.
+// sampler returns the source whose samples are compared with each other: the built-in plugin and
+// the host are one source.
 func (f Claim) sampler() sampler {
 	if f.Custom {
 		return sampler{f.Signal, f.By}
@@ -59,8 +59,8 @@ func (s State) worse(thresholds []Threshold, f, g Claim) bool {
 	return f.Available < g.Available
 }
 
-// severity is greater for a figure that is under thresholds of more weight: hard before
-// soft, and then with what is to be reclaimed on top.
+// severity returns a greater number for a figure that is under thresholds of more weight: hard
+// before soft, and then with what is to be reclaimed on top.
 func severity(thresholds []Threshold, o eviction.Observation) int {
 	severe := 0
 	for _, t := range thresholds {
@@ -110,7 +110,7 @@ type sampler struct {
 	custom string
 }
 
-// counted is who the figure of s is of.
+// counted returns the source of the figure of s that counts.
 func (in Input) counted(s eviction.Signal) sampler {
 	if f := in.Claims[s]; len(f) > 0 {
 		return f[0].sampler()
@@ -118,7 +118,7 @@ func (in Input) counted(s eviction.Signal) sampler {
 	return sampler{signal: s}
 }
 
-// others are the figures that do not count.
+// others returns the figures that do not count.
 func (in Input) others() []Claim {
 	var all []Claim
 	for _, f := range in.Claims {
@@ -129,14 +129,14 @@ func (in Input) others() []Claim {
 
 const (
 	// lastingFor and lastingLooks are how long two observers must have contradicted each
-	// other for it to be told, or agreed for it to be over: figures of different moments
+	// other for it to be reported, or agreed for it to be over: figures of different moments
 	// differ now and then.
 	lastingFor   = time.Minute
 	lastingLooks = 3
 )
 
-// A Contradiction is how two observers of a signal stand to each other. The zero value
-// is that they agree.
+// A Contradiction tracks whether two observers of a signal agree. The zero value is that they
+// do.
 type Contradiction struct {
 	// Lasting: they contradict each other, and have for a while.
 	Lasting bool `json:"-"`

@@ -40,7 +40,7 @@ func TestContradict(t *testing.T) {
 	}
 }
 
-// Figures of different moments differ: only what lasts is told, and it is over when it
+// Figures of different moments differ: only a lasting one is reported, and it is over when it
 // has been over for as long.
 func TestAContradictionIsLasting(t *testing.T) {
 	start := time.Unix(1_000_000, 0)

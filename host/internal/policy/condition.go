@@ -16,7 +16,7 @@ func NodeEvent(t Threshold) (reason, message string) {
 	return EventReasonThresholdMet, "Attempting to reclaim " + t.Definition().Resource
 }
 
-// Text is how a condition's status reads on the node.
+// Text words a condition's status on the node.
 type Text struct {
 	Reason, Message string
 	// EventReason is the reason of the event, of type Normal, that tells of a
@@ -42,7 +42,7 @@ func ConditionText(c eviction.Condition, status bool) Text {
 	}
 }
 
-// word is a custom condition's name without its domain, as one word: reasons of
+// word returns a custom condition's name without its domain, as one word: reasons of
 // events are.
 func word(c eviction.Condition) string {
 	name := string(c[strings.Index(string(c), "/")+1:])

@@ -6,13 +6,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ContainerFs is what becomes of a list of thresholds once the layout is known.
+// ContainerFs is the outcome of a list of thresholds once the layout is known.
 type ContainerFs struct {
-	// First is what the pass that finds the layout looks at: configured
-	// thresholds for writable layers are replaced, missing ones not yet there.
-	// The check after that pass's reclaim already takes Derived.
+	// First holds the thresholds for the pass that finds the layout: configured thresholds for
+	// writable layers are replaced, missing ones not yet there. The check after that pass's
+	// reclaim already takes Derived.
 	First []Threshold
-	// Derived is what every later pass looks at. It starts with First.
+	// Derived holds the thresholds for every later pass. It starts with First.
 	Derived []Threshold
 	// Dropped are the configured thresholds that do not stand, for a warning.
 	Dropped []Threshold

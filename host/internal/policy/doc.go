@@ -1,6 +1,6 @@
 // Package policy decides: which thresholds are met, for how long, which node
 // conditions follow, which threshold is acted on, how long a victim may take
-// and what it is told; which pods are over limits of their own, which may start
+// and its message; which pods are over limits of their own, which may start
 // and which make room for critical ones.
 //
 // It is pure. Values and the time go in, values come out; the same input gives

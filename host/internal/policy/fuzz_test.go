@@ -33,7 +33,7 @@ func (b *bytesLeft) int64() int64 {
 	return int64(binary.LittleEndian.Uint64(raw[:]))
 }
 
-// value is an amount of any size, or any float32 as a part.
+// value returns an amount of any size, or any float32 as a part.
 func (b *bytesLeft) value() Value {
 	n := b.int64()
 	if n&1 == 0 {

@@ -9,14 +9,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// intentAge is how long after its grace period a kill of a former host is finished
+// intentAge is the time after its grace period for which a kill of a former host is finished
 // without a new reason.
 const intentAge = time.Minute
 
 // An Intent is a kill that a former host decided on and is not known to have
 // finished, seen from now.
 type Intent struct {
-	// Overdue is how long its grace period is over, negative if it is not.
+	// Overdue is the time since the end of its grace period, negative before it.
 	Overdue time.Duration
 	DryRun  bool
 	// There: a pod of that uid is active. Pod is its spec, nil if that is not known.
@@ -71,7 +71,7 @@ func (s State) Stands(t Threshold, last eviction.Observation) bool {
 	return s.met[t.Key()] && last.State == eviction.Observed
 }
 
-// Stood is what is known of thresholds: those that are met, and those of them whose grace
+// Stood returns the state of thresholds: those that are met, and those of them whose grace
 // period is over.
 func (s State) Stood(thresholds []Threshold) (a Assessment) {
 	for _, t := range thresholds {

@@ -9,12 +9,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// mostRelief is how long after the end of a victim its promise counts at most,
-// whatever samples and plugins say.
+// mostRelief bounds the time after the end of a victim for which its promise counts, whatever
+// samples and plugins say.
 const mostRelief = time.Minute
 
-// ReliefTime is how long what a victim of s leaves behind may take to show in the
-// figures, from its end on.
+// ReliefTime returns the time, from a victim's end on, in which the resources it leaves behind
+// may show in the figures of s, at most eviction.MaxReliefTime.
 func ReliefTime(d eviction.Definition) time.Duration {
 	return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
 }
@@ -42,7 +42,7 @@ func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[evic
 }
 
 // A Ledger has what victims of node pressure are expected to free and what has
-// come back since, so that no second pod goes for what the first has freed. The
+// come back since, so that no second pod is evicted for the relief of the first. The
 // zero Ledger is empty. A Ledger never changes: its methods return another one.
 type Ledger struct {
 	promises []promise // in the order of the decisions
@@ -61,7 +61,8 @@ type Ledger struct {
 type Settlement struct {
 	UID, Pod string
 	Signal   eviction.Signal
-	// Promised is what it was expected to free at last, Freed what of it was seen to come back.
+	// Promised is the amount it was last expected to free, Freed the part of it seen to come
+	// back.
 	Promised eviction.Figure
 	Freed    int64
 }
@@ -71,7 +72,7 @@ func (s Settlement) Kept() bool {
 	return s.Promised.OK && s.Promised.Value > 0 && broughtBy(s.Freed, s.Promised.Value)
 }
 
-// A Promise is what a victim is expected to free.
+// A Promise is the relief expected of a victim.
 type Promise struct {
 	// UID and Pod name the victim.
 	UID, Pod string
@@ -80,7 +81,7 @@ type Promise struct {
 	// Frees has the signals that the victim's end relieves and what it used of
 	// each, missing if that is not known.
 	Frees map[eviction.Signal]eviction.Figure
-	// Grace is how long the victim may take to end.
+	// Grace is the time that the victim gets to end.
 	Grace time.Duration
 	// OwnLimit: it goes for a limit of its own. Signals that it does not relieve do not wait
 	// for its end.
@@ -103,9 +104,9 @@ func (p *promise) open(s eviction.Signal) bool {
 
 func (p *promise) ending() bool { return p.ended.isZero() }
 
-// An account is what became of a signal since its last victim was taken, or measured.
+// An account tracks a signal since its last victim was taken, or measured.
 type account struct {
-	// relief is how long what a victim frees may take to show.
+	// relief is the time in which the resources of a victim may show.
 	relief time.Duration
 	// seen is the latest sample that counted. base was available in it or in one before,
 	// known says if that was observed.
@@ -115,7 +116,7 @@ type account struct {
 	seen     Moment
 	known    bool
 	cameBack int64
-	// beyond is what was missing beyond all promises when the last one was made.
+	// beyond is the shortage that all promises left when the last one was made.
 	beyond int64
 }
 
@@ -149,7 +150,7 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 }
 
 // Measured corrects what a victim that is still ending uses. It may have grown since
-// it was chosen, and it has freed nothing by shrinking.
+// it was chosen, and it has given back nothing by shrinking.
 func (l Ledger) Measured(uid string, uses map[eviction.Signal]eviction.Figure, at Moment) Ledger {
 	return l.change(uid, func(p *promise) {
 		p.measured = at
@@ -211,7 +212,7 @@ func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
 	delete(p.Frees, s)
 }
 
-// copied is l with nothing in it that another Ledger has, and nothing settled yet.
+// copied returns a copy of l that shares nothing with another Ledger, and nothing settled yet.
 func (l Ledger) copied() Ledger {
 	l.settled = nil
 	l.promises, l.accounts = slices.Clone(l.promises), maps.Clone(l.accounts)
@@ -237,7 +238,7 @@ func (l Ledger) tidied() Ledger {
 	return l
 }
 
-// of are the open promises of s, those of ended victims first, in the order of
+// of returns the open promises of s, those of ended victims first, in the order of
 // their ends.
 func (l Ledger) of(s eviction.Signal) []*promise {
 	var open []*promise
@@ -255,8 +256,8 @@ func (l Ledger) of(s eviction.Signal) []*promise {
 	return open
 }
 
-// expected is what the open promises of s come to, and whether that is known of
-// all. Nothing is what cannot be relied on: the figure may be older than the use.
+// expected returns the sum of the open promises of s, and whether all of them are known. A
+// promise of nothing cannot be relied on: the figure may be older than the use.
 func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 	known = true
 	for i := range l.promises {
@@ -385,8 +386,8 @@ func (l *Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 // take of it meanwhile.
 func broughtBy(came, use int64) bool { return came >= use-came }
 
-// freeing is how much more a plugin knows to be on its way. The kernel has nothing to
-// say of the kind about memory and processes, so nobody else has.
+// freeing returns the further amount that a plugin knows to be on its way. The kernel reports
+// nothing of the kind about memory and processes, so no plugin can know it.
 func freeing(s eviction.Signal, o eviction.Observation) int64 {
 	if d, _ := eviction.Builtin(s); d.Condition == eviction.MemoryPressure || d.Condition == eviction.PIDPressure {
 		return 0
@@ -395,7 +396,7 @@ func freeing(s eviction.Signal, o eviction.Observation) int64 {
 }
 
 // Newest has of each signal what was sampled last, of samples of the same time that of the
-// later view: what another has freed in between is not the next victim's.
+// later view: the relief of another in between is not the next victim's.
 func Newest(views ...map[eviction.Signal]eviction.Observation) map[eviction.Signal]eviction.Observation {
 	newest := map[eviction.Signal]eviction.Observation{}
 	for _, view := range views {
@@ -409,7 +410,7 @@ func Newest(views ...map[eviction.Signal]eviction.Observation) map[eviction.Sign
 	return newest
 }
 
-// sampled is when o was sampled: at now if it does not say.
+// sampled returns when o was sampled: at now if it does not say.
 func sampled(o eviction.Observation, now Moment) Moment {
 	if at := momentOf(o); !at.isZero() {
 		return at

@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// step is how often a reliefWorld is looked at.
+// step is the time between two looks at a reliefWorld.
 const step = 50 * time.Millisecond
 
 // A reliefWorld is a node that is short of something and frees what a victim used so
@@ -47,7 +47,7 @@ func newReliefWorld(r *rand.Rand) *reliefWorld {
 	return w
 }
 
-// needed is how many of the pods must go.
+// needed returns the number of pods that must go.
 func (w *reliefWorld) needed() int {
 	n, available := 0, w.available
 	for ; available < 1000 && n < len(w.uses); n++ {
@@ -58,8 +58,7 @@ func (w *reliefWorld) needed() int {
 
 func (w *reliefWorld) at(d time.Duration) Moment { return Moment{Time: storyStart.Add(d)} }
 
-// really is what is available at a time, and relieved when the node is not short any
-// more for good.
+// really returns the amount available at a time.
 func (w *reliefWorld) really(at time.Duration) int64 {
 	available := w.available
 	for i, end := range w.ended {
@@ -113,7 +112,7 @@ func metBy(t Threshold, o eviction.Observation) []Observed {
 	return []Observed{{Threshold: t}}
 }
 
-// relieved is when the last of the needed victims has freed what it used.
+// relieved returns when the last of the needed victims has given back its use.
 func (w *reliefWorld) relieved() time.Duration {
 	n := w.needed()
 	if n == 0 || n > len(w.ended) {
@@ -181,7 +180,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	}
 }
 
-// tick is how exactly hogs are played.
+// tick is the resolution at which hogs are played.
 const tick = time.Millisecond
 
 // A hog takes memory from start on, at a rate, until it has size, and gives all of it back
@@ -298,7 +297,7 @@ func TestWhatHasComeBackDuringALongChoiceCountsOnce(t *testing.T) {
 	}
 }
 
-// What a victim was to free and what of it came back is told once, when nothing more is
+// What a victim was to free and what of it came back is reported once, when nothing more is
 // expected of it: it all came, its time is over, or it came in parts between which another
 // victim grew.
 func TestWhatCameBackIsSettledOnce(t *testing.T) {

@@ -26,11 +26,11 @@ type LocalViolation struct {
 	// Label is one of LabelEmptyDirLimit, LabelPodStorageLimit and
 	// LabelContainerStorageLimit.
 	Label string
-	// Message is what the pod is told. It ends with a space.
+	// Message for the pod's status and event. It ends with a space.
 	Message string
 }
 
-// LocalStorage is whose shortage the victim of a limit of its own relieves.
+// LocalStorage is the threshold whose shortage the victim of a limit of its own relieves.
 var LocalStorage = Threshold{Signal: eviction.NodeFsAvailable}
 
 // HasLocalLimits reports whether pod could ever be evicted for its use of local

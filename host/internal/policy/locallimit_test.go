@@ -12,7 +12,7 @@ import (
 
 const gibibyte = 1 << 30
 
-// limited is a container with a limit on ephemeral storage, "" for none.
+// limited returns a container with a limit on ephemeral storage, "" for none.
 func limited(name, limit string) v1.Container {
 	c := v1.Container{Name: name}
 	if limit != "" {
@@ -31,7 +31,7 @@ func containers(cs ...v1.Container) *v1.Pod {
 	return &v1.Pod{Spec: v1.PodSpec{Containers: cs}}
 }
 
-// emptyDir is a volume with a size limit, "" for none.
+// emptyDir returns a volume with a size limit, "" for none.
 func emptyDir(name, limit string, medium v1.StorageMedium) v1.Volume {
 	source := &v1.EmptyDirVolumeSource{Medium: medium}
 	if limit != "" {
@@ -158,7 +158,7 @@ func emptyDirAndLimit() *v1.Pod {
 	return pod
 }
 
-// overEverything is over any limit of emptyDirAndLimit.
+// overEverything returns figures over any limit of emptyDirAndLimit.
 func overEverything() eviction.Measurement {
 	return eviction.Measurement{
 		EphemeralStorageUsedBytes: eviction.Some(gibibyte),

@@ -22,12 +22,12 @@ const (
 // lowOn begins a message, the resource follows, and a full stop.
 const lowOn = "The node was low on resource: "
 
-// Message returns what a victim of t is told, and the annotations of its event:
+// Message returns the message for a victim of t, and the annotations of its event:
 // the node's figures before reclaim, and which containers use more than they
 // asked for (evictionMessage, getThresholdMetInfo). Every sentence ends with a
 // space, the last one too. pod has the resources that the kubelet has allocated;
 // without figures in m the message stays short. podLevelResources is the kubelet's gate:
-// memory that is requested for a pod as a whole is told of.
+// memory that is requested for a pod as a whole is mentioned.
 func Message(podLevelResources bool, pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
 	var text strings.Builder
 	definition := t.Definition()
@@ -63,7 +63,7 @@ func Message(podLevelResources bool, pod *v1.Pod, t Threshold, o eviction.Observ
 }
 
 // podPart tells of a pod whose memory request is set for the pod as a whole. It
-// is told also when the pod uses less than that.
+// is mentioned also when the pod uses less than that.
 func podPart(text *strings.Builder, annotations map[string]string, pod *v1.Pod, name v1.ResourceName, m eviction.Measurement) {
 	if name != v1.ResourceMemory || pod.Spec.Resources == nil || !m.WorkingSetBytes.OK {
 		return

@@ -25,7 +25,7 @@ func (m Moment) after(other Moment) bool {
 	return m.Time.IsZero() || m.Time.After(other.Time)
 }
 
-// since is how much later than other m is.
+// since returns the time from other to m.
 func (m Moment) since(other Moment) time.Duration {
 	if m.BootNanos != 0 && other.BootNanos != 0 {
 		return time.Duration(m.BootNanos - other.BootNanos)

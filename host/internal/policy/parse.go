@@ -136,7 +136,7 @@ func (p *parser) known() string {
 	return strings.Join(names, ", ")
 }
 
-// statements are thresholds by signal name, without those that are switched off.
+// statements returns thresholds by signal name, without those that are switched off.
 func (p *parser) statements(key string, m map[string]string) []Threshold {
 	values := entries(p, key, m, func(s eviction.Signal, text string) (*Value, string, error) {
 		if ignored(text) {

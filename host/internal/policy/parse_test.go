@@ -190,7 +190,7 @@ func TestParseThresholdsErrors(t *testing.T) {
 
 const spare eviction.Signal = "acme.example/nvme.spare"
 
-// spareDefinition is what a plugin says of spare.
+// spareDefinition returns a plugin's definition of spare.
 func spareDefinition() eviction.Definition {
 	return eviction.Definition{
 		Unit: "blocks", Format: eviction.FormatDecimalSI, Resource: "acme.example/nvme-spare", Condition: "acme.example/NVMePressure",

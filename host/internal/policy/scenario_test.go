@@ -26,7 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 //	drop hard|soft|min-reclaim SIGNAL | enforce pods | transition PERIOD
 //	    change the configuration from the next pass on
 //	plugin SIGNAL UNIT CONDITION | no-plugin SIGNAL
-//	    a plugin brings an own signal, or goes
+//	    a plugin brings a custom signal, or goes
 //	restart
 //	    a new host that knows the old one's conditions only
 //	first of OWNER for SIGNAL, all use AMOUNT|?
@@ -72,7 +72,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// wear is another own signal.
+// wear is another custom signal.
 const wear eviction.Signal = "acme.example/nvme.wear"
 
 var storyStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -86,7 +86,7 @@ type story struct {
 	last       Input
 	// soft are victims of soft thresholds that may have their grace shortened.
 	soft map[string]time.Duration
-	// brought are the own signals that there are.
+	// brought holds the custom signals in force.
 	brought map[eviction.Signal]eviction.Definition
 	// pending is the pass that is being read.
 	pending *Input

@@ -14,20 +14,20 @@ import (
 type Threshold struct {
 	Signal eviction.Signal
 	Value  Value
-	// GracePeriod is how long the threshold must be met before a pod is evicted.
+	// GracePeriod is the time for which the threshold must be met before a pod is evicted.
 	GracePeriod time.Duration
-	// MinReclaim is what must be available beyond Value once the threshold has
-	// been met, nil for nothing.
+	// MinReclaim must be available beyond Value once the threshold has been met, nil for
+	// nothing.
 	MinReclaim *Value
-	// Custom is what a plugin says that its custom signal is, nil for the kubelet's
-	// signals and where no plugin has said so yet: see Defined.
+	// Custom is a plugin's definition of its custom signal, nil for the kubelet's signals and
+	// where no plugin has defined it yet: see Defined.
 	Custom *eviction.Definition
 }
 
 // Key identifies a threshold across passes and configuration reloads: signal,
 // value and grace period. As in the kubelet (hasThreshold) min reclaim is not
 // part of it. What the signal is belongs to it: a plugin that defines its signal
-// anew has timers start anew.
+// differently has timers start again.
 type Key struct {
 	Signal      eviction.Signal
 	Value       string
@@ -44,7 +44,7 @@ func (t Threshold) Key() Key {
 // zero is a hard one in every respect (isHardEvictionThreshold).
 func (t Threshold) Hard() bool { return t.GracePeriod == 0 }
 
-// String is for people: "memory.available<1Gi", with the grace period if it has
+// String formats t for people: "memory.available<1Gi", with the grace period if it has
 // one.
 func (t Threshold) String() string {
 	s := string(t.Signal) + "<" + t.Value.String()
@@ -93,7 +93,7 @@ func (t Threshold) Amount(capacity int64) resource.Quantity {
 	return q
 }
 
-// required is Amount with min reclaim on top.
+// required returns Amount plus min reclaim.
 func (t Threshold) required(capacity int64) resource.Quantity {
 	q := t.Amount(capacity)
 	if t.MinReclaim != nil {

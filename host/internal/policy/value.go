@@ -75,7 +75,7 @@ func fraction(capacity int64, part float32) int64 {
 	}
 }
 
-// canonical is equal for equal values, however they were written: 1Gi and
+// canonical returns equal texts for equal values, however they were written: 1Gi and
 // 1073741824, 500m and 0.5.
 func (v Value) canonical() string {
 	if v.IsPercentage {

@@ -2,7 +2,7 @@ package policy
 
 import "cmp"
 
-// Compare is like cmp.Compare, and false where one is a percentage and the other is not.
+// Compare compares as cmp.Compare, and returns false where only one is a percentage.
 func (v Value) Compare(other Value) (order int, known bool) {
 	if v.IsPercentage && other.IsPercentage {
 		return cmp.Compare(v.Percentage, other.Percentage), true

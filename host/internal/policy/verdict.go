@@ -21,11 +21,11 @@ type Verdict struct {
 	// Measure has the victims, by uid, whose use must be known as of now before Go may
 	// be said: more is missing than was promised, and they may have grown.
 	Measure []string
-	// Wait is what is waited for if not Go.
+	// Wait gives the reason for the wait, if not Go.
 	Wait Wait
 }
 
-// A Wait is why no other pod goes yet for a signal's thresholds.
+// A Wait says why no other pod is evicted yet for a signal's thresholds.
 type Wait struct {
 	Signal eviction.Signal `json:"signal"`
 	For    string          `json:"for"`
@@ -33,8 +33,8 @@ type Wait struct {
 	Reason string `json:"reason,omitempty"`
 	// Victims are the pods whose end or relief is waited for.
 	Victims []string `json:"victims"`
-	// Expected is what they are to free, 0 if that is not known, and CameBack what
-	// of it has come back, in the signal's base unit.
+	// Expected is the amount they are to free, 0 if that is not known, and CameBack the part of
+	// it that has come back, in the signal's base unit.
 	Expected int64 `json:"expected,omitempty"`
 	CameBack int64 `json:"cameBack,omitempty"`
 	// Until is when the wait is over at the latest as far as is known.
@@ -72,7 +72,7 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 	switch {
 	case last.ending():
 		w.For, w.Until = WaitForEnd, last.decided.Time.Add(last.Grace)
-		w.LookAt = time.Time{} // the end is told
+		w.LookAt = time.Time{} // the end is reported
 		grown := t.Hard() && measurable && at.after(last.decided) && missing > 2*a.beyond
 		if grown && l.brakes[t.Signal].reason() == "" {
 			stale := grownSince(open, at)
@@ -88,8 +88,8 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 	return Verdict{Wait: w}
 }
 
-// missing is how much of the shortage of t not even what is expected of the open
-// promises would end, and whether that can be said.
+// missing returns the part of t's shortage that would remain after all open promises, and
+// whether that is known.
 func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
 	a := l.accounts[t.Signal]
 	expected, known := l.expected(t.Signal)
@@ -97,7 +97,7 @@ func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
 	return max(0, Shortfall(t, o)-outstanding), known && a.known
 }
 
-// grownSince are those still ending whose use was read before at.
+// grownSince returns the victims still ending whose use was read before at.
 func grownSince(open []*promise, at Moment) []string {
 	var stale []string
 	for _, p := range open {
@@ -108,7 +108,7 @@ func grownSince(open []*promise, at Moment) []string {
 	return stale
 }
 
-// others is the wait for victims of other signals that are still ending, ok if there
+// others returns the wait for victims of other signals that are still ending, ok if there
 // is one. One that does not end in its time does not count: another resource runs
 // out meanwhile.
 func (l Ledger) others(t Threshold, now Moment) (w Wait, ok bool) {
@@ -161,7 +161,7 @@ func (l Ledger) LookAt(now Moment) (at time.Time) {
 	return at
 }
 
-// nextLook is how long after a look the next one is, so long after a victim's end.
+// nextLook returns the time until the next look, given the time since a victim's end.
 func nextLook(since time.Duration) time.Duration {
 	const soonest, latest = 20 * time.Millisecond, time.Second
 	return min(max(since/4, soonest), latest)

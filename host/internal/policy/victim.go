@@ -3,7 +3,7 @@ package policy
 import v1 "k8s.io/api/core/v1"
 
 const (
-	// HardGraceSeconds is what the victim of a hard threshold gets.
+	// HardGraceSeconds is the grace period of the victim of a hard threshold.
 	HardGraceSeconds = 1
 	// systemCriticalPriority is the lowest priority that protects a pod
 	// (scheduling.SystemCriticalPriority).

@@ -52,7 +52,7 @@ func Check(text string) error {
 }
 
 const (
-	// maxDepth is how deep a document may nest, as in the decoders.
+	// maxDepth bounds the nesting of a document, as in the decoders.
 	maxDepth = 10_000
 	// maxProblems bounds what a document of rubbish can make us say.
 	maxProblems = 10

@@ -19,8 +19,8 @@ func TestARecordHasWhoTookWhatIsMissing(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, c := range []struct {
 		name string
-		// before is what pods used at the time at which the second of three counts was made, and
-		// of the memory of the node 4 GiB were available. Half a GiB is now.
+		// before is the use of pods at the second of three measurements, when 4 GiB of the
+		// node's memory were available. Half a GiB is now.
 		before map[string]int64
 		want   decision.Growth
 	}{

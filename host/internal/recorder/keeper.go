@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// waitingPasses are how many passes may wait to be looked at, waitingRecords how many
-	// records to be written: more than one each second is no loss as long as a disk
-	// hangs for a minute.
+	// waitingPasses bounds the passes that wait to be looked at, waitingRecords the records to
+	// be written: more than one each second is no loss as long as a disk hangs for a minute.
 	waitingPasses  = 256
 	waitingRecords = 64
-	// endOfWriting is how long records that wait may take to be written at the end.
+	// endOfWriting bounds the writing of waiting records at the end.
 	endOfWriting = 2 * time.Second
-	// pruneEvery is how often old records are looked for.
+	// pruneEvery is the time between two removals of old records.
 	pruneEvery = time.Hour
 )
 
@@ -36,7 +35,7 @@ type Store interface {
 	Close() error
 }
 
-// Options is what a Keeper is made of.
+// Options configures a Keeper.
 type Options struct {
 	Store Store
 	// Node is the name of the node, Evictd the version.

@@ -79,7 +79,7 @@ const gibibyte = 1 << 30
 
 var hard = policy.Threshold{Signal: eviction.MemoryAvailable, Value: policy.Value{Quantity: resource.MustParse("1Gi")}}
 
-// evicted is a pass that evicts the second of two pods.
+// evicted returns a pass that evicts the second of two pods.
 func evicted(now time.Time) Pass {
 	pod := func(name string, priority int32) pods.Pod {
 		return pods.Pod{API: &v1.Pod{}, HasManifest: true, Row: eviction.Pod{UID: name, Namespace: "shop", Name: name, Priority: priority, MemoryRequestBytes: gibibyte}}

@@ -17,8 +17,8 @@ var (
 	errNotWritten = errors.New("records are made faster than they are written")
 )
 
-// A Pass is what the loop knows when a pass has ended, or what one has begun. Nothing of
-// it is changed afterwards.
+// A Pass holds the loop's state at the end of a pass, or of an action that one has begun.
+// Nothing of it is changed afterwards.
 type Pass struct {
 	// Decision is nil if nothing was seen. Its time is that of its observations, by this machine's
 	// clock. The threshold that was acted on has its mark; the pods are those for it, the reason
@@ -34,13 +34,14 @@ type Pass struct {
 	Waiting []policy.Wait
 	// Preempted is a pod that was killed for a critical one, with what followed, beside all passes.
 	Preempted *decision.Decision
-	// Opinions are those of shadows on the decision whose record is named.
+	// Opinions of shadows on the decision whose record is named.
 	Opinions   []decision.Opinion
 	OpinionsOf string
 }
 
-// An episode is that something is not done for a signal. It is recorded when it begins: a signal that
-// comes and goes must not push out the records of evictions, nor reasons that alternate.
+// An episode lasts while an action is held back for a signal. It is recorded when it begins: a
+// signal that comes and goes must not push out the records of evictions, nor reasons that
+// alternate.
 type episode struct {
 	signal eviction.Signal
 	kind   string
@@ -64,7 +65,7 @@ func (e episodes) isNew(of episode, now time.Time) bool {
 	return true
 }
 
-// decisions are the records that p is worth.
+// decisions returns the records that p is worth.
 func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 	d := p.Decision
 	for i := range p.Evicted {
@@ -96,7 +97,7 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 	return all
 }
 
-// evicted is the record of a victim. A limit of its own has nothing to do with the order of
+// evicted returns the record of a victim. A limit of its own has nothing to do with the order of
 // the pods.
 func (k *Keeper) evicted(p *Pass, v *victim.Victim) *decision.Decision {
 	kind := decision.KindLimit

@@ -28,7 +28,7 @@ type ring struct {
 	capacity int64
 }
 
-// recent are those that are kept.
+// recent returns the values that are kept.
 func (r *ring) recent() []int64 { return r.values[max(0, len(r.values)-samples):] }
 
 // add enters what was observed at a time. The last of a second counts.
@@ -101,11 +101,11 @@ func (r *ring) series(signal eviction.Signal, values []int64, at time.Time) deci
 	return row
 }
 
-// steps is how many of the steps that samples are rounded to the capacity has at most. Without them
-// the ups and downs of a node that works would take more room than all else.
+// steps bounds the steps into which samples round the capacity. Without them the ups and downs
+// of a node that works would take more room than all else.
 const steps = 4096
 
-// unit is what the samples are rounded to: a power of two, of bytes a MiB at least.
+// unit returns the step to which samples are rounded: a power of two, of bytes a MiB at least.
 func (r *ring) unit(s eviction.Signal) int64 {
 	unit := int64(1)
 	if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitBytes {

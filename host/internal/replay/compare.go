@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// A Difference is where two decisions part.
+// A Difference locates where two decisions part.
 type Difference struct {
 	// Step is the index of the step, -1 if it is not in one.
 	Step int

@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Decisions are what a manager did in a scenario, step by step.
+// Decisions records the actions of a manager in a scenario, step by step.
 type Decisions struct {
 	SchemaVersion int `json:"schemaVersion"`
-	// Oracle is who decided.
+	// Oracle names the manager that decided.
 	Oracle string `json:"oracle"`
 	// Scenario is the name of the scenario.
 	Scenario string `json:"scenario"`
@@ -19,7 +19,7 @@ type Decisions struct {
 	Steps        []StepDecision `json:"steps"`
 }
 
-// StepDecision is what one pass concluded and did.
+// StepDecision holds the conclusions and actions of one pass.
 type StepDecision struct {
 	Now metav1.Time `json:"now"`
 	// Error is why the pass failed.
@@ -30,7 +30,7 @@ type StepDecision struct {
 	Observed   []ObservedThreshold `json:"observed,omitempty"`
 	Met        []Threshold         `json:"met,omitempty"`
 	Actionable []Threshold         `json:"actionable,omitempty"`
-	// NodeConditions are those reported, sorted.
+	// NodeConditions that are reported, sorted.
 	NodeConditions []string `json:"nodeConditions,omitempty"`
 	MemoryPressure bool     `json:"memoryPressure"`
 	DiskPressure   bool     `json:"diskPressure"`
@@ -63,9 +63,9 @@ type ObservedThreshold struct {
 	FirstObservedAt metav1.Time `json:"firstObservedAt"`
 }
 
-// Outcome is what a pass did.
+// Outcome holds the actions of a pass.
 type Outcome struct {
-	// Signals are what the evictions count as, one each.
+	// Signals as which the evictions are counted, one each.
 	Signals []string `json:"signals,omitempty"`
 	// ReclaimCalls are the steps of node-level reclaim that ran.
 	ReclaimCalls []string   `json:"reclaimCalls,omitempty"`
@@ -73,14 +73,14 @@ type Outcome struct {
 	Events       []Event    `json:"events,omitempty"`
 	// Returned are the uids whose clean-up is waited for.
 	Returned []string `json:"returned,omitempty"`
-	// TiedPods are those that rank equal to the victim, which is one of them.
+	// TiedPods rank equal to the victim, which is one of them.
 	// TieTruncated: there was one outcome for each of them, but not all are
 	// recorded.
 	TiedPods     []string `json:"tiedPods,omitempty"`
 	TieTruncated bool     `json:"tieTruncated,omitempty"`
-	// CleanupWaitSeconds is how long the clean-up was waited for.
+	// CleanupWaitSeconds is the time waited for the clean-up.
 	CleanupWaitSeconds *float64 `json:"cleanupWaitSeconds,omitempty"`
-	// Panic is what the recorded manager crashed with.
+	// Panic is the value with which the recorded manager crashed.
 	Panic string `json:"panic,omitempty"`
 }
 
@@ -94,7 +94,7 @@ type Eviction struct {
 	Phase              string `json:"phase"`
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
-	// Conditions are those that changed, without their transition time.
+	// Conditions that changed, without their transition time.
 	Conditions []v1.PodCondition `json:"conditions,omitempty"`
 	KillError  string            `json:"killError,omitempty"`
 }

@@ -28,7 +28,7 @@ const (
 	defaultNodeName         = "node"
 )
 
-// defaultStart is when scenarios begin that do not say when.
+// defaultStart is the start of scenarios that do not say when they begin.
 var defaultStart = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 // Decode reads a trace or a bare scenario from JSON. The error has a line for
@@ -96,8 +96,8 @@ func (d *decoder) value(path string, raw json.RawMessage, v reflect.Value) {
 	}
 }
 
-// ours are the structs whose fields are decoded one by one. Recorded decisions
-// are nobody's handwork.
+// ours reports whether a struct's fields are decoded one by one. Recorded decisions
+// are not written by hand.
 func ours(t reflect.Type) bool {
 	return slices.Contains([]reflect.Type{
 		reflect.TypeFor[Trace](), reflect.TypeFor[Scenario](), reflect.TypeFor[Config](), reflect.TypeFor[Step](), reflect.TypeFor[Reclaim](),

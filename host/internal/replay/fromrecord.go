@@ -19,10 +19,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// criticalPriority is that of pods that may not go.
+// criticalPriority is the priority given to pods that may not be evicted.
 const criticalPriority = 2_000_000_000
 
-// FromRecord is the scenario of a recorded decision: its thresholds, the pods that could go
+// FromRecord returns the scenario of a recorded decision: its thresholds, the pods that could go
 // with what they request, and the figures that it was made from, in the pass that first saw
 // the threshold met and in the one that acted. Signals that are not the kubelet's are in no
 // summary, so that decisions for them cannot be replayed. A ranking, for which no threshold need be
@@ -79,7 +79,7 @@ func FromRecord(r *decision.Decision) (*Trace, error) {
 	return &Trace{Scenario: s}, nil
 }
 
-// asIfMet is a ranking with a threshold that is met, and no other one.
+// asIfMet returns a ranking with a threshold that is met, and no other one.
 func asIfMet(r *decision.Decision, s eviction.Signal) (*decision.Decision, error) {
 	at := slices.IndexFunc(r.Observations, func(o decision.Observation) bool { return o.Signal == s && o.State == decision.StateObserved })
 	b, _ := eviction.Builtin(s)
@@ -95,7 +95,7 @@ func asIfMet(r *decision.Decision, s eviction.Signal) (*decision.Decision, error
 	return &met, nil
 }
 
-// stepsOf are the passes that led to a decision: one before it, in which the filesystems are
+// stepsOf returns the passes that led to a decision: one before it, in which the filesystems are
 // found; those in which the threshold was met already; and the one that acted. What a minimum reclaim
 // has prolonged was met for its grace period without it.
 func stepsOf(r *decision.Decision, t *decision.Threshold, observed map[eviction.Signal]decision.Observation) ([]Step, error) {
@@ -126,7 +126,7 @@ func stepsOf(r *decision.Decision, t *decision.Threshold, observed map[eviction.
 	return append(steps, acted), nil
 }
 
-// withoutStale is observed without the signals of thresholds that were met, and were not acted
+// withoutStale returns observed without the signals of thresholds that were met, and were not acted
 // on because their figures were no newer than those of the pass before.
 func withoutStale(r *decision.Decision, acted *decision.Threshold, observed map[eviction.Signal]decision.Observation) map[eviction.Signal]decision.Observation {
 	fresh := maps.Clone(observed)
@@ -155,7 +155,7 @@ func went(r *decision.Decision) string {
 	return firstToGo(r) + " went for " + signal
 }
 
-// firstToGo is the pod that went, or was the first of a ranking.
+// firstToGo returns the pod that went, or was the first of a ranking.
 func firstToGo(r *decision.Decision) string {
 	switch {
 	case r.Victim != nil:
@@ -198,7 +198,7 @@ func configOf(r *decision.Decision) Config {
 	return c
 }
 
-// configured is a value as it stands in a configuration, where 100% is none at all.
+// configured returns a value as it stands in a configuration, where 100% is none at all.
 func configured(value string) string {
 	if value == "100%" {
 		return "100.0%"
@@ -226,7 +226,7 @@ func podOf(c *decision.Candidate) *v1.Pod {
 // object is one of a summary, whose words are the kubelet's.
 type object = map[string]any
 
-// summaryOf is a summary with what was observed and what the candidates use of a signal.
+// summaryOf returns a summary with the observations and the candidates' use of a signal.
 func summaryOf(r *decision.Decision, signal eviction.Signal, observed map[eviction.Signal]decision.Observation) json.RawMessage {
 	node, runtime := object{"nodeName": r.Node}, object{}
 	filesystem := func(bytes, inodes eviction.Signal) object {
@@ -274,7 +274,7 @@ func summaryOf(r *decision.Decision, signal eviction.Signal, observed map[evicti
 	return text
 }
 
-// podStats is what a pod uses of a signal, in the place where the kubelet's order finds it in
+// podStats returns a pod's use of a signal, in the place where the kubelet's order finds it in
 // any layout.
 func podStats(c *decision.Candidate, signal eviction.Signal) object {
 	namespace, name, _ := strings.Cut(c.Pod, "/")

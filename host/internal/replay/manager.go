@@ -28,6 +28,6 @@ type Manager interface {
 // when nothing is left.
 type Start func(ctx context.Context, w *World) (m Manager, stop func(), err error)
 
-// Patience is how long plugins may take in a replay: what a slow machine does to
-// their deadlines is no part of a scenario.
+// Patience is the time that plugins get in a replay: the effects of a slow machine on their
+// deadlines are no part of a scenario.
 const Patience = time.Minute

@@ -40,7 +40,7 @@ func (c *Config) saysSame(ours, recorded string) bool {
 	return false
 }
 
-// words are the fields and values of the thresholds.
+// words returns the fields and values of the thresholds.
 func (c *Config) words() map[string]bool {
 	own := map[string]bool{}
 	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {
@@ -51,8 +51,7 @@ func (c *Config) words() map[string]bool {
 	return own
 }
 
-// words are what a text names: what stands between blanks and punctuation that
-// is no part of a signal or an amount.
+// words splits a text at blanks and at punctuation that is no part of a signal or an amount.
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`:;,[](){}", r) })
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// oracle is who decides here.
+// oracle names this manager in Decisions.
 const oracle = "evictd"
 
 // operator is the only one that thresholds have.
 const operator = "LessThan"
 
-// A Replay is what came of a scenario.
+// A Replay is the result of a scenario.
 type Replay struct {
 	Decisions *Decisions
-	// Passes are what the manager says of each step's pass.
+	// Passes holds the manager's result of each step's pass.
 	Passes []loop.PassResult
 }
 
@@ -60,7 +60,7 @@ func Run(ctx context.Context, s *Scenario, log *slog.Logger, start Start) (*Repl
 	return r, nil
 }
 
-// Configuration is the configuration that the scenario gives a manager. The
+// Configuration returns the configuration that the scenario gives a manager. The
 // error has all that is wrong with it.
 func Configuration(s *Scenario) (config.Config, error) {
 	c := config.Default()
@@ -97,7 +97,7 @@ func With(s *Scenario, c *config.Config) {
 	}
 }
 
-// run is the part of a step that the manager has.
+// run runs the manager's part of a step.
 func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResult) {
 	pass, err := m.Synchronize(ctx)
 	d := StepDecision{Now: metav1.NewTime(w.Now())}
@@ -131,7 +131,7 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	return d, pass
 }
 
-// conditions are those reported, sorted. A pass that failed tells none, but they
+// conditions returns the reported conditions, sorted. A pass that failed reports none, but they
 // hold on.
 func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	var out []string

@@ -31,8 +31,8 @@ const (
 	LayoutContainerFs = "containerfs"
 )
 
-// A Scenario is what a manager gets to see. It is an open loop: an evicted pod
-// stays among the active ones until a step removes it.
+// A Scenario is the input of a manager. It is an open loop: an evicted pod stays among the
+// active ones until a step removes it.
 type Scenario struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Name          string `json:"name"`
@@ -53,7 +53,7 @@ type Scenario struct {
 	// pods lists them.
 	Pods  []*v1.Pod `json:"pods"`
 	Steps []Step    `json:"steps"`
-	// Record is what the scenario was made of, if it was made of a record: see FromRecord.
+	// Record from which the scenario was made, nil if it was not: see FromRecord.
 	Record *decision.Decision `json:"-"`
 }
 
@@ -70,11 +70,11 @@ type Config struct {
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation"`
 	// Plugins are settings of plugins, by name.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
-	// FeatureGates are those of the kubelet's that are not at their default.
+	// FeatureGates of the kubelet that are not at their default.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// Plugin is what a scenario says of one plugin.
+// Plugin is the configuration of one plugin in a scenario.
 type Plugin struct {
 	// Config is the plugin's own configuration.
 	Config json.RawMessage `json:"config,omitempty"`
@@ -102,30 +102,30 @@ type Step struct {
 	DiskInfoError        string   `json:"diskInfoError,omitempty"`
 	ContainerFsInfoError string   `json:"containerFsInfoError,omitempty"`
 	Reclaim              *Reclaim `json:"reclaim,omitempty"`
-	// KillErrors are what kills return, by uid; "*" is every pod.
+	// KillErrors are the errors of kills, by uid; "*" is every pod.
 	KillErrors map[string]string `json:"killErrors,omitempty"`
 	// CleanupSeconds is the time after which the pods that this pass evicted are
-	// cleaned up. Without it nobody waits for that.
+	// cleaned up. Without it no pass waits for that.
 	CleanupSeconds *float64 `json:"cleanupSeconds,omitempty"`
 	// Admit are pods that ask to be admitted after the pass.
 	Admit []*v1.Pod `json:"admit,omitempty"`
 }
 
-// Reclaim is what comes of node-level reclaim, if the pass runs it.
+// Reclaim is the result of node-level reclaim, if the pass runs it.
 type Reclaim struct {
 	ContainerGCError string `json:"containerGCError,omitempty"`
 	ImageGCError     string `json:"imageGCError,omitempty"`
-	// SummaryAfter is what the second call of the pass returns. If there is none,
-	// it is what the first returned.
+	// SummaryAfter is the result of the second call of the pass; if there is none, that of the
+	// first counts.
 	SummaryAfter json.RawMessage `json:"summaryAfter,omitempty"`
 	// SummaryAfterError makes the second call fail.
 	SummaryAfterError string `json:"summaryAfterError,omitempty"`
 }
 
-// Advance is the time that passes before the step.
+// Advance returns the time that passes before the step.
 func (s *Step) Advance() time.Duration { return seconds(s.AdvanceSeconds) }
 
-// Cleanup is the time that the clean-up of evicted pods takes, false if nobody
+// Cleanup returns the time that the clean-up of evicted pods takes, false if nobody
 // waits for it.
 func (s *Step) Cleanup() (time.Duration, bool) {
 	if s.CleanupSeconds == nil {

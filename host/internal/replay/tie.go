@@ -23,7 +23,7 @@ func tiedAlike(got, want *Outcome) bool {
 	return len(compareOutcome(anonymous(got), anonymous(want))) == 0
 }
 
-// anonymous is o without what comes from who the victims are.
+// anonymous returns o without the parts that depend on the victims' identity.
 func anonymous(o *Outcome) *Outcome {
 	out := *o
 	out.Returned = nil

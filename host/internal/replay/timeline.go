@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// labelWidth is how far what a line says stands from its margin.
+// labelWidth is the distance of a line's text from its margin, in columns.
 const labelWidth = 11
 
 // Timeline tells for people what happened in the trace's scenario, step by step,
@@ -39,7 +39,7 @@ func Timeline(t *Trace, r *Replay) []byte {
 
 type timeline struct {
 	scenario *Scenario
-	// signals are those that have a threshold.
+	// signals with a threshold.
 	signals []eviction.Signal
 	b       bytes.Buffer
 	label   string // of the line before

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// problems are what is wrong with a scenario, each with the path of the field.
+// problems collects the errors of a scenario, each with the path of the field.
 type problems []error
 
 func (p *problems) add(path, format string, args ...any) {
@@ -109,7 +109,7 @@ func (c *checker) join(path string, pods []*v1.Pod) {
 	}
 }
 
-// identity checks that p can be told from others and found in summaries.
+// identity checks that p can be distinguished from others and found in summaries.
 func (c *checker) identity(path string, p *v1.Pod) bool {
 	if p.UID == "" {
 		c.add(path+".metadata.uid", "missing (pod %q): want a uid, as in podRef of the summary", cmp.Or(p.Name, "without a name"))

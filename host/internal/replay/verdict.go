@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Result is how a replay stands to what was recorded.
+// A Result compares a replay with the record.
 type Result int
 
 // The results.
@@ -52,7 +52,7 @@ func Check(t *Trace, r *Replay, err error) Verdict {
 	}
 }
 
-// tell is d with the note of its step.
+// tell returns d with the note of its step.
 func (s *Scenario) tell(d *Difference) string {
 	if d.Step >= 0 && d.Step < len(s.Steps) && s.Steps[d.Step].Note != "" {
 		return fmt.Sprintf("%s (%s)", d, s.Steps[d.Step].Note)

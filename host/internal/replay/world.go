@@ -32,9 +32,8 @@ const everyPod = "*"
 
 var errNoSummary = errors.New("the scenario has no summary yet")
 
-// A World is what a manager finds around it in a scenario: it answers as the
-// present step says, and remembers what the manager did. Its methods are what package
-// host's embedding API asks for.
+// A World surrounds a manager in a scenario: it answers as the present step says, and remembers
+// the manager's actions. Its methods are those that package host's embedding API asks for.
 type World struct {
 	// Config is the configuration that the scenario gives a manager.
 	Config config.Config
@@ -50,7 +49,7 @@ type World struct {
 	step    *Step
 	summary []byte // of the last step that had one
 	calls   int    // for a summary, in this step
-	// did is what the manager did in this step.
+	// did records the manager's actions in this step.
 	did Outcome
 }
 
@@ -80,14 +79,14 @@ func (w *World) begin(step *Step) {
 	}
 }
 
-// Now is the time of passes.
+// Now returns the time of passes.
 func (w *World) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// After is for the wait for clean-up. Who waits is served at once: only the time of the wait
+// After serves the wait for clean-up. It fires at once: only the time of the wait
 // goes on, that of the passes is the scenario's.
 func (w *World) After(d time.Duration) <-chan time.Time {
 	w.mu.Lock()
@@ -153,7 +152,7 @@ func (w *World) HasDedicatedContainerFs(context.Context) (bool, error) {
 	return w.layout == LayoutContainerFs, nil
 }
 
-// Reclaim are the steps of node-level reclaim, by name.
+// Reclaim returns the steps of node-level reclaim, by name.
 func (w *World) Reclaim() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		stepContainerGC: func(context.Context) error {
@@ -206,7 +205,7 @@ func (w *World) KillPod(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func
 	return nil
 }
 
-// changed are the conditions of now that former does not have, without the time
+// changed returns the conditions of now that former does not have, without the time
 // at which they changed.
 func changed(former, now []v1.PodCondition) []v1.PodCondition {
 	var out []v1.PodCondition

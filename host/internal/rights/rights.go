@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 )
 
-// API is what is asked.
+// API is the part of the API server that Check asks.
 type API interface {
 	// SelfSubjectAccessReview says whether the account may do verb to a resource, such as
 	// pods or tokenreviews.authentication.k8s.io, in namespace, "" for all, and why not; of
@@ -27,7 +27,7 @@ type API interface {
 	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
 }
 
-// Options is what Check needs. API, Node and Patch are required.
+// Options configures Check. API, Node and Patch are required.
 type Options struct {
 	API API
 	// Node is the nodeName of the configuration.
@@ -36,7 +36,7 @@ type Options struct {
 	Conditions, Taints bool
 	// Reviews: evictd asks who reads its metrics from elsewhere, and whether they may.
 	Reviews bool
-	// Pods are those of this node as the API server has told of them, in the order in which
+	// Pods of this node as the API server has sent them, in the order in which
 	// they are tried.
 	Pods []*v1.Pod
 	// Patch is the body of an eviction of a pod.
@@ -59,7 +59,7 @@ func (n need) String() string {
 	return n.verb + " " + n.resource
 }
 
-// always are those of deploy/rbac/role.yaml.
+// always lists the permissions in deploy/rbac/role.yaml.
 var always = []need{
 	{"list", "pods", "", "no pod is known, and none evicted", false},
 	{"watch", "pods", "", "no pod is known, and none evicted", false},
@@ -69,7 +69,7 @@ var always = []need{
 	{"patch", "events", "", "an event that is repeated is not counted", true},
 }
 
-// needs are those of evictd as it is configured.
+// needs returns the permissions that evictd requires as it is configured.
 func (o Options) needs() []need {
 	needs := slices.Clone(always)
 	if o.Conditions {
@@ -85,7 +85,7 @@ func (o Options) needs() []need {
 	return needs
 }
 
-// triedPods is how many pods a dry run is tried with: one may end meanwhile.
+// triedPods bounds the pods with which a dry run is tried: one may end meanwhile.
 const triedPods = 3
 
 // Check returns as errors what evictd cannot evict without, and as warnings what else will

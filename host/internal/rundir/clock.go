@@ -18,7 +18,7 @@ type moment struct {
 	bootID    string
 }
 
-// systemNow is the moment that it is.
+// systemNow returns the present moment.
 func systemNow() (moment, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id") //nolint:forbidigo // the kernel's
 	if err != nil {
@@ -37,14 +37,13 @@ type stamp struct {
 	BootNanos int64     `json:"bootNanos"`
 }
 
-// at is the stamp of t, which is near m. The difference is taken on the
+// at returns the stamp of t, which is near m. The difference is taken on the
 // monotonic clock where t has it.
 func (m moment) at(t time.Time) stamp {
 	return stamp{Wall: t.Round(0), BootNanos: m.bootNanos - int64(m.wall.Sub(t))}
 }
 
-// since is how long before m the stamp was made, never negative and never longer
-// than the boot.
+// since returns the time from the stamp to m, never negative and never longer than the boot.
 func (m moment) since(s stamp) time.Duration {
 	return time.Duration(m.bootNanos - min(max(s.BootNanos, 0), m.bootNanos))
 }

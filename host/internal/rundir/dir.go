@@ -54,19 +54,19 @@ func open(path string, now func() (moment, error)) (*Dir, error) {
 	return d, nil
 }
 
-// Path is the directory's absolute path.
+// Path returns the directory's absolute path.
 func (d *Dir) Path() string { return d.path }
 
-// Plugins is the directory below which each start of a plugin gets its own
+// Plugins returns the directory below which each start of a plugin gets its own
 // directory for its socket. It is emptied when the run directory is opened, as far
 // as that takes no time: see Leftovers.
 func (d *Dir) Plugins() string { return PluginsOf(d.path) }
 
-// PluginsOf is Plugins of a run directory that may not be open.
+// PluginsOf does as Plugins for a run directory that may not be open.
 func PluginsOf(path string) string { return filepath.Join(path, pluginsName) }
 
-// Leftovers is why something of former plugins could not be removed at once. It
-// keeps nobody from starting.
+// Leftovers returns why files of former plugins could not be removed at once. It keeps no host
+// from starting.
 func (d *Dir) Leftovers() error { return d.leftovers }
 
 // Close gives the directory up. The lock file stays, since removing it would let
@@ -87,8 +87,8 @@ func (d *Dir) Check() error {
 	return nil
 }
 
-// emptyTimeout is how long the start waits for what plugins of a former host have
-// left: it may be millions of files.
+// emptyTimeout bounds the removal, at the start, of files that plugins of a former host have
+// left: they may be millions.
 const emptyTimeout = time.Second
 
 // throughMode lets others through to what they know the name of and may use: a

@@ -25,8 +25,8 @@ const (
 	maxPodsBytes = 64 << 20
 	// maxFileBytes is the most that is read of a journal file, and written to one.
 	maxFileBytes = 256 << 10
-	// maxKills is how many kills a restarted host resumes. One is the rule, some
-	// tens are conceivable; more is not ours.
+	// maxKills bounds the kills that a restarted host resumes. One is the rule, some tens are
+	// conceivable; more is not ours.
 	maxKills = 1000
 	// maxConditions is more than any set of plugins raises.
 	maxConditions = 1000
@@ -35,8 +35,8 @@ const (
 // errOtherBoot is a file that an evictd of another boot wrote.
 var errOtherBoot = errors.New("written in another boot")
 
-// An entry is what a file of the journal has: a kill and when it was decided, or when
-// conditions were last seen.
+// An entry is the content of a journal file: a kill with the time of its decision, or the times
+// when conditions were last seen.
 type entry struct {
 	Version  int                          `json:"version"`
 	BootID   string                       `json:"bootID"`
@@ -80,9 +80,9 @@ func (d *Dir) save(path string, durable bool, make func(now moment) entry) error
 	return write(path, append(data, '\n'), durable)
 }
 
-// A State is what a former host on the same boot left.
+// A State holds the state that a former host on the same boot left.
 type State struct {
-	// Kills were decided and not seen to end, or not told to the API server, oldest first.
+	// Kills were decided and not seen to end, or not reported to the API server, oldest first.
 	Kills []Kill
 	// Conditions are when conditions were last seen, on the clock of this
 	// process: differences to time.Now are true also after a jump of the wall

@@ -32,13 +32,13 @@ type Kill struct {
 	Message      string   `json:"message"`
 	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
 	ContainerIDs []string `json:"containerIDs,omitempty"`
-	// EvictedAt is when it was decided that the pod goes, by the wall clock: what is told
-	// of the eviction has this time, whoever tells it. Generation and
+	// EvictedAt is when it was decided that the pod goes, by the wall clock: all reports
+	// of the eviction have this time, whoever makes them. Generation and
 	// ResourceVersion are the pod's.
 	EvictedAt       time.Time `json:"evictedAt,omitzero"`
 	Generation      int64     `json:"generation,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	// Annotations are those of the event.
+	// Annotations of the event.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Record is the id of the decision's record, empty if none is kept.
 	Record string `json:"record,omitempty"`
@@ -122,7 +122,7 @@ func checkIDs(field string, ids []string) error {
 	return nil
 }
 
-// killName is the file of a uid: the uid itself, as long as that is a harmless
+// killName returns the file of a uid: the uid itself, as long as that is a harmless
 // file name, else a hash of it.
 func killName(uid string) string {
 	const most = 64

@@ -208,7 +208,7 @@ func TestAKilledHolderLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// hold is the process that gets killed.
+// hold runs the process that gets killed.
 func hold(path string) {
 	d, err := Open(path)
 	if err != nil {
@@ -470,7 +470,7 @@ func TestWhatPluginsHaveLeftKeepsNobodyFromStarting(t *testing.T) {
 	}
 }
 
-// A record that is told to the API server after a restart has the time and the reason of
+// A record that is written to the API server after a restart has the time and the reason of
 // the decision, not of the restart.
 func TestAKillKeepsWhatIsToldOfItAndItsSteps(t *testing.T) {
 	path, clock := newPath(t), newClock()

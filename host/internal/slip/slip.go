@@ -1,11 +1,11 @@
-// Package slip guesses what was meant by a name that nobody has. It is for error
+// Package slip guesses what was meant by an unknown name. It is for error
 // messages only.
 package slip
 
 import "strings"
 
-// most is how many bytes a slip of the hand inserts, removes or replaces: two of
-// them are two letters in the wrong order.
+// most bounds the bytes that a typing error inserts, removes or replaces: two of them are two
+// letters in the wrong order.
 const most = 2
 
 // Nearest returns the one of names that differs least from name, without regard to
@@ -20,7 +20,7 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// distance is Levenshtein's: how many bytes to insert, remove or replace.
+// distance returns the Levenshtein distance: the number of bytes to insert, remove or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

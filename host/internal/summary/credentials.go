@@ -29,7 +29,7 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// tlsFiles is what the files of Options have, by their paths.
+// tlsFiles holds the contents of the files in Options, by path.
 type tlsFiles map[string]string
 
 func readTLSFiles(o *Options) (tlsFiles, error) {

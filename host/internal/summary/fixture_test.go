@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what has to happen.
+// patience bounds a test's wait for something that has to happen.
 const patience = 10 * time.Second
 
 func eventually(ok func() bool) bool {
@@ -130,7 +130,7 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// clientPair is a self-signed client certificate and its key in one PEM text, as
+// clientPair returns a self-signed client certificate and its key in one PEM text, as
 // the kubelet keeps its own.
 func clientPair(t *testing.T, name string) (*x509.Certificate, string) {
 	t.Helper()

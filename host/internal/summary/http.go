@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxHeaderBytes is how much an answer's header may have.
+	// maxHeaderBytes bounds an answer's header.
 	maxHeaderBytes = 64 << 10
 	// idleTimeout keeps the connection from one pass to the next.
 	idleTimeout = 90 * time.Second
@@ -34,7 +34,7 @@ type kubelet struct {
 	url     string
 	// socket is the path of the socket, "" for TLS.
 	socket string
-	// size is how large the last summary was.
+	// size of the last summary, in bytes.
 	size atomic.Int64
 
 	mu     sync.Mutex
@@ -123,7 +123,7 @@ func (k *kubelet) current() (*http.Client, error) {
 	return k.client, nil
 }
 
-// newClient returns a client that goes nowhere but where it is told: no proxy,
+// newClient returns a client that goes nowhere but to its configured address: no proxy,
 // and no redirect, which could carry the token away.
 func (k *kubelet) newClient(config *tls.Config) *http.Client {
 	t := &http.Transport{
@@ -157,7 +157,7 @@ func (k *kubelet) closeIdle() {
 	}
 }
 
-// refused is the error of an answer without a summary.
+// refused returns the error of an answer without a summary.
 func refused(resp *http.Response, token string) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2*summaryapi.MaxTextBytes)) // what there is of it
 	// The beginning of an answer that repeats the token may have a part of it.

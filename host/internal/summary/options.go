@@ -38,11 +38,10 @@ type Options struct {
 	ServerName string `json:"serverName" is:"host"`
 	// InsecureSkipVerify trusts whoever answers at the address, with the token too.
 	InsecureSkipVerify bool `json:"insecureSkipVerify"`
-	// Timeout is how long a fetch may take in all; 0 is DefaultTimeout. The default of
-	// the configuration leaves a plugin some of the second that it has for an
-	// observation.
+	// Timeout bounds a fetch in all; 0 is DefaultTimeout. The default of the configuration
+	// leaves a plugin some of the second that it has for an observation.
 	Timeout metav1.Duration `json:"timeout" is:"timeout" default:"800ms"`
-	// Layout says which filesystems the node has, "" if nobody said so.
+	// Layout says which filesystems the node has, "" if that was not configured.
 	Layout string `json:"layout" oneof:"shared imagefs containerfs"`
 }
 

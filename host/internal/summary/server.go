@@ -38,19 +38,19 @@ import (
 const (
 	// socketName is the socket's name in its directory.
 	socketName = "summary.sock"
-	// maxSocketPath is what the kernel takes, less the final zero.
+	// maxSocketPath is the kernel's limit, less the final zero.
 	maxSocketPath = 107
-	// maxConnections is how many there may be, maxPerProcess how many of one process: a
-	// plugin needs two, and one that takes more costs itself only.
+	// maxConnections bounds the connections, maxPerProcess those of one process: a plugin needs
+	// two, and one that takes more costs itself only.
 	maxConnections = 128
 	maxPerProcess  = 16
-	// maxRequestBytes is how much a request's header may have.
+	// maxRequestBytes bounds a request's header.
 	maxRequestBytes = 4 << 10
-	// requestTimeout is how long a client may take for its request, writeTimeout how
-	// long for the answer.
+	// requestTimeout bounds the time in which a client sends its request, writeTimeout that of
+	// the answer.
 	requestTimeout = 5 * time.Second
 	writeTimeout   = 10 * time.Second
-	// closeTimeout is how long the source may take for its end.
+	// closeTimeout bounds the wait for the source to end.
 	closeTimeout = time.Second
 )
 

@@ -41,7 +41,7 @@ func serve(t *testing.T, f func(context.Context) ([]byte, error)) *Server {
 	return s
 }
 
-// counting is a source whose answers differ.
+// counting returns a source whose answers differ.
 func counting() func(context.Context) ([]byte, error) {
 	var fetches atomic.Int32
 	return func(context.Context) ([]byte, error) {
@@ -49,7 +49,7 @@ func counting() func(context.Context) ([]byte, error) {
 	}
 }
 
-// plugin is a client of s as a plugin has one.
+// plugin returns a client of s as a plugin has one.
 func plugin(t *testing.T, s *Server) *http.Client {
 	t.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -315,7 +315,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		}()
 	}
 	receive(t, fetching, "fetch")
-	// All five must be inside, or Close may refuse some before they are heard.
+	// All five must be inside, or Close may refuse some before they are served.
 	if !eventually(func() bool { return s.http.Count() == cap(replies) }) {
 		t.Fatal("not all have connected")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// DefaultTimeout is how long a fetch may take in all.
+// DefaultTimeout bounds a fetch in all.
 const DefaultTimeout = 10 * time.Second
 
 // A Source has the kubelet's summary of now. Its methods may be called
@@ -42,7 +42,7 @@ func (s *Source) Fetch(ctx context.Context) ([]byte, error) {
 // until ctx ends for what cannot be interrupted.
 func (s *Source) Close(ctx context.Context) error { return s.close(ctx) }
 
-// newSource is a source of what may not keep a deadline: a file on a filesystem that
+// newSource returns a source that may not keep a deadline: a file on a filesystem that
 // hangs, a function that ignores its context. A call of f that is late is left behind,
 // but never more than one.
 func newSource(name string, timeout time.Duration, f func(context.Context) ([]byte, error)) *Source {

@@ -15,7 +15,7 @@ func ranks(plugin string) registry.Assignment {
 
 func assigning(a registry.Assignment) func(*Options) { return func(o *Options) { o.Assign = a } }
 
-// rankers are who ranks by memory.available, the one in charge first.
+// rankers returns the rankers by memory.available, the one in charge first.
 func (h *testHost) rankers() string {
 	p := h.Pin()
 	defer p.Release()
@@ -26,7 +26,7 @@ func (h *testHost) rankers() string {
 	return fmt.Sprint(names)
 }
 
-// role is what the status says of a plugin's ranking.
+// role returns the role of a plugin's ranking, from the status.
 func (h *testHost) role(name string) string {
 	for _, s := range h.plugin(name).Signals {
 		for _, r := range s.Roles {

@@ -12,13 +12,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// swapPause is how long another attempt at a replacement waits after one that failed
-// on a busy node; it doubles up to mostSwapPause.
+// swapPause is the pause before another attempt at a replacement after one that failed on a busy
+// node; it doubles up to mostSwapPause.
 const (
 	swapPause     = 5 * time.Second
 	mostSwapPause = 5 * time.Minute
-	// mostDoublings is how often the limits of a start are doubled at most: a handshake
-	// has 80 s then.
+	// mostDoublings bounds how often the limits of a start are doubled: a handshake has 80 s
+	// then.
 	mostDoublings = 3
 )
 
@@ -194,7 +194,7 @@ func (c *controller) discard(p *plugin, a *attempt, why error) {
 	})
 }
 
-// attemptFailed is the end of an attempt of which nothing is left.
+// attemptFailed ends an attempt of which nothing is left.
 func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	c.noteUndead(p, err)
 	a.cancel()

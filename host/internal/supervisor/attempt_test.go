@@ -26,14 +26,14 @@ type workshop struct {
 
 	mu    sync.Mutex
 	files map[string]plugindir.File
-	// broken is what starts fail with, by plugin; held is what they wait for.
+	// broken holds the errors of starts, by plugin; held the channels they wait for.
 	broken map[string]error
 	held   map[string]chan struct{}
 	// ends is closed when processes may end, nil for at once.
 	ends chan struct{}
 	// crash ends the latest process of a plugin.
 	crash map[string]func()
-	// told are the configurations that plugins were told, one after the other.
+	// told holds the configurations that plugins received, one after the other.
 	told map[string][]string
 }
 
@@ -43,7 +43,7 @@ func open(t *testing.T, names ...string) *workshop {
 	return openWith(t, func(*workshop) {}, names...)
 }
 
-// openWith is open after prepare.
+// openWith does as open after prepare.
 func openWith(t *testing.T, prepare func(*workshop), names ...string) *workshop {
 	t.Helper()
 	w := &workshop{
@@ -299,8 +299,8 @@ func TestTheEndOfAFormerProcessDoesNotStopItsSuccessor(t *testing.T) {
 	}
 }
 
-// Settings that change while a process starts with the former ones are told to it before
-// it serves, and others are not told to it.
+// Settings that change while a process starts with the former ones are sent to it before
+// it serves, and others are not sent to it.
 func TestTheLatestSettingsAreToldBeforeAProcessServes(t *testing.T) {
 	for name, c := range map[string]struct{ of, want string }{"its own": {"a", "1 2 1 2"}, "of another": {"b", "1 1"}} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ type catalog struct {
 	// undead are processes that could not be killed.
 	undead []error
 
-	// changed: who serves what has changed, and is to be told.
+	// changed: who serves what has changed, and is to be reported.
 	changed bool
 	// again: another step may follow from the last one.
 	again, stopping bool
@@ -41,7 +41,7 @@ func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	}
 }
 
-// sorted are the plugins by name.
+// sorted returns the plugins by name.
 func (c *catalog) sorted() []*plugin {
 	all := make([]*plugin, 0, len(c.plugins))
 	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {
@@ -50,7 +50,7 @@ func (c *catalog) sorted() []*plugin {
 	return all
 }
 
-// warnUnknown tells of settings that nobody has, most likely a misspelled name.
+// warnUnknown logs settings that no plugin has, most likely a misspelled name.
 func (c *catalog) warnUnknown() {
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		if c.plugins[name] == nil && name != everybody {
@@ -73,7 +73,7 @@ func (c *catalog) replaced(p *plugin) {
 	p.wake()
 }
 
-// freed has those tried again that might serve now that others serve less.
+// freed has plugins tried again that might serve now that others serve less.
 func (c *catalog) freed() {
 	c.again = true
 	for _, p := range c.plugins {
@@ -105,7 +105,7 @@ func (c *catalog) registry() *registry.Registry {
 	return registry.New(all, c.Assign)
 }
 
-// unwanted is the state that a plugin is to end in, "" if it is to run.
+// unwanted returns the state that a plugin is to end in, "" if it is to run.
 func (c *catalog) unwanted(p *plugin) State {
 	switch {
 	case c.stopping:
@@ -132,7 +132,7 @@ func (c *catalog) unregister(p *plugin) {
 	}
 }
 
-// forget is the end of a plugin whose file is gone.
+// forget removes a plugin whose file is gone.
 func (c *catalog) forget(p *plugin) {
 	delete(c.plugins, p.Name)
 	c.Metrics.PluginGone(p.Name)

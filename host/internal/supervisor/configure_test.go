@@ -16,7 +16,7 @@ func configs(pairs ...string) map[string]Settings {
 	return m
 }
 
-// config is what a good plugin says that it was configured with.
+// config returns the configuration that a good plugin reports.
 func (h *testHost) config(name string) string {
 	h.t.Helper()
 	p, i := h.pinned(name)

@@ -44,7 +44,7 @@ func procStatus(t *testing.T, pid int) map[string]string {
 	return fields
 }
 
-// capabilities is the set of those names.
+// capabilities returns the set of those names.
 func capabilities(t *testing.T, names ...string) sandbox.Capabilities {
 	t.Helper()
 	set, unknown := sandbox.ParseCapabilities(names)

@@ -22,7 +22,7 @@ type controller struct {
 
 	launcher launcher
 	asked    *client.Asked
-	// slots is how many plugins start at a time, each for slotLimit at most.
+	// slots bounds the plugins that start at a time, each for slotLimit at most.
 	slots     int
 	slotLimit time.Duration
 
@@ -95,7 +95,7 @@ func (c *controller) settle() {
 	}
 }
 
-// startSlotLimit is how long a start that does not get on keeps others from theirs.
+// startSlotLimit is the time for which a start that makes no progress keeps others from theirs.
 const startSlotLimit = time.Second
 
 // grantStarts staggers the starts of plugins: on a slow machine all that start at
@@ -254,7 +254,7 @@ func (c *controller) leave(p *plugin, to State) {
 	c.advance(p)
 }
 
-// left is the end of a plugin that leaves. It may be wanted again by now.
+// left ends a plugin that leaves. It may be wanted again by now.
 func (c *controller) left(p *plugin) {
 	p.resume()
 	p.leaving, p.idle, p.first, p.ending = false, true, false, nil

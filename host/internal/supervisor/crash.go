@@ -13,8 +13,7 @@ type patience struct {
 	// crashes within window put a plugin into quarantine for as long as window.
 	crashes int
 	window  time.Duration
-	// stable is how long a plugin must run to be waited for no longer than after
-	// its first crash.
+	// stable is the run time after which the backoff starts over.
 	stable time.Duration
 	// hostFault is between two starts that fail for the host's own reason.
 	hostFault time.Duration

@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
-// guestCgroups is where the guest's hierarchy of version 2 is mounted.
+// guestCgroups is the mount point of the guest's hierarchy of version 2.
 const guestCgroups = "/sys/fs/cgroup"
 
 // TestCgroupVersion2 runs the tests of this file in User-Mode Linux.

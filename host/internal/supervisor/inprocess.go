@@ -148,11 +148,12 @@ func (i insider) close(time.Duration) error {
 	return nil
 }
 
-// mostLate is how many calls of a plugin of this process may go on although their
-// contexts have ended. With more of them it is left alone.
+// mostLate bounds the calls of a plugin of this process that go on although their contexts have
+// ended. With more of them it is left alone.
 const mostLate = 3
 
-// openCalls are those that a plugin of this process has not returned from. A panic is the call's error.
+// openCalls holds the calls that a plugin of this process has not returned from. A panic is the
+// call's error.
 type openCalls struct {
 	log *slog.Logger
 

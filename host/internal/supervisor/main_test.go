@@ -21,8 +21,7 @@ import (
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
-// patient is how long tests wait for something that takes milliseconds on a
-// quiet machine.
+// patient bounds a test's wait for something that takes milliseconds on a quiet machine.
 const patient = time.Minute
 
 // patientCalls are for plugins that are not expected to hang: a busy machine takes more
@@ -119,13 +118,13 @@ func startHost(t *testing.T, dir string, change ...func(*Options)) *testHost {
 	return startPatient(t, defaultPatience(), dir, change...)
 }
 
-// startPatient is startHost with another patience for plugins that crash.
+// startPatient does as startHost with another patience for plugins that crash.
 func startPatient(t *testing.T, p patience, dir string, change ...func(*Options)) *testHost {
 	t.Helper()
 	return startPrepared(t, func(s *Supervisor) { s.control.patience = p }, dir, change...)
 }
 
-// startPrepared is startHost with a supervisor that was changed before it runs.
+// startPrepared does as startHost with a supervisor that was changed before it runs.
 func startPrepared(t *testing.T, prepare func(*Supervisor), dir string, change ...func(*Options)) *testHost {
 	t.Helper()
 	h := &testHost{t: t, dir: dir, sockets: privateDir(t), log: &syncBuffer{}, done: make(chan error, 1)}

@@ -52,7 +52,7 @@ func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
 	}
 }
 
-// A plugin of this process that refused its configuration was told of, and then nothing
+// A plugin of this process that refused its configuration was reported, and then nothing
 // happened any more while a directory was watched: nobody evicted, nothing ended.
 func TestAPluginOfThisProcessThatRefusesEndsTheSupervisorBesideADirectory(t *testing.T) {
 	t.Parallel()

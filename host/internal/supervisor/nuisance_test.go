@@ -15,8 +15,8 @@ import (
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
-// fewestAnswers is how often a good plugin answers beside a bad one within a second at least:
-// a machine that is busy for itself leaves it some tens of milliseconds a call.
+// fewestAnswers is the least number of answers per second of a good plugin beside a bad one: a
+// machine that is busy for itself leaves it some tens of milliseconds a call.
 const fewestAnswers = 10
 
 // Whatever a plugin does, its neighbor goes on answering, and nothing of it is left.

@@ -13,15 +13,15 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// Options is what a Supervisor is made of. Log is required and, for plugins that
-// are processes, Dir and SocketRoot.
+// Options configures a Supervisor. Log is required and, for plugins that are processes, Dir and
+// SocketRoot.
 type Options struct {
 	// Dir is the plugin directory.
 	Dir string
 	// SocketRoot is a directory of the supervisor's own. Below it each start of a
 	// plugin gets a directory with mode 0700, removed after the plugin's exit.
 	SocketRoot string
-	// Host and Node are told to each plugin.
+	// Host and Node are sent to each plugin.
 	Host eviction.Host
 	Node eviction.NodeFacts
 	// Settings are the plugins' own settings, by name. Those of the name "" say how
@@ -38,7 +38,7 @@ type Options struct {
 	Metrics Metrics
 }
 
-// Settings are what the host's configuration says about one plugin.
+// Settings is the host's configuration of one plugin.
 type Settings struct {
 	// Config is passed to the plugin as it is, JSON; empty when there is none.
 	Config []byte
@@ -56,12 +56,12 @@ type Settings struct {
 	Confine func(*sandbox.Policy)
 }
 
-// everybody is where settings are that hold for plugins without settings of their
-// own. No plugin can have that name.
+// everybody is the key of the settings for plugins without settings of their own. No plugin can
+// have that name.
 const everybody = ""
 
-// A startPolicy is what a process is started with, all of it: if that changes the plugin
-// needs another one.
+// A startPolicy holds all the settings that a process is started with: if one changes the plugin
+// needs another process.
 type startPolicy struct {
 	sandbox.Policy
 
@@ -106,7 +106,7 @@ func startPolicyFor(all map[string]Settings, name string) startPolicy {
 // unpinned reports whether a pin is missing that there must be.
 func (p startPolicy) unpinned() bool { return p.mustPin && p.pin == "" }
 
-// checkPin is about the plugin of that name.
+// checkPin checks the pin of the plugin of that name.
 func (p startPolicy) checkPin(name string) error {
 	if p.unpinned() {
 		return fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)

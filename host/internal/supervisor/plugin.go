@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// A State is what a plugin is doing.
+// A State names the phase of a plugin's life.
 type State string
 
 // The states of a plugin.
@@ -42,7 +42,7 @@ const (
 	Stopped  State = "stopped"
 )
 
-// errOutdated is why a process is taken out of service that has done nothing wrong.
+// errOutdated is the reason for ending a process that has not failed.
 var errOutdated = errors.New("its settings need a new process")
 
 // harmless reports whether why is no fault of the plugin.
@@ -54,7 +54,7 @@ func isAny(why error, all ...error) bool {
 	return slices.ContainsFunc(all, func(one error) bool { return errors.Is(why, one) })
 }
 
-// stateOf is the state of a plugin that could not be started.
+// stateOf returns the state of a plugin that could not be started.
 func stateOf(why error) State {
 	if errors.Is(why, plugindir.ErrIncomplete) {
 		return Waiting
@@ -80,7 +80,7 @@ func strained(why error) bool {
 // A plugin is one plugin of the directory, whether it runs or not. It belongs to
 // the controller.
 type plugin struct {
-	// Status is what is shown of it, as far as that does not derive from the rest.
+	// Status holds the fields for the status that do not derive from the rest.
 	Status
 
 	log *output.Log
@@ -108,19 +108,19 @@ type plugin struct {
 	// contender: it was found together with others at the host's start and has not come
 	// to serve since.
 	contender bool
-	// said is what the plugin said of itself when it was last asked, registered what
-	// it was admitted with, until it gives that up.
+	// said is the plugin's last description of itself, registered the one it was admitted with,
+	// until it gives that up.
 	said, registered *eviction.Plugin
-	// observes is what it observed when it last served, nil if it never did.
+	// observes lists the signals that it observed when it last served, nil if it never did.
 	observes  []eviction.Signal
 	reason    error // for not running
 	lastError error
 	// starts counts those of processes, late the ones in a row that took too long.
 	starts, late int
 	crashes      *crashes
-	// swapPause is how long another attempt at a replacement waits.
+	// swapPause is the pause before another attempt at a replacement.
 	swapPause time.Duration
-	// slowness is that of its answers, whichever process gave them.
+	// slowness of its answers, whichever process gave them.
 	slowness client.Slowness
 }
 
@@ -137,7 +137,7 @@ type attempt struct {
 	granted, holds bool
 	// ready: its file is complete and its process not launched yet.
 	ready bool
-	// proc is there when it can serve; busy as long as it is told something, or ended.
+	// proc is there when it can serve; busy as long as it is being configured or ended.
 	proc *process
 	busy bool
 	// stale: something else is to be started.
@@ -174,7 +174,7 @@ func (p *plugin) wake() {
 	p.resume()
 }
 
-// registration is what the registry knows of it.
+// registration returns its entry for the registry.
 func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
 		Name: p.Name, State: string(p.State), Shadow: by.Shadow, Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,

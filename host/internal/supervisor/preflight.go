@@ -62,7 +62,7 @@ func checkPlugin(o Options, name string) error {
 }
 
 // strangers tells of settings and assignments for plugins that are not in the
-// directory: mostly a slip in the name.
+// directory: mostly a misspelled name.
 func strangers(o Options, names []string) []string {
 	var warnings []string
 	look := func(field, name string) {

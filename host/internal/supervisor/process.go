@@ -41,13 +41,13 @@ type running interface {
 	close(grace time.Duration) error
 }
 
-// A version is what a process is one of.
+// A version identifies the file and settings of a process.
 type version struct {
 	file   plugindir.ID
 	policy startPolicy
 }
 
-// A start is what a plugin is started with.
+// A start holds the inputs of a plugin's start.
 type start struct {
 	version
 	client.Config
@@ -56,7 +56,7 @@ type start struct {
 	host       eviction.Host
 	configure  eviction.ConfigureRequest
 	generation uint64
-	// replaces is what serves, nil if nothing does.
+	// replaces is the process that serves now, nil if none does.
 	replaces *client.Client
 }
 

@@ -118,7 +118,7 @@ func TestPinsMayComeToBeRequired(t *testing.T) {
 	}
 }
 
-// The name is what it was, whatever is executed.
+// The name stays the plugin's, whatever is executed.
 func TestPluginSeesItsOwnName(t *testing.T) {
 	t.Parallel()
 	dir := installedScript(t, "wrapped", "#!/bin/sh\n[ \"${0##*/}\" = wrapped ] && exec "+install(t, "good")+"/good\n")

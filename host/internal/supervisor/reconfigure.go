@@ -109,7 +109,7 @@ func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Set
 }
 
 // takeBack puts the former settings into force again where new ones were
-// accepted. A plugin of which it is not certain what it has is started anew.
+// accepted. A plugin whose configuration is not certain is restarted.
 func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings, told []*process, refused error) error {
 	// The caller's deadline must not leave half of it undone; each call has its own.
 	ctx = context.WithoutCancel(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ranking is a plugin that observes and ranks by some signals.
+// ranking returns a plugin that observes and ranks by some signals.
 func ranking(signals ...eviction.Signal) eviction.Plugin {
 	p := inside{rank: inOrder, observe: func(context.Context) (eviction.ObserveReply, error) { return eviction.ObserveReply{}, nil }}.plugin()
 	p.Signals = nil

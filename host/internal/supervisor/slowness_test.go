@@ -14,8 +14,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A custom plugin whose answers are slow loses its place to the built-in one, is told
-// of, and gets it back. Where all are slow it is as if none was.
+// A custom plugin whose answers are slow loses its place to the built-in one, is
+// reported, and gets it back. Where all are slow it is as if none was.
 func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := func(after time.Duration) eviction.Plugin {

@@ -19,7 +19,8 @@ import (
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
-// cyclesEnv is how many times plugins are added, replaced and removed.
+// cyclesEnv names the variable with the number of times that plugins are added, replaced and
+// removed.
 const cyclesEnv = "EVICTD_SWAP_CYCLES"
 
 const (
@@ -46,7 +47,7 @@ func swapCycles(t *testing.T) int {
 	return 0
 }
 
-// leftovers is what a host has, and is to have again.
+// leftovers counts the resources of a host, which a later count must equal.
 type leftovers struct {
 	own                                                   leaks.Count
 	processes, socketFiles, pluginFiles, cgroups, plugins int
@@ -167,7 +168,7 @@ func TestSwapCyclesLeakNothing(t *testing.T) {
 	}
 }
 
-// compare is a table of both.
+// compare returns a table of both.
 func compare(before, after leftovers) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

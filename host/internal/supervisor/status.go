@@ -12,10 +12,10 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// Status is what is known of one plugin, whether it runs or not.
+// Status of one plugin, whether it runs or not.
 type Status struct {
 	Name string `json:"name"`
-	// Path is that of its file; empty for a plugin of the host's own process.
+	// Path of its file; empty for a plugin of the host's own process.
 	Path  string    `json:"path,omitempty"`
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
@@ -31,16 +31,16 @@ type Status struct {
 	Swaps       int          `json:"swaps,omitempty"`
 	Replacement *Replacement `json:"replacement,omitempty"`
 
-	// Standby is that the plugin is asked after all others, for a while.
+	// Standby is set while the plugin is asked after all others.
 	Standby *Standby `json:"standby,omitempty"`
 
 	// These are of a running plugin.
 	PID        int    `json:"pid,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
-	// Confinement is what its process is confined to.
+	// Confinement of its process.
 	Confinement *Confinement `json:"confinement,omitempty"`
 
-	// These are what the plugin last said of itself, also if it does not run.
+	// These are from the plugin's last description of itself, also if it does not run.
 	Version string            `json:"version,omitempty"`
 	Signals []registry.Served `json:"signals,omitempty"`
 
@@ -48,14 +48,14 @@ type Status struct {
 	Log []string `json:"log,omitempty"`
 }
 
-// A Confinement is what a process is confined to.
+// A Confinement lists the limits of a process.
 type Confinement struct {
 	// Pinned: its file had the hash that it must have.
 	Pinned bool `json:"pinned"`
 	sandbox.Status
 }
 
-// A Standby is why a plugin is asked after all others that offer the same.
+// A Standby says why a plugin is asked after all others that offer the same.
 type Standby struct {
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
@@ -72,7 +72,7 @@ type Replacement struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// A snapshot is what the controller knew at one moment. It never changes.
+// A snapshot holds the state of the controller at one moment. It never changes.
 type snapshot struct {
 	registry *registry.Registry
 	plugins  []Status
@@ -83,7 +83,7 @@ type snapshot struct {
 // long as the layout of the filesystems is not known.
 func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 
-// StatusIn is Status where the filesystems are laid out as now says, 0 if that is not
+// StatusIn returns Status where the filesystems are laid out as now says, 0 if that is not
 // known, and may come to be as in one of possible.
 func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
 	shown, in := s.shown.Load(), registry.Layouts{Now: now, Possible: possible}

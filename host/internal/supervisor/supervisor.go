@@ -17,8 +17,8 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// maxSocketRoot is what go-plugin's own names leave of the 107 bytes that a
-// socket's path may have.
+// maxSocketRoot bounds the path of SocketRoot: go-plugin's own names take the rest of the 107
+// bytes that a socket's path may have.
 const maxSocketRoot = 65
 
 // A Supervisor runs the plugins of one directory, or those of this process. Make
@@ -26,7 +26,7 @@ const maxSocketRoot = 65
 // others send it events and read what it publishes.
 type Supervisor struct {
 	control *controller
-	// running is how many functions run beside the loop.
+	// running counts the functions that run beside the loop.
 	running int
 	// root is nil for plugins of this process.
 	root *sandbox.Root
@@ -60,7 +60,7 @@ func New(o Options) (*Supervisor, error) {
 	return s, errors.Join(plugindir.Check(o.Dir), err)
 }
 
-// tell logs what is told of sandboxes.
+// tell logs the reports about sandboxes.
 func tell(log *slog.Logger) sandbox.Tell {
 	return sandbox.Tell{
 		Unlimited: func(name string, err error) {
@@ -117,7 +117,7 @@ func CheckSocketPath(dir string) error {
 	return nil
 }
 
-// SetNode has plugins told of this node in place of Options.Node. It is for the time before
+// SetNode has this node sent to plugins in place of Options.Node. It is for the time before
 // Run; later it is Reconfigure's.
 func (s *Supervisor) SetNode(node eviction.NodeFacts) { s.control.Node = node }
 

@@ -36,7 +36,7 @@ func put(t testing.TB, dir, name, as string) {
 	}
 }
 
-// installed is a new directory with programs that may be replaced.
+// installed returns a new directory with programs that may be replaced.
 func installed(t testing.TB, names ...string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "evictd")

@@ -39,7 +39,7 @@ func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 	return Amount(nil, signal, n)
 }
 
-// atLeast is bytesText rounded up: a request of so much is enough.
+// atLeast returns bytesText rounded up: a request of so much is enough.
 func atLeast(n int64) string {
 	unit, name := int64(1), ""
 	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi"} {

@@ -22,7 +22,7 @@ func Followed(h *decision.Head) string {
 	}
 }
 
-// shortly is so many milliseconds for people.
+// shortly rounds milliseconds for people.
 func shortly(ms float64) time.Duration {
 	d := time.Duration(ms * float64(time.Millisecond))
 	if d < time.Second {

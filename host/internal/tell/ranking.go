@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// rankedShown is how many pods of a ranking are shown.
+// rankedShown bounds the pods of a ranking that are shown.
 const rankedShown = 10
 
 // A ranked is a candidate in its place.
@@ -85,7 +85,8 @@ func first(d *decision.Decision) string {
 	}
 }
 
-// A key is what rankers look at, one after the other: the first pod goes first by it if order is negative.
+// A key is one of the criteria that rankers compare in turn: the first pod goes first by it if
+// order is negative.
 type key struct {
 	name  string
 	order int

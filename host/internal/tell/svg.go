@@ -162,7 +162,7 @@ func (p *plot) label(x, y float64, anchor, colour, text string) {
 	p.printf(`<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, colour, escaped(text))
 }
 
-// mostTicks is how many times are below the plot at most, but for the longest.
+// mostTicks bounds the times below the plot, except for the longest.
 const mostTicks = 20
 
 // axes have a few round amounts, and the time before and after the decision.
@@ -209,8 +209,8 @@ func roundStep(least float64, isBytes bool) float64 {
 	}
 }
 
-// thresholds are dashed lines, each with its text above the text of the one below it. One that is far from
-// all that was available is at the edge.
+// thresholds draws dashed lines, each with its text above the text of the one below it. One that
+// is far from all that was available is at the edge.
 func (p *plot) thresholds() {
 	row := float64(plotBottom + lineHeight)
 	for _, m := range p.thresholdAt {
@@ -229,8 +229,9 @@ func (p *plot) points() string {
 	return strings.TrimSpace(all.String())
 }
 
-// events are lines across, each up to its label in a row above the plot, on the side that has more room.
-// The rows rise to that side, so that lines next to each other do not cross the labels.
+// events draws lines across, each up to its label in a row above the plot, on the side that has
+// more room. The rows rise to that side, so that lines next to each other do not cross the
+// labels.
 func (p *plot) events() {
 	all := happened(p.r)
 	for i, e := range all {
@@ -247,7 +248,7 @@ func (p *plot) events() {
 	}
 }
 
-// An event is what happened at a second from the decision on.
+// An event marks a second from the decision on.
 type event struct {
 	what   string
 	second float64

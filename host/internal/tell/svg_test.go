@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// drawn is the texts of a picture and the points of its line, all of it read as XML.
+// drawn returns the texts of a picture and the points of its line, all of it read as XML.
 func drawn(t *testing.T, r *decision.Decision) (texts []string, points []string) {
 	t.Helper()
 	picture, err := SVG(r)

@@ -30,7 +30,7 @@ func Table(rows [][]string) []byte {
 	return b.Bytes()
 }
 
-// FurtherTable is a table that stands below another one, if there is anything in it.
+// FurtherTable returns a table that stands below another one, if there is anything in it.
 func FurtherTable(heading []string, rows [][]string) []byte {
 	if len(rows) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 
 const gibibyte = 1 << 30
 
-// softEviction is the example of docs/explain.md.
+// softEviction returns the example of docs/explain.md.
 func softEviction() *decision.Decision {
 	data, err := os.ReadFile("../decision/testdata/soft.json")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestAnEvictionIsTold(t *testing.T) {
 	}
 }
 
-// Nobody is told what would have spared another pod than the one that went.
+// No counterfactual is shown for another pod than the one that went.
 func TestOfAnotherVictimNothingIsTold(t *testing.T) {
 	r := softEviction()
 	r.Candidates = append(r.Candidates, decision.Candidate{UID: "cache-1", Pod: "shop/cache", QoS: eviction.BestEffort, Usage: 4 * gibibyte})
@@ -51,7 +51,7 @@ func TestOfAnotherVictimNothingIsTold(t *testing.T) {
 	}
 }
 
-// What is told is what was so: of a pod that did not end, of a signal that nobody knew, of a
+// The explanation is true: of a pod that did not end, of a signal that nobody knew, of a
 // threshold that holds for its minimum reclaim.
 func TestWhatIsToldWasSo(t *testing.T) {
 	hard := func(r *decision.Decision) { r.Thresholds[1].GracePeriod = "" }

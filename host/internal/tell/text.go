@@ -18,7 +18,7 @@ import (
 
 const (
 	labelWidth = 13
-	// protectedShown is how many pods that could not go are shown.
+	// protectedShown bounds the protected pods that are shown.
 	protectedShown = 5
 )
 
@@ -228,7 +228,7 @@ func (w *text) whyIt() {
 	}
 }
 
-// signal is that of the threshold that was acted on.
+// signal returns the signal of the threshold that was acted on, empty if there is none.
 func (w *text) signal() eviction.Signal {
 	if t := w.r.Acted(); t != nil {
 		return t.Signal
@@ -236,7 +236,7 @@ func (w *text) signal() eviction.Signal {
 	return ""
 }
 
-// amount is n in the unit of a signal.
+// amount formats n in the unit of a signal.
 func (w *text) amount(s eviction.Signal, n int64) string { return AmountIn(w.r, s, n) }
 
 func (w *text) spared() {
@@ -321,7 +321,7 @@ func (w *text) shadows(opinions []decision.Opinion) {
 	}
 }
 
-// stamp is a time with its zone.
+// stamp returns a time with its zone.
 func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }

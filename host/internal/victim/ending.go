@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// cleanupWait is how long a killed pod keeps the next victim safe while it is
-	// not finished, its volumes included (podCleanupTimeout of the kubelet).
+	// cleanupWait is the time for which a killed pod that is not finished, its volumes included,
+	// keeps the next victim safe (podCleanupTimeout of the kubelet).
 	cleanupWait      = 30 * time.Second
 	firstCleanupLook = 20 * time.Millisecond
 	maxCleanupLook   = time.Second
-	// kubeletLook is how often the kubelet looks (podCleanupPollFreq).
+	// kubeletLook is the kubelet's polling interval (podCleanupPollFreq).
 	kubeletLook = time.Second
 	// LookTimeout bounds one look at what is left of a pod.
 	LookTimeout = 5 * time.Second
 )
 
-// A Report is what is known of a victim's end as it comes.
+// A Report describes the progress of a victim's end.
 type Report struct {
 	of    *Victim // whom the Set knows
 	stage stage
-	// err is what the kill returned, took how long it is since it began.
+	// err is the result of the kill, took the time since it began.
 	err  error
 	took time.Duration
 	// ok: the pod has finished, or its volumes are gone, rather than given up on.
@@ -107,7 +107,7 @@ func (e ending) kill(ctx context.Context) error {
 	}
 }
 
-// grace is how long the victim has, next to nothing if it was shortened.
+// grace returns the victim's grace period, 0 if it was shortened.
 func (e ending) grace() time.Duration {
 	select {
 	case <-e.victim.shorten:
@@ -137,7 +137,7 @@ func (e ending) await(ctx context.Context, until time.Time, is func(context.Cont
 	}
 }
 
-// tell reports whether somebody was there to be told, and it makes sense to go on.
+// tell reports whether the report was received, and it makes sense to go on.
 func (e ending) tell(ctx context.Context, r Report) bool {
 	r.of = e.of
 	if ctx.Err() != nil {

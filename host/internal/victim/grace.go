@@ -11,11 +11,11 @@ import (
 // kubelet records ReasonExceededGracePeriod for it.
 var ErrTimeout = errors.New("timeout waiting to kill pod")
 
-// minTimeout is how long even a short kill may take.
+// minTimeout is the least time that a kill gets.
 const minTimeout = 10 * time.Second
 
-// Timeout is how long a kill may take: half as long again as the grace period,
-// so that the SIGKILL at its end has time to work, and at least 10 s.
+// Timeout returns the time that a kill gets: half as long again as the grace period, so that the
+// SIGKILL at its end has time to work, and at least 10 s.
 func Timeout(graceSeconds int64) time.Duration {
 	// Beyond a century the figure is nonsense and would overflow.
 	const century = 100 * 365 * 24 * 60 * 60

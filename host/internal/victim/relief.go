@@ -15,12 +15,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Relief is what is expected of victims of node pressure, and why no other pod goes
-// before it has come.
+// Relief keeps what victims of node pressure are expected to give back, and why no other pod is
+// evicted before that has come.
 type Relief struct {
 	ledger  policy.Ledger
 	waiting map[eviction.Signal]policy.Wait
-	// paced is when it was last told of a signal and a reason that the kubelet's pace holds.
+	// paced holds when a signal and a reason that the kubelet's pace holds were last reported.
 	paced   map[string]time.Time
 	moment  func() policy.Moment
 	settle  func(policy.Settlement)
@@ -42,7 +42,7 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 	r.settled()
 }
 
-// ownerOf is the uid of the pod's controller, which makes another one when it is gone.
+// ownerOf returns the uid of the pod's controller, which makes another one when it is gone.
 func ownerOf(p pods.Pod) string {
 	if p.API == nil {
 		return ""
@@ -128,13 +128,13 @@ func (r *Relief) tellPace(w policy.Wait) {
 	}
 }
 
-// Waiting is what thresholds wait for, by signal.
+// Waiting returns the waits of thresholds, sorted by signal.
 func (r *Relief) Waiting() []policy.Wait {
 	return slices.SortedFunc(maps.Values(r.waiting), func(a, b policy.Wait) int { return cmp.Compare(a.Signal, b.Signal) })
 }
 
-// LookAt is when to look again for the relief that is waited for, zero for the end of a
-// victim, which is told.
+// LookAt returns when to look again for the relief that is waited for, zero for the end of a
+// victim, which is reported.
 func (r *Relief) LookAt() (times []time.Time) {
 	for _, w := range r.waiting {
 		times = append(times, w.LookAt)

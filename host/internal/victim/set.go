@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxHistory is how many victims the status shows.
+	// maxHistory bounds the victims in the status.
 	maxHistory = 50
 	// endedFor is longer than any check of limits takes, which must not find a pod
 	// over its limit that was a victim meanwhile.
 	endedFor = time.Hour
-	// EndOfKills is what kills under way get when the host is told to end. The
-	// journal has the rest finished by the next host.
+	// EndOfKills is the time that kills under way get at the end of the host. The journal has
+	// the rest finished by the next host.
 	EndOfKills = 5 * time.Second
 )
 
@@ -49,7 +49,7 @@ type Journal interface {
 	RemoveKill(uid string) error
 }
 
-// Options is what a Set is made of.
+// Options configures a Set.
 type Options struct {
 	Killer   Killer
 	Recorder Recorder
@@ -72,7 +72,7 @@ type Options struct {
 // afterwards. One goroutine uses it; only History may be called from anywhere.
 type Set struct {
 	Options
-	// Relief is what is expected of the victims.
+	// Relief expected of the victims.
 	Relief Relief
 
 	victims []*Victim // in the order of the decisions
@@ -235,7 +235,7 @@ func (s *Set) settle(of policy.Settlement) {
 	}
 }
 
-// cleanedUp ends what there is to know of a victim: what it has freed is on its way,
+// cleanedUp ends the watch on a victim: its relief is on its way,
 // or nothing more is to be expected of it. What is known of its pod is another victim's
 // if it has become one again meanwhile, or if v was only pretended.
 func (s *Set) cleanedUp(v *Victim, all bool) {
@@ -343,7 +343,7 @@ func (s *Set) EndedSince(uid string, then time.Time) bool {
 	return s.any(func(v *Victim) bool { return v.UID == uid && !v.ending() && !v.endedAt.Before(then) })
 }
 
-// EndPretence has victims of a dry run hold up nobody any more.
+// EndPretence has victims of a dry run hold up no pod any more.
 func (s *Set) EndPretence() {
 	for _, v := range s.Ending() {
 		if v.DryRun {

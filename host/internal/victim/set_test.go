@@ -68,7 +68,7 @@ func TestAVictimIsKnownAsLongAsItMatters(t *testing.T) {
 	})
 }
 
-// After a restart a pod that was over a limit of its own was told to be a victim of the
+// After a restart a pod that was over a limit of its own was reported as a victim of the
 // node, at the time of the restart.
 func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
 	grace := int64(20)
@@ -93,7 +93,7 @@ func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
 	}
 }
 
-// A pod was given up on and chosen anew. When the first look at its volumes ended, nothing
+// A pod was given up on and chosen again. When the first look at its volumes ended, nothing
 // more was expected of it, and its kill was in the journal no more.
 func TestTheEndOfAFormerKillIsNotThatOfTheNext(t *testing.T) {
 	j := &journal{}

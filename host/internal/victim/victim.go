@@ -39,7 +39,7 @@ const (
 // maxReasonBytes bounds what an event says of a refusal.
 const maxReasonBytes = 800
 
-// RefusedMessage is the message of an event of ReasonRefused.
+// RefusedMessage returns the message of an event of ReasonRefused.
 func RefusedMessage(why error) string {
 	text := why.Error()
 	return "The API server refuses the eviction of this pod, which its kubelet starts again: " + strings.ToValidUTF8(text[:min(len(text), maxReasonBytes)], "")
@@ -54,8 +54,7 @@ type Victim struct {
 	Pod    pods.Pod `json:"-"`
 	Name   string   `json:"pod"`
 	UID    string   `json:"uid"`
-	// Signal is what the eviction counts as in kubelet_evictions: a signal or a
-	// local-storage limit.
+	// Signal as which kubelet_evictions counts the eviction: a signal or a local-storage limit.
 	Signal eviction.Signal `json:"signal"`
 	// GraceSeconds is the grace period to end the pod with. GraceOverrideSeconds is
 	// what the eviction asked for, which the pod's own can only shorten.
@@ -72,10 +71,11 @@ type Victim struct {
 	DryRun     bool   `json:"dryRun,omitempty"`
 	// Resumed: decided by a former evictd and finished by this one.
 	Resumed bool `json:"resumed,omitempty"`
-	// Err is what the kill returned. The eviction counts all the same.
+	// Err is the error of the kill. The eviction counts all the same.
 	Err string `json:"error,omitempty"`
 
-	// Promised is what the node is expected to get back of Signal, missing if that is not known.
+	// Promised is the amount of Signal that the node is expected to get back, missing if not
+	// known.
 	Promised eviction.Figure `json:"-"`
 	// Released of Signal was seen to come back, missing as long as more is expected.
 	// ReliefAt is when that was nine tenths of what was promised, zero if it was not.
@@ -124,7 +124,7 @@ func resumed(j rundir.Kill, pod pods.Pod) *Victim {
 	}
 }
 
-// EndedAt is when nothing of v ran any more, or it was given up on; zero before that.
+// EndedAt returns when nothing of v ran any more, or it was given up on; zero before that.
 func (v *Victim) EndedAt() time.Time { return v.endedAt }
 
 func (v *Victim) ending() bool { return v.endedAt.IsZero() }
@@ -134,13 +134,13 @@ func (v *Victim) matters(now time.Time) bool {
 	return v.ending() || v.cleaning || v.leftover || now.Sub(v.endedAt) <= endedFor
 }
 
-// shortest is v with the shortest grace period.
+// shortest returns v with the shortest grace period.
 func (v Victim) shortest() Victim {
 	v.GraceSeconds, v.GraceOverrideSeconds = policy.HardGraceSeconds, policy.HardGraceSeconds
 	return v
 }
 
-// Journaled is what a next host must know of v.
+// Journaled returns the record of v for a next host.
 func (v *Victim) Journaled() rundir.Kill {
 	k := rundir.Kill{
 		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
@@ -153,7 +153,7 @@ func (v *Victim) Journaled() rundir.Kill {
 	return k
 }
 
-// eventAnnotations are the kubelet's, and if there is a record its name and why the pod goes.
+// eventAnnotations returns the kubelet's, and if there is a record its name and why the pod goes.
 func (v *Victim) eventAnnotations() map[string]string {
 	if v.Record == "" {
 		return v.Annotations

@@ -13,7 +13,7 @@ import (
 // doubles up to the monitoring interval.
 const firstRetry = 100 * time.Millisecond
 
-// A Scope is what a pass looks at and why.
+// A Scope says which signals a pass observes and why.
 type Scope struct {
 	// Full passes look at every signal, others at those of Woken, which has the causes
 	// by condition.
@@ -21,7 +21,7 @@ type Scope struct {
 	Woken map[eviction.Condition]string
 }
 
-// Trigger is why a pass with this scope runs.
+// Trigger returns why a pass with this scope runs.
 func (s Scope) Trigger() string {
 	if s.Full {
 		return "interval"
@@ -29,7 +29,7 @@ func (s Scope) Trigger() string {
 	return "wake"
 }
 
-// Causes are those of the wakes, for people.
+// Causes returns the causes of the wakes, for people.
 func (s Scope) Causes() string { return strings.Join(slices.Sorted(maps.Values(s.Woken)), ",") }
 
 // Crossing reports whether a plugin says that a threshold was crossed.
@@ -101,12 +101,12 @@ func (s *Schedule) limit(c eviction.Condition) *limiter {
 	return s.limits[c]
 }
 
-// A Result is how a pass ended, as far as the next one depends on it.
+// A Result holds the parts of a pass's outcome on which the next one depends.
 type Result struct {
 	Scope Scope
 	// Met: thresholds are met. Incomplete: figures were missing, or it could not act.
 	Met, Incomplete bool
-	// GraceLeft is how long the first grace period goes on, 0 if none does.
+	// GraceLeft is the time until the first grace period ends, 0 if none runs.
 	GraceLeft time.Duration
 	// LookAt has other reasons to look at everything, zero for none.
 	LookAt []time.Time

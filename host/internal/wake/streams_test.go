@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A watcher sends the wakes that it is told to send, and notes which streams are open.
+// A watcher sends the wakes that a test sets, and notes which streams are open.
 type watcher struct {
 	wakes chan eviction.Wake
 	open  []string

@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// node is a record of an eviction among 110 pods, whose signals went up and down.
+// node returns a record of an eviction among 110 pods, whose signals went up and down.
 func node(r *rand.Rand, i int) *decision.Decision {
 	at := time.Unix(1_800_000_000, 0).Add(time.Duration(i) * time.Minute)
 	uid := func() string {

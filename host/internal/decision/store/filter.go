@@ -68,7 +68,7 @@ func (a *Age) Set(text string) error {
 	return nil
 }
 
-// String is empty for none, so that help shows no default.
+// String returns "" for none, so that help shows no default.
 func (a *Age) String() string {
 	if *a == 0 {
 		return ""

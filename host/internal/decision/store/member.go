@@ -17,7 +17,8 @@ const (
 	// and unpacked.
 	maxMember   = 4 << 20
 	maxDocument = 64 << 20
-	// fixedHeader is what a gzip header has before its extra field, with that one's length.
+	// fixedHeader is the size of a gzip header before its extra field, including that field's
+	// length.
 	fixedHeader = 12
 	// lengthAt is where the length of a member stands in it.
 	lengthAt = fixedHeader + 4
@@ -56,7 +57,7 @@ func encode(head decision.Head, document any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// A member is where one stands in a segment.
+// A member locates one document in a segment.
 type member struct {
 	at, length int64
 	head       decision.Head
@@ -129,7 +130,7 @@ func memberAt(f io.ReaderAt, at, size int64, matters func(text []byte) bool, buf
 	}
 }
 
-// document is what a member has, if its checksum says that it is whole.
+// document returns the document in a member, if its checksum is right.
 func document(f io.ReaderAt, m member) ([]byte, error) {
 	z, err := gzip.NewReader(io.NewSectionReader(f, m.at, m.length))
 	if err != nil {

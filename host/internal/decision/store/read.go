@@ -30,7 +30,7 @@ func (e *Entry) Decision() (*decision.Decision, error) {
 	return decision.Decode(data)
 }
 
-// each is Each with outcomes too, which come after their records.
+// each does as Each with outcomes too, which come after their records.
 func each(dir string, matters func(text []byte) bool, use func(*Entry) error) error {
 	names, passedOver, err := segmentNames(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func eachIn(name string, matters func(text []byte) bool, use func(*Entry) error)
 }
 
 // Each calls use for each record in a directory, the oldest first. An error of use ends it;
-// segments that are damaged are passed over from there on, and told at the end. A record
+// segments that are damaged are passed over from there on, and reported at the end. A record
 // that is just being written is not seen.
 func Each(dir string, use func(*Entry) error) error {
 	return each(dir, all, func(e *Entry) error {
@@ -82,7 +82,7 @@ func Each(dir string, use func(*Entry) error) error {
 	})
 }
 
-// Heads are those of all records, the oldest first, with what followed.
+// Heads returns the heads of all records, the oldest first, with their outcomes.
 func Heads(dir string) ([]decision.Head, error) {
 	var heads []decision.Head
 	places := map[string]int{}
@@ -114,12 +114,12 @@ func Find(dir, what string) ([]*decision.Decision, error) {
 
 func all([]byte) bool { return true }
 
-// Select is Find by the heads of the records.
+// Select does as Find by the heads of the records.
 func Select(dir string, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
 	return find(dir, nil, takes)
 }
 
-// find is Select of records with a text in their heads.
+// find does as Select for records with a text in their heads.
 func find(dir string, text []byte, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
 	var found []*decision.Decision
 	outcomes := map[string]*decision.Outcome{}

@@ -26,8 +26,8 @@ import (
 const (
 	// segments is into how many parts the size is cut: the oldest goes as a whole.
 	segments = 16
-	// segmentAge is how long a segment is written to, so that records go when they are old
-	// and not much later.
+	// segmentAge is the time for which a segment is written to, so that records go when they are
+	// old and not much later.
 	segmentAge = 24 * time.Hour
 	// maxSegment bounds a segment, by the most that may be configured.
 	maxSegment = 16 << 30 / segments
@@ -35,16 +35,16 @@ const (
 	lockName   = "lock"
 )
 
-// Options is what a Store is made of.
+// Options configures a Store.
 type Options struct {
 	// Dir is made if it is not there.
 	Dir string
-	// MaxBytes is how much is kept, MaxAge for how long.
+	// MaxBytes bounds the size of the store, MaxAge the age of its records.
 	MaxBytes int64
 	MaxAge   time.Duration
 }
 
-// Below is where the records are in evictd's directory of states.
+// Below returns the directory of the records in evictd's directory of states.
 func Below(stateDir string) string { return filepath.Join(stateDir, "records") }
 
 // A Store is written to. One goroutine uses it.
@@ -279,8 +279,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// segmentNames are the paths of the segments, the oldest first. What is too large for one is passed
-// over: it may be read for hours.
+// segmentNames returns the paths of the segments, the oldest first. What is too large for one is
+// passed over: it may be read for hours.
 func segmentNames(dir string) (names []string, passedOver, err error) {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 
 var (
 	errNoEviction = errors.New("the record is of no choice between pods")
-	// ErrAnotherVictim is that of a record whose figures have another pod go first than went.
+	// ErrAnotherVictim reports a record whose figures choose another pod than the one evicted.
 	ErrAnotherVictim = errors.New("what is recorded has another pod go first")
 )
 
@@ -84,7 +84,7 @@ func situationOf(r *decision.Decision) (*situation, error) {
 	}
 }
 
-// decide is the decision of s.
+// decide returns the decision of s.
 func (s *situation) decide() Result {
 	d := Result{Acted: s.chosen()}
 	if d.Acted < 0 {
@@ -108,7 +108,7 @@ func (s *situation) decide() Result {
 	return d
 }
 
-// chosen is the threshold that is acted on, -1 if none is.
+// chosen returns the threshold that is acted on, -1 if none is.
 func (s *situation) chosen() int {
 	var actionable []policy.Threshold
 	var places []int

@@ -34,7 +34,7 @@ type Change struct {
 	// Value is in bytes, in the signal's unit, or a priority; Step is one of it.
 	Value int64 `json:"value"`
 	Step  int64 `json:"step"`
-	// Instead is who would have gone, empty for nobody.
+	// Instead names the pod that would have been evicted, empty for none.
 	Instead string `json:"instead,omitempty"`
 }
 
@@ -47,7 +47,7 @@ type variable struct {
 	apply    func(s *situation, value int64)
 }
 
-// Changes are the changes that would have spared the victim of a record.
+// Changes returns the changes that would have spared the victim of a record.
 func Changes(r *decision.Decision) ([]Change, error) {
 	was, err := Again(r)
 	switch {
@@ -97,8 +97,8 @@ func Spares(r *decision.Decision, w Change, value int64) (bool, error) {
 	return false, fmt.Errorf("change: %q, which has no effect on the decision", w.What)
 }
 
-// changes are those that may have an effect for as long as the pressure lasts. A lower threshold, or a
-// longer grace period, would have spared the pod in this pass alone.
+// changes returns the changes that may have an effect for as long as the pressure lasts. A lower
+// threshold, or a longer grace period, would have spared the pod in this pass alone.
 func (s *situation) changes(victim int) []variable {
 	t, pod := s.thresholds[s.acted], s.candidates[victim].Pod
 	o, signal := s.observed[t.Signal], t.Signal

@@ -12,7 +12,7 @@ import (
 
 const gibibyte = 1 << 30
 
-// soft is an eviction for a soft threshold.
+// soft returns an eviction for a soft threshold.
 func soft(t *testing.T) *decision.Decision {
 	t.Helper()
 	data, err := os.ReadFile("../testdata/soft.json")

@@ -34,8 +34,8 @@ func (n node) disk(o eviction.Observation) eviction.Observation {
 	return figures.Filesystem(o, "", room, err)
 }
 
-// pids are those of this process's pid namespace, which must be the node's. Where the
-// node is a container itself only the pid plugin is told so; here it is unknown.
+// pids observes the pids of this process's pid namespace, which must be the node's. Where the
+// node is a container itself only the pid plugin is configured so; here it is unknown.
 func (n node) pids(o eviction.Observation) eviction.Observation {
 	var s nodefs.PIDSample
 	naming, err := n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver)
@@ -65,7 +65,7 @@ func (n node) podTasks() (podReader, error) {
 	})
 }
 
-// pods returns what reads pods, unless it cannot be told where they are.
+// pods returns a reader of pods, unless their cgroups cannot be found.
 func (n node) pods(find func(nodefs.FS) (nodefs.Hierarchy, error), reader func(nodefs.Hierarchy, *nodefs.Naming) podReader) (podReader, error) {
 	h, naming, err := n.cgroups(find)
 	if err != nil {

@@ -21,7 +21,7 @@ var all = []eviction.Signal{
 	eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable,
 }
 
-// madeUp is a node with 8 GiB of which 3 GiB are used, 1 GiB of that cache, and
+// madeUp makes a node with 8 GiB of which 3 GiB are used, 1 GiB of that cache, and
 // 100 tasks of 32768.
 func madeUp(t *testing.T) eviction.NodeFacts {
 	t.Helper()

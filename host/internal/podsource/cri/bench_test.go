@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// BenchmarkActive is one listing through a real socket, nothing having changed:
+// BenchmarkActive measures one listing through a real socket, nothing having changed:
 // it is on the way from a crossed threshold to a victim.
 func BenchmarkActive(b *testing.B) {
 	for _, n := range []int{110, 500} {

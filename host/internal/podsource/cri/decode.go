@@ -26,9 +26,9 @@ const maxWarnings = 10
 
 // decode reads one v1.Pod from YAML or JSON and fills in the API's defaults. A static
 // one needs no uid.
-// warning is what the API server would refuse and the kubelet overlooks: unknown
-// fields and duplicate keys. It does not cost the pod its manifest, because a
-// manifest of a newer Kubernetes must not make a pod safe from eviction.
+// warning lists unknown fields and duplicate keys, which the API server would refuse and the
+// kubelet overlooks. It does not cost the pod its manifest, because a manifest of a newer
+// Kubernetes must not make a pod safe from eviction.
 func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
@@ -52,7 +52,7 @@ func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) 
 	return pod, input.ClipAll(warnings, maxWarnings), nil
 }
 
-// negative are the amounts below zero that the API server would refuse.
+// negative returns errors for the amounts below zero that the API server would refuse.
 func negative(pod *v1.Pod) []error {
 	var out []error
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
@@ -87,11 +87,11 @@ func wantPod(err error) error {
 	return err
 }
 
-// wrongType is how the decoder says that a value has another type than the field, which
-// is named by Go's types.
+// wrongType matches the decoder's error for a value of another type than the field, which it
+// names by Go's types.
 var wrongType = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go (?:value of type \S+|struct field \w+\.(\S+) of type (\S+))$`)
 
-// inPlainWords is err as somebody reads it who does not know Go.
+// inPlainWords returns err for readers who do not know Go.
 func inPlainWords(err error) error {
 	m := wrongType.FindStringSubmatch(err.Error())
 	switch {

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxFormer is how many manifests without a file are kept until the next listing
-	// of the pods says which of these run.
+	// maxFormer bounds the manifests without a file that are kept until the next listing of the
+	// pods says which of these run.
 	maxFormer = 1000
-	// maxNamed is how many pods without a file are named.
+	// maxNamed bounds the pods without a file that are named.
 	maxNamed = 5
 )
 
@@ -29,12 +29,11 @@ type manifest struct {
 
 func (m *manifest) identity() identity { return identity{m.row.UID, m.api.Namespace, m.api.Name} }
 
-// An identity is what a pod and its manifest have in common. A manifest may say no
-// namespace.
+// An identity matches a pod with its manifest. A manifest may say no namespace.
 type identity struct{ uid, namespace, name string }
 
-// A listedPod is what the runtime says of a pod, by which its manifest is known from
-// another one with the same uid.
+// A listedPod holds the facts about a pod in the runtime that tell its manifest from another one
+// with the same uid.
 type listedPod struct {
 	identity
 	active bool
@@ -55,7 +54,7 @@ func (l listedPod) String() string {
 }
 
 // A join finds the manifest of each pod: by the uid, and by namespace and name where
-// the runtime has told them.
+// the runtime has reported them.
 type join struct {
 	dir   string
 	files map[string]*manifestFile

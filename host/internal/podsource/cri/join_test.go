@@ -66,7 +66,7 @@ func TestAForeignManifestDoesNotDisplaceThatOfTheRunningPod(t *testing.T) {
 }
 
 // A directory of manifests that was unmounted, which leaves an empty one, left no
-// candidate: nothing was evicted, and nobody was told why.
+// candidate: nothing was evicted, and no reason was reported.
 func TestPodsThatRunKeepTheManifestsThatAreGone(t *testing.T) {
 	dir, s := t.TempDir(), fakecri.New()
 	for _, name := range []string{"a", "b", "c"} {

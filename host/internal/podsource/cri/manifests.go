@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// lookTimeout is how long a listing waits for a filesystem that hangs.
+	// lookTimeout is the time that a listing waits for a filesystem that hangs.
 	lookTimeout = 2 * time.Second
-	// maxProblems is how many problems are told.
+	// maxProblems bounds the problems reported.
 	maxProblems = 100
 	// A directory of manifests has maxManifests files at most: each is held in memory, and
 	// looked at with each listing. A node runs some hundred pods.
 	maxManifests = 4096
 )
 
-// endings are those of manifests' names.
+// endings lists the extensions of manifests.
 var endings = []string{".yaml", ".yml", ".json"}
 
 // Manifests is a directory of v1.Pod manifests, each in a file that ends with
@@ -47,7 +47,7 @@ type Manifests struct {
 	joined join
 }
 
-// A place is where manifests are.
+// A place locates manifests.
 type place struct {
 	// path is a directory, or of static pods also a single file.
 	path string
@@ -77,7 +77,7 @@ func (m *Manifests) Problems() []pods.Problem {
 	return m.told(problems)
 }
 
-// told is as many of the problems as somebody reads.
+// told returns the problems to report, at most maxProblems and a count of the rest.
 func (m *Manifests) told(problems []pods.Problem) []pods.Problem {
 	if len(problems) <= maxProblems {
 		return problems
@@ -124,7 +124,7 @@ func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manif
 	return manifests, problems, m.joined.static.absent == 0
 }
 
-// uids are those that manifests say, as far as they were read.
+// uids returns the uids in manifests, as far as they were read.
 func (m *Manifests) uids() []string {
 	manifests, _, _ := m.of(nil)
 	return slices.Collect(maps.Keys(manifests))
@@ -228,18 +228,18 @@ const (
 	// maxManifestBytes is the most that is read of one manifest. The largest
 	// object that a cluster can store has 1.5 MiB, real pods a few KiB.
 	maxManifestBytes = 1 << 20
-	// settleTime is how old a change must be for the file's times to tell it from
-	// a later one: filesystem timestamps tick every 4 to 10 ms.
+	// settleTime is the least age of a change for the file's times to tell it from a later one:
+	// filesystem timestamps tick every 4 to 10 ms.
 	settleTime = 100 * time.Millisecond
 )
 
-// manifestFile is what was read of a file, kept until the file changes.
+// manifestFile caches the content of a file until the file changes.
 type manifestFile struct {
 	identity fileIdentity
 	// settled: the file was read, and had changed long enough before, so that a
 	// later change shows in its identity.
 	settled bool
-	// manifest is what counts, also of a former content if the present one cannot.
+	// manifest in force, of a former content if the present one is invalid.
 	manifest *manifest
 	problems []pods.Problem
 }
@@ -317,7 +317,7 @@ func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) 
 	return f
 }
 
-// failed is a file that could not be read, or not be understood. It is read again
+// failed returns the entry of a file that could not be read or decoded. It is read again
 // the next time.
 func failed(path string, former *manifestFile, err error) *manifestFile {
 	f := &manifestFile{}

@@ -40,7 +40,7 @@ func uids(m map[string]*manifest) []string {
 
 const mi = 1 << 20
 
-// defaultRules are those of a kubelet whose gates nobody has touched.
+// defaultRules returns the rules of a kubelet with default feature gates.
 var defaultRules = pods.Rules{PodLevelResources: true, Wanted: &pods.Wanted{Ask: func() []string { return []string{"a", "x"} }}}
 
 func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {

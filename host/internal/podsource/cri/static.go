@@ -14,11 +14,11 @@ import (
 	"github.com/evictd/evictd/host/internal/podsource/running"
 )
 
-// sourceFile is what the kubelet writes as the source of a pod from staticPodPath.
+// sourceFile is the value of the kubelet's source annotation on a pod from staticPodPath.
 const sourceFile = "file"
 
-// A fullName is what a static pod is known by: its uid is the kubelet's hash of the
-// manifest, as a rule, which nobody else can work out.
+// A fullName identifies a static pod: its uid is the kubelet's hash of the manifest, as a rule,
+// which no other program can work out.
 type fullName struct{ namespace, name string }
 
 func (m *manifest) fullName() fullName { return fullName{m.api.Namespace, m.api.Name} }

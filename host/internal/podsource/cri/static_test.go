@@ -61,7 +61,7 @@ func TestTheAuthorOfAPodCannotMakeItStatic(t *testing.T) {
 	}
 }
 
-// A pod that was made anew under its uid is what its newest sandbox says.
+// A pod that was made again under its uid is what its newest sandbox says.
 func TestTheNewestSandboxSaysWhereAPodIsFrom(t *testing.T) {
 	s, dir := fakecri.New(), t.TempDir()
 	put(t, dir, "p.yaml", podYAML("u", "p"))

@@ -13,12 +13,12 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// staticYAML is a manifest as people write it for a kubelet, without a uid.
+// staticYAML returns a manifest as people write it for a kubelet, without a uid.
 func staticYAML(name string, more ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: \"" + name + "\", namespace: kube-system}\n" + strings.Join(more, "\n")
 }
 
-// staticPod is what a kubelet on node-1 makes of it.
+// staticPod returns the pod that a kubelet on node-1 makes of a static manifest.
 func staticPod(uid, name string) fakecri.Pod {
 	return fakecri.Pod{
 		UID: uid, Namespace: "kube-system", Name: name + "-node-1", Containers: []fakecri.Container{{Name: "c"}},

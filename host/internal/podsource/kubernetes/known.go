@@ -19,7 +19,7 @@ import (
 // problemSource stands where other sources name a file.
 const problemSource = "API server"
 
-// ErrNeverListed tells of an API server that has not told of the node's pods.
+// ErrNeverListed reports an API server that has not listed the node's pods.
 var ErrNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
 
 // An entry is a pod and what its rules make of it. It never changes.
@@ -37,7 +37,7 @@ func (e *entry) state() eviction.PodState {
 	}
 }
 
-// known are the pods that the API server has told of. The reflector writes to it.
+// known holds the pods that the API server has sent. The reflector writes to it.
 type known struct {
 	rules pods.Rules
 	// first is closed when the API server has listed the pods, or refused to, or could not
@@ -58,12 +58,12 @@ func newKnown(rules pods.Rules) *known {
 	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: ErrNeverListed}, changed: make(chan struct{}, 1)}
 }
 
-// news are how the API server is heard.
+// news is the state of the watch on the API server.
 type news struct {
-	// listed: it has told of all pods, but for what has changed since trouble. loaded: the pods
+	// listed: it has sent all pods, but for what has changed since trouble. loaded: the pods
 	// are those that a former evictd knew, as long as it has not.
 	listed, loaded bool
-	// trouble is why it was not heard the last time, since when it is not.
+	// trouble is the last error of the watch, since the time since which it fails.
 	trouble error
 	since   time.Time
 	// behind: it was away, and what has happened meanwhile may still come.
@@ -102,7 +102,7 @@ func (n *news) problems() []pods.Problem {
 	}
 }
 
-// A view is what is known at one time.
+// A view holds the pods known at one time.
 type view struct {
 	byUID    map[string]*entry
 	mirrors  map[string]*entry // of static pods, by the uid under which the kubelet runs them
@@ -160,7 +160,7 @@ func (k *known) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// uids are those under which the kubelet runs the pods.
+// uids returns the uids under which the kubelet runs the pods.
 func (k *known) uids() []string {
 	v := k.view()
 	return slices.AppendSeq(v.order, maps.Keys(v.mirrors))
@@ -256,7 +256,7 @@ func (k *known) hasChanged() {
 	}
 }
 
-// Bookmark implements cache.ReflectorBookmarkStore: all that came before has been told.
+// Bookmark implements cache.ReflectorBookmarkStore: all that came before has been received.
 func (k *known) Bookmark(string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -90,7 +90,7 @@ func (s *Source) Problems() []pods.Problem {
 	return s.known.problems()
 }
 
-// Pods returns what the API server has last told of the node's pods, without what no
+// Pods returns the node's pods as the API server last sent them, without fields that no
 // decision depends on. They must not be changed. It asks nobody.
 func (s *Source) Pods() []*v1.Pod { return s.known.all() }
 

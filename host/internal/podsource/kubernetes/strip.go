@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// stripped is what of a pod a decision can depend on, or a kill. A node has hundreds of
-// pods, each of tens of kilobytes, most of which nobody asks for.
+// stripped copies the fields of a pod on which a decision or a kill can depend. A node has
+// hundreds of pods, each of tens of kilobytes, most of which are never used.
 func stripped(pod *v1.Pod, wanted *pods.Wanted) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -116,7 +116,7 @@ func allocated(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// over is requests with what was allocated in their place.
+// over returns requests, replaced by allocated resources where there are any.
 func over(requests, allocated v1.ResourceList) v1.ResourceList {
 	out := make(v1.ResourceList, len(requests)+len(allocated))
 	maps.Copy(out, requests)

@@ -38,7 +38,7 @@ type Source struct {
 	// listed: the pods were known once. logged: the log has that they are not.
 	listed, logged bool
 	// since is the time of the first of the listings that have all failed, err what of that is to
-	// be told.
+	// be reported.
 	since time.Time
 	err   error
 	// partial is why pods may have been missing in the last listing that did not fail.
@@ -91,7 +91,7 @@ func (l *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	return s, err
 }
 
-// neverListed returns why the API server has told of no pod yet.
+// neverListed returns why the API server has sent no pod yet.
 func neverListed(problems []pods.Problem) error {
 	for _, p := range problems {
 		if !p.Used && errors.Is(p.Err, kubernetes.ErrNeverListed) {

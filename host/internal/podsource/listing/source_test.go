@@ -130,7 +130,7 @@ type saved string
 func (saved) SavePods([]byte) error       { return nil }
 func (s saved) LoadPods() ([]byte, error) { return []byte(s), nil }
 
-// An API server that has not been heard yet is no failure to a source, which lists what runs.
+// An API server that has sent nothing yet is no failure to a source, which lists what runs.
 func TestOnlyPodsOfTheAPIServerOrOfAFormerEvictdCount(t *testing.T) {
 	for store, known := range map[saved]bool{`{"items":[]}`: false, `{"items":[{"metadata":{"name":"a","namespace":"shop","uid":"1"}}]}`: true} {
 		source, err := kubernetes.New(nil, fakecri.New().Client(), pods.Rules{}, store)

@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Pod is what the runtime knows of one pod, but for containers that have exited.
+// A Pod holds the runtime's view of one pod, except for containers that have exited.
 type Pod struct {
 	*criclient.Pod
 	Namespace, Name string
@@ -83,7 +83,7 @@ func (p *Pod) Known(api *v1.Pod, row eviction.Pod) pods.Pod {
 	return p.complete(known)
 }
 
-// Unknown is a pod that nobody has said anything of but the runtime.
+// Unknown returns a pod that only the runtime knows.
 func (p *Pod) Unknown() pods.Pod {
 	return p.complete(pods.Pod{
 		API: withSource(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.UID), Namespace: p.Namespace, Name: p.Name}}, p.Sandboxes),
@@ -150,7 +150,7 @@ func Static(p *criclient.Pod) bool {
 	return said && source != SourceAPI
 }
 
-// SourceAPI is that of a pod from the API server.
+// SourceAPI is the source of a pod from the API server.
 const SourceAPI = "api"
 
 // withSource returns pod with what the newest sandbox says of where the pod comes from. Who makes

@@ -63,7 +63,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 	return reply, errors.Join(errs...)
 }
 
-// sinceBoot is how old a sample of a boot time is, below zero if it is yet to come.
+// sinceBoot returns the age of a sample by its boot time, negative if it is yet to come.
 func sinceBoot(nanos int64) time.Duration {
 	now := nodefs.BootNanos()
 	if nanos < now-math.MaxInt64 { // the difference must fit into an int64

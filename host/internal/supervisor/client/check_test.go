@@ -83,7 +83,7 @@ func TestObservationsAreBelievedWhereTheyCanBe(t *testing.T) {
 	}
 }
 
-// What a vendor's own signal lacks is the worst pressure that there is, and was unknown
+// What a vendor's custom signal lacks is the worst pressure that there is, and was unknown
 // at just that moment: nobody was evicted.
 func TestAnOwnSignalBelowZeroIsPressure(t *testing.T) {
 	const spare eviction.Signal = "acme.example/nvme.spare"

@@ -17,35 +17,35 @@ import (
 var errNoProgress = fmt.Errorf("no progress: %w", context.DeadlineExceeded)
 
 const (
-	// mostWakes is how many wakes a second a plugin may send. The host looks
-	// twenty times a second at most, whatever it hears.
+	// mostWakes bounds the wakes per second of a plugin. The host looks twenty times a second at
+	// most, however many it receives.
 	mostWakes = 500
-	// mostProgress is how often a second a reclaim step may tell its progress.
+	// mostProgress bounds the progress messages per second of a reclaim step.
 	mostProgress = 10_000
 )
 
-// errFlood is about too many messages of one stream, which is not listened to any
+// errFlood reports too many messages of one stream, which is not listened to any
 // longer: reading costs the host as much as sending costs the plugin, and what has been
 // sent would be read for minutes after.
 func errFlood(of string, most int) error {
 	return fmt.Errorf("%w: more than %d %s within a second", eviction.ErrInvalidReply, most, of)
 }
 
-// A Report is what a call says about its plugin.
+// A Report is sent after a call, with its effect on the plugin's standing.
 type Report struct {
 	// Failed is the latest thing that went wrong.
 	Failed error
-	// Unresponsive is that too many calls in a row had no answer.
+	// Unresponsive is set when too many calls in a row had no answer.
 	Unresponsive error
-	// Delayed is what the host has waited for an answer beyond what is usual.
+	// Delayed is the time that the host has waited for an answer beyond the usual.
 	Delayed time.Duration
 }
 
-// Config is what a Client is made of.
+// Config configures a Client.
 type Config struct {
 	Name     string
 	Timeouts Timeouts
-	// Doublings is how often the limits of the calls at its start are doubled.
+	// Doublings is the number of times that the limits of the calls at its start are doubled.
 	Doublings int
 	// Builtin plugins may relay the kubelet's figures.
 	Builtin bool
@@ -67,12 +67,12 @@ type Client struct {
 	remote eviction.Plugin
 	// relays: the plugin's figures are those of the kubelet's summary.
 	relays atomic.Bool
-	// told is what the plugin was configured with last.
+	// told holds the last configuration sent to the plugin.
 	told atomic.Pointer[eviction.ConfigureRequest]
 
 	mu     sync.Mutex
 	misses misses
-	// failure is the last one, for each to be told of once.
+	// failure is the last one, for each to be reported once.
 	failure string
 }
 
@@ -208,7 +208,7 @@ func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), c
 	return c.conclude("measure", errors.Join(err, wrong), took, c.Timeouts.Measure)
 }
 
-// MeasureAndRank is Measure and Rank in one call, each with its own checks. Once
+// MeasureAndRank does Measure and Rank in one call, each with its own checks. Once
 // all pods are answered the ranking has the time of Rank, as long as Measure's own
 // lasts. A ranking that did not come for another reason is left to Rank.
 func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {

@@ -8,10 +8,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// missesToKill is how many calls in a row may have no answer.
+// missesToKill is the number of calls in a row without an answer after which a plugin is killed.
 const missesToKill = 3
 
-// A verdict is what one call says about whether the plugin is alive.
+// A verdict says whether one call shows the plugin alive.
 type verdict uint8
 
 const (

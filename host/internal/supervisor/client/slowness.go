@@ -14,18 +14,18 @@ const (
 	SlowWindow = time.Minute
 	mostDelay  = SlowWindow / 20
 	slowCalls  = 2
-	// StandbyFor is how long a plugin is then asked after all others.
+	// StandbyFor is the time for which a plugin is then asked after all others.
 	StandbyFor = 10 * time.Minute
 )
 
-// delayCost is what of the time that an answer took counts.
+// delayCost returns the part of an answer's time that counts as delay.
 func delayCost(took, limit time.Duration) time.Duration {
 	return max(0, min(took, limit)-limit/promptShare)
 }
 
-// A Slowness is what the answers of one plugin have cost lately: the host waits for
-// them before it evicts. One that stays just below its deadlines costs as much as one that
-// hangs, and is never missed.
+// A Slowness sums up the recent delays of one plugin's answers: the host waits for them before
+// it evicts. One that stays just below its deadlines costs as much as one that hangs, and is
+// never missed.
 type Slowness struct {
 	delays []delay // of SlowWindow
 	// Until is the end of standby, zero for none; Cost is what led to it.

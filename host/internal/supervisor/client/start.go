@@ -74,15 +74,15 @@ func (c *Client) ask(ctx context.Context, what string, limit time.Duration, f fu
 // Asked is the pass and the view that plugins were last asked to observe for.
 type Asked = atomic.Pointer[eviction.PassView]
 
-// NewAsked is the view before reclaim of no pass: nothing was asked yet.
+// NewAsked returns the view before reclaim of no pass: nothing was asked yet.
 func NewAsked() *Asked {
 	a := new(Asked)
 	a.Store(&eviction.PassView{View: eviction.ViewBefore})
 	return a
 }
 
-// probeTries is how often a new process is asked: with the summary as the source, a
-// pass may end while it answers.
+// probeTries bounds the tries to probe a new process: with the summary as the source, a pass may
+// end while it answers.
 const probeTries = 3
 
 // Probe lets a new process observe once what it would observe. What it does not

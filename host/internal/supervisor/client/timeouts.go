@@ -14,17 +14,16 @@ type Timeouts struct {
 	// doubles, and so do Describe and Configure, with each start in a row that was
 	// late, three times at most.
 	Handshake time.Duration
-	// Start is how long the host waits for the plugins that it finds at its start,
-	// and custom ones for each other: 3 s. One that hangs is not to hold up the rest
-	// until its handshake is overdue.
+	// Start is the time that the host waits for the plugins that it finds at its start, and
+	// custom ones for each other: 3 s. One that hangs is not to hold up the rest until its
+	// handshake is overdue.
 	Start     time.Duration
 	Describe  time.Duration
 	Configure time.Duration
 	Observe   time.Duration
 	Measure   time.Duration
 	Rank      time.Duration
-	// ReclaimIdle is how long a reclaim step may make no progress, Reclaim how long
-	// it may take in all.
+	// ReclaimIdle bounds the time without progress of a reclaim step, Reclaim its time in all.
 	ReclaimIdle time.Duration
 	Reclaim     time.Duration
 	// Stop is from SIGTERM to SIGKILL.

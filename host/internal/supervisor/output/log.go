@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxTextBytes is how much of a line that is not in hclog's format is logged, and of
-	// any line kept.
+	// maxTextBytes bounds the logged part of a line that is not in hclog's format, and the kept
+	// part of any line.
 	maxTextBytes = 2 << 10
 	// tailLines are logged with the failure of a start.
 	tailLines = 3
@@ -33,7 +33,7 @@ type Log struct {
 	name string
 
 	lines, bytes *rate.Limiter
-	// dropped is how many lines did not fit into these limits since that was told.
+	// dropped counts the lines beyond these limits since the last report of them.
 	dropped atomic.Int64
 	telling rate.Sometimes
 }

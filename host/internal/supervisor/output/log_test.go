@@ -47,7 +47,7 @@ func TestRecordsAreLoggedAtTheirLevel(t *testing.T) {
 	}
 }
 
-// Lines that were dropped are told of once a second, however many there are.
+// Lines that were dropped are reported once a second, however many there are.
 func TestDroppedLinesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &bytes.Buffer{}

@@ -24,7 +24,7 @@ func Identify(path string) (ID, error) {
 	return IDOf(info), nil
 }
 
-// IDOf is the identity of a file that was looked at.
+// IDOf returns the identity of a file that was looked at.
 func IDOf(info fs.FileInfo) ID {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(3)
 }
 
-// posing is a copy of this program that behaves as another one.
+// posing makes a copy of this program that behaves as another one.
 func posing(t *testing.T, file, as string) {
 	t.Helper()
 	content, err := os.ReadFile("/proc/self/exe")

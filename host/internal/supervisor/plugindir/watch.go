@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// debounce is how long nothing must have happened in the plugin directory for
-	// it to be looked at, and maxDebounce when it is looked at anyway.
+	// debounce is the time without a change after which the plugin directory is scanned,
+	// maxDebounce the time after which it is scanned anyway.
 	debounce    = 20 * time.Millisecond
 	maxDebounce = 200 * time.Millisecond
 	// slowRescan finds what no event tells: targets of links that change elsewhere,

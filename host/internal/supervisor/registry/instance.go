@@ -15,9 +15,9 @@ type Instance struct {
 	Generation uint64
 	// PID is 0 for a plugin of the host's own process.
 	PID int
-	// Plugin is what the plugin said of itself, its capabilities being calls that
-	// have deadlines of their own and whose replies are checked. They may be used
-	// as long as the instance is pinned, and fail afterwards at the latest.
+	// Plugin is the plugin's description of itself. Its capabilities are calls that have
+	// deadlines of their own and whose replies are checked. They may be used as long as the
+	// instance is pinned, and fail afterwards at the latest.
 	Plugin *eviction.Plugin
 
 	unused chan struct{}
@@ -39,7 +39,7 @@ func Builtin(name string) bool { return len(eviction.SignalsOf(name)) > 0 }
 func (i *Instance) Builtin() bool { return Builtin(i.Name) }
 
 // Unused is closed when an instance that was published is so no more and no pin has
-// it: nobody calls it any longer.
+// it: no call of it follows.
 func (i *Instance) Unused() <-chan struct{} { return i.unused }
 
 // Ended reports whether Unused is closed.
@@ -86,8 +86,9 @@ func (c *Current) Pin() *Pin {
 	return &Pin{Registry: c.registry, current: c, kept: c.registry.instances}
 }
 
-// A Pin keeps the instances of one moment alive: none of them is ended for its
-// timeouts or replaced until Release, or until it is told that others are enough. It cannot keep one from crashing.
+// A Pin keeps the instances of one moment alive: none of them is ended for its timeouts or
+// replaced until Release, or until Keep says that others are enough. It cannot keep one from
+// crashing.
 type Pin struct {
 	*Registry
 
@@ -118,7 +119,7 @@ func (p *Pin) Release() {
 	p.Registry, p.kept = &Registry{}, nil
 }
 
-// MissingObserver returns why nobody observes sig although somebody should: a plugin
+// MissingObserver returns why no plugin observes sig although one should: a plugin
 // whose file is there, and that observed sig when it last ran, does not run. It
 // is nil if there is no such plugin: nobody has come, or whoever did was removed or
 // disabled, which is how signals are switched off. One that has come up since the
@@ -135,7 +136,7 @@ func (p *Pin) FirstStart(sig eviction.Signal) bool {
 	return p.current.Registry().awaited(p.Registry, sig, func(p Plugin) bool { return p.Instance != nil || p.FirstStart }) != nil
 }
 
-// use counts a user of instances in or out. Those that nobody uses any more are told.
+// use counts a user of instances in or out, and signals the instances no longer in use.
 func use(instances []*Instance, n int) {
 	for _, i := range instances {
 		if i.users += n; i.users == 0 && i.unused != nil {

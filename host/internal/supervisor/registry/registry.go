@@ -13,14 +13,14 @@ import (
 // node's filesystem layout comes with observe of nodefs.available.
 type Assignment map[eviction.Signal]map[string]string
 
-// A Plugin is what is known of one plugin at one moment.
+// A Plugin describes one plugin at one moment.
 type Plugin struct {
 	Name string
-	// State is what it is doing, for people.
+	// State of the plugin, for people.
 	State string
-	// Said is what it said of itself when it was last asked, nil if it never was.
+	// Said is the plugin's last description of itself, nil if it never gave one.
 	Said *eviction.Plugin
-	// Instance is what of it serves, nil if nothing does.
+	// Instance that serves, nil if none does.
 	Instance *Instance
 	// Slow plugins are asked after all others for what the host waits for.
 	Slow bool
@@ -32,23 +32,23 @@ type Plugin struct {
 	// Missing is why it does not serve although it should, nil if it does or need not.
 	// One that has come up serves from the next pass on.
 	Missing error
-	// Observes is what is missed without it.
+	// Observes lists the signals that are missed without it.
 	Observes []eviction.Signal
 	// FirstStart: it has neither served nor failed by itself.
 	FirstStart bool
 }
 
-// A Registry is who serves what. It never changes.
+// A Registry assigns plugins to signals and capabilities. It never changes.
 type Registry struct {
 	plugins    []Plugin
 	assignment Assignment
 	instances  []*Instance
 	providers  map[offer][]*Instance
-	// assigned are those that the configuration has in charge, of providers.
+	// assigned names the plugins in charge by the configuration, of providers.
 	assigned map[offer]string
-	// slow are those that are asked after all others, shadow those that are in charge of nothing.
+	// slow holds the plugins asked after all others, shadow those in charge of nothing.
 	slow, shadow map[*Instance]bool
-	// layouts are those that report the layout of the filesystems.
+	// layouts holds the plugins that report the layout of the filesystems.
 	layouts []*Instance
 }
 
@@ -88,8 +88,8 @@ func New(plugins []Plugin, a Assignment) *Registry {
 	return r
 }
 
-// order is in which those are asked who offer c for the same: slow ones last if the host
-// waits for it, then who is assigned, custom ones before built-in ones, and by name.
+// order compares plugins that offer c for the same, by the order of asking: slow ones last if
+// the host waits for it, then who is assigned, custom ones before built-in ones, and by name.
 func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Instance) int {
 	return func(a, b *Instance) int {
 		return cmp.Or(
@@ -136,7 +136,7 @@ func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
 	return r.assigned[offer{sig, c}] != ""
 }
 
-// A Provider is who does something for a signal.
+// A Provider is a plugin that serves a capability of a signal.
 type Provider struct {
 	*Instance
 	// As is the signal to ask it for: another name of the same filesystem if that is
@@ -280,7 +280,7 @@ type offer struct {
 
 func (o offer) String() string { return o.capability.String() + " " + string(o.signal) }
 
-// layoutOffer is what the layout of the filesystems comes with if it is assigned.
+// layoutOffer is the offer with which the layout of the filesystems is assigned.
 var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
 
 // offers lists what p offers, in the order of its signals.

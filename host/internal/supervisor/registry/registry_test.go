@@ -77,7 +77,7 @@ func TestOnlyWhoIsInChargeByTheConfigurationIsAssigned(t *testing.T) {
 	}
 }
 
-// serving is a plugin that runs and offers some things.
+// serving returns a plugin that runs and offers some things.
 func serving(name string, offers ...offer) Plugin {
 	p := &eviction.Plugin{Name: name}
 	for _, o := range offers {

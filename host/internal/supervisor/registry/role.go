@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Served is what a plugin offers for a signal, by this very name, and what of it it is
+// Served lists the offers of a plugin for a signal, by this very name, and those of them it is
 // in charge of, by whatever name.
 type Served struct {
 	Signal   eviction.Signal `json:"signal"`
@@ -30,7 +30,7 @@ const (
 	RoleNone = "none"
 )
 
-// A Role is what a plugin is to one capability of a signal, and why.
+// A Role is the part of a plugin in one capability of a signal, and the reason.
 type Role struct {
 	Capability string `json:"capability"`
 	Role       string `json:"role"`
@@ -38,11 +38,11 @@ type Role struct {
 	// filesystem.
 	As  eviction.Signal `json:"as,omitempty"`
 	Why string          `json:"why"`
-	// Layouts are those with which the plugin is in charge, nil if that does not
+	// Layouts with which the plugin is in charge, nil if that does not
 	// depend on the layout.
 	Layouts []string `json:"layouts,omitzero"`
-	// Steps are what runs for the signal, in this order: those of the plugin in charge
-	// of reclaim, in whose role they stand, and of the others, shadowed ones too.
+	// Steps that run for the signal, in this order: those of the plugin in charge of reclaim, in
+	// whose role they stand, and of the others, shadowed ones too.
 	Steps []RoleStep `json:"steps,omitempty"`
 }
 
@@ -52,8 +52,8 @@ type RoleStep struct {
 	By   string `json:"by"`
 }
 
-// Layouts is how the filesystems are laid out now, 0 if that is not known, and how they
-// may be.
+// Layouts holds the present layout of the filesystems, 0 if that is not known, and the possible
+// ones.
 type Layouts struct {
 	Now      eviction.Layout
 	Possible []eviction.Layout
@@ -108,7 +108,7 @@ func (in Layouts) reached(p *eviction.Plugin) []offer {
 	return all
 }
 
-// role is what p is to o.
+// role returns the role of p for the offer o.
 func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 	who := r.Serving(in.Now, o.signal, o.capability)
 	role := Role{Capability: o.capability.String(), Layouts: r.layoutsOf(p.Instance, o, in)}
@@ -146,8 +146,8 @@ func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 	return role
 }
 
-// layoutsOf are those with which i is in charge of o, nil if it does not depend on the
-// layout who is.
+// layoutsOf returns the layouts with which i is in charge of o, nil if that does not depend on
+// the layout.
 func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	first := func(l eviction.Layout) *Instance {
 		if who := r.Serving(l, o.signal, o.capability); len(who) > 0 {
@@ -169,7 +169,7 @@ func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	return mine
 }
 
-// why is the reason for the first of who to be in charge of o.
+// why returns the reason for the first of who to be in charge of o.
 func (r *Registry) why(o offer, who []Provider, layout eviction.Layout) string {
 	why, others := r.precedence(o, who), ""
 	for _, name := range slices.Backward(layout.ServedWith(o.signal, o.capability)) {
@@ -193,7 +193,7 @@ func (r *Registry) why(o offer, who []Provider, layout eviction.Layout) string {
 	return why + others
 }
 
-// unassignedWhy is why an assignment of o to a plugin does not put it first of who.
+// unassignedWhy returns why an assignment of o to a plugin does not put it first of who.
 func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 	n := slices.IndexFunc(who, func(p Provider) bool { return p.Name == name })
 	switch why := r.ineffective(name, o); {
@@ -208,7 +208,7 @@ func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 	}
 }
 
-// precedence is the reason for the first of who to be in charge of o if none of them is
+// precedence returns the reason for the first of who to be in charge of o if none of them is
 // assigned.
 func (r *Registry) precedence(o offer, who []Provider) string {
 	slow := func(p Provider) bool { return r.slow[p.Instance] }

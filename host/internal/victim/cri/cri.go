@@ -33,18 +33,18 @@ const (
 	// second, and the node is short of something until it is back.
 	firstRetry = 20 * time.Millisecond
 	maxRetry   = 500 * time.Millisecond
-	// leastSeconds is what is left to a container to end by itself after its hook or
+	// leastSeconds is the least time that a container gets to end by itself after its hook or
 	// its wait for others, also when that took all of the grace.
 	leastSeconds = 1
-	// releasePatience is how long the end of a container that has been stopped waits for
+	// releasePatience is the time that the end of a container that has been stopped waits for
 	// memory that is taken back beside.
 	releasePatience = time.Second
-	// staleAfter is how long after its grace nobody goes on any more with a kill that took
-	// too long.
+	// staleAfter is the time after its grace period at which a kill that took too long is given
+	// up.
 	staleAfter = time.Minute
 )
 
-// Options is what a Killer is made of.
+// Options configures a Killer.
 type Options struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	// PodsDir has a directory for each pod, by uid.
@@ -52,7 +52,7 @@ type Options struct {
 	// Processes kills what is left of a container whose grace is over, beside the runtime. It
 	// may be nil.
 	Processes *processes.Killer
-	// Log is told what becomes of the containers' hooks and processes.
+	// Log receives the outcome of the containers' hooks and processes.
 	Log *slog.Logger
 }
 
@@ -66,7 +66,7 @@ type Killer struct {
 	// unfinished has the pods, by uid, whose kill ended before their sandboxes were
 	// stopped, and when their grace ends.
 	unfinished sync.Map
-	// unfound has the pods, by uid, of which a kill is under way that has told of a container
+	// unfound has the pods, by uid, of which a kill is under way that has reported a container
 	// without a cgroup.
 	unfound sync.Map
 }
@@ -76,10 +76,10 @@ func New(o Options) *Killer { return &Killer{Options: o, hooks: newHooks(o.Runti
 
 // Kill implements victim.Killer: it stops the containers of the pod as a kubelet does, and
 // then its sandboxes. Each container's preStop hook is run first, sidecars wait for the
-// main containers, and all that is within the grace period, with a second more for who has waited until its end.
-// What a container then still has of processes is killed beside the runtime, which is told all the same.
-// It returns when the runtime has stopped them: nil also
-// if they were gone before. While ctx lives, a runtime that cannot be reached is
+// main containers, and all that is within the grace period, with a second more for a container
+// that has waited until its end. The processes that a container then still has are killed beside
+// the runtime, which is asked to stop it all the same. It returns when the runtime has stopped
+// them: nil also if they were gone before. While ctx lives, a runtime that cannot be reached is
 // tried again, with what is left of the grace period. It gives up with victim.ErrTimeout
 // after victim.Timeout, and Finished does the rest.
 //
@@ -284,7 +284,7 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
 	switch {
-	case errors.Is(err, nodefs.ErrGone): // it has ended, or it was told of
+	case errors.Is(err, nodefs.ErrGone): // it has ended, or it was reported
 	case err != nil:
 		k.Log.Warn("processes not killed, the runtime does it", append(about, "error", err)...)
 	case done.Processes > 0:
@@ -327,8 +327,8 @@ func (k *Killer) exited(ctx context.Context, id string) bool {
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
 }
 
-// Left is what the runtime has of the pod. It could pick by label, but then a sandbox
-// made without labels would look gone.
+// Left lists the pod's sandboxes and containers in the runtime. It could pick by label, but then
+// a sandbox made without labels would look gone.
 func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
 	listed, err := criclient.List(ctx, k.Runtime, uid)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// twoContainers is a pod whose containers take 1 s and 3 s to end.
+// twoContainers adds a pod whose containers take 1 s and 3 s to end.
 func twoContainers(s *fakecri.Server) pods.Pod {
 	added := s.Add(fakecri.Pod{UID: "u", Namespace: "ns", Name: "pod", Containers: []fakecri.Container{
 		{Name: "fast", DiesAfter: time.Second}, {Name: "slow", DiesAfter: 3 * time.Second},
@@ -39,7 +39,7 @@ func parts(sandboxes, containers []string) pods.Pod {
 	return pods.Pod{SandboxIDs: sandboxes, ContainerIDs: containers}
 }
 
-// with is the pod "u" as a victim with so long a grace period.
+// with returns the pod "u" as a victim with so long a grace period.
 func with(pod pods.Pod, graceSeconds int64) victim.Victim {
 	return victim.Victim{UID: "u", Pod: pod, GraceSeconds: graceSeconds}
 }
@@ -451,9 +451,9 @@ func sleeper(t *testing.T) *exec.Cmd {
 	return c
 }
 
-// A runtime that is told to stop a container and does nothing keeps the node waiting for its
+// A runtime that is asked to stop a container and does nothing keeps the node waiting for its
 // memory: at the end of the grace period the container's processes die all the same, and
-// the runtime is told of sandbox and containers as ever.
+// the runtime is asked to stop sandbox and containers as ever.
 func TestProcessesDieWhenTheGraceIsOverWhateverTheRuntimeDoes(t *testing.T) {
 	s := fakecri.New()
 	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}, {Name: "b"}}})

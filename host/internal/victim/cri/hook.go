@@ -84,8 +84,8 @@ func (h hooks) get(ctx context.Context, action *v1.HTTPGetAction, of *v1.Contain
 	return nil
 }
 
-// podIP is the address of the pod as its newest sandbox has it. The runtime does not know that of
-// a pod in the network of the node, which is the node's.
+// podIP returns the address of the pod as its newest sandbox has it. The runtime does not know
+// that of a pod in the network of the node, which is the node's.
 func (h hooks) podIP(ctx context.Context, sandboxes []string) (string, error) {
 	if len(sandboxes) == 0 {
 		return "", errors.New("the pod has no sandbox, and so no address")
@@ -116,7 +116,7 @@ func sleep(ctx context.Context, seconds int64) error {
 	}
 }
 
-// secondsUntil are the whole seconds that are left until then, rounded up, 0 if none are.
+// secondsUntil returns the whole seconds that are left until then, rounded up, 0 if none are.
 func secondsUntil(then time.Time) int64 {
 	return max(int64(math.Ceil(time.Until(then).Seconds())), 0)
 }

@@ -48,7 +48,7 @@ type part struct {
 	name      string
 	hook      *v1.LifecycleHandler
 	diesAfter time.Duration
-	// execTakes is how long a command in it takes, forever if that is negative.
+	// execTakes is the duration of a command in it, forever if negative.
 	execTakes time.Duration
 	execCode  int32
 	// sidecar and initial are init containers, unlisted is in no manifest.
@@ -84,7 +84,7 @@ func run(s *fakecri.Server, parts ...part) pods.Pod {
 	return pods.Pod{API: api, Row: row, SandboxIDs: []string{added.SandboxID}, ContainerIDs: added.ContainerIDs, HasManifest: true}
 }
 
-// diary is what was asked of the containers' runtime, and when.
+// diary lists the calls to the containers' runtime, with their times.
 func diary(s *fakecri.Server, began time.Time) []string {
 	var out []string
 	for _, c := range s.Calls(fakecri.ExecSync, fakecri.StopContainer) {

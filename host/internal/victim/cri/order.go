@@ -19,7 +19,7 @@ type step struct {
 	after []int
 }
 
-// preStop is what the container wants to be done before it is stopped, nil for nothing.
+// preStop returns the container's preStop hook, nil if it has none.
 func (s step) preStop() *v1.LifecycleHandler {
 	if s.of == nil || s.of.Lifecycle == nil {
 		return nil
@@ -49,7 +49,7 @@ func stepsOf(ids []string, pod pods.Pod) []step {
 	return steps
 }
 
-// A place is where the manifest has a container. The zero place is nowhere.
+// A place locates a container in the manifest. The zero place is nowhere.
 type place struct {
 	of *v1.Container
 	// sidecar is the place among the init containers, from 1 on, 0 for a main container.

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// maxReplyBytes is how much of a reply is waited for. Nobody looks at it.
+	// maxReplyBytes bounds the part of a reply that is read; the reply itself is not used.
 	maxReplyBytes = 10 << 10
 	maxRedirects  = 10
-	// userAgent is how the kubelet presents itself for hooks.
+	// userAgent is the kubelet's User-Agent for hooks.
 	userAgent = "kube-lifecycle/1.36"
 )
 
@@ -109,7 +109,7 @@ func request(ctx context.Context, action *v1.HTTPGetAction, of *v1.Container, ho
 	return r, nil
 }
 
-// portOf is a port by its number, or by its name among those of the container.
+// portOf returns a port by its number, or by its name among those of the container.
 func portOf(port intstr.IntOrString, of *v1.Container) (int, error) {
 	number := port.IntValue()
 	if port.Type == intstr.String && number == 0 {
@@ -125,8 +125,8 @@ func portOf(port intstr.IntOrString, of *v1.Container) (int, error) {
 	return number, nil
 }
 
-// nodeAddress is the node's address on the interface of its default route, where a kubelet has the node's
-// pods answer, else that of the loopback device.
+// nodeAddress returns the node's address on the interface of its default route, where a kubelet
+// has the node's pods answer, else that of the loopback device.
 func nodeAddress() string {
 	ip, err := utilnet.ChooseHostInterface()
 	if err != nil {

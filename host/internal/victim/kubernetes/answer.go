@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An answer is what the API server says to an eviction.
+// An answer classifies the API server's reply to an eviction.
 type answer int
 
 const (
@@ -29,7 +29,7 @@ const (
 	conflict
 )
 
-// meaning is what an error of PatchPodStatus says.
+// meaning classifies an error of PatchPodStatus.
 func meaning(err error) answer {
 	if err == nil {
 		return accepted
@@ -83,12 +83,12 @@ func ofAnotherPod(s metav1.Status) bool {
 }
 
 var (
-	// denial is how the API server words what an admission policy denies.
+	// denial matches the API server's message for a write that an admission policy denies.
 	denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)`)
 	// notPassed matches an error of its own for a webhook that lets no write pass, and for a pod
 	// that is too large.
 	notPassed = regexp.MustCompile(`failed calling webhook|request is too large`)
-	// missing is how it words that a role lacks a verb.
+	// missing matches its message for a role that lacks a verb.
 	missing = regexp.MustCompile(`cannot (\S+) resource "([^"]*)"`)
 )
 

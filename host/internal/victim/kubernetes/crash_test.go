@@ -24,8 +24,8 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// A life is that of one evictd: it dies with its n-th step, before it is made or after, and
-// then does nothing any more.
+// A life runs one evictd: it dies with its n-th step, before it is made or after, and then does
+// nothing any more.
 type life struct {
 	*world
 	runtimeapi.RuntimeServiceClient
@@ -170,7 +170,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	return done
 }
 
-// load is what a run directory would have.
+// load returns the kills as a run directory would.
 func load(l *life) (kills []rundir.Kill) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
@@ -182,7 +182,7 @@ func load(l *life) (kills []rundir.Kill) {
 	return kills
 }
 
-// active is what a source of pods has.
+// active returns the snapshot of a source of pods.
 func active(l *life) (s pods.Snapshot) {
 	if l.cri.Running(uid) {
 		s.Pods = append(s.Pods, l.victim(1).Pod)
@@ -231,7 +231,7 @@ func TestEvictdMayDieAfterEachOfItsSteps(t *testing.T) {
 	}
 }
 
-// dieAt is the story of an evictd that dies at its n-th step and of the next one, and reports
+// dieAt plays the story of an evictd that dies at its n-th step and of the next one, and reports
 // whether the first one had so many.
 func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Duration) (died bool) {
 	w.cri.Add(fakecri.Pod{UID: "uid-other", Namespace: "shop", Name: "other", Containers: []fakecri.Container{{Name: "main"}}})
@@ -277,7 +277,7 @@ func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Dur
 	return died
 }
 
-// A restart told the API server, and with it all that watch the pod, once more.
+// A restart wrote the eviction to the API server, and with it to all that watch the pod, once more.
 func TestTheNextEvictdDoesNotTellAgainWhatIsKnown(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
 		first := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: 5, after: true, dead: make(chan struct{})} // save, patch, event, save, save

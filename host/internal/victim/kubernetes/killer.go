@@ -26,25 +26,26 @@ import (
 )
 
 const (
-	// patience is how long the kubelet gets before something is done in its place: until it
-	// has begun to end a pod, and until it has removed what is left of one.
+	// patience is the time that the kubelet gets before evictd acts in its place: until it has
+	// begun to end a pod, and until it has removed what is left of one.
 	patience = time.Second
 	// hookPatience bounds the wait for the kubelet to say that it has begun to end a pod with
 	// a hook, which must not run twice: one that is busy writes what it did within 10 s.
 	hookPatience = 10 * time.Second
-	// longPatience is how long the API server gets to answer before a pod is ended without it.
+	// longPatience is the time that the API server gets to answer before a pod is ended without
+	// it.
 	longPatience = 5 * time.Second
-	// slowly is how much longer than an answer of the API server it may take until the
-	// kubelet has heard of the eviction and has said so.
+	// slowly is the time for the kubelet to receive the eviction and to report it, in multiples
+	// of the time of the API server's answer.
 	slowly = 3
 	// A pod's end is looked for often at first.
 	firstLook, maxLook = 20 * time.Millisecond, 500 * time.Millisecond
-	// lastGraceSeconds is what the kubelet leaves a container between SIGTERM and SIGKILL
-	// also when hooks, or containers that end before it, have used up the grace period.
+	// lastGraceSeconds is the time that the kubelet leaves a container between SIGTERM and
+	// SIGKILL also when hooks, or containers that end before it, have used up the grace period.
 	lastGraceSeconds = 2
 )
 
-// API is what a killer needs of the API server.
+// API is the part of the API server that a killer uses.
 type API interface {
 	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
 	// pod as it is then, or would be. Errors of the API server are its own
@@ -56,15 +57,15 @@ type API interface {
 	CreateEvent(ctx context.Context, event *v1.Event) error
 }
 
-// Options is what a Killer is made of. All fields of its own are required.
+// Options configures a Killer. All fields of its own are required.
 type Options struct {
-	// Options is what it stops containers with.
+	// Options for stopping containers.
 	victimcri.Options
 	API      API
 	NodeName string
 	// Journal keeps what a next evictd must know.
 	Journal victim.Journal
-	// DryRun reports whether nobody is to be told, and nothing to be ended, for now.
+	// DryRun reports whether nothing is to be written, and nothing to be ended, for now.
 	DryRun func() bool
 	// Refused takes a pod whose eviction the API server refuses for good, and why.
 	Refused func(pod pods.Pod, why error)
@@ -74,13 +75,13 @@ type Options struct {
 	// Short says of a resource whether it is known if the node is short of it now, and
 	// whether it is. It must not wait.
 	Short func(resource string) (known, is bool)
-	// Pods are the pods of this node as the API server has last told of them. It is called
+	// Pods returns the pods of this node as the API server last sent them. It is called
 	// every few seconds and must not ask anybody.
 	Pods func() []*v1.Pod
 }
 
 // A Killer kills pods through the API server and the container runtime. It is safe for
-// concurrent use. While Run runs the API server is told of the kills.
+// concurrent use. While Run runs the kills are written to the API server.
 //
 // It is the victim.Journal of its kills as well, between the victim.Set and the run
 // directory: a kill stays there until the API server has it.
@@ -115,7 +116,7 @@ func New(o Options) *Killer {
 // after victim.Timeout, and Finished does the rest.
 //
 // Mirror pods and pods that have ended by themselves are left alone. Of a pod that is being deleted the
-// API server is told nothing: the kubelet is ending it.
+// API server gets no record: the kubelet is ending it.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	if p := v.Pod.API; p != nil && (isMirror(p) || hasEnded(p) && !isEvicted(p)) {
@@ -206,7 +207,7 @@ func (e termination) stop(ctx context.Context, v victim.Victim, graceSeconds int
 	return e.runtime.Kill(ctx, v)
 }
 
-// lateGrace is the grace in seconds of containers that may not have had their SIGTERM when
+// lateGrace returns the grace in seconds of containers that may not have had their SIGTERM when
 // the pod's grace is over.
 func (e termination) lateGrace() int64 {
 	if p := e.victim.Pod.API; p != nil && (hasHook(p) || len(sidecars(p)) > 0) {
@@ -235,7 +236,7 @@ func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	}
 }
 
-// mainContainers are the containers that the pod is there for: all but its sidecars.
+// mainContainers returns the containers that the pod is there for: all but its sidecars.
 func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	aside, known := []string(nil), e.victim.Pod.ContainerIDs
 	if p := e.victim.Pod.API; p != nil {
@@ -257,7 +258,7 @@ func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// sidecars are the names of the containers that end after the main ones.
+// sidecars returns the names of the containers that end after the main ones.
 func sidecars(p *v1.Pod) (names []string) {
 	for _, c := range p.Spec.InitContainers {
 		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {

@@ -256,7 +256,7 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 	}
 }
 
-// The kubelet restarts what was stopped for as long as it has not heard of the eviction.
+// The kubelet restarts what was stopped for as long as it has not received the eviction.
 func TestAVictimThatTheKubeletRestartsIsEndedAgain(t *testing.T) {
 	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
 		w.fails = errRefused
@@ -320,8 +320,8 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 
 // A pod that was evicted long ago and had run again since was ended when an evictd came up,
 // with the node well.
-// An evictd died when it had stopped a pod, the next one told the API server of it after an outage, and the kubelet, which had
-// not heard of that, wrote that the pod runs again: it ran on.
+// An evictd died when it had stopped a pod, the next one wrote that to the API server after an
+// outage, and the kubelet, which had not received that, wrote that the pod runs again: it ran on.
 func TestAnOutageAndARestartDoNotSaveThePod(t *testing.T) {
 	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
 		w.fails, w.kubelet.deaf, w.policy = errRefused, true, true
@@ -542,7 +542,7 @@ func TestACopyOfAnEvictedPodIsNotEvicted(t *testing.T) {
 	}
 }
 
-// A pod that a former evictd had stopped long ago, and that its kubelet had started anew, was
+// A pod that a former evictd had stopped long ago, and that its kubelet had restarted, was
 // ended when an evictd came up again, with the node well.
 func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -584,8 +584,8 @@ func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What was being told when a reload made it a dry run was told on, and ended the pod that the
-// kubelet had started anew meanwhile.
+// A report that was being sent when a reload made it a dry run went on, and ended the pod that the
+// kubelet had restarted meanwhile.
 func TestADryRunStopsWhatIsBeingTold(t *testing.T) {
 	in(t, podSpec{grace: 30, restarts: true}, func(t *testing.T, w *world) {
 		w.fails = errRefused

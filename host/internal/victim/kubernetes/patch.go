@@ -40,7 +40,7 @@ type patch struct {
 	} `json:"status"`
 }
 
-// A form is how the API server is told of an eviction.
+// A form is a way to write an eviction to the API server.
 type form int
 
 // Each form writes less than the one before it, for a pod whose annotations are full and for
@@ -61,7 +61,7 @@ type condition struct {
 	LastProbeTime *struct{} `json:"lastProbeTime,omitempty"`
 }
 
-// patchOf is the patch of a kill, as a strategic merge patch of pods/status. It fails if the
+// patchOf returns the patch of a kill, as a strategic merge patch of pods/status. It fails if the
 // pod is no longer of resourceVersion, unless that is empty.
 func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 	var p patch
@@ -86,11 +86,11 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// stamp is the annotation's value.
+// stamp returns the annotation's value.
 func stamp(k rundir.Kill) string { return k.EvictedAt.UTC().Format(time.RFC3339Nano) }
 
-// evictedAt is when evictd has evicted p, or a pod that p is a copy of, in the form of stamp;
-// empty if it has not.
+// evictedAt returns when evictd has evicted p, or a pod that p is a copy of, in the form of
+// stamp; empty if it has not.
 func evictedAt(p *v1.Pod) string {
 	at, err := time.Parse(labelTime, p.Labels[victim.AnnotationEvicted])
 	if err != nil {
@@ -99,7 +99,7 @@ func evictedAt(p *v1.Pod) string {
 	return at.Format(time.RFC3339Nano)
 }
 
-// eventOf is the event of an eviction, with a name of its own: a second one is refused.
+// eventOf returns the event of an eviction, with a name of its own: a second one is refused.
 func eventOf(k rundir.Kill, nodeName string) *v1.Event {
 	at := metav1.NewTime(k.EvictedAt)
 	annotations := maps.Clone(k.Annotations)
@@ -116,7 +116,7 @@ func eventOf(k rundir.Kill, nodeName string) *v1.Event {
 	}
 }
 
-// bounded is text up to the last end of a part that there is room for.
+// bounded cuts text after the last end of a part that fits.
 func bounded(text, end string) string {
 	if len(text) <= maxTextBytes {
 		return text
@@ -124,7 +124,7 @@ func bounded(text, end string) string {
 	return text[:strings.LastIndex(text[:maxTextBytes], end)+len(end)]
 }
 
-// Patch is the body of an eviction of a pod under node pressure, for a dry run, with all that
+// Patch returns the body of an eviction of a pod under node pressure, for a dry run, with all that
 // one may have: a policy that is older than this evictd must not let it pass.
 func Patch(p *v1.Pod) ([]byte, error) {
 	return patchOf(rundir.Kill{
@@ -151,13 +151,13 @@ func isStarting(p *v1.Pod) bool {
 }
 
 // contradicted reports whether a pod that was evicted has another status again: the API
-// server was away, and the kubelet wrote what it knew before it heard of the eviction.
+// server was away, and the kubelet wrote what it knew before it received the eviction.
 func contradicted(p *v1.Pod) bool {
 	return isEvicted(p) && !hasEnded(p) && !isMirror(p) && !isDeleted(p)
 }
 
-// message is that of an eviction for the node's pressure, from the condition that no kubelet
-// writes over and no copy of the pod has; empty if there is none.
+// message returns the message of an eviction for the node's pressure, from the condition that no
+// kubelet writes over and no copy of the pod has; empty if there is none.
 func message(p *v1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet {

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// staleAfter is how long after its grace period a kill of a former evictd is too old for
-	// the API server to be told of it while the pod runs: that would be another kill.
+	// staleAfter is the time after its grace period at which a kill of a former evictd is too
+	// old to be reported to the API server while the pod runs: that would be another kill.
 	staleAfter = time.Minute
-	// maxRecords is how many evictions of pods that have ended are kept for an API server
+	// maxRecords bounds the evictions of pods that have ended that are kept for an API server
 	// that is away.
 	maxRecords = 500
-	// deafFor is how long after an eviction a kubelet may not have heard of it: it asks
-	// an API server that was away again after 60 s at the latest (client-go's reflector:
-	// 30 s, and as much at random).
+	// deafFor is the time after an eviction for which a kubelet may not have received it: it
+	// asks an API server that was away again after 60 s at the latest (client-go's reflector: 30
+	// s, and as much at random).
 	deafFor = 70 * time.Second
 )
 
-// Why the API server needs no record of an eviction, or is not told for now.
+// Why the API server needs no record of an eviction, or gets none for now.
 var (
 	errDryRun = errors.New("this is a dry run")
 	errGone   = errors.New("the API server has no such pod any more")
@@ -40,7 +40,7 @@ var (
 type record struct {
 	kill      rundir.Kill
 	graceEnds time.Time
-	// wanted: the API server is to have it. telling: it is being told. announcing: its event
+	// wanted: the API server is to have it. telling: it is being sent. announcing: its event
 	// is being created.
 	wanted, telling, announcing bool
 	// begun: the pod was killed, kills is by how many who still are at it.
@@ -57,7 +57,7 @@ type record struct {
 	// refused is the last answer, if that was no.
 	refused error
 	// outcome is nil if the API server has it, once decided is closed; took is how long
-	// it took to answer. failed is closed when it was told in vain for the first time.
+	// it took to answer. failed is closed when the first write has failed.
 	outcome         error
 	took            time.Duration
 	decided, failed chan struct{}
@@ -71,7 +71,7 @@ func newRecord(k rundir.Kill) *record {
 	return r
 }
 
-// open reports whether the API server has yet to be told, or to answer.
+// open reports whether the API server has yet to receive the eviction, or to answer.
 func (r *record) open() bool {
 	select {
 	case <-r.decided:
@@ -104,7 +104,7 @@ func (r *record) stale() bool {
 	return r.restored && !r.kill.GraceEnds.IsZero() && time.Since(r.kill.GraceEnds) > staleAfter
 }
 
-// records are the evictions that the API server has yet to be told of, and those of pods
+// records holds the evictions that the API server has yet to receive, and those of pods
 // that are ending. It is their journal, too: what is in the files is what is here.
 type records struct {
 	journal victim.Journal
@@ -226,7 +226,7 @@ func (s *records) unnote(r *record) {
 	}
 }
 
-// begin has the API server told of v, unless the pod is being deleted. done takes back what
+// begin has v written to the API server, unless the pod is being deleted. done takes back what
 // it returned.
 func (s *records) begin(v victim.Victim) *record {
 	s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *records) begin(v victim.Victim) *record {
 	return r
 }
 
-// done is the end of a kill. One that was broken off is left to the next evictd.
+// done ends a kill. One that was broken off is left to the next evictd.
 func (s *records) done(ctx context.Context, r *record) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, victim.ErrTimeout) {
 		return
@@ -268,7 +268,7 @@ func (s *records) stopping(uid string) {
 	}
 }
 
-// refusal is why the API server did not take r, as far as it has said no.
+// refusal returns why the API server did not take r, nil if it has not refused.
 func (s *records) refusal(r *record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +307,7 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 	return true
 }
 
-// inVain notes that the API server was told of r for nothing.
+// inVain notes that a write of r has failed.
 func (r *record) inVain(log *slog.Logger, why error) {
 	select {
 	case <-r.failed:
@@ -317,7 +317,7 @@ func (r *record) inVain(log *slog.Logger, why error) {
 	}
 }
 
-// told ends what there is to tell the API server.
+// told logs the outcome of r and notes that step.
 func (s *records) told(r *record) {
 	attrs := []any{"pod", r.name(), "uid", r.kill.UID, "tookSeconds", r.took.Seconds()}
 	switch {
@@ -377,7 +377,7 @@ func (s *records) unannounced() (out []*record) {
 	return out
 }
 
-// untold returns the records that the API server is to be told of and that nobody tells
+// untold returns the records that the API server is to receive and that are not being sent to
 // it, for the caller to do so.
 func (s *records) untold() (out []*record) {
 	s.mu.Lock()
@@ -415,8 +415,8 @@ func (s *records) look() (killed map[string]revenant, busy map[string]bool, doub
 }
 
 // settle says of a doubtful pod whether what a former evictd was to stop has ended, and
-// whether the pod runs. If it has ended the API server is told, unless that would end a pod
-// that has long been started anew; if not it is for the judge of former kills to say what
+// whether the pod runs. If it has ended the API server is informed, unless that would end a pod
+// that has long been restarted; if not it is for the judge of former kills to say what
 // becomes of it.
 func (s *records) settle(uid string, ended, runs bool) {
 	s.mu.Lock()
@@ -437,7 +437,7 @@ func (s *records) settle(uid string, ended, runs bool) {
 	}
 }
 
-// of is the kill of r as it is now.
+// of returns the kill of r as it is now.
 func (s *records) of(r *record) rundir.Kill {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 const lookInterval, quietInterval = time.Second, 10 * time.Second
 
 // Run tells the API server of evictions, until it has them or ctx ends, and ends pods again
-// that the kubelet has started anew: it does so as long as it has not heard of the
-// eviction, and may write over one that it has not heard of. What is left then is in the
+// that the kubelet has restarted: it does so as long as it has not received the
+// eviction, and may write over one that it has not received. What is left then is in the
 // journal.
 func (k *Killer) Run(ctx context.Context) {
 	var working sync.WaitGroup
@@ -132,8 +132,8 @@ func (k *Killer) addForgotten(found map[string]revenant, busy map[string]bool) {
 	}
 }
 
-// again ends a pod that is back. If the API server has forgotten the eviction it is told
-// of another one: of the same it would be told for nothing.
+// again ends a pod that is back. If the API server has lost the eviction it is sent
+// another one: the same would change nothing.
 func (k *Killer) again(ctx context.Context, p revenant) {
 	k.log.Warn("evicted pod is back, it is ended again", "running", p.runs, "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
 	v := victim.Victim{

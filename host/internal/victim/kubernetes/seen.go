@@ -38,8 +38,9 @@ func (e termination) seenTo(ctx context.Context, r *record) bool {
 	}
 }
 
-// untilBegun is when the kubelet should have said that it ends p, of whose eviction it knows.
-// A kubelet that pulls an image, or runs a hook after a container's start, does not before.
+// untilBegun returns when the kubelet should have said that it ends p, of whose eviction it
+// knows. A kubelet that pulls an image, or runs a hook after a container's start, does not
+// before.
 func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 	if soon := time.Now().Add(least); until.Before(soon) {
 		until = soon
@@ -70,7 +71,7 @@ func (e termination) answeredBy(ctx context.Context, r *record) bool {
 	}
 }
 
-// within is so long from now, or the end of the grace.
+// within returns the time d from now, or the end of the grace if that is earlier.
 func (e termination) within(d time.Duration) time.Time {
 	if at := time.Now().Add(d); at.Before(e.graceEnds) {
 		return at

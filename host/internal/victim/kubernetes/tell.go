@@ -17,7 +17,7 @@ import (
 
 const (
 	// An API server that is away is asked again soon at first: the kubelet restarts what
-	// was stopped until it has heard of the eviction.
+	// was stopped until it has received the eviction.
 	firstRetry = 50 * time.Millisecond
 	maxRetry   = 5 * time.Second
 	// callTimeout bounds one call of the API server, which waits for up to 30 s for a webhook.
@@ -58,7 +58,7 @@ func (r *refusal) final(says answer) bool {
 // tell tells the API server of r until it has answered.
 func (k teller) tell(ctx context.Context, r *record) {
 	var refusal refusal
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // the outcome is reported
 		if k.dryRun() {
 			return struct{}{}, errDryRun
 		}
@@ -138,7 +138,7 @@ func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) err
 // announce creates the event of r until the API server has it.
 func (k teller) announce(ctx context.Context, r *record) {
 	var refusal refusal
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // it is told how it went
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // the outcome is reported
 		if k.dryRun() {
 			return struct{}{}, errDryRun
 		}
@@ -158,7 +158,7 @@ func (k teller) announce(ctx context.Context, r *record) {
 	}, pace()...)
 }
 
-// known is the pod of r as the API server has last told of it, nil if it has none.
+// known returns the pod of r as the API server last sent it, nil if it has none.
 func (k teller) known(r *record) *v1.Pod {
 	uid := types.UID(k.of(r).UID)
 	for _, p := range k.pods() {
@@ -169,7 +169,7 @@ func (k teller) known(r *record) *v1.Pod {
 	return nil
 }
 
-// isTold reports whether the API server has told us of r.
+// isTold reports whether the API server has sent us r's eviction.
 func (k teller) isTold(r *record) bool {
 	p := k.known(r)
 	return p != nil && evictedAt(p) == stamp(k.of(r))

@@ -41,9 +41,9 @@ type world struct {
 	log syncBuffer
 
 	mu sync.Mutex
-	// pod is what the API server has, nil if it has none.
+	// pod in the API server, nil if it has none.
 	pod *v1.Pod
-	// fails is what the API server answers; latency is how long it takes.
+	// fails is the error of the API server's answers; latency their delay.
 	fails   error
 	latency time.Duration
 	// policy: the admission policy is in force.
@@ -57,13 +57,13 @@ type world struct {
 	refusals int
 	// refuses, if set, is the answer to a patch in a form, or to deletion; nil lets it pass.
 	refuses func(form string) error
-	// stale, if set, is what the API server has told of the pod.
+	// stale, if set, is the pod as the API server last sent it.
 	stale *v1.Pod
 	// failsEvents, if set, is the answer to events.
 	failsEvents error
 	// dryRun: evictd only pretends.
 	dryRun bool
-	// kubelet is what the kubelet does.
+	// kubelet sets the behaviour of the kubelet.
 	kubelet kubelet
 	spec    podSpec
 	began   time.Time
@@ -222,7 +222,7 @@ func (w *world) told() []string {
 	return slices.Clone(w.story)
 }
 
-// when is the time of the first line of the story that says so, negative if none does.
+// when returns the time of the first line of the story that says so, negative if none does.
 func when(w *world, what string) time.Duration {
 	for _, line := range w.told() {
 		at, said, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -364,7 +364,7 @@ func (w *world) CreateEvent(_ context.Context, event *v1.Event) error {
 	return nil
 }
 
-// terminate is the kubelet's end of a pod that it finds to have failed.
+// terminate plays the kubelet's end of a pod that it finds to have failed.
 func (w *world) terminate() {
 	stuck := func() bool {
 		w.mu.Lock()
@@ -467,7 +467,7 @@ func (w *world) noted() (k rundir.Kill, there bool) {
 	return k, there
 }
 
-// pods is what the API server has told of last: nothing new while it is away.
+// pods returns the pods as the API server last sent them: nothing new while it is away.
 func (w *world) pods() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -480,7 +480,7 @@ func (w *world) pods() []*v1.Pod {
 	return []*v1.Pod{w.pod.DeepCopy()}
 }
 
-// killer is an evictd that runs until the story ends, or until end is called.
+// killer runs an evictd that runs until the story ends, or until end is called.
 func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	k = New(Options{
 		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
@@ -499,7 +499,7 @@ func (w *world) killer() (k *Killer, end context.CancelFunc) {
 	return k, cancel
 }
 
-// victim is the pod as it is now, with so long a grace.
+// victim returns the pod as it is now, with so long a grace.
 func (w *world) victim(graceSeconds int64) victim.Victim {
 	pod := pods.Pod{API: w.pods()[0], Row: eviction.Pod{UID: uid, Namespace: "shop", Name: "cart"}, HasManifest: true}
 	list, err := w.cri.Client().ListContainers(w.ctx, ofThePod)
@@ -541,7 +541,7 @@ func finished(w *world, k *Killer, v victim.Victim) bool {
 	return done && err == nil
 }
 
-// status is what the API server has of the pod.
+// status returns the pod's status in the API server.
 func (w *world) status() v1.PodStatus { return w.pods()[0].Status }
 
 func evicted(w *world) bool {

@@ -16,7 +16,7 @@ const (
 	// Of one container mostHeld processes are held at most, a descriptor for each. The
 	// memory of those beyond them comes back when they get to run.
 	mostHeld = 4096
-	// mostRounds is how often those are looked for that were begun meanwhile.
+	// mostRounds bounds the searches for processes that were begun meanwhile.
 	mostRounds = 20
 	// Those that are not held are looked for again after lookAgain, when they may have ended.
 	lookAgain = 5 * time.Millisecond

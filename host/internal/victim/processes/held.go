@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// mostReleasers is how many processes are released at a time.
+	// mostReleasers bounds the processes that are released at a time.
 	mostReleasers = 4
 	releaseAgain  = time.Millisecond
 )

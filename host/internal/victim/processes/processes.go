@@ -2,7 +2,7 @@
 // the kernel take their memory back at once. A process that is killed gives it back only
 // when it gets to run once more, which on a node whose CPUs are busy takes seconds.
 //
-// When that is to be, and what the container runtime is told, is the business of package
+// When that is to be, and what is asked of the container runtime, is the business of package
 // victim/cri: who kills here must stop the container there as well, or its shim stays.
 package processes
 
@@ -17,7 +17,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// Options is what a Killer is made of. All fields but Root are required.
+// Options configures a Killer. All fields but Root are required.
 type Options struct {
 	FS nodefs.FS
 	// Root is the parent of kubepods in each hierarchy.

@@ -121,7 +121,7 @@ func (m machine) kill(id string) Killed {
 	return done
 }
 
-// used is what is used in a cgroup.
+// used returns the memory used in a cgroup, in bytes.
 func (m machine) used(dir string) int {
 	m.t.Helper()
 	name := "memory.current"
