@@ -51,7 +51,7 @@ func withOneDisk(t *testing.T, layout string) (*host.Manager, host.Config) {
 		Signals: []eviction.SignalSpec{{Signal: eviction.NodeFsAvailable}, {Signal: eviction.ImageFsAvailable}},
 	}
 	acme := eviction.Plugin{Name: "acme", Ranker: oneDisk{}, Signals: []eviction.SignalSpec{{Signal: eviction.ImageFsAvailable}}}
-	r := &told{}
+	r := &reported{}
 	manager, err := host.NewEmbedded(host.Embedding{
 		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: r.kill, Recorder: r, Plugins: map[string]eviction.Plugin{"disk": disk, "acme": acme},
 	})

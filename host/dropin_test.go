@@ -24,7 +24,7 @@ import (
 // A dropIn is a manager in place of another program's, and all that it is given and receives.
 type dropIn struct {
 	host.Embedding
-	told
+	reported
 
 	active []*v1.Pod
 	disks  host.DiskInfoProvider

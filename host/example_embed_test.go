@@ -113,15 +113,15 @@ type shortage struct {
 func (s shortage) GetResourceName() v1.ResourceName { return s.ResourceName }
 
 func (a admission) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []lifecyclePredicateFailureReason) ([]lifecyclePredicateFailureReason, error) {
-	told := make([]host.FailureReason, 0, len(reasons))
+	reported := make([]host.FailureReason, 0, len(reasons))
 	for _, r := range reasons {
 		if e, ok := r.(*lifecycleInsufficientResourceError); ok {
-			told = append(told, shortage{e})
+			reported = append(reported, shortage{e})
 		} else {
-			told = append(told, r)
+			reported = append(reported, r)
 		}
 	}
-	left, err := a.manager.HandleAdmissionFailure(ctx, pod, told)
+	left, err := a.manager.HandleAdmissionFailure(ctx, pod, reported)
 	reasons = nil
 	for _, r := range left {
 		if s, ok := r.(shortage); ok {

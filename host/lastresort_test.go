@@ -102,7 +102,7 @@ func evictedFrom(t *testing.T, change func(*host.Embedding)) <-chan string {
 	c.RootDir = shortOfMemory(t, map[string]int64{"uid-first": 1 << 30, "uid-big": 4 << 30})
 	victim := make(chan string, 10)
 	e := host.Embedding{
-		Config: c, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Recorder: &told{},
+		Config: c, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Recorder: &reported{},
 		KillPod: func(pod *v1.Pod, _ bool, _ *int64, _ func(*v1.PodStatus)) error {
 			victim <- pod.Name
 			return nil

@@ -243,11 +243,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	// The plugins and the server outlive the loop, which uses them to its end.
 	around, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	var told *events.Recorder
+	var reported *events.Recorder
 	if m.cluster != nil {
-		told = events.New(around, m.cluster.api.Events(around), m.cluster.nodeName, m.log)
-		m.recorder.next = events.Without{Recorder: told, Reason: victim.ReasonEvicted}
-		m.metrics.CountLostEvents(func() uint64 { return told.Lost() + m.cluster.killer.LostEvents() })
+		reported = events.New(around, m.cluster.api.Events(around), m.cluster.nodeName, m.log)
+		m.recorder.next = events.Without{Recorder: reported, Reason: victim.ReasonEvicted}
+		m.metrics.CountLostEvents(func() uint64 { return reported.Lost() + m.cluster.killer.LostEvents() })
 	}
 	var failed, lost error
 	supervised := make(chan struct{})
@@ -286,9 +286,9 @@ func (m *Manager) Run(ctx context.Context) error {
 			watching.Go(func() { m.inspection.Run(ctx) })
 		}
 		m.loop.Run(ctx)
-		if told != nil {
+		if reported != nil {
 			wait, cancel := context.WithTimeout(around, lastEventsWait)
-			told.Flush(wait)
+			reported.Flush(wait)
 			cancel()
 		}
 	case <-ctx.Done():

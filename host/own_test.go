@@ -47,8 +47,8 @@ func (d *drive) Measure(_ context.Context, r eviction.MeasureRequest, emit func(
 	return nil
 }
 
-// told records the calls that an embedding program receives.
-type told struct {
+// reported records the calls that an embedding program receives.
+type reported struct {
 	events  []string
 	notes   []map[string]string
 	killed  string
@@ -56,15 +56,15 @@ type told struct {
 	status  v1.PodStatus
 }
 
-func (r *told) NodeEvent(eventType, reason, message string) {
+func (r *reported) NodeEvent(eventType, reason, message string) {
 	r.events = append(r.events, "node: "+eventType+" "+reason+" "+message)
 }
 
-func (r *told) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
+func (r *reported) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
 	r.events, r.notes = append(r.events, pod.Name+": "+eventType+" "+reason+" "+message), append(r.notes, annotations)
 }
 
-func (r *told) kill(pod *v1.Pod, _ bool, grace *int64, statusFn func(*v1.PodStatus)) error {
+func (r *reported) kill(pod *v1.Pod, _ bool, grace *int64, statusFn func(*v1.PodStatus)) error {
 	r.killed, r.seconds = pod.Name, *grace
 	statusFn(&r.status)
 	return nil
@@ -79,7 +79,7 @@ func TestAnOwnSignalInAnEmbeddedManager(t *testing.T) {
 	config := host.DefaultConfig()
 	config.RunDir, config.PluginDir, config.EvictionHard, config.RequiredSignals = dir, "", map[string]string{string(spare): "10%"}, []string{string(spare)}
 	config.LocalStorageCapacityIsolation = false
-	d, r := &drive{available: 5000}, &told{}
+	d, r := &drive{available: 5000}, &reported{}
 	manager, err := host.NewEmbedded(host.Embedding{
 		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: r.kill, Recorder: r, Plugins: map[string]eviction.Plugin{"nvme": d.plugin()},
 	})

@@ -27,7 +27,7 @@ func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
 	config := host.DefaultConfig()
 	config.RunDir, config.PluginDir = dir, ""
 	manager, err := host.NewEmbedded(host.Embedding{
-		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: (&told{}).kill, Recorder: &told{},
+		Config: config, Log: slog.New(slog.DiscardHandler), KillPod: (&reported{}).kill, Recorder: &reported{},
 		Plugins: map[string]eviction.Plugin{"nvme": (&drive{}).plugin()},
 	})
 	if err != nil {

@@ -17,20 +17,20 @@ type trimmer struct {
 // Reclaim implements eviction.Reclaimer. It may be called again at any time: what is
 // trimmed already frees nothing.
 func (t trimmer) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	var freed eviction.Reclaimed
+	var released eviction.Reclaimed
 	if req.Step != "acme.example/trim" {
-		return freed, fmt.Errorf("there is no step %q", req.Step)
+		return released, fmt.Errorf("there is no step %q", req.Step)
 	}
 	for i, v := range t.volumes {
 		bytes, err := t.trim(ctx, v)
-		freed.Bytes += bytes
-		freed.Message = fmt.Sprintf("trimmed %d of %d volumes", i+1, len(t.volumes))
+		released.Bytes += bytes
+		released.Message = fmt.Sprintf("trimmed %d of %d volumes", i+1, len(t.volumes))
 		if err != nil {
-			return freed, fmt.Errorf("trim %s: %w", v, err) // what was reclaimed counts
+			return released, fmt.Errorf("trim %s: %w", v, err) // what was reclaimed counts
 		}
-		progress(freed) // at least every 30 s, else the host gives up
+		progress(released) // at least every 30 s, else the host gives up
 	}
-	return freed, nil
+	return released, nil
 }
 
 // Steps of a signal run in the order in which it lists them, and before the built-in
@@ -47,8 +47,8 @@ func Example_reclaimer() {
 			trim:    func(context.Context, string) (int64, error) { return 1 << 30, nil },
 		},
 	}
-	freed, err := plugin.Reclaimer.Reclaim(context.Background(),
+	released, err := plugin.Reclaimer.Reclaim(context.Background(),
 		eviction.ReclaimRequest{Signal: eviction.NodeFsAvailable, Step: "acme.example/trim"}, func(eviction.Reclaimed) {})
-	fmt.Println(freed.Bytes, freed.Message, err, plugin.Validate())
+	fmt.Println(released.Bytes, released.Message, err, plugin.Validate())
 	// Output: 2147483648 trimmed 2 of 2 volumes <nil> <nil>
 }

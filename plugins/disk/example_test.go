@@ -15,9 +15,9 @@ import (
 // else, the measuring of pods too, is the plugin's own.
 func ExampleWithStep() {
 	trim := func(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-		freed := eviction.Reclaimed{Bytes: 3 << 30, Message: "trimmed 2 of 2 volumes"} // by calling the array
-		progress(freed)
-		return freed, nil
+		released := eviction.Reclaimed{Bytes: 3 << 30, Message: "trimmed 2 of 2 volumes"} // by calling the array
+		progress(released)
+		return released, nil
 	}
 	plugin := disk.New(disk.WithStep(disk.Step{
 		ReclaimStep: eviction.ReclaimStep{Name: "acme.example/trim"},
@@ -96,7 +96,7 @@ func ExampleNew() {
 		Node:   eviction.NodeFacts{RuntimeEndpoint: "unix:///run/containerd/containerd.sock"},
 		Config: []byte(`{"maintenance": true, "disk": {"imageMinimumGCAge": "10m"}}`),
 	})
-	freed, _ := plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Signal: eviction.NodeFsAvailable, Step: disk.ImageGC}, nil)
-	fmt.Println(err, freed.Message)
+	released, _ := plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Signal: eviction.NodeFsAvailable, Step: disk.ImageGC}, nil)
+	fmt.Println(err, released.Message)
 	// Output: <nil> left alone: images are being loaded
 }

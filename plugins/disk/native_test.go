@@ -116,9 +116,9 @@ func TestNativeReclaim(t *testing.T) {
 	req := eviction.ReclaimRequest{Signal: eviction.NodeFsAvailable, Step: disk.ContainerGC, Pods: []eviction.PodPhase{{UID: "u", State: eviction.PodActive}}}
 	// The fake runtime is some milliseconds ahead, and what is of the future stays.
 	for deadline := time.Now().Add(10 * time.Second); len(m.runtime.ContainerIDs()) > 1; {
-		freed, err := p.Reclaimer.Reclaim(t.Context(), req, nil)
+		released, err := p.Reclaimer.Reclaim(t.Context(), req, nil)
 		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("freed %+v, %v; containers %v, want one left", freed, err, m.runtime.ContainerIDs())
+			t.Fatalf("freed %+v, %v; containers %v, want one left", released, err, m.runtime.ContainerIDs())
 		}
 	}
 	req.Step = disk.ImageGC

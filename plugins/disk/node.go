@@ -121,17 +121,17 @@ func (n *node) tend(ctx context.Context) time.Duration {
 	collecting, cancel := context.WithTimeout(ctx, collectFor)
 	defer cancel()
 	n.meter.Removing()
-	freed, err := n.collector.Periodic(collecting)
+	released, err := n.collector.Periodic(collecting)
 	if ctx.Err() == nil { // else the next node goes on with it
-		n.tell(freed, err)
+		n.tell(released, err)
 	}
 	return detectEvery
 }
 
 // tell logs what the periodic GC of images has done, with the kubelet's events.
-func (n *node) tell(freed eviction.Reclaimed, err error) {
-	if freed.Message != "" {
-		slog.Info("periodic image garbage collection", "bytesFreed", freed.Bytes, "message", freed.Message)
+func (n *node) tell(released eviction.Reclaimed, err error) {
+	if released.Message != "" {
+		slog.Info("periodic image garbage collection", "bytesFreed", released.Bytes, "message", released.Message)
 	}
 	event := func(reason string, err error) {
 		slog.Warn("event", "kind", "Node", "name", n.facts.NodeName, "type", "Warning", "reason", reason, "message", err.Error())

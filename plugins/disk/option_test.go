@@ -142,13 +142,13 @@ func TestWithStep(t *testing.T) {
 		}
 	}
 	configure(t, p, "/nowhere.sock")
-	freed, err := p.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "acme.example/trim"}, nil)
-	if err != nil || freed.Bytes != 5 {
-		t.Errorf("freed %+v, %v", freed, err)
+	released, err := p.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "acme.example/trim"}, nil)
+	if err != nil || released.Bytes != 5 {
+		t.Errorf("freed %+v, %v", released, err)
 	}
-	freed, err = p.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "acme.example/shrink"}, nil)
-	if err == nil || err.Error() != "reclaim acme.example/shrink: too small" || freed.Bytes != 5 {
-		t.Errorf("freed %+v, %v; want both", freed, err)
+	released, err = p.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "acme.example/shrink"}, nil)
+	if err == nil || err.Error() != "reclaim acme.example/shrink: too small" || released.Bytes != 5 {
+		t.Errorf("freed %+v, %v; want both", released, err)
 	}
 	if got := strings.Join(ran, " "); got != "acme.example/trim acme.example/shrink" {
 		t.Errorf("ran %q", got)
@@ -159,7 +159,7 @@ func TestMistakesOfAVendorAreFound(t *testing.T) {
 	twice := disk.WithStep(disk.Step{ReclaimStep: eviction.ReclaimStep{Name: disk.ImageGC}, Signals: []eviction.Signal{eviction.NodeFsAvailable}})
 	for want, p := range map[string]error{
 		`reclaim step "image-gc" is empty or listed twice`: validate(twice),
-		"definition missing for an own signal":             validate(disk.WithObserver(&spare{}, "acme.example/nvme.spare")),
+		"definition missing for a custom signal":             validate(disk.WithObserver(&spare{}, "acme.example/nvme.spare")),
 	} {
 		if p == nil || !strings.Contains(p.Error(), want) {
 			t.Errorf("error is %v, want %q", p, want)

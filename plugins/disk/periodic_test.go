@@ -16,17 +16,17 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// told collects the log of the plugin.
-type told struct {
+// reported collects the log of the plugin.
+type reported struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	line chan struct{}
 }
 
 // hear takes over the plugin's log.
-func hear(t *testing.T) *told {
+func hear(t *testing.T) *reported {
 	t.Helper()
-	l := &told{line: make(chan struct{}, 100)}
+	l := &reported{line: make(chan struct{}, 100)}
 	former := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(l, nil)))
 	t.Cleanup(func() { slog.SetDefault(former) })
@@ -34,7 +34,7 @@ func hear(t *testing.T) *told {
 }
 
 // Write implements io.Writer.
-func (l *told) Write(p []byte) (int, error) {
+func (l *reported) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
@@ -45,7 +45,7 @@ func (l *told) Write(p []byte) (int, error) {
 }
 
 // await returns the log when a text is in it.
-func (l *told) await(t *testing.T, text string) string {
+func (l *reported) await(t *testing.T, text string) string {
 	t.Helper()
 	for deadline := time.After(10 * time.Second); ; {
 		l.mu.Lock()
@@ -70,13 +70,13 @@ func TestADryRunKeepsUnusedImages(t *testing.T) {
 	for name, c := range map[string]struct {
 		dryRun bool
 		left   int
-		happen func(*told, *machine) error
+		happen func(*reported, *machine) error
 	}{
-		"dry run": {true, 2, func(log *told, _ *machine) error {
+		"dry run": {true, 2, func(log *reported, _ *machine) error {
 			log.await(t, "dry run: 2 images")
 			return nil
 		}},
-		"for real": {false, 0, func(_ *told, m *machine) error {
+		"for real": {false, 0, func(_ *reported, m *machine) error {
 			err := m.runtime.Await(t.Context(), fakecri.RemoveImage, 2)
 			for deadline := time.Now().Add(10 * time.Second); len(m.runtime.ImageIDs()) > 0 && time.Now().Before(deadline); {
 				runtime.Gosched() // the last is being answered

@@ -48,11 +48,11 @@ func (p *plugin) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 	if progress == nil {
 		progress = func(eviction.Reclaimed) {}
 	}
-	freed, err := p.run(ctx, h.Value, req, progress)
+	released, err := p.run(ctx, h.Value, req, progress)
 	if err != nil {
 		err = fmt.Errorf("reclaim %s: %w", req.Step, err)
 	}
-	return freed, err
+	return released, err
 }
 
 func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {

@@ -90,7 +90,7 @@ func (p *pace) look(now time.Time, s nodefs.MemorySample, armed bool) verdict {
 		v.again = p.approach(distance, v.again)
 	}
 	if v.wake = p.pending && p.mayWake(now); v.wake {
-		p.told(now)
+		p.reported(now)
 	}
 	switch {
 	case p.pending:
@@ -149,7 +149,7 @@ func (p *pace) mayWake(now time.Time) bool {
 	return p.wakeDebt.Sub(now) <= (wakeBurst-1)*wakeInterval
 }
 
-func (p *pace) told(now time.Time) {
+func (p *pace) reported(now time.Time) {
 	p.pending = false
 	if p.wakeDebt.Before(now) {
 		p.wakeDebt = now

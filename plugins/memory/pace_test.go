@@ -108,11 +108,11 @@ func TestFlappingNeverFloodsAndIsNotForgotten(t *testing.T) {
 	// The last crossing comes while no wake is allowed and recedes: it is reported
 	// all the same as soon as one is.
 	s.look(0, available(90*mib))
-	told := false
+	reported := false
 	for range 100 {
-		told = told || s.look(10*time.Millisecond, available(500*mib)).wake
+		reported = reported || s.look(10*time.Millisecond, available(500*mib)).wake
 	}
-	if !told {
+	if !reported {
 		t.Error("a crossing was forgotten")
 	}
 }

@@ -119,17 +119,17 @@ func (t *target) reclaim(ctx context.Context, signal eviction.Signal, step strin
 }
 
 // reclaimStep runs a step like reclaim and returns what it reclaimed.
-func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step string) (freed eviction.Reclaimed, err error) {
+func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step string) (released eviction.Reclaimed, err error) {
 	var bad error
 	check := func(r eviction.Reclaimed) {
 		switch {
 		case bad != nil:
 		case r.Bytes < 0 || r.Inodes < 0:
 			bad = fmt.Errorf("freed %d bytes and %d inodes", r.Bytes, r.Inodes)
-		case r.Bytes < freed.Bytes || r.Inodes < freed.Inodes:
-			bad = fmt.Errorf("freed %d bytes and %d inodes since the call began, after it had been %d and %d", r.Bytes, r.Inodes, freed.Bytes, freed.Inodes)
+		case r.Bytes < released.Bytes || r.Inodes < released.Inodes:
+			bad = fmt.Errorf("freed %d bytes and %d inodes since the call began, after it had been %d and %d", r.Bytes, r.Inodes, released.Bytes, released.Inodes)
 		}
-		freed = r
+		released = r
 	}
 	err = t.run.options.within(ctx, reclaimTime, func(ctx context.Context) error {
 		got, err := t.plugin.Reclaimer.Reclaim(ctx, eviction.ReclaimRequest{Pass: 1, Signal: signal, Step: step}, check)
@@ -139,9 +139,9 @@ func (t *target) reclaimStep(ctx context.Context, signal eviction.Signal, step s
 		return err
 	})
 	if err = errors.Join(err, bad); err == nil {
-		t.run.reclaim(freed)
+		t.run.reclaim(released)
 	}
-	return freed, err
+	return released, err
 }
 
 // behavior calls the plugin and returns the part of its answers that must not depend on time.
@@ -200,8 +200,8 @@ func (c rpc) call(ctx context.Context, t *target, in message) error {
 	}
 }
 
-// poke makes any call with raw bytes. A Watch that stays open is an answer.
-func (t *target) poke(ctx context.Context, c rpc, in message) error {
+// callBriefly makes any call with raw bytes. A Watch that stays open is an answer.
+func (t *target) callBriefly(ctx context.Context, c rpc, in message) error {
 	if c.name != "Watch" {
 		return c.call(ctx, t, in)
 	}
@@ -216,5 +216,5 @@ func (t *target) poke(ctx context.Context, c rpc, in message) error {
 }
 
 func (t *target) pokeInTime(ctx context.Context, c rpc, in message) error {
-	return t.run.options.within(ctx, c.limit, func(ctx context.Context) error { return t.poke(ctx, c, in) })
+	return t.run.options.within(ctx, c.limit, func(ctx context.Context) error { return t.callBriefly(ctx, c, in) })
 }

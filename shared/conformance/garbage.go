@@ -47,10 +47,10 @@ var broken = map[string]message{
 	"a number that does not end": bytes.Repeat([]byte{0xff}, 40),
 }
 
-// doubtful are bytes that some decoders refuse and others, which are in wide use,
+// strange are bytes that some decoders refuse and others, which are in wide use,
 // read as far as they can: C++ and what is made of it ends at a field with the number
 // 0, JavaScript puts something else in the place of bytes that are not UTF-8.
-func doubtful(c rpc) map[string]message {
+func strange(c rpc) map[string]message {
 	return map[string]message{
 		"a field with the number 0": {0x00, 0x01},
 		"a message, then zeros":     append(message{}.text(1000, "x"), make([]byte, 64)...),
@@ -76,7 +76,7 @@ func garbage(ctx context.Context, t *target, c rpc) error {
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}
-	for what, in := range doubtful(c) {
+	for what, in := range strange(c) {
 		if err := t.pokeInTime(ctx, c, in); t.lost(err) {
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
@@ -112,7 +112,7 @@ func oversizedMessage(ctx context.Context, t *target) error {
 		if !c.offered(&t.plugin) || slices.Contains([]string{"Configure", "Watch", "Reclaim"}, c.name) {
 			continue
 		}
-		err := t.poke(ctx, c, in)
+		err := t.callBriefly(ctx, c, in)
 		if err == nil {
 			return noted(c.name + " took it")
 		}

@@ -34,7 +34,7 @@ func measureFaults() map[string]valueFault {
 	return map[string]valueFault{
 		"measures strangers": {also(func(req eviction.MeasureRequest, emit func(eviction.Measurement)) {
 			if len(req.Pods) == 500 {
-				emit(eviction.Measurement{UID: "stranger", State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: ownSignal, Value: 1}}})
+				emit(eviction.Measurement{UID: "stranger", State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: customSignal, Value: 1}}})
 			}
 		}), `"stranger"`, []string{"measure-only-asked"}},
 		"answers when nothing was asked": {also(func(req eviction.MeasureRequest, emit func(eviction.Measurement)) {
@@ -55,7 +55,7 @@ func measureFaults() map[string]valueFault {
 		}), "not asked for", []string{"measure-figures"}},
 		"zero for nothing": {each(func(req eviction.MeasureRequest, m *eviction.Measurement) {
 			if len(req.Pods) == 500 {
-				m.State, m.Usage = eviction.Measured, []eviction.SignalUsage{{Signal: ownSignal}}
+				m.State, m.Usage = eviction.Measured, []eviction.SignalUsage{{Signal: customSignal}}
 			}
 		}), "zeros", []string{"measure-no-pod"}},
 		"always goes into containers": {each(func(_ eviction.MeasureRequest, m *eviction.Measurement) {

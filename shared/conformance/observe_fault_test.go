@@ -51,8 +51,8 @@ func observeFaults() map[string]valueFault {
 		"no layout of its own": {func(_ *sound, p *eviction.Plugin) { p.OwnsLayout = true }, "reports none", []string{"observe-layout"}},
 		"panics on a signal of others": {change(func(_ *eviction.ObserveReply, req eviction.ObserveRequest) {
 			for _, s := range req.Signals {
-				_ = map[eviction.Signal]*int{ownSignal: new(int), eviction.MemoryAvailable: new(int)}[s]
-				if s != ownSignal && s != eviction.MemoryAvailable {
+				_ = map[eviction.Signal]*int{customSignal: new(int), eviction.MemoryAvailable: new(int)}[s]
+				if s != customSignal && s != eviction.MemoryAvailable {
 					panic("no such signal")
 				}
 			}

@@ -118,7 +118,7 @@ func rawFaults() map[string]serverFault {
 	signal := message{}.text(1, "unqualified")
 	var version atomic.Int64
 	all := map[string]serverFault{
-		"an own signal without a domain": {
+		"a custom signal without a domain": {
 			calls: map[string]rawFault{"Describe": add(message{}.bytes(6, signal))},
 			text:  "unqualified", fails: []string{"describe"},
 		},

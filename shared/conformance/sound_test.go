@@ -17,8 +17,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// ownSignal is the signal of the plugin under test.
-const ownSignal eviction.Signal = "sound.example/things"
+// customSignal is the signal of the plugin under test.
+const customSignal eviction.Signal = "sound.example/things"
 
 // A sound is a plugin with all capabilities that keeps the contract. Faulty ones
 // replace one of its methods.
@@ -71,8 +71,8 @@ func (s *sound) plugin() eviction.Plugin {
 		Signals: []eviction.SignalSpec{
 			{Signal: eviction.MemoryAvailable},
 			{
-				Signal: ownSignal, Definition: &eviction.Definition{
-					Unit: "things", Format: eviction.FormatDecimalSI, Resource: string(ownSignal), Condition: "sound.example/Pressure",
+				Signal: customSignal, Definition: &eviction.Definition{
+					Unit: "things", Format: eviction.FormatDecimalSI, Resource: string(customSignal), Condition: "sound.example/Pressure",
 				},
 				ReclaimSteps: []eviction.ReclaimStep{{Name: "tidy"}},
 			},
@@ -106,7 +106,7 @@ func checkConfig(raw []byte) error {
 func soundObserve(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	var reply eviction.ObserveReply
 	for _, signal := range req.Signals {
-		if signal == ownSignal || signal == eviction.MemoryAvailable {
+		if signal == customSignal || signal == eviction.MemoryAvailable {
 			o := eviction.Observation{Signal: signal, State: eviction.Observed, Available: 7, Capacity: 9, Time: time.Now()}
 			if signal == eviction.MemoryAvailable {
 				m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
@@ -175,9 +175,9 @@ func soundReclaim(_ context.Context, req eviction.ReclaimRequest, progress func(
 	if req.Step != "tidy" {
 		return eviction.Reclaimed{}, fmt.Errorf("step %q, want tidy", req.Step)
 	}
-	freed := tidied.Add(1)
+	released := tidied.Add(1)
 	progress(eviction.Reclaimed{Bytes: 1})
-	return eviction.Reclaimed{Bytes: freed}, nil
+	return eviction.Reclaimed{Bytes: released}, nil
 }
 
 // failures lists the failed checks by name.

@@ -130,7 +130,7 @@ func TestNothingUsedOfAVendorsResourceIsAFigure(t *testing.T) {
 	p.Signals = p.Signals[1:]
 	s.measure = func(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 		for i := range req.Pods {
-			emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: ownSignal}}})
+			emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: customSignal}}})
 		}
 		return nil
 	}

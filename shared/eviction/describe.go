@@ -92,7 +92,7 @@ func (s *SignalSpec) validateDefinition() error {
 		return err
 	}
 	if s.Definition == nil {
-		return errors.New("definition missing for an own signal")
+		return errors.New("definition missing for a custom signal")
 	}
 	return s.Definition.ValidCustom()
 }

@@ -76,7 +76,7 @@ func TestValidate(t *testing.T) {
 		want   []string // parts of the error, in order; none: valid
 	}{
 		"smallest": {eviction.Plugin{Name: "p", Signals: memory, Ranker: all{}}, nil},
-		"own signal with steps": {eviction.Plugin{
+		"custom signal with steps": {eviction.Plugin{
 			Name: "p", Observer: all{}, Reclaimer: all{}, OwnsLayout: true,
 			Signals: []eviction.SignalSpec{{
 				Signal: nvme, Definition: nvmeDefinition(),
@@ -103,7 +103,7 @@ func TestValidate(t *testing.T) {
 			eviction.Plugin{Name: "p", Ranker: all{}, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable, Definition: nvmeDefinition()}}},
 			[]string{"definition given for a built-in signal"},
 		},
-		"own signal without definition, another with a bad name": {
+		"custom signal without definition, another with a bad name": {
 			eviction.Plugin{Name: "p", Ranker: all{}, Signals: []eviction.SignalSpec{{Signal: nvme}, {Signal: "spare", Definition: nvmeDefinition()}}},
 			[]string{`signals[0] "acme.example/nvme.spare": definition missing`, `signals[1] "spare": signal "spare", want a domain-qualified name`},
 		},
@@ -113,7 +113,7 @@ func TestValidate(t *testing.T) {
 			}}}},
 			[]string{`condition "acme.example/Spare-", want at most 63 characters after the '/', a letter or digit at both ends`},
 		},
-		"own signal with half a definition": {
+		"custom signal with half a definition": {
 			eviction.Plugin{Name: "p", Ranker: all{}, Signals: []eviction.SignalSpec{{Signal: nvme, Definition: &eviction.Definition{}}}},
 			[]string{"unit is empty"},
 		},

@@ -28,7 +28,7 @@ func TestSignalsOfOneFilesystem(t *testing.T) {
 			}
 		}
 		if got := layout.SameFilesystem("acme.example/nvme.spare"); !slices.Equal(got, []Signal{"acme.example/nvme.spare"}) {
-			t.Errorf("%v: an own signal is of %v", layout, got)
+			t.Errorf("%v: a custom signal is of %v", layout, got)
 		}
 	}
 }

@@ -73,11 +73,11 @@ func TestEveryBuiltinSignalHasADefinitionAndNoOwnName(t *testing.T) {
 			t.Errorf("Builtin(%s) = %+v, %v, want all of it", s, d, ok)
 		}
 		if s.ValidCustom() == nil {
-			t.Errorf("%s is accepted as an own signal", s)
+			t.Errorf("%s is accepted as a custom signal", s)
 		}
 	}
 	if d, ok := eviction.Builtin("acme.example/nvme"); ok || d != (eviction.BuiltinSignal{}) {
-		t.Errorf("an own signal is built-in: %+v", d)
+		t.Errorf("a custom signal is built-in: %+v", d)
 	}
 }
 

@@ -100,8 +100,8 @@ func TestNoPlaceForCgroups(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t, t.TempDir())
 	defer root.Close()
-	var told []string
-	root.tell.Unlimited = func(name string, err error) { told = append(told, name+": "+err.Error()) }
+	var reported []string
+	root.tell.Unlimited = func(name string, err error) { reported = append(reported, name+": "+err.Error()) }
 	root.cgroups = &cgroups{none: errors.New("no cgroups here")}
 	prepare := func() (*Sandbox, error) {
 		file, err := os.Open("/proc/self/exe")
@@ -121,7 +121,7 @@ func TestNoPlaceForCgroups(t *testing.T) {
 		s.Close()
 		s.RemoveDir()
 	}
-	if diff := cmp.Diff([]string{"a: no cgroups here"}, told); diff != "" {
+	if diff := cmp.Diff([]string{"a: no cgroups here"}, reported); diff != "" {
 		t.Errorf("told, not once: %s", diff)
 	}
 	root.Strict = true

@@ -42,14 +42,14 @@ type Root struct {
 	// Strict: without all limits nothing is started.
 	Strict bool
 
-	mu   sync.Mutex
-	told map[string]bool
+	mu       sync.Mutex
+	reported map[string]bool
 }
 
 // NewRoot takes a directory of this host alone, which also tells its cgroups
 // from those of others.
 func NewRoot(dir string, tell Tell) *Root {
-	return &Root{dir: dir, cgroups: findCgroups(dir), tell: tell, told: map[string]bool{}}
+	return &Root{dir: dir, cgroups: findCgroups(dir), tell: tell, reported: map[string]bool{}}
 }
 
 // Try tries whether a process can be confined by p, with all its limits.
@@ -158,8 +158,8 @@ func (r *Root) unlimited(name string, err error) {
 		return
 	}
 	r.mu.Lock()
-	known := r.told[err.Error()]
-	r.told[err.Error()] = true
+	known := r.reported[err.Error()]
+	r.reported[err.Error()] = true
 	r.mu.Unlock()
 	if !known {
 		r.tell.Unlimited(name, err)

@@ -159,5 +159,5 @@ func ownTable(cfg *config.Config) []byte {
 	for _, s := range cfg.CustomSignals() {
 		rows = append(rows, []string{string(s), "from the plugin that brings it; without one its thresholds have no effect"})
 	}
-	return tell.FurtherTable([]string{"OWN SIGNAL", "UNIT, RESOURCE AND CONDITION"}, rows)
+	return tell.FurtherTable([]string{"CUSTOM SIGNAL", "UNIT, RESOURCE AND CONDITION"}, rows)
 }

@@ -171,10 +171,10 @@ func TestCheckRefusesAnAssignmentThatSplitsAFilesystemOfThisNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := n.check(t, "--config", file, "--image-endpoint", "unix://"+socket, "--eviction-hard", "memory.available<1Gi")
-			told := strings.Contains(got.Errors, lines)
+			reported := strings.Contains(got.Errors, lines)
 			warned := strings.Contains(got.Errors, "warning: "+lines)
-			if got.Code != c.code || told != (c.images != "/proc") || warned != (told && c.images != "here" || c.more != "") {
-				t.Errorf("exit code %d, want %d; told %v, as a warning %v: %s", got.Code, c.code, told, warned, got.Errors)
+			if got.Code != c.code || reported != (c.images != "/proc") || warned != (reported && c.images != "here" || c.more != "") {
+				t.Errorf("exit code %d, want %d; told %v, as a warning %v: %s", got.Code, c.code, reported, warned, got.Errors)
 			}
 		})
 	}

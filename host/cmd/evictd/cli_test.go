@@ -104,7 +104,7 @@ func TestCheckOfOwnSignals(t *testing.T) {
 acme.example/nvme.spare  10%        hard  -             2k
 memory.available         1Gi        hard  -             -
 
-OWN SIGNAL               UNIT, RESOURCE AND CONDITION
+CUSTOM SIGNAL            UNIT, RESOURCE AND CONDITION
 acme.example/nvme.spare  from the plugin that brings it; without one its thresholds have no effect
 `}
 	if diff := cmp.Diff(want, got); diff != "" {

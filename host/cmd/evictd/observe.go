@@ -96,7 +96,7 @@ func statusLine(ctx context.Context, address string) ([]byte, error) {
 }
 
 // A sight decodes the fields of the daemon's status that are shown.
-type sight struct {
+type view struct {
 	Version    string                 `json:"version"`
 	NodeName   string                 `json:"nodeName"`
 	DryRun     bool                   `json:"dryRun"`
@@ -119,7 +119,7 @@ type sight struct {
 
 // seen returns the current state of the daemon as text, with the ranking for s.
 func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error) {
-	var now sight
+	var now view
 	if err := ask(ctx, address, "/status", statusTimeout, &now); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error
 }
 
 // text tells it for people, with the order in which pods would go, or why there is none.
-func (s *sight) text(now time.Time, ranking *decision.Decision, noRanking error) []byte {
+func (s *view) text(now time.Time, ranking *decision.Decision, noRanking error) []byte {
 	conditions := cmp.Or(strings.Join(s.Conditions, ", "), "none")
 	head := fmt.Sprintf("%s  evictd %s  %s  conditions: %s", s.NodeName, s.Version, now.UTC().Format(time.TimeOnly), conditions)
 	if s.DryRun {
@@ -158,7 +158,7 @@ func (s *sight) text(now time.Time, ranking *decision.Decision, noRanking error)
 }
 
 // thresholds returns a row for each of them.
-func (s *sight) thresholds(now time.Time) [][]string {
+func (s *view) thresholds(now time.Time) [][]string {
 	rows := [][]string{{"SIGNAL", "AVAILABLE", "OF", "THRESHOLD", "GRACE PERIOD", "MET FOR", "SEEN"}}
 	for _, t := range s.Thresholds {
 		row := []string{string(t.Signal), "", "", "<" + t.Value, t.GracePeriod, "", ""}

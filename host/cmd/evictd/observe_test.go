@@ -11,7 +11,7 @@ import (
 
 func TestWhatIsSeenIsToldInTables(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC)
-	var s sight
+	var s view
 	if err := json.Unmarshal([]byte(`{"version": "v1.0.0", "nodeName": "node-1", "dryRun": true, "notReady": "the runtime is away", "conditions": ["MemoryPressure"],
 		"thresholds": [{"signal": "memory.available", "value": "1Gi", "gracePeriod": "30s", "since": "2026-01-01T12:00:20Z"}, {"signal": "nodefs.available", "value": "10%"}],
 		"signals": [{"signal": "memory.available", "state": "observed", "available": 943718400, "capacity": 8589934592, "time": "2026-01-01T12:00:49Z"},

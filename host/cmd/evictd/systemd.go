@@ -23,9 +23,9 @@ type serviceManager struct {
 	// fed: there is a watchdog.
 	fed bool
 
-	ready bool
-	told  time.Time
-	fail  sync.Once
+	ready    bool
+	notified time.Time
+	fail     sync.Once
 }
 
 // newServiceManager returns nil if none has started the daemon, or none that wants to
@@ -49,7 +49,7 @@ func newServiceManager(log *slog.Logger) *serviceManager {
 // takes longer, and is not taken for stuck; then the daemon is ready.
 func (m *serviceManager) alive(concluded bool) {
 	now := time.Now()
-	recently := now.Sub(m.told) < m.every/2
+	recently := now.Sub(m.notified) < m.every/2
 	switch {
 	case concluded && !m.ready:
 		m.ready = true
@@ -61,7 +61,7 @@ func (m *serviceManager) alive(concluded bool) {
 	case m.fed:
 		m.tell(systemd.SdNotifyWatchdog)
 	}
-	m.told = now
+	m.notified = now
 }
 
 func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATUS=ending") }

@@ -64,7 +64,7 @@ func TestReadyIsToldWhenAPassHasConcludedAndTheWatchdogIsFedByTurns(t *testing.T
 		{20 * time.Second, true, []string{"WATCHDOG=1"}},
 		{20 * time.Second, true, []string{"WATCHDOG=1"}},
 	} {
-		m.told = m.told.Add(-is.after) // as if so long ago
+		m.notified = m.notified.Add(-is.after) // as if so long ago
 		m.alive(is.concluded)
 		if got := sent(); !slices.Equal(got, is.want) {
 			t.Errorf("a turn %v after the last message, concluded %v: %q, want %q", is.after, is.concluded, got, is.want)

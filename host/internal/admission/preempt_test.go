@@ -163,9 +163,9 @@ func TestPreemptHoldsItsRules(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	enough, short := 0, 0
 	for range 3000 {
-		preemptor, active, need := randomNode(r)
-		victims, err := Preempt(preemptor, active, need)
-		again, _ := Preempt(preemptor, active, need)
+		preemptor, active, lacking := randomNode(r)
+		victims, err := Preempt(preemptor, active, lacking)
+		again, _ := Preempt(preemptor, active, lacking)
 		if names(victims) != names(again) {
 			t.Fatalf("victims are %q, then %q", names(victims), names(again))
 		}
@@ -185,13 +185,13 @@ func TestPreemptHoldsItsRules(t *testing.T) {
 		}
 		if err != nil {
 			short++
-			if len(victims) > 0 || len(unmet(need, may)) == 0 {
-				t.Fatalf("%v, with victims %q; all of them would do: %v", err, names(victims), len(unmet(need, may)) == 0)
+			if len(victims) > 0 || len(unmet(lacking, may)) == 0 {
+				t.Fatalf("%v, with victims %q; all of them would do: %v", err, names(victims), len(unmet(lacking, may)) == 0)
 			}
 			continue
 		}
 		enough++
-		checkPreempted(t, need, may, gone)
+		checkPreempted(t, lacking, may, gone)
 	}
 	if enough < 500 || short < 500 {
 		t.Errorf("the run had room %d times and none %d times, too few to tell", enough, short)
@@ -199,9 +199,9 @@ func TestPreemptHoldsItsRules(t *testing.T) {
 }
 
 // checkPreempted takes those who stay and those who go.
-func checkPreempted(t *testing.T, need []Requirement, stay, gone []Preemptible) {
+func checkPreempted(t *testing.T, lacking []Requirement, stay, gone []Preemptible) {
 	t.Helper()
-	if left := unmet(need, gone); len(left) > 0 {
+	if left := unmet(lacking, gone); len(left) > 0 {
 		t.Fatalf("%s is still lacking", requirementsText(left))
 	}
 	order := []eviction.QoSClass{eviction.BestEffort, eviction.Burstable, eviction.Guaranteed}
@@ -227,13 +227,13 @@ func checkPreempted(t *testing.T, need []Requirement, stay, gone []Preemptible) 
 			continue
 		}
 		others = append(append(others, gone[:last]...), gone[last+1:]...)
-		if len(unmet(need, others)) == 0 {
+		if len(unmet(lacking, others)) == 0 {
 			t.Fatalf("%s, %s, goes without need", gone[last].Pod.Name, class)
 		}
 	}
 }
 
-func randomNode(r *rand.Rand) (preemptor *v1.Pod, active []Preemptible, need []Requirement) {
+func randomNode(r *rand.Rand) (preemptor *v1.Pod, active []Preemptible, lacking []Requirement) {
 	classes := []eviction.QoSClass{eviction.BestEffort, eviction.Burstable, eviction.Guaranteed}
 	for i := range r.IntN(12) {
 		p := row(strconv.Itoa(i), classes[r.IntN(3)], r.Int64N(4), r.Int64N(4))
@@ -251,8 +251,8 @@ func randomNode(r *rand.Rand) (preemptor *v1.Pod, active []Preemptible, need []R
 	preemptor = withPriority(systemCriticalPriority+r.Int32N(3), &v1.Pod{})
 	for _, name := range []v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU, v1.ResourcePods} {
 		if r.IntN(2) == 0 {
-			need = append(need, Requirement{name, r.Int64N(9)})
+			lacking = append(lacking, Requirement{name, r.Int64N(9)})
 		}
 	}
-	return preemptor, active, need
+	return preemptor, active, lacking
 }

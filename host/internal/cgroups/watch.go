@@ -57,9 +57,9 @@ type Options struct {
 type Watch struct {
 	Options
 
-	last   atomic.Pointer[Status]
-	told   string
-	logged string
+	last     atomic.Pointer[Status]
+	reported string
+	logged   string
 }
 
 // NewWatch returns a watch that has looked at the cgroups once, and has not asked
@@ -67,7 +67,7 @@ type Watch struct {
 func NewWatch(o Options) *Watch {
 	w := &Watch{Options: o}
 	s := w.judge(o.Node.see(), 0, nil, nil)
-	w.told = s.Driver
+	w.reported = s.Driver
 	w.last.Store(s)
 	return w
 }
@@ -91,7 +91,7 @@ func (w *Watch) Healthy() error {
 func (w *Watch) Begin(ctx context.Context) {
 	s := w.judge(w.Node.Find(ctx), 0, nil, nil)
 	w.last.Store(s)
-	w.told = s.Driver
+	w.reported = s.Driver
 }
 
 // Run looks again and again until ctx ends.
@@ -173,14 +173,14 @@ func (w *Watch) misplaced(ctx context.Context, driver string) (running int, lost
 }
 
 func (w *Watch) tell(ctx context.Context, driver string) {
-	if driver == w.told {
+	if driver == w.reported {
 		return
 	}
 	if err := w.Tell(ctx, driver); err != nil {
 		w.Log.Warn("plugins were not told of the cgroup driver", "driver", driver, "error", err)
 		return
 	}
-	w.told = driver
+	w.reported = driver
 }
 
 // log tells of what is another than at the last look.

@@ -25,7 +25,7 @@ type machine struct {
 	pods    []Pod
 	// listings are the pods of the listings to come, before pods.
 	listings [][]Pod
-	told     []string
+	reported []string
 	tally    int
 	refuse   error
 	log      strings.Builder
@@ -57,7 +57,7 @@ func (m *machine) change(pods []Pod, refuse error) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pods, m.refuse = pods, refuse
-	return slices.Clone(m.told)
+	return slices.Clone(m.reported)
 }
 
 func (m *machine) watch(configured string) *Watch {
@@ -82,7 +82,7 @@ func (m *machine) watch(configured string) *Watch {
 		Tell: func(_ context.Context, driver string) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.told = append(m.told, driver)
+			m.reported = append(m.reported, driver)
 			return m.refuse
 		},
 		Tally: func(n int) { m.tally = n },
@@ -253,21 +253,21 @@ func TestTheFirstPodShowsTheDriverAndPluginsAreTold(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); w.Run(ctx) }()
 		synctest.Wait()
-		if told := m.change(nil, nil); w.Driver() != "" || len(told) != 0 {
-			t.Errorf("driver %q, told %q, want nothing yet", w.Driver(), told)
+		if reported := m.change(nil, nil); w.Driver() != "" || len(reported) != 0 {
+			t.Errorf("driver %q, told %q, want nothing yet", w.Driver(), reported)
 		}
 		m.grow(systemdPod)
 		m.change([]Pod{x}, errors.New("a plugin refuses"))
 		time.Sleep(lookAgain)
 		synctest.Wait()
-		if told := m.change([]Pod{x}, nil); !slices.Equal(told, []string{"systemd"}) {
-			t.Errorf("told %q, want it told with the first pod", told)
+		if reported := m.change([]Pod{x}, nil); !slices.Equal(reported, []string{"systemd"}) {
+			t.Errorf("told %q, want it told with the first pod", reported)
 		}
 		time.Sleep(3 * lookEvery)
 		cancel()
 		<-ended
-		if w.Driver() != "systemd" || !slices.Equal(m.told, []string{"systemd", "systemd"}) {
-			t.Errorf("driver %q, told %q, want it told until it was taken, and not again", w.Driver(), m.told)
+		if w.Driver() != "systemd" || !slices.Equal(m.reported, []string{"systemd", "systemd"}) {
+			t.Errorf("driver %q, told %q, want it told until it was taken, and not again", w.Driver(), m.reported)
 		}
 	})
 }

@@ -34,8 +34,8 @@ type measured struct {
 	// done is when the last of all asked had an answer.
 	asked int
 	done  time.Time
-	// heard: a plugin has answered.
-	heard bool
+	// answered: a plugin has answered.
+	answered bool
 }
 
 // measure asks one measurer after the other until all pods are measured. If the first
@@ -70,7 +70,7 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		}
 		cancel()
 		c.Responsiveness.Measured(p.Instance, err)
-		m.heard = m.heard || err == nil || errors.Is(err, eviction.ErrRefused)
+		m.answered = m.answered || err == nil || errors.Is(err, eviction.ErrRefused)
 		if err != nil {
 			c.Metrics.CallFailed(p.Name, "measure", err)
 			c.Log.Error("measuring pods failed", "plugin", p.Name, "signal", how.Signal, "error", err)
@@ -90,7 +90,7 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 // priority alone the wrong one would go. What a source says that stands is left so.
 func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, candidates []pods.Pod) {
 	missing := m.missing(candidates)
-	if c.Fallback == nil || len(missing) == 0 || c.SourceStands && m.heard {
+	if c.Fallback == nil || len(missing) == 0 || c.SourceStands && m.answered {
 		return
 	}
 	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/slip"
+	"github.com/evictd/evictd/host/internal/typo"
 )
 
 // A field is one row of the table that the tags of Config, Summary and Plugin are:
@@ -172,7 +172,7 @@ func unknown(path []string, fields []field) error {
 	for _, f := range fields {
 		known = append(known, f.name)
 	}
-	if k := slip.Nearest(path[len(path)-1], known); k != "" {
+	if k := typo.Nearest(path[len(path)-1], known); k != "" {
 		return fmt.Errorf("%s: unknown field, want %q", pathString(path), k)
 	}
 	slices.Sort(known)

@@ -131,8 +131,8 @@ var samples = map[string][2]string{
 // Every field can be set by file or by flag, with the same outcome whichever is
 // set how.
 func TestFilesAndFlagsSayTheSame(t *testing.T) {
-	type told struct{ field, yaml, flag string }
-	var all []told
+	type reported struct{ field, yaml, flag string }
+	var all []reported
 	table := reflect.TypeFor[Config]()
 	for _, f := range tables[table] {
 		sample, ok := samples[table.Field(f.index).Tag.Get("is")]
@@ -147,7 +147,7 @@ func TestFilesAndFlagsSayTheSame(t *testing.T) {
 		case !ok:
 			t.Errorf("%s: no sample of its kind", f.name)
 		}
-		all = append(all, told{f.name, sample[0], sample[1]})
+		all = append(all, reported{f.name, sample[0], sample[1]})
 	}
 	if len(all) < 30 {
 		t.Errorf("%d fields are told, want 30 or more", len(all))

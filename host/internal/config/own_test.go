@@ -55,7 +55,7 @@ evictionMinimumReclaim: {acme.example/nvme.spare: 5%}
 				t.Errorf("thresholds (-want +got):\n%s", diff)
 			}
 			if own := c.CustomSignals(); !slices.Equal(own, []eviction.Signal{"acme.example/nvme.spare"}) {
-				t.Errorf("own signals %q", own)
+				t.Errorf("custom signals %q", own)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ evictionMinimumReclaim: {acme.example/nvme.spare: 5%}
 func TestWhatCannotBeAnOwnSignalIsReported(t *testing.T) {
 	for _, name := range []string{"acme/nvme.spare", "acme.example/", "acme.example/a/b", "x.kubernetes.io/nvme", "acme.example/nvme spare"} {
 		_, err := Load(write(t, "evictionHard: {"+name+": 10%}"))
-		want := `evictionHard["` + name + `"]: unsupported eviction signal ` + name + `; want a plugin's own signal with the plugin's domain`
+		want := `evictionHard["` + name + `"]: unsupported eviction signal ` + name + `; want a custom signal with the plugin's domain`
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -200,7 +200,7 @@ func TestWhatWasToldBeforeTheEndIsSent(t *testing.T) {
 				if n := len(s.events()); n != c.sent || r.Lost() != 0 {
 					t.Errorf("%d are sent, %d lost, want %d and none", n, r.Lost(), c.sent)
 				}
-				if told := strings.Contains(log.String(), "did not take all events"); told != (c.sent == 0) {
+				if reported := strings.Contains(log.String(), "did not take all events"); reported != (c.sent == 0) {
 					t.Errorf("the log says\n%s", log)
 				}
 			})

@@ -109,18 +109,18 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 
 // answerTo returns the action for t: reclaim if there is a step, else the eviction of a pod.
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
-	need := need{threshold: t, view: p.view}
+	demand := demand{threshold: t, view: p.view}
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
 	if len(steps) > 0 && !l.Settings.DryRun {
-		return newReclaimRun(l, p, need, steps)
+		return newReclaimRun(l, p, demand, steps)
 	}
 	for _, s := range slices.Concat(steps...) {
-		need.reclaimed = append(need.reclaimed, decision.Reclaim{Step: s.Name, By: s.By.Name, NotRun: "this is a dry run"})
+		demand.reclaimed = append(demand.reclaimed, decision.Reclaim{Step: s.Name, By: s.By.Name, NotRun: "this is a dry run"})
 	}
 	if len(steps) > 0 {
 		l.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
 	}
-	return newChoosing(l, p, need)
+	return newChoosing(l, p, demand)
 }
 
 // nodeEvent sends an event about the node. A dry run sends none.

@@ -16,7 +16,7 @@ import (
 
 // A need is a threshold that is acted on, with the pass that found it: what was seen
 // before any reclaim words an eviction.
-type need struct {
+type demand struct {
 	threshold policy.Threshold
 	// reclaimed holds the steps that ran for it so far, left the observations after them.
 	reclaimed []decision.Reclaim
@@ -24,19 +24,19 @@ type need struct {
 	view
 }
 
-func (n need) condition() eviction.Condition { return n.threshold.Definition().Condition }
+func (n demand) condition() eviction.Condition { return n.threshold.Definition().Condition }
 
 // choosing is the action that chooses a pod and has it evicted.
 type choosing struct {
-	need
+	demand
 	chooser *choose.Chooser
 	request choose.Request
 	began   time.Time
 	choice  choose.Choice
 }
 
-func newChoosing(l *Loop, p *pass, n need) action {
-	c := &choosing{need: n, chooser: l.chooser, began: time.Now(), request: request(l, n.threshold, n.observed[n.threshold.Signal], p.at)}
+func newChoosing(l *Loop, p *pass, n demand) action {
+	c := &choosing{demand: n, chooser: l.chooser, began: time.Now(), request: request(l, n.threshold, n.observed[n.threshold.Signal], p.at)}
 	if p.synchronous || c.quick() {
 		c.request.List = func(context.Context) (pods.Snapshot, error) { return p.list() }
 	}
@@ -63,7 +63,7 @@ func (c *choosing) run(ctx context.Context, pin *registry.Pin) {
 // conclude has the first of the chosen pods evicted, if the threshold still asks for
 // it. If it cannot, the pass is incomplete.
 func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
-	p.acted = &c.need
+	p.acted = &c.demand
 	t, choice := c.threshold, &c.choice
 	later := p.at.Pass != c.request.At.Pass // time has gone by
 	switch {

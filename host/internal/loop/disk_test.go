@@ -69,7 +69,7 @@ func (d *disk) Observe(_ context.Context, r eviction.ObserveRequest) (eviction.O
 	for _, s := range r.Signals {
 		available := d.available
 		if d.late > 0 {
-			available += d.n.freed(d.volumes, d.late)
+			available += d.n.released(d.volumes, d.late)
 		}
 		if after, ok := d.afterGC[s]; ok && d.reclaimed {
 			available = after
@@ -298,8 +298,8 @@ func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
 		if got := n.loop.Snapshot().Reclaims; got != nil {
 			t.Errorf("reclaims %+v before there was one", got)
 		}
-		// told returns the reclaims without what is another one in each run.
-		told := func() string {
+		// reported returns the reclaims without what is another one in each run.
+		reported := func() string {
 			reclaims := slices.Clone(n.loop.Snapshot().Reclaims)
 			for i := range reclaims {
 				if r := &reclaims[i]; r.Pass == 0 || r.Time.Before(n.start) || r.Time.After(time.Now()) {
@@ -317,14 +317,14 @@ func TestTheStatusHasTheLastReclaimForEachSignal(t *testing.T) {
 		n.after(time.Minute)
 		const head = `[{"pass":0,"time":"0001-01-01T00:00:00Z","signal":"nodefs.available","steps":[`
 		const gc = `{"step":"container-gc","by":"disk","bytesFreed":0,"inodesFreed":0,"tookSeconds":1.5},{"step":"image-gc","by":"disk","bytesFreed":21474836480,"inodesFreed":0,"tookSeconds":1.5}],"sufficed":true}]`
-		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":7,"inodesFreed":3,"message":"dropped the oldest","tookSeconds":0},`+gc, told()); diff != "" {
+		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":7,"inodesFreed":3,"message":"dropped the oldest","tookSeconds":0},`+gc, reported()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		// The next one takes its place, its errors are reported.
 		says, fails = eviction.Reclaimed{}, errBroken
 		d.set(5 * gi)
 		n.after(time.Minute)
-		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":0,"inodesFreed":0,"tookSeconds":0,"error":"broken"},`+gc, told()); diff != "" {
+		if diff := cmp.Diff(head+`{"step":"drop-cache","by":"vendor","bytesFreed":0,"inodesFreed":0,"tookSeconds":0,"error":"broken"},`+gc, reported()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

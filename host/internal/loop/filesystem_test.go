@@ -87,10 +87,10 @@ func (v *arrayVendor) Reclaim(_ context.Context, r eviction.ReclaimRequest, _ fu
 	v.n.locked("reclaim %s for %s", r.Step, r.Signal)
 	v.d.mu.Lock()
 	defer v.d.mu.Unlock()
-	freed := v.frees
-	v.d.available += freed
+	released := v.frees
+	v.d.available += released
 	v.frees = 0
-	return eviction.Reclaimed{Bytes: freed}, nil
+	return eviction.Reclaimed{Bytes: released}, nil
 }
 
 // kubeletDisks returns the kubelet's defaults for disks.

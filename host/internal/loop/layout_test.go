@@ -11,7 +11,7 @@ import (
 
 // What the configuration could not know: it is reported when the layout is, with both names.
 func TestASplitFilesystemIsToldWhenTheLayoutIsKnown(t *testing.T) {
-	for name, told := range map[string]bool{"shared": true, "imagefs": false} {
+	for name, reported := range map[string]bool{"shared": true, "imagefs": false} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
 				n.forDisks(layoutReports[name])
@@ -22,15 +22,15 @@ func TestASplitFilesystemIsToldWhenTheLayoutIsKnown(t *testing.T) {
 				n.run(s, rundir.State{})
 				n.after(15 * time.Second)
 				log := n.log.String()
-				if got := strings.Count(log, "assignments split a filesystem"); got != map[bool]int{true: 1}[told] {
+				if got := strings.Count(log, "assignments split a filesystem"); got != map[bool]int{true: 1}[reported] {
 					t.Errorf("told %d times: %s", got, log)
 				}
 				shown := strings.Join(n.loop.Snapshot().AssignProblems, "\n")
-				if !told && shown != "" {
+				if !reported && shown != "" {
 					t.Errorf("the status has %q, want nothing", shown)
 				}
 				for _, plugin := range []string{"disk", "acme-images"} {
-					if told && (!strings.Contains(log, `\"`+plugin+`\"`) || !strings.Contains(shown, `"`+plugin+`"`)) {
+					if reported && (!strings.Contains(log, `\"`+plugin+`\"`) || !strings.Contains(shown, `"`+plugin+`"`)) {
 						t.Errorf("%s is not named in the status, %q, or the log: %s", plugin, shown, log)
 					}
 				}

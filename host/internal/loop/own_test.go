@@ -322,7 +322,7 @@ func TestOwnSignalsWakeTheirOwnFamily(t *testing.T) {
 		n.wake()
 		n.after(0)
 		if own, memory := n.count("2s look at"), n.count("2s observe"); own != 0 || memory != 1 {
-			t.Errorf("after memory's wake %d looks at own signals, %d at memory; want 0 and 1", own, memory)
+			t.Errorf("after memory's wake %d looks at custom signals, %d at memory; want 0 and 1", own, memory)
 		}
 		if len(v.watched) != 2 {
 			t.Errorf("watched are %v, want both signals in one stream", v.watched)
@@ -361,7 +361,7 @@ func TestAPluginWithAnOwnSignalComesAndGoes(t *testing.T) {
 		n.run(s, rundir.State{})
 		since := n.thresholdOf(eviction.MemoryAvailable).Since
 		if own := n.thresholdOf(eviction.MemoryAvailable).Custom; own != nil {
-			t.Errorf("memory.available is shown as an own signal: %+v", own)
+			t.Errorf("memory.available is shown as a custom signal: %+v", own)
 		}
 		for _, own := range []eviction.Signal{spareSignal, wearSignal} {
 			if th := n.thresholdOf(own); !th.Unobserved || th.Since != nil || *th.Custom != (decision.CustomSignal{}) {

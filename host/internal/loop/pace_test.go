@@ -38,7 +38,7 @@ func TestMemoryThatComesBackLateCostsNoOtherPod(t *testing.T) {
 				n.settle()
 				n.mu.Lock()
 				n.observe = func() (eviction.ObserveReply, error) {
-					available := gi - 50*mi + n.freed(n.usage, c.late)
+					available := gi - 50*mi + n.released(n.usage, c.late)
 					n.volumes["uid-hog"] = c.volume && available < gi
 					return eviction.ObserveReply{Observations: []eviction.Observation{{
 						Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available, Capacity: 8 * gi, Time: time.Now(),

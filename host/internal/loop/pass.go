@@ -47,7 +47,7 @@ type pass struct {
 	checked *limitCheck
 	// acted has the threshold that was acted on, with the pass that found it, nil if none was. nobody is
 	// why no pod can go then, sufficed that reclaim was enough.
-	acted    *need
+	acted    *demand
 	nobody   string
 	sufficed bool
 	// decision is nil before the pass has decided.

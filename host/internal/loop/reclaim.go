@@ -42,7 +42,7 @@ func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) [][]
 // reclaimRun is the action that reclaims: it runs the next group of steps. The node is
 // looked at after each.
 type reclaimRun struct {
-	need
+	demand
 	groups  [][]registry.Step
 	pass    uint64
 	began   time.Time
@@ -59,8 +59,8 @@ type reclaimRun struct {
 	log         *slog.Logger
 }
 
-func newReclaimRun(l *Loop, p *pass, n need, groups [][]registry.Step) action {
-	r := &reclaimRun{need: n, groups: groups, standIns: l.Reclaim, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, metrics: l.Metrics, log: l.Log}
+func newReclaimRun(l *Loop, p *pass, n demand, groups [][]registry.Step) action {
+	r := &reclaimRun{demand: n, groups: groups, standIns: l.Reclaim, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, metrics: l.Metrics, log: l.Log}
 	if n.threshold.Hard() {
 		r.customUntil = time.Now().Add(hardReclaim)
 	}
@@ -137,9 +137,9 @@ func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Recl
 	} else {
 		req := r.request
 		req.Signal, req.Step, out.By = s.Signal, s.Name, s.By.Name
-		var freed eviction.Reclaimed
-		freed, err = s.By.Plugin.Reclaimer.Reclaim(ctx, req, func(eviction.Reclaimed) {})
-		out.BytesFreed, out.InodesFreed, out.Message = freed.Bytes, freed.Inodes, freed.Message
+		var released eviction.Reclaimed
+		released, err = s.By.Plugin.Reclaimer.Reclaim(ctx, req, func(eviction.Reclaimed) {})
+		out.BytesFreed, out.InodesFreed, out.Message = released.Bytes, released.Inodes, released.Message
 		if err != nil {
 			r.metrics.CallFailed(s.By.Name, "reclaim", err)
 		}
@@ -155,7 +155,7 @@ func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Recl
 // now, unless it is still the pass that began.
 func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	r.reclaimed = slices.Clone(r.did)
-	p.acted = &r.need
+	p.acted = &r.demand
 	t, thresholds := r.threshold, l.observer.Thresholds
 	if !thresholds.Has(t) { // a reload has done away with it
 		l.status.reclaimed(r.soFar(false))
@@ -180,7 +180,7 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	case !l.mayTake(ctx, p, t): // for another threshold's victim
 		return nil
 	default:
-		return newChoosing(l, p, r.need)
+		return newChoosing(l, p, r.demand)
 	}
 }
 

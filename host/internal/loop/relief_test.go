@@ -17,8 +17,8 @@ func (n *node) kills() []string {
 	return slices.DeleteFunc(n.story(), func(s string) bool { return !strings.Contains(s, " kill ") })
 }
 
-// freed sums up the uses of the pods that have been gone for at least lag.
-func (n *node) freed(uses map[string]int64, lag time.Duration) (sum int64) {
+// released sums up the uses of the pods that have been gone for at least lag.
+func (n *node) released(uses map[string]int64, lag time.Duration) (sum int64) {
 	for uid, at := range n.gone {
 		if time.Since(at) >= lag {
 			sum += uses[uid]
@@ -31,7 +31,7 @@ func (n *node) freed(uses map[string]int64, lag time.Duration) (sum int64) {
 func (n *node) lagging(available int64, lag time.Duration) {
 	n.observe = func() (eviction.ObserveReply, error) {
 		return eviction.ObserveReply{Observations: []eviction.Observation{{
-			Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available + n.freed(n.usage, lag),
+			Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available + n.released(n.usage, lag),
 			Capacity: 100 * gi, Time: time.Now().Add(-lag),
 		}}}, nil
 	}

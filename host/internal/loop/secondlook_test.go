@@ -189,7 +189,7 @@ func TestBothAreAskedOnceAPass(t *testing.T) {
 }
 
 func TestALastingContradictionIsTold(t *testing.T) {
-	const told, over = "observers contradict each other", "observers agree again"
+	const reported, over = "observers contradict each other", "observers agree again"
 	story(t, func(t *testing.T, n *node) {
 		var available atomic.Int64
 		available.Store(4*gi - 20*mi) // of another moment
@@ -212,7 +212,7 @@ func TestALastingContradictionIsTold(t *testing.T) {
 		check := func(when string, lasting bool, logged, ended int) {
 			t.Helper()
 			status, m := n.signal(), metric()
-			if (status.Contradiction != nil) != lasting || strings.HasSuffix(m, "} 1") != lasting || strings.Count(n.log.String(), told) != logged || strings.Count(n.log.String(), over) != ended {
+			if (status.Contradiction != nil) != lasting || strings.HasSuffix(m, "} 1") != lasting || strings.Count(n.log.String(), reported) != logged || strings.Count(n.log.String(), over) != ended {
 				t.Errorf("%s: %+v, %q, want lasting %v, told %d times, ended %d times", when, status, m, lasting, logged, ended)
 			}
 		}

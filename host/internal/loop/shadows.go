@@ -38,12 +38,12 @@ func askShadows(ctx context.Context, l *Loop, c *choosing, v *victim.Victim) {
 	l.working.Go(func() {
 		opinions := l.chooser.Opinions(ctx, shadows, request, &made)
 		pin.Release()
-		_ = call(l.calls, ctx.Done(), l.ended, func(context.Context) { heard(l, request.Threshold.Signal, opinions, of) }) // else it ends
+		_ = call(l.calls, ctx.Done(), l.ended, func(context.Context) { recordOpinions(l, request.Threshold.Signal, opinions, of) }) // else it ends
 	})
 }
 
-// heard logs, counts and records the opinions of shadows on a decision.
-func heard(l *Loop, signal eviction.Signal, opinions []choose.Opinion, of string) {
+// recordOpinions logs, counts and records the opinions of shadows on a decision.
+func recordOpinions(l *Loop, signal eviction.Signal, opinions []choose.Opinion, of string) {
 	rows := make([]decision.Opinion, 0, len(opinions))
 	l.status.change(func(next *Snapshot) {
 		next.Shadows = slices.Clone(next.Shadows)

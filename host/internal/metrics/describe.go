@@ -59,7 +59,7 @@ func describe(m *Metrics, r registrar) {
 		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")
 	m.promised = r.counters("evictd_relief_promised_total",
 		"What victims of node pressure were expected to free, by signal, in its base unit; counted when nothing more is expected of the victim.", "signal")
-	m.freed = r.counters("evictd_relief_freed_total", "What of that was seen to come back, by signal, in its base unit.", "signal")
+	m.released = r.counters("evictd_relief_freed_total", "What of that was seen to come back, by signal, in its base unit.", "signal")
 	m.victimsEnding = r.gauge("evictd_kills_in_flight", "Victims that are not yet finished.")
 	m.reloads = r.counters("evictd_config_reloads_total",
 		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")

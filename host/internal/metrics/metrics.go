@@ -62,7 +62,7 @@ type Metrics struct {
 	killDuration  *prometheus.HistogramVec
 	victimsEnding prometheus.Gauge
 	promised      *prometheus.CounterVec
-	freed         *prometheus.CounterVec
+	released      *prometheus.CounterVec
 	reloads       *prometheus.CounterVec
 	misplaced     prometheus.Gauge
 	unmanaged     prometheus.Gauge
@@ -155,7 +155,7 @@ func (m *Metrics) Observed(s eviction.Signal, available, capacity int64) {
 // Unobserved records whether a threshold of s has no observer.
 func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	m.unobserved.set(string(s), yes)
-	for _, counted := range []*prometheus.CounterVec{m.evictions, m.promised, m.freed} { // at 0 from the first pass on
+	for _, counted := range []*prometheus.CounterVec{m.evictions, m.promised, m.released} { // at 0 from the first pass on
 		counted.WithLabelValues(m.signals.of(string(s)))
 	}
 }
@@ -225,10 +225,10 @@ func (m *Metrics) Killed(took time.Duration, err error) {
 
 // Relieved counts what a victim was expected to free of s, in its base unit, and what was seen to
 // come back of it.
-func (m *Metrics) Relieved(s eviction.Signal, promised, freed int64) {
+func (m *Metrics) Relieved(s eviction.Signal, promised, released int64) {
 	name := m.signals.of(string(s))
 	m.promised.WithLabelValues(name).Add(float64(max(0, promised)))
-	m.freed.WithLabelValues(name).Add(float64(max(0, freed)))
+	m.released.WithLabelValues(name).Add(float64(max(0, released)))
 }
 
 // VictimsEnding records how many victims are not yet finished.

@@ -52,7 +52,7 @@ type Keeper struct {
 	taints bool
 	dryRun func() bool
 	log    *slog.Logger
-	poke   chan struct{}
+	wake   chan struct{}
 
 	mu     sync.Mutex
 	wanted []eviction.Condition
@@ -64,7 +64,7 @@ type Keeper struct {
 // New returns a keeper, which writes while it is run. dryRun reports whether the node is to
 // have nothing of evictd's for now.
 func New(api API, taints bool, dryRun func() bool, log *slog.Logger) *Keeper {
-	k := &Keeper{api: api, taints: taints, dryRun: dryRun, log: log, poke: make(chan struct{}, 1), tried: make(chan struct{})}
+	k := &Keeper{api: api, taints: taints, dryRun: dryRun, log: log, wake: make(chan struct{}, 1), tried: make(chan struct{})}
 	close(k.tried)
 	return k
 }
@@ -95,7 +95,7 @@ func (k *Keeper) Set(conditions []eviction.Condition) {
 		k.tried = make(chan struct{})
 	}
 	select {
-	case k.poke <- struct{}{}:
+	case k.wake <- struct{}{}:
 	default:
 	}
 }
@@ -138,7 +138,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	said := ""
 	for {
 		select {
-		case <-k.poke:
+		case <-k.wake:
 			pace.Reset()
 		case <-again.C:
 		case <-ctx.Done():

@@ -31,7 +31,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	}
 	for asks := q.next(); len(asks) > 0; asks = q.next() {
 		for _, a := range o.ask(ctx, r.At, asks) {
-			q.heard(a)
+			q.receive(a)
 		}
 	}
 	o.Responsiveness.observed(q.answered)
@@ -201,8 +201,8 @@ func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	return asks
 }
 
-// heard records the answer of one plugin.
-func (q *inquiry) heard(a answer) {
+// receive records the answer of one plugin.
+func (q *inquiry) receive(a answer) {
 	q.answered[a.by] = a.err
 	if a.by == q.owner {
 		q.layout = a.layout

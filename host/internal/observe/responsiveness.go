@@ -24,11 +24,11 @@ type Responsiveness struct {
 
 // observed takes note of how those that were just asked have answered Observe. Of others
 // nothing new is known.
-func (r *Responsiveness) observed(heard map[*registry.Instance]error) {
+func (r *Responsiveness) observed(answers map[*registry.Instance]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.missed, func(i *registry.Instance, _ bool) bool { return i.Ended() })
-	for i, err := range heard {
+	for i, err := range answers {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			delete(r.missed, i)
 			continue

@@ -28,11 +28,11 @@ type modelled struct {
 func (m *model) pass(in Input) modelled {
 	below := func(t Threshold, reclaim bool) bool {
 		o := in.Observations[t.Signal]
-		need := t.Amount(o.Capacity)
+		wanted := t.Amount(o.Capacity)
 		if reclaim && t.MinReclaim != nil {
-			need.Add(t.MinReclaim.Of(o.Capacity))
+			wanted.Add(t.MinReclaim.Of(o.Capacity))
 		}
-		return o.State == eviction.Observed && need.CmpInt64(o.Available) > 0
+		return o.State == eviction.Observed && wanted.CmpInt64(o.Available) > 0
 	}
 	var observed []Threshold
 	for _, t := range in.Thresholds {

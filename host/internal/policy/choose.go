@@ -80,12 +80,12 @@ func Satisfied(thresholds []Threshold, observations map[eviction.Signal]eviction
 // Shortfall returns how much more must be available to satisfy t and its min
 // reclaim, at least 1.
 func Shortfall(t Threshold, o eviction.Observation) int64 {
-	need := whole(t.required(o.Capacity))
-	if need <= o.Available {
+	shortfall := whole(t.required(o.Capacity))
+	if shortfall <= o.Available {
 		return 1
 	}
 	if o.Available < 0 { // the difference must fit into an int64
-		need = min(need, math.MaxInt64+o.Available)
+		shortfall = min(shortfall, math.MaxInt64+o.Available)
 	}
-	return need - o.Available
+	return shortfall - o.Available
 }

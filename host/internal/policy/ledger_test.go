@@ -186,13 +186,13 @@ const tick = time.Millisecond
 // A hog takes memory from start on, at a rate, until it has size, and gives all of it back
 // at freed.
 type hog struct {
-	start, freed time.Duration
-	rate         int64 // bytes a tick
-	size         int64
+	start, released time.Duration
+	rate            int64 // bytes a tick
+	size            int64
 }
 
 func (h hog) uses(at time.Duration) int64 {
-	if at < h.start || at >= h.freed {
+	if at < h.start || at >= h.released {
 		return 0
 	}
 	return min(h.size, int64((at-h.start)/tick)*h.rate)
@@ -228,7 +228,7 @@ func TestNoHogWaitsForTheReliefOfTheOneBefore(t *testing.T) {
 			}
 		)
 		for i := range 6 {
-			h := hog{start: now + time.Duration(r.IntN(800))*tick, freed: 1 << 62, rate: (100 + r.Int64N(3000)) << 20 / 1000, size: (600 + r.Int64N(400)) << 20}
+			h := hog{start: now + time.Duration(r.IntN(800))*tick, released: 1 << 62, rate: (100 + r.Int64N(3000)) << 20 / 1000, size: (600 + r.Int64N(400)) << 20}
 			hogs = append(hogs, h)
 			now = h.start + time.Duration((500<<20)/h.rate+1)*tick // it has crossed
 			crossed := now
@@ -260,7 +260,7 @@ func TestNoHogWaitsForTheReliefOfTheOneBefore(t *testing.T) {
 			if o.Available < 1000<<20 && l.Judge(threshold, o, at()).Go {
 				t.Fatalf("round %d: a second pod goes while hog %d is ending", round, i)
 			}
-			now, hogs[i].freed = ends, ends
+			now, hogs[i].released = ends, ends
 			l = l.Ended(fmt.Sprint(i), at())
 			now += stall()
 			seen, o = sample()
@@ -332,17 +332,17 @@ func TestWhatCameBackIsSettledOnce(t *testing.T) {
 				l = promised(l, "second", 50, 0, 100)
 			}
 			l = l.Ended("first", at(1))
-			var told []Settlement
+			var reported []Settlement
 			for i, available := range c.available {
 				if c.grows && i == 1 {
 					l = l.Measured("second", Relieved(threshold, eviction.LayoutShared, eviction.Some(200)), at(1+i))
 				}
 				l = l.Observed(sample(2+i, available), metBy(threshold, sample(2+i, available)[threshold.Signal]), at(2+i))
-				told = append(told, l.Settled()...)
+				reported = append(reported, l.Settled()...)
 			}
 			c.want.UID, c.want.Pod, c.want.Signal, c.want.Promised = "first", "ns/first", threshold.Signal, eviction.Some(600)
-			if len(told) != 1 || told[0] != c.want {
-				t.Errorf("settled %+v, want %+v", told, c.want)
+			if len(reported) != 1 || reported[0] != c.want {
+				t.Errorf("settled %+v, want %+v", reported, c.want)
 			}
 			if again := l.Observed(sample(200, 2000), nil, at(200)).Settled(); !c.grows && len(again) > 0 {
 				t.Errorf("settled again: %+v", again)

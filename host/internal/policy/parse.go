@@ -37,7 +37,7 @@ const (
 const (
 	wantValue      = `want a quantity such as "1Gi" or a percentage such as "10%"`
 	wantPercentage = `want a percentage between 0% and 100%, such as "10%", or exactly "0%" for no threshold`
-	wantCustom     = `want a plugin's own signal with the plugin's domain, letters, digits, ".", "-" and "_", such as "acme.example/nvme.spare"`
+	wantCustom     = `want a custom signal with the plugin's domain, letters, digits, ".", "-" and "_", such as "acme.example/nvme.spare"`
 	wantPeriod     = `want a duration such as "1m30s"`
 )
 

@@ -296,8 +296,8 @@ func TestADiskThatHangsHoldsUpNobody(t *testing.T) {
 			k.Passed(evicted(time.Now()))
 			synctest.Wait()
 		}
-		if told := strings.Count(log.String(), "decision record lost"); told != 1 {
-			t.Errorf("told %d times of records that are lost, want once:\n%s", told, log.String())
+		if reported := strings.Count(log.String(), "decision record lost"); reported != 1 {
+			t.Errorf("told %d times of records that are lost, want once:\n%s", reported, log.String())
 		}
 		end()
 		<-ran

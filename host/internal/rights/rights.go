@@ -44,7 +44,7 @@ type Options struct {
 }
 
 // A need is a verb that evictd's account has to have.
-type need struct {
+type permission struct {
 	verb, resource, subresource string
 	// without says what does not work.
 	without string
@@ -52,7 +52,7 @@ type need struct {
 	optional bool
 }
 
-func (n need) String() string {
+func (n permission) String() string {
 	if n.subresource != "" {
 		return n.verb + " " + n.resource + "/" + n.subresource
 	}
@@ -60,7 +60,7 @@ func (n need) String() string {
 }
 
 // always lists the permissions in deploy/rbac/role.yaml.
-var always = []need{
+var always = []permission{
 	{"list", "pods", "", "no pod is known, and none evicted", false},
 	{"watch", "pods", "", "no pod is known, and none evicted", false},
 	{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false},
@@ -70,17 +70,17 @@ var always = []need{
 }
 
 // needs returns the permissions that evictd requires as it is configured.
-func (o Options) needs() []need {
+func (o Options) needs() []permission {
 	needs := slices.Clone(always)
 	if o.Conditions {
-		needs = append(needs, need{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true})
+		needs = append(needs, permission{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true})
 	}
 	if o.Taints {
-		needs = append(needs, need{"patch", "nodes", "", "nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml", true})
+		needs = append(needs, permission{"patch", "nodes", "", "nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml", true})
 	}
 	if o.Reviews {
 		const without = "requests to listenAddress from other machines are refused; want deploy/rbac/metrics.yaml"
-		needs = append(needs, need{"create", "tokenreviews.authentication.k8s.io", "", without, true}, need{"create", "subjectaccessreviews.authorization.k8s.io", "", without, true})
+		needs = append(needs, permission{"create", "tokenreviews.authentication.k8s.io", "", without, true}, permission{"create", "subjectaccessreviews.authorization.k8s.io", "", without, true})
 	}
 	return needs
 }
@@ -103,11 +103,11 @@ func Check(ctx context.Context, o Options) (errs []error, warnings []string) {
 			errs = append(errs, fmt.Errorf("%s is not allowed%s: %s; want the role of deploy/rbac", n, because(reason), n.without))
 		}
 	}
-	told, err := o.dryRun(ctx)
+	reported, err := o.dryRun(ctx)
 	if err != nil {
 		errs = append(errs, err)
 	}
-	return errs, append(warnings, told...)
+	return errs, append(warnings, reported...)
 }
 
 func because(reason string) string {

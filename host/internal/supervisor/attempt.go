@@ -25,7 +25,7 @@ const (
 // attempt begins to start a plugin, beside the process that serves if there is one.
 func (c *controller) attempt(p *plugin) {
 	a := &attempt{seen: p.file.ID, version: version{policy: startPolicyFor(c.Settings, p.Name)}, began: time.Now(), mark: p.log.Mark()}
-	p.starting, p.news, p.freed = a, false, false
+	p.starting, p.changedFile, p.released = a, false, false
 	switch {
 	case p.serving != nil:
 		p.replacing(Starting, nil)
@@ -177,7 +177,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	}
 	c.Metrics.PluginUp(p.Name, true)
 	if less {
-		c.freed()
+		c.released()
 	}
 }
 
@@ -215,8 +215,8 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	if errors.Is(err, eviction.ErrRefused) {
 		err = plugindir.Refusal{Err: err}
 	}
-	told := hostFault(err) && p.lastError != nil && p.lastError.Error() == err.Error()
-	if !harmless(err) && !told {
+	reported := hostFault(err) && p.lastError != nil && p.lastError.Error() == err.Error()
+	if !harmless(err) && !reported {
 		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
 	}
 	if p.first && c.insiders.has(p.Name, a.seen) {
@@ -241,7 +241,7 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	p.replacing(Refused, err)
 	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
 	switch {
-	case p.news || p.freed: // begun anew at once
+	case p.changedFile || p.released: // begun anew at once
 	case strained(err):
 		c.pause(p, p.swapPause)
 		p.swapPause = min(2*p.swapPause, mostSwapPause)
@@ -282,7 +282,7 @@ func (c *controller) standBy(p *plugin) {
 	c.changed = true
 	c.after(client.StandbyFor, func() {
 		if p.slowness.Over(time.Now()) {
-			c.Log.Info("plugin has its place again", "plugin", p.Name)
+			c.Log.Info("plugin restored", "plugin", p.Name)
 			c.Metrics.PluginStandby(p.Name, false)
 			c.changed = true
 		}

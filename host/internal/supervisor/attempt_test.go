@@ -33,8 +33,8 @@ type workshop struct {
 	ends chan struct{}
 	// crash ends the latest process of a plugin.
 	crash map[string]func()
-	// told holds the configurations that plugins received, one after the other.
-	told map[string][]string
+	// reported holds the configurations that plugins received, one after the other.
+	reported map[string][]string
 }
 
 // open runs a supervisor of plugins that all rank by memory.available.
@@ -48,7 +48,7 @@ func openWith(t *testing.T, prepare func(*workshop), names ...string) *workshop 
 	t.Helper()
 	w := &workshop{
 		t: t, log: &syncBuffer{}, files: map[string]plugindir.File{},
-		broken: map[string]error{}, held: map[string]chan struct{}{}, crash: map[string]func(){}, told: map[string][]string{},
+		broken: map[string]error{}, held: map[string]chan struct{}{}, crash: map[string]func(){}, reported: map[string][]string{},
 	}
 	for _, name := range names {
 		w.write(name)
@@ -117,7 +117,7 @@ func (w *workshop) launch(ctx context.Context, s start) (running, error) {
 		return nil, broken
 	}
 	r, err := insiders{s.Name: inside{rank: inOrder, configure: func(req eviction.ConfigureRequest) error {
-		w.change(func() { w.told[s.Name] = append(w.told[s.Name], string(req.Config)) })
+		w.change(func() { w.reported[s.Name] = append(w.reported[s.Name], string(req.Config)) })
 		return nil
 	}}.plugin()}.launch(ctx, s)
 	m := &mortal{running: r, exit: make(chan struct{}), ends: func() (ends chan struct{}) {
@@ -212,7 +212,7 @@ func TestTheStartGoesOnWithoutAPluginThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan struct{})
 		w := openWith(t, func(w *workshop) { w.held["slow"] = held }, "b", "memory", "slow")
-		want(t, w.log.String(), `msg="plugins take long to start, nobody waits for them any longer" plugins=[slow] waited=1m0s`)
+		want(t, w.log.String(), `msg="plugin start timed out" plugins=[slow] waited=1m0s`)
 		w.want("b", "serves", runs)
 		w.want("memory", "serves", runs)
 		if s := w.plugin("slow"); s.State != Starting {
@@ -332,7 +332,7 @@ func TestTheLatestSettingsAreToldBeforeAProcessServes(t *testing.T) {
 			close(held)
 			w.want("a", "is replaced", func(s Status) bool { return s.Swaps == 1 && runs(s) })
 			w.change(func() {
-				if got := strings.Join(w.told["a"], " "); got != c.want {
+				if got := strings.Join(w.reported["a"], " "); got != c.want {
 					t.Errorf("a was told %q, want %q", got, c.want)
 				}
 			})

@@ -120,13 +120,13 @@ func TestReclaimThatIsStuck(t *testing.T) {
 	defer p.Release()
 	var progress []int64
 	note := func(r eviction.Reclaimed) { progress = append(progress, r.Bytes) }
-	freed, err := i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "stuck"}, note)
-	if !errors.Is(err, context.DeadlineExceeded) || freed.Bytes != 1 {
-		t.Errorf("got %+v, %v, want a timeout and what was freed until then", freed, err)
+	released, err := i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "stuck"}, note)
+	if !errors.Is(err, context.DeadlineExceeded) || released.Bytes != 1 {
+		t.Errorf("got %+v, %v, want a timeout and what was freed until then", released, err)
 	}
 	want(t, fmt.Sprint(err), "plugin good: reclaim", "no progress")
-	freed, err = i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "quick"}, note)
-	if err != nil || freed.Bytes != 2 {
-		t.Errorf("got %+v, %v, want 2 bytes", freed, err)
+	released, err = i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "quick"}, note)
+	if err != nil || released.Bytes != 2 {
+		t.Errorf("got %+v, %v, want 2 bytes", released, err)
 	}
 }

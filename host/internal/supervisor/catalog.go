@@ -68,16 +68,16 @@ func (c *catalog) replaced(p *plugin) {
 	p.slowness = client.Slowness{}
 	if p.contender {
 		p.contender = false
-		c.freed()
+		c.released()
 	}
 	p.wake()
 }
 
-// freed has plugins tried again that might serve now that others serve less.
-func (c *catalog) freed() {
+// released has plugins tried again that might serve now that others serve less.
+func (c *catalog) released() {
 	c.again = true
 	for _, p := range c.plugins {
-		p.freed = true
+		p.released = true
 		if p.State == Refused || p.Replacement != nil && p.Replacement.State == Refused {
 			p.resume()
 		}
@@ -128,7 +128,7 @@ func (c *catalog) outdated(proc *process) bool {
 func (c *catalog) unregister(p *plugin) {
 	if p.registered != nil {
 		p.registered = nil
-		c.freed()
+		c.released()
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *catalog) unregister(p *plugin) {
 func (c *catalog) forget(p *plugin) {
 	delete(c.plugins, p.Name)
 	c.Metrics.PluginGone(p.Name)
-	c.freed()
+	c.released()
 }
 
 // noteUndead takes note of a process that could not be killed.

@@ -145,7 +145,7 @@ func (c *controller) judgeStart(overdue bool) {
 		c.endTrial()
 	}
 	if overdue && !c.started {
-		c.Log.Warn("plugins take long to start, nobody waits for them any longer", "plugins", late, "waited", c.Timeouts.Start.String())
+		c.Log.Warn("plugin start timed out", "plugins", late, "waited", c.Timeouts.Start.String())
 		c.started = true
 	}
 	if !slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return p.first }) {
@@ -192,7 +192,7 @@ func (c *controller) judgeAssignment(another bool) {
 		c.takeOut(c.plugins[loser.Name], plugindir.Refusal{Err: why}, false)
 	}
 	c.changed = true
-	c.freed()
+	c.released()
 }
 
 // advance does the next step that brings a plugin to what is wanted.
@@ -276,7 +276,7 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	p.serving, p.ending, p.Replacement = nil, proc, nil
 	p.resume()
 	// It ran through all that has changed but for its file.
-	p.news, p.freed = proc.file != p.file.ID, false
+	p.changedFile, p.released = proc.file != p.file.ID, false
 	p.enter(Starting, why)
 	c.changed = true
 	c.Metrics.PluginUp(p.Name, false)
@@ -339,7 +339,7 @@ func (c *controller) exited(p *plugin, proc *process) {
 // something has changed that the last attempt did not know.
 func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool) {
 	state, wait := stateOf(why), time.Duration(0)
-	again := p.news || state == Refused && p.freed
+	again := p.changedFile || state == Refused && p.released
 	switch state {
 	case Waiting:
 		wait = plugindir.Poll

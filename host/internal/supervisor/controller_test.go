@@ -105,17 +105,17 @@ func TestAPluginThatIsBackBeforeItIsGone(t *testing.T) {
 // What has changed while an attempt was under way is another chance at once; what has
 // not is waited for.
 func TestNewsDuringAnAttempt(t *testing.T) {
-	for _, news := range []bool{true, false} {
+	for _, changedFile := range []bool{true, false} {
 		s := newStage(t, "a")
 		a := s.plugins["a"]
 		s.settle()
-		if news {
+		if changedFile {
 			a.wake()
 		}
 		s.attemptFailed(a, a.starting, errors.New("exit status 3"))
 		s.settle()
-		if again := a.starting != nil; again != news || (a.State == Backoff) == news {
-			t.Errorf("news %v: another attempt %v, %s", news, again, a.State)
+		if again := a.starting != nil; again != changedFile || (a.State == Backoff) == changedFile {
+			t.Errorf("news %v: another attempt %v, %s", changedFile, again, a.State)
 		}
 	}
 }

@@ -298,11 +298,11 @@ func TestInsideReclaimThatIsLate(t *testing.T) {
 		p, i := h.pinned("slow")
 		defer p.Release()
 		var progress []int64
-		freed, err := i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{}, func(r eviction.Reclaimed) { progress = append(progress, r.Bytes) })
+		released, err := i.Plugin.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{}, func(r eviction.Reclaimed) { progress = append(progress, r.Bytes) })
 		close(over)
 		<-returned
-		if !errors.Is(err, context.DeadlineExceeded) || freed.Bytes != 1 || len(progress) != 1 {
-			t.Errorf("got %+v, %v, progress %v, want a timeout and what was freed until then", freed, err, progress)
+		if !errors.Is(err, context.DeadlineExceeded) || released.Bytes != 1 || len(progress) != 1 {
+			t.Errorf("got %+v, %v, progress %v, want a timeout and what was freed until then", released, err, progress)
 		}
 	})
 }

@@ -100,9 +100,9 @@ type plugin struct {
 	pause *time.Timer
 	// idle: it is not to run. leaving: it is not to run any more and is given up.
 	idle, leaving bool
-	// news: something has changed that the last attempt, or the process that serves,
+	// changedFile: something has changed that the last attempt, or the process that serves,
 	// did not know; freed: others serve less.
-	news, freed bool
+	changedFile, released bool
 	// first is set until the first attempt at the host's start was made.
 	first bool
 	// contender: it was found together with others at the host's start and has not come
@@ -170,7 +170,7 @@ func (p *plugin) resume() {
 
 // wake has the plugin tried again since something has changed.
 func (p *plugin) wake() {
-	p.news = true
+	p.changedFile = true
 	p.resume()
 }
 
@@ -206,7 +206,7 @@ func (p *plugin) registration(by Settings) registry.Plugin {
 }
 
 // replacing shows how the attempt at another process goes, and reports whether that is
-// news: an incomplete file is looked at again and again.
+// changedFile: an incomplete file is looked at again and again.
 func (p *plugin) replacing(state State, why error) bool {
 	r := &Replacement{State: state, Since: time.Now()}
 	former := p.Replacement

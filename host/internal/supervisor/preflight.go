@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/evictd/evictd/host/internal/slip"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/typo"
 )
 
 // Check looks at the plugin directory and the settings of o as Run will, and starts
@@ -34,7 +34,7 @@ func Check(o Options) (errs []error, warnings []string) {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
 		}
 	}
-	return errs, append(warnings, strangers(o, names)...)
+	return errs, append(warnings, unknownNames(o, names)...)
 }
 
 // errNoPlugin is about a file that was hardly meant to be a plugin.
@@ -61,16 +61,16 @@ func checkPlugin(o Options, name string) error {
 	return plugindir.TryOpen(resolved, looked, policy.pin)
 }
 
-// strangers tells of settings and assignments for plugins that are not in the
+// unknownNames tells of settings and assignments for plugins that are not in the
 // directory: mostly a misspelled name.
-func strangers(o Options, names []string) []string {
+func unknownNames(o Options, names []string) []string {
 	var warnings []string
 	look := func(field, name string) {
 		if slices.Contains(names, name) {
 			return
 		}
 		text := fmt.Sprintf("%s has no effect: %s is not there", field, filepath.Join(o.Dir, name))
-		if near := slip.Nearest(name, names); near != "" {
+		if near := typo.Nearest(name, names); near != "" {
 			text += fmt.Sprintf(", is %q meant?", near)
 		}
 		warnings = append(warnings, text)

@@ -28,9 +28,9 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 		return err
 	}
 	var (
-		formerNode eviction.NodeFacts
-		former     map[string]Settings
-		seen, told []*process
+		formerNode     eviction.NodeFacts
+		former         map[string]Settings
+		seen, reported []*process
 	)
 	for {
 		var next *process
@@ -38,7 +38,7 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 			if seen == nil {
 				formerNode, former = c.Node, c.Settings
 			}
-			next = c.nextToTell(node, settings, seen)
+			next = c.nextPending(node, settings, seen)
 		}) {
 			return errEnded
 		}
@@ -50,9 +50,9 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 		if next.client.Knows(req) {
 			continue
 		}
-		told = append(told, next)
+		reported = append(reported, next)
 		if err := next.client.Configure(ctx, req); err != nil {
-			return errors.Join(fmt.Errorf("plugin %s: %w", next.Name, err), s.takeBack(ctx, formerNode, former, told, err))
+			return errors.Join(fmt.Errorf("plugin %s: %w", next.Name, err), s.takeBack(ctx, formerNode, former, reported, err))
 		}
 	}
 }
@@ -83,9 +83,9 @@ func checkPolicies(all map[string]Settings) error {
 	return errors.Join(errs...)
 }
 
-// nextToTell returns a process that was not seen yet and has to agree to the
+// nextPending returns a process that was not seen yet and has to agree to the
 // new settings. When there is none they are in force from that moment on.
-func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
+func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
 	for _, p := range c.sorted() {
 		proc := p.serving
 		if proc == nil || settings[p.Name].Disabled || !c.insiders.has(p.Name, proc.file) && proc.policy != startPolicyFor(settings, p.Name) || slices.Contains(seen, proc) {
@@ -110,13 +110,13 @@ func (c *controller) nextToTell(node eviction.NodeFacts, settings map[string]Set
 
 // takeBack puts the former settings into force again where new ones were
 // accepted. A plugin whose configuration is not certain is restarted.
-func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings, told []*process, refused error) error {
+func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings, reported []*process, refused error) error {
 	// The caller's deadline must not leave half of it undone; each call has its own.
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
-	for n, proc := range slices.Backward(told) {
+	for n, proc := range slices.Backward(reported) {
 		err := refused
-		if n < len(told)-1 {
+		if n < len(reported)-1 {
 			if err = proc.client.Configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[proc.Name].Config}); err == nil {
 				continue
 			}
@@ -128,7 +128,7 @@ func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, sett
 			if p == nil || p.serving != proc {
 				return // It gets them when it starts.
 			}
-			if n < len(told)-1 {
+			if n < len(reported)-1 {
 				errs = append(errs, fmt.Errorf("plugin %s: put the former configuration back: %w", proc.Name, err))
 			}
 			if !c.insiders.has(p.Name, proc.file) {

@@ -90,7 +90,7 @@ func TestPluginThatHangsAtStartHoldsUpNobody(t *testing.T) {
 	for _, name := range []string{"good", "memory"} {
 		eventually(t, name+" runs", func() bool { return h.plugin(name).State == Running })
 	}
-	want(t, h.log.String(), `"msg":"plugins take long to start, nobody waits for them any longer","plugins":[`, `"silent"`)
+	want(t, h.log.String(), `"msg":"plugin start timed out","plugins":[`, `"silent"`)
 }
 
 func TestFileThatIsNoProgram(t *testing.T) {

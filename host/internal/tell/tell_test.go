@@ -56,9 +56,9 @@ func TestOfAnotherVictimNothingIsTold(t *testing.T) {
 func TestWhatIsToldWasSo(t *testing.T) {
 	hard := func(r *decision.Decision) { r.Thresholds[1].GracePeriod = "" }
 	for _, c := range []struct {
-		name       string
-		change     func(r *decision.Decision)
-		told, hide string
+		name           string
+		change         func(r *decision.Decision)
+		reported, hide string
 	}{
 		{"a kill that failed", func(r *decision.Decision) {
 			r.Outcome = &decision.Outcome{State: "given-up", Err: "runtime down", KilledMS: 120_000}
@@ -76,10 +76,10 @@ func TestWhatIsToldWasSo(t *testing.T) {
 		}, "idle", "\x1b"},
 		{"a step that tells no figure", func(r *decision.Decision) {
 			r.Reclaim = []decision.Reclaim{{Step: "image-gc", By: "embedding program", TookSeconds: 2}}
-		}, "image-gc by embedding program told of nothing freed in 2s", "freed 0"},
-		{"a step that freed inodes", func(r *decision.Decision) {
+		}, "image-gc by embedding program reported nothing reclaimed in 2s", "reclaimed 0"},
+		{"a step that reclaimed inodes", func(r *decision.Decision) {
 			r.Reclaim = []decision.Reclaim{{Step: "image-gc", By: "disk", BytesFreed: gibibyte, InodesFreed: 7, TookSeconds: 2}}
-		}, "image-gc by disk freed 1Gi and 7 inodes in 2s", "nothing"},
+		}, "image-gc by disk reclaimed 1Gi and 7 inodes in 2s", "nothing"},
 		{"a ranking of now", func(r *decision.Decision) {
 			r.Kind, r.Victim = decision.KindRanking, nil
 		}, "shop/report is before shop/web by: lower priority", "acted on"},
@@ -93,8 +93,8 @@ func TestWhatIsToldWasSo(t *testing.T) {
 	} {
 		r := softEviction()
 		c.change(r)
-		if text := string(Text(r)); !strings.Contains(text, c.told) || strings.Contains(text, c.hide) {
-			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.told, c.hide, text)
+		if text := string(Text(r)); !strings.Contains(text, c.reported) || strings.Contains(text, c.hide) {
+			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.reported, c.hide, text)
 		}
 	}
 }

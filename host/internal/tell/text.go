@@ -188,11 +188,11 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 
 func (w *text) tried() {
 	for _, s := range w.r.Reclaim {
-		freed := "told of nothing freed"
+		released := "reported nothing reclaimed"
 		if s.BytesFreed != 0 || s.InodesFreed != 0 {
-			freed = fmt.Sprintf("freed %s and %d inodes", w.amount(eviction.NodeFsAvailable, s.BytesFreed), s.InodesFreed)
+			released = fmt.Sprintf("reclaimed %s and %d inodes", w.amount(eviction.NodeFsAvailable, s.BytesFreed), s.InodesFreed)
 		}
-		text := fmt.Sprintf("%s by %s %s in %.3gs", s.Step, s.By, freed, s.TookSeconds)
+		text := fmt.Sprintf("%s by %s %s in %.3gs", s.Step, s.By, released, s.TookSeconds)
 		if s.NotRun != "" {
 			text = fmt.Sprintf("%s by %s was not run: %s", s.Step, s.By, s.NotRun)
 		}
@@ -248,11 +248,11 @@ func (w *text) spared() {
 		return
 	}
 	for _, f := range found {
-		instead := "nobody would have gone"
+		other := "nobody would have gone"
 		if f.Instead != "" {
-			instead = f.Instead + " would have gone"
+			other = f.Instead + " would have gone"
 		}
-		w.line("spared by", "%s: %s", w.whatIf(f), instead)
+		w.line("spared by", "%s: %s", w.whatIf(f), other)
 	}
 	if len(found) == 0 {
 		w.line("spared by", "no request or priority alone")

@@ -71,8 +71,8 @@ func (k *Kubelet) summary(ctx context.Context) ([]byte, error) {
 
 // Run begins to evict, and returns at once. With an interval of 0 it makes no passes but
 // those of Synchronize. If evictd cannot go on before ctx ends, Failed is called and then
-// instead.
-func (m *Manager) Run(ctx context.Context, of host.DiskInfoProvider, active func() []*v1.Pod, cleanedUp func(*v1.Pod) bool, interval time.Duration, instead func()) {
+// fallBack.
+func (m *Manager) Run(ctx context.Context, of host.DiskInfoProvider, active func() []*v1.Pod, cleanedUp func(*v1.Pod) bool, interval time.Duration, fallBack func()) {
 	go func() {
 		err := m.Start(ctx, of, active, cleanedUp, interval)
 		if err == nil {
@@ -80,7 +80,7 @@ func (m *Manager) Run(ctx context.Context, of host.DiskInfoProvider, active func
 		}
 		if ctx.Err() == nil {
 			Failed(err)
-			instead()
+			fallBack()
 		}
 	}()
 }

@@ -28,15 +28,15 @@ func (p Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, rea
 		Pods: p.Pods, KillPod: p.KillPod, Recorder: events{to: p.Recorder}, Log: log(), Metrics: counts{},
 		Config: func() *host.Config { return &c },
 	}
-	told := make([]host.FailureReason, 0, len(reasons))
+	reported := make([]host.FailureReason, 0, len(reasons))
 	for _, r := range reasons {
 		if e, ok := r.(*lifecycle.InsufficientResourceError); ok {
-			told = append(told, shortage{e})
+			reported = append(reported, shortage{e})
 		} else {
-			told = append(told, r)
+			reported = append(reported, r)
 		}
 	}
-	left, err := of.HandleAdmissionFailure(ctx, pod, told)
+	left, err := of.HandleAdmissionFailure(ctx, pod, reported)
 	reasons = nil
 	for _, r := range left {
 		if s, ok := r.(shortage); ok {

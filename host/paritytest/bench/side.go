@@ -30,9 +30,9 @@ type pass func(context.Context) (time.Duration, int, error)
 // A side is the process of one manager and one scenario. It works only while it is
 // asked to take a turn.
 type side struct {
-	cmd  *exec.Cmd
-	ask  io.WriteCloser
-	told *json.Decoder
+	cmd      *exec.Cmd
+	ask      io.WriteCloser
+	reported *json.Decoder
 }
 
 // A turn is a side's report of some passes.
@@ -57,7 +57,7 @@ func start(ctx context.Context, name string, f family, pods int, plugins string)
 	if err != nil {
 		return nil, err
 	}
-	s.told = json.NewDecoder(out)
+	s.reported = json.NewDecoder(out)
 	return s, s.cmd.Start()
 }
 
@@ -67,7 +67,7 @@ func (s *side) turn(budget time.Duration) (turn, error) {
 	if _, err := fmt.Fprintln(s.ask, budget); err != nil {
 		return t, err
 	}
-	return t, s.told.Decode(&t)
+	return t, s.reported.Decode(&t)
 }
 
 // stop ends the side, which then ends its manager.

@@ -83,15 +83,15 @@ func (p *Preemptor) Preempt(ctx context.Context, r *kubelet.Rejection) (*kubelet
 		return nil, fmt.Errorf("feature gates %v: the manager runs with %v", r.FeatureGates, p.gates)
 	}
 	p.active, p.record = r.Active, &kubelet.Record{KillErrors: r.KillErrors}
-	var told []host.FailureReason
+	var reported []host.FailureReason
 	for _, reason := range r.Reasons {
 		if e, ok := reason.(*lifecycle.InsufficientResourceError); ok {
-			told = append(told, shortage{e})
+			reported = append(reported, shortage{e})
 		} else {
-			told = append(told, reason)
+			reported = append(reported, reason)
 		}
 	}
-	left, err := p.manager.HandleAdmissionFailure(ctx, r.Pod, told)
+	left, err := p.manager.HandleAdmissionFailure(ctx, r.Pod, reported)
 	out := &kubelet.Response{Outcome: p.record.Outcome}
 	for _, reason := range left {
 		if s, ok := reason.(shortage); ok {

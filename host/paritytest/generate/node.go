@@ -154,8 +154,8 @@ func (n *node) move(restless int) {
 	}
 }
 
-// freed returns n after a reclaim that released more or less.
-func (n *node) freed() *node {
+// released returns n after a reclaim that released more or less.
+func (n *node) released() *node {
 	after := *n
 	after.available = map[string]int64{}
 	all := n.in(50)

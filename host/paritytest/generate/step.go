@@ -72,7 +72,7 @@ func (m *maker) reclaim() *replay.Reclaim {
 		r.ImageGCError = "image gc failed"
 	}
 	if m.in(80) {
-		r.SummaryAfter = m.summary(m.node.freed())
+		r.SummaryAfter = m.summary(m.node.released())
 	}
 	if m.in(5) {
 		r.SummaryAfterError = "the source does not answer any more"

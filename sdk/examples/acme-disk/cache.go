@@ -42,8 +42,8 @@ func (s *scratch) dropCache(ctx context.Context, req eviction.ReclaimRequest, pr
 	}
 	defer func() { _ = d.cache.Close() }() // only a directory
 	err = d.run(ctx)
-	d.freed.Message = fmt.Sprintf("removed the %d oldest files of the cache", d.removed)
-	return d.freed, err
+	d.released.Message = fmt.Sprintf("removed the %d oldest files of the cache", d.removed)
+	return d.released, err
 }
 
 // A drop is one run of the step.
@@ -54,11 +54,11 @@ type drop struct {
 
 	// cache is the only way to the files: whatever a symlink in it says, and
 	// whenever somebody puts it there, an os.Root stays inside.
-	cache   *os.Root
-	device  uint64
-	removed int
-	freed   eviction.Reclaimed
-	told    time.Time
+	cache    *os.Root
+	device   uint64
+	removed  int
+	released eviction.Reclaimed
+	reported time.Time
 	// failed is the first thing that went wrong. The step goes on: there may be
 	// enough without what it cannot read or remove.
 	failed error
@@ -162,8 +162,8 @@ func (d *drop) remove(f file) {
 		return
 	}
 	d.removed++
-	d.freed.Bytes += f.frees.Bytes
-	d.freed.Inodes += f.frees.Inodes
+	d.released.Bytes += f.frees.Bytes
+	d.released.Inodes += f.frees.Inodes
 	d.alive()
 }
 
@@ -178,9 +178,9 @@ func (d *drop) note(err error) {
 // alive reports once a second to the host how far the step is, which gives up on one
 // without a report for 30 s.
 func (d *drop) alive() {
-	if now := time.Now(); now.Sub(d.told) >= time.Second {
-		d.told = now
-		d.report(d.freed)
+	if now := time.Now(); now.Sub(d.reported) >= time.Second {
+		d.reported = now
+		d.report(d.released)
 	}
 }
 

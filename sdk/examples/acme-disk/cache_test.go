@@ -24,10 +24,10 @@ func (m *machine) plugin(freePercent int) sdk.Plugin {
 	return p
 }
 
-func drops(t *testing.T, p sdk.Plugin, s eviction.Signal) (freed eviction.Reclaimed, told int, err error) {
+func drops(t *testing.T, p sdk.Plugin, s eviction.Signal) (released eviction.Reclaimed, reported int, err error) {
 	t.Helper()
-	freed, err = p.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Signal: s, Step: dropCache}, func(eviction.Reclaimed) { told++ })
-	return freed, told, err
+	released, err = p.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Signal: s, Step: dropCache}, func(eviction.Reclaimed) { reported++ })
+	return released, reported, err
 }
 
 func TestTheOldestFilesGoUntilEnoughIsFree(t *testing.T) {
@@ -35,18 +35,18 @@ func TestTheOldestFilesGoUntilEnoughIsFree(t *testing.T) {
 	p := m.plugin(50)
 	m.fill(40)
 	before := m.availablePercent()
-	freed, told, err := drops(t, p, eviction.NodeFsAvailable)
-	if err != nil || told == 0 {
-		t.Errorf("told %d times that it is alive, %v", told, err)
+	released, reported, err := drops(t, p, eviction.NodeFsAvailable)
+	if err != nil || reported == 0 {
+		t.Errorf("told %d times that it is alive, %v", reported, err)
 	}
 	left, after := m.left(40), m.availablePercent()
-	t.Logf("%d %% available before, %d %% after: %+v", before, after, freed)
-	if left == 0 || freed.Inodes != int64(40-left) || freed.Bytes != freed.Inodes*mib || after < 50 || after > 53 {
-		t.Errorf("%d files left and %d %% available, want just over 50 %%, and to be told the truth of it: %+v", left, after, freed)
+	t.Logf("%d %% available before, %d %% after: %+v", before, after, released)
+	if left == 0 || released.Inodes != int64(40-left) || released.Bytes != released.Inodes*mib || after < 50 || after > 53 {
+		t.Errorf("%d files left and %d %% available, want just over 50 %%, and to be told the truth of it: %+v", left, after, released)
 	}
-	freed, _, err = drops(t, p, eviction.NodeFsAvailable)
-	if err != nil || freed.Inodes != 0 || m.left(40) != left || !strings.Contains(freed.Message, "nothing to do") {
-		t.Errorf("once more: %+v, %v; want nothing to happen", freed, err)
+	released, _, err = drops(t, p, eviction.NodeFsAvailable)
+	if err != nil || released.Inodes != 0 || m.left(40) != left || !strings.Contains(released.Message, "nothing to do") {
+		t.Errorf("once more: %+v, %v; want nothing to happen", released, err)
 	}
 }
 
@@ -56,9 +56,9 @@ func TestInodesAreFreedToo(t *testing.T) {
 	for i := range 400 {
 		m.write(filepath.Join(m.cache, "small", time.Duration(i).String()), 0, time.Minute)
 	}
-	freed, _, err := drops(t, p, eviction.NodeFsInodesFree)
-	if err != nil || freed.Inodes == 0 || freed.Inodes == 400 || freed.Bytes != 0 {
-		t.Errorf("freed %+v, %v; want as many inodes as it takes", freed, err)
+	released, _, err := drops(t, p, eviction.NodeFsInodesFree)
+	if err != nil || released.Inodes == 0 || released.Inodes == 400 || released.Bytes != 0 {
+		t.Errorf("freed %+v, %v; want as many inodes as it takes", released, err)
 	}
 }
 
@@ -71,11 +71,11 @@ func TestALargeCacheGoesInTheOrderOfAge(t *testing.T) {
 	for i := range files {
 		m.write(path(i), 0, time.Duration(i)*time.Minute)
 	}
-	freed, _, err := drops(t, p, eviction.NodeFsInodesFree)
-	if err != nil || freed.Inodes <= batch || freed.Inodes >= files {
-		t.Fatalf("freed %+v, %v; want more than a batch, and not all", freed, err)
+	released, _, err := drops(t, p, eviction.NodeFsInodesFree)
+	if err != nil || released.Inodes <= batch || released.Inodes >= files {
+		t.Fatalf("freed %+v, %v; want more than a batch, and not all", released, err)
 	}
-	left := files - int(freed.Inodes)
+	left := files - int(released.Inodes)
 	if !m.exists(path(left-1)) || m.exists(path(left)) {
 		t.Errorf("%d files are left, and not the newest ones", left)
 	}
@@ -97,22 +97,22 @@ func TestNothingOutsideTheCacheGoes(t *testing.T) {
 	other := filepath.Join(m.cache, "tmpfs", "other")
 	m.write(other, mib, 1000*time.Hour)
 
-	freed, _, err := drops(t, p, eviction.NodeFsAvailable)
-	if err != nil || freed.Bytes != 6*mib || freed.Inodes != 6 || m.left(6) != 0 || freed.Message != "removed the 7 oldest files of the cache" {
-		t.Errorf("freed %+v, %v; want the six files, and nothing from the second name of another", freed, err)
+	released, _, err := drops(t, p, eviction.NodeFsAvailable)
+	if err != nil || released.Bytes != 6*mib || released.Inodes != 6 || m.left(6) != 0 || released.Message != "removed the 7 oldest files of the cache" {
+		t.Errorf("freed %+v, %v; want the six files, and nothing from the second name of another", released, err)
 	}
 	for _, path := range []string{treasure, other, filepath.Join(m.cache, "to-pods"), filepath.Join(m.cache, "shard-1")} {
 		if !m.exists(path) {
 			t.Errorf("%s is gone", path)
 		}
 	}
-	if freed, _, err := drops(t, p, eviction.NodeFsAvailable); err != nil || freed.Inodes != 0 {
-		t.Errorf("an empty cache: %+v, %v", freed, err)
+	if released, _, err := drops(t, p, eviction.NodeFsAvailable); err != nil || released.Inodes != 0 {
+		t.Errorf("an empty cache: %+v, %v", released, err)
 	}
 
 	m.must(os.Rename(m.cache, m.cache+".old"))
-	if freed, _, err := drops(t, p, eviction.NodeFsAvailable); err != nil || freed.Message != "there is no cache" {
-		t.Errorf("no cache: %+v, %v", freed, err)
+	if released, _, err := drops(t, p, eviction.NodeFsAvailable); err != nil || released.Message != "there is no cache" {
+		t.Errorf("no cache: %+v, %v", released, err)
 	}
 	m.must(os.Symlink("pods", m.cache))
 	if _, _, err := drops(t, p, eviction.NodeFsAvailable); err == nil || !m.exists(treasure) {
@@ -127,9 +127,9 @@ func TestAFileThatStaysIsAnError(t *testing.T) {
 	m.fill(6)
 	m.run("chattr", "+i", m.cached(1))
 	defer m.run("chattr", "-i", m.cached(1))
-	freed, _, err := drops(t, p, eviction.NodeFsAvailable)
-	if err == nil || !strings.Contains(err.Error(), "file-01") || freed.Inodes != 5 || !m.exists(m.cached(1)) {
-		t.Errorf("freed %+v, %v; want all but one, and which", freed, err)
+	released, _, err := drops(t, p, eviction.NodeFsAvailable)
+	if err == nil || !strings.Contains(err.Error(), "file-01") || released.Inodes != 5 || !m.exists(m.cached(1)) {
+		t.Errorf("freed %+v, %v; want all but one, and which", released, err)
 	}
 }
 
@@ -140,8 +140,8 @@ func TestTwoAtOnceAndTheCacheGrows(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 2 {
 		wait.Go(func() {
-			if freed, _, err := drops(t, p, eviction.NodeFsAvailable); err != nil {
-				t.Errorf("freed %+v, %v", freed, err)
+			if released, _, err := drops(t, p, eviction.NodeFsAvailable); err != nil {
+				t.Errorf("freed %+v, %v", released, err)
 			}
 		})
 	}

@@ -123,12 +123,12 @@ func TestFor(t *testing.T) {
 			requesting(candidate("b", 0, eviction.ImageFsAvailable, 0), 0, 2*gi),
 			requesting(candidate("a", 0, eviction.ImageFsAvailable, 0), 0, gi),
 		}, []string{"a", "b"}},
-		"own signals: priority, then use": {"acme.example/nvme.spare", []eviction.Candidate{
+		"custom signals: priority, then use": {"acme.example/nvme.spare", []eviction.Candidate{
 			requesting(candidate("small", 0, "acme.example/nvme.spare", 1), gi, gi),
 			candidate("large", 0, "acme.example/nvme.spare", 2),
 			candidate("high", 1, "acme.example/nvme.spare", 9),
 		}, []string{"large", "small", "high"}},
-		"own signals: the class where use tells no difference": {"acme.example/nvme.spare", []eviction.Candidate{
+		"custom signals: the class where use tells no difference": {"acme.example/nvme.spare", []eviction.Candidate{
 			withClass(candidate("guaranteed", 0, "acme.example/nvme.spare", 7), eviction.Guaranteed),
 			withClass(candidate("burstable", 0, "acme.example/nvme.spare", 7), eviction.Burstable),
 			withClass(candidate("best effort", 0, "acme.example/nvme.spare", 7), eviction.BestEffort),
@@ -136,7 +136,7 @@ func TestFor(t *testing.T) {
 			withClass(without("no stats", 0, eviction.NoStats), eviction.Guaranteed),
 			withClass(candidate("low", -1, "acme.example/nvme.spare", 0), eviction.Guaranteed),
 		}, []string{"low", "no stats", "more", "best effort", "burstable", "guaranteed"}},
-		"own signals that nobody measures: priority, then class, then the order of pods": {"acme.example/nvme.spare", []eviction.Candidate{
+		"custom signals that nobody measures: priority, then class, then the order of pods": {"acme.example/nvme.spare", []eviction.Candidate{
 			withClass(without("guaranteed", 0, eviction.MeasurementUnknown), eviction.Guaranteed),
 			withClass(without("b", 0, eviction.MeasurementUnknown), eviction.BestEffort),
 			withClass(without("a", 0, eviction.MeasurementUnknown), eviction.BestEffort),

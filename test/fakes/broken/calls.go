@@ -230,14 +230,14 @@ func (b *broken) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 	for b.Kind == fault.Flood && ctx.Err() == nil {
 		progress(eviction.Reclaimed{Bytes: 1})
 	}
-	freed, err := b.next.Reclaimer.Reclaim(context.WithoutCancel(ctx), req, progress)
+	released, err := b.next.Reclaimer.Reclaim(context.WithoutCancel(ctx), req, progress)
 	switch {
 	case b.Kind == fault.Oversized:
-		freed.Message = strings.Repeat("x", oversize)
+		released.Message = strings.Repeat("x", oversize)
 	case b.is("freed 2^62"):
-		freed.Bytes, freed.Inodes = 1<<62, 1<<62
+		released.Bytes, released.Inodes = 1<<62, 1<<62
 	case b.is("freed -2^62"):
-		freed.Bytes, freed.Inodes = -1<<62, -1<<62
+		released.Bytes, released.Inodes = -1<<62, -1<<62
 	}
-	return freed, err
+	return released, err
 }

@@ -20,8 +20,8 @@ const cacheSignal eviction.Signal = "faults.example/cache"
 // right is a plugin with all capabilities that keeps the contract: what wrong ones
 // are made of.
 type right struct {
-	config atomic.Pointer[rightConfig]
-	freed  atomic.Int64
+	config   atomic.Pointer[rightConfig]
+	released atomic.Int64
 }
 
 type rightConfig struct {
@@ -137,7 +137,7 @@ func (r *right) Reclaim(_ context.Context, req eviction.ReclaimRequest, progress
 	if req.Step != "faults.example/trim" {
 		return eviction.Reclaimed{}, fmt.Errorf("step %q, want faults.example/trim", req.Step)
 	}
-	freed := eviction.Reclaimed{Bytes: max(0, 10-r.freed.Add(1))}
-	progress(freed)
-	return freed, nil
+	released := eviction.Reclaimed{Bytes: max(0, 10-r.released.Add(1))}
+	progress(released)
+	return released, nil
 }

@@ -180,11 +180,11 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
 		next := p.Reclaimer
 		var calls atomic.Int64
 		p.Reclaimer = reclaimer(func(ctx context.Context, req eviction.ReclaimRequest) (eviction.Reclaimed, error) {
-			freed, err := next.Reclaim(ctx, req, func(eviction.Reclaimed) {})
+			released, err := next.Reclaim(ctx, req, func(eviction.Reclaimed) {})
 			if err == nil && calls.Add(1) > 1 {
 				panic("the directory is gone")
 			}
-			return freed, err
+			return released, err
 		})
 	},
 	"prints on standard output": func(p *eviction.Plugin) {

@@ -36,7 +36,7 @@ func eviction(change ...func(metadata, status, disruption object)) string {
 
 type object = map[string]any
 
-func told(message string) func(_, status, disruption object) {
+func reported(message string) func(_, status, disruption object) {
 	return func(_, status, disruption object) { status["message"], disruption["message"] = message, message }
 }
 
@@ -169,16 +169,16 @@ func Pods() []Write {
 		{Name: "an eviction by its label, of a pod with 65,000 annotations", Was: pod(Node, annotatedBeyond(65000)), Body: eviction(labeled)},
 		{Name: "an eviction of a pod with 255 annotations", Was: pod(Node, annotatedBeyond(254))},
 		{Name: "an eviction of a pod with 60,000 labels", Was: pod(Node, labeledBeyond(60000))},
-		{Name: "an eviction of a pod of 150 containers", Body: eviction(told(low + strings.Repeat(using, 150)))},
-		{Name: "for a pod's own request", Body: eviction(told(low + "Pod web.7 was using 2Gi, request is 1Gi, has larger consumption of memory. "))},
-		{Name: "a negative figure", Body: eviction(told("The node was low on resource: pids. Threshold quantity: 10, available: -1. "))},
+		{Name: "an eviction of a pod of 150 containers", Body: eviction(reported(low + strings.Repeat(using, 150)))},
+		{Name: "for a pod's own request", Body: eviction(reported(low + "Pod web.7 was using 2Gi, request is 1Gi, has larger consumption of memory. "))},
+		{Name: "a negative figure", Body: eviction(reported("The node was low on resource: pids. Threshold quantity: 10, available: -1. "))},
 		{Name: "a pod whose eviction is refused is deleted", Verb: "delete", Resource: "pods", Was: pod(Node), Body: deletion(30)},
 		{Name: "the shortest deletion", Verb: "delete", Resource: "pods", Was: pod(Node), Body: deletion(1)},
 		{Name: "an eviction of a large pod", Was: pod(Node, large)},
 		{Name: "an eviction of a pod that was disrupted before", Was: pod(Node, func(p *v1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: "EvictionByEvictionAPI"})
 		})},
-		{Name: "for a vendor's signal", Body: eviction(told("The node was low on resource: acme.example/nvme-spare. Threshold quantity: 10, available: 9. "))},
+		{Name: "for a vendor's signal", Body: eviction(reported("The node was low on resource: acme.example/nvme-spare. Threshold quantity: 10, available: 9. "))},
 		{Name: "for an emptyDir", Body: eviction(limited(`Usage of EmptyDir volume "cache" exceeds the limit "1Gi". `))},
 		{Name: "for the pod's ephemeral storage", Body: eviction(limited("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "))},
 		{Name: "for a container's ephemeral storage", Body: eviction(limited(`Container main exceeded its local ephemeral storage limit "1Gi". `))},
@@ -304,13 +304,13 @@ func foreign() []Write {
 		with("the pod's phase stays", notEvicted, func(_, s, _ object) { delete(s, "phase") }),
 		with("another reason", notEvicted, status("reason", "Preempted")),
 		with("no reason", notEvicted, func(_, s, _ object) { delete(s, "reason") }),
-		with("a message of one's own", notToldSo, told("call this number")),
-		with("a message that begins like the kubelet's", notToldSo, told("The node was low on resource: ")),
-		with("a message with a link", notToldSo, told(low+"See http://evil.example. ")),
-		with("a message with a link as the resource", notToldSo, told("The node was low on resource: http://evil.example/x. ")),
-		with("a message with two lines", notToldSo, told("The node was low on resource: memory. \nCall this number. ")),
-		with("a message with a text as the figure", notToldSo, told("The node was low on resource: memory. Threshold quantity: call, this number: 0. ")),
-		with("a message of 17 kB", notToldSo, told(low+strings.Repeat(using, 190))),
+		with("a message of one's own", notToldSo, reported("call this number")),
+		with("a message that begins like the kubelet's", notToldSo, reported("The node was low on resource: ")),
+		with("a message with a link", notToldSo, reported(low+"See http://evil.example. ")),
+		with("a message with a link as the resource", notToldSo, reported("The node was low on resource: http://evil.example/x. ")),
+		with("a message with two lines", notToldSo, reported("The node was low on resource: memory. \nCall this number. ")),
+		with("a message with a text as the figure", notToldSo, reported("The node was low on resource: memory. Threshold quantity: call, this number: 0. ")),
+		with("a message of 17 kB", notToldSo, reported(low+strings.Repeat(using, 190))),
 		with("a limit's message that goes on", notToldSo, limited(`Usage of EmptyDir volume "cache" exceeds the limit "1Gi". Call this number. `)),
 		with("a limit's message with a text", notToldSo, limited(`Container call this number exceeded its local ephemeral storage limit "1Gi". `)),
 		with("no message", notToldSo, func(_, s, _ object) { delete(s, "message") }),
@@ -322,7 +322,7 @@ func foreign() []Write {
 		with("DisruptionTarget of a generation to come", notDisrupted, disruption("observedGeneration", int64(1)<<40)),
 		with("a label without an eviction", notEvicted, labeled, func(_, s, _ object) { delete(s, "phase") }),
 		with("a label and a wrong condition", notDisrupted, labeled, disruption("reason", "PreemptionByScheduler")),
-		with("DisruptionTarget for a limit of the pod's own", notLimited, told("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),
+		with("DisruptionTarget for a limit of the pod's own", notLimited, reported("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),
 		with("no annotation", notAnnotated, func(m, _, _ object) { delete(m, "annotations") }),
 		with("the annotation taken away", notAnnotated, annotated("evictd.io/evicted", nil)),
 		with("an annotation that carries data out", notAnnotated, annotated("evictd.io/evicted", strings.Repeat("0", 101))),

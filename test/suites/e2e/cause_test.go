@@ -62,16 +62,16 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 			if said := n.await(t, "evicting pod"); said.String("pod") != c.victim {
 				t.Errorf("evicts %s, want %s", said.String("pod"), c.victim)
 			}
-			var told string
+			var reported string
 			eventually(t, "explain knows of "+c.victim, func() (bool, error) {
 				out, err := exec.CommandContext(t.Context(), filepath.Join("../../../bin", "evictd"), "explain", "--state-dir", state, c.victim).CombinedOutput()
-				told = string(out)
+				reported = string(out)
 				return err == nil, err
 			})
-			first, _, _ := strings.Cut(told, "\n")
+			first, _, _ := strings.Cut(reported, "\n")
 			t.Log("    " + first)
 			if !strings.Contains(first, c.victim+" would have been evicted for memory.available, "+c.says+", but for the dry run") {
-				t.Errorf("want that it says %q, in\n%s", c.says, told)
+				t.Errorf("want that it says %q, in\n%s", c.says, reported)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 type journal struct {
 	mu      sync.Mutex
 	records []evictd.Record
-	// told counts the records that were printed, from is where the chapter begins.
-	told, from int
+	// reported counts the records that were printed, from is where the chapter begins.
+	reported, from int
 }
 
 func (j *journal) add(r evictd.Record) {
@@ -29,7 +29,7 @@ func (j *journal) add(r evictd.Record) {
 func (j *journal) clear() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.records, j.told, j.from = nil, 0, 0
+	j.records, j.reported, j.from = nil, 0, 0
 }
 
 // since returns the records from index i on.
@@ -51,13 +51,13 @@ func (n *site) chapter(t *testing.T, title string) {
 // tell prints what evictd did since the last time.
 func (n *site) tell(t *testing.T) {
 	t.Helper()
-	fresh := n.log.since(n.log.told)
+	fresh := n.log.since(n.log.reported)
 	for _, r := range fresh {
 		if text := line(r); text != "" {
 			t.Log("    " + text)
 		}
 	}
-	n.log.told += len(fresh)
+	n.log.reported += len(fresh)
 }
 
 // records are those with the message in this chapter.

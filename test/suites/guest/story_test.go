@@ -140,12 +140,12 @@ func watchdog(t *testing.T) {
 func (n *node) wrongDriver(t *testing.T) {
 	own := os.Getenv(driverEnv)
 	wrong := map[string]string{"systemd": "cgroupfs", "cgroupfs": "systemd"}[own]
-	told := fmt.Sprintf("cgroup driver of this node is %q", own)
+	reported := fmt.Sprintf("cgroup driver of this node is %q", own)
 	config := readYAML(t, asInstalled)
 	config["cgroupDriver"] = wrong
 	writeYAML(t, installed, config)
-	if out, err := exec.Command("/usr/bin/evictd", "check", "--config", installed).CombinedOutput(); err == nil || !strings.Contains(string(out), told) {
-		t.Errorf("evictd check with %s: %v\n%s\nwant it refused, since the %s", wrong, err, out, told)
+	if out, err := exec.Command("/usr/bin/evictd", "check", "--config", installed).CombinedOutput(); err == nil || !strings.Contains(string(out), reported) {
+		t.Errorf("evictd check with %s: %v\n%s\nwant it refused, since the %s", wrong, err, out, reported)
 	}
 	sh(t, "systemctl restart evictd")
 	eventually(t, "/healthz tells of the wrong driver", func() bool {

@@ -44,9 +44,9 @@ func begin(t *testing.T, c *cluster.Cluster) *chronicle {
 		ListerWatcher: cache.NewListWatchFromClient(c.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceDefault, fields.Everything()),
 		ObjectType:    &v1.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { h.told(o, false) },
-			UpdateFunc: func(_, o any) { h.told(o, false) },
-			DeleteFunc: func(o any) { h.told(o, true) },
+			AddFunc:    func(o any) { h.reported(o, false) },
+			UpdateFunc: func(_, o any) { h.reported(o, false) },
+			DeleteFunc: func(o any) { h.reported(o, true) },
 		},
 	})
 	var working sync.WaitGroup
@@ -62,7 +62,7 @@ func begin(t *testing.T, c *cluster.Cluster) *chronicle {
 	return h
 }
 
-func (h *chronicle) told(object any, gone bool) {
+func (h *chronicle) reported(object any, gone bool) {
 	at := crossing.Now()
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj

@@ -150,9 +150,9 @@ func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
 	<-gone.C
 	must(t, c.StartPart(soon(t), "kube-apiserver"))
 	began := time.Now()
-	heard, cancel := context.WithTimeout(t.Context(), 2*patience) // a kubelet asks it again after a minute at the latest
+	limited, cancel := context.WithTimeout(t.Context(), 2*patience) // a kubelet asks it again after a minute at the latest
 	defer cancel()
-	victim := awaitPod(heard, t, c, "hog", func(pod *v1.Pod) bool {
+	victim := awaitPod(limited, t, c, "hog", func(pod *v1.Pod) bool {
 		return pod.UID == hog.UID && ended(pod) && condition(pod, v1.DisruptionTarget) != nil
 	})
 	t.Logf("  the API has the eviction %.1f s after it is back: %s %s", time.Since(began).Seconds(), victim.Status.Phase, victim.Status.Reason)

@@ -75,9 +75,9 @@ func read(t *testing.T, name string) []byte {
 
 // A metric that was renamed would leave an alert that never fires.
 func TestWhatIsWatchedIsTold(t *testing.T) {
-	told := map[string]bool{"up": true}
+	reported := map[string]bool{"up": true}
 	for _, m := range regexp.MustCompile("(?m)^\\| `((?:evictd|kubelet)_[a-z_]+)`").FindAllSubmatch(read(t, "../../../docs/operations.md"), -1) {
-		told[string(m[1])] = true
+		reported[string(m[1])] = true
 	}
 	exprs := queries(t)
 	doc := string(read(t, "../../../docs/monitoring.md"))
@@ -97,7 +97,7 @@ func TestWhatIsWatchedIsTold(t *testing.T) {
 						name = base
 					}
 				}
-				if !told[name] {
+				if !reported[name] {
 					t.Errorf("%s: %s is no metric of docs/operations.md", where, name)
 				}
 			}

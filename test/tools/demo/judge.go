@@ -47,14 +47,14 @@ func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (st
 		return "", err
 	}
 	s.show.line("status", "conditions reported by evictd: %v", status["conditions"])
-	instead := ""
+	without := ""
 	switch {
 	case s.custom != "" && victim == hogName:
-		instead = ", as without the plugin"
+		without = ", as without the plugin"
 	case s.custom != "":
-		instead = " instead of " + s.pods[hogName].Key()
+		without = " instead of " + s.pods[hogName].Key()
 	}
-	verdict := fmt.Sprintf("evicted %s%s (%s), crossed -> SIGTERM %.1f ms, %d pods kept", s.pods[victim].Key(), instead, decided.String("signal"), latencyMS, kept)
+	verdict := fmt.Sprintf("evicted %s%s (%s), crossed -> SIGTERM %.1f ms, %d pods kept", s.pods[victim].Key(), without, decided.String("signal"), latencyMS, kept)
 	if s.custom != "" {
 		verdict += ", ranked by " + decided.String("ranker")
 	}

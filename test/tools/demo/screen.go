@@ -40,8 +40,8 @@ func (s *screen) signalLine(sample crossing.Sample, thresholdBytes int64) {
 	s.lineAt(sample.At, "signal", "memory.available %6d MiB |%-40s| %5d MiB to the threshold", sample.AvailableBytes/mib, bar, left/mib)
 }
 
-// told lists evictd's messages that belong to the story, with the fields to show.
-var told = map[string][]string{
+// reported lists evictd's messages that belong to the story, with the fields to show.
+var reported = map[string][]string{
 	"plugin started":    {"plugin", "pid"},
 	"plugin exited":     {"plugin", "pid", "error"},
 	"evictd ready":      {"listenAddress"},
@@ -54,7 +54,7 @@ var told = map[string][]string{
 
 // record shows what evictd says, all of it if verbose.
 func (s *screen) record(r evictd.Record, verbose bool) {
-	fields, ok := told[r.Msg]
+	fields, ok := reported[r.Msg]
 	switch {
 	case verbose || r.Attrs == nil:
 		fields = nil

@@ -61,12 +61,12 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	listing.Wait()
 	if errListing != nil {
 		_, problems, _ := c.manifests.of(nil)
-		return pods.Snapshot{Problems: c.manifests.told(problems)}, errListing
+		return pods.Snapshot{Problems: c.manifests.reported(problems)}, errListing
 	}
 	all := running.Of(listed.Pods)
 	known := identities(all)
 	manifests, problems, named := c.manifests.of(known)
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.told(problems), Partial: listed.Partial}
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Partial: listed.Partial}
 	for _, p := range all {
 		if !p.Active {
 			continue

@@ -74,11 +74,11 @@ func (m *Manifests) WithStatic(path, node string) *Manifests {
 // any of the files, or with the directory. It asks no container runtime.
 func (m *Manifests) Problems() []pods.Problem {
 	_, problems := m.list()
-	return m.told(problems)
+	return m.reported(problems)
 }
 
-// told returns the problems to report, at most maxProblems and a count of the rest.
-func (m *Manifests) told(problems []pods.Problem) []pods.Problem {
+// reported returns the problems to report, at most maxProblems and a count of the rest.
+func (m *Manifests) reported(problems []pods.Problem) []pods.Problem {
 	if len(problems) <= maxProblems {
 		return problems
 	}

@@ -45,9 +45,9 @@ type known struct {
 	first chan struct{}
 	once  sync.Once
 
-	mu   sync.Mutex
-	pods map[string]*entry // by namespace/name
-	news news
+	mu        sync.Mutex
+	pods      map[string]*entry // by namespace/name
+	freshness freshness
 	// changed is for who saves the pods.
 	changed chan struct{}
 	// again ends what follows the API server, so that it begins with a list.
@@ -55,11 +55,11 @@ type known struct {
 }
 
 func newKnown(rules pods.Rules) *known {
-	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, news: news{trouble: ErrNeverListed}, changed: make(chan struct{}, 1)}
+	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, freshness: freshness{trouble: ErrNeverListed}, changed: make(chan struct{}, 1)}
 }
 
-// news is the state of the watch on the API server.
-type news struct {
+// freshness is the state of the watch on the API server.
+type freshness struct {
 	// listed: it has sent all pods, but for what has changed since trouble. loaded: the pods
 	// are those that a former evictd knew, as long as it has not.
 	listed, loaded bool
@@ -71,7 +71,7 @@ type news struct {
 }
 
 // asked takes over what came of a request.
-func (n *news) asked(err error, now time.Time) {
+func (n *freshness) asked(err error, now time.Time) {
 	switch {
 	case err != nil:
 		if n.since.IsZero() {
@@ -84,9 +84,9 @@ func (n *news) asked(err error, now time.Time) {
 }
 
 // fresh reports whether a pod that is not known does not exist.
-func (n *news) fresh() bool { return n.listed && n.trouble == nil && !n.behind }
+func (n *freshness) fresh() bool { return n.listed && n.trouble == nil && !n.behind }
 
-func (n *news) problems() []pods.Problem {
+func (n *freshness) problems() []pods.Problem {
 	switch {
 	case n.trouble == nil:
 		return nil
@@ -116,7 +116,7 @@ func (k *known) view() *view {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v := &view{
-		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.news.problems(), fresh: k.news.fresh(),
+		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.freshness.problems(), fresh: k.freshness.fresh(),
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.pods)) {
 		e := k.pods[key]
@@ -186,7 +186,7 @@ func (v *view) of(p *running.Pod) *entry {
 func (k *known) asked(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.news.asked(err, time.Now())
+	k.freshness.asked(err, time.Now())
 	if err != nil {
 		k.answered()
 	}
@@ -198,7 +198,7 @@ func (k *known) answered() { k.once.Do(func() { close(k.first) }) }
 func (k *known) problems() []pods.Problem {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.news.problems()
+	return k.freshness.problems()
 }
 
 // Add implements cache.ReflectorStore.
@@ -243,7 +243,7 @@ func (k *known) Replace(objects []any, _ string) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pods, k.news = all, news{listed: true}
+	k.pods, k.freshness = all, freshness{listed: true}
 	k.hasChanged()
 	k.answered()
 	return nil
@@ -260,7 +260,7 @@ func (k *known) hasChanged() {
 func (k *known) Bookmark(string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.news.behind = false
+	k.freshness.behind = false
 	return nil
 }
 

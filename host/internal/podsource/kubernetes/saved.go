@@ -41,7 +41,7 @@ func (k *known) load(store Store) error {
 	for i := range list.Items {
 		k.pods[key(&list.Items[i])] = k.enter(&list.Items[i])
 	}
-	k.news.loaded = len(list.Items) > 0
+	k.freshness.loaded = len(list.Items) > 0
 	return nil
 }
 

@@ -186,23 +186,23 @@ func TestAFloodIsTooManyInOneSecond(t *testing.T) {
 			c.remote = eviction.Plugin{Watcher: chatterbox{perSecond}, Reclaimer: chatterbox{perSecond}}
 			return ask(c)
 		}
-		heard := 0
+		received := 0
 		watch := func(c *Client) error {
-			heard = 0
-			return c.Watch(t.Context(), eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable}}}, func(eviction.Wake) { heard++ })
+			received = 0
+			return c.Watch(t.Context(), eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable}}}, func(eviction.Wake) { received++ })
 		}
 		reclaim := func(c *Client) error {
-			heard = 0
-			_, err := c.Reclaim(t.Context(), eviction.ReclaimRequest{}, func(eviction.Reclaimed) { heard++ })
+			received = 0
+			_, err := c.Reclaim(t.Context(), eviction.ReclaimRequest{}, func(eviction.Reclaimed) { received++ })
 			return err
 		}
 		for most, call := range map[int]func(*Client) error{mostWakes: watch, mostProgress: reclaim} {
-			if err := ask(most, call); err != nil || heard != 3*most {
-				t.Errorf("%d a second: heard %d, %v, want all", most, heard, err)
+			if err := ask(most, call); err != nil || received != 3*most {
+				t.Errorf("%d a second: heard %d, %v, want all", most, received, err)
 			}
 			err := ask(most+1, call)
-			if !errors.Is(err, eviction.ErrInvalidReply) || !strings.Contains(err.Error(), fmt.Sprintf("more than %d ", most)) || heard != most {
-				t.Errorf("%d a second: heard %d, %v, want the call ended", most+1, heard, err)
+			if !errors.Is(err, eviction.ErrInvalidReply) || !strings.Contains(err.Error(), fmt.Sprintf("more than %d ", most)) || received != most {
+				t.Errorf("%d a second: heard %d, %v, want the call ended", most+1, received, err)
 			}
 		}
 	})

@@ -67,8 +67,8 @@ type Client struct {
 	remote eviction.Plugin
 	// relays: the plugin's figures are those of the kubelet's summary.
 	relays atomic.Bool
-	// told holds the last configuration sent to the plugin.
-	told atomic.Pointer[eviction.ConfigureRequest]
+	// reported holds the last configuration sent to the plugin.
+	reported atomic.Pointer[eviction.ConfigureRequest]
 
 	mu     sync.Mutex
 	misses misses
@@ -154,9 +154,9 @@ func (c *Client) failed(err error) bool {
 	c.Report(Report{Failed: err})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news := c.failure != err.Error()
+	isNew := c.failure != err.Error()
 	c.failure = err.Error()
-	return news
+	return isNew
 }
 
 // Observe asks for figures and keeps those that can be.
@@ -251,8 +251,8 @@ func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 }
 
 // Watch passes on wakes for signals that were asked for until ctx ends, or the
-// plugin sends too many. It has no deadline: silence is what a quiet node sounds
-// like.
+// plugin sends too many. It has no deadline: a quiet
+// node has no wakes.
 func (c *Client) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
 	asked := make(map[eviction.Signal]bool, len(req.Thresholds))
 	for _, t := range req.Thresholds {
@@ -313,7 +313,7 @@ func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 	begin := time.Now()
 	last := begin
 	messages := rate.NewLimiter(mostProgress, mostProgress)
-	freed, err := c.remote.Reclaimer.Reclaim(ctx, req, func(r eviction.Reclaimed) {
+	released, err := c.remote.Reclaimer.Reclaim(ctx, req, func(r eviction.Reclaimed) {
 		last = time.Now()
 		if !messages.Allow() {
 			cancel(errFlood("messages of progress", mostProgress))
@@ -332,5 +332,5 @@ func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 			err = why
 		}
 	}
-	return checkReclaimed(freed), c.conclude("reclaim", err, took, deadline)
+	return checkReclaimed(released), c.conclude("reclaim", err, took, deadline)
 }

@@ -35,14 +35,14 @@ func (c *Client) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 		}
 	}
 	c.relays.Store(c.Builtin && req.Node.SummarySocket != "")
-	c.told.Store(&req)
+	c.reported.Store(&req)
 	return nil
 }
 
 // Knows reports whether that is what the plugin was configured with last.
 func (c *Client) Knows(req eviction.ConfigureRequest) bool {
-	told := c.told.Load()
-	return told != nil && told.Node == req.Node && bytes.Equal(told.Config, req.Config)
+	reported := c.reported.Load()
+	return reported != nil && reported.Node == req.Node && bytes.Equal(reported.Config, req.Config)
 }
 
 // late is a call without an answer in time.

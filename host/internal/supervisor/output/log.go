@@ -34,14 +34,14 @@ type Log struct {
 
 	lines, bytes *rate.Limiter
 	// dropped counts the lines beyond these limits since the last report of them.
-	dropped atomic.Int64
-	telling rate.Sometimes
+	dropped  atomic.Int64
+	throttle rate.Sometimes
 }
 
 // New returns the log of the plugin of that name.
 func New(log *slog.Logger, name string) *Log {
 	return &Log{
-		log: log, name: name, telling: rate.Sometimes{Interval: time.Second},
+		log: log, name: name, throttle: rate.Sometimes{Interval: time.Second},
 		lines: rate.NewLimiter(maxLinesPerSecond, maxLinesPerSecond), bytes: rate.NewLimiter(maxBytesPerSecond, maxBytesPerSecond),
 	}
 }
@@ -105,7 +105,7 @@ func (l *Log) keep(line string, size int) bool {
 		return false
 	}
 	if l.dropped.Load() > 0 {
-		l.telling.Do(func() {
+		l.throttle.Do(func() {
 			l.log.Warn("plugin writes too much, lines were not logged", "plugin", l.name, "lines", l.dropped.Swap(0),
 				"perSecond", maxLinesPerSecond, "bytesPerSecond", maxBytesPerSecond)
 		})

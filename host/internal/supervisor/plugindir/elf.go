@@ -19,14 +19,14 @@ func truncated(r io.ReaderAt, size int64) bool {
 	if err != nil {
 		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
-	need := uint64(0)
+	least := uint64(0)
 	for _, p := range f.Progs {
-		need = max(need, p.Off+p.Filesz)
+		least = max(least, p.Off+p.Filesz)
 	}
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOBITS { // which takes no room in the file
-			need = max(need, s.Offset+s.FileSize)
+			least = max(least, s.Offset+s.FileSize)
 		}
 	}
-	return need > uint64(size)
+	return least > uint64(size)
 }

@@ -45,8 +45,8 @@ func TestConflict(t *testing.T) {
 		"different capabilities":    {instance("watcher", observer), instance("oldest", ranker), false, ""},
 		"two custom":                {instance("youngest", ranker), instance("oldest", ranker), false, `"oldest" and "youngest" both offer rank memory.available`},
 		"two built-in":              {instance("memory", ranker), instance("pid", ranker), false, "both offer rank memory.available"},
-		"the same own signal":       {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("u"))), false, ""},
-		"an own signal, two senses": {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), false, "define a.example/x differently"},
+		"the same custom signal":       {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("u"))), false, ""},
+		"a custom signal, two senses": {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), false, "define a.example/x differently"},
 		"two custom, assigned":      {instance("youngest", ranker), instance("oldest", ranker), true, ""},
 		"two senses, assigned":      {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), true, "define a.example/x differently"},
 	} {

@@ -103,27 +103,27 @@ func diary(s *fakecri.Server, began time.Time) []string {
 func TestAPodIsEndedAsAKubeletDoes(t *testing.T) {
 	const never = fakecri.IgnoresTerm
 	for name, c := range map[string]struct {
-		grace int64
-		parts []part
-		want  []string
-		took  time.Duration
-		told  string
+		grace    int64
+		parts    []part
+		want     []string
+		took     time.Duration
+		reported string
 	}{
 		"a hook has run to its end before the container is stopped": {
 			grace: 10, parts: []part{{name: "main", hook: execHook("say", "bye"), execTakes: 2 * time.Second, diesAfter: time.Second}},
-			want: []string{"0s main runs say bye, 10 s", "2s main stop, 8 s"}, took: 3 * time.Second, told: "preStop hook ended",
+			want: []string{"0s main runs say bye, 10 s", "2s main stop, 8 s"}, took: 3 * time.Second, reported: "preStop hook ended",
 		},
 		"a hard eviction cuts the hook, a second for it and another for the container": {
 			grace: 1, parts: []part{{name: "main", hook: execHook("hang"), execTakes: -1, diesAfter: never}},
-			want: []string{"0s main runs hang, 1 s", "1s main stop, 1 s"}, took: 2 * time.Second, told: "the grace period is over",
+			want: []string{"0s main runs hang, 1 s", "1s main stop, 1 s"}, took: 2 * time.Second, reported: "the grace period is over",
 		},
 		"a hook that takes all of the grace leaves a second": {
 			grace: 4, parts: []part{{name: "main", hook: execHook("long"), execTakes: time.Minute, diesAfter: never}},
-			want: []string{"0s main runs long, 4 s", "4s main stop, 1 s"}, took: 5 * time.Second, told: "the grace period is over",
+			want: []string{"0s main runs long, 4 s", "4s main stop, 1 s"}, took: 5 * time.Second, reported: "the grace period is over",
 		},
 		"a hook that fails is told, and the container stopped": {
 			grace: 10, parts: []part{{name: "main", hook: execHook("fail"), execCode: 3}},
-			want: []string{"0s main runs fail, 10 s", "0s main stop, 10 s"}, told: "exit code 3: output of fail",
+			want: []string{"0s main runs fail, 10 s", "0s main stop, 10 s"}, reported: "exit code 3: output of fail",
 		},
 		"hooks run at the same time, and no container waits for another's": {
 			grace: 10, parts: []part{
@@ -133,15 +133,15 @@ func TestAPodIsEndedAsAKubeletDoes(t *testing.T) {
 		},
 		"a sleep may not be over in time": {
 			grace: 2, parts: []part{{name: "main", hook: sleepHook(1 << 60), diesAfter: time.Second / 2}},
-			want: []string{"2s main stop, 1 s"}, took: 2500 * time.Millisecond, told: "the grace period is over",
+			want: []string{"2s main stop, 1 s"}, took: 2500 * time.Millisecond, reported: "the grace period is over",
 		},
 		"tcpSocket is told and costs no time": {
 			grace: 10, parts: []part{{name: "main", hook: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}}},
-			want: []string{"0s main stop, 10 s"}, told: "lifecycle.preStop.tcpSocket is never run: want exec, httpGet or sleep",
+			want: []string{"0s main stop, 10 s"}, reported: "lifecycle.preStop.tcpSocket is never run: want exec, httpGet or sleep",
 		},
 		"a hook without anything to run": {
 			grace: 10, parts: []part{{name: "main", hook: &v1.LifecycleHandler{}}},
-			want: []string{"0s main stop, 10 s"}, told: "lifecycle.preStop names nothing to run",
+			want: []string{"0s main stop, 10 s"}, reported: "lifecycle.preStop names nothing to run",
 		},
 		"sidecars are stopped after all main containers, the last one first": {
 			grace: 10, parts: []part{
@@ -174,7 +174,7 @@ func TestAPodIsEndedAsAKubeletDoes(t *testing.T) {
 				{name: "other", diesAfter: never},
 			},
 			want: []string{"0s main runs hang, 1 s", "0s other stop, 1 s", "0s side runs hang, 1 s", "1s main stop, 1 s", "1s side stop, 1 s"}, took: 2 * time.Second,
-			told: "the grace period is over",
+			reported: "the grace period is over",
 		},
 		"what no manifest has is stopped at once, and nobody waits for it": {
 			grace: 10, parts: []part{{name: "side", sidecar: true}, {name: "debugger", unlisted: true, diesAfter: never}, {name: "main"}},
@@ -202,8 +202,8 @@ func TestAPodIsEndedAsAKubeletDoes(t *testing.T) {
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
-				if !strings.Contains(log.String(), c.told) || c.told == "" && strings.Contains(log.String(), "WARN") {
-					t.Errorf("log %q, want %q in it", log.String(), c.told)
+				if !strings.Contains(log.String(), c.reported) || c.reported == "" && strings.Contains(log.String(), "WARN") {
+					t.Errorf("log %q, want %q in it", log.String(), c.reported)
 				}
 				if !finished(t, k, "u") {
 					t.Error("not finished")
@@ -331,10 +331,10 @@ func TestAnEvictdThatEndsDuringAHookStopsNothing(t *testing.T) {
 
 // containerd 1.6 may go on with a command that nobody waits for any more.
 func TestARuntimeThatIsDeafToTheEndOfAHookHoldsUpNobody(t *testing.T) {
-	s, heard := fakecri.Start(t), make(chan struct{})
-	defer close(heard)
+	s, reached := fakecri.Start(t), make(chan struct{})
+	defer close(reached)
 	target := run(s, part{name: "main", hook: execHook("hang")})
-	s.Inject(fakecri.ExecSync, fakecri.Fault{Deaf: heard})
+	s.Inject(fakecri.ExecSync, fakecri.Fault{Deaf: reached})
 	conn, err := criclient.Dial(s.Endpoint())
 	if err != nil {
 		t.Fatal(err)

@@ -107,12 +107,12 @@ func TestAnHTTPHook(t *testing.T) {
 				c.hook.Port = intstr.FromString("web")
 				target.API.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "other", ContainerPort: 1}, {Name: "web", ContainerPort: int32(portIn(t, server))}}
 			}
-			var told bytes.Buffer
-			if err := New(Options{Runtime: s.Client(), Log: logTo(&told)}).Kill(t.Context(), with(target, 30)); err != nil {
+			var reported bytes.Buffer
+			if err := New(Options{Runtime: s.Client(), Log: logTo(&reported)}).Kill(t.Context(), with(target, 30)); err != nil {
 				t.Fatal(err)
 			}
-			if c.fails == "" && !strings.Contains(told.String(), "preStop hook ended") || !strings.Contains(told.String(), c.fails) {
-				t.Fatalf("log %q, want %q in it", told.String(), c.fails)
+			if c.fails == "" && !strings.Contains(reported.String(), "preStop hook ended") || !strings.Contains(reported.String(), c.fails) {
+				t.Fatalf("log %q, want %q in it", reported.String(), c.fails)
 			}
 			if c.twice {
 				<-got
@@ -149,12 +149,12 @@ func TestAnHTTPHookThatCannotBeSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := fakecri.New()
 			target := run(s, part{name: "main", hook: &v1.LifecycleHandler{HTTPGet: &c.hook}})
-			var told bytes.Buffer
-			if err := New(Options{Runtime: s.Client(), Log: logTo(&told)}).Kill(t.Context(), with(target, 30)); err != nil {
+			var reported bytes.Buffer
+			if err := New(Options{Runtime: s.Client(), Log: logTo(&reported)}).Kill(t.Context(), with(target, 30)); err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(told.String(), "preStop hook failed") || !strings.Contains(told.String(), c.want) || s.Running("u") {
-				t.Errorf("log %q, running %v, want %q in it and the pod stopped", told.String(), s.Running("u"), c.want)
+			if !strings.Contains(reported.String(), "preStop hook failed") || !strings.Contains(reported.String(), c.want) || s.Running("u") {
+				t.Errorf("log %q, running %v, want %q in it and the pod stopped", reported.String(), s.Running("u"), c.want)
 			}
 		})
 	}

@@ -140,9 +140,9 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	go func() {
 		defer close(done)
 		defer cancel()
-		var told sync.WaitGroup
-		defer told.Wait()
-		told.Go(func() { k.Run(ctx) })
+		var reported sync.WaitGroup
+		defer reported.Wait()
+		reported.Go(func() { k.Run(ctx) })
 		s.Begin(ctx)
 		switch {
 		case first:

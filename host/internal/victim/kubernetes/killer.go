@@ -35,9 +35,9 @@ const (
 	// longPatience is the time that the API server gets to answer before a pod is ended without
 	// it.
 	longPatience = 5 * time.Second
-	// slowly is the time for the kubelet to receive the eviction and to report it, in multiples
+	// apiLatencyFactor is the time for the kubelet to receive the eviction and to report it, in multiples
 	// of the time of the API server's answer.
-	slowly = 3
+	apiLatencyFactor = 3
 	// A pod's end is looked for often at first.
 	firstLook, maxLook = 20 * time.Millisecond, 500 * time.Millisecond
 	// lastGraceSeconds is the time that the kubelet leaves a container between SIGTERM and
@@ -131,10 +131,10 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	switch {
 	case v.GraceSeconds <= policy.HardGraceSeconds:
 		err = e.now(ctx)
-	case isDeleted(v.Pod.API) || e.seenTo(ctx, r):
+	case isDeleted(v.Pod.API) || e.handled(ctx, r):
 		err = e.byKubelet(ctx)
 	default:
-		err = e.instead(ctx)
+		err = e.replaced(ctx)
 	}
 	return errors.Join(err, k.refusal(r))
 }
@@ -180,8 +180,8 @@ func (e termination) byKubelet(ctx context.Context) error {
 	return e.rest(ctx, e.lateGrace())
 }
 
-// instead ends a pod that the kubelet does not end, with what is left of its grace.
-func (e termination) instead(ctx context.Context) error {
+// replaced ends a pod that the kubelet does not end, with what is left of its grace.
+func (e termination) replaced(ctx context.Context) error {
 	if e.finishedBy(ctx, time.Now()) {
 		return nil
 	}

@@ -660,7 +660,7 @@ func TestAPodThatIsGoneNeedsNoRecord(t *testing.T) {
 				if _, err := w.evict(k, v); err != nil {
 					t.Error(err)
 				}
-				pause(w.ctx, 2*deafFor)
+				pause(w.ctx, 2*apiSilentFor)
 				if _, there := w.noted(); there || w.asked > 1 || len(w.patches) != 0 {
 					t.Errorf("asked %d times, %d patches, in the journal: %v", w.asked, len(w.patches), there)
 				}

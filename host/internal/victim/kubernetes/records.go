@@ -22,10 +22,10 @@ const (
 	// maxRecords bounds the evictions of pods that have ended that are kept for an API server
 	// that is away.
 	maxRecords = 500
-	// deafFor is the time after an eviction for which a kubelet may not have received it: it
+	// apiSilentFor is the time after an eviction for which a kubelet may not have received it: it
 	// asks an API server that was away again after 60 s at the latest (client-go's reflector: 30
 	// s, and as much at random).
-	deafFor = 70 * time.Second
+	apiSilentFor = 70 * time.Second
 )
 
 // Why the API server needs no record of an eviction, or gets none for now.
@@ -42,7 +42,7 @@ type record struct {
 	graceEnds time.Time
 	// wanted: the API server is to have it. telling: it is being sent. announcing: its event
 	// is being created.
-	wanted, telling, announcing bool
+	wanted, patching, announcing bool
 	// begun: the pod was killed, kills is by how many who still are at it.
 	begun bool
 	kills int
@@ -93,9 +93,9 @@ func (r *record) due() bool {
 // settled reports whether the API server needs nothing more of it.
 func (r *record) settled() bool { return !r.due() && (!r.wanted && !r.has() || !r.open()) }
 
-// doubtful reports whether a former evictd may have stopped the pod, or not, or has so long
+// unconfirmed reports whether a former evictd may have stopped the pod, or not, or has so long
 // ago that it may run again.
-func (r *record) doubtful() bool {
+func (r *record) unconfirmed() bool {
 	return r.restored && (r.kill.Stopping || r.kill.Ended) && r.open() && !r.begun && !r.wanted
 }
 
@@ -161,7 +161,7 @@ func (s *records) RemoveKill(uid string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.all[uid]
-	if r != nil && r.doubtful() {
+	if r != nil && r.unconfirmed() {
 		r.dropped = true
 		return nil
 	}
@@ -171,7 +171,7 @@ func (s *records) RemoveKill(uid string) error {
 		return s.journal.RemoveKill(uid)
 	case r.settled():
 		r.kill.Ended = true
-		r.forgetAt = time.Now().Add(deafFor)
+		r.forgetAt = time.Now().Add(apiSilentFor)
 		return s.journal.RemoveKill(uid)
 	}
 	r.kill.Ended = true
@@ -239,7 +239,7 @@ func (s *records) begin(v victim.Victim) *record {
 	r.kills++
 	r.begun = true
 	r.wanted = r.wanted || !isDeleted(v.Pod.API)
-	s.poke()
+	s.wake()
 	return r
 }
 
@@ -288,7 +288,7 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 		r.refused = err
 	}
 	if a == away || a == conflict || a == refused && !last {
-		r.inVain(s.log, err)
+		r.noteFailure(s.log, err)
 		return false
 	}
 	r.took = took
@@ -303,12 +303,12 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 		r.refused = nil
 	}
 	close(r.decided)
-	s.told(r)
+	s.reported(r)
 	return true
 }
 
-// inVain notes that a write of r has failed.
-func (r *record) inVain(log *slog.Logger, why error) {
+// noteFailure notes that a write of r has failed.
+func (r *record) noteFailure(log *slog.Logger, why error) {
 	select {
 	case <-r.failed:
 	default:
@@ -317,8 +317,8 @@ func (r *record) inVain(log *slog.Logger, why error) {
 	}
 }
 
-// told logs the outcome of r and notes that step.
-func (s *records) told(r *record) {
+// reported logs the outcome of r and notes that step.
+func (s *records) reported(r *record) {
 	attrs := []any{"pod", r.name(), "uid", r.kill.UID, "tookSeconds", r.took.Seconds()}
 	switch {
 	case r.outcome == nil:
@@ -340,7 +340,7 @@ func (s *records) told(r *record) {
 // step notes a step of r, or forgets r if that was the last one.
 func (s *records) step(r *record) {
 	if r.kill.Ended && r.settled() {
-		r.forgetAt = time.Now().Add(deafFor)
+		r.forgetAt = time.Now().Add(apiSilentFor)
 		s.unnote(r)
 	} else if err := s.note(r); err != nil {
 		s.log.Error("step of a kill is not in the journal", "pod", r.name(), "uid", r.kill.UID, "error", err)
@@ -383,8 +383,8 @@ func (s *records) untold() (out []*record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.all {
-		if r.wanted && !r.telling && r.open() {
-			r.telling = true
+		if r.wanted && !r.patching && r.open() {
+			r.patching = true
 			out = append(out, r)
 		}
 	}
@@ -394,24 +394,24 @@ func (s *records) untold() (out []*record) {
 // look returns the pods, by uid, that were killed and that nobody is at any more, those
 // that somebody is to kill or kills, and of which it is doubtful that a former evictd has:
 // their containers.
-func (s *records) look() (killed map[string]revenant, busy map[string]bool, doubtful map[string][]string) {
+func (s *records) look() (killed map[string]restarted, busy map[string]bool, unconfirmed map[string][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	killed, busy, doubtful = map[string]revenant{}, map[string]bool{}, map[string][]string{}
+	killed, busy, unconfirmed = map[string]restarted{}, map[string]bool{}, map[string][]string{}
 	for uid, r := range s.all {
 		switch {
 		case !r.forgetAt.IsZero() && time.Now().After(r.forgetAt):
 			delete(s.all, uid)
 		case r.begun && r.kills == 0 && (r.open() && r.wanted || r.has()):
-			killed[uid] = revenant{kill: r.kill}
+			killed[uid] = restarted{kill: r.kill}
 		default:
 			busy[uid] = true
-			if r.doubtful() {
-				doubtful[uid] = r.kill.ContainerIDs
+			if r.unconfirmed() {
+				unconfirmed[uid] = r.kill.ContainerIDs
 			}
 		}
 	}
-	return killed, busy, doubtful
+	return killed, busy, unconfirmed
 }
 
 // settle says of a doubtful pod whether what a former evictd was to stop has ended, and
@@ -423,7 +423,7 @@ func (s *records) settle(uid string, ended, runs bool) {
 	defer s.mu.Unlock()
 	r := s.all[uid]
 	switch {
-	case r == nil || !r.doubtful():
+	case r == nil || !r.unconfirmed():
 	case r.stale() && runs:
 		if r.dropped {
 			s.log.Warn("pod runs again and is left alone: a former evictd stopped it long ago", "pod", r.name(), "uid", uid, "decidedAt", r.kill.DecidedAt)
@@ -431,7 +431,7 @@ func (s *records) settle(uid string, ended, runs bool) {
 		}
 	case ended || r.kill.Ended:
 		r.wanted, r.begun, r.kill.Ended = true, true, r.dropped
-		s.poke()
+		s.wake()
 	case r.dropped:
 		s.forget(r)
 	}
@@ -444,8 +444,8 @@ func (s *records) of(r *record) rundir.Kill {
 	return r.kill
 }
 
-// poke has Run look.
-func (s *records) poke() {
+// wake has Run look.
+func (s *records) wake() {
 	select {
 	case s.changed <- struct{}{}:
 	default:

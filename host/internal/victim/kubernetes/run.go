@@ -57,9 +57,9 @@ func (k *Killer) watch(ctx context.Context) {
 		all := !time.Now().Before(quiet)
 		if all {
 			quiet = time.Now().Add(quietInterval)
-			k.poke()
+			k.wake()
 		}
-		for _, p := range k.revenants(ctx, all) {
+		for _, p := range k.restartedPods(ctx, all) {
 			ending.Go(func() { k.again(ctx, p) })
 		}
 	}
@@ -67,22 +67,22 @@ func (k *Killer) watch(ctx context.Context) {
 
 // A revenant is a pod that was evicted, and that runs all the same or that the kubelet is to
 // start anew.
-type revenant struct {
+type restarted struct {
 	kill rundir.Kill
 	runs bool
 	// api is the pod if its status says nothing of the eviction any more.
 	api *v1.Pod
 }
 
-// revenants returns the pods that were evicted, that are back, and that nobody is at: of
+// restartedPods returns the pods that were evicted, that are back, and that nobody is at: of
 // those that were killed lately, and of all that the API server knows if all is set.
-func (k *Killer) revenants(ctx context.Context, all bool) (out []revenant) {
-	found, busy, doubtful := k.look()
-	if len(found)+len(doubtful) == 0 && !all {
+func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) {
+	found, busy, unconfirmed := k.look()
+	if len(found)+len(unconfirmed) == 0 && !all {
 		return nil
 	}
 	k.addForgotten(found, busy)
-	if len(found)+len(doubtful) == 0 {
+	if len(found)+len(unconfirmed) == 0 {
 		return nil
 	}
 	look, done := context.WithTimeout(ctx, victim.LookTimeout)
@@ -95,7 +95,7 @@ func (k *Killer) revenants(ctx context.Context, all bool) (out []revenant) {
 	for _, p := range listed {
 		left := p.Left()
 		runs[p.UID] = p.Running()
-		if ids, ok := doubtful[p.UID]; ok && slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(left, id) }) {
+		if ids, ok := unconfirmed[p.UID]; ok && slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(left, id) }) {
 			live[p.UID] = true
 		}
 		r, ok := found[p.UID]
@@ -103,7 +103,7 @@ func (k *Killer) revenants(ctx context.Context, all bool) (out []revenant) {
 			out = append(out, r)
 		}
 	}
-	for uid, ids := range doubtful {
+	for uid, ids := range unconfirmed {
 		k.settle(uid, len(ids) > 0 && !live[uid], runs[uid])
 	}
 	return out
@@ -111,7 +111,7 @@ func (k *Killer) revenants(ctx context.Context, all bool) (out []revenant) {
 
 // addForgotten adds to found, which has those that were killed lately, the pods of which the
 // API server has forgotten the eviction.
-func (k *Killer) addForgotten(found map[string]revenant, busy map[string]bool) {
+func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) {
 	for _, p := range k.pods() {
 		uid := string(p.UID)
 		if busy[uid] || !contradicted(p) {
@@ -134,7 +134,7 @@ func (k *Killer) addForgotten(found map[string]revenant, busy map[string]bool) {
 
 // again ends a pod that is back. If the API server has lost the eviction it is sent
 // another one: the same would change nothing.
-func (k *Killer) again(ctx context.Context, p revenant) {
+func (k *Killer) again(ctx context.Context, p restarted) {
 	k.log.Warn("evicted pod is back, it is ended again", "running", p.runs, "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
 	v := victim.Victim{
 		Time: p.kill.EvictedAt, UID: p.kill.UID, Name: p.kill.Namespace + "/" + p.kill.Name, Signal: p.kill.Signal, Message: p.kill.Message,

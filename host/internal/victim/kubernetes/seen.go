@@ -7,11 +7,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// seenTo waits until it is known whether the kubelet ends the pod. It does not if the API
+// handled waits until it is known whether the kubelet ends the pod. It does not if the API
 // server cannot tell it, if it is not there, or if it is busy with an image that is pulled
 // or with a hook that runs after the start of a container. As long as nobody can tell, it
 // is taken to: a hook before the end of a container must not be cut short.
-func (e termination) seenTo(ctx context.Context, r *record) bool {
+func (e termination) handled(ctx context.Context, r *record) bool {
 	if !e.answeredBy(ctx, r) {
 		return false
 	}
@@ -19,7 +19,7 @@ func (e termination) seenTo(ctx context.Context, r *record) bool {
 		return r.refused == nil
 	}
 	// A slow API server tells the kubelet as slowly, and us of the kubelet.
-	least := max(patience, slowly*r.took)
+	least := max(patience, apiLatencyFactor*r.took)
 	until, delivered := time.Now().Add(least), false
 	for {
 		p := e.teller.known(r)

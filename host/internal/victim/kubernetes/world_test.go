@@ -141,7 +141,7 @@ func in(t *testing.T, spec podSpec, story func(t *testing.T, w *world)) {
 		w.start()
 		story(t, w)
 		if t.Failed() {
-			t.Log("story:\n" + strings.Join(w.told(), "\n") + "\nlog:\n" + w.log.String())
+			t.Log("story:\n" + strings.Join(w.reported(), "\n") + "\nlog:\n" + w.log.String())
 		}
 		cancel()
 		synctest.Wait()
@@ -216,7 +216,7 @@ func (w *world) tell(what string) {
 	w.story = append(w.story, fmt.Sprintf("%6.2f %s", time.Since(w.began).Seconds(), what))
 }
 
-func (w *world) told() []string {
+func (w *world) reported() []string {
 	w.storyMu.Lock()
 	defer w.storyMu.Unlock()
 	return slices.Clone(w.story)
@@ -224,7 +224,7 @@ func (w *world) told() []string {
 
 // when returns the time of the first line of the story that says so, negative if none does.
 func when(w *world, what string) time.Duration {
-	for _, line := range w.told() {
+	for _, line := range w.reported() {
 		at, said, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if said == what {
 			d, _ := time.ParseDuration(at + "s")

@@ -165,8 +165,8 @@ func TestTheKernelKillsWholeCgroups(t *testing.T) {
 	if err != nil || done.Processes != 1 {
 		t.Errorf("killed %+v, %v, want one process", done, err)
 	}
-	if told, err := os.ReadFile(filepath.Join(n.root, "sys/fs/cgroup", container, "cgroup.kill")); string(told) != "1" || err != nil {
-		t.Errorf("cgroup.kill has %q, %v, want 1", told, err)
+	if reported, err := os.ReadFile(filepath.Join(n.root, "sys/fs/cgroup", container, "cgroup.kill")); string(reported) != "1" || err != nil {
+		t.Errorf("cgroup.kill has %q, %v, want 1", reported, err)
 	}
 	lives(t, main) // a file kills nobody, and nobody else is to
 }

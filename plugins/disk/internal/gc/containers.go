@@ -68,13 +68,13 @@ func (g *containerGC) result(ctx context.Context) (eviction.Reclaimed, error) {
 	g.note(g.links, "dead log link", "dead log links")
 	if len(g.notes) == 0 {
 		g.notes = append(g.notes, "removed nothing")
-		return g.told(), g.problems(ctx)
+		return g.reported(), g.problems(ctx)
 	}
 	g.notes[0] = "removed " + g.notes[0]
 	g.notes = append(g.notes, "writable layers "+amounts(g.layers), "logs "+amounts(g.logs))
 	g.note(g.unknown, "writable layer of unknown size", "writable layers of unknown size")
 	g.noteRooms()
-	return g.told(), g.problems(ctx)
+	return g.reported(), g.problems(ctx)
 }
 
 // listing holds the containers and sandboxes of the runtime.

@@ -84,12 +84,12 @@ func TestWhatGoesOfAPod(t *testing.T) {
 			if c.state != 0 {
 				pods = append(pods, is("p", c.state))
 			}
-			freed, err := n.containers(t, !c.incomplete, pods...)
+			released, err := n.containers(t, !c.incomplete, pods...)
 			if err != nil {
 				t.Error(err)
 			}
 			if got := n.left(t); got != c.want {
-				t.Errorf("left %q, want %q (%s)", got, c.want, freed.Message)
+				t.Errorf("left %q, want %q (%s)", got, c.want, released.Message)
 			}
 			if got := len(n.SandboxIDs()); got != c.sandboxes {
 				t.Errorf("%d sandboxes left, want %d", got, c.sandboxes)
@@ -114,33 +114,33 @@ func old(t *testing.T, path string) {
 func TestItTellsWhatItFreed(t *testing.T) {
 	n := newNode(t, gc.Settings{})
 	n.pod(t, "p", true, "a:exited", "a:exited", "a:exited", "a")
-	freed, err := n.containers(t, true, is("p", eviction.PodActive))
+	released, err := n.containers(t, true, is("p", eviction.PodActive))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Two containers with two files of two blocks of 4 KiB, and two dead links.
-	want := eviction.Reclaimed{Bytes: 2 * (1000 + 2*8192), Inodes: 2 * (2 + 2 + 1), Message: freed.Message}
-	if freed != want {
-		t.Errorf("freed %+v, want %+v", freed, want)
+	want := eviction.Reclaimed{Bytes: 2 * (1000 + 2*8192), Inodes: 2 * (2 + 2 + 1), Message: released.Message}
+	if released != want {
+		t.Errorf("freed %+v, want %+v", released, want)
 	}
-	wantIn(t, "message", freed.Message, "removed 2 containers, 2 dead log links, writable layers 2.0 KiB and 4 inodes, logs 32.0 KiB and 6 inodes")
+	wantIn(t, "message", released.Message, "removed 2 containers, 2 dead log links, writable layers 2.0 KiB and 4 inodes, logs 32.0 KiB and 6 inodes")
 	if !slices.IsSortedFunc(n.progress, func(a, b eviction.Reclaimed) int { return int(a.Bytes - b.Bytes) }) || len(n.progress) < 4 {
 		t.Errorf("progress %+v, want growing figures after each removal", n.progress)
 	}
-	freed, err = n.containers(t, true, is("p", eviction.PodActive))
-	if want := (eviction.Reclaimed{Message: "removed nothing"}); freed != want || err != nil {
-		t.Errorf("again: %+v, %v, want %+v", freed, err, want)
+	released, err = n.containers(t, true, is("p", eviction.PodActive))
+	if want := (eviction.Reclaimed{Message: "removed nothing"}); released != want || err != nil {
+		t.Errorf("again: %+v, %v, want %+v", released, err, want)
 	}
 }
 
 func TestALayerOfUnknownSizeIsCalledSo(t *testing.T) {
 	n := newNode(t, gc.Settings{})
 	n.Add(fakecri.Pod{UID: "p", NotReady: true, Containers: []fakecri.Container{{Name: "a", Exited: true}}})
-	freed, err := n.containers(t, true)
-	if err != nil || freed.Bytes != 0 {
-		t.Errorf("freed %+v, %v", freed, err)
+	released, err := n.containers(t, true)
+	if err != nil || released.Bytes != 0 {
+		t.Errorf("freed %+v, %v", released, err)
 	}
-	wantIn(t, "message", freed.Message, "removed 1 container, 1 sandbox", "1 writable layer of unknown size")
+	wantIn(t, "message", released.Message, "removed 1 container, 1 sandbox", "1 writable layer of unknown size")
 }
 
 func TestLimitsAreThoseOfTheSettings(t *testing.T) {
@@ -298,12 +298,12 @@ func TestOneFailureDoesNotKeepTheRest(t *testing.T) {
 	busy := status.Error(codes.Internal, "device busy")
 	n.Inject(fakecri.RemoveContainer, fakecri.Fault{ID: stuck.ContainerIDs[0], Err: busy})
 	n.Inject(fakecri.StopPodSandbox, fakecri.Fault{ID: sandbox.SandboxID, Err: busy})
-	freed, err := n.containers(t, true)
+	released, err := n.containers(t, true)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	wantIn(t, "error", err.Error(), "remove container a_00002 (a of pod p): ", "remove sandbox "+sandbox.SandboxID, "device busy")
-	wantIn(t, "message", freed.Message, "removed 2 containers, 1 sandbox")
+	wantIn(t, "message", released.Message, "removed 2 containers, 1 sandbox")
 	if got := n.left(t); got != "a-2" {
 		t.Errorf("left %q, want the one that is busy", got)
 	}
@@ -319,9 +319,9 @@ func TestListsThatFail(t *testing.T) {
 		n.pod(t, "p", false, "a:exited")
 		old(t, n.logDir("p"))
 		n.Inject(m, fakecri.Fault{Err: status.Error(codes.Unavailable, "going down")})
-		freed, err := n.containers(t, true)
-		if err == nil || !strings.Contains(err.Error(), "going down") || freed.Bytes != 0 || n.left(t) != "a-2 p" {
-			t.Errorf("%s fails: freed %+v, error %v, left %q, want nothing touched", m, freed, err, n.left(t))
+		released, err := n.containers(t, true)
+		if err == nil || !strings.Contains(err.Error(), "going down") || released.Bytes != 0 || n.left(t) != "a-2 p" {
+			t.Errorf("%s fails: freed %+v, error %v, left %q, want nothing touched", m, released, err, n.left(t))
 		}
 	}
 }
@@ -382,9 +382,9 @@ func TestADeadlineEndsIt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		started := time.Now()
-		freed, err := n.collector.Containers(ctx, nil, true, nil)
-		if !errors.Is(err, context.DeadlineExceeded) || freed.Bytes != 9 || time.Since(started) != 5*time.Second {
-			t.Errorf("freed %+v, error %v, after %v", freed, err, time.Since(started))
+		released, err := n.collector.Containers(ctx, nil, true, nil)
+		if !errors.Is(err, context.DeadlineExceeded) || released.Bytes != 9 || time.Since(started) != 5*time.Second {
+			t.Errorf("freed %+v, error %v, after %v", released, err, time.Since(started))
 		}
 	})
 }

@@ -35,8 +35,8 @@ type imageGC struct {
 	now      time.Time
 }
 
-// census holds the images of the node and which of them are used.
-type census struct {
+// imageScan holds the images of the node and which of them are used.
+type imageScan struct {
 	images []*runtimeapi.Image
 	index  imageIndex
 	used   map[string]bool
@@ -45,14 +45,14 @@ type census struct {
 // detect lists images before containers, so that a container's image is in use as
 // soon as both are known. Images found at the first look count as new, as in the
 // kubelet: one of them may have been pulled a second ago.
-func (g *imageGC) detect(ctx context.Context) (census, error) {
+func (g *imageGC) detect(ctx context.Context) (imageScan, error) {
 	reply, err := ask(ctx, g.step, g.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
 	if err != nil {
-		return census{}, fmt.Errorf("list images: %w", err)
+		return imageScan{}, fmt.Errorf("list images: %w", err)
 	}
-	out := census{images: reply.GetImages(), index: indexImages(reply.GetImages())}
+	out := imageScan{images: reply.GetImages(), index: indexImages(reply.GetImages())}
 	if out.used, err = g.used(ctx, out.index); err != nil {
-		return census{}, err
+		return imageScan{}, err
 	}
 	records := make(map[string]imageRecord, len(out.images))
 	for _, i := range out.images {
@@ -96,9 +96,9 @@ func (g *imageGC) run(ctx context.Context, want eviction.Reclaimed) (eviction.Re
 	}
 	counts.describe(g.step)
 	if err := g.problems(ctx); err != nil {
-		return g.told(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.freed.Bytes, list{err})
+		return g.reported(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.released.Bytes, list{err})
 	}
-	return g.told(), nil
+	return g.reported(), nil
 }
 
 // removeFor removes images until want is free: at a time as many as bring what is missing by
@@ -132,7 +132,7 @@ func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imag
 	before := counts.removed
 	defer func() {
 		if counts.removed > before {
-			g.awaitRoom(ctx, g.freed, roomStalls, enough)
+			g.awaitRoom(ctx, g.released, roomStalls, enough)
 		}
 	}()
 	for _, next := range candidates {
@@ -162,7 +162,7 @@ func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imag
 
 // candidates are in the order in which they go: least recently used, then first
 // detected.
-func (g *imageGC) candidates(seen census, sandbox map[string]bool, counts *imageCounts) []candidate {
+func (g *imageGC) candidates(seen imageScan, sandbox map[string]bool, counts *imageCounts) []candidate {
 	var out []candidate
 	for _, i := range seen.images {
 		r := g.records[i.GetId()]
@@ -211,7 +211,7 @@ type imageCounts struct{ removed, used, pinned, young int }
 
 func (n imageCounts) describe(s *step) {
 	s.notes = append(s.notes, fmt.Sprintf("removed %d images, %s by the runtime's figures, inodes unknown; kept %d in use, %d pinned or for sandboxes, %d too new",
-		n.removed, strings.TrimSuffix(amounts(s.freed), " and 0 inodes"), n.used, n.pinned, n.young))
+		n.removed, strings.TrimSuffix(amounts(s.released), " and 0 inodes"), n.used, n.pinned, n.young))
 	s.noteRooms()
 }
 

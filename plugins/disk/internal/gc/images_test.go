@@ -65,17 +65,17 @@ func TestWhichImagesGo(t *testing.T) {
 		// The tag is another image's now.
 		{Name: "f", Image: "example.org/moved:1", ImageID: "sha256:old-tag"},
 	}})
-	freed, err := n.collectImages(t)
+	released, err := n.collectImages(t)
 	if err != nil {
 		t.Error(err)
 	}
 	if got, want := n.leftImages(), "by-digest by-name by-ref old-tag pause pinned running stopped volume"; got != want {
 		t.Errorf("left %q, want %q", got, want)
 	}
-	if freed.Bytes != 1007 || freed.Inodes != 0 || len(n.progress) < 2 || n.progress[len(n.progress)-1].Bytes != 1007 {
-		t.Errorf("freed %+v, progress %+v", freed, n.progress)
+	if released.Bytes != 1007 || released.Inodes != 0 || len(n.progress) < 2 || n.progress[len(n.progress)-1].Bytes != 1007 {
+		t.Errorf("freed %+v, progress %+v", released, n.progress)
 	}
-	wantIn(t, "message", freed.Message, "removed 2 images, 1007 bytes by the runtime's figures, inodes unknown; kept 7 in use, 2 pinned or for sandboxes, 0 too new")
+	wantIn(t, "message", released.Message, "removed 2 images, 1007 bytes by the runtime's figures, inodes unknown; kept 7 in use, 2 pinned or for sandboxes, 0 too new")
 }
 
 // All unused images were removed under pressure, and had to be pulled again. Figures of images
@@ -161,8 +161,8 @@ func TestLeastRecentlyUsedGoFirstThenFirstDetected(t *testing.T) {
 		}
 		// Pulled again it is new, also if nobody has looked in between.
 		n.addImages("new")
-		if freed, err := n.collectImages(t); err != nil || n.leftImages() != "new" || !strings.Contains(freed.Message, "1 too new") {
-			t.Errorf("pulled again: %+v, error %v, left %q", freed, err, n.leftImages())
+		if released, err := n.collectImages(t); err != nil || n.leftImages() != "new" || !strings.Contains(released.Message, "1 too new") {
+			t.Errorf("pulled again: %+v, error %v, left %q", released, err, n.leftImages())
 		}
 	})
 }
@@ -187,11 +187,11 @@ func TestOneImageThatFailsDoesNotKeepTheOthers(t *testing.T) {
 	for _, id := range []string{"sha256:a", "sha256:c"} {
 		n.Inject(fakecri.RemoveImage, fakecri.Fault{ID: id, Err: status.Error(codes.Internal, "read-only")})
 	}
-	freed, err := n.collectImages(t)
+	released, err := n.collectImages(t)
 	want := fmt.Sprintf("wanted to free %d bytes, but freed 2000 bytes space with errors in image deletion: "+
 		"[remove image example.org/a:1: rpc error: code = Internal desc = read-only, remove image example.org/c:1: rpc error: code = Internal desc = read-only]", int64(math.MaxInt64))
-	if err == nil || err.Error() != want || freed.Bytes != 2000 || n.leftImages() != "a c" {
-		t.Errorf("freed %+v, left %q, error %v\nwant error %s", freed, n.leftImages(), err, want)
+	if err == nil || err.Error() != want || released.Bytes != 2000 || n.leftImages() != "a c" {
+		t.Errorf("freed %+v, left %q, error %v\nwant error %s", released, n.leftImages(), err, want)
 	}
 }
 
@@ -202,9 +202,9 @@ func TestImagesStayWhenTheRuntimeDoesNotSayWhoUsesThem(t *testing.T) {
 		n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{{Name: "a"}}})
 		n.SetSandboxImage("example.org/pause:1")
 		n.Inject(m, fakecri.Fault{Err: status.Error(codes.Internal, "oops")})
-		freed, err := n.collectImages(t)
-		if err == nil || !strings.Contains(err.Error(), "oops") || freed.Bytes != 0 || n.leftImages() != "a" {
-			t.Errorf("%s fails: freed %+v, error %v, left %q", m, freed, err, n.leftImages())
+		released, err := n.collectImages(t)
+		if err == nil || !strings.Contains(err.Error(), "oops") || released.Bytes != 0 || n.leftImages() != "a" {
+			t.Errorf("%s fails: freed %+v, error %v, left %q", m, released, err, n.leftImages())
 		}
 	}
 }
@@ -228,9 +228,9 @@ func TestImagesStayWhenTheSandboxImageIsNotKnown(t *testing.T) {
 	n := aged(t, gc.Settings{})
 	n.addImages("a", "pause")
 	n.SetSandboxImage("")
-	freed, err := n.collectImages(t)
-	if err == nil || !strings.Contains(err.Error(), "neither names its sandbox image") || freed.Bytes != 0 || n.leftImages() != "a pause" {
-		t.Errorf("freed %+v, error %v, left %q", freed, err, n.leftImages())
+	released, err := n.collectImages(t)
+	if err == nil || !strings.Contains(err.Error(), "neither names its sandbox image") || released.Bytes != 0 || n.leftImages() != "a pause" {
+		t.Errorf("freed %+v, error %v, left %q", released, err, n.leftImages())
 	}
 	// A runtime that pins images pins this one.
 	n.AddImage(&runtimeapi.Image{Id: "sha256:pinned", Pinned: true})
@@ -249,11 +249,11 @@ func TestWhatOthersRemovedDoesNotCount(t *testing.T) {
 		time.AfterFunc(time.Second, func() {
 			_, _ = n.ImageClient().RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: "sha256:b"}})
 		})
-		freed, err := n.collectImages(t)
-		if err != nil || freed.Bytes != 1000 {
-			t.Errorf("freed %+v, error %v, want the size of one", freed, err)
+		released, err := n.collectImages(t)
+		if err != nil || released.Bytes != 1000 {
+			t.Errorf("freed %+v, error %v, want the size of one", released, err)
 		}
-		wantIn(t, "message", freed.Message, "removed 1 images, 1000 bytes")
+		wantIn(t, "message", released.Message, "removed 1 images, 1000 bytes")
 	})
 }
 
@@ -278,12 +278,12 @@ func TestASlowRuntimeIsAskedToTheEnd(t *testing.T) {
 		}
 		// What it has learned is kept, and one that waits for it is alive.
 		started, last, longest := time.Now(), time.Now(), time.Duration(0)
-		freed, err := n.collector.Images(t.Context(), eviction.Reclaimed{}, func(eviction.Reclaimed) {
+		released, err := n.collector.Images(t.Context(), eviction.Reclaimed{}, func(eviction.Reclaimed) {
 			longest = max(longest, time.Since(last))
 			last = time.Now()
 		})
-		if err != nil || freed.Bytes != 1000 {
-			t.Errorf("freed %+v, error %v", freed, err)
+		if err != nil || released.Bytes != 1000 {
+			t.Errorf("freed %+v, error %v", released, err)
 		}
 		if took := time.Since(started); took > 11*time.Second || longest > time.Second {
 			t.Errorf("took %v, the longest time without progress was %v", took, longest)

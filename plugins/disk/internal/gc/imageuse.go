@@ -102,7 +102,7 @@ var errNoSandboxImage = errors.New("no image is removed: the runtime neither nam
 // sandboxImages returns the images that the runtime makes sandboxes from.
 // containerd 2 pins it, containerd 1 and CRI-O name it in their verbose status; the
 // runtime itself knows best which image the name means.
-func (g *imageGC) sandboxImages(ctx context.Context, seen census) (map[string]bool, error) {
+func (g *imageGC) sandboxImages(ctx context.Context, seen imageScan) (map[string]bool, error) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image: %w", err)

@@ -49,7 +49,7 @@ func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
 			r.removeFile(dir, name)
 		}
 	}
-	return r.freed, r.problems()
+	return r.released, r.problems()
 }
 
 // partsOfLog returns the pod's directory, the container's, and the file of a log
@@ -90,14 +90,14 @@ func (g *containerGC) removeLogDirs(ctx context.Context) {
 		if !ok || !g.pods.contentMayGo(uid) || !g.isOld(dir, name, uid) {
 			continue
 		}
-		r := remover{alive: func() { g.progress(g.freed) }}
+		r := remover{alive: func() { g.progress(g.released) }}
 		if err := r.removeAll(ctx, dir, name); err != nil {
 			g.fail(fmt.Errorf("remove log directory: %w", err))
 		} else {
 			g.logDirs++
 		}
-		g.logs = sum(g.logs, r.freed)
-		g.free(r.freed.Bytes, r.freed.Inodes)
+		g.logs = sum(g.logs, r.released)
+		g.free(r.released.Bytes, r.released.Inodes)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestOnlyLogDirectoriesOfPodsThatAreGoneGo(t *testing.T) {
 	if _, err := n.containers(t, false, pods...); err != nil || strings.Join(names(t, n.logs), " ") != before {
 		t.Errorf("without a complete list: error %v, left %v", err, names(t, n.logs))
 	}
-	freed, err := n.containers(t, true, pods...)
+	released, err := n.containers(t, true, pods...)
 	if err != nil {
 		t.Error(err)
 	}
@@ -42,7 +42,7 @@ func TestOnlyLogDirectoriesOfPodsThatAreGoneGo(t *testing.T) {
 	if got := strings.Join(names(t, n.logs), " "); got != want {
 		t.Errorf("left %q, want %q", got, want)
 	}
-	wantIn(t, "message", freed.Message, "removed 3 log directories")
+	wantIn(t, "message", released.Message, "removed 3 log directories")
 	if _, err := os.Stat(filepath.Join(outside, "keep")); err != nil {
 		t.Error(err)
 	}
@@ -82,7 +82,7 @@ func TestNothingOutsideTheLogsGoes(t *testing.T) {
 	} {
 		n.Add(fakecri.Pod{UID: fmt.Sprint(i), NotReady: true, Containers: []fakecri.Container{{Name: "c", Exited: true, LogPath: path}}})
 	}
-	freed, err := n.containers(t, true)
+	released, err := n.containers(t, true)
 	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "ns_2_2/c/0.log") {
 		t.Errorf("error %v, want one about the log behind a link", err)
 	}
@@ -96,8 +96,8 @@ func TestNothingOutsideTheLogsGoes(t *testing.T) {
 	}
 	// 1 log of two blocks, 4 directories of at least one, 600 empty files and 3
 	// links; the other name of a file frees nothing.
-	if want := int64(1 + 3 + 600 + 3); freed.Inodes != want {
-		t.Errorf("freed %d inodes, want %d", freed.Inodes, want)
+	if want := int64(1 + 3 + 600 + 3); released.Inodes != want {
+		t.Errorf("freed %d inodes, want %d", released.Inodes, want)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestOnlyDeadLinksOfDeadContainersGo(t *testing.T) {
 	} {
 		link(t, filepath.Join(t.TempDir(), "no such"), filepath.Join(n.links, dead))
 	}
-	freed, err := n.containers(t, true, is("p", eviction.PodActive))
+	released, err := n.containers(t, true, is("p", eviction.PodActive))
 	if err != nil {
 		t.Error(err)
 	}
@@ -123,7 +123,7 @@ func TestOnlyDeadLinksOfDeadContainersGo(t *testing.T) {
 	if got := strings.Join(names(t, n.links), " "); got != want {
 		t.Errorf("left %q, want %q", got, want)
 	}
-	wantIn(t, "message", freed.Message, "removed 2 dead log links")
+	wantIn(t, "message", released.Message, "removed 2 dead log links")
 }
 
 func TestANodeWithoutLogLinksIsFineOneWithoutLogsIsNot(t *testing.T) {

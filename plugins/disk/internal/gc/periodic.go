@@ -69,7 +69,7 @@ func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 	if len(g.notes) > 0 {
 		g.tell()
 	}
-	return g.told(), g.problems(ctx)
+	return g.reported(), g.problems(ctx)
 }
 
 // lastWanted returns the time at which the image was used last or, if it never was, first
@@ -100,19 +100,19 @@ func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix image
 	g.notes = append(g.notes, fmt.Sprintf("image filesystem %d%% used, from %d%% on images go until it is %d%%", usedPercent, high, low))
 	wantAvailable := share(now.CapacityBytes, 100-low, 100)
 	wantFreed := max(wantAvailable-now.AvailableBytes, 0)
-	before := g.freed.Bytes
+	before := g.released.Bytes
 	// The runtime's figures of images may be too small, as those of compressed ones are.
 	roomy := func() bool {
 		sample, err := g.statfs(g.path)
 		return err == nil && sample.AvailableBytes >= wantAvailable
 	}
-	enough := func() bool { return g.freed.Bytes-before >= wantFreed || roomy() }
+	enough := func() bool { return g.released.Bytes-before >= wantFreed || roomy() }
 	g.take(ctx, candidates, ix, enough)
 	if len(g.errs) > 0 || g.over(ctx) || !g.wanted() || g.settings.DryRun {
 		return
 	}
-	if freed := g.freed.Bytes - before; freed < wantFreed && !roomy() {
-		g.fail(&ShortError{UsedPercent: usedPercent, CapacityBytes: now.CapacityBytes, FreedBytes: freed})
+	if released := g.released.Bytes - before; released < wantFreed && !roomy() {
+		g.fail(&ShortError{UsedPercent: usedPercent, CapacityBytes: now.CapacityBytes, FreedBytes: released})
 	}
 }
 
@@ -150,15 +150,15 @@ func (g *periodicGC) take(ctx context.Context, candidates []candidate, ix imageI
 			return
 		}
 		g.counts.removed++
-		g.freed = sum(g.freed, eviction.Reclaimed{Bytes: clamp(c.image.GetSize())})
+		g.released = sum(g.released, eviction.Reclaimed{Bytes: clamp(c.image.GetSize())})
 	}
 }
 
 // tell says what was done.
 func (g *periodicGC) tell() {
 	if g.settings.DryRun {
-		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.freed.Bytes)))
-		g.freed = eviction.Reclaimed{}
+		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.released.Bytes)))
+		g.released = eviction.Reclaimed{}
 		return
 	}
 	g.counts.describe(g.step)

@@ -75,19 +75,19 @@ func TestAFullImageFilesystemLosesTheLeastRecentlyUsedImages(t *testing.T) {
 		}
 		n.Remove("q")
 		time.Sleep(time.Minute)
-		freed, err := n.collect(t, 84)
-		if err != nil || freed.Message != "" || freed.Bytes != 0 {
-			t.Errorf("below the threshold: %+v, %v, want nothing", freed, err)
+		released, err := n.collect(t, 84)
+		if err != nil || released.Message != "" || released.Bytes != 0 {
+			t.Errorf("below the threshold: %+v, %v, want nothing", released, err)
 		}
 		n.wantLeft(t, "below the threshold", "a b c d pause pinned running")
 
 		n.settings.ImageGCLowThresholdPercent = new(int32(83))
 		n.collector.Apply(n.settings)
-		freed, err = n.collect(t, 85)
-		if err != nil || freed.Bytes != 2000 {
-			t.Errorf("at the threshold: %+v, %v, want two images gone", freed, err)
+		released, err = n.collect(t, 85)
+		if err != nil || released.Bytes != 2000 {
+			t.Errorf("at the threshold: %+v, %v, want two images gone", released, err)
 		}
-		wantIn(t, "message", freed.Message, "image filesystem 85% used, from 85% on images go until it is 83%, removed 2 images, 2.0 KiB by the runtime's figures")
+		wantIn(t, "message", released.Message, "image filesystem 85% used, from 85% on images go until it is 83%, removed 2 images, 2.0 KiB by the runtime's figures")
 		n.wantLeft(t, "at the threshold", "a d pause pinned running")
 	})
 }
@@ -100,10 +100,10 @@ func TestAnImageFilesystemThatIsFullOfOtherThings(t *testing.T) {
 		n.AddImage(&runtimeapi.Image{Id: "sha256:pinned", Pinned: true, Size: 1000})
 		n.SetSandboxImage("example.org/pause:1")
 		n.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{{Name: "a", Exited: true, ImageID: "sha256:running"}}})
-		freed, err := n.collect(t, 95)
+		released, err := n.collect(t, 95)
 		short, isShort := errors.AsType[*gc.ShortError](err)
-		if !isShort || freed.Bytes != 1000 {
-			t.Fatalf("%+v, error %v, want one gone and too little", freed, err)
+		if !isShort || released.Bytes != 1000 {
+			t.Fatalf("%+v, error %v, want one gone and too little", released, err)
 		}
 		const want = "Insufficient free disk space on the node's image filesystem (95% of 97.7 KiB used). " +
 			"Failed to free sufficient space by deleting unused images (freed 1000 bytes). " +
@@ -121,13 +121,13 @@ func TestEnoughIsWhatTheFilesystemSays(t *testing.T) {
 		n := newStore(t, gc.Settings{})
 		n.realSize = 5000
 		n.addImages("a", "b", "c", "d")
-		if freed, err := n.collect(t, 89); err != nil || freed.Bytes != 2000 {
-			t.Errorf("%+v, error %v, want two of them gone", freed, err)
+		if released, err := n.collect(t, 89); err != nil || released.Bytes != 2000 {
+			t.Errorf("%+v, error %v, want two of them gone", released, err)
 		}
 		n.wantLeft(t, "enough", "c d")
 		n.realSize = 10
-		if freed, err := n.collect(t, 81); err != nil || freed.Bytes != 0 {
-			t.Errorf("between the thresholds: %+v, error %v, want nothing gone", freed, err)
+		if released, err := n.collect(t, 81); err != nil || released.Bytes != 0 {
+			t.Errorf("between the thresholds: %+v, error %v, want nothing gone", released, err)
 		}
 	})
 }
@@ -141,11 +141,11 @@ func TestImagesThatNobodyUsedForTooLong(t *testing.T) {
 		n.Add(fakecri.Pod{UID: "q", Containers: []fakecri.Container{{Name: "a", ImageID: "sha256:once"}}})
 		collect := func() eviction.Reclaimed {
 			t.Helper()
-			freed, err := n.collect(t, 10)
+			released, err := n.collect(t, 10)
 			if err != nil {
 				t.Error(err)
 			}
-			return freed
+			return released
 		}
 		collect()
 		time.Sleep(40 * time.Minute)
@@ -154,9 +154,9 @@ func TestImagesThatNobodyUsedForTooLong(t *testing.T) {
 		n.addImages("late")
 		n.wantLeft(t, "40 minutes", "late never once running")
 		time.Sleep(21 * time.Minute)
-		freed := collect()
+		released := collect()
 		n.wantLeft(t, "an hour", "late once running")
-		wantIn(t, "message", freed.Message, "1 images unused for more than 1h0m0s, removed 1 images")
+		wantIn(t, "message", released.Message, "1 images unused for more than 1h0m0s, removed 1 images")
 		time.Sleep(40 * time.Minute)
 		collect()
 		n.wantLeft(t, "an hour after it was last used", "late running")
@@ -176,14 +176,14 @@ func TestNothingGoesUnlessItIsSwitchedOn(t *testing.T) {
 		n.addImages("a", "b")
 		change(&n.settings)
 		n.collector.Apply(n.settings)
-		freed, err := n.collect(t, 100)
-		if err != nil || freed.Bytes != 0 || len(n.Calls(fakecri.RemoveImage)) > 0 {
-			t.Errorf("%s: %+v, %v, %d images gone", name, freed, err, len(n.Calls(fakecri.RemoveImage)))
+		released, err := n.collect(t, 100)
+		if err != nil || released.Bytes != 0 || len(n.Calls(fakecri.RemoveImage)) > 0 {
+			t.Errorf("%s: %+v, %v, %d images gone", name, released, err, len(n.Calls(fakecri.RemoveImage)))
 		}
 		if name == "dry run" {
-			wantIn(t, "message", freed.Message, "dry run: 2 images with 2.0 KiB would go")
-		} else if freed.Message != "" {
-			t.Errorf("%s: message %q", name, freed.Message)
+			wantIn(t, "message", released.Message, "dry run: 2 images with 2.0 KiB would go")
+		} else if released.Message != "" {
+			t.Errorf("%s: message %q", name, released.Message)
 		}
 	}
 }
@@ -196,11 +196,11 @@ func TestAPeriodicGCMakesWay(t *testing.T) {
 		n.Inject(fakecri.RemoveImage, fakecri.Fault{Delay: 20 * time.Second})
 		ended := make(chan eviction.Reclaimed)
 		go func() {
-			freed, err := n.collect(t, 95)
+			released, err := n.collect(t, 95)
 			if err != nil {
 				t.Error(err)
 			}
-			ended <- freed
+			ended <- released
 		}()
 		time.Sleep(10 * time.Second)
 		began := time.Now()
@@ -210,8 +210,8 @@ func TestAPeriodicGCMakesWay(t *testing.T) {
 		if took := time.Since(began); took > 11*time.Second {
 			t.Errorf("container GC took %v, want no more than the image that was being removed", took)
 		}
-		if freed := <-ended; freed.Bytes != 1000 {
-			t.Errorf("freed %+v, want one image", freed)
+		if released := <-ended; released.Bytes != 1000 {
+			t.Errorf("freed %+v, want one image", released)
 		}
 	})
 }
@@ -226,8 +226,8 @@ func TestAPeriodicGCEndsWithItsSettings(t *testing.T) {
 			n.settings.DryRun = true
 			n.collector.Apply(n.settings)
 		})
-		if freed, err := n.collect(t, 95); err != nil || freed.Bytes != 1000 {
-			t.Errorf("%+v, %v, want the image that was being removed and no other", freed, err)
+		if released, err := n.collect(t, 95); err != nil || released.Bytes != 1000 {
+			t.Errorf("%+v, %v, want the image that was being removed and no other", released, err)
 		}
 	})
 }
@@ -247,9 +247,9 @@ func TestPeriodicGCThatCannotKnow(t *testing.T) {
 		n := newStore(t, gc.Settings{})
 		n.addImages("a")
 		c.change(n)
-		freed, err := n.collect(t, 95)
-		if err == nil || !strings.Contains(err.Error(), c.want) || freed.Bytes != 0 || n.leftImages() != "a" {
-			t.Errorf("%s: %+v, error %v, left %q, want %q", name, freed, err, n.leftImages(), c.want)
+		released, err := n.collect(t, 95)
+		if err == nil || !strings.Contains(err.Error(), c.want) || released.Bytes != 0 || n.leftImages() != "a" {
+			t.Errorf("%s: %+v, error %v, left %q, want %q", name, released, err, n.leftImages(), c.want)
 		}
 	}
 }
@@ -258,9 +258,9 @@ func TestOneImageThatFailsDoesNotKeepTheOthersPeriodically(t *testing.T) {
 	n := newStore(t, gc.Settings{})
 	n.addImages("a", "b", "c")
 	n.Inject(fakecri.RemoveImage, fakecri.Fault{ID: "sha256:a", Err: status.Error(codes.Internal, "read-only")})
-	freed, err := n.collect(t, 99)
-	if err == nil || !strings.Contains(err.Error(), "remove image example.org/a:1") || freed.Bytes != 2000 {
-		t.Errorf("%+v, error %v, want the others gone", freed, err)
+	released, err := n.collect(t, 99)
+	if err == nil || !strings.Contains(err.Error(), "remove image example.org/a:1") || released.Bytes != 2000 {
+		t.Errorf("%+v, error %v, want the others gone", released, err)
 	}
 	if _, isShort := errors.AsType[*gc.ShortError](err); isShort {
 		t.Errorf("error %v says that too few images are unused", err)

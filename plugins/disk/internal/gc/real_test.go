@@ -197,9 +197,9 @@ func (f *field) free(t *testing.T) int64 {
 	return int64(st.Bfree) * st.Bsize
 }
 
-// freed returns the bytes that are free beyond before. A busy disk may give space back later
+// released returns the bytes that are free beyond before. A busy disk may give space back later
 // than container GC waits for it.
-func (f *field) freed(t *testing.T, before, want int64) int64 {
+func (f *field) released(t *testing.T, before, want int64) int64 {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -234,9 +234,9 @@ func containerGCOnRealContainers(t *testing.T, f *field) {
 	}
 	before := f.free(t)
 	started := time.Now()
-	freed, err := f.collector.Containers(t.Context(), []eviction.PodPhase{is("living-0001", eviction.PodActive), is("restarting-0001", eviction.PodActive)}, true, nil)
-	more := f.freed(t, before, freed.Bytes)
-	t.Logf("after %v, %d bytes more are free: %+v", time.Since(started), more, freed)
+	released, err := f.collector.Containers(t.Context(), []eviction.PodPhase{is("living-0001", eviction.PodActive), is("restarting-0001", eviction.PodActive)}, true, nil)
+	more := f.released(t, before, released.Bytes)
+	t.Logf("after %v, %d bytes more are free: %+v", time.Since(started), more, released)
 	if err != nil {
 		t.Error(err)
 	}
@@ -260,11 +260,11 @@ func containerGCOnRealContainers(t *testing.T, f *field) {
 		t.Errorf("log links %q, want %q", got, want)
 	}
 	// Two dead instances and the vanished pod's container: layers and logs.
-	if least := int64(3 * (fill + logged)); freed.Bytes < least || more < freed.Bytes*9/10 || more > freed.Bytes*11/10 {
-		t.Errorf("says %d bytes, %d are free, want at least %d, and both about the same", freed.Bytes, more, least)
+	if least := int64(3 * (fill + logged)); released.Bytes < least || more < released.Bytes*9/10 || more > released.Bytes*11/10 {
+		t.Errorf("says %d bytes, %d are free, want at least %d, and both about the same", released.Bytes, more, least)
 	}
-	if freed, err := f.collector.Containers(t.Context(), []eviction.PodPhase{is("living-0001", eviction.PodActive), is("restarting-0001", eviction.PodActive)}, true, nil); err != nil || freed.Message != "removed nothing" {
-		t.Errorf("again: %+v, %v", freed, err)
+	if released, err := f.collector.Containers(t.Context(), []eviction.PodPhase{is("living-0001", eviction.PodActive), is("restarting-0001", eviction.PodActive)}, true, nil); err != nil || released.Message != "removed nothing" {
+		t.Errorf("again: %+v, %v", released, err)
 	}
 }
 
@@ -287,8 +287,8 @@ func imageGCOnRealImages(t *testing.T, f *field) {
 	user := f.run(t, "user", used, sleeps)
 	before, sizes, pins := f.tags(t)
 	room := f.free(t)
-	freed, err := f.collector.Images(t.Context(), eviction.Reclaimed{}, nil)
-	t.Logf("%+v", freed)
+	released, err := f.collector.Images(t.Context(), eviction.Reclaimed{}, nil)
+	t.Logf("%+v", released)
 	if err != nil {
 		t.Error(err)
 	}
@@ -309,10 +309,10 @@ func imageGCOnRealImages(t *testing.T, f *field) {
 	for _, tag := range goes {
 		sum += sizes[tag]
 	}
-	if freed.Bytes != sum {
-		t.Errorf("says %d bytes, want %d as the runtime has it", freed.Bytes, sum)
+	if released.Bytes != sum {
+		t.Errorf("says %d bytes, want %d as the runtime has it", released.Bytes, sum)
 	}
-	if more := f.freed(t, room, fill*10/9); more < fill {
+	if more := f.released(t, room, fill*10/9); more < fill {
 		t.Errorf("%d bytes more are free, want the unused image's %d at least", more, fill)
 	}
 	if running, err := user.Running(t.Context()); err != nil || !running {

@@ -42,12 +42,12 @@ func TestItWaitsForTheSpaceOfRemovedLayers(t *testing.T) {
 					}})
 				}
 				started := time.Now()
-				freed, err := n.containers(t, true, is("p", eviction.PodActive))
+				released, err := n.containers(t, true, is("p", eviction.PodActive))
 				if took := time.Since(started); err != nil || took != c.want {
 					t.Errorf("took %v, want %v; error %v", took, c.want, err)
 				}
 				if c.layerBytes > 0 {
-					wantIn(t, "message", freed.Message, "free on "+dir+": ")
+					wantIn(t, "message", released.Message, "free on "+dir+": ")
 				}
 			})
 		})
@@ -59,16 +59,16 @@ func TestFiguresEndAtTheLargestNumber(t *testing.T) {
 	n := newNode(t, gc.Settings{})
 	huge := fakecri.Container{Name: "a", Exited: true, LayerBytes: 1<<64 - 1, LayerInodes: 1<<64 - 1}
 	n.Add(fakecri.Pod{UID: "p", NotReady: true, Containers: []fakecri.Container{huge, huge}})
-	freed, err := n.containers(t, true)
-	if err != nil || freed.Bytes != math.MaxInt64 || freed.Inodes != math.MaxInt64 {
-		t.Errorf("container GC freed %+v, error %v", freed, err)
+	released, err := n.containers(t, true)
+	if err != nil || released.Bytes != math.MaxInt64 || released.Inodes != math.MaxInt64 {
+		t.Errorf("container GC freed %+v, error %v", released, err)
 	}
 	n = aged(t, gc.Settings{})
 	for _, id := range []string{"sha256:a", "sha256:b"} {
 		n.AddImage(&runtimeapi.Image{Id: id, Size: 1<<64 - 1})
 	}
-	if freed, err := n.collectImages(t); err != nil || freed.Bytes != math.MaxInt64 {
-		t.Errorf("image GC freed %+v, error %v", freed, err)
+	if released, err := n.collectImages(t); err != nil || released.Bytes != math.MaxInt64 {
+		t.Errorf("image GC freed %+v, error %v", released, err)
 	}
 	for _, r := range n.progress {
 		if r.Bytes < 0 {

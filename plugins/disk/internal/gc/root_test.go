@@ -49,11 +49,11 @@ func TestTheNodesFilesAreBelowItsRoot(t *testing.T) {
 		PodLogsDir: n.logs, Settings: gc.Settings{ContainerLogsDir: n.links},
 		Now: func() time.Time { return time.Now().Add(time.Hour) },
 	})
-	freed, err := n.containers(t, true, is("p", eviction.PodActive))
+	released, err := n.containers(t, true, is("p", eviction.PodActive))
 	if err != nil {
 		t.Error(err)
 	}
-	wantIn(t, "message", freed.Message, "removed 1 container, 1 log directory, 1 dead log link", "free on /images: ")
+	wantIn(t, "message", released.Message, "removed 1 container, 1 log directory, 1 dead log link", "free on /images: ")
 	for dir, want := range map[string]string{
 		n.logs: "ns_gone_gone ns_pod-p_p", filepath.Join(n.logs, "ns_pod-p_p/c"): "0.log 1.log",
 		n.links: "p_ns_c-instance0.log p_ns_c-instance1.log p_ns_c-loop0000.log",

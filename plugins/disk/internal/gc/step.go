@@ -42,7 +42,7 @@ type step struct {
 	root     nodefs.FS
 	statfs   func(path string) (nodefs.FilesystemSample, error)
 	progress func(eviction.Reclaimed)
-	freed    eviction.Reclaimed
+	released eviction.Reclaimed
 	rooms    []room
 	notes    []string // for the message
 	errs     []error
@@ -62,7 +62,7 @@ func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Con
 	if status.Code(err) != codes.DeadlineExceeded {
 		s.silent = 0
 	}
-	s.progress(s.freed)
+	s.progress(s.released)
 	return reply, err
 }
 
@@ -81,7 +81,7 @@ func remove[Request, Reply any](ctx context.Context, s *step, call func(context.
 	for {
 		select {
 		case <-beat.C:
-			s.progress(s.freed)
+			s.progress(s.released)
 		case err := <-done:
 			s.stuck++
 			if err == nil || limited.Err() == nil {
@@ -94,8 +94,8 @@ func remove[Request, Reply any](ctx context.Context, s *step, call func(context.
 
 // free notes that something is gone.
 func (s *step) free(bytes, inodes int64) {
-	s.freed = sum(s.freed, eviction.Reclaimed{Bytes: bytes, Inodes: inodes})
-	s.progress(s.freed)
+	s.released = sum(s.released, eviction.Reclaimed{Bytes: bytes, Inodes: inodes})
+	s.progress(s.released)
 }
 
 // fail notes an error. It is a sign of life as well.
@@ -105,7 +105,7 @@ func (s *step) fail(err error) {
 	} else {
 		s.more++
 	}
-	s.progress(s.freed)
+	s.progress(s.released)
 }
 
 // over reports whether it is of no use to go on.
@@ -139,10 +139,10 @@ func (s *step) problems(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// told returns the amounts that were reclaimed, with a message of all notes.
-func (s *step) told() eviction.Reclaimed {
-	s.freed.Message = strings.Join(s.notes, ", ")
-	return s.freed
+// reported returns the amounts that were reclaimed, with a message of all notes.
+func (s *step) reported() eviction.Reclaimed {
+	s.released.Message = strings.Join(s.notes, ", ")
+	return s.released
 }
 
 // gone reports whether the runtime says that it does not have such a thing.

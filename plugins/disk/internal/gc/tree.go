@@ -27,7 +27,7 @@ const (
 // symbolic link is followed and no other filesystem or bind mount entered. What
 // cannot be removed does not keep the rest.
 type remover struct {
-	freed eviction.Reclaimed
+	released eviction.Reclaimed
 	// alive is called now and then.
 	alive  func()
 	errs   []error // the first ones
@@ -85,7 +85,7 @@ func (r *remover) unlink(dir *os.File, name, path string, st *unix.Stat_t) bool 
 		return false
 	}
 	if flags == unix.AT_REMOVEDIR || st.Nlink == 1 { // another link keeps the blocks
-		r.freed = sum(r.freed, eviction.Reclaimed{Bytes: st.Blocks * blockBytes, Inodes: 1})
+		r.released = sum(r.released, eviction.Reclaimed{Bytes: st.Blocks * blockBytes, Inodes: 1})
 	}
 	return true
 }

@@ -40,8 +40,8 @@ func TestATreeIsRemovedOnlySoDeep(t *testing.T) {
 		t.Errorf("error %v, want one about the depth", err)
 	}
 	r := quiet()
-	if err := errors.Join(r.removeAll(t.Context(), dir, "top"), r.removeAll(t.Context(), dir, "no such")); err != nil || r.freed.Inodes != 1 {
-		t.Errorf("error %v, freed %+v", err, r.freed)
+	if err := errors.Join(r.removeAll(t.Context(), dir, "top"), r.removeAll(t.Context(), dir, "no such")); err != nil || r.released.Inodes != 1 {
+		t.Errorf("error %v, freed %+v", err, r.released)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestADirectoryWhoseFilesMoveIsGivenUp(t *testing.T) {
 	dir := tree(t, "d/a")
 	ctx := &restless{Context: t.Context(), dir: filepath.Join(dir.Name(), "d")}
 	r := quiet()
-	if err := r.removeAll(ctx, dir, "d"); !errors.Is(err, unix.ENOTEMPTY) || r.freed.Inodes != 0 {
-		t.Errorf("error %v after %d moves, freed %+v, want that it is not empty", err, ctx.moves, r.freed)
+	if err := r.removeAll(ctx, dir, "d"); !errors.Is(err, unix.ENOTEMPTY) || r.released.Inodes != 0 {
+		t.Errorf("error %v after %d moves, freed %+v, want that it is not empty", err, ctx.moves, r.released)
 	}
 }
 

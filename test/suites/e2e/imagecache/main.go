@@ -58,10 +58,10 @@ func (c *cache) Observe(context.Context, eviction.ObserveRequest) (eviction.Obse
 }
 
 // Reclaim implements eviction.Reclaimer.
-func (c *cache) Reclaim(context.Context, eviction.ReclaimRequest, func(eviction.Reclaimed)) (freed eviction.Reclaimed, err error) {
+func (c *cache) Reclaim(context.Context, eviction.ReclaimRequest, func(eviction.Reclaimed)) (released eviction.Reclaimed, err error) {
 	dir, err := os.Open(*c.dir.Load())
 	if err != nil {
-		return freed, err
+		return released, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
@@ -72,9 +72,9 @@ func (c *cache) Reclaim(context.Context, eviction.ReclaimRequest, func(eviction.
 			err = errors.Join(err, statErr)
 			continue
 		}
-		freed.Bytes += info.Size()
-		freed.Inodes++
+		released.Bytes += info.Size()
+		released.Inodes++
 	}
 	// Only then the filesystem has it back.
-	return freed, errors.Join(err, unix.Syncfs(int(dir.Fd())))
+	return released, errors.Join(err, unix.Syncfs(int(dir.Fd())))
 }

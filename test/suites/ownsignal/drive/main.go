@@ -199,7 +199,7 @@ func (d *drive) Reclaim(_ context.Context, _ eviction.ReclaimRequest, _ func(evi
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	freed := frees[0] - d.trimmed
+	released := frees[0] - d.trimmed
 	d.trimmed = frees[0]
-	return eviction.Reclaimed{Bytes: freed, Message: "trimmed"}, nil
+	return eviction.Reclaimed{Bytes: released, Message: "trimmed"}, nil
 }

@@ -1,4 +1,4 @@
-package slip
+package typo
 
 import "testing"
 

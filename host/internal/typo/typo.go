@@ -1,6 +1,6 @@
 // Package slip guesses what was meant by an unknown name. It is for error
 // messages only.
-package slip
+package typo
 
 import "strings"
 
