@@ -159,7 +159,7 @@ func TestMistakesOfAVendorAreFound(t *testing.T) {
 	twice := disk.WithStep(disk.Step{ReclaimStep: eviction.ReclaimStep{Name: disk.ImageGC}, Signals: []eviction.Signal{eviction.NodeFsAvailable}})
 	for want, p := range map[string]error{
 		`reclaim step "image-gc" is empty or listed twice`: validate(twice),
-		"definition missing for a custom signal":             validate(disk.WithObserver(&spare{}, "acme.example/nvme.spare")),
+		"definition missing for a custom signal":           validate(disk.WithObserver(&spare{}, "acme.example/nvme.spare")),
 	} {
 		if p == nil || !strings.Contains(p.Error(), want) {
 			t.Errorf("error is %v, want %q", p, want)

@@ -89,7 +89,7 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 		}
 		select {
 		case s := <-ends:
-			log.Error("ending at once, without order", "signal", s.String())
+			log.Error("second signal, ending immediately", "signal", s.String())
 			exit(exitFailure)
 		case <-quit:
 		}

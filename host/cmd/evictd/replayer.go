@@ -156,7 +156,7 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 		stop := func() {
 			cancel()
 			if err := m.Wait(); err != nil {
-				w.Log.Warn("manager did not end well", "error", err)
+				w.Log.Warn("manager ended with an error", "error", err)
 			}
 		}
 		if err := m.Start(ctx, w, w.ActivePods, w.CleanedUp, 0); err != nil {

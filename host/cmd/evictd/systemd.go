@@ -69,6 +69,6 @@ func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATU
 // tell sends a message. One that does not arrive is logged once: the next will not either.
 func (m *serviceManager) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		m.fail.Do(func() { m.log.Error("service manager is not told how evictd does", "error", err) })
+		m.fail.Do(func() { m.log.Error("service manager not notified", "error", err) })
 	}
 }

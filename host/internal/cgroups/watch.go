@@ -177,7 +177,7 @@ func (w *Watch) tell(ctx context.Context, driver string) {
 		return
 	}
 	if err := w.Tell(ctx, driver); err != nil {
-		w.Log.Warn("plugins were not told of the cgroup driver", "driver", driver, "error", err)
+		w.Log.Warn("cgroup driver not passed to plugins", "driver", driver, "error", err)
 		return
 	}
 	w.reported = driver

@@ -98,7 +98,7 @@ func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, ca
 		m.take(a)
 	}
 	if len(answers) > 0 {
-		c.Log.Warn("no plugin has measured these pods, the host does it by itself", "signal", s, "pods", len(answers), "of", len(candidates))
+		c.Log.Warn("no plugin measured these pods, host measures them", "signal", s, "pods", len(answers), "of", len(candidates))
 	}
 	m.done = time.Now()
 }

@@ -115,7 +115,7 @@ func TestTheHostStopsReadingWhenTheSourceSaysNo(t *testing.T) {
 		n.after(5 * time.Second)
 		n.fail(refusing)
 		n.after(5 * time.Second)
-		if !strings.Contains(n.log.String(), "the host reads the signal by itself no longer") {
+		if !strings.Contains(n.log.String(), "host no longer reads the signal") {
 			t.Error("still reading")
 		}
 		n.after(10 * time.Minute)

@@ -157,7 +157,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		if err.Error() != said && ctx.Err() == nil {
 			said = err.Error()
-			k.log.Error("conditions of the node are not written, it is tried again", "conditions", wanted, "error", err)
+			k.log.Error("node conditions not written, retrying", "conditions", wanted, "error", err)
 		}
 		wait := pace.NextBackOff()
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {

@@ -40,7 +40,7 @@ func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []evic
 		if g, ok := got[s]; !ok || g.State != eviction.Unknown || spared[s] || !o.fallsBack(s) {
 			if of.readByHost {
 				o.Metrics.ReadByHost(s, false)
-				o.Log.Info("the host reads the signal by itself no longer", "signal", s)
+				o.Log.Info("host no longer reads the signal", "signal", s)
 			}
 			of.unknownSince, of.readByHost = time.Time{}, false
 			continue
@@ -63,7 +63,7 @@ func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []evic
 		got[s] = read
 		if !of.readByHost {
 			of.readByHost = true
-			o.Log.Warn("no plugin observes the signal, the host reads it by itself", "signal", s, "plugin", why, "error", read.Err)
+			o.Log.Warn("no plugin observes the signal, host reads it", "signal", s, "plugin", why, "error", read.Err)
 		}
 		o.Metrics.ReadByHost(s, read.State != eviction.Unknown)
 	}

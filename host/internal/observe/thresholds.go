@@ -67,7 +67,7 @@ func (t *Thresholds) configure(c Config) (gone []eviction.Signal) {
 func (t *Thresholds) derive() policy.ContainerFs {
 	d := policy.WithContainerFs(t.configured, t.Layout)
 	for _, u := range d.Dropped {
-		t.log.Warn("configured threshold does not stand, it follows from another one", "signal", u.Signal, "threshold", u.Value.String())
+		t.log.Warn("configured threshold replaced by one that follows from another", "signal", u.Signal, "threshold", u.Value.String())
 	}
 	t.inForce, t.Split = d.Derived, nil
 	if t.assigned != nil {
@@ -117,7 +117,7 @@ func (t *Thresholds) logDefinitions(former, now map[eviction.Signal]eviction.Def
 		case was == eviction.Definition{}:
 			t.log.Info("custom signal is there, its thresholds are in force", attrs...)
 		case was != d:
-			t.log.Warn("custom signal is defined anew, its thresholds begin anew and its former condition ends",
+			t.log.Warn("custom signal redefined, its thresholds start over and its former condition ends",
 				append(attrs, "formerUnit", was.Unit, "formerFormat", was.Format, "formerResource", was.Resource, "formerCondition", was.Condition)...)
 		}
 	}

@@ -209,7 +209,7 @@ func (k *Keeper) put(write func() error) {
 // removes what is old.
 func (k *Keeper) write() {
 	if err := k.Store.Open(); err != nil {
-		k.Log.Error("decisions are not recorded, it is tried again with each", "error", err)
+		k.Log.Error("decisions not recorded, retrying with the next", "error", err)
 	}
 	old := time.NewTicker(pruneEvery)
 	defer old.Stop()

@@ -233,7 +233,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	if errors.Is(err, plugindir.ErrIncomplete) {
 		if p.replacing(Waiting, err) {
-			c.Log.Info("plugin is not replaced as long as somebody writes its file", "plugin", p.Name, "reason", err)
+			c.Log.Info("plugin file is being written, replacement waits", "plugin", p.Name, "reason", err)
 		}
 		c.pause(p, plugindir.Poll)
 		return

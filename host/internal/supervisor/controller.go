@@ -246,7 +246,7 @@ func (c *controller) leave(p *plugin, to State) {
 		r := c.registry()
 		alone := slices.DeleteFunc(proc.Plugin.Observes(), func(sig eviction.Signal) bool { return len(r.Providers(sig, eviction.CanObserve)) > 0 })
 		if len(alone) > 0 {
-			c.Log.Warn("plugin leaves and nobody observes its signals any more", "plugin", p.Name, "because", to, "signals", alone)
+			c.Log.Warn("plugin stopped, its signals are not observed", "plugin", p.Name, "because", to, "signals", alone)
 		} else {
 			c.Log.Info("plugin leaves", "plugin", p.Name, "because", to)
 		}
@@ -344,7 +344,7 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 	case Waiting:
 		wait = plugindir.Poll
 		if p.State != Waiting {
-			c.Log.Info("plugin is not started as long as somebody writes its file", "plugin", p.Name, "reason", why)
+			c.Log.Info("plugin file is being written, start waits", "plugin", p.Name, "reason", why)
 		}
 	case Refused:
 		wait = c.patience.window // What was in the way may have gone without a trace.

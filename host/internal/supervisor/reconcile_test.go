@@ -22,7 +22,7 @@ func TestRemoveAndPutBack(t *testing.T) {
 		defer p.Release()
 		return h.plugin("good").Name == "" && len(p.Instances()) == 1
 	})
-	want(t, h.log.String(), `"msg":"plugin leaves and nobody observes its signals any more","plugin":"good","because":"removed","signals":["faulty.example/good"]`)
+	want(t, h.log.String(), `"msg":"plugin stopped, its signals are not observed","plugin":"good","because":"removed","signals":["faulty.example/good"]`)
 	if _, err := observe(t.Context(), old); err != nil {
 		t.Errorf("it is pinned and fails: %v", err)
 	}

@@ -29,21 +29,21 @@ func TestWhatDecidedARanking(t *testing.T) {
 		a, b   decision.Candidate
 		want   string
 	}{
-		"no figures":                  {eviction.MemoryAvailable, unknown, pod(nil), "no figures of it"},
-		"more than requested":         {eviction.MemoryAvailable, large, pod(nil), "uses more than it requests"},
-		"priority":                    {eviction.NodeFsAvailable, pod(nil), important, "lower priority"},
-		"further over the request":    {eviction.NodeFsAvailable, pod(nil), frugal, "more usage beyond its request"},
-		"inodes have no request":      {eviction.NodeFsInodesFree, bytes, idle, "uses inodes"},
-		"inodes, the bytes requested": {eviction.NodeFsInodesFree, files, bytes, "more inodes less its request of bytes"},
-		"processes":                   {eviction.PIDAvailable, large, pod(nil), "more processes"},
-		"processes, priority first":   {eviction.PIDAvailable, pod(nil), important, "lower priority"},
-		"processes, no figures":       {eviction.PIDAvailable, unknown, large, "no figures of it"},
-		"custom signal, priority first":  {"acme.example/spare", pod(nil), important, "lower priority"},
-		"custom signal":                  {"acme.example/spare", large, frugal, "larger use"},
-		"custom signal, equal":           {"acme.example/spare", pod(nil), pod(nil), "QoS class, or the order of the pods: all else is equal"},
-		"use that nobody knows":       {eviction.MemoryAvailable, pod(nil), hidden, "its use is known"},
-		"equal":                       {eviction.MemoryAvailable, pod(nil), pod(nil), "the order of the pods, all else is equal"},
-		"another ranker":              {eviction.MemoryAvailable, important, pod(nil), "the ranker's own choice"},
+		"no figures":                    {eviction.MemoryAvailable, unknown, pod(nil), "no figures of it"},
+		"more than requested":           {eviction.MemoryAvailable, large, pod(nil), "uses more than it requests"},
+		"priority":                      {eviction.NodeFsAvailable, pod(nil), important, "lower priority"},
+		"further over the request":      {eviction.NodeFsAvailable, pod(nil), frugal, "more usage beyond its request"},
+		"inodes have no request":        {eviction.NodeFsInodesFree, bytes, idle, "uses inodes"},
+		"inodes, the bytes requested":   {eviction.NodeFsInodesFree, files, bytes, "more inodes less its request of bytes"},
+		"processes":                     {eviction.PIDAvailable, large, pod(nil), "more processes"},
+		"processes, priority first":     {eviction.PIDAvailable, pod(nil), important, "lower priority"},
+		"processes, no figures":         {eviction.PIDAvailable, unknown, large, "no figures of it"},
+		"custom signal, priority first": {"acme.example/spare", pod(nil), important, "lower priority"},
+		"custom signal":                 {"acme.example/spare", large, frugal, "larger use"},
+		"custom signal, equal":          {"acme.example/spare", pod(nil), pod(nil), "QoS class, or the order of the pods: all else is equal"},
+		"use that nobody knows":         {eviction.MemoryAvailable, pod(nil), hidden, "its use is known"},
+		"equal":                         {eviction.MemoryAvailable, pod(nil), pod(nil), "the order of the pods, all else is equal"},
+		"another ranker":                {eviction.MemoryAvailable, important, pod(nil), "the ranker's own choice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.a.Pod, c.b.Pod = "x/a", "x/b"

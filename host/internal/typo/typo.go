@@ -1,4 +1,4 @@
-// Package slip guesses what was meant by an unknown name. It is for error
+// Package typo guesses the known name that an unknown one was meant to be. It is for error
 // messages only.
 package typo
 

@@ -48,7 +48,7 @@ func (s *Setup) start(ctx context.Context, w *replay.World) (_ replay.Manager, _
 	stop := func() {
 		cancel()
 		if err := errors.Join(m.Wait(), os.RemoveAll(dir)); err != nil {
-			w.Log.Error("the manager did not end well", "error", err)
+			w.Log.Error("the manager ended with an error", "error", err)
 		}
 	}
 	if err := m.Start(ctx, w, w.ActivePods, w.CleanedUp, 0); err != nil {

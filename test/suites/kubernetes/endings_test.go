@@ -127,7 +127,7 @@ func TestOwnConditionsAndTaints(t *testing.T) {
 			must(t, err)
 			if step.conditioned && !step.tainted {
 				_, err := p.Await(soon(t), func(r evictd.Record) bool {
-					return r.Msg == "conditions of the node are not written, it is tried again" && strings.Contains(r.String("error"), "node credentials may not")
+					return r.Msg == "node conditions not written, retrying" && strings.Contains(r.String("error"), "node credentials may not")
 				})
 				must(t, err)
 			}

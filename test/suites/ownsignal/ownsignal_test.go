@@ -174,7 +174,7 @@ func TestAPluginIsReplacedByOneWithAnotherDefinition(t *testing.T) {
 	n.eventually("the drive is worn", func(s status) bool { return s.under(nvme) })
 	n.install("\ncondition=acme.example/WearPressure\n")
 	anew := n.Await("another definition", within, func(r evictd.Record) bool {
-		return r.Msg == "custom signal is defined anew, its thresholds begin anew and its former condition ends" && r.String("signal") == wear
+		return r.Msg == "custom signal redefined, its thresholds start over and its former condition ends" && r.String("signal") == wear
 	})
 	if anew.String("condition") != "acme.example/WearPressure" || anew.String("formerCondition") != nvme {
 		t.Errorf("%v", anew.Attrs)

@@ -115,7 +115,7 @@ func TestADiskPluginThatIsRemovedAndPutBack(t *testing.T) {
 		return nil
 	})
 	d.Await("who leaves and what with it", time.Second, func(r evictd.Record) bool {
-		return r.Msg == "plugin leaves and nobody observes its signals any more" && r.String("plugin") == "disk" && r.String("because") == "removed"
+		return r.Msg == "plugin stopped, its signals are not observed" && r.String("plugin") == "disk" && r.String("because") == "removed"
 	})
 	if now, _ := metSince(statusOf(t, d), "memory.available"); !now.Equal(since) {
 		t.Errorf("the threshold of memory is met since %v, want since %v as before", now, since)

@@ -41,14 +41,14 @@ func TestConflict(t *testing.T) {
 		assigned bool
 		want     string
 	}{
-		"custom beside built-in":    {instance("memory", ranker), instance("oldest", ranker), false, ""},
-		"different capabilities":    {instance("watcher", observer), instance("oldest", ranker), false, ""},
-		"two custom":                {instance("youngest", ranker), instance("oldest", ranker), false, `"oldest" and "youngest" both offer rank memory.available`},
-		"two built-in":              {instance("memory", ranker), instance("pid", ranker), false, "both offer rank memory.available"},
-		"the same custom signal":       {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("u"))), false, ""},
+		"custom beside built-in":      {instance("memory", ranker), instance("oldest", ranker), false, ""},
+		"different capabilities":      {instance("watcher", observer), instance("oldest", ranker), false, ""},
+		"two custom":                  {instance("youngest", ranker), instance("oldest", ranker), false, `"oldest" and "youngest" both offer rank memory.available`},
+		"two built-in":                {instance("memory", ranker), instance("pid", ranker), false, "both offer rank memory.available"},
+		"the same custom signal":      {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("u"))), false, ""},
 		"a custom signal, two senses": {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), false, "define a.example/x differently"},
-		"two custom, assigned":      {instance("youngest", ranker), instance("oldest", ranker), true, ""},
-		"two senses, assigned":      {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), true, "define a.example/x differently"},
+		"two custom, assigned":        {instance("youngest", ranker), instance("oldest", ranker), true, ""},
+		"two senses, assigned":        {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), true, "define a.example/x differently"},
 	} {
 		assignment := Assignment{}
 		for _, o := range offers(c.a.Plugin) {

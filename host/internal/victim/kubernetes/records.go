@@ -313,7 +313,7 @@ func (r *record) noteFailure(log *slog.Logger, why error) {
 	case <-r.failed:
 	default:
 		close(r.failed)
-		log.Warn("API server does not take the eviction, it is told again", "pod", r.name(), "uid", r.kill.UID, "error", why)
+		log.Warn("API server does not take the eviction, retrying", "pod", r.name(), "uid", r.kill.UID, "error", why)
 	}
 }
 
@@ -324,7 +324,7 @@ func (s *records) reported(r *record) {
 	case r.outcome == nil:
 		s.log.Info("API server has the eviction", attrs...)
 	case r.refused != nil:
-		s.log.Error("API server refuses the eviction, it is not told again", append(attrs, "error", r.outcome)...)
+		s.log.Error("API server refuses the eviction, giving up", append(attrs, "error", r.outcome)...)
 	case r.kill.Stopping && errors.Is(r.outcome, errOver):
 		s.log.Warn("pod has ended before the API server had the eviction, which is not recorded", append(attrs, "message", r.kill.Message)...)
 	default:

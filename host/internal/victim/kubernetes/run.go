@@ -135,7 +135,7 @@ func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) 
 // again ends a pod that is back. If the API server has lost the eviction it is sent
 // another one: the same would change nothing.
 func (k *Killer) again(ctx context.Context, p restarted) {
-	k.log.Warn("evicted pod is back, it is ended again", "running", p.runs, "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
+	k.log.Warn("evicted pod runs again, ending it", "running", p.runs, "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
 	v := victim.Victim{
 		Time: p.kill.EvictedAt, UID: p.kill.UID, Name: p.kill.Namespace + "/" + p.kill.Name, Signal: p.kill.Signal, Message: p.kill.Message,
 		Pod:          pods.Pod{API: p.api, Row: eviction.Pod{UID: p.kill.UID, Namespace: p.kill.Namespace, Name: p.kill.Name}},
