@@ -25,7 +25,7 @@ const handshakesPerSecond = 50
 // can. Those that wait go on together, every turnTime: to wake for each by itself costs more than to
 // answer it.
 const (
-	requestsPerSecond = 150
+	requestsPerSecond = 100
 	turnTime          = 100 * time.Millisecond
 )
 
