@@ -99,7 +99,7 @@ type brokenNode struct {
 }
 
 var brokenNodes = map[string]brokenNode{
-	"a run directory with too long a path": {func(w *world) { w.config["runDir"] = "/tmp/" + strings.Repeat("x", 144) }, "a socket's path must not exceed 107; want a shorter runDir", false},
+	"a run directory with too long a path": {func(w *world) { w.config["runDir"] = filepath.Join(w.dir("run"), strings.Repeat("x", 144)) }, "a socket's path must not exceed 107; want a shorter runDir", false},
 	"a run directory below a file":         {func(w *world) { w.config["runDir"] = w.file("a") + "/run" }, "not a directory", false},
 	"a run directory that others can write to": {func(w *world) {
 		dir := w.dir("run")
