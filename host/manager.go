@@ -137,7 +137,11 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	if err := errors.Join(errRuntime, errListen, inspect.Capacity(ctx, c), err); err != nil {
 		return err
 	}
-	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, m.log)
+	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, func(found []inspect.Lasting) {
+		if message := kubeletSettings(found); message != "" && !m.config().DryRun {
+			m.recorder.NodeEvent("Warning", "KubeletSettings", message)
+		}
+	}, m.log)
 	if err := m.dir.Leftovers(); err != nil {
 		m.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
 	}
@@ -275,7 +279,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		if m.cluster != nil {
 			m.cluster.source.Problems() // what the plugins want to see is asked for before the first pass
 		}
-		m.logReady(ctx)
+		m.logReady()
 		if !m.loop.OnRequest {
 			watching.Go(func() { m.cgroups.Run(ctx) })
 		}
@@ -336,21 +340,25 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 	}
 }
 
-// logReady says also at the start what an absent runtime would otherwise tell at the
-// first eviction only.
-func (m *Manager) logReady(ctx context.Context) {
-	c, address := m.config(), ""
-	if b, _ := inspect.CheckBeside(ctx, c); len(b.Fixes()) > 0 && !c.DryRun { // m.inspection logs it, and an error
-		m.recorder.NodeEvent("Warning", "KubeletSettings", strings.Join(b.Fixes(), "; ")+"; evictd check prints settings of the kubelet that go with evictd's")
+// kubeletSettings returns the message of the event about settings of the kubelet that do not go
+// with evictd's, "" if there are none.
+func kubeletSettings(found []inspect.Lasting) string {
+	var texts []string
+	for _, f := range found {
+		if f.Probe == inspect.KubeletConfiguration {
+			texts = append(texts, f.Text)
+		}
 	}
+	if texts == nil {
+		return ""
+	}
+	return strings.Join(texts, "; ") + "; evictd check prints settings of the kubelet that go with evictd's"
+}
+
+func (m *Manager) logReady() {
+	address := ""
 	if m.endpoint != nil {
 		address = m.endpoint.Addr().String()
-		version, err := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(m.runtime))
-		if err != nil {
-			m.log.Error("container runtime does not answer, no pod can be evicted until it does", "runtimeEndpoint", c.RuntimeEndpoint, "error", err)
-		} else {
-			m.log.Info("container runtime answers", "runtimeEndpoint", c.RuntimeEndpoint, "runtime", version)
-		}
 	}
 	var plugins []string
 	for _, s := range m.supervisor.Status() {
@@ -358,7 +366,7 @@ func (m *Manager) logReady(ctx context.Context) {
 			plugins = append(plugins, s.Name)
 		}
 	}
-	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "dryRun", c.DryRun)
+	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "dryRun", m.config().DryRun)
 }
 
 // ReloadFrom does Reload with the result of load. A configuration that cannot be

@@ -81,20 +81,12 @@ func tryBeside(ctx context.Context, n *node, f *Findings) {
 		f.addAll(Warning, err)
 		return
 	}
-	for _, text := range b.Fixes() {
-		f.add(Warning, "besideKubelet: %s", text)
-	}
-}
-
-// Fixes returns which settings of the kubelet should be others, and why.
-func (b *Beside) Fixes() (texts []string) {
 	if b == nil {
-		return nil
+		return
 	}
-	for _, f := range b.Findings {
-		if f.Fix {
-			texts = append(texts, f.Signal+": "+f.About+": "+f.Text)
+	for _, fix := range b.Findings {
+		if fix.Fix {
+			f.add(Warning, "besideKubelet: %s: %s: %s", fix.Signal, fix.About, fix.Text)
 		}
 	}
-	return texts
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -70,7 +71,9 @@ func Diagnose(ctx context.Context, c *config.Config) Diagnosis {
 	memory, errCgroups := n.fs.MemoryHierarchy()
 	share, errShare := nodefs.OwnCPUShare(n.fs)
 	version, errRuntime := criclient.Probe(ctx, n.runtime())
-	layout, errLayout := n.layout()
+	late, stop := context.WithTimeout(ctx, deadline)
+	defer stop()
+	layout, errLayout := hang.Do(late.Done(), n.layout, nil)
 	plugins, errPlugins := plugindir.Names(c.PluginDir)
 	plugins = slices.DeleteFunc(plugins, func(name string) bool { return c.Plugins[name].Disabled })
 	driver := n.driver()

@@ -85,6 +85,9 @@ type Options struct {
 	// StartPlugins has the plugins started, confined as by the daemon, asked for the signals of
 	// all thresholds and ended.
 	StartPlugins bool
+
+	// left has the probes of former looks that still hang: they are not tried again meanwhile.
+	left *hang.Left
 }
 
 // A probe tries one thing that the daemon needs.
@@ -99,6 +102,9 @@ type probe struct {
 	deadline time.Duration
 	try      func(ctx context.Context, n *node, f *Findings)
 }
+
+// KubeletConfiguration is the probe that compares both configurations.
+const KubeletConfiguration = "kubelet's configuration"
 
 var probes = []probe{
 	{"run directory", false, false, deadline, tryRunDir},
@@ -116,12 +122,13 @@ var probes = []probe{
 	{"pod manifests", false, false, deadline, tryManifests},
 	{"pods of a kubelet", true, false, deadline, tryKubeletPods},
 	{"summary", false, false, deadline, trySummary},
-	{"kubelet's configuration", true, false, 2 * deadline, tryBeside},
+	{KubeletConfiguration, true, false, 2 * deadline, tryBeside},
 	{"CPU", true, false, deadline, tryCPU},
 }
 
 // Run makes all probes at the same time.
 func Run(ctx context.Context, o Options) Findings {
+	o.left = new(hang.Left)
 	return run(ctx, o, func(probe) bool { return true })
 }
 
@@ -152,10 +159,10 @@ func (p probe) run(ctx context.Context, n *node) Findings {
 	// Most calls end with the context and say more than ErrHangs does.
 	late, stop := context.WithTimeout(ctx, p.deadline+time.Second)
 	defer stop()
-	found, err := hang.Do(late.Done(), func() (f Findings, err error) {
+	found, err := hang.DoAs(n.left, p.name, late.Done(), func() (f Findings, err error) {
 		p.try(limited, n, &f)
 		return f, nil
-	}, nil)
+	})
 	switch {
 	case ctx.Err() != nil:
 		return Findings{{Level: Error, Text: fmt.Sprintf("%s: %v", p.name, ctx.Err())}}

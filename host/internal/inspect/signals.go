@@ -101,7 +101,8 @@ func tryPluginFiles(_ context.Context, n *node, f *Findings) {
 }
 
 // tryPlugins starts the plugins, confined as by the daemon, and has them observe the signals of
-// all thresholds as in a pass. With a summary as source they are not asked, as nobody serves it.
+// all thresholds as in a pass. With a summary as source they are not asked: only the daemon
+// serves it.
 func tryPlugins(ctx context.Context, n *node, f *Findings) {
 	if !n.StartPlugins || isDir(n.c.PluginDir) != nil {
 		return

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/evictd/evictd/shared/hang"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 	// long as the newest of them has lasted, watchAgain at least and watchAgainMost at most.
 	watchEvery     = time.Hour
 	watchAgain     = 10 * time.Second
-	watchAgainMost = 5 * time.Minute
+	watchAgainMost = time.Minute
 )
 
 // A Lasting is a finding of a daemon.
@@ -34,21 +36,28 @@ type Watch struct {
 	log     *slog.Logger
 	again   chan struct{}
 	found   atomic.Pointer[[]Lasting]
+	left    hang.Left
+	// first takes the findings of the first look.
+	first func([]Lasting)
 	// looked: Run has looked since the start or the last Again.
 	looked bool
 }
 
-// NewWatch returns a watch that has found nothing yet. options are called before each look.
-func NewWatch(options func() Options, log *slog.Logger) *Watch {
-	return &Watch{options: options, log: log, again: make(chan struct{}, 1)}
+// NewWatch returns a watch that has found nothing yet. options is called before each look, first
+// with the findings of the first one.
+func NewWatch(options func() Options, first func([]Lasting), log *slog.Logger) *Watch {
+	return &Watch{options: options, first: first, log: log, again: make(chan struct{}, 1)}
 }
 
 // Run looks now, after each Again, and again and again until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	for {
+	for first := true; ; first = false {
 		wait := watchEvery
 		if newest := w.look(ctx); !newest.IsZero() {
 			wait = min(max(time.Since(newest), watchAgain), watchAgainMost)
+		}
+		if first && ctx.Err() == nil {
+			w.first(w.Found())
 		}
 		select {
 		case <-ctx.Done():
@@ -79,7 +88,9 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	again := func(p probe) bool {
 		return !p.once || !w.looked || slices.ContainsFunc(former, func(l Lasting) bool { return l.Probe == p.name })
 	}
-	for _, f := range run(ctx, w.options(), func(p probe) bool { return p.daemon && again(p) }) {
+	o := w.options()
+	o.left = &w.left
+	for _, f := range run(ctx, o, func(p probe) bool { return p.daemon && again(p) }) {
 		if ctx.Err() != nil {
 			return newest
 		}

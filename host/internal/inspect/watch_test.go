@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -25,7 +26,7 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 	c := config.Default()
 	c.RuntimeEndpoint, c.ImageEndpoint, c.PluginDir, c.KubeletRootDir, c.StateDir = runtime.Endpoint(), runtime.Endpoint(), dir, dir, dir
 	var log bytes.Buffer
-	w := NewWatch(func() Options { return Options{Config: &c} }, slog.New(slog.NewTextHandler(&log, nil)))
+	w := NewWatch(func() Options { return Options{Config: &c} }, func([]Lasting) {}, slog.New(slog.NewTextHandler(&log, nil)))
 	if newest := w.look(t.Context()); !newest.IsZero() || len(w.Found()) > 0 || log.Len() > 0 {
 		t.Fatalf("%v on a healthy node, log %s", w.Found(), &log)
 	}
@@ -47,7 +48,7 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 			f.add(Error, "away")
 		}
 	}}}
-	w = NewWatch(func() Options { return Options{Config: &c} }, slog.New(slog.DiscardHandler))
+	w = NewWatch(func() Options { return Options{Config: &c} }, func([]Lasting) {}, slog.New(slog.DiscardHandler))
 	w.look(t.Context())
 	w.look(t.Context())
 	fails = false
@@ -60,7 +61,7 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 	var none *Watch
 	none.Again()
 	if none.Found() != nil || none.Healthy(0) != nil {
-		t.Error("a program that embeds evictd is told of its node")
+		t.Error("a program that embeds evictd has findings")
 	}
 }
 
@@ -69,10 +70,14 @@ func TestAProbeThatHangsIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		p := probe{name: "state directory", deadline: deadline, try: func(context.Context, *node, *Findings) { <-free }}
+		n := &node{Options: Options{left: new(hang.Left)}}
 		began := time.Now()
-		found := p.run(t.Context(), nil)
+		found := p.run(t.Context(), n)
 		if took := time.Since(began); took != deadline+time.Second || len(found) != 1 || !strings.HasPrefix(found[0].Text, "state directory: no answer within 5s: ") {
 			t.Errorf("%v after %v", found, took)
+		}
+		if again := p.run(t.Context(), n); len(again) != 1 || time.Since(began) != deadline+time.Second {
+			t.Errorf("%v after %v, want it not tried while it hangs", again, time.Since(began))
 		}
 		close(free)
 	})

@@ -105,7 +105,7 @@ func Cgroups(c *config.Config, runtime *grpc.ClientConn) cgroups.Node {
 	return node
 }
 
-// WatchCgroups looks at the node's cgroups, so that plugins are told of its cgroup driver.
+// WatchCgroups returns a watch of the node's cgroups, which passes the cgroup driver on to plugins.
 // runtime may be nil.
 func WatchCgroups(c *config.Config, runtime *grpc.ClientConn, o cgroups.Options) *cgroups.Watch {
 	o.Node, o.Configured = Cgroups(c, runtime), c.CgroupDriver

@@ -16,8 +16,8 @@ func TestWithoutARuntimeItSaysSoAndEvictsWhenTheRuntimeComes(t *testing.T) {
 	w := newWorld(t)
 	w.runtime.Die()
 	d := w.startReady()
-	line := d.AwaitMsg("container runtime does not answer, no pod can be evicted until it does", 5*time.Second)
-	wantAll(t, "the log", line.String("error"), w.runtime.Endpoint())
+	line := d.AwaitMsg("node or configuration is not as evictd needs it", 5*time.Second)
+	wantAll(t, "the log", line.String("finding"), w.runtime.Endpoint(), "is the runtime running?")
 	health := func(want int, says string) {
 		t.Helper()
 		eventually(t, 5*time.Second, func() error {
